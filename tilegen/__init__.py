@@ -1,0 +1,1 @@
+"""tilegen: readable CUDA kernels from YAML specs of buffers, layouts and tile operations."""

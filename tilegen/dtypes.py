@@ -1,0 +1,69 @@
+"""Element types: NumPy's names, their size, what NumPy computes with, and what CUDA C++ calls them without headers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class DType:
+    """``bits`` of storage; ``c`` the CUDA type; ``typedef`` its definition where CUDA C++ has no such type built in."""
+
+    name: str
+    bits: int
+    c: str
+    typedef: str = ""
+    kind: str = "float"  # float | int | uint | bool | complex
+
+    @property
+    def bytes(self) -> int:
+        return self.bits // 8
+
+
+_TABLE = (
+    DType("bool", 8, "bool", kind="bool"),
+    DType("int8", 8, "signed char", kind="int"),
+    DType("uint8", 8, "unsigned char", kind="uint"),
+    DType("int16", 16, "short", kind="int"),
+    DType("uint16", 16, "unsigned short", kind="uint"),
+    DType("int32", 32, "int", kind="int"),
+    DType("uint32", 32, "unsigned", kind="uint"),
+    DType("int64", 64, "long long", kind="int"),
+    DType("uint64", 64, "unsigned long long", kind="uint"),
+    DType("float16", 16, "half_t", "typedef unsigned short half_t;  // the 16 bits of an IEEE half"),
+    DType("bfloat16", 16, "bfloat16_t", "typedef unsigned short bfloat16_t;  // the upper 16 bits of a float"),
+    DType("float8_e4m3fn", 8, "float8_e4m3_t", "typedef unsigned char float8_e4m3_t;  // 4 exponent, 3 mantissa bits"),
+    DType("float8_e5m2", 8, "float8_e5m2_t", "typedef unsigned char float8_e5m2_t;  // 5 exponent, 2 mantissa bits"),
+    DType("float32", 32, "float"),
+    DType("float64", 64, "double"),
+    DType("complex64", 64, "float2", kind="complex"),
+    DType("complex128", 128, "double2", kind="complex"),
+)
+DTYPES = {d.name: d for d in _TABLE}
+
+
+@cache
+def numpy_dtype(name: str) -> np.dtype:  # type: ignore[type-arg]
+    """The NumPy dtype of an element type (bfloat16 and float8 from ml_dtypes, imported only when asked for).
+
+    >>> numpy_dtype("bfloat16").itemsize
+    2
+    """
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+
+
+def bits_dtype(width_bytes: int) -> np.dtype:  # type: ignore[type-arg]
+    """An unsigned (or opaque) NumPy dtype of that many bytes, to compare images bit for bit.
+
+    >>> bits_dtype(2)
+    dtype('uint16')
+    """
+    return np.dtype({1: "u1", 2: "u2", 4: "u4", 8: "u8"}.get(width_bytes, f"V{width_bytes}"))

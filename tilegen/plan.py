@@ -1,0 +1,308 @@
+"""Plan: a kernel as plain frozen data. No step is rewritten, searched or unrolled after it is built.
+
+Nothing is assigned twice, loops stay loops, and a register index may use only constants and unrolled variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from tilegen.dtypes import DTYPES
+from tilegen.index import Index, Var, add, bound, least, mul, multiple
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A named array: element ``at`` lies ``sum(at[d] * pitches[d])`` elements from its start.
+
+    ``shape`` holds the extents of the coordinates that a Ref uses: one flat dimension for shared memory and registers,
+    the dimensions of the layout for global arrays. Registers are private to a thread. Shared memories are views of one
+    pool of bytes, so two may overlap. Global pointers are aligned to ``align_bytes``.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Index, ...]
+    pitches: tuple[Index, ...]
+    space: str  # global | shared | register
+    access: str = "inout"  # global only: in | out | inout
+    offset_bytes: int = 0  # shared only: place in the pool
+    align_bytes: int = 16
+    note: str = ""  # what a reader should know, e.g. the layout
+
+    def __getitem__(self, at: Index | tuple[Index, ...]) -> Ref:
+        coordinates = at if isinstance(at, tuple) else (at,)
+        return Ref(self, coordinates + (0,) * (len(self.shape) - len(coordinates)))
+
+    @property
+    def elem_bytes(self) -> int:
+        return DTYPES[self.dtype].bytes
+
+    @property
+    def span(self) -> Index:
+        """Elements from the first to the last, both counted."""
+        last: Index = 0
+        for extent, pitch in zip(self.shape, self.pitches, strict=True):
+            last = add(last, mul(add(extent, -1) if isinstance(extent, int) else extent - 1, pitch))
+        return add(last, 1)
+
+
+def flat_memory(name: str, dtype: str, elems: int, space: str, **more: Any) -> Memory:
+    """A memory addressed by one element offset."""
+    return Memory(name, dtype, (elems,), (1,), space, **more)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """An element of a memory, by its coordinates."""
+
+    memory: Memory
+    at: tuple[Index, ...]
+
+    @property
+    def offset(self) -> Index:
+        """Elements from the start of the memory: the address that is printed."""
+        result: Index = 0
+        for x, pitch in zip(self.at, self.memory.pitches, strict=True):
+            result = add(result, mul(x, pitch))
+        return result
+
+
+# ---- structure: what a C programmer would write around statements
+@dataclass(frozen=True)
+class Let:
+    """const int var = value;  Make it with ``let``, which infers what is known of the variable."""
+
+    var: Var
+    value: Index
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """for (int var = 0; var < count; ++var) { body }"""
+
+    var: Var
+    count: Index
+    body: tuple[Step, ...]
+    unroll: bool = False
+
+
+@dataclass(frozen=True)
+class When:
+    """if (condition) { body }"""
+
+    condition: Index
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A ``__device__`` function called here; equal names must have equal bodies.
+
+    An argument binds a Var to an Index, or a formal Memory to a Ref: the formal's element ``at`` is the actual's element
+    at the Ref plus ``at`` (same pitches where the ranks agree; a flat formal is offset by the Ref's flat offset).
+    Variables that the body names and no argument binds are passed under their own names. ``registers`` live inside.
+    """
+
+    name: str
+    args: tuple[tuple[Memory, Ref], ...]
+    body: tuple[Step, ...]
+    registers: tuple[Memory, ...] = ()
+    note: str = ""
+    op: int = -1  # which of the plan's operations it carries out
+
+
+# ---- data
+@dataclass(frozen=True)
+class Move:
+    """Each thread copies ``elems`` consecutive elements in one access on each side.
+
+    Where ``valid`` is false nothing is read and the destination receives zeros (registers only). Both sides have element
+    types of one size.
+    """
+
+    dst: Ref
+    src: Ref
+    elems: int = 1
+    valid: Index = True
+
+
+@dataclass(frozen=True)
+class Map:
+    """dst[e] = fn(src[e]) for e in range(elems), in registers. fn: ``fill`` (with ``value``) or ``cast``."""
+
+    fn: str
+    dst: Ref
+    srcs: tuple[Ref, ...] = ()
+    elems: int = 1
+    value: float | int | complex | bool | None = None
+
+
+# ---- meeting
+@dataclass(frozen=True)
+class Sync:
+    """Threads of the scope meet, and what each wrote before is seen by all after: warp | warpgroup | cta | cluster."""
+
+    scope: str
+
+
+Step = Union[Let, Repeat, When, Block, Move, Map, Sync]  # noqa: UP007 - a runtime alias
+
+
+@dataclass(frozen=True)
+class Role:
+    """Consecutive warps that run one list of steps."""
+
+    name: str
+    threads: int
+    steps: tuple[Step, ...]
+
+
+# ---- why
+@dataclass(frozen=True)
+class Cost:
+    """What one candidate costs, counted over one CTA; compared in this order."""
+
+    sectors: int = 0
+    wavefronts: int = 0
+    instructions: int = 0
+    shared_bytes: int = 0
+    address_ops: int = 0
+
+    @property
+    def key(self) -> tuple[int, ...]:
+        return (self.sectors, self.wavefronts, self.instructions, self.shared_bytes, self.address_ops)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One answer that a chooser considered: its value (plain JSON data), what it costs, and the verdict in words."""
+
+    value: Any
+    cost: Cost | None
+    verdict: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A question that a chooser answered. ``proof`` says why no candidate is better, or what was searched."""
+
+    question: str
+    picked: Any
+    candidates: tuple[Candidate, ...] = ()
+    proof: str = ""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A variant that did not carry out the operation, and why (its cost, if it lost on cost)."""
+
+    variant: str
+    reason: str
+    cost: Cost | None = None
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One op of the spec as dispatched: the variant that won, why the others did not, and every choice made."""
+
+    op: str
+    variant: str
+    scope: str
+    text: str  # as the user wrote it, e.g. "copy In -> A"
+    line: int
+    cost: Cost
+    refused: tuple[Refusal, ...] = ()
+    choices: tuple[Choice, ...] = ()
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A box of a global array that this CTA alone writes: start and extent per dimension of the memory.
+
+    ``loops`` are the variables other than the CTA's that the start ranges over.
+    """
+
+    memory: Memory
+    start: tuple[Index, ...]
+    box: tuple[int, ...]
+    loops: tuple[tuple[Var, Index], ...] = ()  # (variable, value) for Let-bound, (variable, count) is range(count)
+    condition: Index = True
+
+
+@dataclass(frozen=True)
+class Param:
+    """A runtime parameter of the kernel: an int (``var``), passed by value after the pointers."""
+
+    name: str
+    dtype: str
+    default: int | float
+    var: Var | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole kernel. ``builtins`` names the variables that exist at its start: tx, laneid, ..., bx, by, bz."""
+
+    name: str
+    arch: str
+    grid: tuple[Index, Index, Index]
+    memories: tuple[Memory, ...]
+    roles: tuple[Role, ...]
+    params: tuple[Param, ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    owns: tuple[Owned, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def threads(self) -> int:
+        return sum(r.threads for r in self.roles)
+
+
+# ---- building
+def let(name: str, value: Index) -> Let:
+    """A constant of the kernel, its range and step inferred from its value.
+
+    >>> let("row", Var("tx", 256) // 16 * 4).var
+    Var(name='row', bound=61, step=4, least=0)
+    """
+    return Let(Var(name, bound(value), max(1, multiple(value)), least(value)), value)
+
+
+def when(condition: Index, *body: Step) -> tuple[Step, ...]:
+    """``body``, guarded unless the condition always holds; nothing if it never does."""
+    if condition is True:
+        return body
+    return () if condition is False else (When(condition, body),)
+
+
+def repeat(var: Var, body: Iterable[Step], unroll: bool = True) -> tuple[Step, ...]:
+    """``body`` for each value of ``var`` (a Var that may be the constant 0 is the caller's business)."""
+    return (Repeat(var, var.bound, tuple(body), unroll),)
+
+
+def walk(steps: Iterable[Step]) -> Iterator[Step]:
+    """Every step, depth first."""
+    for step in steps:
+        yield step
+        yield from walk(getattr(step, "body", ()))
+
+
+def thread_variables(threads: int) -> dict[str, Index]:
+    """The axes that number threads, as functions of tx: the kernel's own variables.
+
+    >>> str(thread_variables(256)["wid_in_wg"])
+    '(tx >> 5) & 3'
+    """
+    tx = Var("tx", threads)
+    return {
+        "tx": tx, "warpid": tx // 32, "laneid": tx % 32, "wgid": tx // 128, "tid_in_wg": tx % 128,
+        "wid_in_wg": tx // 32 % 4,
+    }  # fmt: skip
+
+
+CTA_AXES = ("bx", "by", "bz")
+CLUSTER_AXES = ("cbx", "cby", "cbz")

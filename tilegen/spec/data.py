@@ -1,0 +1,115 @@
+"""What a spec says, as plain frozen data: every name resolved, every layout parsed, every region measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+from tilegen.errors import Mark
+from tilegen.index import Index, Var
+from tilegen.plan import Param
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """A declared buffer. ``layout`` is a tilegen.layouts value over ``shape`` (never None, never auto).
+
+    A view shares the bytes of ``root`` (the buffer at the end of its chain of views), else ``root`` is its own name.
+    Extents of global buffers may be runtime Vars; all others are ints.
+    """
+
+    name: str
+    scope: str  # global | shared | register
+    dtype: str
+    shape: tuple[Index, ...]
+    layout: Any
+    root: str
+    align_bytes: int = 16
+    layout_text: str = ""  # as the user wrote it ("" for the default)
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Region:
+    """A box of a buffer: a begin (an Index over loops, params and axes) and a constant length per dimension.
+
+    ``kept[d]`` is False where an index dropped the dimension. ``shape`` is the lengths of the kept dimensions.
+    """
+
+    buffer: Buffer
+    begins: tuple[Index, ...]
+    lengths: tuple[int, ...]
+    kept: tuple[bool, ...]
+    text: str = field(default="", compare=False)
+    mark: Mark | None = field(default=None, compare=False)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(n for n, k in zip(self.lengths, self.kept, strict=True) if k)
+
+
+@dataclass(frozen=True)
+class Call:
+    """One op: ``fields`` is an instance of the op's pydantic model; ``regions`` its operands by field name."""
+
+    op: str
+    scope: str  # thread | warp | warpgroup | cta
+    fields: Any
+    regions: Mapping[str, Region] = field(hash=False)
+    when: Index = True
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """for var in range(start, stop, step): body."""
+
+    var: Var
+    start: Index
+    stop: Index
+    step: int
+    body: tuple[Statement, ...]
+    unroll: bool = False
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """sync: warp | warpgroup | cta | cluster."""
+
+    scope: str
+    when: Index = True
+    mark: Mark | None = field(default=None, compare=False)
+
+
+Statement = Union[Call, Loop, Meeting]  # noqa: UP007 - a runtime alias
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A compile-time parameter."""
+
+    name: str
+    value: int
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression."""
+
+    kernel: str
+    arch: str
+    threads: int
+    grid: tuple[Index, Index, Index]
+    cluster: tuple[int, int, int]
+    params: tuple[Param, ...]
+    constants: tuple[Constant, ...]
+    buffers: tuple[Buffer, ...]
+    ops: tuple[Statement, ...]
+    path: str = "<text>"
+    text: str = field(default="", repr=False)
+
+    def buffer(self, name: str) -> Buffer:
+        """The buffer of that name (KeyError if there is none)."""
+        return {b.name: b for b in self.buffers}[name]
