@@ -1,0 +1,86 @@
+"""What tilegen knows of a GPU generation, as data, and how many warps of a kernel one of its SMs holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+KB = 1024
+
+
+@dataclass(frozen=True)
+class Arch:
+    """The numbers of one nvcc target. Sizes are in bytes, registers are 32-bit, a CTA is a thread block.
+
+    ``features`` names what its PTX offers beyond the base. ``access_model_measured`` says whether the wavefront and
+    sector rules of ``tilegen.access`` were counted on it; where they were not, reports say so.
+
+    Sources: the tables of "Compute Capabilities" in the CUDA Programming Guide ("Device and Streaming Multiprocessor
+    Information", "Memory Information per Compute Capability"); 4-byte banks and 32-byte sectors: CUDA C++ Best
+    Practices Guide, "Shared Memory and Memory Banks" and "Coalesced Access to Global Memory". Allocation units:
+    cuda_occupancy.h of CUDA 13.0, equal for all archs here.
+    """
+
+    name: str
+    compute_capability: tuple[int, int]
+    max_shared_bytes_per_cta: int  # static and dynamic together, after opting in
+    shared_bytes_per_sm: int
+    max_warps_per_sm: int
+    max_ctas_per_sm: int
+    features: frozenset[str] = frozenset()
+    access_model_measured: bool = False
+    banks: int = 32
+    bank_bytes: int = 4
+    sector_bytes: int = 32
+    warp_lanes: int = 32
+    max_threads_per_cta: int = 1024
+    static_shared_bytes: int = 48 * KB
+    reserved_shared_bytes_per_cta: int = 1 * KB  # taken by the system from shared_bytes_per_sm for every CTA
+    shared_unit_bytes: int = 128
+    registers_per_sm: int = 65536
+    max_registers_per_cta: int = 65536
+    max_registers_per_thread: int = 255
+    register_unit: int = 256  # registers are given to a warp in these units
+    sm_partitions: int = 4  # each owns a quarter of the registers
+
+
+def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> int:
+    """Warps of a kernel that one SM holds at once: whole CTAs times warps per CTA; 0 if it cannot launch.
+
+    The rules of cuda_occupancy.h (CUDA 13.0): a CTA takes ceil(threads / 32) warps; a warp takes 32 * registers rounded
+    up to 256, from one of four partitions that hold a quarter of the registers each; a CTA takes its shared bytes plus
+    the reserved 1024, rounded up to 128. Every SM is assumed to give shared memory its largest carve-out.
+
+    >>> from tilegen.arch import ARCHES
+    >>> occupancy(ARCHES["sm_90"], threads=256, registers=32, shared_bytes=0)
+    64
+    >>> occupancy(ARCHES["sm_90"], threads=256, registers=33, shared_bytes=0)  # 40 registers a thread after rounding
+    48
+    >>> occupancy(ARCHES["sm_90"], threads=128, registers=168, shared_bytes=96 * 1024)
+    8
+    """
+    if threads < 1 or registers < 0 or shared_bytes < 0:
+        raise ValueError(f"cannot launch {threads} threads, {registers} registers, {shared_bytes} shared bytes")
+    warps = -(-threads // arch.warp_lanes)
+    if threads > arch.max_threads_per_cta or shared_bytes > arch.max_shared_bytes_per_cta:
+        return 0
+    shared = _round_up(shared_bytes + arch.reserved_shared_bytes_per_cta, arch.shared_unit_bytes)
+    limits = (
+        arch.max_ctas_per_sm,
+        arch.max_warps_per_sm // warps,
+        arch.shared_bytes_per_sm // shared,
+        _limit_by_registers(arch, warps, registers),
+    )
+    return min(limits) * warps
+
+
+def _limit_by_registers(arch: Arch, warps: int, registers: int) -> int:
+    per_warp = _round_up(max(registers, 1) * arch.warp_lanes, arch.register_unit)
+    # The launch check counts as if all partitions were filled alike.
+    assumed = per_warp * _round_up(warps, arch.sm_partitions)
+    if registers > arch.max_registers_per_thread or assumed > arch.max_registers_per_cta:
+        return 0
+    return arch.registers_per_sm // arch.sm_partitions // per_warp * arch.sm_partitions // warps
+
+
+def _round_up(value: int, unit: int) -> int:
+    return -(-value // unit) * unit
