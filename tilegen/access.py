@@ -20,14 +20,14 @@ for one access, (n, 32) for a batch. One access gives an int, a batch an int64 a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Lanes = NDArray[Any]  # (lanes, accesses): one row per lane, so that every step below is a long contiguous operation
+Accesses = NDArray[Any]  # (accesses, lanes)
 Count = Any  # an int for one access, an int64 array for a batch
 
 WARP_LANES = 32
@@ -40,7 +40,7 @@ MATRIX_ROWS = {f"{direction}matrix{n}": 8 * n for direction in ("ld", "st") for 
 KINDS = ("ld", "st", *MATRIX_ROWS)
 _WIDTHS = {"global": (*WIDTHS, 32)} | dict.fromkeys(("ld", "st"), WIDTHS) | dict.fromkeys(MATRIX_ROWS, (16,))
 
-_CHUNK = 2048  # accesses worked on at a time: 32 lanes of 2 bytes each then stay within a 256 KB cache
+_CHUNK = 2048  # accesses worked on at a time: what is made of them then stays in a core's own cache
 
 
 def wavefronts(kind: str, width_bytes: int, offsets: ArrayLike) -> Count:
@@ -154,16 +154,14 @@ def bank_table(kind: str, width_bytes: int, offsets: ArrayLike) -> BankTable:
     >>> [(word.index, len(word.lanes)) for word in table.phases[0].banks[0]]
     [(0, 16), (32, 16)]
     """
-    lanes, single = _read_offsets(kind, width_bytes, offsets)
-    if not single:
+    access = _read_offsets(kind, width_bytes, offsets)
+    if np.ndim(offsets) != 1:
         raise ValueError(f"a bank table is of one access: offsets of shape (32,), not {np.shape(offsets)}")
-    active = _active(lanes)
-    merged = bool(_merges(kind, width_bytes, lanes, active)[0])
-    size = _phase_lanes(kind, width_bytes) * (2 if merged else 1)
-    at = [int(x) for x in lanes[:, 0]]
+    merged = bool(_merges(kind, width_bytes, access)[0])
+    size = _phase_lanes(width_bytes) * (2 if merged else 1)
+    at = [int(x) for x in access[0]]
     groups = [[lane for lane in range(first, first + size) if at[lane] >= 0] for first in range(0, len(at), size)]
-    found = tuple(_phase(group, at, width_bytes) for group in groups if group)
-    return BankTable(kind, width_bytes, found, merged)
+    return BankTable(kind, width_bytes, tuple(_phase(group, at, width_bytes) for group in groups if group), merged)
 
 
 def _phase(lanes: list[int], offsets: list[int], width_bytes: int) -> Phase:
@@ -175,18 +173,19 @@ def _phase(lanes: list[int], offsets: list[int], width_bytes: int) -> Phase:
     return Phase(tuple(lanes), tuple(tuple(w for w in words if w.index % BANKS == bank) for bank in range(BANKS)))
 
 
-# ---- batches: check, cut into chunks, one row per lane
-def _per_access(kind: str, width_bytes: int, offsets: ArrayLike, count: Callable[[str, int, Lanes], Lanes]) -> Count:
-    lanes, single = _read_offsets(kind, width_bytes, offsets)
-    result = np.empty(lanes.shape[1], np.int64)
-    for first in range(0, lanes.shape[1], _CHUNK):
-        chunk = slice(first, first + _CHUNK)
-        result[chunk] = count(kind, width_bytes, lanes[:, chunk])
-    return int(result[0]) if single else result
+# ---- batches: read, cut into chunks, check
+def _per_access(
+    kind: str, width_bytes: int, offsets: ArrayLike, count: Callable[[str, int, Accesses], Accesses]
+) -> Count:
+    accesses = _read_offsets(kind, width_bytes, offsets)
+    chunks = [accesses[first : first + _CHUNK] for first in range(0, len(accesses), _CHUNK)]
+    counted = [count(kind, width_bytes, chunk).astype(np.int64) for chunk in chunks]
+    result = np.concatenate(counted) if counted else np.zeros(0, np.int64)
+    return int(result[0]) if np.ndim(offsets) == 1 else result
 
 
-def _read_offsets(kind: str, width_bytes: int, offsets: ArrayLike) -> tuple[Lanes, bool]:
-    """The offsets as (lanes, accesses), and whether they were one access. Of a matrix kind only the row addresses."""
+def _read_offsets(kind: str, width_bytes: int, offsets: ArrayLike) -> Accesses:
+    """The offsets as (accesses, lanes), checked; of a matrix kind only the lanes that give row addresses."""
     if kind not in _WIDTHS:
         raise ValueError(f"unknown kind of access {kind!r}: one of {', '.join(KINDS)}")
     if width_bytes not in _WIDTHS[kind]:
@@ -198,166 +197,129 @@ def _read_offsets(kind: str, width_bytes: int, offsets: ArrayLike) -> tuple[Lane
         raise ValueError(f"offsets have shape (32,) or (n, 32), one per lane, not {given.shape}")
     if given.dtype not in (np.int32, np.int64):
         given = given.astype(np.int64)
-    lanes = given.reshape(-1, WARP_LANES).T[: MATRIX_ROWS.get(kind, WARP_LANES)]
-    _check_offsets(kind, width_bytes, lanes)
-    return lanes, given.ndim == 1
+    accesses = given.reshape(-1, WARP_LANES)[:, : MATRIX_ROWS.get(kind, WARP_LANES)]
+    for first in range(0, len(accesses), _CHUNK):
+        _check_offsets(kind, width_bytes, accesses[first : first + _CHUNK], first)
+    return accesses
 
 
-def _check_offsets(kind: str, width_bytes: int, lanes: Lanes) -> None:
-    if not lanes.size:
+def _check_offsets(kind: str, width_bytes: int, offsets: Accesses, first: int) -> None:
+    least = offsets.min()
+    if least >= 0 and not np.bitwise_or.reduce(offsets, axis=None) & (width_bytes - 1):
         return
-    inactive = lanes < 0
-    if inactive.any() and (lanes < -1).any():
-        lane, access = np.argwhere(lanes < -1)[0]
-        raise ValueError(f"offset {lanes[lane, access]} of lane {lane} in access {access} is negative")
-    wrong = ((lanes & (width_bytes - 1)) != 0) & ~inactive if width_bytes > 1 else np.zeros(0, bool)
-    if wrong.any():
-        lane, access = np.argwhere(wrong)[0]
-        raise ValueError(
-            f"offset {lanes[lane, access]} of lane {lane} in access {access} is not a multiple of {width_bytes} bytes"
-        )
-    if kind in MATRIX_ROWS and (inactive.any(axis=0) != inactive.all(axis=0)).any():
-        raise ValueError(f"{kind} reads {len(lanes)} row addresses: lanes 0 to {len(lanes) - 1} are all active or none")
+    active = offsets >= 0
+    for wrong, why in (
+        (offsets < -1, "is negative (-1 means an inactive lane)"),
+        (active & (offsets % width_bytes != 0), f"is not a multiple of {width_bytes}"),
+    ):
+        if wrong.any():
+            access, lane = np.argwhere(wrong)[0]
+            raise ValueError(f"byte offset {offsets[access, lane]} of lane {lane} in access {first + access} {why}")
+    if kind in MATRIX_ROWS and (active.any(axis=1) != active.all(axis=1)).any():
+        raise ValueError(f"{kind} needs the row addresses of lanes 0 to {offsets.shape[1] - 1}: all active, or none")
 
 
-# ---- counting
-def _count_wavefronts(kind: str, width_bytes: int, offsets: Lanes) -> Lanes:
+# ---- counting, for one chunk
+def _count_wavefronts(kind: str, width_bytes: int, offsets: Accesses) -> Accesses:
+    unit_bytes = max(width_bytes, BANK_BYTES)  # a lane's words lie side by side: count units, over so many fewer banks
+    units = _narrow(offsets, unit_bytes)
     active = _active(offsets)
-    unit_bytes = max(width_bytes, BANK_BYTES)
-    units = _near_units(offsets, active, unit_bytes, LINE_BYTES)
     banks = LINE_BYTES // unit_bytes
-    size = _phase_lanes(kind, width_bytes)
-    merged = _merges(kind, width_bytes, offsets, active)
+    size = _phase_lanes(width_bytes)
+    merged = _merges(kind, width_bytes, offsets)
     if not merged.any():
         return _sum_phases(units, active, size, banks)
-    result = np.empty(offsets.shape[1], np.int64)
+    result = np.empty(len(offsets), np.int64)
     for which, lanes in ((merged, 2 * size), (~merged, size)):
-        result[which] = _sum_phases(units[:, which], None if active is None else active[:, which], lanes, banks)
+        result[which] = _sum_phases(units[which], None if active is None else active[which], lanes, banks)
     return result
 
 
-def _count_phases(kind: str, width_bytes: int, offsets: Lanes) -> Lanes:
-    active = _active(offsets)
-    size = _phase_lanes(kind, width_bytes)
-    merged = _merges(kind, width_bytes, offsets, active)
-    if active is None:
-        return np.where(merged, len(offsets) // (2 * size), len(offsets) // size)
-    whole = sum(group.any(axis=0).astype(np.int64) for group in _groups(active, size))
+def _count_phases(kind: str, width_bytes: int, offsets: Accesses) -> Accesses:
+    served = np.asarray((offsets >= 0).reshape(len(offsets), -1, _phase_lanes(width_bytes)).any(axis=2))
+    merged = _merges(kind, width_bytes, offsets)
     if not merged.any():
-        return np.asarray(whole)
-    return np.where(merged, sum(group.any(axis=0).astype(np.int64) for group in _groups(active, 2 * size)), whole)
+        return np.asarray(served.sum(axis=1))
+    together = served[:, 0::2] | served[:, 1::2]
+    return np.asarray(np.where(merged, together.sum(axis=1), served.sum(axis=1)))
 
 
-def _count_sectors(kind: str, width_bytes: int, offsets: Lanes) -> Lanes:
+def _count_sectors(kind: str, width_bytes: int, offsets: Accesses) -> Accesses:
     return _count_distinct(offsets, SECTOR_BYTES)  # an aligned access of up to 32 bytes lies in one sector
 
 
-def _count_bytes_floor(kind: str, width_bytes: int, offsets: Lanes) -> Lanes:
+def _count_bytes_floor(kind: str, width_bytes: int, offsets: Accesses) -> Accesses:
     distinct_bytes = _count_distinct(offsets, width_bytes) * width_bytes
     return np.asarray(-(-distinct_bytes // LINE_BYTES))
 
 
-def _count_distinct(offsets: Lanes, unit_bytes: int) -> Lanes:
+def _count_distinct(offsets: Accesses, unit_bytes: int) -> Accesses:
     active = _active(offsets)
-    units = _near_units(offsets, active, unit_bytes, unit_bytes)
-    if active is not None:
-        units = np.where(active, units, units.max(axis=0))
-    _sort_lanes(units)
-    found = (units[1:] != units[:-1]).sum(axis=0, dtype=np.int64) + 1
-    return found if active is None else found * active.any(axis=0)
+    keys = _sort_lanes(_narrow(offsets, unit_bytes), active)
+    found = np.asarray((keys[1:] != keys[:-1]).sum(axis=0, dtype=np.int64)) + 1
+    return found if active is None else found * active.any(axis=1)
 
 
-def _active(offsets: Lanes) -> NDArray[np.bool_] | None:
+def _active(offsets: Accesses) -> NDArray[np.bool_] | None:
     """Which lanes take part, or None if all do."""
-    active = offsets >= 0
-    return None if active.all() else active
+    return None if offsets.min() >= 0 else offsets >= 0
 
 
-def _phase_lanes(kind: str, width_bytes: int) -> int:
+def _phase_lanes(width_bytes: int) -> int:
     """Lanes of a phase before merging: as many as can move 128 bytes together."""
     return min(WARP_LANES, LINE_BYTES // width_bytes)
 
 
-def _merges(kind: str, width_bytes: int, offsets: Lanes, active: NDArray[np.bool_] | None) -> NDArray[np.bool_]:
+def _merges(kind: str, width_bytes: int, offsets: Accesses) -> NDArray[np.bool_]:
     """Which accesses are loads whose lanes all agree with lane ^ 1, or all with lane ^ 2."""
-    result = np.zeros(offsets.shape[1], bool)
+    result = np.zeros(len(offsets), bool)
     if kind != "ld" or width_bytes < 8:
         return result
+    lanes = offsets.T
     for distance in (1, 2):
-        pairs = offsets.reshape(-1, 2, distance, offsets.shape[1])
-        agree = pairs[:, 0] == pairs[:, 1]
-        if active is not None:
-            both = active.reshape(pairs.shape)
-            agree |= ~(both[:, 0] & both[:, 1])
+        pairs = lanes.reshape(-1, 2, distance, len(offsets))
+        agree = (pairs[:, 0] == pairs[:, 1]) | (pairs[:, 0] < 0) | (pairs[:, 1] < 0)
         result |= agree.all(axis=(0, 1))
     return result
 
 
-def _near_units(offsets: Lanes, active: NDArray[np.bool_] | None, unit_bytes: int, grain_bytes: int) -> Lanes:
-    """Offsets in units from each access's first grain, in the narrowest type: 2-byte keys are what makes this fast.
-
-    Moving an access by whole grains changes nothing that is counted.
-    """
-    first = (offsets if active is None else np.where(active, offsets, np.iinfo(offsets.dtype).max)).min(axis=0)
-    units = (offsets - first // grain_bytes * grain_bytes) // unit_bytes
-    if active is not None:
-        units[~active] = 0
-    most = int(units.max(initial=0))
-    narrow: Lanes = units.astype(np.uint16 if most < 2**16 else np.uint32 if most < 2**32 else np.uint64)
-    return narrow
+def _narrow(offsets: Accesses, unit_bytes: int) -> Accesses:
+    """Offsets in units, in the narrowest type that NumPy sorts fast."""
+    units = offsets >> (unit_bytes.bit_length() - 1)
+    return units.astype(np.uint32 if units.max() < 2**32 else np.uint64)
 
 
-def _groups(lanes: Lanes, size: int) -> Iterator[Lanes]:
-    for first in range(0, len(lanes), size):
-        yield lanes[first : first + size]
+def _sum_phases(units: Accesses, active: NDArray[np.bool_] | None, lanes: int, banks: int) -> Accesses:
+    groups = units.reshape(-1, lanes)
+    worst = _fill_banks(groups, None if active is None else active.reshape(-1, lanes), banks)
+    return np.asarray(worst.reshape(len(units), units.shape[1] // lanes).sum(axis=1))
 
 
-def _sum_phases(units: Lanes, active: NDArray[np.bool_] | None, size: int, banks: int) -> Lanes:
-    total = np.zeros(units.shape[1], np.int64)
-    for first in range(0, len(units), size):
-        phase = slice(first, first + size)
-        total += _fill_banks(units[phase], None if active is None else active[phase], banks)
-    return total
-
-
-def _fill_banks(units: Lanes, active: NDArray[np.bool_] | None, banks: int) -> Lanes:
+def _fill_banks(units: Accesses, active: NDArray[np.bool_] | None, banks: int) -> Accesses:
     """The most distinct units in one bank: sort by (bank, row), then count along each bank's run."""
-    if not units.shape[1]:
+    if not len(units):
         return np.zeros(0, np.uint8)
-    rows = units // banks
+    rows = units >> (banks.bit_length() - 1)
     row_bits = int(rows.max()).bit_length()
-    keys = (units % banks << row_bits) | rows
-    if active is not None:  # an inactive lane joins another's word, which costs nothing
-        keys[~active] = 0
-        keys = np.where(active, keys, keys.max(axis=0))
-    _sort_lanes(keys)
+    keys = _sort_lanes(((units & (banks - 1)) << row_bits) | rows, active)
     step = keys[1:] ^ keys[:-1]
     fresh = (step != 0).view(np.uint8)
     stays = (step < (1 << row_bits)).view(np.uint8)
-    count = np.ones(units.shape[1], np.uint8)
+    count = np.ones(len(units), np.uint8)
     most = count.copy()
     for lane in range(len(step)):
         count = count * stays[lane] + fresh[lane]
         np.maximum(most, count, out=most)
-    return most if active is None else most * active.any(axis=0)
+    return most if active is None else most * active.any(axis=1)
 
 
-def _sort_lanes(keys: Lanes) -> None:
-    """Sort along the lanes, in place: Batcher's bitonic network, each step one comparison of many accesses at once."""
-    lanes, accesses = keys.shape
-    block = 2
-    while block <= lanes:
-        halves = keys.reshape(-1, 2, block // 2, accesses)
-        _order(halves[:, 0], halves[:, 1, ::-1])  # against the mirror image: two ascending runs become bitonic
-        half = block // 4
-        while half:
-            pairs = keys.reshape(-1, 2, half, accesses)
-            _order(pairs[:, 0], pairs[:, 1])
-            half //= 2
-        block *= 2
+def _sort_lanes(keys: Accesses, active: NDArray[np.bool_] | None) -> Accesses:
+    """The keys of each access in order, as (lanes, accesses), so that a walk along the lanes is one along rows.
 
-
-def _order(low: Lanes, high: Lanes) -> None:
-    least = np.minimum(low, high)
-    np.maximum(low, high, out=high)
-    low[...] = least
+    An inactive lane takes the largest key of its access: it joins another lane, which changes no count.
+    """
+    if active is not None:
+        keys = np.where(active, keys, 0)
+        keys = np.where(active, keys, keys.max(axis=1, keepdims=True))
+    keys.sort(axis=1)
+    return np.ascontiguousarray(keys.T)
