@@ -49,6 +49,12 @@ class SpecError(TilegenError):
     """The spec is not one that tilegen accepts (TG0xx to TG3xx)."""
 
 
+class InputError(TilegenError):
+    """A file that was named cannot be read (TG001)."""
+
+    exit_code = 2
+
+
 class ProofError(TilegenError):
     """A plan failed one of its proofs (TG4xx): the spec has a hazard, or tilegen has a bug."""
 
@@ -60,4 +66,63 @@ class EnvironmentLack(TilegenError):
 
 
 class LayoutError(ValueError):
-    """A layout, or an operation on layouts, that cannot be. The spec loader gives it a place and the code TG201."""
+    """A layout, or an operation on layouts, that cannot be; the spec loader turns it into a diagnostic.
+
+    ``span`` is (start, end) in characters of the parsed text where there is one, ``hint`` the nearest fix, ``code``
+    TG104 for an unknown axis, TG105 for notation that cannot be read, TG201 otherwise.
+    """
+
+    def __init__(self, message: str, *, span: tuple[int, int] | None = None, hint: str = "", code: str = "TG201"):
+        super().__init__(message)
+        self.span = span
+        self.hint = hint
+        self.code = code
+
+
+# ---------------------------------------------------------------- text
+_WINDOW = 160  # characters of a longer line that are shown
+
+
+def format_diagnostic(finding: Diagnostic) -> str:
+    """A finding as it is printed, without colour: what, where, the line, and a caret line with the nearest fix.
+
+    >>> print(format_diagnostic(Diagnostic("TG101", "unknown key 'thread'", Mark("a.yaml", 7, 1, 6, "thread: 32"),
+    ...                                    "did you mean 'threads'?")))
+    error[TG101]: unknown key 'thread'
+     --> a.yaml:7:1
+      |
+    7 | thread: 32
+      | ^^^^^^ did you mean 'threads'?
+    `tilegen rule TG101` explains it with an example.
+    """
+    lines = [f"{finding.severity}[{finding.code}]: {_printable(finding.message)}"]
+    hint = _printable(finding.hint)
+    if finding.mark:
+        text, start, length = _window(finding.mark)
+        number = str(finding.mark.line)
+        blank = " " * len(number)
+        caret = f"{blank} | {' ' * start}{'^' * length} {hint}".rstrip()
+        lines += [f"{blank}--> {_printable(str(finding.mark))}", f"{blank} |", f"{number} | {text}".rstrip(), caret]
+    elif hint:
+        lines += [f"  = {hint}"]
+    return "\n".join([*lines, f"`tilegen rule {finding.code}` explains it with an example."])
+
+
+def format_error(error: TilegenError) -> str:
+    """All findings of an error, a blank line between two."""
+    return "\n\n".join(format_diagnostic(d) for d in error.diagnostics)
+
+
+def _window(mark: Mark) -> tuple[str, int, int]:
+    """The part of the line that is shown, where the carets start in it, and how many there are."""
+    start = min(mark.column - 1, len(mark.text))
+    first = max(0, start - _WINDOW // 2) if len(mark.text) > _WINDOW else 0
+    text = mark.text[first : first + _WINDOW]
+    length = max(1, min(mark.length, len(text) - (start - first)))
+    head, tail = ("..." if first else ""), ("..." if first + _WINDOW < len(mark.text) else "")
+    return head + _printable(text) + tail, len(head) + start - first, length
+
+
+def _printable(text: str) -> str:
+    """One character for each: a spec must not be able to steer the terminal."""
+    return "".join(c if c.isprintable() else " " if c in "\t\r\n" else "?" for c in text)

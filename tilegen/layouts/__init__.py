@@ -1,1 +1,69 @@
-"""x"""
+"""Layouts: where every element of a buffer lies. Values are frozen, operations are free functions.
+
+    from tilegen.layouts import parse
+
+    layout = parse("Swizzle(3,3,3) o S[(8,64):(64,1)]")
+    layout.apply(5, 0, shape=(8, 64))           # ({'m': 360},)
+"""
+
+from tilegen.layouts.algebra import (
+    bind,
+    canonicalize,
+    extent_of,
+    get_scope,
+    group,
+    is_injective,
+    permute_dims,
+    slice_layout,
+    span,
+    storage,
+)
+from tilegen.layouts.axes import AXES, Axis
+from tilegen.layouts.banks import bank_and_line
+from tilegen.layouts.constructors import column_major, mma_fragment, row_major, wg_local_layout
+from tilegen.layouts.iters import Iter
+from tilegen.layouts.notation import parse
+from tilegen.layouts.values import (
+    ComposeLayout,
+    Layout,
+    SwizzleLayout,
+    TileLayout,
+    finish_of,
+    over_shape,
+    period,
+    size,
+    swizzle_of,
+    tile_of,
+)
+
+__all__ = [
+    "AXES",
+    "Axis",
+    "ComposeLayout",
+    "Iter",
+    "Layout",
+    "SwizzleLayout",
+    "TileLayout",
+    "bank_and_line",
+    "bind",
+    "canonicalize",
+    "column_major",
+    "extent_of",
+    "finish_of",
+    "get_scope",
+    "group",
+    "is_injective",
+    "mma_fragment",
+    "over_shape",
+    "parse",
+    "period",
+    "permute_dims",
+    "row_major",
+    "size",
+    "slice_layout",
+    "span",
+    "storage",
+    "swizzle_of",
+    "tile_of",
+    "wg_local_layout",
+]

@@ -1,0 +1,356 @@
+"""The text form of layouts: ``parse`` reads what ``str`` writes, and the seeds' shorter forms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from tilegen.errors import LayoutError
+from tilegen.index import Index, add, div, least, mod, mul, sub
+from tilegen.layouts.axes import require_axis
+from tilegen.layouts.constructors import mma_fragment, row_major, wg_local_layout
+from tilegen.layouts.iters import Iter, Iters, is_symbolic, spell
+from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
+
+MAX_CHARACTERS = 4096
+MAX_DEPTH = 32  # of parentheses
+MAX_ITERS = 64
+MAX_VALUE = 1 << 62
+
+_TOKEN = re.compile(r"(?P<int>\d+)|(?P<name>[A-Za-z_]\w*)|(?P<text>'[^']*'|\"[^\"]*\")|(?P<symbol>//|[][():,+*%@=-])", re.A)
+_SPACE = re.compile(r"\s*")
+_LATER = (
+    "PaddedSharedLayout", "LinearLayout", "Layout", "CuTe", "BlockedLayout", "SwizzledSharedLayout",
+    "NVMMASharedLayout", "tmem_datapath_layout", "tcgen05_atom_layout", "mma_shared_layout",
+)  # fmt: skip
+
+
+def parse(text: str, names: Mapping[str, Index] | None = None) -> Layout:
+    """The layout that ``text`` describes; extents, strides and offsets are integer expressions over ``names``.
+
+    ``S[shape:strides] + R[shape:strides] + offset@axis``, ``Swizzle(M, B, S)``, ``Swizzle(M, B, S) o S[...]``,
+    ``Compose(Swizzle(M, B, S), S[...])``, ``wg_local_layout(cols)``, ``mma_fragment('m16n8k16', 'A')``; a shape
+    without strides is row-major. Raises LayoutError with ``span``, ``hint`` and ``code`` (TG104 unknown axis, TG105
+    notation, TG201 values that cannot be).
+
+    >>> print(parse("S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid"))
+    S[(8, 2, 4, 2):(4@laneid, 1@warpid, 1@laneid, 1)] + R[2:4@warpid] + 5@warpid
+    >>> print(parse("S[(8, chunks*512)]", {"chunks": 2}))
+    S[(8, 1024):(1024, 1)]
+    """
+    if len(text) > MAX_CHARACTERS:
+        raise LayoutError(f"a layout has at most {MAX_CHARACTERS} characters", span=(0, len(text)), code="TG105")
+    return _Parser(text, names or {}).read()
+
+
+@dataclass(frozen=True)
+class _Token:
+    kind: str  # int | name | text | symbol | end
+    text: str
+    start: int
+    end: int
+
+
+def _tokenize(text: str) -> list[_Token]:
+    tokens, at = [], 0
+    while (at := _skip_space(text, at)) < len(text):
+        found = _TOKEN.match(text, at)
+        if not found:
+            raise LayoutError(f"{text[at]!r} has no meaning in a layout", span=(at, at + 1), code="TG105")
+        tokens.append(_Token(str(found.lastgroup), found[0], at, found.end()))
+        at = found.end()
+    return [*tokens, _Token("end", "", len(text), len(text))]
+
+
+def _skip_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+class _Parser:
+    """Recursive descent over the tokens, one method for each form."""
+
+    def __init__(self, text: str, names: Mapping[str, Index]):
+        self.tokens = _tokenize(text)
+        self.names = names
+        self.at = 0
+        self.depth = 0
+
+    # ------------------------------------------------------------ tokens
+    @property
+    def token(self) -> _Token:
+        return self.tokens[self.at]
+
+    def advance(self) -> _Token:
+        token = self.token
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def accept(self, text: str) -> bool:
+        if self.token.kind in ("symbol", "name") and self.token.text == text:
+            self.advance()
+            return True
+        return False
+
+    def expect(self, text: str) -> None:
+        if not self.accept(text):
+            raise self.refuse(f"expected '{text}', found {self.found()}")
+
+    def found(self) -> str:
+        return "the end" if self.token.kind == "end" else f"'{self.token.text}'"
+
+    def refuse(self, message: str, hint: str = "") -> LayoutError:
+        token = self.token
+        return LayoutError(message, span=(token.start, max(token.end, token.start + 1)), hint=hint, code="TG105")
+
+    def located(self, start: int, build: Callable[[], Any]) -> Any:
+        """``build()``, whose LayoutError gets the text from ``start`` to here as its place."""
+        try:
+            return build()
+        except LayoutError as error:
+            if error.span is None:
+                error.span = (start, self.tokens[max(0, self.at - 1)].end)
+            raise
+
+    # ------------------------------------------------------------ layouts
+    def read(self) -> Layout:
+        layout = self.layout()
+        if self.token.kind != "end":
+            raise self.refuse(f"unexpected {self.found()} after the layout")
+        return layout
+
+    def layout(self) -> Layout:
+        token = self.token
+        forms: dict[str, Callable[[], Layout]] = {
+            "S": self.tile, "Swizzle": self.swizzled, "SwizzleLayout": self.swizzled, "Compose": self.compose,
+            "ComposeLayout": self.compose, "wg_local_layout": self.wg_local, "mma_fragment": self.fragment,
+        }  # fmt: skip
+        if token.kind == "name" and token.text in forms:
+            return forms[token.text]()
+        if (token.kind == "name" and token.text in _LATER) or token.kind == "int":
+            name = token.text if token.kind == "name" else "a CuTe layout"
+            raise LayoutError(f"{name} is not yet supported", span=(token.start, token.end))
+        near = get_close_matches(token.text, [*forms, "R"], n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"a layout starts with {', '.join(forms)}"
+        raise self.refuse(f"expected a layout, found {self.found()}", hint)
+
+    def tile(self) -> TileLayout:
+        start = self.token.start
+        shard = self.iters("S")
+        replica: Iters = ()
+        offset: list[tuple[str, Index]] = []
+        while self.accept("+"):
+            if self.token.text == "R":
+                replica += self.iters("R")
+            else:
+                value, axis = self.term(), self.axis()
+                offset.append((axis, value))
+        return self.located(start, lambda: TileLayout(shard, replica, tuple(offset)))  # type: ignore[no-any-return]
+
+    def iters(self, letter: str) -> Iters:
+        start = self.token.start
+        self.expect(letter)
+        self.expect("[")
+        shape = self.items(self.expression)
+        strides = self.items(lambda: self.located(self.token.start, self.stride)) if self.accept(":") else None
+        self.expect("]")
+        if strides is None:
+            return self.located(start, lambda: row_major(shape).shard)  # type: ignore[no-any-return]
+        if len(shape) != len(strides):
+            place = (start, self.tokens[self.at - 1].end)
+            raise LayoutError(f"{len(shape)} extents but {len(strides)} strides", span=place)
+        pairs = zip(shape, strides, strict=True)
+        return self.located(start, lambda: tuple(Iter(n, s, axis) for n, (s, axis) in pairs))  # type: ignore[no-any-return]
+
+    def stride(self) -> tuple[Index, str]:
+        return self.expression(), self.axis()
+
+    def axis(self) -> str:
+        if not self.accept("@"):
+            return "m"
+        token = self.advance()
+        if token.kind != "name":
+            self.at -= token.kind != "end"
+            raise self.refuse(f"expected an axis after '@', found {self.found()}")
+        return self.located(self.tokens[self.at - 1].start, lambda: require_axis(token.text).name)  # type: ignore[no-any-return]
+
+    def items(self, read: Callable[[], Any]) -> list[Any]:
+        """One item, or a parenthesised list of them."""
+        if not self.opens_list():
+            return [read()]
+        self.expect("(")
+        items = [read()]
+        while self.accept(","):
+            if self.token.text == ")":
+                break
+            if len(items) == MAX_ITERS:
+                raise self.refuse(f"a layout has at most {MAX_ITERS} iters")
+            items.append(read())
+        self.expect(")")
+        return items
+
+    def opens_list(self) -> bool:
+        """Whether the parenthesis here closes right before ':' or ']': then it holds a list, not an expression."""
+        depth = 0
+        for at in range(self.at, len(self.tokens)):
+            depth += {"(": 1, ")": -1}.get(self.tokens[at].text, 0)
+            if depth == 0:
+                return at > self.at and self.tokens[at + 1].text in (":", "]")
+        return self.token.text == "("  # unbalanced: reading on finds the place
+
+    def swizzled(self) -> Layout:
+        swizzle = self.swizzle()
+        if not self.accept("o"):
+            return swizzle
+        return self.composed(swizzle)
+
+    def swizzle(self) -> SwizzleLayout:
+        start = self.token.start
+        if not self.accept("SwizzleLayout"):
+            self.expect("Swizzle")
+        values, options = self.arguments({"per_element", "swizzle_len", "atom_len", "inner"})
+        if len(values) + len(options.keys() - {"inner"}) != 3 or not all(isinstance(v, int) for v in values):
+            raise LayoutError(
+                "Swizzle takes three numbers of bits", span=(start, self.tokens[self.at - 1].end),
+                hint="Swizzle(per_element, swizzle_len, atom_len), for example Swizzle(3, 3, 3)", code="TG105",
+            )  # fmt: skip
+        return self.located(start, lambda: _call(SwizzleLayout, values, options))  # type: ignore[no-any-return]
+
+    def compose(self) -> ComposeLayout:
+        self.advance()
+        self.expect("(")
+        swizzle = self.swizzle()
+        self.expect(",")
+        composed = self.composed(swizzle)
+        self.expect(")")
+        return composed
+
+    def composed(self, swizzle: SwizzleLayout) -> ComposeLayout:
+        start = self.token.start
+        if self.token.text not in ("S", "wg_local_layout", "mma_fragment"):
+            raise self.refuse(f"a swizzle composes with a tile layout S[...], found {self.found()}")
+        tile = self.layout()
+        return self.located(start, lambda: ComposeLayout(swizzle, tile))  # type: ignore[no-any-return, arg-type]
+
+    def wg_local(self) -> TileLayout:
+        start = self.advance().start
+        values, options = self.arguments({"cols", "rows"})
+        return self.located(start, lambda: _call(wg_local_layout, values, options))  # type: ignore[no-any-return]
+
+    def fragment(self) -> TileLayout:
+        start = self.advance().start
+        values, options = self.arguments({"atom", "operand", "shape"})
+        return self.located(start, lambda: _call(mma_fragment, values, options))  # type: ignore[no-any-return]
+
+    # ------------------------------------------------------------ calls
+    def arguments(self, allowed: set[str]) -> tuple[list[Any], dict[str, Any]]:
+        self.expect("(")
+        values: list[Any] = []
+        options: dict[str, Any] = {}
+        while self.token.text != ")" or self.token.kind != "symbol":
+            if self.token.kind == "name" and self.tokens[self.at + 1].text == "=":
+                if self.token.text not in allowed or self.token.text in options:
+                    raise self.refuse(f"no argument {self.found()}", hint=f"arguments are {', '.join(sorted(allowed))}")
+                key = self.advance().text
+                self.expect("=")
+                options[key] = self.argument()
+            elif options:
+                raise self.refuse("a positional argument after a named one")
+            else:
+                values.append(self.argument())
+            if not self.accept(","):
+                break
+            if len(values) > MAX_ITERS:
+                raise self.refuse("too many arguments")
+        self.expect(")")
+        return values, options
+
+    def argument(self) -> Any:
+        if self.token.kind == "text":
+            return self.advance().text[1:-1]
+        if self.token.text in ("True", "False") and self.token.text not in self.names:
+            return self.advance().text == "True"
+        if self.token.text == "(":
+            return self.tuple_or_expression()
+        return self.expression()
+
+    def tuple_or_expression(self) -> Any:
+        start = self.at
+        self.expect("(")
+        items = [self.expression()]
+        if self.token.text == ",":
+            while self.accept(",") and self.token.text != ")":
+                items.append(self.expression())
+            self.expect(")")
+            return tuple(items)
+        self.at = start
+        return self.expression()
+
+    # ------------------------------------------------------------ integer expressions
+    def expression(self) -> Index:
+        value = self.term()
+        while self.token.text in ("+", "-") and self.token.kind == "symbol":
+            operator = self.advance()
+            value = self.compute(operator, value, self.term())
+        return value
+
+    def term(self) -> Index:
+        value = self.factor()
+        while self.token.text in ("*", "//", "%") and self.token.kind == "symbol":
+            operator = self.advance()
+            value = self.compute(operator, value, self.factor())
+        return value
+
+    def factor(self) -> Index:
+        token = self.advance()
+        if token.kind == "int":
+            return self.require_small(int(token.text) if len(token.text) < 20 else MAX_VALUE + 1, token)
+        if token.kind == "name":
+            return self.name(token)
+        if token.text == "-" and token.kind == "symbol":
+            return self.compute(token, 0, self.nested(token, self.factor))
+        if token.text == "(" and token.kind == "symbol":
+            value = self.nested(token, self.expression)
+            self.expect(")")
+            return value
+        self.at -= token.kind != "end"
+        raise self.refuse(f"expected a number or a name, found {self.found()}")
+
+    def nested(self, token: _Token, read: Callable[[], Index]) -> Index:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise LayoutError("parentheses nest too deeply", span=(token.start, token.end), code="TG105")
+        value = read()
+        self.depth -= 1
+        return value
+
+    def name(self, token: _Token) -> Index:
+        if token.text in self.names:
+            return self.names[token.text]
+        near = get_close_matches(token.text, self.names, n=1)
+        hint = f"did you mean '{near[0]}'?" if near else f"names are {', '.join(sorted(self.names)) or 'none here'}"
+        raise LayoutError(f"'{token.text}' is not defined", span=(token.start, token.end), hint=hint)
+
+    def compute(self, operator: _Token, a: Index, b: Index) -> Index:
+        if operator.text in ("//", "%") and (b == 0 if isinstance(b, int) else least(b) == 0):
+            raise LayoutError(f"{spell(b)} may be zero", span=(operator.start, operator.end))
+        if any(is_symbolic(x) for x in (a, b)) and any(isinstance(x, int) and x < 0 for x in (a, b)):
+            raise LayoutError("a negative number", span=(operator.start, operator.end))
+        functions = {"+": add, "-": sub, "*": mul, "//": div, "%": mod}
+        return self.require_small(functions[operator.text](a, b), operator)
+
+    def require_small(self, value: Index, token: _Token) -> Index:
+        if isinstance(value, int) and abs(value) > MAX_VALUE:
+            raise LayoutError("a number beyond 2**62", span=(token.start, token.end))
+        return value
+
+
+def _call(function: Callable[..., Any], values: list[Any], options: dict[str, Any]) -> Any:
+    """Call with the user's arguments; a signature that does not fit is the user's error."""
+    try:
+        return function(*values, **options)
+    except TypeError as error:
+        raise LayoutError(f"{function.__name__}: {str(error).split(') ', 1)[-1]}", code="TG105") from None
