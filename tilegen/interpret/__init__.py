@@ -1,1 +1,6 @@
-"""x"""
+"""The NumPy meaning of a Plan, with happens-before: what its CTAs write, or the first fault."""
+
+from tilegen.interpret.fault import Fault, FaultFound
+from tilegen.interpret.run import Outcome, corners, interpret
+
+__all__ = ["Fault", "FaultFound", "Outcome", "corners", "interpret"]

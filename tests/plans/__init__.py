@@ -1,0 +1,1 @@
+"""Plans written by hand, to test what comes after the planning."""

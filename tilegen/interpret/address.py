@@ -1,0 +1,241 @@
+"""From a Ref to flat element offsets: the printed text evaluated, checked against the coordinates and the memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilegen.index import INT_LIMIT, Index, Op, Var, evaluate, to_c, variables
+from tilegen.interpret.fault import DISAGREE, MALFORMED, MISALIGNED, OUT_OF_BOUNDS, OVERFLOW, RANGE, REGISTER_INDEX
+from tilegen.plan import Memory, Ref
+
+if TYPE_CHECKING:
+    from tilegen.interpret.run import Site
+
+ACCESS_BYTES = (1, 2, 4, 8, 16)  # what one load or store can move
+
+
+@dataclass(frozen=True)
+class Text:
+    """An expression ready to evaluate: its variables, and its differences, which must not be negative."""
+
+    value: Index
+    variables: tuple[Var, ...]
+    differences: tuple[Op, ...]
+    is_wide: bool  # computed in size_t at least in part
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(v.name for v in self.variables)
+
+
+@dataclass(frozen=True)
+class Address:
+    """A Ref's coordinates and the offset that is printed (None where it is the only coordinate itself)."""
+
+    coordinates: tuple[Text, ...]
+    offset: Text | None
+    names: frozenset[str]
+
+
+@dataclass(frozen=True)
+class Root:
+    """A memory that exists, its extents as numbers."""
+
+    memory: Memory
+    store: Any
+    shape: tuple[int, ...]
+    pitches: tuple[int, ...]
+
+    @property
+    def span(self) -> int:
+        return sum((n - 1) * p for n, p in zip(self.shape, self.pitches, strict=True)) + 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a memory's name stands for: a root, and where in it the name begins (per role axis)."""
+
+    root: Root
+    coordinates: tuple[Any, ...] | None  # None: known only by its flat offset
+    flat: Any
+
+
+def dense_run(shape: tuple[Any, ...], pitches: tuple[Any, ...]) -> tuple[tuple[int, ...], Any]:
+    """The dimensions that lie densely from pitch 1 on, innermost first, and their elements together.
+
+    >>> dense_run((8, 4, 32), (200, 32, 1))
+    ((2, 1), 128)
+    """
+    run: list[int] = []
+    size: Any = 1
+    while True:
+        found = [d for d in range(len(shape)) if d not in run and pitches[d] == size and shape[d] != 1]
+        if not found:
+            return tuple(run), size
+        run.append(found[0])
+        size = shape[found[0]] * size
+
+
+def read_text(x: Index) -> Text:
+    """What evaluating ``x`` needs to know of it."""
+    if not isinstance(x, (Var, Op)):
+        return Text(x, (), (), False)
+    return Text(x, tuple(variables(x)), tuple(_differences(x)), "size_t" in to_c(x))
+
+
+def _differences(x: Index) -> list[Op]:
+    if not isinstance(x, Op):
+        return []
+    return [d for a in x.args for d in _differences(a)] + ([x] if x.symbol == "-" else [])
+
+
+def read_address(ref: Ref) -> Address:
+    """A Ref's texts."""
+    coordinates, offset = tuple(read_text(x) for x in ref.at), ref.offset
+    names = frozenset[str]().union(*(c.names for c in coordinates))
+    return Address(coordinates, None if ref.at == (offset,) else read_text(offset), names)
+
+
+def value_of(text: Text, site: Site) -> Any:
+    """The value of a text over the role's axis. Its variables and differences are checked for the group's threads."""
+    frame, group = site.frame, site.group
+    if not text.variables:
+        return text.value
+    for var in text.variables:
+        known = frame.known.get(var.name)
+        if known is not var and known != var:
+            check_range(var, frame.env.get(var.name), site)
+    value = evaluate(text.value, frame.env)
+    for difference in text.differences:
+        part = group.pick(evaluate(difference, frame.env))
+        if np.any(part < 0):
+            message = f"{to_c(difference)} is {int(np.min(part))}: a difference must not be negative"
+            site.fail(RANGE, message, first(part < 0))
+    return value
+
+
+def check_range(var: Var, value: Any, site: Site) -> None:
+    """``least <= value < bound`` in steps of ``step``, for the group's threads: the C text was simplified by that."""
+    if value is None:
+        site.fail(MALFORMED, f"{var.name} is not defined here")
+    value = site.group.pick(value)
+    low, high = (int(value.min()), int(value.max())) if isinstance(value, np.ndarray) else (value, value)
+    if var.least <= low and high < var.bound and (var.step == 1 or not np.any(value % var.step)):
+        return
+    bad = (value < var.least) | (value >= var.bound) | (value % var.step != 0)
+    step = f" in steps of {var.step}" if var.step > 1 else ""
+    thread = first(bad)
+    site.fail(RANGE, f"{var.name} = {at(value, thread)} leaves [{var.least}, {var.bound}){step}", thread)
+
+
+def check_int(text: Text, value: Any, site: Site) -> None:
+    """A text without size_t is computed in int."""
+    if not text.is_wide and np.max(value) >= INT_LIMIT:
+        site.fail(OVERFLOW, f"{to_c(text.value)} = {int(np.max(value))} overflows an int", first(value >= INT_LIMIT))
+
+
+def first(bad: Any) -> int:
+    """The position of the first true entry."""
+    return int(np.argmax(bad)) if isinstance(bad, np.ndarray) else 0
+
+
+def at(value: Any, thread: int) -> int:
+    """One thread's value."""
+    return int(value[thread]) if isinstance(value, np.ndarray) else int(value)
+
+
+# ---------------------------------------------------------------- finding
+def find(ref: Ref, site: Site) -> Place:
+    """The root and place of a Ref, unchecked, over the role's axis."""
+    place = site.frame.places.get(ref.memory.name)
+    if place is None:
+        site.fail(MALFORMED, f"memory {ref.memory.name} does not exist here")
+    root, address = place.root, site.address(ref)
+    if ref.memory.elem_bytes != root.memory.elem_bytes:
+        have = f"{root.memory.name} ({root.memory.dtype})"
+        site.fail(MALFORMED, f"{ref.memory.name} ({ref.memory.dtype}) stands for {have}: element sizes differ")
+    if root.memory.space == "register" and not address.names <= site.frame.constants:
+        names = ", ".join(sorted(address.names - site.frame.constants))
+        message = f"the index of register {ref.memory.name} uses {names}, which is no unrolled constant"
+        site.fail(REGISTER_INDEX, f"{message}: the array would live in local memory")
+    coordinates = tuple(value_of(c, site) for c in address.coordinates)
+    if address.offset is None:
+        own = coordinates[0]
+        check_int(address.coordinates[0], site.group.pick(own), site)
+    else:
+        own = value_of(address.offset, site)
+        check_int(address.offset, site.group.pick(own), site)
+    same = ref.memory is root.memory or ref.memory.pitches == root.memory.pitches
+    if place.coordinates is None or not same:
+        return Place(root, (place.flat + own,) if len(root.shape) == 1 else None, place.flat + own)
+    both = tuple(a + b for a, b in zip(place.coordinates, coordinates, strict=True))
+    return Place(root, both, place.flat + own)
+
+
+def locate(ref: Ref, elems: int, site: Site) -> tuple[Root, Any]:
+    """(root, flat offset of each thread of the group) of an access of ``elems`` elements, every check passed."""
+    place, group = find(ref, site), site.group
+    root, flat = place.root, group.pick(place.flat)
+    coordinates = None if place.coordinates is None else tuple(group.pick(c) for c in place.coordinates)
+    if coordinates is None:
+        _check_extent(flat, root.span - elems + 1, lambda: f"offset of {root.memory.name}", root.span, elems, site)
+    else:
+        _check_coordinates(root, coordinates, flat, elems, site)
+    if root.memory.space == "register":
+        return root, flat
+    _check_width(root.memory, flat, elems, site)
+    return root, np.broadcast_to(flat, group.thread.shape)
+
+
+def _check_coordinates(root: Root, coordinates: tuple[Any, ...], flat: Any, elems: int, site: Site) -> None:
+    name, last = root.memory.name, elems if len(root.shape) == 1 else 1
+    for d, (c, extent) in enumerate(zip(coordinates, root.shape, strict=True)):
+        _check_extent(c, extent - last + 1, lambda d=d: f"index {d} of {name}", extent, last, site)  # type: ignore[misc]
+    if len(root.shape) == 1 and root.pitches == (1,):
+        if coordinates[0] is not flat and np.any(coordinates[0] != flat):
+            _refuse_disagreement(name, coordinates[0], flat, site)
+        return
+    total = sum(c * p for c, p in zip(coordinates, root.pitches, strict=True))
+    if np.any(total != flat):
+        _refuse_disagreement(name, total, flat, site)
+    if elems > 1:
+        run, size = dense_run(root.shape, root.pitches)
+        position = sum(coordinates[d] * root.pitches[d] for d in run)
+        _check_extent(position, size - elems + 1, lambda: f"position in the dense rows of {name}", size, elems, site)
+
+
+def _refuse_disagreement(name: str, want: Any, flat: Any, site: Site) -> None:
+    thread = first(want != flat)
+    message = f"the offset of {name} prints as {at(flat, thread)}, but its coordinates lie at {at(want, thread)}"
+    site.fail(DISAGREE, message, thread)
+
+
+def _check_extent(c: Any, room: int, what: Callable[[], str], extent: int, elems: int, site: Site) -> None:
+    low, high = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
+    if low >= 0 and high < room:
+        return
+    thread = first((c < 0) | (c >= room))
+    more = f" .. {at(c, thread) + elems - 1}" if elems > 1 else ""
+    site.fail(OUT_OF_BOUNDS, f"{what()} is {at(c, thread)}{more}, outside [0, {extent})", thread)
+
+
+def _check_width(memory: Memory, flat: Any, elems: int, site: Site) -> None:
+    size = memory.elem_bytes
+    width = elems * size
+    if width not in ACCESS_BYTES:
+        site.fail(MALFORMED, f"one access of {memory.name} moves {width} bytes; it can move 1, 2, 4, 8 or 16")
+    if memory.space == "global" and memory.align_bytes % width:
+        message = f"{width}-byte access of {memory.name}, whose pointer is aligned to {memory.align_bytes} bytes only"
+        site.fail(MISALIGNED, message)
+    byte = flat * size + (memory.offset_bytes if memory.space == "shared" else 0)
+    off = byte % width
+    if np.any(off):
+        thread = first(off != 0)
+        message = f"{width}-byte access of {memory.name} at byte {at(byte, thread)}: {at(off, thread)} bytes off"
+        site.fail(MISALIGNED, message, thread)
+
+

@@ -1,0 +1,49 @@
+"""What the interpreter finds wrong with a plan: one frozen Fault, carried by the ProofError that reports it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tilegen.errors import Diagnostic, ProofError
+
+OUT_OF_BOUNDS = "TG401"
+MISALIGNED = "TG402"
+RACE = "TG403"
+UNWRITTEN = "TG404"
+TWO_CTAS = "TG405"
+PARTIAL_SYNC = "TG406"
+REGISTER_INDEX = "TG407"
+SAME_STEP = "TG408"
+OVERFLOW = "TG409"
+RANGE = "TG410"
+DISAGREE = "TG411"
+MALFORMED = "TG412"
+DEADLOCK = "TG413"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One fault: ``message`` says what and where; the other fields say it to programs.
+
+    ``op`` is the plan's operation that met the fault and ``other_op`` the one that it clashes with (-1: none).
+    ``needs_sync`` is the narrowest scope whose sync between the two would order them ("": no sync would).
+    """
+
+    code: str
+    message: str
+    op: int = -1
+    other_op: int = -1
+    needs_sync: str = ""
+    cta: tuple[int, ...] | None = None
+    warp: int = -1
+    lane: int = -1
+    loops: Mapping[str, int] = field(default_factory=dict, hash=False)
+
+
+class FaultFound(ProofError):
+    """The interpreter stopped at a fault (``fault``)."""
+
+    def __init__(self, fault: Fault):
+        self.fault = fault
+        super().__init__(Diagnostic(fault.code, fault.message))

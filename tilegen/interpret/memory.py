@@ -1,0 +1,226 @@
+"""Where values lie: a pool of shared bytes per CTA, registers per thread, and virtual global arrays.
+
+Every store keeps plain bits of one element size: a Move copies bits, only a Map knows what they mean. An element of a
+global array that nothing wrote is a function of its flat index, and only written pages exist, so an array of 10**11
+elements costs what is touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NoReturn, Protocol
+
+import numpy as np
+
+from tilegen.dtypes import bits_dtype, numpy_dtype
+from tilegen.interpret.fault import RACE, SAME_STEP, TWO_CTAS, UNWRITTEN
+from tilegen.interpret.order import NOBODY, Clash, Clocks, Shadow
+from tilegen.interpret.threads import Array, Group
+from tilegen.plan import Memory
+
+Input = Callable[[Array], Array]
+_PAGE = 64  # granules: small, so that a row of a tile wastes little
+_POISON = 0xCD
+
+
+class Site(Protocol):
+    """Where in the plan an access happens; ``fail`` raises the fault."""
+
+    op: int
+
+    def fail(
+        self, code: str, message: str, thread: int | None = None, *, other_op: int = NOBODY, needs_sync: str = ""
+    ) -> NoReturn: ...
+
+
+class Store(Protocol):
+    """A place for the elements of a Memory: bits in, bits out, (threads, elems) at flat offsets per thread."""
+
+    def read(self, flat: Array, elems: int, group: Group, site: Site) -> Array: ...
+
+    def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None: ...
+
+
+class Registers:
+    """Elements private to each thread; ``flat`` is uniform, so the accesses are slices."""
+
+    def __init__(self, memory: Memory, threads: int, elems: int):
+        self.name = memory.name
+        self.bits = np.zeros((threads, elems), bits_dtype(memory.elem_bytes))
+        self.known = np.zeros((threads, elems), bool)
+
+    def read(self, flat: int, elems: int, group: Group, site: Site) -> Array:
+        known = self.known[group.thread, flat : flat + elems]
+        if not known.all():
+            thread, e = (int(x[0]) for x in np.nonzero(~known))
+            site.fail(UNWRITTEN, f"register {self.name}[{flat + e}] is read before anything wrote it", thread)
+        result: Array = self.bits[group.thread, flat : flat + elems]
+        return result
+
+    def write(self, flat: int, bits: Array, group: Group, site: Site) -> None:
+        self.bits[group.thread, flat : flat + bits.shape[1]] = bits
+        self.known[group.thread, flat : flat + bits.shape[1]] = True
+
+
+class Pool:
+    """The shared memory of every simulated CTA. Memories are views of it, so two may overlap."""
+
+    def __init__(self, clocks: Clocks, pool_bytes: int, grain_bytes: int):
+        self.bytes, self.grain = -(-pool_bytes // 16) * 16, grain_bytes
+        cells = np.full(len(clocks.crew.ctas) * self.bytes, _POISON, np.uint8)
+        self.cells = {width: cells.view(bits_dtype(width)) for width in (1, 2, 4, 8, 16)}
+        self.shadow = Shadow(clocks, len(cells) // grain_bytes)
+
+
+class Shared:
+    """One shared memory: a typed view of the pool."""
+
+    def __init__(self, memory: Memory, pool: Pool):
+        self.name, self.pool = memory.name, pool
+        self.size, self.offset = memory.elem_bytes, memory.offset_bytes
+
+    def _place(self, flat: Array, elems: int, group: Group) -> tuple[int, Array, Array]:
+        """(access width, its index in cells of that width, granules per thread)."""
+        width, byte = elems * self.size, group.cta * self.pool.bytes + self.offset + flat * self.size
+        count = width // self.pool.grain
+        return width, byte // width, (byte // self.pool.grain)[:, None] + np.arange(count)
+
+    def _where(self, entry: int, granules: Array) -> tuple[int, str]:
+        byte = int(granules.ravel()[entry]) * self.pool.grain % self.pool.bytes
+        element = (byte - self.offset) // self.size
+        return entry // granules.shape[1], f"shared {self.name} (element {element}, byte {byte})"
+
+    def read(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
+        width, cell, granules = self._place(flat, elems, group)
+        unwritten = self.pool.shadow.is_unwritten(granules)
+        if unwritten.any():
+            thread, what = self._where(int(np.flatnonzero(unwritten)[0]), granules)
+            site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", thread)
+        report(self.pool.shadow.read(granules, group, site.op), "reads", granules, self._where, site)
+        return self.pool.cells[width][cell].view(bits_dtype(self.size)).reshape(-1, elems)
+
+    def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+        width, cell, granules = self._place(flat, bits.shape[1], group)
+        report(self.pool.shadow.write(granules, group, site.op), "writes", granules, self._where, site)
+        refuse_double_write(self.pool.shadow, granules, group, self._where, site)
+        self.pool.cells[width][cell] = np.ascontiguousarray(bits).view(bits_dtype(width)).ravel()
+
+
+class Virtual:
+    """A global array that the plan never writes: a function of the flat index."""
+
+    def __init__(self, memory: Memory, values: Input):
+        self.memory, self.values = memory, values
+
+    def read(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
+        index = flat[:, None] + np.arange(elems) if elems > 1 else flat[:, None]
+        return fetch(self.memory, self.values, index)
+
+    def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+        raise AssertionError(f"{self.memory.name} is written, but no step of the plan writes it")
+
+
+class Paged:
+    """A global array that the plan writes: pages of what was touched, over an input or over nothing."""
+
+    def __init__(self, memory: Memory, clocks: Clocks, grain_elems: int, reads: bool, values: Input | None):
+        self.memory, self.name, self.values = memory, memory.name, values
+        self.grain, self.page_elems = grain_elems, _PAGE * grain_elems
+        self.pages, self.slots = np.zeros(0, np.int64), np.zeros(0, np.int64)  # sorted page numbers, where each lies
+        self.bits = np.zeros(0, bits_dtype(memory.elem_bytes))
+        self.shadow = Shadow(clocks, 0, reads, shared_by_all=True)
+
+    def _slot(self, flat: Array) -> Array:
+        """The place of each element in ``bits``; pages that are touched first are added."""
+        page = flat // self.page_elems
+        at = np.searchsorted(self.pages, page)
+        missing = at == len(self.pages)
+        if len(self.pages):
+            missing |= self.pages[np.minimum(at, len(self.pages) - 1)] != page
+        if missing.any():
+            self._add_pages(np.unique(page[missing]))
+            at = np.searchsorted(self.pages, page)
+        result: Array = self.slots[at] * self.page_elems + flat % self.page_elems
+        return result
+
+    def _add_pages(self, pages: Array) -> None:
+        used, room = len(self.pages), len(self.bits) // self.page_elems
+        if used + len(pages) > room:
+            room = max(2 * room, used + len(pages))
+            self.bits = np.concatenate([self.bits, np.zeros(room * self.page_elems - len(self.bits), self.bits.dtype)])
+            self.shadow.grow(room * _PAGE)
+        slots = np.concatenate([self.slots, np.arange(used, used + len(pages))])
+        merged = np.concatenate([self.pages, pages])
+        order = np.argsort(merged, kind="stable")
+        self.pages, self.slots = merged[order], slots[order]
+
+    def _place(self, flat: Array, elems: int) -> tuple[Array, Array]:
+        """(index in ``bits`` per element, granules per thread); an aligned vector never leaves its page."""
+        slot = self._slot(flat)
+        index = slot[:, None] + np.arange(elems) if elems > 1 else slot[:, None]
+        return index, (slot // self.grain)[:, None] + np.arange(elems // self.grain)
+
+    def _where(self, entry: int, granules: Array) -> tuple[int, str]:
+        slot, inside = divmod(int(granules.ravel()[entry]) * self.grain, self.page_elems)
+        page = int(self.pages[np.flatnonzero(self.slots == slot)[0]])
+        return entry // granules.shape[1], f"global {self.name} (element {page * self.page_elems + inside})"
+
+    def read(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
+        index, granules = self._place(flat, elems)
+        unwritten = self.shadow.is_unwritten(granules)
+        if self.values is None and unwritten.any():
+            thread, what = self._where(int(np.flatnonzero(unwritten)[0]), granules)
+            site.fail(UNWRITTEN, f"reads {what}, which nothing wrote and is no input", thread)
+        report(self.shadow.read(granules, group, site.op), "reads", granules, self._where, site)
+        bits = self.bits[index]
+        if self.values is not None and unwritten.any():
+            initial = np.repeat(unwritten, self.grain, axis=1)
+            bits[initial] = fetch(self.memory, self.values, (flat[:, None] + np.arange(elems))[initial])
+        return bits
+
+    def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+        index, granules = self._place(flat, bits.shape[1])
+        report(self.shadow.write(granules, group, site.op), "writes", granules, self._where, site)
+        refuse_double_write(self.shadow, granules, group, self._where, site)
+        self.bits[index] = bits
+
+    def written(self) -> tuple[Array, Array]:
+        """(sorted flat offsets, values) of every element that was written."""
+        used = self.slots[:, None] * _PAGE + np.arange(_PAGE)
+        keep = np.repeat(~self.shadow.is_unwritten(used), self.grain, axis=1)
+        flat = self.pages[:, None] * self.page_elems + np.arange(self.page_elems)
+        bits = self.bits.reshape(-1, self.page_elems)[self.slots]
+        return flat[keep], bits[keep].view(numpy_dtype(self.memory.dtype))
+
+
+def fetch(memory: Memory, values: Input, index: Array) -> Array:
+    """The bits of an input at flat indices."""
+    return np.ascontiguousarray(values(index), numpy_dtype(memory.dtype)).view(bits_dtype(memory.elem_bytes))
+
+
+def report(
+    clash: Clash | None, verb: str, granules: Array, where: Callable[[int, Array], tuple[int, str]], site: Site
+) -> None:
+    """Raise the race that a shadow found."""
+    if clash is None:
+        return
+    thread, what = where(clash.entry, granules)
+    if clash.needs:
+        message = f"{verb} {what} that {clash.other}; nothing orders the two, sync: {clash.needs} between them would"
+        site.fail(RACE, message, thread, other_op=clash.other_op, needs_sync=clash.needs)
+    site.fail(TWO_CTAS, f"{verb} {what} that {clash.other}: no sync orders CTAs", thread, other_op=clash.other_op)
+
+
+def refuse_double_write(
+    shadow: Shadow, granules: Array, group: Group, where: Callable[[int, Array], tuple[int, str]], site: Site
+) -> None:
+    """Raise if two threads wrote one granule in this step."""
+    double = shadow.double_write(granules, group)
+    if double is None:
+        return
+    entry, winner = double
+    thread, what = where(entry, granules)
+    crew = group.crew
+    if winner // crew.warps != int(group.cta[thread]):
+        site.fail(TWO_CTAS, f"writes {what}, which CTA {crew.ctas[winner // crew.warps]} writes too", thread)
+    site.fail(SAME_STEP, f"writes {what}, which warp {winner % crew.warps} writes too in the same step", thread)

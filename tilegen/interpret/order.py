@@ -1,0 +1,188 @@
+"""What orders what: vector clocks over the warps of a cluster, and a shadow of who last touched each granule of memory.
+
+The rules, with their PTX sections and a planted fault for each, are in docs/order-model.md. In short: an access is
+ordered before mine iff my own thread made it, or it was made in an epoch of its warp that my warp knows of. A sync
+ends the epochs of the warps that meet and tells each of them what the others know.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilegen.interpret.threads import Array, Crew, Group
+
+NOBODY, MANY = -1, -2
+SCOPES = ("warp", "warpgroup", "cta", "cluster", "")  # from narrow to wide; "": no sync reaches that far
+
+
+class Clocks:
+    """``known[w, s]``: the last epoch of the warp in seat ``s`` of its cluster that warp ``w`` is ordered after.
+
+    The own entry is the epoch that the warp is in; other lanes' accesses in it are not ordered with mine.
+    """
+
+    def __init__(self, crew: Crew):
+        self.crew = crew
+        warps = len(crew.seat_of)
+        self.known = np.zeros((warps, crew.seats), np.int32)
+        self.known[np.arange(warps), crew.seat_of] = 1
+
+    def now(self, group: Group) -> Array:
+        """The epoch of each thread's warp."""
+        return self.known[group.warp, group.seat]
+
+    def end_epochs(self, warps: Array) -> None:
+        """Accesses so far are ordered before later ones of the same warp."""
+        self.known[warps, self.crew.seat_of[warps]] += 1
+
+    def meet(self, warps: Array, team: Array) -> None:
+        """Warps of one team (by number) learn what every other of it knows, and all begin a new epoch."""
+        order = np.argsort(team, kind="stable")
+        warps, team = warps[order], team[order]
+        starts = np.flatnonzero(np.r_[True, team[1:] != team[:-1]])
+        sizes = np.diff(np.r_[starts, len(team)])
+        self.known[warps] = np.repeat(np.maximum.reduceat(self.known[warps], starts, axis=0), sizes, axis=0)
+        self.end_epochs(warps)
+
+
+@dataclass(frozen=True)
+class Clash:
+    """An access that nothing orders after an earlier one; ``entry`` is its index in the access's granules."""
+
+    entry: int
+    other: str  # in words: who touched it before
+    other_op: int
+    needs: str  # one of SCOPES
+
+
+class Shadow:
+    """Who last wrote each granule, and who last read it in each warp of the cluster.
+
+    Reads are kept only where ``reads``: an array that no step both reads and writes needs none. ``shared_by_all``: CTAs
+    of several clusters can touch one granule (global memory).
+    """
+
+    def __init__(self, clocks: Clocks, granules: int, reads: bool = True, shared_by_all: bool = False):
+        self.clocks, self.crew, self.reads = clocks, clocks.crew, reads
+        self.shared_by_all = shared_by_all and clocks.crew.seats < len(clocks.crew.seat_of)
+        self.writer = np.full(granules, NOBODY, np.int32)
+        self.writer_lane = np.zeros(granules, np.int8)
+        self.writer_epoch = np.zeros(granules, np.int32)
+        self.writer_op = np.zeros(granules, np.int16)
+        seats = self.crew.seats if reads else 0
+        self.read_epoch = np.zeros((granules, seats), np.int32)
+        self.read_lane = np.zeros((granules, seats), np.int8)
+        self.read_op = np.zeros((granules, seats), np.int16)
+        self.read_cluster = np.full(granules, NOBODY, np.int32)
+
+    def grow(self, granules: int) -> None:
+        """Room for more granules, untouched."""
+        fresh = Shadow(self.clocks, granules - len(self.writer), self.reads)
+        for name, value in vars(fresh).items():
+            if isinstance(value, np.ndarray):
+                setattr(self, name, np.concatenate([getattr(self, name), value]))
+
+    def is_unwritten(self, at: Array) -> Array:
+        """Which granules nothing has written."""
+        result: Array = self.writer[at] == NOBODY
+        return result
+
+    def read(self, at: Array, group: Group, op: int) -> Clash | None:
+        """Record reads of granules ``at`` (threads x granules); None if each is ordered after its last write."""
+        g, who = _entries(at, group)
+        clash = self._after_write(g, who)
+        if self.reads:
+            now, seat = self.clocks.now(who), who.seat
+            fresh = self.read_epoch[g, seat] < now
+            # One lane of those that read a granule in this epoch, then MANY where it was not the only one.
+            self.read_lane[g[fresh], seat[fresh]] = who.lane[fresh]
+            self.read_epoch[g, seat] = now
+            crowd = self.read_lane[g, seat] != who.lane
+            self.read_lane[g[crowd], seat[crowd]] = MANY
+            self.read_op[g, seat] = op
+            if self.shared_by_all:
+                before = self.read_cluster[g]
+                self.read_cluster[g] = np.where((before == NOBODY) | (before == who.cluster), who.cluster, MANY)
+                mixed = self.read_cluster[g] != who.cluster  # several clusters in this very step
+                self.read_cluster[g[mixed]] = MANY
+        return clash
+
+    def write(self, at: Array, group: Group, op: int) -> Clash | None:
+        """Record writes; None if each is ordered after the last write and after every read since."""
+        g, who = _entries(at, group)
+        clash = self._after_write(g, who) or (self._after_reads(g, who) if self.reads else None)
+        self.writer[g], self.writer_lane[g], self.writer_op[g] = who.warp, who.lane, op
+        self.writer_epoch[g] = self.clocks.now(who)
+        return clash
+
+    def double_write(self, at: Array, group: Group) -> tuple[int, int] | None:
+        """A granule of this step's writes that another thread wrote too: (its entry, that thread's warp)."""
+        g, who = _entries(at, group)
+        lost = (self.writer[g] != who.warp) | (self.writer_lane[g] != who.lane)
+        if not lost.any():
+            return None
+        entry = int(np.flatnonzero(lost)[0])
+        return entry, int(self.writer[g[entry]])
+
+    def _after_write(self, g: Array, who: Group) -> Clash | None:
+        writer, epoch = self.writer[g], self.writer_epoch[g]
+        known = self.clocks.known[who.warp, self.crew.seat_of[writer]]
+        own = writer == who.warp
+        bad = np.where(own, (epoch >= known) & (self.writer_lane[g] != who.lane), epoch > known)
+        if self.shared_by_all:
+            bad |= self.crew.cluster_of[writer] != who.cluster
+        bad &= writer != NOBODY
+        if not bad.any():
+            return None
+        entries = np.flatnonzero(bad)
+        reach = self._reach(writer[entries], who.warp[entries])
+        worst = int(np.argmax(reach))
+        entry = int(entries[worst])
+        other = self._name(int(writer[entry]), int(self.writer_lane[g[entry]]))
+        return Clash(entry, f"{other} wrote", int(self.writer_op[g[entry]]), SCOPES[reach[worst]])
+
+    def _after_reads(self, g: Array, who: Group) -> Clash | None:
+        if self.shared_by_all:
+            foreign = (self.read_cluster[g] != NOBODY) & (self.read_cluster[g] != who.cluster)
+            if foreign.any():
+                return Clash(int(np.flatnonzero(foreign)[0]), "another CTA reads", NOBODY, "")
+        each = np.arange(len(g))
+        seen, now = self.read_epoch[g], self.clocks.now(who)
+        unordered = seen > self.clocks.known[who.warp]
+        unordered[each, who.seat] = (seen[each, who.seat] == now) & (self.read_lane[g, who.seat] != who.lane)
+        if not unordered.any():
+            return None
+        entries, seats = np.nonzero(unordered)
+        readers = self.crew.warp_in_seat[who.cluster[entries], seats]
+        reach = self._reach(readers, who.warp[entries])
+        worst = int(np.argmax(reach))
+        entry, seat = int(entries[worst]), int(seats[worst])
+        other = self._name(int(readers[worst]), int(self.read_lane[g[entry], seat]))
+        return Clash(entry, f"{other} may still be reading", int(self.read_op[g[entry], seat]), SCOPES[reach[worst]])
+
+    def _reach(self, a: Array, b: Array) -> Array:
+        """Which of SCOPES holds both warps."""
+        warps, crew = self.crew.warps, self.crew
+        same_cta, reach = a // warps == b // warps, np.full(len(a), SCOPES.index(""))
+        reach[crew.cluster_of[a] == crew.cluster_of[b]] = SCOPES.index("cluster")
+        reach[same_cta] = SCOPES.index("cta")
+        if crew.threads % 128 == 0:
+            reach[same_cta & (a % warps // 4 == b % warps // 4)] = SCOPES.index("warpgroup")
+        reach[a == b] = SCOPES.index("warp")
+        return reach
+
+    def _name(self, warp: int, lane: int) -> str:
+        cta, warp = divmod(warp, self.crew.warps)
+        lanes = "several lanes" if lane == MANY else f"lane {lane}"
+        return f"warp {warp} {lanes}" + (f" of CTA {self.crew.ctas[cta]}" if self.shared_by_all else "")
+
+
+def _entries(at: Array, group: Group) -> tuple[Array, Group]:
+    """The granules of all threads in one row, and the thread of each."""
+    n = at.shape[1]
+    if n == 1:
+        return at[:, 0], group
+    fields = (group.thread, group.cta, group.warp, group.lane)
+    return at.ravel(), Group(group.crew, slice(None), *(np.repeat(x, n) for x in fields))

@@ -1,0 +1,181 @@
+"""What each step means: one function per kind. A function may return a ``Blocked``: call it until it says None."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilegen.dtypes import bits_dtype, numpy_dtype
+from tilegen.interpret.address import Place, Root, check_int, check_range, find, locate, value_of
+from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
+from tilegen.interpret.memory import Registers
+from tilegen.interpret.threads import Array
+from tilegen.plan import Block, Let, Map, Memory, Move, Ref, Repeat, Step, Sync, When
+
+if TYPE_CHECKING:
+    from tilegen.interpret.run import Site
+
+Blocked = Callable[[], str | None]  # why the role cannot go on, or None: it has gone on
+
+
+# ---------------------------------------------------------------- structure
+def run_let(step: Let, site: Site) -> None:
+    """A name for a value, with the range that the printed text relies on."""
+    frame, text = site.frame, site.text(step.value)
+    if step.var.name in frame.own:
+        site.fail(MALFORMED, f"{step.var.name} is defined twice")
+    value = value_of(text, site)
+    check_int(text, site.group.pick(value), site)
+    if text.names <= frame.constants:
+        frame.constants |= {step.var.name}
+    frame.define(step.var, value)
+    check_range(step.var, value, site)
+
+
+def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
+    """Every thread makes its own number of rounds; those that are done sit out."""
+    text = site.text(step.count)
+    count = site.group.pick(value_of(text, site))
+    is_constant = step.unroll and text.names <= site.frame.constants
+    for i in range(int(np.max(count))):
+        inside = site.enter(site.group.where(i < count) if isinstance(count, np.ndarray) else site.group)
+        inside.frame.define(step.var, i)
+        inside.frame.loops[step.var.name] = i
+        inside.frame.constants -= {step.var.name}
+        if is_constant:
+            inside.frame.constants |= {step.var.name}
+        check_range(step.var, i, inside)
+        yield from inside.run(step.body)
+
+
+def run_when(step: When, site: Site) -> Iterator[str]:
+    """The threads for which the condition holds."""
+    holds = site.group.pick(value_of(site.text(step.condition), site))
+    yield from site.enter(site.group.where(holds)).run(step.body)
+
+
+def run_block(step: Block, site: Site) -> Iterator[str]:
+    """A function call: formals stand for places, registers are fresh, names may be defined anew."""
+    inside = site.enter(site.group, op=step.op)
+    for formal, actual in step.args:
+        inside.frame.places[formal.name] = find(actual, site)
+    for memory in step.registers:
+        inside.frame.places[memory.name] = new_registers(memory, site)
+    inside.frame.own = set()
+    yield from inside.run(step.body)
+
+
+def new_registers(memory: Memory, site: Site) -> Place:
+    """Registers that nothing has written yet."""
+    (elems,) = (value_of(site.text(n), site) for n in memory.shape)
+    registers = Registers(memory, site.crew_threads, int(elems))
+    return Place(Root(memory, registers, (int(elems),), (1,)), (0,), 0)
+
+
+STRUCTURE: dict[type, Callable[[Any, Any], Iterator[str] | None]] = {
+    Let: run_let, Repeat: run_repeat, When: run_when, Block: run_block,
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- data
+def move(step: Move, site: Site) -> None:
+    """Bits from one place to another; zeros where ``valid`` does not hold."""
+    size, group = step.src.memory.elem_bytes, site.group
+    if step.dst.memory.elem_bytes != size:
+        site.fail(MALFORMED, f"moves {step.src.memory.dtype} elements to {step.dst.memory.dtype}: sizes differ")
+    if step.valid is True:
+        write(step.dst, read(step.src, step.elems, site), site)
+        return
+    if step.dst.memory.space != "register":
+        site.fail(MALFORMED, f"a move with a condition writes {step.dst.memory.name}: only registers can receive zeros")
+    holds = group.spread(value_of(site.text(step.valid), site))
+    bits = np.zeros((len(group), step.elems), bits_dtype(size))
+    some = site.narrow(group.where(holds))
+    if len(some.group):
+        bits[np.flatnonzero(holds)] = read(step.src, step.elems, some)
+    write(step.dst, bits, site)
+
+
+def read(ref: Ref, elems: int, site: Site) -> Array:
+    """The bits of an access, (threads, elems)."""
+    root, flat = locate(ref, elems, site)
+    result: Array = root.store.read(flat, elems, site.group, site)
+    return result
+
+
+def write(ref: Ref, bits: Array, site: Site) -> None:
+    """Store bits (threads, elems)."""
+    root, flat = locate(ref, bits.shape[1], site)
+    if root.memory.space == "global" and root.memory.access == "in":
+        site.fail(MALFORMED, f"writes {root.memory.name}, which is an input")
+    root.store.write(flat, bits, site.group, site)
+
+
+def fill(step: Map, site: Site) -> Array:
+    """The constant ``value`` in every element."""
+    return np.full((len(site.group), step.elems), step.value or 0, numpy_dtype(step.dst.memory.dtype))
+
+
+def cast(step: Map, site: Site) -> Array:
+    """The value in another type, rounded to nearest even."""
+    (src,) = step.srcs
+    values = read(src, step.elems, site).view(numpy_dtype(src.memory.dtype))
+    return values.astype(numpy_dtype(step.dst.memory.dtype))
+
+
+FUNCTIONS: dict[str, Callable[[Map, Any], Array]] = {"fill": fill, "cast": cast}
+
+
+def apply_map(step: Map, site: Site) -> None:
+    """A function of registers, element by element."""
+    if step.fn not in FUNCTIONS or any(r.memory.space != "register" for r in (step.dst, *step.srcs)):
+        site.fail(MALFORMED, f"{step.fn} is no function of registers: {', '.join(FUNCTIONS)}")
+    values = FUNCTIONS[step.fn](step, site)
+    write(step.dst, np.ascontiguousarray(values).view(bits_dtype(step.dst.memory.elem_bytes)), site)
+
+
+# ---------------------------------------------------------------- meeting
+def sync(step: Sync, site: Site) -> Blocked | None:
+    """All threads of the scope meet. Who is missing will never come, so a part of the scope is a fault at once."""
+    group, crew, clocks = site.group, site.group.crew, site.clocks
+    partial = group.partial_warp
+    if partial is not None:
+        site.fail(PARTIAL_SYNC, f"sync: {step.scope} under divergence: some lanes of the warp do not reach it", partial)
+    warps = group.whole
+    if step.scope == "warp":
+        clocks.end_epochs(warps)
+        return None
+    cta, inside = np.divmod(warps, crew.warps)
+    if step.scope == "warpgroup":
+        team, want = cta * crew.warps + inside // 4, 128
+    elif step.scope == "cta":
+        team, want = cta, site.role.threads
+    elif step.scope == "cluster":
+        team, want = crew.cluster_of_cta[cta], site.role.threads * int(np.prod(crew.cluster))
+    else:
+        site.fail(MALFORMED, f"no scope is called {step.scope}")
+    here = np.bincount(team, weights=crew.lanes_of[warps])[team]
+    if np.any(here != want):
+        missing = int(np.argmax(here != want))
+        message = f"sync: {step.scope} reached by {int(here[missing])} of {want} threads: the others never come"
+        site.fail(PARTIAL_SYNC, message, int(np.argmax(group.warp == warps[missing])))
+    if step.scope == "warpgroup" or len(site.roles) == 1:
+        clocks.meet(warps, team)
+        return None
+    return site.rendezvous(step.scope, warps, team)
+
+
+DATA: dict[type, Callable[[Any, Any], Blocked | None]] = {Move: move, Map: apply_map, Sync: sync}
+
+
+def describe(step: Step) -> str:
+    """A step in a few words, for messages."""
+    if isinstance(step, Move):
+        return f"move {step.src.memory.name} -> {step.dst.memory.name}"
+    if isinstance(step, Map):
+        return f"{step.fn} -> {step.dst.memory.name}"
+    if isinstance(step, (Let, Repeat)):
+        return f"{'let' if isinstance(step, Let) else 'for'} {step.var.name}"
+    return f"sync: {step.scope}" if isinstance(step, Sync) else type(step).__name__.lower()

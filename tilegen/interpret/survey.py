@@ -1,0 +1,44 @@
+"""What a plan touches, before it runs: how wide, and whether it reads or writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from tilegen.plan import Block, Move, Plan, Step
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a plan touches a memory: the fewest elements in one access, and whether it reads and writes."""
+
+    least_elems: int = 1
+    is_read: bool = False
+    is_written: bool = False
+
+
+def survey(plan: Plan) -> dict[str, Use]:
+    """How each memory is touched, through the formals of Blocks.
+
+    An access never has fewer bytes than its memory's least, so that is the grain of the races.
+    """
+    uses: dict[str, Use] = {}
+
+    def touch(name: str, elems: int, is_read: bool) -> None:
+        old = uses.get(name, Use(elems))
+        uses[name] = Use(min(old.least_elems, elems), old.is_read or is_read, old.is_written or not is_read)
+
+    def visit(steps: Iterable[Step], names: Mapping[str, str]) -> None:
+        for step in steps:
+            if isinstance(step, Move):
+                touch(names.get(step.src.memory.name, step.src.memory.name), step.elems, True)
+                touch(names.get(step.dst.memory.name, step.dst.memory.name), step.elems, False)
+            elif isinstance(step, Block):
+                actual = {f.name: names.get(a.memory.name, a.memory.name) for f, a in step.args}
+                visit(step.body, {**names, **actual})
+            else:
+                visit(getattr(step, "body", ()), names)
+
+    for role in plan.roles:
+        visit(role.steps, {})
+    return uses

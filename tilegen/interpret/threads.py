@@ -1,0 +1,160 @@
+"""Who executes a step: every thread of every simulated CTA lies on one NumPy axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from tilegen.index import evaluate
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, Plan, Role, thread_variables
+
+Array = np.ndarray[Any, Any]
+Cta = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Crew:
+    """The simulated CTAs and how their warps are numbered.
+
+    A warp's number counts over all simulated CTAs; its seat counts over the warps of its cluster, and is the index of
+    its entry in a vector clock. ``cluster_of`` a warp tells clusters apart: no clock reaches from one to another.
+    """
+
+    ctas: tuple[Cta, ...]
+    threads: int
+    cluster: Cta
+
+    @cached_property
+    def warps(self) -> int:
+        """Warps of one CTA."""
+        return -(-self.threads // 32)
+
+    @cached_property
+    def seats(self) -> int:
+        return self.warps * int(np.prod(self.cluster))
+
+    @cached_property
+    def seat_of(self) -> Array:
+        x, y, z = ([cta[d] % self.cluster[d] for cta in self.ctas] for d in range(3))
+        rank = np.array(x) + self.cluster[0] * (np.array(y) + self.cluster[1] * np.array(z))
+        seats: Array = rank[:, None] * self.warps + np.arange(self.warps)
+        return seats.ravel()
+
+    @cached_property
+    def cluster_of(self) -> Array:
+        return np.repeat(self.cluster_of_cta, self.warps)
+
+    @cached_property
+    def cluster_of_cta(self) -> Array:
+        names = [tuple(c // n for c, n in zip(cta, self.cluster, strict=True)) for cta in self.ctas]
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(names))}
+        return np.array([numbers[name] for name in names])
+
+    @cached_property
+    def warp_in_seat(self) -> Array:
+        """The warp in each seat of each cluster."""
+        table = np.zeros((int(self.cluster_of.max()) + 1, self.seats), np.int64)
+        table[self.cluster_of, self.seat_of] = np.arange(len(self.seat_of))
+        return table
+
+    @cached_property
+    def lanes_of(self) -> Array:
+        """Threads of each warp: 32, but for the last of a CTA whose size is no multiple of 32."""
+        lanes = np.minimum(32, self.threads - 32 * np.arange(self.warps))
+        return np.tile(lanes, len(self.ctas))
+
+
+@dataclass(frozen=True)
+class Group:
+    """The threads that execute a step: ``at`` are their positions on the role's axis."""
+
+    crew: Crew
+    at: Array | slice
+    thread: Array = field(repr=False)  # counted over all simulated CTAs
+    cta: Array = field(repr=False)  # which simulated CTA
+    warp: Array = field(repr=False)  # counted over all simulated CTAs
+    lane: Array = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.thread)
+
+    def where(self, mask: Any) -> Group:
+        """The threads for which ``mask`` (already picked for this group) holds."""
+        if np.all(mask):
+            return self
+        keep = np.flatnonzero(np.broadcast_to(mask, self.thread.shape))
+        at = keep if isinstance(self.at, slice) else self.at[keep]
+        return Group(self.crew, at, self.thread[keep], self.cta[keep], self.warp[keep], self.lane[keep])
+
+    def pick(self, value: Any) -> Any:
+        """The group's part of a value over the role's axis."""
+        return value if not isinstance(value, np.ndarray) or isinstance(self.at, slice) else value[self.at]
+
+    def spread(self, value: Any) -> Array:
+        """The group's part, one entry per thread also when the value is uniform."""
+        return np.broadcast_to(self.pick(value), self.thread.shape)
+
+    @cached_property
+    def seat(self) -> Array:
+        result: Array = self.crew.seat_of[self.warp]
+        return result
+
+    @cached_property
+    def cluster(self) -> Array:
+        result: Array = self.crew.cluster_of[self.warp]
+        return result
+
+    @cached_property
+    def whole(self) -> Array:
+        """The warps that are here, each once."""
+        return np.unique(self.warp)
+
+    @cached_property
+    def partial_warp(self) -> int | None:
+        """The position of a thread whose warp is not complete here, or None."""
+        if len(self) == int(self.crew.lanes_of[self.whole].sum()):
+            return None
+        here = np.bincount(self.warp, minlength=len(self.crew.lanes_of))
+        return int(np.flatnonzero((here < self.crew.lanes_of)[self.warp])[0])
+
+
+def whole_clusters(ctas: Sequence[Sequence[int]], cluster: Cta) -> tuple[Cta, ...]:
+    """The CTAs, missing axes 0, with every other CTA of their clusters: a cluster barrier waits for all.
+
+    >>> whole_clusters([(3,)], (2, 1, 1))
+    ((2, 0, 0), (3, 0, 0))
+    """
+    padded = [(*cta, 0, 0, 0)[:3] for cta in ctas]
+    offsets = [(x, y, z) for z in range(cluster[2]) for y in range(cluster[1]) for x in range(cluster[0])]
+    found: dict[Cta, None] = {}
+    for cta in padded:
+        for offset in offsets:
+            x, y, z = (c // n * n + o for c, n, o in zip(cta, cluster, offset, strict=True))
+            found[x, y, z] = None
+    return tuple(found)
+
+
+def muster(crew: Crew, plan: Plan, role: Role, first: int) -> tuple[Group, dict[str, Any]]:
+    """A role's threads in every CTA, and the values of the variables that exist at its start."""
+    count = len(crew.ctas)
+    cta = np.repeat(np.arange(count), role.threads)
+    tx = np.tile(np.arange(first, first + role.threads), count)
+    group = Group(crew, slice(None), cta * crew.threads + tx, cta, cta * crew.warps + tx // 32, tx % 32)
+    axes: dict[str, Any] = {"tx": tx}
+    for name, d in zip(CTA_AXES, range(3), strict=True):
+        values = np.array([c[d] for c in crew.ctas])
+        one = len(set(values.tolist())) == 1
+        axes[name] = int(values[0]) if one else values[cta]
+    for name, of, n in zip(CLUSTER_AXES, CTA_AXES, crew.cluster, strict=True):
+        axes[name] = axes[of] % n
+    return group, axes | {name: evaluate_axis(value, tx) for name, value in thread_variables(plan.threads).items()}
+
+
+def evaluate_axis(axis: Any, tx: Array) -> Any:
+    """A thread axis from tx, through its printed text."""
+    value = evaluate(axis, {"tx": tx})
+    return value if isinstance(value, np.ndarray) else int(value)
