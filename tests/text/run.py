@@ -1,0 +1,140 @@
+"""Execute rendered CUDA text on the CPU: the prelude is replaced by C++, g++ compiles it, a fiber stands for a thread."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.plan import Plan
+from tilegen.render import launch_info, render
+
+GXX = ("g++", "-O1", "-std=c++17", "-fno-strict-aliasing", "-fPIC", "-shared", "-Wall", "-Werror", "-Wno-unknown-pragmas",
+       "-Wno-unused-function")  # fmt: skip
+POISON = 0xA5  # what outputs hold before, and what surrounds every array
+GUARD_BYTES = 256
+requires_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed: rendered text cannot run here")
+
+
+@dataclass(frozen=True)
+class Runner:
+    """A kernel compiled for the CPU."""
+
+    plan: Plan
+    function: Any
+
+    def run(
+        self,
+        inputs: Mapping[str, Any],
+        params: Mapping[str, int | float] | None = None,
+        ctas: Sequence[tuple[int, int, int]] | None = None,
+    ) -> dict[str, Any]:
+        """The physical images of all arrays that the kernel may write, poison where it wrote nothing.
+
+        ``inputs``: raw arrays by name (inputs, and inout arrays), any shape, as many elements as the memory spans.
+        """
+        info = launch_info(self.plan, params)
+        images: dict[str, np.ndarray[Any, Any]] = {}
+        guarded, pointers = [], []
+        for arg in info["args"]:
+            if arg["kind"] == "value":
+                guarded.append(np.array([arg["value"]], numpy_dtype(arg["dtype"])))
+                pointers.append(guarded[-1].ctypes.data)
+                continue
+            image = _guarded_bytes(arg["bytes"])
+            if arg["name"] in inputs:
+                given = np.ascontiguousarray(inputs[arg["name"]]).reshape(-1).view(np.uint8)
+                assert given.size >= arg["bytes"], f"{arg['name']}: {given.size} bytes given, {arg['bytes']} needed"
+                image[:] = given[: arg["bytes"]]
+            else:
+                assert arg["access"] != "in", f"no input {arg['name']}"
+            images[arg["name"]] = image
+            pointers.append(image.ctypes.data)
+        before = {arg["name"]: images[arg["name"]].copy() for arg in info["args"] if arg.get("access") == "in"}
+        grid = info["grid"]
+        wanted = list(product(*(range(n) for n in grid))) if ctas is None else list(ctas)
+        launch = (ctypes.c_uint * 7)(*grid, *info["cluster"], info["block"][0])
+        flat = (ctypes.c_uint * (3 * len(wanted)))(*(x for cta in wanted for x in cta))
+        code = self.function((ctypes.c_void_p * len(pointers))(*pointers), launch, flat, len(wanted))
+        assert code == 0, f"{self.plan.name}: threads wait at a barrier that others never reach"
+        for name, image in images.items():
+            around = _around(image)
+            assert (around == POISON).all(), f"{self.plan.name} wrote outside {name}"
+        assert all((images[n] == old).all() for n, old in before.items()), f"{self.plan.name} wrote an input"
+        written = [a for a in info["args"] if a.get("access") in ("out", "inout")]
+        return {a["name"]: images[a["name"]].view(numpy_dtype(a["dtype"])) for a in written}
+
+
+def _guarded_bytes(size: int) -> np.ndarray[Any, Any]:
+    """Bytes at a 256-byte boundary, full of poison, between guards."""
+    whole = np.full(size + 3 * GUARD_BYTES, POISON, np.uint8)
+    start = GUARD_BYTES + -whole.ctypes.data % GUARD_BYTES
+    return whole[start : start + size]
+
+
+def _around(image: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The guards on both sides."""
+    whole = image.base
+    start = image.ctypes.data - whole.ctypes.data
+    return np.concatenate([whole[:start], whole[start + image.size :]])
+
+
+def compile_plans(plans: Sequence[Plan], prelude: bool = False) -> list[Runner]:
+    """Every plan rendered, all compiled by one run of g++. ``prelude``: also the rendered one, if it holds no PTX."""
+    if shutil.which("g++") is None:
+        pytest.skip("g++ is not installed: rendered text cannot run here")
+    library = _compile("\n".join(_host_text(plan, i, prelude) for i, plan in enumerate(plans)))
+    return [Runner(plan, getattr(library, f"run_{i}")) for i, plan in enumerate(plans)]
+
+
+def run_text(
+    plan: Plan,
+    inputs: Mapping[str, Any],
+    params: Mapping[str, int | float] | None = None,
+    ctas: Sequence[tuple[int, int, int]] | None = None,
+) -> dict[str, Any]:
+    """The images that the kernel's text leaves behind, for all CTAs or those given as (bx, by, bz)."""
+    return compile_plans([plan])[0].run(inputs, params, ctas)
+
+
+def _host_text(plan: Plan, number: int, prelude: bool) -> str:
+    """The rendered text in a namespace of its own, and a C function that launches it."""
+    info = launch_info(plan)
+    text = render(plan, prelude=prelude).replace('extern "C" __global__', "__global__")
+    text = re.sub(r"extern (__shared__ .*)\[\];", rf"\1[{info['dynamic_shared_bytes']}];", text)
+    args = []
+    for i, arg in enumerate(info["args"]):
+        c = f"text_{number}::{DTYPES[arg['dtype']].c}" if DTYPES[arg["dtype"]].typedef else DTYPES[arg["dtype"]].c
+        args.append(f"({c} *)args[{i}]" if arg["kind"] == "pointer" else f"*({c} *)args[{i}]")
+    call = f"[=] {{ text_{number}::{plan.name}({', '.join(args)}); }}"
+    return (f"namespace text_{number} {{\n{text}}}\n"
+            f'extern "C" int run_{number}(void **args, const unsigned *launch, const unsigned *ctas, int n)\n'
+            f"{{\n    return cpu::launch(launch, ctas, n, {call});\n}}\n")  # fmt: skip
+
+
+@cache
+def _folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="tilegen-text-")
+
+
+@cache
+def _compile(source: str) -> ctypes.CDLL:
+    folder = Path(_folder().name)
+    stem = folder / f"text{len(list(folder.glob('*.cpp')))}"
+    stem.with_suffix(".cpp").write_text('#include "shim.h"\n' + source)
+    command = [*GXX, f"-I{Path(__file__).parent}", str(stem.with_suffix(".cpp")), "-o", str(stem.with_suffix(".so"))]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"g++ refuses the rendered text:\n{done.stderr[:4000]}"
+    return ctypes.CDLL(str(stem.with_suffix(".so")))

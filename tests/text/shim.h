@@ -1,0 +1,174 @@
+// Runs rendered CUDA text on a CPU: one fiber per thread, CTAs one after another. What the prelude wraps around PTX is
+// written here a second time, in plain C++ and differently, so that an error in one shows.
+#pragma once
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <memory>
+#include <ucontext.h>
+#include <vector>
+
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __cluster_dims__(...)
+#define __shared__ static
+#define __align__(n) __attribute__((aligned(n)))
+
+struct dim3 { unsigned x, y, z; };
+struct alignas(8) uint2 { unsigned x, y; };
+struct alignas(16) uint4 { unsigned x, y, z, w; };
+struct alignas(8) float2 { float x, y; };
+struct alignas(16) double2 { double x, y; };
+static dim3 threadIdx, blockIdx, blockDim, gridDim;
+
+namespace cpu {
+const size_t STACK_BYTES = 1 << 16;
+struct Fiber { ucontext_t context; std::unique_ptr<char[]> stack; bool done; };
+struct Barrier { int arrived = 0; unsigned phase = 0; };
+static std::vector<Fiber> fibers;
+static ucontext_t scheduler;
+static int current, threads, finished;
+static bool progress;
+static dim3 cluster;
+static std::function<void()> body;
+static Barrier cta, warps[64], warpgroups[16];
+
+static void yield()
+{
+    const int me = current;
+    swapcontext(&fibers[me].context, &scheduler);
+    threadIdx.x = me;
+}
+static void meet(Barrier &b, int count)
+{
+    const unsigned phase = b.phase;
+    if (++b.arrived == count) {
+        b.arrived = 0;
+        b.phase++;
+        progress = true;
+    }
+    while (b.phase == phase) {
+        yield();
+    }
+}
+static void enter()
+{
+    body();
+    fibers[current].done = progress = true;
+    ++finished;
+    swapcontext(&fibers[current].context, &scheduler);
+}
+// false: threads wait at barriers that the others never reach
+static bool run_cta()
+{
+    cta = Barrier();
+    for (auto &b : warps) b = Barrier();
+    for (auto &b : warpgroups) b = Barrier();
+    fibers.resize(threads);
+    finished = 0;
+    for (auto &f : fibers) {
+        if (!f.stack) f.stack.reset(new char[STACK_BYTES]);
+        f.done = false;
+        getcontext(&f.context);
+        f.context.uc_stack.ss_sp = f.stack.get();
+        f.context.uc_stack.ss_size = STACK_BYTES;
+        f.context.uc_link = &scheduler;
+        makecontext(&f.context, enter, 0);
+    }
+    while (finished < threads) {
+        progress = false;
+        for (int i = 0; i < threads; ++i) {
+            if (fibers[i].done) continue;
+            current = i;
+            threadIdx.x = i;
+            swapcontext(&scheduler, &fibers[i].context);
+        }
+        if (!progress) return false;
+    }
+    return true;
+}
+// ctas: n triples (bx, by, bz); launch: grid, cluster, threads
+static int launch(const unsigned *launch, const unsigned *ctas, int n, std::function<void()> kernel)
+{
+    gridDim = {launch[0], launch[1], launch[2]};
+    cluster = {launch[3], launch[4], launch[5]};
+    threads = launch[6];
+    blockDim = {launch[6], 1, 1};
+    body = kernel;
+    for (int i = 0; i < n; ++i) {
+        blockIdx = {ctas[3 * i], ctas[3 * i + 1], ctas[3 * i + 2]};
+        if (!run_cta()) return 1;
+    }
+    return 0;
+}
+template <class To, class From> static To bits(From x)
+{
+    static_assert(sizeof(To) == sizeof(From), "bits of another size");
+    To y;
+    memcpy(&y, &x, sizeof y);
+    return y;
+}
+// a float of few bits, from its definition: no infinity if `finite`, then the largest exponent holds numbers too
+static float small_to_float(unsigned x, int exponent_bits, int mantissa_bits, bool finite)
+{
+    const int sign = x >> (exponent_bits + mantissa_bits) & 1, e = x >> mantissa_bits & ((1 << exponent_bits) - 1);
+    const int m = x & ((1 << mantissa_bits) - 1), last = (1 << exponent_bits) - 1, bias = (1 << (exponent_bits - 1)) - 1;
+    const bool nan = e == last && (finite ? m == (1 << mantissa_bits) - 1 : m != 0);
+    float y = nan ? NAN : e == last && !finite ? INFINITY
+            : std::ldexp(float(e ? m + (1 << mantissa_bits) : m), (e ? e : 1) - bias - mantissa_bits);
+    return sign ? -y : y;
+}
+// the nearest such number, even mantissa at a tie; one step beyond the largest stands for what overflows
+static unsigned small_from_float(float x, int exponent_bits, int mantissa_bits, bool finite)
+{
+    const unsigned sign = std::signbit(x) ? 1u << (exponent_bits + mantissa_bits) : 0, ones = sign ? sign - 1 : (1u << (exponent_bits + mantissa_bits)) - 1;
+    const unsigned beyond = finite ? ones : ((1u << exponent_bits) - 1) << mantissa_bits;
+    if (std::isnan(x)) return sign | (finite ? ones : beyond | 1 << (mantissa_bits - 1));
+    const double a = std::fmin(std::fabs((double)x), 1e6);  // more is beyond all of them, and distances stay exact
+    unsigned best = 0;
+    double best_distance = a;
+    for (unsigned c = 1; c <= beyond; ++c) {
+        const double value = c < beyond ? small_to_float(c, exponent_bits, mantissa_bits, finite)
+                           : 2.0 * small_to_float(c - 1, exponent_bits, mantissa_bits, finite) - small_to_float(c - 2, exponent_bits, mantissa_bits, finite);
+        const double distance = std::fabs(a - value);
+        if (distance < best_distance || (distance == best_distance && c % 2 == 0)) best = c, best_distance = distance;
+    }
+    return sign | best;
+}
+}  // namespace cpu
+
+static inline void __syncthreads() { cpu::meet(cpu::cta, cpu::threads); }
+static inline void __syncwarp()
+{
+    const int warp = threadIdx.x / 32, left = cpu::threads - warp * 32;
+    cpu::meet(cpu::warps[warp], left < 32 ? left : 32);
+}
+static inline float __uint_as_float(unsigned x) { return cpu::bits<float>(x); }
+static inline unsigned __float_as_uint(float x) { return cpu::bits<unsigned>(x); }
+static inline double __longlong_as_double(long long x) { return cpu::bits<double>(x); }
+
+// ---- the prelude
+static inline void sync_warpgroup(int wgid) { cpu::meet(cpu::warpgroups[wgid], 128); }
+static inline void sync_cluster() { __syncthreads(); }  // CTAs run one after another: what they exchange is not modelled
+static inline int cluster_ctaid_x() { return blockIdx.x % cpu::cluster.x; }
+static inline int cluster_ctaid_y() { return blockIdx.y % cpu::cluster.y; }
+static inline int cluster_ctaid_z() { return blockIdx.z % cpu::cluster.z; }
+static inline float half_to_float(unsigned short x) { return (float)cpu::bits<_Float16>(x); }
+static inline unsigned short float_to_half(float x) { return cpu::bits<unsigned short>((_Float16)x); }
+static inline unsigned short double_to_half(double x) { return cpu::bits<unsigned short>((_Float16)x); }
+static inline float bfloat16_to_float(unsigned short x) { return cpu::bits<float>((unsigned)x << 16); }
+static inline unsigned short float_to_bfloat16(float x)
+{
+    const unsigned u = cpu::bits<unsigned>(x);
+    if (std::isnan(x)) return u >> 16 | 0x40;
+    const unsigned low = u & 0xffff, high = u >> 16;
+    return high + (low > 0x8000 || (low == 0x8000 && high % 2));
+}
+static inline float e4m3_to_float(unsigned char x) { return cpu::small_to_float(x, 4, 3, true); }
+static inline float e5m2_to_float(unsigned char x) { return cpu::small_to_float(x, 5, 2, false); }
+static inline unsigned char float_to_e4m3(float x) { return cpu::small_from_float(x, 4, 3, true); }
+static inline unsigned char float_to_e5m2(float x) { return cpu::small_from_float(x, 5, 2, false); }
