@@ -64,22 +64,6 @@ class Place:
     flat: Any
 
 
-def dense_run(shape: tuple[Any, ...], pitches: tuple[Any, ...]) -> tuple[tuple[int, ...], Any]:
-    """The dimensions that lie densely from pitch 1 on, innermost first, and their elements together.
-
-    >>> dense_run((8, 4, 32), (200, 32, 1))
-    ((2, 1), 128)
-    """
-    run: list[int] = []
-    size: Any = 1
-    while True:
-        found = [d for d in range(len(shape)) if d not in run and pitches[d] == size and shape[d] != 1]
-        if not found:
-            return tuple(run), size
-        run.append(found[0])
-        size = shape[found[0]] * size
-
-
 def read_text(x: Index) -> Text:
     """What evaluating ``x`` needs to know of it."""
     if not isinstance(x, (Var, Op)):
@@ -203,9 +187,23 @@ def _check_coordinates(root: Root, coordinates: tuple[Any, ...], flat: Any, elem
     if np.any(total != flat):
         _refuse_disagreement(name, total, flat, site)
     if elems > 1:
-        run, size = dense_run(root.shape, root.pitches)
-        position = sum(coordinates[d] * root.pitches[d] for d in run)
-        _check_extent(position, size - elems + 1, lambda: f"position in the dense rows of {name}", size, elems, site)
+        _check_vector(root, coordinates, flat, elems, site)
+
+
+def _check_vector(root: Root, coordinates: tuple[Any, ...], flat: Any, elems: int, site: Site) -> None:
+    """Every element of a vector is an element of the memory: it may run on into the next row only where rows touch."""
+    if any(p == 1 and np.all(c + elems <= n) for c, n, p in zip(coordinates, root.shape, root.pitches, strict=True)):
+        return
+    rest = site.group.spread(flat)[:, None] + np.arange(elems)
+    outside = np.zeros(rest.shape, bool)
+    for pitch, extent in sorted(((p, n) for p, n in zip(root.pitches, root.shape, strict=True) if n > 1), reverse=True):
+        c, rest = np.divmod(rest, pitch)
+        outside |= c >= extent
+    outside |= rest != 0
+    if outside.any():
+        thread = int(np.nonzero(outside)[0][0])
+        message = f"{elems} elements of {root.memory.name} from offset {at(flat, thread)} leave their row"
+        site.fail(OUT_OF_BOUNDS, message, thread)
 
 
 def _refuse_disagreement(name: str, want: Any, flat: Any, site: Site) -> None:

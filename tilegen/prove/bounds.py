@@ -1,0 +1,114 @@
+"""x < n for every value of the variables: from their ranges, from guards, or by trying every value of a few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilegen.index import Index, Op, Var, bound, evaluate, least, substitute, variables
+
+TRY_ALL = 1 << 18  # values tried for one condition
+
+
+def linear(x: Index, sign: int = 1) -> dict[Any, int]:
+    """``x`` as factor -> coefficient, differences taken apart; the constant has factor 1."""
+    result: dict[Any, int] = {}
+    stack: list[tuple[Index, int]] = [(x, sign)]
+    while stack:
+        part, c = stack.pop()
+        if isinstance(part, int):
+            result[1] = result.get(1, 0) + c * int(part)
+        elif isinstance(part, Op) and part.symbol == "+":
+            stack += [(a, c) for a in part.args]
+        elif isinstance(part, Op) and part.symbol == "-":
+            stack += [(part.args[0], c), (part.args[1], -c)]
+        elif isinstance(part, Op) and part.symbol == "*" and isinstance(part.args[1], int):
+            stack.append((part.args[0], c * part.args[1]))
+        else:
+            result[part] = result.get(part, 0) + c
+    return result
+
+
+def highest(*signed: tuple[Index, int]) -> int:
+    """The largest value that a signed sum of expressions can have; equal terms cancel.
+
+    >>> i = Var("i", 10)
+    >>> highest((i * 2, 1), (i + 1, -1))
+    8
+    """
+    merged: dict[Any, int] = {}
+    for x, sign in signed:
+        for factor, c in linear(x, sign).items():
+            merged[factor] = merged.get(factor, 0) + c
+    constant = merged.pop(1, 0)
+    return constant + sum(c * (bound(f) - 1 if c > 0 else least(f)) for f, c in merged.items() if c)
+
+
+def narrow(guards: Iterable[Index]) -> dict[str, Index]:
+    """Variables that a guard bounds on its own, with that range.
+
+    >>> narrow([Var("tx", 256) // 32 < 2])
+    {'tx': Var(name='tx', bound=64, step=1, least=0)}
+    """
+    found: dict[str, Index] = {}
+    for guard in guards:
+        names = variables(guard)
+        if len(names) != 1:
+            continue
+        (var,) = names
+        old = found.get(var.name, var)
+        if not isinstance(old, Var):
+            continue
+        if (old.bound - old.least) // old.step <= 4096:
+            values = np.arange(-(-old.least // old.step) * old.step, old.bound, old.step)
+            values = values[np.broadcast_to(evaluate(guard, {var.name: values}), values.shape)]
+            if len(values):
+                found[var.name] = Var(var.name, int(values[-1]) + 1, old.step, int(values[0]))
+        elif isinstance(guard, Op) and guard.symbol == "<":
+            up, down = linear(guard.args[0]), linear(guard.args[1])
+            if up.get(var) == 1 and var not in down:
+                top = down.get(1, 0) - up.get(1, 0)
+                found[var.name] = replace(old, bound=min(old.bound, max(top, old.least + 1)))
+            elif down.get(var) == 1 and var not in up:
+                found[var.name] = replace(old, least=max(old.least, up.get(1, 0) - down.get(1, 0) + 1))
+    return found
+
+
+def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
+    """x < n wherever the guards hold."""
+    known = narrow(guards)
+    x, n = substitute(x, known), substitute(n, known)
+    if highest((x, 1), (n, -1)) < 0:
+        return True
+    for guard in guards:
+        if isinstance(guard, Op) and guard.symbol == "<":
+            a, b = (substitute(part, known) for part in guard.args)
+            if highest((x, 1), (a, -1), (b, 1), (n, -1)) <= 0:  # x - n = (x - a) + (a - b) + (b - n), and a < b
+                return True
+    domain = domains(variables(x) | variables(n))
+    return prod(len(d) for d in domain.values()) <= TRY_ALL and _holds_always(undecided(x, n), guards, domain)
+
+
+def undecided(x: Index, n: Index) -> Index:
+    """x < n as an expression to evaluate, undecided by ranges."""
+    return Op("<", (x, n), 2) if variables(x) or variables(n) else x < n  # type: ignore[operator]
+
+
+def domains(names: Iterable[Var]) -> dict[str, range]:
+    """Every value of each variable."""
+    return {v.name: range(-(-v.least // v.step) * v.step, v.bound, v.step) for v in names}
+
+
+def _holds_always(condition: Index, guards: tuple[Index, ...], domain: Mapping[str, range]) -> bool:
+    """Tried for every value; guards that name other variables are left out, which only makes it harder."""
+    grids = np.meshgrid(*(np.array(d) for d in domain.values()), indexing="ij", sparse=True)
+    values = dict(zip(domain, grids, strict=True))
+    held = np.asarray(evaluate(condition, values))
+    for guard in guards:
+        if {v.name for v in variables(guard)} <= set(domain):
+            held = held | np.logical_not(evaluate(guard, values))
+    return bool(np.all(held))

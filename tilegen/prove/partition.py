@@ -1,0 +1,119 @@
+"""No element of an output has two owners: the owned boxes of the whole grid, compared exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilegen.index import Index, evaluate, substitute, variables
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, Owned, Plan, thread_variables
+from tilegen.prove.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
+
+Array = np.ndarray[Any, Any]
+_MOST_BOXES = 20_000_000  # boxes, and cells that they cover
+
+
+def check_partition(plan: Plan, params: Mapping[str, int] | None = None) -> tuple[Finding, ...]:
+    """Elements that two CTAs own (errors), how many nobody owns, and what was too large to compare (notes).
+
+    Only the boxes' expressions are evaluated, over every CTA, loop and thread; boxes are compared on the grid of the
+    breakpoints of each dimension, so the answer is exact whatever their sizes.
+    """
+    values = {p.name: int(p.default) for p in plan.params} | dict(params or {})
+    found: list[Finding] = []
+    for name in dict.fromkeys(owned.memory.name for owned in plan.owns):
+        found += _check_memory(plan, [o for o in plan.owns if o.memory.name == name], values)
+    return tuple(found)
+
+
+def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) -> list[Finding]:
+    name = owns[0].memory.name
+    shape = tuple(int(evaluate(n, params)) for n in owns[0].memory.shape)
+    grid = tuple(int(evaluate(n, params)) for n in plan.grid)
+    axes = [_axes(owned, plan, grid, params) for owned in owns]
+    boxes = sum(prod(map(len, a.values())) for a in axes)
+    if boxes > _MOST_BOXES:
+        return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name}", "note", memory=name)]
+    parts = [_boxes(o, plan, a, grid, shape, params) for o, a in zip(owns, axes, strict=True)]
+    cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
+    whole = np.flatnonzero((low < high).all(1))
+    cta, low, high = cta[whole], low[whole], high[whole]
+    edges = [np.unique(np.concatenate([low[:, d], high[:, d], [0, n]])) for d, n in enumerate(shape)]
+    covered = _cells(low, high, edges)
+    if covered is None:
+        return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name} overlap too much", "note", memory=name)]
+    box, cell = covered
+    order = np.lexsort((cta[box], cell))
+    cell, owner = cell[order], cta[box][order]
+    new_cell = np.ones(len(cell), bool)
+    new_cell[1:] = cell[1:] != cell[:-1]
+    double = np.flatnonzero(~new_cell & (owner != np.roll(owner, 1)))
+    counts = [len(e) - 1 for e in edges]
+    if len(double):
+        element = [int(e[i]) for e, i in zip(edges, np.unravel_index(cell[double[0]], counts), strict=True)]
+        first, second = (_name(int(owner[i]), grid) for i in (double[0] - 1, double[0]))
+        message = f"{name}{element} is owned by CTA {first} and by CTA {second}"
+        return [Finding(TWO_OWNERS, message, memory=name, witness=dict(zip(CTA_AXES, second, strict=True)))]
+    owned = np.unravel_index(cell[new_cell], counts)
+    sizes = [np.diff(e)[i] for e, i in zip(edges, owned, strict=True)]
+    nobody = prod(shape) - int(np.prod(sizes, axis=0).sum())
+    if nobody:
+        return [Finding(NO_OWNER, f"{nobody} of {prod(shape)} elements of {name} have no owner", "note", memory=name)]
+    return []
+
+
+def _axes(owned: Owned, plan: Plan, grid: tuple[int, ...], params: Mapping[str, int]) -> dict[str, range]:
+    """What a box's start and condition range over: CTAs always, then loops, and tx if a thread variable is used."""
+    axes = {name: range(n) for name, n in zip(CTA_AXES, grid, strict=True)}
+    axes |= {var.name: range(int(evaluate(count, params))) for var, count in owned.loops}
+    names = {v.name for x in (*owned.start, owned.condition) for v in variables(x)}
+    if (names - set(axes)) & set(thread_variables(plan.threads)):
+        axes["tx"] = range(plan.threads)
+    return axes
+
+
+def _boxes(
+    owned: Owned, plan: Plan, axes: Mapping[str, range], grid: tuple[int, ...], shape: tuple[int, ...],
+    params: Mapping[str, int],
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """(CTA number, low corners, high corners), clipped at the memory's shape."""
+    values: dict[str, Any] = dict(zip(axes, np.meshgrid(*axes.values(), indexing="ij", sparse=True), strict=True))
+    values |= {**params} | {c: values[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
+    full = tuple(len(a) for a in axes.values())
+    threads = {k: v for k, v in thread_variables(plan.threads).items() if k not in axes}
+
+    def spread(x: Index) -> Array:
+        return np.broadcast_to(np.asarray(evaluate(substitute(x, threads), values)), full).ravel()
+
+    keep = spread(owned.condition)
+    number = np.broadcast_to(values["bx"] + grid[0] * (values["by"] + grid[1] * values["bz"]), full).ravel()
+    low = np.stack([spread(x) for x in owned.start], axis=1)
+    high = np.minimum(low + np.array(owned.box), np.array(shape))
+    if not keep.all():
+        number, low, high = number[keep], low[keep], high[keep]
+    return number, low, high
+
+
+def _cells(low: Array, high: Array, edges: Sequence[Array]) -> tuple[Array, Array] | None:
+    """(box, cell) of each cell of the grid of edges that a box covers; None if there are too many."""
+    first = np.stack([np.searchsorted(e, low[:, d]) for d, e in enumerate(edges)], axis=1)
+    count = np.stack([np.searchsorted(e, high[:, d]) for d, e in enumerate(edges)], axis=1) - first
+    covered = count.prod(axis=1)
+    if int(covered.sum()) > _MOST_BOXES:
+        return None
+    box = np.repeat(np.arange(len(low)), covered)
+    inside = np.arange(len(box)) - np.repeat(np.cumsum(covered) - covered, covered)  # number of the cell in its box
+    cell = np.zeros(len(box), np.int64)
+    stride = 1
+    for d in reversed(range(len(edges))):
+        inside, c = np.divmod(inside, count[box, d])
+        cell += (first[box, d] + c) * stride
+        stride *= len(edges[d]) - 1
+    return box, cell
+
+
+def _name(number: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
+    return number % grid[0], number // grid[0] % grid[1], number // grid[0] // grid[1]
