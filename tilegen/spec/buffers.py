@@ -1,0 +1,386 @@
+"""Buffers and views: memory, dtype, shape and layout, each checked against the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from tilegen import layouts
+from tilegen.arch import ARCHES
+from tilegen.dtypes import DTYPES
+from tilegen.errors import LayoutError
+from tilegen.index import Index, Op, Var, bound, evaluate, least, mul
+from tilegen.layouts.axes import AXES
+from tilegen.spec.data import Buffer
+from tilegen.spec.expressions import read_number
+from tilegen.spec.findings import Fault, Findings, shorten, suggest
+from tilegen.spec.header import Params
+from tilegen.spec.models import BufferFields, ViewFields, check_fields
+from tilegen.spec.names import SCOPES, Register, instance_variables
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.regions import show_shape
+from tilegen.spec.unsupported import refuse_later, refuse_later_layout
+
+_CODES = {"TG105": "TG200"}  # what the notation calls unreadable; here TG105 is an unknown name
+MAX_ELEMS = 1 << 36  # of a global array at the defaults of its params; no GPU holds more
+MAX_REGISTER_BYTES = 255 * 4  # what one thread has
+
+
+@dataclass
+class Buffers:
+    """The buffers so far, in order, and what is known of each beside its data."""
+
+    params: Params
+    threads: int
+    arch: str
+    found: dict[str, Buffer] = field(default_factory=dict)
+    broken: set[str] = field(default_factory=set)
+    layout_nodes: dict[str, Node] = field(default_factory=dict)
+
+
+def read_buffers(node: Node | None, state: Buffers, register: Register, findings: Findings) -> None:
+    """Every buffer of the section, then every view, into ``state``."""
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return
+    if not isinstance(node, Mapping):
+        findings.report("TG103", f"'buffers' must be a mapping of names, not {describe_node(node)}", node.mark)
+        return
+    for key, _ in node.entries:
+        with findings.collect():
+            register.claim(key.passage, "buffer")
+    state.broken.update(key.text for key, _ in node.entries)
+    for key, value in node.entries:
+        is_view = isinstance(value, Mapping) and "view" in value
+        with findings.collect():
+            buffer = None if is_view else _read_buffer(key, value, state, findings)
+            if buffer:
+                _keep(buffer, value, state)
+    _read_views([(k, v) for k, v in node.entries if isinstance(v, Mapping) and "view" in v], state, findings)
+    order = {key.text: at for at, (key, _) in enumerate(node.entries)}
+    state.found = dict(sorted(state.found.items(), key=lambda item: order[item[0]]))
+    with findings.collect():
+        _check_shared_total(node, state)
+
+
+def _keep(buffer: Buffer, node: Node, state: Buffers) -> None:
+    state.found[buffer.name] = buffer
+    state.broken.discard(buffer.name)
+    layout = node.get("layout") if isinstance(node, Mapping) else None
+    state.layout_nodes[buffer.name] = layout or node
+
+
+# ---------------------------------------------------------------- buffers of their own
+def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) -> Buffer | None:
+    what = f"buffer '{shorten(key.text)}'"
+    fields = check_fields(node, BufferFields, what, findings, key.mark)
+    if fields is None or not isinstance(node, Mapping):
+        return None
+    if fields.scope == "tmem":
+        raise refuse_later("the scope 'tmem'", node["scope"])
+    ok = len(findings.found)
+    with findings.collect():
+        _check_dtype(node["dtype"], fields.dtype)
+    if fields.align & (fields.align - 1):
+        findings.report("TG106", f"'align' must be a power of two, not {fields.align}", node["align"].mark)
+    elif fields.align % DTYPES.get(fields.dtype, DTYPES["int8"]).bytes:
+        findings.report(
+            "TG106", f"'align' is {fields.align}, less than an element of {fields.dtype}", node["align"].mark
+        )
+    shape = _read_shape(node["shape"], state, what, fields.scope, findings)
+    if shape is None or len(findings.found) > ok:
+        return None
+    layout_node = node.get("layout")
+    layout = read_layout(layout_node, shape, state, what) if layout_node else layouts.row_major(shape)
+    place = layout_node or node["shape"]
+    check_layout_fits(layout, shape, state, what, fields.scope, fields.dtype, place)
+    text = layout_node.text if isinstance(layout_node, Scalar) else ""
+    return Buffer(key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark)
+
+
+def _check_dtype(node: Node, name: str) -> None:
+    if name == "float4_e2m1fn":
+        raise refuse_later("the dtype float4_e2m1fn in memory", node)
+    if name not in DTYPES:
+        raise Fault("TG109", f"unknown dtype '{shorten(name)}'", node.mark, suggest(name, DTYPES))
+
+
+def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Findings) -> tuple[Index, ...] | None:
+    """The extents; None where one is wrong. Only global buffers may have runtime extents."""
+    assert isinstance(node, Sequence)
+    shape: list[Index] = []
+    for item in node.items:
+        with findings.collect():
+            extent = read_number(item, state.params.names, f"an extent of {what}")
+            if isinstance(extent, (Var, Op)) and scope != "global":
+                raise Fault(
+                    "TG112",
+                    f"an extent of {what} is '{shorten(extent)}', not a constant",
+                    item.mark,
+                    f"it is a {scope} buffer",
+                )
+            if least(extent) < 1:
+                raise Fault("TG106", f"an extent of {what} must be at least 1, not {_say_least(extent)}", item.mark)
+            shape.append(extent)
+    if len(shape) < len(node.items):
+        return None
+    elems = int(evaluate(multiply(shape), state.params.defaults))
+    if elems > MAX_ELEMS or bound(multiply(shape)) > 1 << 62:
+        findings.report("TG210", f"{what} has {elems} elements; at most {MAX_ELEMS} are possible", node.mark)
+        return None
+    return tuple(shape)
+
+
+def _say_least(extent: Index) -> str:
+    return str(extent) if isinstance(extent, int) else f"'{shorten(extent)}', which may be 0"
+
+
+def multiply(shape: Iterable[Index]) -> Index:
+    """The product of the extents."""
+    elems: Index = 1
+    for extent in shape:
+        elems = mul(elems, extent)
+    return elems
+
+
+# ---------------------------------------------------------------- layouts
+def read_layout(node: Node, shape: tuple[Index, ...], state: Buffers, what: str) -> Any:
+    """The layout that a node writes: row, col or notation; raises TG190, TG201 and TG104."""
+    refuse_later_layout(node)
+    assert isinstance(node, Scalar)
+    if node.text in ("row", "col"):
+        return layouts.row_major(shape) if node.text == "row" else layouts.column_major(shape)
+    names = state.params.names
+    try:
+        layout = layouts.parse(node.text, names.values)
+    except LayoutError as error:
+        raise _place_layout_error(error, node, state, what) from None
+    if isinstance(layout, layouts.SwizzleLayout):
+        return layouts.ComposeLayout(layout, layouts.row_major(shape))
+    return layout
+
+
+def _place_layout_error(error: LayoutError, node: Scalar, state: Buffers, what: str) -> Fault:
+    start, end = error.span or (0, len(node.text))
+    code, hint = _CODES.get(error.code, error.code), error.hint
+    if node.text[start:end] in state.params.broken:
+        return Fault()
+    if str(error).endswith("is not defined"):
+        code, hint = "TG105", suggest(node.text[start:end], state.params.names.values)
+    if not any(c in node.text for c in "[(") and not hint:
+        hint = suggest(node.text, ["row", "col"])
+    return Fault(code, f"{shorten(error, 200)}, in the layout of {what}", node.locate(start, end), hint)
+
+
+def check_layout_fits(
+    layout: Any, shape: tuple[Index, ...], state: Buffers, what: str, scope: str, dtype: str, node: Node
+) -> None:
+    """Size, axes, reach and bytes of a layout; raises TG202, TG203, TG210."""
+    try:
+        _check_size(layout, shape, state, what, node)
+        _check_axes(layout, state, what, scope, node)
+        if scope != "global":
+            _check_bytes(layout, what, scope, dtype, state, node)
+    except LayoutError as error:
+        raise Fault("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
+
+
+def _check_size(layout: Any, shape: tuple[Index, ...], state: Buffers, what: str, node: Node) -> None:
+    has, needs = layouts.size(layout), multiply(shape)
+    for values in (state.params.defaults, state.params.lowest):
+        size, elems = int(evaluate(has, values)), int(evaluate(needs, values))
+        if size != elems:
+            message = f"the layout of {what} places {size} elements, but its shape {show_shape(shape)} has {elems}"
+            raise Fault("TG202", message, node.mark)
+
+
+def _check_axes(layout: Any, state: Buffers, what: str, scope: str, node: Node) -> None:
+    allowed = ["m", *instance_variables(1)] if scope == "register" else ["m"]
+    for axis in layout_axes(layout):
+        if axis not in allowed:
+            kind = (
+                f"a {scope} buffer has only the axis 'm'"
+                if len(allowed) == 1
+                else f"registers have {', '.join(allowed)}"
+            )
+            raise Fault(
+                "TG203", f"the axis '{axis}' has no place in the layout of {what}", _find_axis(node, axis), kind
+            )
+    if scope == "register" and state.threads:
+        units = instance_variables(state.threads)
+        for axis in layout_axes(layout):
+            reach = layouts.extent_of(layout, axis)
+            if axis in units and bound(reach) - 1 > units[axis].bound:
+                has = f"{state.threads} threads have {axis} up to {units[axis].bound - 1}"
+                raise Fault(
+                    "TG203",
+                    f"the layout of {what} reaches {axis} {shorten(bound(reach) - 2)}",
+                    _find_axis(node, axis),
+                    has,
+                )
+
+
+def _find_axis(node: Node, axis: str) -> Any:
+    """Where the axis is written, or the whole node."""
+    if isinstance(node, Scalar) and (at := node.text.find("@" + axis)) >= 0:
+        return node.locate(at + 1, at + 1 + len(axis))
+    return node.mark
+
+
+def layout_axes(layout: Any) -> list[str]:
+    """The axes that a layout places elements on."""
+    tile = layout.tile if isinstance(layout, layouts.ComposeLayout) else layout
+    named = [i.axis for i in (*tile.shard, *tile.replica)] + [axis for axis, _ in tile.offset]
+    return list(dict.fromkeys(named))
+
+
+def owner_scope(layout: Any) -> str:
+    """The narrowest scope that the thread axes of a register layout need.
+
+    >>> owner_scope(layouts.row_major((4, 8)))
+    'thread'
+    """
+    scopes = [AXES[a].scope for a in layout_axes(layout) if AXES[a].kind == "thread"]
+    return max(scopes, key=SCOPES.index, default="thread")
+
+
+def _check_bytes(layout: Any, what: str, scope: str, dtype: str, state: Buffers, node: Node) -> None:
+    size_bytes = int(bound(layouts.extent_of(layout, "m")) - 1) * DTYPES[dtype].bytes
+    limit = MAX_REGISTER_BYTES if scope == "register" else ARCHES[state.arch].max_shared_bytes_per_cta
+    if size_bytes > limit:
+        whose = "a thread" if scope == "register" else f"a CTA on {state.arch}"
+        raise Fault("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark)
+
+
+def _check_shared_total(node: Node, state: Buffers) -> None:
+    total, limit = 0, ARCHES[state.arch].max_shared_bytes_per_cta
+    for buffer in state.found.values():
+        if buffer.scope == "shared" and buffer.root == buffer.name:
+            total += -(-(int(bound(layouts.extent_of(buffer.layout, "m")) - 1) * DTYPES[buffer.dtype].bytes) // 16) * 16
+            if total > limit:
+                message = (
+                    f"the shared buffers up to '{buffer.name}' take {total} bytes; a CTA on {state.arch} has {limit}"
+                )
+                raise Fault("TG210", message, buffer.mark)
+
+
+# ---------------------------------------------------------------- views
+def _read_views(entries: list[tuple[Scalar, Mapping]], state: Buffers, findings: Findings) -> None:
+    """Views in any order: each once what it is a view of is known."""
+    fields = {
+        key.text: check_fields(node, ViewFields, f"view '{key.text}'", findings, key.mark) for key, node in entries
+    }
+    waiting = [(key, node, model) for key, node in entries if (model := fields[key.text])]
+    while waiting:
+        ready = [w for w in waiting if w[2].view in state.found]
+        if not ready:
+            break
+        for key, node, model in ready:
+            with findings.collect():
+                _keep(_read_view(key, node, model, state, findings), node, state)
+        waiting = [w for w in waiting if w not in ready]
+    _report_rootless(waiting, state, findings)
+
+
+def _report_rootless(waiting: list[tuple[Scalar, Mapping, ViewFields]], state: Buffers, findings: Findings) -> None:
+    """Views of nothing, and of each other; a view of what is broken itself is not reported again."""
+    targets = {key.text: model.view for key, _, model in waiting}
+    for key, node, model in waiting:
+        seen = [key.text]
+        while seen[-1] in targets and targets[seen[-1]] not in seen:
+            seen.append(targets[seen[-1]])
+        if model.view not in state.broken:
+            near = suggest(model.view, [*state.found, *state.broken])
+            findings.report("TG105", f"unknown buffer '{shorten(model.view)}'", node["view"].mark, near)
+        elif targets.get(seen[-1]) in seen:
+            loop = " -> ".join([*seen, targets[seen[-1]]])
+            findings.report("TG115", f"views of each other have no bytes: {shorten(loop)}", node["view"].mark)
+
+
+def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, findings: Findings) -> Buffer:
+    what = f"view '{key.text}'"
+    other = state.found[fields.view]
+    dtype = fields.dtype or other.dtype
+    if fields.dtype is not None:
+        _check_dtype(node["dtype"], fields.dtype)
+    if fields.axes is not None:
+        return _transpose(key, node, fields.axes, other, dtype)
+    shape = other.shape
+    if fields.shape is not None:
+        read = _read_shape(node["shape"], state, what, other.scope, findings)
+        if read is None:
+            raise Fault()
+        shape = read
+    layout_node = node.get("layout")
+    if layout_node is not None:
+        layout = read_layout(layout_node, shape, state, what)
+    else:
+        shape, layout = _reinterpret(node, other, dtype, shape, fields.shape is not None, state)
+    check_layout_fits(layout, shape, state, what, other.scope, dtype, layout_node or node["view"])
+    _check_same_bytes(layout, dtype, other, state, what, layout_node or node["view"])
+    text = layout_node.text if isinstance(layout_node, Scalar) else other.layout_text
+    return Buffer(key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, text, key.mark)
+
+
+def _transpose(key: Scalar, node: Mapping, axes: list[int], other: Buffer, dtype: str) -> Buffer:
+    for word in ("layout", "shape"):
+        if word in node:
+            raise Fault(
+                "TG115", f"a view has 'axes' or '{word}', not both", node.key(word).mark, "make a view of the view"
+            )
+    if sorted(axes) != list(range(len(other.shape))):
+        order = f"each of 0 to {len(other.shape) - 1} once"
+        raise Fault("TG115", f"'axes' must name the dimensions of '{other.name}': {order}", node["axes"].mark)
+    if DTYPES[dtype].bytes != DTYPES[other.dtype].bytes:
+        raise Fault("TG115", "a transpose keeps the bytes of an element", node["dtype"].mark, "make a view of the view")
+    try:
+        layout = layouts.permute_dims(other.layout, other.shape, tuple(axes))
+    except LayoutError as error:
+        raise Fault("TG201", f"{shorten(error, 200)}, in view '{key.text}'", node["axes"].mark) from None
+    shape = tuple(other.shape[a] for a in axes)
+    return Buffer(
+        key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, other.layout_text, key.mark
+    )
+
+
+def _reinterpret(
+    node: Mapping, other: Buffer, dtype: str, shape: tuple[Index, ...], has_shape: bool, state: Buffers
+) -> tuple[tuple[Index, ...], Any]:
+    """Another shape or dtype without a layout: the other's layout where elements keep their bytes, else dense rows."""
+    old, new = DTYPES[other.dtype].bytes, DTYPES[dtype].bytes
+    if old == new:
+        if not has_shape and dtype == other.dtype:
+            raise Fault(
+                "TG115", f"this view is '{other.name}' again", node.mark, "give 'layout', 'axes', 'shape' or 'dtype'"
+            )
+        values = state.params.defaults
+        if evaluate(multiply(shape), values) != evaluate(multiply(other.shape), values):
+            message = (
+                f"the shape {show_shape(shape)} has not as many elements as {show_shape(other.shape)} of '{other.name}'"
+            )
+            raise Fault("TG115", message, node["shape"].mark)
+        return shape, other.layout
+    if other.layout != layouts.row_major(other.shape):
+        raise Fault(
+            "TG115", f"elements of {new} bytes need a layout here: '{other.name}' is not row-major", node["dtype"].mark
+        )
+    if not has_shape:
+        last = mul(other.shape[-1], old)
+        if isinstance(last, (Var, Op)) or last % new:
+            raise Fault(
+                "TG115", f"rows of '{other.name}' do not divide into elements of {new} bytes", node["dtype"].mark
+            )
+        shape = (*other.shape[:-1], last // new)
+    return shape, layouts.row_major(shape)
+
+
+def _check_same_bytes(layout: Any, dtype: str, other: Buffer, state: Buffers, what: str, node: Node) -> None:
+    """A view must stay inside the bytes of its root."""
+    root = state.found[other.root]
+    for values in (state.params.defaults, state.params.lowest):
+        reaches = int(evaluate(layouts.extent_of(layout, "m"), values)) * DTYPES[dtype].bytes
+        has = int(evaluate(layouts.extent_of(root.layout, "m"), values)) * DTYPES[root.dtype].bytes
+        if reaches > has:
+            raise Fault("TG115", f"{what} reaches {reaches} bytes, but '{root.name}' has {has}", node.mark)
+    if root.scope == "register" and owner_scope(layout) != owner_scope(root.layout):
+        raise Fault("TG115", f"{what} and '{root.name}' belong to different threads", node.mark)

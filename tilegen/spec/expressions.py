@@ -1,0 +1,328 @@
+"""The integer expressions of a spec: text to Index, each error at its characters."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from tilegen.index import (
+    Index,
+    Op,
+    Var,
+    add,
+    any_of,
+    bound,
+    ceil_div,
+    differ,
+    div,
+    equal,
+    every,
+    least,
+    less,
+    mod,
+    mul,
+    not_,
+    sub,
+)  # fmt: skip
+from tilegen.spec.findings import Fault, Passage, shorten
+from tilegen.spec.names import Names
+from tilegen.spec.nodes import Node, Scalar, describe_node
+
+MAX_CHARACTERS = 600
+MAX_TOKENS = 160
+MAX_DEPTH = 24
+_VALUE_LIMIT = 1 << 62  # beyond, an offset in bytes could leave 64 bits
+
+_TOKEN = re.compile(
+    r"(?P<number>[0-9][0-9A-Za-z_.]*)|(?P<name>[A-Za-z_]\w*)|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>()\[\]:,])", re.ASCII
+)
+_SPACE = re.compile(r"[ \t\r\n]*")
+_BINDING = {
+    "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6,
+}  # fmt: skip
+_NOT_BINDING = 3
+_COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_INSTEAD = {"&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "=": "=="}
+
+
+@dataclass(frozen=True)
+class Token:
+    """A word of the text: number | name | symbol | end."""
+
+    kind: str
+    text: str
+    start: int
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.text)
+
+
+@dataclass(frozen=True)
+class Value:
+    """What a part of an expression comes to, and which characters it is."""
+
+    index: Index
+    start: int
+    end: int
+    is_condition: bool = False
+
+
+def split_tokens(passage: Passage) -> list[Token]:
+    """The words of an expression or region, with an end token."""
+    text = passage.text
+    if len(text) > MAX_CHARACTERS:
+        raise passage.fault("TG111", f"an expression has at most {MAX_CHARACTERS} characters, this one {len(text)}")
+    tokens: list[Token] = []
+    at = _skip_space(text, 0)
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if not match:
+            run = re.match(r"[&|!=]{1,2}|.", text[at:], re.DOTALL)
+            odd = run[0] if run else text[at]
+            hint = f"write '{_INSTEAD[odd]}'" if odd in _INSTEAD else ""
+            raise passage.fault("TG111", f"{odd!r} is not part of an expression", at, at + len(odd), hint)
+        tokens.append(Token(match.lastgroup or "", match[0], at))
+        at = _skip_space(text, match.end())
+    if len(tokens) > MAX_TOKENS:
+        raise passage.fault("TG111", f"an expression has at most {MAX_TOKENS} words, this one {len(tokens)}")
+    return [*tokens, Token("end", "", len(text))]
+
+
+def _skip_space(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
+
+
+@dataclass
+class Parser:
+    """Top-down operator precedence over the tokens of one passage; values are built as they are read."""
+
+    passage: Passage
+    names: Names
+    tokens: list[Token]
+    at: int = 0
+    depth: int = 0
+
+    @property
+    def next(self) -> Token:
+        return self.tokens[self.at]
+
+    def advance(self) -> Token:
+        self.at += 1
+        return self.tokens[self.at - 1]
+
+    def accept(self, symbol: str) -> bool:
+        """Take the next token if it is ``symbol``."""
+        if self.next.kind == "symbol" and self.next.text == symbol:
+            self.at += 1
+            return True
+        return False
+
+    def expect(self, symbol: str, code: str = "TG111") -> Token:
+        token = self.next
+        if self.accept(symbol):
+            return token
+        if token.text == "/":
+            raise self.misplaced()
+        where = f"before '{token.text}'" if token.text else "at the end"
+        raise self.fault(f"'{symbol}' is missing {where}", token, code)
+
+    def misplaced(self) -> Fault:
+        """The next token belongs to no expression."""
+        if self.next.text == "/":
+            return self.fault("'/' stands only in ceil(a / b)", self.next, hint="write '//' or 'ceil(a / b)'")
+        return self.fault(f"'{self.next.text}' is not expected here", self.next)
+
+    def fault(self, message: str, token: Token, code: str = "TG111", hint: str = "") -> Fault:
+        return self.passage.fault(code, message, token.start, max(token.end, token.start + 1), hint)
+
+    def read(self, weakest: int = 0) -> Value:
+        """An expression whose operators bind more strongly than ``weakest``."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise self.fault(f"nested deeper than {MAX_DEPTH} levels", self.next)
+        left = self.read_operand()
+        while (binding := _BINDING.get(self.next.text, 0)) > weakest:
+            operator = self.advance()
+            right = self.read(binding)
+            left = self.combine(operator, left, right)
+            if operator.text in _COMPARISONS and self.next.text in _COMPARISONS:
+                raise self.fault("comparisons do not chain", self.next, hint="join two comparisons with 'and'")
+        self.depth -= 1
+        return left
+
+    def read_operand(self) -> Value:
+        token = self.advance()
+        if token.kind == "number":
+            return self.read_number(token)
+        if token.text == "(" and token.kind == "symbol":
+            inside = self.read()
+            return Value(inside.index, token.start, self.expect(")").end, inside.is_condition)
+        if token.text == "not":
+            operand = self.require_condition(self.read(_NOT_BINDING), token)
+            return Value(not_(operand.index), token.start, operand.end, True)
+        if token.text == "ceil" and self.next.text == "(":
+            return self.read_ceil(token)
+        if token.text in ("true", "false"):
+            return Value(token.text == "true", token.start, token.end, True)
+        if token.kind == "name" and token.text not in _BINDING:
+            if self.next.text == "(":
+                raise self.fault(f"'{token.text}' is not a function here", token, hint="the only call is ceil(a / b)")
+            return Value(self.names.find(token.text, self.passage, token.start), token.start, token.end)
+        self.at -= 1
+        if token.text == "-":
+            raise self.fault("numbers in a spec are never negative", token, hint="write 'a - b'")
+        raise self.fault(
+            f"a value is missing before '{token.text}'" if token.text else "a value is missing at the end", token
+        )
+
+    def read_number(self, token: Token) -> Value:
+        if not token.text.isdigit():
+            raise self.fault(f"{shorten(token.text)!r} is not an integer", token, hint="write it in decimal digits")
+        if len(token.text) > 1 and token.text[0] == "0":
+            raise self.fault(
+                f"{shorten(token.text)!r} has leading zeros", token, hint="write it in decimal, without leading zeros"
+            )
+        if len(token.text) > 19 or int(token.text) >= _VALUE_LIMIT:
+            raise self.fault("this number does not fit 63 bits", token, "TG112")
+        return Value(int(token.text), token.start, token.end)
+
+    def read_ceil(self, word: Token) -> Value:
+        self.expect("(")
+        top = self.require_number(self.read(_BINDING["+"]), word)
+        if self.next.text in ("+", "-"):
+            raise self.fault(
+                "ceil divides a product or one in parentheses", self.next, hint="write 'ceil((a + b) / c)'"
+            )
+        slash = self.next
+        if not self.accept("/"):
+            raise self.fault("ceil needs a division", slash, hint="write 'ceil(a / b)'")
+        bottom = self.require_number(self.read(_BINDING["*"]), slash)
+        end = self.expect(")").end
+        self.check_divisor(bottom)
+        return self.check_range(Value(ceil_div(top.index, bottom.index), word.start, end))
+
+    def combine(self, operator: Token, left: Value, right: Value) -> Value:
+        """One operator applied to two values, checked."""
+        symbol = operator.text
+        if symbol in ("and", "or"):
+            a, b = self.require_condition(left, operator).index, self.require_condition(right, operator).index
+            return Value(every(a, b) if symbol == "and" else any_of(a, b), left.start, right.end, True)
+        a, b = self.require_number(left, operator).index, self.require_number(right, operator).index
+        if symbol in _COMPARISONS:
+            return Value(_compare(symbol, a, b), left.start, right.end, True)
+        if symbol in ("//", "%"):
+            self.check_divisor(right)
+        functions = {"+": add, "-": sub, "*": mul, "//": div, "%": mod}
+        return self.check_range(Value(functions[symbol](a, b), left.start, right.end))
+
+    def check_divisor(self, value: Value) -> None:
+        if least(value.index) < 1:
+            text = self.passage.text[value.start : value.end]
+            what = "is 0" if isinstance(value.index, int) else "may be 0"
+            raise self.passage.fault("TG112", f"the divisor '{shorten(text)}' {what}", value.start, value.end)
+
+    def check_range(self, value: Value) -> Value:
+        text = shorten(self.passage.text[value.start : value.end])
+        if isinstance(value.index, int) and value.index < 0:
+            raise self.passage.fault(
+                "TG112", f"'{text}' is {value.index}: no part may be negative", value.start, value.end
+            )
+        if bound(value.index) > _VALUE_LIMIT:
+            raise self.passage.fault(
+                "TG112", f"'{text}' may not fit 63 bits", value.start, value.end, "give params a 'max'"
+            )
+        return value
+
+    def require_condition(self, value: Value, operator: Token) -> Value:
+        if not value.is_condition:
+            text = shorten(self.passage.text[value.start : value.end])
+            raise self.passage.fault(
+                "TG111", f"'{operator.text}' joins conditions, but '{text}' is a number", value.start, value.end
+            )
+        return value
+
+    def require_number(self, value: Value, operator: Token) -> Value:
+        if value.is_condition:
+            text = shorten(self.passage.text[value.start : value.end])
+            raise self.passage.fault(
+                "TG111", f"'{operator.text}' takes numbers, but '{text}' is a condition", value.start, value.end
+            )
+        return value
+
+
+def _compare(symbol: str, a: Index, b: Index) -> Index:
+    if symbol in (">", ">="):
+        return _compare("<" if symbol == ">" else "<=", b, a)
+    if symbol == "<=":
+        return less(a, add(b, 1))
+    return {"<": less, "==": equal, "!=": differ}[symbol](a, b)
+
+
+def parse_value(passage: Passage, names: Names) -> Value:
+    """All of ``passage`` as one expression.
+
+    >>> page = Passage("ceil(M / 64) * 2", lambda start, end: None)
+    >>> parse_value(page, Names({"M": 100})).index
+    4
+    """
+    parser = Parser(passage, names, split_tokens(passage))
+    if parser.next.kind == "end":
+        raise passage.fault("TG111", "an expression is missing here")
+    value = parser.read()
+    if parser.next.kind != "end":
+        raise parser.misplaced()
+    return value
+
+
+def read_number(node: Node, names: Names, what: str) -> Index:
+    """An integer or an integer expression; ``what`` says in a message what it is for."""
+    if not isinstance(node, Scalar) or not isinstance(node.value, (int, str)) or isinstance(node.value, bool):
+        raise Fault("TG103", f"{what} must be an integer or an expression, not {describe_node(node)}", node.mark)
+    if isinstance(node.value, int):
+        return check_integer(node, what)
+    value = parse_value(node.passage, names)
+    if value.is_condition:
+        raise Fault("TG103", f"{what} must be a number, but this is a condition", node.mark)
+    return value.index
+
+
+def check_integer(node: Scalar, what: str) -> int:
+    """A literal integer that is not negative and fits 63 bits."""
+    number = int(node.value)
+    if number < 0:
+        raise Fault("TG106", f"{what} must not be negative, but is {number}", node.mark)
+    if number >= _VALUE_LIMIT:
+        raise Fault("TG106", f"{what} does not fit 63 bits", node.mark)
+    return number
+
+
+def read_constant(node: Node, names: Names, what: str) -> int:
+    """As ``read_number``, for what must be known when the kernel is built."""
+    index = read_number(node, names, what)
+    if isinstance(index, (Var, Op)):
+        raise Fault("TG112", f"{what} must be a compile-time constant, but is '{shorten(index)}'", node.mark)
+    return index
+
+
+def read_condition(node: Node, names: Names) -> Index:
+    """true, false or a condition."""
+    if isinstance(node, Scalar) and isinstance(node.value, bool):
+        return node.value
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        raise Fault(
+            "TG103",
+            f"'when' must be a condition, not {describe_node(node)}",
+            node.mark,
+            "for example 'when: warpid == 0'",
+        )
+    value = parse_value(node.passage, names)
+    if not value.is_condition:
+        raise Fault(
+            "TG103",
+            "'when' must be a condition, but this is a number",
+            node.mark,
+            f"for example '{shorten(node.text)} == 0'",
+        )
+    return value.index

@@ -1,0 +1,232 @@
+"""The head of a spec: arch, params, threads, grid and cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, field
+from math import prod
+
+from tilegen.arch import ARCHES
+from tilegen.index import INT_LIMIT, Index, Op, Var, bound, evaluate
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, Param
+from tilegen.spec.data import Constant
+from tilegen.spec.expressions import read_constant, read_number
+from tilegen.spec.findings import Fault, Findings, shorten, suggest
+from tilegen.spec.models import ClusterFields, GridFields, ParamFields, check_fields, report_null
+from tilegen.spec.names import THREAD_AXES, Names, Register
+from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node
+
+MAX_THREADS = 1024
+_GRID_LIMITS = (INT_LIMIT - 1, 65535, 65535)
+_NOT_LAUNCHED = "'{name}' is not known here: the launch is a function of params only"
+
+
+@dataclass
+class Params:
+    """What the section ``params`` declares, and the names it gives to expressions."""
+
+    runtime: list[Param] = field(default_factory=list)
+    constants: list[Constant] = field(default_factory=list)
+    broken: set[str] = field(default_factory=set)
+
+    @property
+    def names(self) -> Names:
+        values: dict[str, Index] = {c.name: c.value for c in self.constants}
+        values |= {p.name: p.var for p in self.runtime if p.var is not None}
+        unused = {p.name: f"'{p.name}' is a {p.dtype}, not an integer" for p in self.runtime if p.var is None}
+        return Names(values, unused, frozenset(self.broken))
+
+    @property
+    def defaults(self) -> dict[str, int]:
+        """The runtime integers at their defaults."""
+        return {p.name: int(p.default) for p in self.runtime if p.var is not None}
+
+    @property
+    def lowest(self) -> dict[str, int]:
+        """The runtime integers at their smallest."""
+        return {p.name: p.var.least for p in self.runtime if p.var is not None}
+
+
+def read_arch(root: Mapping, override: str | None, findings: Findings) -> str:
+    """The arch of the spec, or the one that overrides it; ``sm_90`` where it is wrong."""
+    node = root.get("arch")
+    written = node.text if isinstance(node, Scalar) else ""
+    if node is not None and (not isinstance(node, Scalar) or not isinstance(node.value, str)):
+        if not (isinstance(node, Scalar) and node.value is None):
+            findings.report(
+                "TG103", f"'arch' must be a text, not {describe_node(node)}", node.mark, "for example 'arch: sm_90'"
+            )
+        written = ""
+    elif node is not None and written not in ARCHES:
+        findings.report("TG109", f"unknown arch '{shorten(written)}'", node.mark, suggest(written, ARCHES))
+    if override is not None and override not in ARCHES:
+        findings.report("TG109", f"unknown arch '{shorten(override)}' (--arch)", None, suggest(override, ARCHES))
+    chosen = override or written or "sm_90"
+    return chosen if chosen in ARCHES else "sm_90"
+
+
+def read_params(node: Node | None, overrides: Dict[str, int], register: Register, findings: Findings) -> Params:
+    """Every parameter; ``overrides`` replace constants and defaults."""
+    params = Params()
+    if node is not None and not isinstance(node, Mapping):
+        if not (isinstance(node, Scalar) and node.value is None):
+            findings.report("TG103", f"'params' must be a mapping of names, not {describe_node(node)}", node.mark)
+        return params
+    for key, value in node.entries if node else ():
+        before = len(findings.found)
+        with findings.collect():
+            name = register.claim(key.passage, "param")
+            _read_param(name, key, value, overrides.get(name), params, findings)
+        if len(findings.found) > before:
+            params.broken.add(key.text)
+    known = [key.text for key, _ in node.entries] if node else []
+    for name in overrides:
+        if name not in known:
+            findings.report("TG105", f"there is no param '{shorten(name)}' to set (--set)", None, suggest(name, known))
+    return params
+
+
+def _read_param(name: str, key: Scalar, node: Node, override: int | None, params: Params, findings: Findings) -> None:
+    if isinstance(node, Mapping):
+        fields = check_fields(node, ParamFields, f"param '{name}'", findings, key.mark)
+        if fields:
+            params.runtime.append(_make_param(name, fields, node, override))
+    elif isinstance(node, Scalar) and node.value is None:
+        report_null(key, node, findings)
+    elif isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        value = _check_override(name, override, node.value)
+        if not 0 <= value < INT_LIMIT:
+            raise Fault("TG106", f"param '{name}' must be from 0 to {INT_LIMIT - 1}, not {value}", node.mark)
+        params.constants.append(Constant(name, value))
+    else:
+        message = f"param '{name}' must be an integer or {{default: ..}}, not {describe_node(node)}"
+        raise Fault("TG103", message, node.mark, "a runtime argument is {default: 8192, multiple_of: 8}")
+
+
+def _check_override(name: str, override: int | None, value: int) -> int:
+    if override is None:
+        return value
+    if isinstance(override, bool) or not isinstance(override, int):
+        raise Fault("TG103", f"'{name}' is set to {shorten(repr(override))}, which is no integer (--set)")
+    if not 0 <= override < INT_LIMIT:
+        raise Fault("TG106", f"'{name}' is set to {override}; it must be from 0 to {INT_LIMIT - 1} (--set)")
+    return override
+
+
+def _make_param(name: str, fields: ParamFields, node: Mapping, override: int | None) -> Param:
+    if fields.dtype == "float32":
+        for word in ("multiple_of", "max"):
+            if word in node:
+                raise Fault("TG101", f"a float32 param has no '{word}'", node.key(word).mark, "remove it")
+        return Param(name, "float32", float(fields.default) if override is None else override)
+    at = node["default"]
+    if not isinstance(fields.default, int):
+        raise Fault("TG103", f"the default of an int32 param is an integer, not {fields.default}", at.mark)
+    default, step = _check_override(name, override, fields.default), fields.multiple_of
+    said = f"the default of '{name}'" if override is None else f"'{name}' (--set)"
+    place = at.mark if override is None else None
+    if default < 1 or default > fields.max:
+        raise Fault("TG106", f"{said} must be from 1 to {fields.max}, not {default}", place)
+    if default % step:
+        near = max(step, default - default % step)
+        raise Fault("TG106", f"{said} must be a multiple of {step}, not {default}", place, f"for example {near}")
+    return Param(name, "int32", default, Var(name, fields.max + 1, step, step))
+
+
+def read_threads(node: Node | None, names: Names, findings: Findings) -> int:
+    """Threads of a CTA; 0 where they are wrong."""
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return 0
+    with findings.collect():
+        threads = read_constant(node, names, "'threads'")
+        if 1 <= threads <= MAX_THREADS:
+            return threads
+        raise Fault("TG106", f"'threads' must be from 1 to {MAX_THREADS}, not {threads}", node.mark)
+    return 0
+
+
+def read_grid(node: Node | None, params: Params, findings: Findings) -> tuple[Index, Index, Index]:
+    """CTAs in x, y and z."""
+    names = params.names.forbid((*CTA_AXES, *CLUSTER_AXES, *THREAD_AXES), _NOT_LAUNCHED)
+    extents: list[Index] = [1, 1, 1]
+    if node is None or not _is_section(node, "grid", findings):
+        return (1, 1, 1)
+    assert isinstance(node, Mapping)
+    _check_axes(node, GridFields, "grid", findings)
+    for d, axis in enumerate(CTA_AXES):
+        value = node.get(axis)
+        if value is None or (isinstance(value, Scalar) and value.value is None):
+            continue
+        with findings.collect():
+            extents[d] = read_number(value, names, f"grid.{axis}")
+            _check_extent(extents[d], axis, value, params, _GRID_LIMITS[d])
+    return (extents[0], extents[1], extents[2])
+
+
+def _check_extent(extent: Index, axis: str, node: Node, params: Params, limit: int) -> None:
+    """A launch needs 1 to ``limit`` CTAs, at the defaults and at the smallest values of the params."""
+    for values in (params.lowest, params.defaults):
+        count = int(evaluate(extent, values))
+        used = ", ".join(f"{n} = {v}" for n, v in values.items() if isinstance(extent, (Var, Op)))
+        where = f" with {used}" if used else ""
+        if count < 1:
+            raise Fault(
+                "TG106", f"grid.{axis} is {count}{where}: a launch needs at least 1", node.mark, "round up: ceil(a / b)"
+            )
+        if count > limit and values is not params.lowest:
+            raise Fault("TG106", f"grid.{axis} is {count}{where}; at most {limit} can be launched", node.mark)
+
+
+def read_cluster(
+    node: Node | None, params: Params, arch: str, grid: tuple[Index, Index, Index], findings: Findings
+) -> tuple[int, int, int]:
+    """CTAs of a cluster in x, y and z."""
+    if node is None or not _is_section(node, "cluster", findings):
+        return (1, 1, 1)
+    assert isinstance(node, Mapping)
+    _check_axes(node, ClusterFields, "cluster", findings)
+    sizes = [1, 1, 1]
+    for d, axis in enumerate(CLUSTER_AXES):
+        value = node.get(axis)
+        if value is None or (isinstance(value, Scalar) and value.value is None):
+            continue
+        with findings.collect():
+            sizes[d] = read_constant(value, params.names, f"cluster.{axis}")
+            if not 1 <= sizes[d] <= 8:
+                raise Fault("TG106", f"cluster.{axis} must be from 1 to 8, not {sizes[d]}", value.mark)
+            if isinstance(grid[d], int) and int(str(grid[d])) % sizes[d]:
+                raise Fault("TG106", f"cluster.{axis} = {sizes[d]} does not divide the grid's {grid[d]}", value.mark)
+    if prod(sizes) > 8:
+        findings.report("TG106", f"a cluster has at most 8 CTAs, not {prod(sizes)}", node.mark)
+        return (1, 1, 1)
+    if prod(sizes) > 1 and ARCHES[arch].compute_capability < (9, 0):
+        findings.report("TG106", f"{arch} has no clusters", node.mark, "they came with sm_90")
+    return (sizes[0], sizes[1], sizes[2])
+
+
+def _is_section(node: Node, name: str, findings: Findings) -> bool:
+    if isinstance(node, Mapping):
+        return True
+    if not (isinstance(node, Scalar) and node.value is None):
+        findings.report("TG103", f"'{name}' must be a mapping of axes, not {describe_node(node)}", node.mark)
+    return False
+
+
+def _check_axes(node: Mapping, model: type[GridFields] | type[ClusterFields], what: str, findings: Findings) -> None:
+    known = list(model.model_fields)
+    for key, value in node.entries:
+        if key.text not in known:
+            message = f"unknown key '{shorten(key.text)}' in '{what}'"
+            findings.report("TG101", message, key.mark, suggest(key.text, known))
+        elif isinstance(value, Scalar) and value.value is None:
+            report_null(key, value, findings)
+
+
+def cta_variables(grid: tuple[Index, Index, Index], cluster: tuple[int, int, int]) -> dict[str, Index]:
+    """The axes that number CTAs, as variables: bx by bz over the grid, cbx cby cbz over the cluster.
+
+    >>> cta_variables((125, 1, 1), (1, 1, 1))["bx"]
+    Var(name='bx', bound=125, step=1, least=0)
+    """
+    variables: dict[str, Index] = {a: Var(a, max(1, bound(n) - 1)) for a, n in zip(CTA_AXES, grid, strict=True)}
+    return variables | {a: Var(a, n) for a, n in zip(CLUSTER_AXES, cluster, strict=True)}

@@ -1,0 +1,159 @@
+"""A spec's text to a Spec, or one SpecError with everything that is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from math import prod
+from pathlib import Path
+
+from tilegen import layouts
+from tilegen.errors import Diagnostic, InputError, LayoutError
+from tilegen.spec.buffers import Buffers, read_buffers
+from tilegen.spec.compose import MAX_CHARACTERS, compose
+from tilegen.spec.data import Spec
+from tilegen.spec.findings import Fault, Findings, shorten, suggest
+from tilegen.spec.form import OpForm
+from tilegen.spec.header import (
+    Params,
+    cta_variables,
+    read_arch,
+    read_cluster,
+    read_grid,
+    read_params,
+    read_threads,
+)  # fmt: skip
+from tilegen.spec.models import SpecFields, report_null
+from tilegen.spec.names import Names, Register
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.ranges import Cases, Walk
+from tilegen.spec.statements import Surroundings, cta_names, read_statements, written_buffers
+
+_WHOLE_ARRAY_OPS = ("gemm", "permute")  # they choose the grid and the threads themselves
+
+
+def load(
+    source: str | Path,
+    forms: Dict[str, OpForm],
+    arch: str | None = None,
+    overrides: Dict[str, int] | None = None,
+) -> Spec:
+    """The checked spec of a file, or of a text (a str with a newline in it).
+
+    ``forms``: the ops by name. ``arch`` overrides the spec's; ``overrides`` sets compile-time params and the defaults
+    of runtime ones. Raises InputError when the file cannot be read, SpecError with every finding otherwise.
+
+    >>> load("kernel: k\\nthreads: 32\\nops: []\\n", {}).kernel
+    'k'
+    """
+    path, text = read_source(source)
+    findings = Findings()
+    root = compose(text, path, findings)
+    _check_keys(root, findings)
+    register = Register()
+    kernel = _read_kernel(root.get("kernel"), register, findings)
+    target = read_arch(root, arch, findings)
+    params = read_params(root.get("params"), overrides or {}, register, findings)
+    threads = read_threads(root.get("threads"), params.names, findings)
+    grid = read_grid(root.get("grid"), params, findings)
+    cluster = read_cluster(root.get("cluster"), params, target, grid, findings)
+    buffers = Buffers(params, threads, target)
+    read_buffers(root.get("buffers"), buffers, register, findings)
+    axes = cta_variables(grid, cluster)
+    cases = Cases(tuple(params.runtime), _walk_ctas(grid, cluster))
+    names = cta_names(axes, params.names)
+    around = Surroundings(forms, buffers, _hide_objects(names, buffers), cases, register, findings, prod(cluster))
+    ops = read_statements(root["ops"], around) if "ops" in root else ()
+    for name, buffer in written_buffers(ops, forms).items():
+        with findings.collect():
+            _check_no_overlap(name, buffers, buffer.scope)
+    findings.raise_all()
+    return Spec(
+        kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
+        tuple(buffers.found.values()), ops, path, text,
+    )  # fmt: skip
+
+
+def read_source(source: str | Path) -> tuple[str, str]:
+    """The name to print and the text; raises InputError (TG001) or, for what is no UTF-8, InputError (TG002)."""
+    if isinstance(source, str) and "\n" in source:
+        return "<text>", source
+    path = str(source)
+    try:
+        with Path(source).open("rb") as file:
+            data = file.read(MAX_CHARACTERS * 4 + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputError(Diagnostic("TG001", f"cannot read {shorten(path, 200)}: {reason}")) from None
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        if len(data) <= MAX_CHARACTERS * 4:
+            message = f"{shorten(path, 200)} is not UTF-8: byte {error.start} is 0x{data[error.start]:02X}"
+            raise InputError(Diagnostic("TG002", message)) from None
+        text = data.decode("utf-8-sig", "replace")  # cut inside a character; refused for its size
+    return path, text
+
+
+def _check_keys(root: Mapping, findings: Findings) -> None:
+    """The keys of the spec itself: unknown, missing, or without a value."""
+    fields = SpecFields.model_fields
+    for key, value in root.entries:
+        if key.text not in fields:
+            findings.report(
+                "TG101", f"unknown key '{shorten(key.text)}' in the spec", key.mark, suggest(key.text, fields)
+            )
+        elif isinstance(value, Scalar) and value.value is None:
+            report_null(key, value, findings)
+    needed = [name for name, field in fields.items() if field.is_required()]
+    if not _chooses_launch(root.get("ops")):
+        needed.append("threads")
+    for name in needed if not root.is_torn else ():
+        if name not in root:
+            hint = "a spec without ops says 'ops: []'" if name == "ops" else f"add '{name}: ...'"
+            findings.report("TG102", f"the spec needs the key '{name}'", root.place.page.mark(root.place.line, 0), hint)
+
+
+def _chooses_launch(ops: Node | None) -> bool:
+    if not isinstance(ops, Sequence):
+        return False
+    return any(isinstance(op, Mapping) and op.entries and op.entries[0][0].text in _WHOLE_ARRAY_OPS for op in ops.items)
+
+
+def _read_kernel(node: Node | None, register: Register, findings: Findings) -> str:
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return ""
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        findings.report("TG103", f"'kernel' must be a name, not {describe_node(node)}", node.mark)
+        return ""
+    with findings.collect():
+        return register.claim(node.passage, "kernel")
+    return ""
+
+
+def _walk_ctas(grid: tuple[object, object, object], cluster: tuple[int, int, int]) -> tuple[Walk, ...]:
+    extents = dict(zip(("bx", "by", "bz", "cbx", "cby", "cbz"), (*grid, *cluster), strict=True))
+    return tuple(Walk(name, 0, extent) for name, extent in extents.items())  # type: ignore[arg-type]
+
+
+def _hide_objects(names: Names, buffers: Buffers) -> Names:
+    """Buffers are no numbers: say so where one is used as such."""
+    return names.forbid([*buffers.found, *buffers.broken], "'{name}' is a buffer, not a number")
+
+
+def _check_no_overlap(name: str, buffers: Buffers, scope: str) -> None:
+    """Two elements in one place of a buffer that is written: raises TG204."""
+    if scope == "register":
+        return
+    buffer, node = buffers.found[name], buffers.layout_nodes[name]
+    try:
+        overlaps = _overlaps(buffer.layout, buffers.params)
+    except LayoutError as error:
+        raise Fault("TG201", f"{shorten(error, 200)}, in the layout of '{name}'", node.mark) from None
+    if overlaps:
+        message = f"the layout of '{name}' puts two elements in one place, but '{name}' is written"
+        raise Fault("TG204", message, node.mark, "strides must step over what lies inside")
+
+
+def _overlaps(layout: layouts.Layout, params: Params) -> bool:
+    """Whether two elements share a place, at the defaults of the runtime params where it depends on them."""
+    return not layouts.is_injective(layout) and not layouts.is_injective(layouts.bind(layout, dict(params.defaults)))

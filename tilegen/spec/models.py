@@ -1,0 +1,235 @@
+"""The keys of a spec as pydantic models: they check what is written, and the JSON Schema is made from them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tilegen.errors import Mark
+from tilegen.spec.findings import Findings, shorten, suggest
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, to_plain
+
+
+class _Fields(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=False)
+
+
+class GridFields(_Fields):
+    """How many CTAs are launched."""
+
+    bx: int | str = Field(default=1, description="CTAs in x: an integer or an expression over params")
+    by: int | str = Field(default=1, description="CTAs in y")
+    bz: int | str = Field(default=1, description="CTAs in z")
+
+
+class ClusterFields(_Fields):
+    """How many CTAs form a cluster."""
+
+    cbx: int | str = Field(default=1, description="CTAs of a cluster in x")
+    cby: int | str = Field(default=1, description="CTAs of a cluster in y")
+    cbz: int | str = Field(default=1, description="CTAs of a cluster in z")
+
+
+class ParamFields(_Fields):
+    """A parameter whose value is known when the kernel is launched."""
+
+    dtype: Literal["int32", "float32"] = Field(default="int32", description="the type of the kernel's argument")
+    default: int | float = Field(description="the value that verify and bench use")
+    multiple_of: int = Field(
+        default=1, ge=1, description="every value is a multiple of this; vector widths follow from it"
+    )
+    max: int = Field(default=2**31 - 1, ge=1, le=2**31 - 1, description="the largest value")
+
+
+class BufferFields(_Fields):
+    """A buffer of its own bytes."""
+
+    scope: Literal["global", "shared", "register", "tmem"] = Field(description="where it lives")
+    dtype: str = Field(description="the type of an element, e.g. float32")
+    shape: list[int | str] = Field(
+        min_length=1, max_length=8, description="extents: integers or expressions over params"
+    )
+    layout: str | dict[str, Any] = Field(
+        default="row",
+        description="where each element lies: row, col, auto, or layout notation such as S[(32,8):(33,1)]",
+    )
+    align: int = Field(
+        default=16, ge=1, le=1024, description="bytes that the kernel's pointer is aligned to; a power of two"
+    )
+
+
+class ViewFields(_Fields):
+    """Another buffer's bytes, seen differently."""
+
+    view: str = Field(description="the buffer whose bytes these are")
+    layout: str | dict[str, Any] | None = Field(default=None, description="another layout of the same bytes")
+    axes: list[int] | None = Field(
+        default=None,
+        min_length=1,
+        max_length=8,
+        description="a transpose: dimension i is dimension axes[i] of the other",
+    )
+    shape: list[int | str] | None = Field(
+        default=None, min_length=1, max_length=8, description="another shape of as many bytes"
+    )
+    dtype: str | None = Field(default=None, description="another type of element")
+
+
+class SyncFields(_Fields):
+    """The threads of a scope meet; what each wrote before is seen by all after."""
+
+    sync: Literal["warp", "warpgroup", "cta", "cluster"] = Field(description="who meets")
+    when: str | bool | None = Field(default=None, description="only where this condition holds")
+
+
+class LoopFields(_Fields):
+    """Loops around statements; several variables nest in order."""
+
+    loop: dict[str, Any] = Field(
+        alias="for", description="variable: count, or variable: [start, stop] or [start, stop, step]"
+    )
+    do: list[Any] = Field(description="the statements that are repeated")
+    unroll: bool = Field(
+        default=False, description="write the trips out: registers may then be indexed by the variable"
+    )
+
+
+class SpecFields(_Fields):
+    """A kernel: its launch, its buffers and what it does."""
+
+    kernel: str = Field(description="the name of the kernel, a C identifier")
+    arch: str = Field(default="sm_90", description="the GPU generation, e.g. sm_90")
+    params: dict[str, Any] = Field(
+        default={}, description="name: integer (compile-time) or {default: ..} (a runtime argument)"
+    )
+    grid: dict[str, Any] = Field(default={}, description="CTAs: {bx, by, bz}")
+    cluster: dict[str, Any] = Field(default={}, description="CTAs of a cluster: {cbx, cby, cbz}")
+    threads: int | str = Field(default=0, description="threads of a CTA, 1 to 1024")
+    buffers: dict[str, Any] = Field(default={}, description="name: the buffer's memory, dtype, shape and layout")
+    ops: list[Any] = Field(description="what the kernel does, in order")
+
+
+AnyFields = TypeVar("AnyFields", bound=BaseModel)
+_KINDS = {
+    "int_type": "an integer", "int_from_float": "an integer", "float_type": "a number", "string_type": "a text",
+    "bool_type": "true or false", "list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping",
+    "model_attributes_type": "a mapping",
+}  # fmt: skip
+
+
+def check_fields(
+    node: Node, model: type[AnyFields], what: str, findings: Findings, mark: Mark | None = None
+) -> AnyFields | None:
+    """The node as ``model``, or None when anything was reported. ``what`` names it; keys are missed at ``mark``."""
+    if not isinstance(node, Mapping):
+        code = "TG007" if isinstance(node, Scalar) and node.value is None else "TG103"
+        findings.report(code, f"{what} must be a mapping of keys, not {describe_node(node)}", node.mark)
+        return None
+    before = len(findings.found)
+    for key, value in node.entries:
+        if isinstance(value, Scalar) and value.value is None:
+            report_null(key, value, findings)
+    try:
+        fields = model.model_validate(to_plain(node))
+    except ValidationError as error:
+        groups: dict[tuple[Any, ...], list[Any]] = {}
+        for one in error.errors(include_url=False, include_input=False):
+            groups.setdefault(_locate(node, one["loc"], one["type"]), []).append(one)
+        for path, faults in groups.items():
+            _report(node, path, faults, model, what, findings, mark)
+        return None
+    return fields if len(findings.found) == before and not node.is_torn else None
+
+
+def report_null(key: Scalar, value: Scalar, findings: Findings) -> None:
+    """Note a value that is missing: a null, or nothing at all."""
+    mark = key.mark if value.is_void else value.mark
+    message = (
+        f"the value of '{shorten(key.text)}' is missing" if value.is_void else f"'{shorten(key.text)}' must not be null"
+    )
+    findings.report(
+        "TG007", message, mark, "quote the value if it is a text" if value.text else "write one, or remove the key"
+    )
+
+
+def _locate(node: Node, loc: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
+    """The part of pydantic's path that exists in the file (what follows are names of types in a union)."""
+    if kind in ("missing", "extra_forbidden"):
+        return loc
+    path: list[Any] = []
+    for step in loc:
+        if isinstance(node, Mapping) and isinstance(step, str) and step in node:
+            node = node[step]
+        elif isinstance(node, Sequence) and isinstance(step, int) and step < len(node.items):
+            node = node.items[step]
+        else:
+            break
+        path.append(step)
+    return tuple(path)
+
+
+def _find(node: Node, path: tuple[Any, ...]) -> Node:
+    for step in path:
+        node = node[step] if isinstance(node, Mapping) else node.items[step]  # type: ignore[union-attr]
+    return node
+
+
+def _name(path: tuple[Any, ...], what: str) -> str:
+    text = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).lstrip(".")
+    return f"'{shorten(text)}' of {what}" if text else what
+
+
+def _report(
+    node: Mapping, path: tuple[Any, ...], faults: list[Any], model: type[BaseModel], what: str,
+    findings: Findings, mark: Mark | None,
+) -> None:  # fmt: skip
+    kind = faults[0]["type"]
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    if kind == "missing":
+        if not node.is_torn:
+            findings.report("TG102", f"{what} needs the key '{path[-1]}'", mark or node.mark, f"add '{path[-1]}: ...'")
+        return
+    if kind == "extra_forbidden":
+        owner = _find(node, path[:-1])
+        assert isinstance(owner, Mapping)
+        name = str(path[-1])
+        findings.report("TG101", f"unknown key '{shorten(name)}' in {what}", owner.key(name).mark, suggest(name, known))
+        return
+    found = _find(node, path)
+    if isinstance(found, Scalar) and found.value is None:
+        if len(path) != 1:  # else it was reported
+            findings.report("TG007", f"{_name(path, what)} must not be null", found.mark, "write a value, or quote it")
+        return
+    code, message, hint = _phrase(faults, found)
+    findings.report(code, f"{_name(path, what)} {message}", found.mark, hint)
+
+
+def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
+    """Code, message and hint for what pydantic found at one place."""
+    limits = [f for f in faults if f["type"] not in _KINDS and f["type"] != "literal_error"]
+    choices = [
+        c for f in faults if f["type"] == "literal_error" for c in re.findall(r"'([^']*)'", f["ctx"]["expected"])
+    ]
+    if choices:
+        word = found.text if isinstance(found, Scalar) else ""
+        near = suggest(word, choices)
+        return (
+            "TG109",
+            f"must be one of {', '.join(choices)}, not {describe_node(found)}",
+            near if "did you" in near else "",
+        )
+    if limits:
+        context = limits[0].get("ctx", {})
+        for key, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")):
+            if key in context:
+                return "TG106", f"must be {words} {context[key]}, not {shorten(to_plain(found))}", ""
+        if "max_length" in context or "min_length" in context:
+            side = "at most" if limits[0]["type"] == "too_long" else "at least"
+            count = context.get("max_length") if side == "at most" else context.get("min_length")
+            return "TG106", f"has {side} {count} entries, not {context.get('actual_length')}", ""
+    kinds = list(dict.fromkeys(_KINDS.get(f["type"], f["msg"]) for f in faults))
+    is_number_in_quotes = isinstance(found, Scalar) and found.is_quoted and re.match(r"[0-9]+\Z", found.text)
+    hint = "remove the quotes" if is_number_in_quotes and "an integer" in kinds else ""
+    return "TG103", f"must be {' or '.join(kinds)}, not {describe_node(found)}", hint

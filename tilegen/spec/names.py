@@ -1,0 +1,155 @@
+"""Names: which a user may give, and what a name means in an expression."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Mark
+from tilegen.index import Index, Var, bound
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, thread_variables
+from tilegen.spec.findings import Fault, Passage, shorten, suggest
+
+THREAD_AXES = ("tx", "warpid", "laneid", "wgid", "tid_in_wg", "wid_in_wg")
+MEMORY_AXES = ("m", "P", "F", "Bank", "TLane", "TCol")
+SCOPES = ("thread", "warp", "warpgroup", "cta")
+
+# The axes that number the instances of a scope, and so are equal in all threads of one instance.
+INSTANCE_AXES = {"thread": THREAD_AXES, "warp": ("warpid", "wgid", "wid_in_wg"), "warpgroup": ("wgid",), "cta": ()}
+
+_MAX_NAME = 64
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
+
+_CPP = frozenset(
+    """
+    alignas alignof and and_eq asm auto bitand bitor bool break case catch char char8_t char16_t char32_t class
+    compl concept const consteval constexpr constinit const_cast continue co_await co_return co_yield decltype
+    default delete do double dynamic_cast else enum explicit export extern false final float for friend goto if
+    import inline int long main module mutable namespace new noexcept not not_eq nullptr operator or or_eq
+    override private protected public register reinterpret_cast requires restrict return short signed sizeof
+    static static_assert static_cast struct switch template this thread_local throw true try typedef typeid
+    typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq NULL INT_MAX assert
+    clock clock64 free malloc memcpy memset printf size_t ptrdiff_t std nvcuda cuda int8_t int16_t int32_t
+    int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t intptr_t
+    """.split()  # noqa: SIM905 - a list of words reads better
+)
+_CUDA = frozenset(
+    """
+    threadIdx blockIdx blockDim gridDim warpSize clusterIdx dim3 half half2 uint ushort uchar ulong cudaError_t
+    cudaStream_t char1 char2 char3 char4 uchar1 uchar2 uchar3 uchar4 short1 short2 short3 short4 ushort1 ushort2
+    ushort3 ushort4 int1 int2 int3 int4 uint1 uint2 uint3 uint4 long1 long2 long3 long4 ulong1 ulong2 ulong3
+    ulong4 longlong1 longlong2 longlong3 longlong4 ulonglong1 ulonglong2 ulonglong3 ulonglong4 float1 float2
+    float3 float4 double1 double2 double3 double4
+    """.split()  # noqa: SIM905 - a list of words reads better
+)
+_LANGUAGE = ("ceil", "and", "or", "not", "true", "false", "min", "max")
+
+
+def reserved_reason(name: str) -> str:
+    """Why a user may not give this name; empty if it is free.
+
+    >>> reserved_reason("threadIdx"), reserved_reason("tile")
+    ('a name of CUDA', '')
+    """
+    if name in THREAD_AXES or name in MEMORY_AXES or name in CTA_AXES or name in CLUSTER_AXES:
+        return "the name of an axis"
+    if name in _CPP:
+        return "a name of C++"
+    if name in _CUDA:
+        return "a name of CUDA"
+    if name in _LANGUAGE:
+        return "a word of the expression language"
+    if name in DTYPES or any(name == d.c for d in DTYPES.values()):
+        return "the name of a type"
+    if "__" in name or re.match("_[A-Z]", name):
+        return "reserved by C++ (a double underscore, or an underscore before a capital)"
+    return ""
+
+
+def check_name(passage: Passage, what: str) -> str:
+    """The name in ``passage`` if a user may give it; raises TG107 otherwise. ``what`` is what it names."""
+    name = passage.text
+    if not _IDENTIFIER.match(name):
+        raise passage.fault(
+            "TG107", f"{shorten(name)!r} is no name for a {what}: not a C identifier", hint="use a-z, A-Z, 0-9 and _"
+        )
+    if len(name) > _MAX_NAME:
+        raise passage.fault("TG107", f"the name of a {what} has at most {_MAX_NAME} characters, this one {len(name)}")
+    if reason := reserved_reason(name):
+        raise passage.fault(
+            "TG107", f"'{name}' is no name for a {what}: it is {reason}", hint=f"for example '{name.strip('_')}_'"
+        )
+    return name
+
+
+@dataclass
+class Register:
+    """Who has which name: kernel, params, buffers and loop variables share one space."""
+
+    owners: dict[str, tuple[str, Mark]] = field(default_factory=dict)
+
+    def claim(self, passage: Passage, what: str) -> str:
+        """A checked, new name; raises TG107 or TG108."""
+        name = check_name(passage, what)
+        mark = passage.locate(0, len(name))
+        if name in self.owners:
+            other, place = self.owners[name]
+            raise Fault("TG108", f"'{name}' already names a {other}", mark, f"first on line {place.line}")
+        self.owners[name] = (what, mark)
+        return name
+
+    def release(self, name: str) -> None:
+        """The end of a loop frees its variable."""
+        self.owners.pop(name, None)
+
+
+@dataclass(frozen=True)
+class Names:
+    """What names mean in an expression. ``forbidden`` exist, but not here (why); ``broken`` were reported before."""
+
+    values: Mapping[str, Index]
+    forbidden: Mapping[str, str] = field(default_factory=dict)
+    broken: frozenset[str] = frozenset()
+
+    def with_values(self, more: Mapping[str, Index]) -> Names:
+        """These names and more."""
+        return Names({**self.values, **more}, {k: v for k, v in self.forbidden.items() if k not in more}, self.broken)
+
+    def with_broken(self, names: Iterable[str]) -> Names:
+        """Names whose own fault was reported: no second error where they are used."""
+        return Names(self.values, self.forbidden, self.broken | frozenset(names))
+
+    def forbid(self, names: Iterable[str], reason: str) -> Names:
+        """Names that exist, but not here. In ``reason``, {name} stands for the name."""
+        more = {n: reason.format(name=n) for n in names if n not in self.values}
+        return Names(self.values, {**self.forbidden, **more}, self.broken)
+
+    def find(self, name: str, passage: Passage, start: int) -> Index:
+        """The value of a name that stands at ``start`` of ``passage``; raises TG105 or TG113."""
+        end = start + len(name)
+        if name in self.values:
+            return self.values[name]
+        if name in self.broken:
+            raise Fault()
+        if name in self.forbidden:
+            raise passage.fault("TG113", self.forbidden[name], start, end)
+        raise passage.fault("TG105", f"unknown name '{shorten(name)}'", start, end, suggest(name, self.values))
+
+
+def instance_variables(threads: int) -> dict[str, Var]:
+    """The axes that number threads, as variables of their own.
+
+    >>> instance_variables(256)["warpid"]
+    Var(name='warpid', bound=8, step=1, least=0)
+    """
+    return {name: Var(name, bound(value)) for name, value in thread_variables(threads).items()}
+
+
+def names_in_scope(outer: Names, scope: str, threads: int) -> Names:
+    """The names that an op of a scope may use: its instances' axes are added, others are not uniform over it."""
+    axes = instance_variables(threads)
+    here = outer.with_values({name: axes[name] for name in INSTANCE_AXES[scope]})
+    who = {"warp": "a warp", "warpgroup": "a warpgroup", "cta": "the CTA"}.get(scope, "a thread")
+    return here.forbid(THREAD_AXES, f"'{{name}}' differs between the threads of {who}, which run this together")

@@ -1,0 +1,138 @@
+"""The parts of a YAML file, each with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Union
+
+from tilegen.errors import Mark
+from tilegen.spec.findings import Passage, shorten
+
+
+@dataclass(frozen=True)
+class Page:
+    """The file: its name as given, its text and its lines."""
+
+    path: str
+    text: str
+    lines: tuple[str, ...]
+
+    def mark(self, line: int, column: int, length: int = 1) -> Mark:
+        """The Mark of a 0-based line and column."""
+        text = self.lines[line] if line < len(self.lines) else ""
+        return Mark(self.path, line + 1, column + 1, max(1, length), text)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a node starts and ends: 0-based lines and columns, and offsets into the text."""
+
+    page: Page
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    start: int
+    end: int
+
+    @property
+    def mark(self) -> Mark:
+        """All of it, up to the end of its first line."""
+        lines = self.page.lines
+        line_end = len(lines[self.line]) if self.line < len(lines) else self.column
+        end = self.end_column if self.end_line == self.line else line_end
+        return self.page.mark(self.line, self.column, end - self.column)
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A value without parts. ``text`` is what YAML read; ``value`` what YAML 1.2 makes of it."""
+
+    place: Place
+    text: str
+    value: Any
+    is_quoted: bool = False
+    is_void: bool = False  # nothing at all is written
+
+    @property
+    def mark(self) -> Mark:
+        return self.place.mark
+
+    def locate(self, start: int, end: int) -> Mark:
+        """Characters ``start`` to ``end`` of the text; all of it where the file spells them otherwise."""
+        source = self.place.page.text[self.place.start : self.place.end]
+        quote = 1 if self.is_quoted else 0
+        inside = source[quote : len(source) - quote]
+        if inside != self.text or self.place.line != self.place.end_line:
+            return self.mark
+        return self.place.page.mark(self.place.line, self.place.column + quote + start, end - start)
+
+    @property
+    def passage(self) -> Passage:
+        return Passage(self.text, self.locate)
+
+
+@dataclass(frozen=True)
+class Sequence:
+    """A list."""
+
+    place: Place
+    items: tuple[Node, ...]
+    is_flow: bool = False
+
+    @property
+    def mark(self) -> Mark:
+        return self.place.mark
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """Keys and values, in order. ``is_torn``: an entry was split and reported; more may be missing."""
+
+    place: Place
+    entries: tuple[tuple[Scalar, Node], ...]
+    is_flow: bool = False
+    is_torn: bool = False
+
+    @property
+    def mark(self) -> Mark:
+        return self.place.mark
+
+    def __getitem__(self, key: str) -> Node:
+        return next(value for name, value in self.entries if name.text == key)
+
+    def __contains__(self, key: object) -> bool:
+        return any(name.text == key for name, _ in self.entries)
+
+    def get(self, key: str) -> Node | None:
+        """The value of ``key``, or None."""
+        return next((value for name, value in self.entries if name.text == key), None)
+
+    def key(self, key: str) -> Scalar:
+        """The node of the key itself."""
+        return next(name for name, _ in self.entries if name.text == key)
+
+
+Node = Union[Scalar, Sequence, Mapping]  # noqa: UP007 - a runtime alias
+
+
+def to_plain(node: Node) -> Any:
+    """The value of a node as Python data."""
+    if isinstance(node, Scalar):
+        return node.value
+    if isinstance(node, Sequence):
+        return [to_plain(item) for item in node.items]
+    return {key.text: to_plain(value) for key, value in node.entries}
+
+
+def describe_node(node: Node) -> str:
+    """What a node is, in words for a message."""
+    if isinstance(node, Sequence):
+        return "a list"
+    if isinstance(node, Mapping):
+        return "a mapping"
+    if node.value is None:
+        return "null"
+    kinds = {bool: "true or false", int: "the integer", float: "the number", str: "the text"}
+    kind = kinds[type(node.value)]
+    return kind if isinstance(node.value, bool) else f"{kind} {shorten(node.text)!r}"

@@ -1,0 +1,188 @@
+"""Whether a region stays inside its buffer: decided by ranges where they suffice, else by a search for a bad case.
+
+A case found is an error of the spec. A region for which none is found and no range decides is left to the proofs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tilegen.index import Index, Op, add, bound, evaluate, least, less, variables
+from tilegen.plan import Param
+from tilegen.spec.data import Region
+from tilegen.spec.findings import Fault
+
+MAX_CASES = 3000
+_FEW = 6  # counts up to this are tried whole
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A variable that runs over range(start, stop, step); the three may name variables that come before it."""
+
+    name: str
+    start: Index
+    stop: Index
+    step: int = 1
+
+
+@dataclass(frozen=True)
+class Cases:
+    """All that a statement may run with: runtime params, then variables, then names that follow from them."""
+
+    params: tuple[Param, ...] = ()
+    walks: tuple[Walk, ...] = ()
+    derived: tuple[tuple[str, Index], ...] = ()
+    condition: Index = True
+
+    def walk(self, *walks: Walk) -> Cases:
+        """These cases, with more variables."""
+        return Cases(self.params, self.walks + walks, self.derived, self.condition)
+
+
+def check_region_range(region: Region, cases: Cases, may_clip: bool) -> None:
+    """Raises TG207, naming the first case where the region leaves its buffer."""
+    for dimension, (begin, length) in enumerate(zip(region.begins, region.lengths, strict=True)):
+        extent = region.buffer.shape[dimension]
+        starts_inside = lowest(begin) >= 0
+        ends_inside = may_clip or less(add(begin, length - 1), extent) is True
+        if starts_inside and ends_inside:
+            continue
+        case = find_case(begin, length, extent, cases, may_clip)
+        if case is not None:
+            raise _explain(region, dimension, case, cases)
+
+
+def lowest(x: Index) -> int:
+    """As ``index.least``, but down to the negative values that a difference may have."""
+    if isinstance(x, int):
+        return x
+    if isinstance(x, Op) and x.symbol == "-":
+        return lowest(x.args[0]) - (bound(x.args[1]) - 1)
+    if isinstance(x, Op) and x.symbol == "+":
+        return sum(lowest(a) for a in x.args)
+    if isinstance(x, Op) and x.symbol in "*/" and (low := lowest(x.args[0])) < 0:
+        return low * max(1, bound(x.args[1]) - 1) if x.symbol == "*" else low
+    return least(x)
+
+
+def find_case(begin: Index, length: int, extent: Index, cases: Cases, may_clip: bool) -> dict[str, int] | None:
+    """Values of the variables for which the box leaves the extent, the first ones if that is monotone; else None."""
+
+    def leaves(values: dict[str, int]) -> bool:
+        try:
+            if not evaluate(cases.condition, values):
+                return False
+            at = int(evaluate(begin, values))
+            return at < 0 or (not may_clip and at + length > int(evaluate(extent, values)))
+        except ZeroDivisionError:
+            return False
+
+    for values in _sample(cases, _needed(begin, extent, cases)):
+        if leaves(values):
+            return _move_first(values, cases, leaves)
+    return None
+
+
+def _needed(begin: Index, extent: Index, cases: Cases) -> set[str]:
+    """The variables that matter: others stay at their first value."""
+    needed = {v.name for x in (begin, extent, cases.condition) for v in variables(x)}
+    for name, formula in cases.derived:
+        if name in needed:
+            needed |= {v.name for v in variables(formula)}
+    for walk in reversed(cases.walks):
+        if walk.name in needed:
+            needed |= {v.name for x in (walk.start, walk.stop) for v in variables(x)}
+    return needed
+
+
+def _sample(cases: Cases, needed: set[str]) -> Iterator[dict[str, int]]:
+    """Some of the cases: every corner, and few more."""
+    left = MAX_CASES
+    for params in _sample_params(cases.params):
+        for values in _sample_walks(cases, 0, params, needed):
+            yield values
+            left -= 1
+            if left <= 0:
+                return
+
+
+def _sample_params(params: tuple[Param, ...]) -> Iterator[dict[str, int]]:
+    ints = [(p.var, int(p.default)) for p in params if p.var is not None]
+    yield {var.name: default for var, default in ints}
+    if ints:
+        yield {var.name: var.least for var, _ in ints}
+        yield {var.name: min(var.least + var.step, var.bound - 1) for var, _ in ints}
+
+
+def _sample_walks(cases: Cases, at: int, values: dict[str, int], needed: set[str]) -> Iterator[dict[str, int]]:
+    if at == len(cases.walks):
+        yield _derive(cases, values)
+        return
+    walk = cases.walks[at]
+    steps = _range_of(walk, values)
+    for index in _pick(len(steps)) if walk.name in needed else range(min(1, len(steps))):
+        yield from _sample_walks(cases, at + 1, {**values, walk.name: steps[index]}, needed)
+
+
+def _range_of(walk: Walk, values: dict[str, int]) -> range:
+    try:
+        return range(int(evaluate(walk.start, values)), int(evaluate(walk.stop, values)), walk.step)
+    except (ZeroDivisionError, NameError):
+        return range(0)
+
+
+def _pick(count: int) -> Iterable[int]:
+    if count <= _FEW:
+        return range(count)
+    return dict.fromkeys((0, 1, 2, count // 2, count - 2, count - 1))
+
+
+def _derive(cases: Cases, values: dict[str, int]) -> dict[str, int]:
+    return values | {name: int(evaluate(formula, values)) for name, formula in cases.derived}
+
+
+def _move_first(values: dict[str, int], cases: Cases, leaves: Any) -> dict[str, int]:
+    """Each variable in turn as low as it can be, by bisection (exact where leaving is monotone)."""
+    for walk in cases.walks:
+        steps = _range_of(walk, values)
+        if values[walk.name] not in steps:
+            continue
+        low, high = 0, steps.index(values[walk.name])
+        while low < high:
+            middle = (low + high) // 2
+            trial = _derive(cases, values | {walk.name: steps[middle]})
+            if _is_case(trial, cases) and leaves(trial):
+                high = middle
+            else:
+                low = middle + 1
+        values = _derive(cases, values | {walk.name: steps[high]})
+    return values
+
+
+def _is_case(values: dict[str, int], cases: Cases) -> bool:
+    return all(values[w.name] in _range_of(w, values) for w in cases.walks)
+
+
+def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases) -> Fault:
+    begin, extent = region.begins[dimension], region.buffer.shape[dimension]
+    at, size = int(evaluate(begin, case)), int(evaluate(extent, case))
+    name = f"dimension {dimension} of '{region.buffer.name}'"
+    stop = at + region.lengths[dimension]
+    if at < 0:
+        message = f"the region starts at {at}, before {name}"
+    else:
+        message = f"the region ends at {stop}, past the end of {name}, which has {size}"
+    where = _name_case(begin, extent, case, cases)
+    hint = "clip at the edge with 'edge: clip'" if at >= 0 and region.buffer.scope == "global" else ""
+    return Fault("TG207", message + where, region.mark, hint)
+
+
+def _name_case(begin: Index, extent: Index, case: dict[str, int], cases: Cases) -> str:
+    """The values that matter, in words."""
+    used = _needed(begin, extent, cases)
+    walks = [f"{w.name} = {case[w.name]}" for w in cases.walks if w.name in used]
+    params = [f"{p.name} = {case[p.name]}" for p in cases.params if p.name in used]
+    return (f", first at {', '.join(walks)}" if walks else "") + (f", with {', '.join(params)}" if params else "")

@@ -1,0 +1,137 @@
+"""Regions: ``X``, ``X[i]``, ``X[lo:hi]``, ``X[lo : +len]``, ``X[:, j]``: a box of a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilegen.index import Index, Op, Var, sub
+from tilegen.spec.data import Buffer, Region
+from tilegen.spec.expressions import Parser, Token, Value, split_tokens
+from tilegen.spec.findings import Fault, Passage, shorten, suggest
+from tilegen.spec.names import Names
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """One dimension of a region, and which characters say it."""
+
+    begin: Index
+    length: Index
+    is_kept: bool
+    start: int
+    end: int
+
+
+def parse_region(
+    passage: Passage, buffers: Mapping[str, Buffer], broken_buffers: frozenset[str], names: Names
+) -> Region:
+    """The region that a text names; raises TG105 (unknown buffer), TG205 to TG208.
+
+    Indices may be left out at the end: ``X[i]`` of a matrix is its row i. An index drops its dimension.
+    """
+    parser = Parser(passage, names, split_tokens(passage))
+    word = parser.advance()
+    if word.kind != "name":
+        raise parser.fault("a region starts with the name of a buffer", word, "TG205", "for example 'X[0:16, :]'")
+    buffer = _find_buffer(word, passage, buffers, broken_buffers)
+    slices: list[_Slice] = []
+    if parser.accept("["):
+        slices = _read_slices(parser, buffer)
+    if parser.next.kind != "end":
+        raise parser.fault(
+            f"'{parser.next.text}' is not expected here", parser.next, "TG205", "a region is NAME or NAME[...]"
+        )
+    rank = len(buffer.shape)
+    if len(slices) > rank:
+        extra = slices[rank]
+        message = f"'{buffer.name}' has {rank} dimension{'s' * (rank > 1)}, but {len(slices)} are indexed"
+        raise passage.fault("TG206", message, extra.start, slices[-1].end, f"its shape is {show_shape(buffer.shape)}")
+    missing = buffer.shape[len(slices) :]
+    slices += [_Slice(0, extent, True, 0, len(passage.text)) for extent in missing]
+    lengths = tuple(_check_length(s, passage, buffer, d) for d, s in enumerate(slices))
+    kept = tuple(s.is_kept for s in slices)
+    mark = passage.locate(0, len(passage.text))
+    return Region(buffer, tuple(s.begin for s in slices), lengths, kept, passage.text, mark)
+
+
+def show_shape(shape: tuple[Index, ...]) -> str:
+    """A shape as it is written in a spec.
+
+    >>> show_shape((2, Var("M", 9)))
+    '[2, M]'
+    """
+    return f"[{', '.join(shorten(n) for n in shape)}]"
+
+
+def _find_buffer(word: Token, passage: Passage, buffers: Mapping[str, Buffer], broken: frozenset[str]) -> Buffer:
+    if word.text in buffers:
+        return buffers[word.text]
+    if word.text in broken:
+        raise Fault()
+    message = f"unknown buffer '{shorten(word.text)}'"
+    raise passage.fault("TG105", message, word.start, word.end, suggest(word.text, [*buffers, *broken]))
+
+
+def _read_slices(parser: Parser, buffer: Buffer) -> list[_Slice]:
+    slices: list[_Slice] = []
+    while True:
+        extent = buffer.shape[len(slices)] if len(slices) < len(buffer.shape) else 1
+        slices.append(_read_slice(parser, extent))
+        if not parser.accept(","):
+            parser.expect("]", "TG205")
+            return slices
+
+
+def _read_slice(parser: Parser, extent: Index) -> _Slice:
+    first = parser.next
+    begin: Value | None = None
+    if first.text in (",", "]"):
+        raise parser.fault("an index is missing", first, "TG205", "':' means all of a dimension")
+    if first.text != ":":
+        begin = _read_index(parser)
+        if not parser.accept(":"):
+            return _Slice(begin.index, 1, False, begin.start, begin.end)
+    else:
+        parser.advance()
+    low = begin.index if begin else 0
+    end = parser.tokens[parser.at - 1].end
+    if parser.accept("+"):
+        count = _read_index(parser)
+        _refuse_step(parser)
+        return _Slice(low, count.index, True, first.start, count.end)
+    _refuse_step(parser)
+    if parser.next.text in (",", "]", ""):
+        return _Slice(low, sub(extent, low), True, first.start, end)
+    high = _read_index(parser)
+    _refuse_step(parser)
+    return _Slice(low, sub(high.index, low), True, first.start, high.end)
+
+
+def _read_index(parser: Parser) -> Value:
+    if parser.next.text == "-":
+        raise parser.fault("an index is never negative: it does not count from the end", parser.next, "TG205")
+    value = parser.read()
+    if value.is_condition:
+        raise parser.passage.fault(
+            "TG205", "an index must be a number, but this is a condition", value.start, value.end
+        )
+    return value
+
+
+def _refuse_step(parser: Parser) -> None:
+    if parser.next.text == ":":
+        raise parser.fault("regions have no steps", parser.next, "TG205", "write 'lo:hi' or 'lo : +length'")
+
+
+def _check_length(one: _Slice, passage: Passage, buffer: Buffer, dimension: int) -> int:
+    """The length as a constant of at least 1; raises TG208."""
+    if isinstance(one.length, (Var, Op)):
+        message = (
+            f"the length along dimension {dimension} of '{buffer.name}' is '{shorten(one.length)}', not a constant"
+        )
+        raise passage.fault("TG208", message, one.start, one.end, "write 'lo : +length' with a constant length")
+    if one.length < 1:
+        message = f"the region has length {one.length} along dimension {dimension} of '{buffer.name}'"
+        raise passage.fault("TG208", message, one.start, one.end, "a region holds at least one element")
+    return one.length

@@ -1,0 +1,293 @@
+"""Statements: ops, loops and syncs, with the names that hold where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, replace
+from math import gcd
+from typing import Any
+
+from tilegen.errors import Mark
+from tilegen.index import Index, Op, Var, bound, least, multiple
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, thread_variables
+from tilegen.spec.buffers import Buffers, owner_scope
+from tilegen.spec.data import Call, Loop, Meeting, Region, Statement
+from tilegen.spec.expressions import read_condition, read_constant, read_number
+from tilegen.spec.findings import Fault, Findings, shorten, suggest
+from tilegen.spec.form import OpForm
+from tilegen.spec.models import LoopFields, SyncFields, check_fields
+from tilegen.spec.names import SCOPES, THREAD_AXES, Names, Register, names_in_scope
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.ranges import Cases, Walk, check_region_range
+from tilegen.spec.regions import parse_region
+from tilegen.spec.unsupported import OPS, refuse_later, refuse_later_op
+
+MAX_STATEMENTS = 2000
+_UNIT = {"warp": 32, "warpgroup": 128}
+_FREE = {"thread": "tx", "warp": "warpid", "warpgroup": "wgid"}
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """All that a statement may refer to."""
+
+    forms: Dict[str, OpForm]
+    buffers: Buffers
+    names: Names  # params, CTA axes and the loops around
+    cases: Cases
+    register: Register
+    findings: Findings
+    cluster_ctas: int = 1
+
+
+def read_statements(node: Node, around: Surroundings) -> tuple[Statement, ...]:
+    """The statements of a list, without those that were reported."""
+    if not isinstance(node, Sequence):
+        if not (isinstance(node, Scalar) and node.value is None):
+            message = f"a list of statements is due here, not {describe_node(node)}"
+            around.findings.report("TG103", message, node.mark, "for example '- sync: cta'")
+        return ()
+    statements: list[Statement] = []
+    for item in node.items:
+        with around.findings.collect():
+            statement = _read_statement(item, around)
+            if statement is not None:
+                statements.append(statement)
+    return tuple(statements)
+
+
+def _read_statement(node: Node, around: Surroundings) -> Statement | None:
+    if isinstance(node, Scalar) and node.text in OPS:
+        raise refuse_later(f"the op '{node.text}'", node)
+    if not isinstance(node, Mapping) or not node.entries:
+        raise Fault(
+            "TG114", f"a statement is 'op: {{...}}', not {describe_node(node)}", node.mark, "for example '- sync: cta'"
+        )
+    if "for" in node:
+        return _read_loop(node, around)
+    if "sync" in node:
+        return _read_meeting(node, around)
+    key, value = node.entries[0]
+    refuse_later_op(key, value)
+    if key.text not in around.forms:
+        known = [*around.forms, "sync", "for"]
+        raise Fault("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
+    if len(node.entries) > 1:
+        other = node.entries[1][0]
+        hint = f"move it into the braces of {key.text}" if other.text == "when" else "start a new list item with '- '"
+        raise Fault("TG114", f"'{shorten(other.text)}' stands beside the op '{key.text}'", other.mark, hint)
+    return _read_call(key, value, around.forms[key.text], around)
+
+
+# ---------------------------------------------------------------- ops
+def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> Call | None:
+    fields = check_fields(node, form.model, key.text, around.findings, key.mark)
+    if not isinstance(node, Mapping):
+        return None
+    scope = _read_scope(node)
+    if scope is None:
+        return None
+    threads = around.buffers.threads
+    names = names_in_scope(around.names, scope, threads or 1024)
+    with around.findings.collect():
+        _check_unit(scope, threads, node.key("scope").mark if "scope" in node else key.mark, key.text)
+    condition = _read_when(node, names, around.findings)
+    cases = instance_cases(around.cases, scope, threads or 1024, condition)
+    regions: dict[str, Region] = {}
+    for name in (*form.reads, *form.writes):
+        with around.findings.collect():
+            region = _read_operand(name, node, names, around)
+            if region is not None:
+                regions[name] = region
+    edge = node.get("edge")
+    clips = isinstance(edge, Scalar) and edge.text == "clip"
+    for region in regions.values():
+        with around.findings.collect():
+            if threads:
+                check_region_range(region, cases, clips and region.buffer.scope == "global")
+            _check_owner(region, scope, key.text)
+    if clips and regions and all(r.buffer.scope != "global" for r in regions.values()) and edge is not None:
+        message = "'edge: clip' clips at the edge of a global array, but none is used here"
+        around.findings.report("TG212", message, edge.mark, "remove it")
+    if fields is None or len(regions) < len({*form.reads, *form.writes}):
+        return None
+    _check_shapes(form, regions, key.mark)
+    return Call(key.text, scope, fields, regions, condition, key.mark)
+
+
+def _read_scope(node: Mapping) -> str | None:
+    scope = node.get("scope")
+    if scope is None:
+        return "cta"
+    return scope.text if isinstance(scope, Scalar) and scope.text in SCOPES else None
+
+
+def _check_unit(scope: str, threads: int, mark: Mark, op: str) -> None:
+    if scope in _UNIT and threads % _UNIT[scope]:
+        message = f"{op} of scope {scope} needs 'threads' to be a multiple of {_UNIT[scope]}, not {threads}"
+        raise Fault("TG106", message, mark)
+
+
+def _read_when(node: Mapping, names: Names, findings: Findings) -> Index:
+    when = node.get("when")
+    if when is not None and not (isinstance(when, Scalar) and when.value is None):
+        with findings.collect():
+            return read_condition(when, names)
+    return True
+
+
+def _read_operand(name: str, node: Mapping, names: Names, around: Surroundings) -> Region | None:
+    operand = node.get(name)
+    if not isinstance(operand, Scalar) or not isinstance(operand.value, str):
+        return None  # reported with the fields
+    return parse_region(operand.passage, around.buffers.found, frozenset(around.buffers.broken), names)
+
+
+def _check_owner(region: Region, scope: str, op: str) -> None:
+    """A register tensor exists once per instance of one scope, and the op on it has that scope."""
+    if region.buffer.scope != "register":
+        return
+    owner = owner_scope(region.buffer.layout)
+    if owner != scope:
+        message = f"the registers '{region.buffer.name}' exist once per {owner}, but this {op} has scope {scope}"
+        raise Fault("TG211", message, region.mark, f"write 'scope: {owner}'")
+
+
+def _check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
+    """All operands have one shape, extents of 1 aside; raises TG212."""
+    named = list(regions.items())
+    (first, reference), rest = named[0], named[1:]
+    for name, region in rest:
+        if drop_ones(region.shape) != drop_ones(reference.shape):
+            message = (
+                f"{form.name} needs equal shapes: {first} has {list(reference.shape)}, {name} has {list(region.shape)}"
+            )
+            raise Fault("TG212", message, region.mark or mark, "extents of 1 do not count")
+
+
+def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without its extents of 1.
+
+    >>> drop_ones((2, 1, 32))
+    (2, 32)
+    """
+    return tuple(n for n in shape if n != 1)
+
+
+def instance_cases(cases: Cases, scope: str, threads: int, condition: Index) -> Cases:
+    """The cases of one statement: those around it, each instance of its scope, where its condition holds."""
+    axes = thread_variables(threads)
+    free = _FREE.get(scope)
+    if free is None:
+        return replace(cases, condition=condition)
+    derived: dict[str, Index] = {}
+    if scope == "thread":
+        derived = {name: axes[name] for name in THREAD_AXES if name != "tx"}
+    elif scope == "warp":
+        warp = Var("warpid", bound(axes["warpid"]))
+        derived = {"wgid": warp // 4, "wid_in_wg": warp % 4}
+    walks = (*cases.walks, Walk(free, 0, bound(axes[free])))
+    return replace(cases, walks=walks, derived=tuple(derived.items()), condition=condition)
+
+
+# ---------------------------------------------------------------- syncs
+def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
+    fields = check_fields(node, SyncFields, "sync", around.findings)
+    scope = node["sync"]
+    if not isinstance(scope, Scalar) or scope.text not in (*SCOPES[1:], "cluster"):
+        return None
+    if around.buffers.threads:
+        _check_unit("" if scope.text == "warp" else scope.text, around.buffers.threads, scope.mark, "a sync")
+    if scope.text == "cluster" and around.cluster_ctas == 1:
+        raise Fault(
+            "TG106", "'sync: cluster' needs a cluster", scope.mark, "add 'cluster: {cbx: 2}', or write 'sync: cta'"
+        )
+    inner = scope.text if scope.text in SCOPES else "cta"
+    condition = _read_when(node, names_in_scope(around.names, inner, around.buffers.threads or 1024), around.findings)
+    return Meeting(scope.text, condition, node.mark) if fields else None
+
+
+# ---------------------------------------------------------------- loops
+def _read_loop(node: Mapping, around: Surroundings) -> Loop | None:
+    model = check_fields(node, LoopFields, "for", around.findings, node.key("for").mark)
+    variables = node["for"]
+    if not isinstance(variables, Mapping):
+        return None
+    if not variables.entries:
+        raise Fault("TG114", "a loop needs a variable", variables.mark, "for example 'for: {k: 8}'")
+    made: list[Loop] = []
+    inner = around
+    claimed: list[str] = []
+    for key, bounds in variables.entries:
+        before = len(around.findings.found)
+        with around.findings.collect():
+            name = around.register.claim(key.passage, "loop variable")
+            claimed.append(name)
+            loop = _read_range(name, key, bounds, inner)
+            made.append(loop)
+            walk = Walk(name, loop.start, loop.stop, loop.step)
+            inner = replace(inner, names=inner.names.with_values({name: loop.var}), cases=inner.cases.walk(walk))
+        if len(around.findings.found) > before or not made or made[-1].var.name != key.text:
+            inner = replace(inner, names=inner.names.with_broken([key.text]))
+    body = read_statements(node["do"], inner) if "do" in node else ()
+    for name in claimed:
+        around.register.release(name)
+    if model is None or len(made) < len(variables.entries):
+        return None
+    return _nest(made, body, model.unroll, node.mark)
+
+
+def _nest(loops: list[Loop], body: tuple[Statement, ...], unroll: bool, mark: Mark) -> Loop:
+    nested = replace(loops[-1], body=body, unroll=unroll, mark=mark)
+    for loop in reversed(loops[:-1]):
+        nested = replace(loop, body=(nested,), unroll=unroll, mark=mark)
+    return nested
+
+
+def _read_range(name: str, key: Scalar, node: Node, around: Surroundings) -> Loop:
+    """``k: stop`` or ``k: [start, stop, step]``."""
+    reason = "'{name}' differs between threads, and all of them take part in a loop"
+    names = around.names.forbid(THREAD_AXES, reason)
+    start: Index = 0
+    step = 1
+    if isinstance(node, Sequence):
+        if not 2 <= len(node.items) <= 3:
+            raise Fault("TG114", f"a loop is 'count' or [start, stop, step], not {len(node.items)} numbers", node.mark)
+        start = read_number(node.items[0], names, f"the start of '{name}'")
+        stop = read_number(node.items[1], names, f"the end of '{name}'")
+        if len(node.items) == 3:
+            step = read_constant(node.items[2], names, f"the step of '{name}'")
+            if step < 1:
+                raise Fault("TG106", f"the step of '{name}' must be at least 1, not {step}", node.items[2].mark)
+    else:
+        stop = read_number(node, names, f"the count of '{name}'")
+    return Loop(_make_variable(name, start, stop, step, node.mark), start, stop, step, ())
+
+
+def _make_variable(name: str, start: Index, stop: Index, step: int, mark: Mark) -> Var:
+    if bound(stop) - 1 <= least(start):
+        raise Fault(
+            "TG106", f"the loop over '{name}' never runs: it goes from {shorten(start)} to {shorten(stop)}", mark
+        )
+    last = bound(stop) - 2
+    if not isinstance(start, (Var, Op)):
+        last = start + (last - start) // step * step
+    divisor = gcd(multiple(start), step)
+    return Var(name, last + 1, max(1, divisor), least(start))
+
+
+def written_buffers(statements: tuple[Statement, ...], forms: Dict[str, OpForm]) -> dict[str, Any]:
+    """The buffers that any op writes, by name."""
+    written: dict[str, Any] = {}
+    for statement in statements:
+        if isinstance(statement, Loop):
+            written |= written_buffers(statement.body, forms)
+        elif isinstance(statement, Call):
+            for name in forms[statement.op].writes:
+                written[statement.regions[name].buffer.name] = statement.regions[name].buffer
+    return written
+
+
+def cta_names(values: Dict[str, Index], names: Names) -> Names:
+    """What all statements may use: params and the axes of the CTA."""
+    return names.with_values({name: values[name] for name in (*CTA_AXES, *CLUSTER_AXES)})

@@ -1,0 +1,57 @@
+"""What the language has and this version does not: refused by name, so that nobody looks for a spelling mistake."""
+
+from __future__ import annotations
+
+import re
+
+from tilegen.spec.findings import Fault, Passage
+from tilegen.spec.nodes import Mapping, Node, Scalar
+
+OPS = ("gemm", "mma", "permute", "elementwise", "reduce", "commit", "wait")
+COPY_KEYS = ("async", "barrier")
+VARIANTS = ("cp_async", "tma", "ldstmatrix", "ldmatrix", "stmatrix")
+CONSTRUCTORS = (
+    "PaddedSharedLayout", "LinearLayout", "BlockedLayout", "SwizzledSharedLayout", "NVMMASharedLayout",
+    "mma_shared_layout", "tmem_datapath_layout", "tcgen05_atom_layout",
+)  # fmt: skip
+_CUTE = re.compile(r"\(?[0-9(][0-9A-Za-z_(), ]*:[0-9(]")
+
+
+def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Fault:
+    """The Fault that says ``not yet supported``."""
+    mark = node.locate(0, len(node.text)) if isinstance(node, Passage) else node.mark
+    return Fault("TG190", f"{code_name} is not yet supported", mark, hint)
+
+
+def refuse_later_layout(node: Node) -> None:
+    """Raises TG190 for layouts that come later."""
+    if isinstance(node, Mapping):
+        raise refuse_later(
+            "a layout given by Gluon's argument names", node, "padding can be written as strides: S[(32,32):(33,1)]"
+        )
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        return
+    text = node.text.strip()
+    if text == "auto":
+        raise refuse_later("the layout 'auto'", node, "write the layout, or 'row'")
+    for name in CONSTRUCTORS:
+        if text.startswith(name):
+            raise refuse_later(f"the layout {name}(...)", node, "write it in S[...] notation")
+    if _CUTE.match(text):
+        raise refuse_later(
+            "a layout in CuTe's notation", node, "write S[shape:strides], which is row-major over its shape"
+        )
+
+
+def refuse_later_op(key: Scalar, value: Node) -> None:
+    """Raises TG190 for ops, keys of copy and variants that come later."""
+    if key.text in OPS:
+        raise refuse_later(f"the op '{key.text}'", key)
+    if not isinstance(value, Mapping):
+        return
+    for name in COPY_KEYS:
+        if name in value:
+            raise refuse_later(f"the key '{name}' of {key.text}", value.key(name))
+    variant = value.get("variant")
+    if isinstance(variant, Scalar) and variant.text in VARIANTS:
+        raise refuse_later(f"the variant '{variant.text}'", variant, "leave 'variant' out to take the cheapest")
