@@ -269,6 +269,8 @@ def div(x: Index, n: Index) -> Index:
                 return add(high, div(coarse, n))
     if isinstance(low, int):
         return add(high, low // n)
+    if isinstance(low, Op) and low.symbol == "^" and n & (n - 1) == 0:
+        return add(high, xor(div(low.args[0], n), div(low.args[1], n)))
     return add(high, Op("/", (low, n), (bound(low) - 1) // n + 1))
 
 
@@ -296,6 +298,8 @@ def mod(x: Index, n: Index) -> Index:
             seen = seen.args[0]
         if seen != y:
             return mod(div(seen, k), n)
+    if isinstance(low, Op) and low.symbol == "^" and n & (n - 1) == 0:
+        return xor(mod(low.args[0], n), mod(low.args[1], n))
     g = gcd(n, *(c for c, _ in terms(low)))
     if g > 1:
         return mul(mod(total((c // g, f) for c, f in terms(low)), n // g), g)

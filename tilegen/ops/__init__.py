@@ -2,4 +2,7 @@
 
 from tilegen.ops import cast, copy, fill, permute_layout
 
-FORMS = {m.FORM.name: m.FORM for m in (copy, fill, cast, permute_layout)}
+_MODULES = (copy, fill, cast, permute_layout)
+FORMS = {m.FORM.name: m.FORM for m in _MODULES}
+VARIANTS = {m.FORM.name: m.VARIANTS for m in _MODULES}
+REFERENCES = {m.FORM.name: m.reference for m in _MODULES}

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.ops.dispatch import Planned, Variant
+from tilegen.ops.operand import Context
+from tilegen.ops.registers import plan_convert
+from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields, OpForm
 
 
@@ -13,3 +22,28 @@ class CastFields(OpFields):
 
 
 FORM = OpForm("cast", CastFields, reads=("src",), writes=("dst",))
+
+
+def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """The elements of src, converted as NumPy does (round to nearest even; floats to integers truncate)."""
+    with np.errstate(all="ignore"):
+        return values["src"].astype(numpy_dtype(call.regions["dst"].buffer.dtype))
+
+
+def _refuse(call: Call, context: Context) -> str | None:
+    src, dst = (call.regions[f].buffer for f in ("src", "dst"))
+    if (src.scope, dst.scope) != ("register", "register"):
+        return f"both sides must be in registers, not {src.scope} -> {dst.scope}"
+    for buffer in (src, dst):
+        if DTYPES[buffer.dtype].kind == "complex":
+            return f"{buffer.dtype} is not converted"
+        if buffer.dtype.startswith("float8") and "mma_fp8" not in context.arch.features:
+            return f"{context.arch.name} has no conversion for {buffer.dtype}"
+    return None
+
+
+def _plan(call: Call, context: Context) -> Planned:
+    return plan_convert(context, call, *(context.operand(call.regions[f]) for f in ("src", "dst")), fn="cast")
+
+
+VARIANTS = (Variant("registers", 20, _refuse, _plan),)

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Callable
+from typing import Any, Literal
 
+from numpy.typing import NDArray
 from pydantic import Field
 
+from tilegen.ops.dispatch import Planned, Variant
+from tilegen.ops.operand import Context
+from tilegen.ops.partition import plan_tile, reject_carries
+from tilegen.ops.registers import plan_convert, plan_transfer
+from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields, OpForm
 
 
@@ -21,3 +28,78 @@ class CopyFields(OpFields):
 
 
 FORM = OpForm("copy", CopyFields, reads=("src",), writes=("dst",))
+
+
+def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """The elements of src, unchanged."""
+    return values["src"]
+
+
+def _spaces(call: Call) -> tuple[str, str]:
+    return call.regions["src"].buffer.scope, call.regions["dst"].buffer.scope
+
+
+def _reject_dtypes(call: Call) -> str | None:
+    src, dst = (call.regions[f].buffer.dtype for f in ("src", "dst"))
+    return None if src == dst else f"a copy does not convert {src} to {dst}: use cast"
+
+
+def _refuse_reg(call: Call, context: Context) -> str | None:
+    spaces = _spaces(call)
+    if spaces.count("register") != 1:
+        return f"exactly one side must be in registers, not {spaces[0]} -> {spaces[1]}"
+    return _reject_dtypes(call)
+
+
+def _plan_reg(call: Call, context: Context) -> Planned:
+    loads = call.regions["dst"].buffer.scope == "register"
+    register, other = (call.regions[f] for f in (("dst", "src") if loads else ("src", "dst")))
+    return plan_transfer(context, call, context.operand(register), context.operand(other), loads)
+
+
+def _refuse_tile(*accepted: tuple[str, str]) -> Callable[[Call, Context], str | None]:
+    def refuse(call: Call, context: Context) -> str | None:
+        spaces = _spaces(call)
+        if spaces not in accepted:
+            return f"it moves {' or '.join(f'{a} -> {b}' for a, b in accepted)}, not {spaces[0]} -> {spaces[1]}"
+        operands = [context.operand(call.regions[f]) for f in ("src", "dst")]
+        return _reject_dtypes(call) or reject_carries(operands)
+
+    return refuse
+
+
+def _plan_tile(call: Call, context: Context) -> Planned:
+    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
+    return plan_tile(context, (src, dst), call.scope, f"copy_{src.buffer.name}_{dst.buffer.name}")
+
+
+def _refuse_reg_reg(call: Call, context: Context) -> str | None:
+    if _spaces(call) != ("register", "register"):
+        return "both sides must be in registers"
+    return _reject_dtypes(call)
+
+
+def _plan_reg_reg(call: Call, context: Context) -> Planned:
+    return plan_convert(context, call, *(context.operand(call.regions[f]) for f in ("src", "dst")), fn="")
+
+
+def _refuse_scalar(call: Call, context: Context) -> str | None:
+    if "register" in _spaces(call):
+        return "it walks memories, not registers"
+    return _reject_dtypes(call)
+
+
+def _plan_scalar(call: Call, context: Context) -> Planned:
+    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
+    name = f"copy_{src.buffer.name}_{dst.buffer.name}"
+    return plan_tile(context, (src, dst), call.scope, name, scalar=True)
+
+
+VARIANTS = (
+    Variant("reg", 20, _refuse_reg, _plan_reg),
+    Variant("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile),
+    Variant("smem_smem", 20, _refuse_tile(("shared", "shared")), _plan_tile),
+    Variant("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile),
+    Variant("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
+    Variant("scalar", 0, _refuse_scalar, _plan_scalar),
+)

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
+from tilegen.dtypes import numpy_dtype
+from tilegen.ops.dispatch import Planned, Variant
+from tilegen.ops.operand import Context
+from tilegen.ops.partition import Fill, plan_tile
+from tilegen.ops.registers import plan_register_fill
+from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields, OpForm
 
 
@@ -16,3 +24,48 @@ class FillFields(OpFields):
 
 
 FORM = OpForm("fill", FillFields, reads=(), writes=("dst",))
+
+
+def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
+    """The value, in the shape of dst's region."""
+    dst = call.regions["dst"]
+    return np.full(dst.lengths, call.fields.value, numpy_dtype(dst.buffer.dtype))
+
+
+def _reject_value(call: Call) -> str | None:
+    dtype = call.regions["dst"].buffer.dtype
+    value = call.fields.value
+    try:
+        with np.errstate(all="ignore"):
+            stored = np.array([value]).astype(numpy_dtype(dtype))[0]
+            same = bool(stored == value) or (value != value and bool(stored != stored))
+    except (OverflowError, ValueError, TypeError):
+        same = False
+    return None if same else f"{value} is not a value of {dtype}"
+
+
+def _refuse_registers(call: Call, context: Context) -> str | None:
+    if call.regions["dst"].buffer.scope != "register":
+        return f"{call.regions['dst'].buffer.name} is not in registers"
+    return _reject_value(call)
+
+
+def _plan_registers(call: Call, context: Context) -> Planned:
+    return plan_register_fill(context, call, context.operand(call.regions["dst"]), call.fields.value)
+
+
+def _refuse_tile(call: Call, context: Context) -> str | None:
+    if call.regions["dst"].buffer.scope == "register":
+        return "it writes a memory, not registers"
+    return _reject_value(call)
+
+
+def _plan_tile(call: Call, context: Context) -> Planned:
+    dst = context.operand(call.regions["dst"])
+    return plan_tile(context, (dst,), call.scope, f"fill_{dst.buffer.name}", Fill(call.fields.value, dst.buffer.dtype))
+
+
+VARIANTS = (
+    Variant("registers", 20, _refuse_registers, _plan_registers),
+    Variant("tile", 20, _refuse_tile, _plan_tile),
+)

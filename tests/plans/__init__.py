@@ -1,1 +1,0 @@
-"""Plans written by hand, to test what comes after the planning."""

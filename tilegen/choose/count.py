@@ -1,0 +1,271 @@
+"""What the Moves of a plan cost, from their addresses: exact, without running the plan.
+
+An access's address is evaluated for all threads at once. CTA axes and loop variables are not enumerated one by one:
+values that leave the same residue (of a bank line or a sector) and the same guards behave alike, so one of each class is
+evaluated and weighted. Where an address does not separate, every value is its own class: slower, still exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen import access
+from tilegen.index import (
+    Index, Op, Var, add, bound, conjuncts, count_operators, evaluate, less, mul, substitute, terms, total, variables,
+)  # fmt: skip
+from tilegen.plan import Block, Cost, Let, Memory, Move, Ref, Repeat, Step, When, thread_variables
+
+_LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
+_SECTOR_BYTES = 32
+_CHUNK = 1 << 20  # outer values classified at a time
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Numbers that a plan's text leaves open: threads, grid, and the values of the runtime parameters."""
+
+    threads: int
+    grid: tuple[int, int, int]
+    params: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def interior(self) -> tuple[int, int, int]:
+        """A CTA away from the edges, where there is one."""
+        return (self.grid[0] // 2, self.grid[1] // 2, self.grid[2] // 2)
+
+
+@dataclass(frozen=True)
+class Access:
+    """One side of one Move: its byte address in terms of threads, CTA axes, loops and params."""
+
+    memory: Memory
+    kind: str  # ld | st
+    width_bytes: int
+    byte: Index
+    conditions: tuple[Index, ...]
+    loops: tuple[tuple[Var, Index], ...]
+    operators: int  # in the printed offset
+    op: int
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Totals of one access: warp instructions, wavefronts (shared) or sectors (global), and what they could be."""
+
+    buffer: str
+    space: str
+    kind: str
+    width_bytes: int
+    instructions: int
+    wavefronts: int
+    floor: int
+    bytes_floor: int
+    sectors: int
+    operators: int
+    op: int
+
+
+# ---------------------------------------------------------------- finding them
+@dataclass(frozen=True)
+class _Scope:
+    values: Mapping[str, Index]
+    memories: Mapping[str, Ref]
+    conditions: tuple[Index, ...]
+    loops: tuple[tuple[Var, Index], ...]
+    op: int
+
+
+def find_accesses(steps: Iterable[Step]) -> tuple[Access, ...]:
+    """Every shared or global access of the steps, addresses written out in base variables."""
+    found: list[Access] = []
+    _visit(steps, _Scope({}, {}, (), (), -1), found)
+    return tuple(found)
+
+
+def _visit(steps: Iterable[Step], scope: _Scope, found: list[Access]) -> None:
+    for step in steps:
+        if isinstance(step, Let):
+            scope = replace(scope, values={**scope.values, step.var.name: substitute(step.value, scope.values)})
+        elif isinstance(step, Repeat):
+            count = substitute(step.count, scope.values)
+            var = Var(f"{step.var.name}_{len(scope.loops)}", max(1, bound(count) - 1))
+            extra = () if isinstance(count, int) else (less(var, count),)
+            inner = replace(
+                scope, values={**scope.values, step.var.name: var}, loops=(*scope.loops, (var, count)),
+                conditions=(*scope.conditions, *extra),
+            )  # fmt: skip
+            _visit(step.body, inner, found)
+        elif isinstance(step, When):
+            held = tuple(substitute(c, scope.values) for c in conjuncts(step.condition))
+            _visit(step.body, replace(scope, conditions=(*scope.conditions, *held)), found)
+        elif isinstance(step, Block):
+            bindings = {formal.name: _resolve(ref, scope) for formal, ref in step.args}
+            op = step.op if step.op >= 0 else scope.op
+            _visit(step.body, replace(scope, memories={**scope.memories, **bindings}, op=op), found)
+        elif isinstance(step, Move):
+            found.extend(_sides(step, scope))
+
+
+def _resolve(ref: Ref, scope: _Scope) -> Ref:
+    """A reference in terms of the plan's own memories and base variables, as one flat offset."""
+    offset = substitute(ref.offset, scope.values)
+    base = scope.memories.get(ref.memory.name)
+    if base is None:
+        return Ref(replace(ref.memory, shape=(ref.memory.span,), pitches=(1,)), (offset,))
+    return Ref(base.memory, (add(base.at[0], offset),))
+
+
+def _sides(move: Move, scope: _Scope) -> list[Access]:
+    sides = []
+    for kind, ref, guard in (("ld", move.src, move.valid), ("st", move.dst, True)):
+        if ref.memory.space == "register":
+            continue
+        where = _resolve(ref, scope)
+        size = ref.memory.elem_bytes
+        held = tuple(substitute(c, scope.values) for c in conjuncts(guard))
+        sides.append(
+            Access(
+                where.memory, kind, move.elems * size, mul(where.at[0], size), (*scope.conditions, *held), scope.loops,
+                count_operators(ref.offset), scope.op,
+            )
+        )  # fmt: skip
+    return sides
+
+
+# ---------------------------------------------------------------- counting them
+@cache
+def _threads(count: int) -> dict[str, NDArray[np.int64]]:
+    tx = np.arange(count, dtype=np.int64)
+    return {name: np.asarray(evaluate(x, {"tx": tx})) for name, x in thread_variables(count).items()}
+
+
+def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> Counted:
+    """Totals of one access over one CTA, or over the whole grid when ``cta`` is None."""
+    fixed: dict[str, int] = dict(launch.params)
+    axes = dict(zip(("bx", "by", "bz"), launch.grid, strict=True))
+    if cta is not None:
+        fixed |= dict(zip(axes, cta, strict=True))
+        axes = {}
+    extents = dict(axes) | {v.name: _extent(count, launch, fixed) for v, count in a.loops}
+    named = variables(a.byte).union(*(variables(c) for c in a.conditions))
+    outer = [n for n in extents if any(v.name == n for v in named)]
+    weight = int(np.prod([extents[n] for n in extents if n not in outer], dtype=np.int64))
+    totals = np.zeros(5, np.int64)
+    for values, counts in _classes(a, outer, [extents[n] for n in outer], fixed, launch):
+        totals += _count_classes(a, values, counts, fixed, launch)
+    instructions, wavefronts, floor, bytes_floor, sectors = (int(t) * weight for t in totals)
+    return Counted(
+        a.memory.name, a.memory.space, a.kind, a.width_bytes, instructions, wavefronts, floor, bytes_floor, sectors,
+        a.operators, a.op,
+    )  # fmt: skip
+
+
+def _extent(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
+    """Trips of a loop; one whose count depends on more than params runs to its bound under its own condition."""
+    if isinstance(count, int):
+        return count
+    if all(v.name in fixed for v in variables(count)):
+        return int(evaluate(count, fixed))
+    return bound(count) - 1
+
+
+def _classes(
+    a: Access, outer: Sequence[str], extents: Sequence[int], fixed: Mapping[str, int], launch: Launch
+) -> Iterable[tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]]:
+    """Values of the outer variables, one per class of equal behaviour, and how many each stands for."""
+    if not outer:
+        yield {}, np.ones(1, np.int64)
+        return
+    size = int(np.prod(extents, dtype=np.int64))
+    for first in range(0, size, _CHUNK):
+        flat = np.arange(first, min(size, first + _CHUNK), dtype=np.int64)
+        values = dict(zip(outer, np.unravel_index(flat, extents), strict=True))
+        keys = np.stack(_keys(a, values, fixed, launch), axis=1)
+        _, index, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
+        yield {n: np.asarray(v, np.int64)[index] for n, v in values.items()}, counts
+
+
+def _keys(
+    a: Access, values: Mapping[str, NDArray[np.int64]], fixed: Mapping[str, int], launch: Launch
+) -> list[NDArray[np.int64]]:
+    everything = [np.asarray(v, np.int64) for v in values.values()]
+    period = _LINE_BYTES if a.memory.space == "shared" else _SECTOR_BYTES
+    zero = np.zeros(len(everything[0]), np.int64)
+    split = _separate(a.byte, values)
+    if split is None:
+        return everything
+    keys = [(zero + evaluate(split[0], {**fixed, **values})) % period]
+    for c in a.conditions:
+        if not any(v.name in values for v in variables(c)):
+            continue
+        sides = [_separate(x, values) for x in c.args] if isinstance(c, Op) and c.symbol == "<" else [None]
+        if any(s is None for s in sides):
+            return everything
+        (left, right) = (s for s in sides if s is not None)
+        limit = zero + evaluate(right[0], {**fixed, **values}) - evaluate(left[0], {**fixed, **values})
+        env = {**fixed, **_threads(launch.threads)}
+        inner = np.asarray(evaluate(left[1], env) - evaluate(right[1], env))
+        keys.append(np.clip(limit, inner.min(), inner.max() + 1))  # holds where inner < limit
+    return keys
+
+
+def _separate(x: Index, outer: Mapping[str, object]) -> tuple[Index, Index] | None:
+    """``x`` as a sum of a part over the outer variables and a part without any, or None."""
+    over: list[tuple[int, object]] = []
+    rest: list[tuple[int, object]] = []
+    threads = thread_variables(1024)
+    for c, f in terms(x):
+        names = {v.name for v in variables(f)} if not isinstance(f, int) else set()
+        if names & set(outer):
+            if names & set(threads):
+                return None
+            over.append((c, f))
+        else:
+            rest.append((c, f))
+    return total(over), total(rest)
+
+
+def _count_classes(
+    a: Access, values: Mapping[str, NDArray[np.int64]], counts: NDArray[np.int64], fixed: Mapping[str, int],
+    launch: Launch,
+) -> NDArray[np.int64]:  # fmt: skip
+    env = {**fixed, **_threads(launch.threads), **{n: v[:, None] for n, v in values.items()}}
+    shape = (len(counts), launch.threads)
+    active = np.ones(shape, bool)
+    for c in a.conditions:
+        active &= np.broadcast_to(np.asarray(evaluate(c, env), bool), shape)
+    offsets = np.where(active, np.broadcast_to(evaluate(a.byte, env), shape), -1)
+    if launch.threads % 32:
+        offsets = np.pad(offsets, ((0, 0), (0, -launch.threads % 32)), constant_values=-1)
+    lanes = offsets.reshape(-1, 32)
+    weights = np.repeat(counts, lanes.shape[0] // len(counts))
+    issued = (lanes >= 0).any(1)
+    lanes, weights = lanes[issued], weights[issued]
+    if not len(lanes):
+        return np.zeros(5, np.int64)
+    if a.memory.space == "global":
+        return np.array([weights.sum(), 0, 0, 0, (weights * access.sectors(a.width_bytes, lanes)).sum()])
+    parts = (
+        access.wavefronts(a.kind, a.width_bytes, lanes), access.phases(a.kind, a.width_bytes, lanes),
+        access.bytes_floor(a.width_bytes, lanes),
+    )  # fmt: skip
+    return np.array([weights.sum(), *((weights * p).sum() for p in parts), 0])
+
+
+def count_steps(steps: Iterable[Step], launch: Launch, cta: tuple[int, int, int] | None) -> tuple[Counted, ...]:
+    """Every access of the steps, counted over one CTA (``launch.interior``, say) or the whole grid (None)."""
+    return tuple(count_access(a, launch, cta) for a in find_accesses(steps))
+
+
+def cost_of(counted: Iterable[Counted], shared_bytes: int = 0) -> Cost:
+    """The sum of counted accesses as a Cost."""
+    rows = tuple(counted)
+    return Cost(
+        sum(c.sectors for c in rows), sum(c.wavefronts for c in rows), sum(c.instructions for c in rows), shared_bytes,
+        sum(c.operators * c.instructions for c in rows),
+    )  # fmt: skip

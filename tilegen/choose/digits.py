@@ -1,0 +1,165 @@
+"""Regions as digits: how the strides of two operands line up, so that addresses come out as a person writes them.
+
+Each operand splits a dimension of its region into parts (weight, extent, stride): coordinate ``i`` has the digit
+``i / weight % extent``, which moves the operand by ``stride`` along an axis. ``join`` refines the parts of several
+operands until they agree; ``fuse`` joins neighbours that are contiguous for every operand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilegen.index import Index, add, div, mod, mul, multiple
+
+Iter = tuple[Index, Index, str]  # extent, stride, axis
+
+
+@dataclass(frozen=True)
+class Part:
+    """One digit of one dimension of one operand; ``stride`` is None where the operand is not affine in it."""
+
+    weight: int
+    extent: int
+    stride: Index | None
+    axis: str = "m"
+
+
+@dataclass(frozen=True)
+class Digit:
+    """A digit that all operands share: its places (dimension, weight, extent; outermost first) and their strides."""
+
+    places: tuple[tuple[int, int, int], ...]
+    extent: int
+    strides: tuple[Index | None, ...]
+    axes: tuple[str, ...]
+
+
+def split_dimension(begin: Index, length: int, iters: Sequence[Iter]) -> tuple[Part, ...]:
+    """The parts of ``begin .. begin + length`` in a dimension whose iters stand outermost first.
+
+    One part without a stride if a carry runs across the iters inside the region.
+
+    >>> split_dimension(0, 64, [(4, 512, "m"), (32, 1, "m")])
+    (Part(weight=32, extent=2, stride=512, axis='m'), Part(weight=1, extent=32, stride=1, axis='m'))
+    >>> split_dimension(16, 32, [(4, 512, "m"), (32, 1, "m")])
+    (Part(weight=1, extent=32, stride=None, axis='m'),)
+    """
+    parts: list[Part] = []
+    weight, rest = 1, length
+    for extent, stride, axis in reversed(iters[1:]):
+        if rest == 1:
+            break
+        start = mod(div(begin, weight), extent)
+        if _stays_inside(start, rest, extent):
+            parts.append(Part(weight, rest, stride, axis))
+            rest = 1
+        elif isinstance(extent, int) and isinstance(start, int) and start == 0 and rest % extent == 0:
+            parts.append(Part(weight, extent, stride, axis))
+            weight, rest = weight * extent, rest // extent
+        else:
+            return (Part(1, length, None),)
+    if rest > 1:
+        parts.append(Part(weight, rest, iters[0][1], iters[0][2]))
+    return tuple(p for p in reversed(parts) if p.extent > 1)
+
+
+def _stays_inside(start: Index, length: int, extent: Index) -> bool:
+    """Do ``length`` steps from ``start`` end before the next carry, for every value of ``start``?"""
+    if not isinstance(extent, int):
+        return False
+    if isinstance(start, int):
+        return start + length <= extent
+    return extent % length == 0 and multiple(start) % length == 0
+
+
+def join(sides: Sequence[Sequence[tuple[Part, ...]]], lengths: Sequence[int]) -> tuple[Digit, ...]:
+    """The digits of all dimensions, outermost first, for operands given as parts per dimension.
+
+    A dimension whose splits do not nest becomes one digit, with stride None for the operands that it cuts.
+    """
+    return tuple(
+        digit for d, length in enumerate(lengths) if length > 1
+        for digit in _join_dimension(d, length, [side[d] for side in sides])
+    )  # fmt: skip
+
+
+def _join_dimension(d: int, length: int, chains: Sequence[tuple[Part, ...]]) -> list[Digit]:
+    weights = sorted({p.weight for chain in chains for p in chain})
+    ends = [*weights[1:], length]
+    digits: list[Digit] = []
+    for weight, end in zip(reversed(weights), reversed(ends), strict=True):
+        covers = [_covering(chain, weight, end) for chain in chains]
+        if end % weight or any(c is None for c in covers):
+            break
+        found = [c for c in covers if c is not None]
+        strides = tuple(None if p.stride is None else mul(p.stride, weight // p.weight) for p in found)
+        digits.append(Digit(((d, weight, end // weight),), end // weight, strides, tuple(p.axis for p in found)))
+    else:
+        return digits
+    alone = [chain[0] if len(chain) == 1 else Part(1, length, None) for chain in chains]
+    return [Digit(((d, 1, length),), length, tuple(p.stride for p in alone), tuple(p.axis for p in alone))]
+
+
+def _covering(chain: Sequence[Part], weight: int, end: int) -> Part | None:
+    for p in chain:
+        if p.weight <= weight and end <= p.weight * p.extent and weight % p.weight == 0:
+            return p
+    return None
+
+
+def is_affine(digits: Sequence[Digit]) -> bool:
+    """Does every operand have a stride in every digit?"""
+    return all(s is not None for digit in digits for s in digit.strides)
+
+
+def fuse(digits: Sequence[Digit], guarded: frozenset[int] = frozenset()) -> tuple[Digit, ...]:
+    """Neighbours joined where every operand is contiguous across them; ``guarded`` dimensions keep their own digits."""
+    out: list[Digit] = []
+    for digit in digits:
+        if out and _is_contiguous(out[-1], digit) and not _crosses(out[-1], digit, guarded):
+            outer = out.pop()
+            digit = Digit(outer.places + digit.places, outer.extent * digit.extent, digit.strides, digit.axes)
+        out.append(digit)
+    return tuple(out)
+
+
+def _is_contiguous(outer: Digit, inner: Digit) -> bool:
+    return outer.axes == inner.axes and all(
+        a is not None and b is not None and a == mul(b, inner.extent)
+        for a, b in zip(outer.strides, inner.strides, strict=True)
+    )
+
+
+def _crosses(outer: Digit, inner: Digit, guarded: frozenset[int]) -> bool:
+    dims = {place[0] for place in outer.places + inner.places}
+    return len(dims) > 1 and bool(dims & guarded)
+
+
+def coordinates(digits: Sequence[Digit], values: Sequence[Index], rank: int) -> tuple[Index, ...]:
+    """The region's coordinates, relative to its begins, of the element with these digits.
+
+    >>> digit = Digit(((0, 1, 4), (1, 1, 32)), 128, (1, 1), ("m", "m"))
+    >>> coordinates([digit], [77], 2)
+    (2, 13)
+    """
+    out: list[Index] = [0] * rank
+    for digit, value in zip(digits, values, strict=True):
+        for (d, weight, _), part in zip(
+            digit.places, split_number(value, [p[2] for p in digit.places]), strict=True
+        ):
+            out[d] = add(out[d], mul(part, weight))
+    return tuple(out)
+
+
+def split_number(number: Index, extents: Sequence[int]) -> tuple[Index, ...]:
+    """A number as digits of the mixed radix ``extents``, outermost first; the outermost is not reduced.
+
+    >>> split_number(77, (4, 32))
+    (2, 13)
+    """
+    out: list[Index] = []
+    for k in range(len(extents) - 1, -1, -1):  # no extents, no digits
+        out.append(mod(number, extents[k]) if k else number)
+        number = div(number, extents[k])
+    return tuple(reversed(out))

@@ -1,0 +1,244 @@
+"""Which elements the lanes of a warp take at each step of a permutation: a search over F2.
+
+The elements of a tile are numbered by bits. An access by 32 lanes touches ``step + span(lane vectors)``, so where both
+sides' addresses are XOR-linear in the bits, its bank conflicts depend on the five lane vectors alone: an access is free
+of conflicts when no two lanes of a phase (32, 16 or 8 lanes for up to 4, 8, 16 bytes) meet in one bank in different
+words. ``search_lanes`` builds the vectors column by column, backtracking; where sides are not XOR-linear it tries lane
+vectors of one bit each and says that the search was bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen import access
+from tilegen.index import Index, Var, mul, xor
+
+LANE_BITS = 5
+_NODES = 4000  # column candidates tried before the search gives up
+_SUBSETS = 300  # choices of five single bits tried where addresses are not linear
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Side:
+    """One phase of a permutation: byte address of every element number (bits, low first), and how it is accessed.
+
+    ``addresses`` has shape (2**bits,): numbers of vector accesses, if ``width_bytes`` is a vector. All of it happens
+    ``repeats`` times.
+    """
+
+    addresses: Ints
+    width_bytes: int
+    space: str  # shared | global
+    kind: str  # ld | st
+    repeats: int = 1
+
+    @property
+    def lanes_per_phase(self) -> int:
+        return 32 if self.width_bytes <= 4 else 16 if self.width_bytes == 8 else 8
+
+
+@dataclass(frozen=True)
+class LaneMap:
+    """Element number = XOR of the lane's vectors and the step's vectors. ``cost``: (sectors, wavefronts) over all steps."""
+
+    lanes: tuple[int, ...]
+    steps: tuple[int, ...]
+    cost: tuple[int, int]
+    floor: tuple[int, int]
+    proof: str
+
+    @property
+    def reaches_floor(self) -> bool:
+        return self.cost == self.floor
+
+
+def is_linear(addresses: Ints) -> bool:
+    """Is address(u ^ v) == address(u) ^ address(v) ^ address(0) for all numbers?
+
+    >>> is_linear(np.arange(8) * 4), is_linear(np.arange(8) * 12)
+    (True, False)
+    """
+    seen = addresses[:1] ^ addresses[0]
+    bit = 1
+    while bit < len(addresses):
+        seen = np.concatenate([seen, seen ^ (addresses[bit] ^ addresses[0])])
+        bit *= 2
+    return bool((seen == (addresses ^ addresses[0])).all())
+
+
+def search_lanes(sides: Sequence[Side], orders: Sequence[Sequence[int]]) -> LaneMap:
+    """The cheapest lane map found. ``orders``: preferences, each all the bits, most wanted in a lane first."""
+    bits = len(orders[0])
+    linear = all(is_linear(s.addresses) for s in sides)
+    best: LaneMap | None = None
+    if linear:
+        for order in orders:
+            lanes = _columns(sides, order)
+            if lanes is not None:
+                best = _better(best, _measured(sides, bits, lanes, "constructed over F2: every phase reaches its floor"))
+                if best.reaches_floor:
+                    return best
+    tried = 0
+    for lanes in _single_bits(orders):
+        tried += 1
+        best = _better(best, _measured(sides, bits, lanes, ""))
+        if best.reaches_floor:
+            return _with_proof(best, "the floor is reached with one bit per lane bit")
+    assert best is not None
+    return _with_proof(best, best.proof or f"bounded: the best of {tried} choices of five bits")
+
+
+def _with_proof(m: LaneMap, proof: str) -> LaneMap:
+    return LaneMap(m.lanes, m.steps, m.cost, m.floor, proof)
+
+
+def _better(a: LaneMap | None, b: LaneMap) -> LaneMap:
+    return b if a is None or b.cost < a.cost else a
+
+
+def _single_bits(orders: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
+    """Five single bits for the lanes: the preferred ones first, then every combination, up to a bound."""
+    seen: set[tuple[int, ...]] = set()
+    for order in orders:
+        chosen = tuple(1 << b for b in order[:LANE_BITS])
+        if chosen not in seen:
+            seen.add(chosen)
+            yield chosen
+    for chosen in combinations([1 << b for b in orders[0]], LANE_BITS):
+        if len(seen) >= _SUBSETS:
+            return
+        if chosen not in seen:
+            seen.add(chosen)
+            yield chosen
+
+
+# ---------------------------------------------------------------- construction over F2
+def _columns(sides: Sequence[Side], order: Sequence[int]) -> tuple[int, ...] | None:
+    """Five lane vectors such that no phase of any shared side has a conflict, or None."""
+    candidates = _preferred(tuple(order))
+    maps = [_bank_and_word(s) for s in sides if s.space == "shared"]
+    phases = [s.lanes_per_phase for s in sides if s.space == "shared"]
+    budget = [_NODES]
+
+    def extend(lanes: tuple[int, ...], span: Ints) -> tuple[int, ...] | None:
+        if len(lanes) == LANE_BITS:
+            return lanes
+        taken = set(span.tolist())
+        for v in candidates:
+            if v in taken:
+                continue
+            budget[0] -= 1
+            if budget[0] < 0:
+                return None
+            coset = span ^ v
+            if all(_is_free(m, coset) for m, p in zip(maps, phases, strict=True) if 1 << len(lanes) < p):
+                found = extend((*lanes, v), np.concatenate([span, coset]))
+                if found is not None:
+                    return found
+        return None
+
+    return extend((), np.zeros(1, np.int64))
+
+
+@cache
+def _preferred(order: tuple[int, ...]) -> list[int]:
+    """Every nonzero number, single bits in the order of preference first, then sums of few bits."""
+    rank = {b: k for k, b in enumerate(order)}
+    bits = len(order)
+
+    def key(v: int) -> tuple[int, tuple[int, ...]]:
+        members = [b for b in range(bits) if v >> b & 1]
+        return len(members), tuple(sorted(rank[b] for b in members))
+
+    return sorted(range(1, 1 << bits), key=key)
+
+
+def _bank_and_word(side: Side) -> tuple[Ints, Ints]:
+    """Per element number: which unit of a 128-byte line it lies in, and which unit of memory (relative to element 0)."""
+    unit = max(4, side.width_bytes)
+    words = (side.addresses ^ side.addresses[0]) // unit
+    return words % (128 // unit), words
+
+
+def _is_free(side: tuple[Ints, Ints], coset: Ints) -> bool:
+    """No element of the coset shares the bank of element 0 without sharing its word (conflicts depend on differences)."""
+    banks, words = side
+    return not bool(((banks[coset] == 0) & (words[coset] != 0)).any())
+
+
+# ---------------------------------------------------------------- measuring
+def _measured(sides: Sequence[Side], bits: int, lanes: tuple[int, ...], proof: str) -> LaneMap:
+    steps = _complete(lanes, bits)
+    numbers = _span(lanes)[None, :] ^ _span(steps)[:, None]
+    cost, floor = np.zeros(2, np.int64), np.zeros(2, np.int64)
+    for s in sides:
+        at = s.addresses[numbers]
+        if s.space == "global":
+            found = np.sum(access.sectors(s.width_bytes, at)), 0
+            least = len(np.unique(s.addresses // 32)), 0
+        else:
+            found = 0, np.sum(access.wavefronts(s.kind, s.width_bytes, at))
+            least = 0, np.sum(access.phases(s.kind, s.width_bytes, at))
+        cost += np.array(found, np.int64) * s.repeats
+        floor += np.array(least, np.int64) * s.repeats
+    return LaneMap(lanes, steps, (int(cost[0]), int(cost[1])), (int(floor[0]), int(floor[1])), proof)
+
+
+def _span(vectors: Sequence[int]) -> Ints:
+    out = np.zeros(1, np.int64)
+    for v in vectors:
+        out = np.concatenate([out, out ^ v])
+    return out
+
+
+def _complete(lanes: Sequence[int], bits: int) -> tuple[int, ...]:
+    """Single bits that make the lane vectors a basis, low bits first."""
+    taken = set(_span(lanes).tolist())
+    steps: list[int] = []
+    for b in range(bits):
+        if 1 << b not in taken:
+            steps.append(1 << b)
+            taken |= {t ^ 1 << b for t in taken}
+    return tuple(steps)
+
+
+# ---------------------------------------------------------------- printing
+def apply_vectors(number: Index, vectors: Sequence[int], bits: int) -> Index:
+    """XOR of ``vectors[k]`` over the set bits k of ``number``, as shifts and masks of runs of bits.
+
+    >>> lane = Var("laneid", 32)
+    >>> print(apply_vectors(lane, (1, 2, 4, 40, 80), 7))
+    (laneid >> 3) * 32 + laneid
+    """
+    runs: list[Index] = []
+    for shift in range(-LANE_BITS - bits, bits + 1):
+        members = [k for k, v in enumerate(vectors) if 0 <= k + shift < bits and v >> (k + shift) & 1]
+        runs.extend(_run(number, first, last, shift) for first, last in _consecutive(members))
+    out: Index = 0
+    for run in sorted(runs, key=lambda r: str(r)):
+        out = xor(out, run)
+    return out
+
+
+def _consecutive(members: Sequence[int]) -> Iterator[tuple[int, int]]:
+    first = None
+    for k, m in enumerate(members):
+        first = m if first is None else first
+        if k + 1 == len(members) or members[k + 1] != m + 1:
+            yield first, m
+            first = None
+
+
+def _run(number: Index, first: int, last: int, shift: int) -> Index:
+    """Bits first..last of the number, moved up by ``shift``."""
+    part = number // (1 << first) % (1 << (last - first + 1))
+    return mul(part, 1 << (first + shift))

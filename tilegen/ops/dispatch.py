@@ -1,0 +1,89 @@
+"""Dispatch: plan every variant of an op that does not refuse; the least cost wins, priority breaks ties."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tilegen.errors import Diagnostic, SpecError
+from tilegen.ops.operand import Context
+from tilegen.plan import Choice, Cost, Operation, Refusal, Step
+from tilegen.spec.data import Call
+
+
+class Refused(Exception):
+    """A variant found while planning that it cannot carry out the op; the text is the reason."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One variant's steps, what they cost over an interior CTA, and the choices made on the way."""
+
+    steps: tuple[Step, ...]
+    cost: Cost
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to carry out an op. ``refuse`` gives a reason or None and is cheap; ``plan`` may still raise Refused."""
+
+    name: str
+    priority: int
+    refuse: Callable[[Call, Context], str | None]
+    plan: Callable[[Call, Context], Planned]
+
+
+def dispatch(call: Call, variants: Sequence[Variant], context: Context) -> tuple[Planned, Operation]:
+    """The cheapest variant's plan, and the record of what every other variant said.
+
+    Raises SpecError: TG301 when every variant refuses, TG302 when the pinned one does.
+    """
+    planned: dict[str, Planned] = {}
+    refused: list[Refusal] = []
+    for variant in variants:
+        reason = variant.refuse(call, context)
+        if reason is None:
+            try:
+                planned[variant.name] = variant.plan(call, context)
+            except Refused as refusal:
+                reason = str(refusal)
+        if reason is not None:
+            refused.append(Refusal(variant.name, reason))
+    pinned = getattr(call.fields, "variant", "auto")
+    if pinned != "auto" and pinned not in planned:
+        raise _refuse(call, "TG302", f"variant '{pinned}' cannot carry out this {call.op}", refused)
+    if not planned:
+        raise _refuse(call, "TG301", f"no variant can carry out this {call.op}", refused)
+    order = {v.name: -v.priority for v in variants}
+    best = min(planned, key=lambda name: (planned[name].cost.key, order[name])) if pinned == "auto" else pinned
+    refused += [_lost(name, planned[name], planned[best], pinned) for name in planned if name != best]
+    kept = planned[best].choices
+    asked = {c.question for c in kept}
+    others = tuple(c for name in planned if name != best for c in planned[name].choices if c.question not in asked)
+    line = call.mark.line if call.mark else 0
+    return planned[best], Operation(
+        call.op, best, call.scope, describe_call(call), line, planned[best].cost, tuple(refused), kept + others
+    )
+
+
+def _lost(name: str, loser: Planned, winner: Planned, pinned: str) -> Refusal:
+    if pinned != "auto":
+        return Refusal(name, f"'{pinned}' is pinned", loser.cost)
+    names = ("sectors", "wavefronts", "instructions", "shared_bytes", "address_ops")
+    for what, mine, best in zip(names, loser.cost.key, winner.cost.key, strict=True):
+        if mine != best:
+            return Refusal(name, f"{mine} {what.replace('_', ' ')} against {best}", loser.cost)
+    return Refusal(name, "the same cost, a lower priority", loser.cost)
+
+
+def _refuse(call: Call, code: str, message: str, refused: Sequence[Refusal]) -> SpecError:
+    reasons = "; ".join(f"{r.variant}: {r.reason}" for r in refused)
+    return SpecError(Diagnostic(code, f"{message}: {reasons}", call.mark))
+
+
+def describe_call(call: Call) -> str:
+    """The op as a short text: ``copy In -> A[warpid]``."""
+    regions = {name: r.text or r.buffer.name for name, r in call.regions.items()}
+    source = f" {regions['src']} ->" if "src" in regions else ""
+    return f"{call.op}{source} {regions['dst']}"

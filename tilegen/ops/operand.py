@@ -1,0 +1,271 @@
+"""Operands: a region and the memory behind it, as addresses that builders put into steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tilegen import layouts
+from tilegen.arch import Arch
+from tilegen.choose.count import Launch, cost_of, count_steps
+from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
+from tilegen.dtypes import DTYPES
+from tilegen.index import Index, Op, Var, add, bound, every, less, multiple, terms, total, variables
+from tilegen.plan import Block, Cost, Memory, Ref, Step
+from tilegen.spec.data import Buffer, Region, Spec
+
+
+@dataclass(frozen=True)
+class Context:
+    """What an op may know of its surroundings. ``enclose`` wraps steps in the loops and guards around the op."""
+
+    spec: Spec
+    arch: Arch
+    launch: Launch
+    memories: dict[str, Memory]
+    enclose: Callable[[tuple[Step, ...]], tuple[Step, ...]]
+    op: int
+
+    def cost(self, steps: Iterable[Step]) -> Cost:
+        """What the steps cost over one interior CTA, with every loop around the op."""
+        return cost_of(count_steps(self.enclose(tuple(steps)), self.launch, self.launch.interior))
+
+    def operand(self, region: Region) -> Operand:
+        return bind(region, self.memories[region.buffer.name])
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order."""
+
+    region: Region
+    memory: Memory
+    iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
+    dims: tuple[int, ...]
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.region.buffer
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        return tuple(self.region.lengths[d] for d in self.dims)
+
+    @property
+    def elem_bytes(self) -> int:
+        return DTYPES[self.buffer.dtype].bytes
+
+    @property
+    def chunk_elems(self) -> int:
+        """Elements that the layout certainly keeps together (a swizzle's chunk); 2**30 where nothing cuts."""
+        swizzle = getattr(self.buffer.layout, "swizzle", None)
+        return 1 << swizzle.per_element if swizzle is not None else 1 << 30
+
+
+def bind(region: Region, memory: Memory) -> Operand:
+    """The operand of a region."""
+    lengths = region.lengths
+    dims = tuple(d for d, n in enumerate(lengths) if n > 1)
+    return Operand(region, memory, dimension_iters(region.buffer), dims)
+
+
+def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
+    """The iters of each dimension of a buffer's layout, outermost first; a dimension of extent 1 has one of stride 0."""
+    tile = layouts.tile_of(buffer.layout)
+    shard = [(i.extent, i.stride, i.axis) for i in tile.shard]
+    if len(shard) == len(buffer.shape) and all(i[0] == n for i, n in zip(shard, buffer.shape, strict=True)):
+        return tuple((i,) for i in shard)
+    grouped, separators = layouts.group(tile, buffer.shape)
+    shard = [(i.extent, i.stride, i.axis) for i in grouped.shard]
+    return tuple(
+        tuple(shard[a:b]) or ((1, 0, "m"),) for a, b in zip(separators, separators[1:], strict=False)
+    )
+
+
+def parts_of(operand: Operand) -> tuple[tuple[Part, ...], ...]:
+    """Each dimension of the region (longer than 1) as parts, for ``choose.digits.join``."""
+    r = operand.region
+    return tuple(split_dimension(r.begins[d], r.lengths[d], operand.iters[d]) for d in operand.dims)
+
+
+def absolute(operand: Operand, relative: Sequence[Index]) -> tuple[Index, ...]:
+    """Coordinates in the buffer of coordinates in the region (one per dimension longer than 1)."""
+    at = list(operand.region.begins)
+    for d, x in zip(operand.dims, relative, strict=True):
+        at[d] = add(at[d], x)
+    return tuple(at)
+
+
+def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
+    """The element at these coordinates of the region."""
+    at = absolute(operand, relative)
+    if operand.memory.space != "global":
+        return operand.memory[layouts_offset(operand.buffer, at)]
+    digits: list[Index] = []
+    for x, iters in zip(at, operand.iters, strict=True):
+        digits.extend(_split(x, iters))
+    rank = len(operand.memory.shape)
+    offset = operand.memory.shape[len(digits):]  # a layout's own offset is one more dimension, always at its end
+    return Ref(operand.memory, tuple(digits) + tuple(add(n, -1) for n in offset if rank > len(digits)))
+
+
+def _split(x: Index, iters: Sequence[Iter]) -> tuple[Index, ...]:
+    if len(iters) == 1:
+        return (x,)
+    return split_number(x, [int(i[0]) for i in iters])  # type: ignore[arg-type]
+
+
+def layouts_offset(buffer: Buffer, at: Sequence[Index]) -> Index:
+    """The element offset on axis m that the buffer's layout gives to absolute coordinates."""
+    return buffer.layout.place(at, buffer.shape).get("m", 0)  # type: ignore[no-any-return]
+
+
+# ---------------------------------------------------------------- memories behind buffers
+def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> Memory:
+    """The memory of a buffer: flat, but for global arrays, which keep the dimensions of their layout."""
+    note = f"{buffer.layout_text or 'row'} [{', '.join(map(str, buffer.shape))}]"
+    if buffer.scope == "global":
+        tile = layouts.tile_of(buffer.layout)
+        iters = [i for dimension in dimension_iters(buffer) for i in dimension]
+        shape, pitches = [i[0] for i in iters], [i[1] for i in iters]
+        offset = tile.place([0] * len(buffer.shape), buffer.shape).get("m", 0)
+        if not isinstance(offset, int) or offset:
+            shape, pitches = [*shape, add(offset, 1)], [*pitches, 1]
+        return Memory(
+            buffer.name, buffer.dtype, tuple(shape), tuple(pitches), "global", access, 0, buffer.align_bytes, note
+        )
+    elems = layouts.extent_of(buffer.layout, "m")
+    return Memory(buffer.name, buffer.dtype, (elems,), (1,), buffer.scope, "inout", offset_bytes, 16, note)
+
+
+# ---------------------------------------------------------------- inside a function
+_SCOPE_AXES = {
+    "thread": frozenset[str](),
+    "warp": frozenset({"laneid"}),
+    "warpgroup": frozenset({"laneid", "tid_in_wg", "wid_in_wg"}),
+    "cta": frozenset({"tx", "laneid", "warpid", "wgid", "tid_in_wg", "wid_in_wg"}),
+}
+
+
+class Frame:
+    """The parameters of an op's function: one per operand, a base pointer for memories, an array for registers.
+
+    ``see`` turns a reference into the one seen from inside. What it adds over variables that are constant during a call
+    (CTA axes, loops around the op, the axes that number instances of its scope) moves to the base, once per call.
+    """
+
+    def __init__(self, operands: Sequence[Operand], flat: Sequence[bool], scope: str, own: Iterable[str]):
+        self.operands = tuple(operands)
+        self.formals = tuple(_formal_of(o, f) for o, f in zip(operands, flat, strict=True))
+        self.inner = _SCOPE_AXES[scope] | frozenset(own)
+        self.bases: dict[int, Ref] = {}
+
+    def see(self, side: int, ref: Ref) -> Ref:
+        """``ref``, an element of operand number ``side``, as the function addresses it."""
+        formal = self.formals[side]
+        if formal.space == "register":
+            self.bases[side] = Ref(ref.memory, (0,))
+            return Ref(formal, ref.at)
+        flat = len(formal.shape) == 1
+        pairs = [split_terms(x, self.inner) for x in ((ref.offset,) if flat else ref.at)]
+        memory = replace(ref.memory, shape=(ref.memory.span,), pitches=(1,)) if flat else ref.memory
+        base = Ref(memory, tuple(outside for outside, _ in pairs))
+        known = self.bases.setdefault(side, base)
+        assert known == base, f"{formal.name} has two bases: {known.at} and {base.at}"
+        return Ref(formal, tuple(inside for _, inside in pairs))
+
+    def block(
+        self, name: str, body: tuple[Step, ...], op: int, registers: tuple[Memory, ...] = (), note: str = ""
+    ) -> Block:
+        """The call of a function with this body."""
+        args = tuple((f, self.bases[k]) for k, f in enumerate(self.formals) if k in self.bases)
+        return Block(name, args, body, registers, note, op)
+
+
+def _formal_of(operand: Operand, flat: bool) -> Memory:
+    m = operand.memory
+    if not flat or m.space == "register":
+        return replace(m, name=operand.buffer.name)
+    return replace(m, name=operand.buffer.name, shape=(m.span,), pitches=(1,))
+
+
+def split_terms(x: Index, inner: frozenset[str]) -> tuple[Index, Index]:
+    """``x`` as (the sum of its terms over none of the ``inner`` variables, the rest); constants stay inside.
+
+    >>> s, lane = Var("s", 2), Var("laneid", 32)
+    >>> [str(p) for p in split_terms(s * 128 + lane * 4 + 1, frozenset({"laneid"}))]
+    ['s * 128', 'laneid * 4 + 1']
+    """
+    if isinstance(x, Op) and x.symbol == "-":
+        return 0, x
+    outside = [t for t in terms(x) if t[1] != 1 and not _names(t[1]) & inner]
+    inside = [t for t in terms(x) if t[1] == 1 or _names(t[1]) & inner]
+    return total(outside), total(inside)
+
+
+def _names(x: object) -> frozenset[str]:
+    return frozenset(v.name for v in variables(x)) if isinstance(x, (Var, Op)) else frozenset()
+
+
+# ---------------------------------------------------------------- edges and widths
+def edge_guard(operand: Operand, relative: Sequence[Index]) -> Index:
+    """The condition that an element lies inside its global array: the dimensions that may pass the end."""
+    if operand.memory.space != "global":
+        return True
+    return every(*(less(x, n) for x, n in zip(absolute(operand, relative), operand.buffer.shape, strict=True)))
+
+
+def guarded_dims(operand: Operand) -> frozenset[int]:
+    """Positions in ``dims`` of the dimensions whose region may pass the end of a global array."""
+    r, shape = operand.region, operand.buffer.shape
+    if operand.memory.space != "global":
+        return frozenset()
+    return frozenset(
+        k for k, d in enumerate(operand.dims)
+        if less(add(r.begins[d], r.lengths[d] - 1), shape[d]) is not True and not _divides(r, d, shape[d])
+    )  # fmt: skip
+
+
+def _divides(r: Region, d: int, extent: Index) -> bool:
+    """A region of a length that divides a constant extent, at multiples of it that start inside, ends inside."""
+    n = r.lengths[d]
+    if not isinstance(extent, int) or extent % n or multiple(r.begins[d]) % n:
+        return False
+    return bound(r.begins[d]) <= extent
+
+
+def allows_width(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int, guarded: frozenset[int]) -> bool:
+    """May every thread access ``elems`` elements at ``ref`` at once, ``digit`` being the innermost?
+
+    They must be contiguous for operand number ``side``, inside one chunk of its layout, aligned for every thread and
+    step, at most 16 bytes (and no wider than the pointer's alignment), and not cross the edge of a guarded dimension.
+    """
+    if elems == 1:
+        return True
+    limit = operand.memory.align_bytes if operand.memory.space == "global" else 16
+    if digit.strides[side] != 1 or digit.extent % elems or elems * operand.elem_bytes > min(16, limit):
+        return False
+    if operand.chunk_elems % elems or multiple(ref.offset) % elems:
+        return False
+    place = digit.places[-1][0]
+    if place not in guarded:
+        return True
+    d = operand.dims[place]
+    return multiple(operand.buffer.shape[d]) % elems == 0 and multiple(operand.region.begins[d]) % elems == 0
+
+
+SCOPE_THREADS = {"thread": ("", 1), "warp": ("laneid", 32), "warpgroup": ("tid_in_wg", 128)}
+
+
+def scope_thread(scope: str, threads: int) -> tuple[Index, int]:
+    """The variable that numbers the threads of one instance of a scope, and how many they are."""
+    if scope == "cta":
+        return Var("tx", threads), threads
+    name, count = SCOPE_THREADS[scope]
+    return (Var(name, count), count) if name else (0, 1)
+
+
+def elements(operand: Operand) -> int:
+    """Elements of the region."""
+    return prod(operand.region.lengths)

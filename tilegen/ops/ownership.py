@@ -1,0 +1,156 @@
+"""Who owns which element of a register tensor, inverted: from a thread and a register to the element.
+
+A register layout adds up thread axes (who) and axis m (which register). Here every digit of the region is either read
+off the thread's own number, with a guard where threads own nothing, or walked in register order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilegen.choose.digits import Digit, coordinates, fuse, join, split_number
+from tilegen.index import Index, Var, add, div, equal, every, less, mod, mul, sub
+from tilegen.layouts import tile_of
+from tilegen.ops.dispatch import Refused
+from tilegen.ops.operand import Context, Operand, guarded_dims, parts_of
+from tilegen.plan import thread_variables
+
+
+@dataclass(frozen=True)
+class Ownership:
+    """The region's digits, outermost first; ``values`` are None for those walked in registers (``walked``, in order).
+
+    ``held``: the thread owns elements. ``first``: it holds copy 0 of them. ``base``: the register of element 0.
+    """
+
+    operand: Operand
+    digits: tuple[Digit, ...]
+    values: tuple[Index | None, ...]
+    walked: tuple[int, ...]
+    base: Index
+    held: Index
+    first: Index
+
+    @property
+    def count(self) -> int:
+        """Elements that each owning thread holds."""
+        return prod(self.digits[k].extent for k in self.walked)
+
+    @property
+    def innermost(self) -> Digit:
+        """The digit that moves fastest in register order."""
+        if not self.walked:
+            sides = len(self.digits[0].strides) if self.digits else 2
+            return Digit(((0, 1, 1),), 1, (1,) * sides, ("m",) * sides)
+        return self.digits[self.walked[-1]]
+
+    def element(self, number: Index) -> tuple[tuple[Index, ...], Index]:
+        """(coordinates in the region, register) of the thread's element ``number`` in register order."""
+        walked = split_number(number, [self.digits[k].extent for k in self.walked]) if self.walked else ()
+        values, slot = list(self.values), self.base
+        for k, value in zip(self.walked, walked, strict=True):
+            values[k] = value
+            slot = add(slot, mul(value, self.digits[k].strides[0] or 0))
+        at = coordinates(self.digits, [0 if v is None else v for v in values], len(self.operand.dims))
+        return at, slot
+
+
+def own(context: Context, register: Operand, others: Sequence[Operand]) -> Ownership:
+    """Invert a register operand's layout, its digits lined up with the other operands'. Raises Refused."""
+    guarded = frozenset().union(*(guarded_dims(o) for o in others)) if others else frozenset()
+    digits = fuse(join([parts_of(o) for o in (register, *others)], register.lengths), guarded)
+    if any(d.strides[0] is None for d in digits):
+        raise Refused(f"the region {register.region.text} cuts across the iters of {register.buffer.name}'s layout")
+    place = register.buffer.layout.place(register.region.begins, register.buffer.shape)
+    values: list[Index | None] = [None] * len(digits)
+    conditions: list[Index] = []
+    first: list[Index] = []
+    for axis in _axes(register, digits):
+        mine = [(k, d) for k, d in enumerate(digits) if d.axes[0] == axis]
+        found, copies, held = _read_axis(context, register, axis, mine, place.get(axis, 0))
+        conditions.extend(held)
+        first.extend(equal(c, 0) for c in copies)
+        for k, value in found.items():
+            values[k] = value
+    walked = sorted((k for k, d in enumerate(digits) if d.axes[0] == "m"), key=lambda k: -_int(digits[k].strides[0]))
+    _check_registers(register, [digits[k] for k in walked])
+    held = every(*conditions)
+    return Ownership(
+        register, digits, tuple(values), tuple(walked), place.get("m", 0), held, every(held, *first)
+    )
+
+
+def _axes(register: Operand, digits: Sequence[Digit]) -> list[str]:
+    """Thread axes that the layout names at all, with a digit, a replica or an offset."""
+    tile = tile_of(register.buffer.layout)
+    named = [d.axes[0] for d in digits] + [i.axis for i in tile.replica] + [i.axis for i in tile.shard]
+    named += [axis for axis, _ in tile.offset]
+    return [a for a in dict.fromkeys(named) if a != "m"]
+
+
+def _read_axis(
+    context: Context, register: Operand, axis: str, digits: Sequence[tuple[int, Digit]], base: Index
+) -> tuple[dict[int, Index], list[Index], list[Index]]:
+    """The digits' values from the thread's number on one axis, the copies' numbers, and when the thread owns any."""
+    number = _axis_variable(context, axis)
+    tile = tile_of(register.buffer.layout)
+    iters = [(_int(d.strides[0]), d.extent, k) for k, d in digits]
+    iters += [(_int(i.stride), _int(i.extent), -1) for i in tile.replica if i.axis == axis]
+    if not isinstance(base, int):
+        raise Refused(f"the region {register.region.text} moves along the thread axis {axis} by {base}")
+    held: list[Index] = []
+    if base:
+        held.append(less(base - 1, number))
+        number = _from(number, base, sum(s * (e - 1) for s, e, _ in iters))
+    found: dict[int, Index] = {}
+    copies: list[Index] = []
+    covered = 1
+    for stride, extent, k in sorted(iters):
+        if stride < covered or stride % covered:
+            raise Refused(f"two elements of {register.buffer.name} meet in one register of a thread ({axis})")
+        held.append(equal(mod(div(number, covered), stride // covered), 0) if stride > covered else True)
+        value = mod(div(number, stride), extent)
+        covered = stride * extent
+        if k < 0:
+            copies.append(value)
+        else:
+            found[k] = value
+    held.append(less(number, covered))
+    return found, copies, held
+
+
+def _from(number: Index, base: int, reach: int) -> Index:
+    """``number - base``, written as a remainder where base is on a power-of-two boundary beyond the reach."""
+    period = 1 << reach.bit_length()
+    if base % period == 0 and isinstance(number, Var) and base + period >= number.bound:
+        return mod(number, period) if base else number
+    return sub(number, base)
+
+
+def _axis_variable(context: Context, axis: str) -> Var:
+    threads = context.launch.threads
+    extents = {
+        "tx": threads, "warpid": -(-threads // 32), "laneid": 32, "wgid": -(-threads // 128), "tid_in_wg": 128,
+        "wid_in_wg": 4,
+    }  # fmt: skip
+    if axis not in thread_variables(threads):
+        raise Refused(f"axis {axis} does not number threads of a block")
+    return Var(axis, min(extents[axis], max(1, threads)))
+
+
+def _int(x: Index | None) -> int:
+    if not isinstance(x, int):
+        raise Refused("a register layout has constant strides")
+    return x
+
+
+def _check_registers(register: Operand, walked: Sequence[Digit]) -> None:
+    """Registers of one thread do not meet: each stride passes all that the digits below reach."""
+    reach = 0
+    for d in reversed(walked):
+        stride = _int(d.strides[0])
+        if stride <= reach:
+            raise Refused(f"two elements of {register.buffer.name} meet in one register of a thread")
+        reach += stride * (d.extent - 1)

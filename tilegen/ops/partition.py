@@ -1,0 +1,216 @@
+"""A partition synthesised for a tile: element ``(i * threads + t) * bundle + k`` belongs to thread t at step i.
+
+The tile's digits are walked in the order of one side or the other, so that neighbouring threads touch neighbouring
+addresses of it; a thread's bundle is read and written with the widest accesses that each side allows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilegen.choose.digits import Digit, coordinates, fuse, is_affine, join, split_number
+from tilegen.index import Index, Var, add, bound, less, mul
+from tilegen.ops.dispatch import Planned
+from tilegen.ops.operand import (
+    Context, Frame, Operand, allows_width, edge_guard, guarded_dims, parts_of, ref_at, scope_thread,
+)  # fmt: skip
+from tilegen.plan import (
+    Block, Candidate, Choice, Map, Memory, Move, Ref, Repeat, Step, flat_memory, let, when,
+)  # fmt: skip
+
+_UNROLL_LIMIT = 16
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Operands over one tile, their common digits in one order (outermost first), and who runs it."""
+
+    operands: tuple[Operand, ...]
+    digits: tuple[Digit, ...]
+    guarded: frozenset[int]
+    thread: Index
+    threads: int
+    order: str
+
+    @property
+    def count(self) -> int:
+        return prod(d.extent for d in self.digits)
+
+    @property
+    def innermost(self) -> Digit:
+        return self.digits[-1] if self.digits else Digit(((0, 1, 1),), 1, (1,) * len(self.operands), ("m",))
+
+
+@dataclass(frozen=True)
+class Fill:
+    """A source that is one value in registers."""
+
+    value: float | int | bool
+    dtype: str
+
+
+def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tuple[Tile, ...]:
+    """The tile with its digits in row-major order, and sorted by each operand's strides; duplicates dropped."""
+    thread, threads = scope_thread(scope, context.launch.threads)
+    guarded = frozenset().union(*(guarded_dims(o) for o in operands))
+    joined = join([parts_of(o) for o in operands], operands[0].lengths)
+    tiles: dict[tuple[Digit, ...], Tile] = {}
+    names = ("row-major", *(f"{o.buffer.name}'s strides" for o in operands))
+    for k, name in enumerate(names):
+        digits = joined if k == 0 else sorted(joined, key=lambda d: -_size(d.strides[k - 1]))
+        fused = fuse(digits, guarded)
+        tiles.setdefault(fused, Tile(tuple(operands), fused, guarded, thread, threads, name))
+    return tuple(tiles.values())
+
+
+def _size(stride: Index | None) -> int:
+    return 0 if stride is None else bound(stride) - 1
+
+
+def reject_carries(operands: Sequence[Operand]) -> str | None:
+    """Why the operands cannot be walked digit by digit, or None."""
+    if is_affine(join([parts_of(o) for o in operands], operands[0].lengths)):
+        return None
+    return "the two sides split the region at places that do not nest, so no bundle is contiguous"
+
+
+def element_refs(tile: Tile, element: Index) -> tuple[tuple[Index, ...], tuple[Ref, ...]]:
+    """The region's coordinates of an element of the tile, and each operand's reference to it."""
+    values = split_number(element, [d.extent for d in tile.digits]) if tile.digits else ()
+    at = coordinates(tile.digits, values, len(tile.operands[0].dims))
+    return at, tuple(ref_at(o, at) for o in tile.operands)
+
+
+def widest(tile: Tile, side: int) -> int:
+    """The widest power of two of elements that operand ``side`` can move at once in this order."""
+    width = 1
+    while tile.innermost.extent % (width * 2) == 0:
+        _, refs = element_refs(tile, mul(_group(tile, width * 2), width * 2))
+        if not allows_width(tile.operands[side], refs[side], width * 2, tile.innermost, side, tile.guarded):
+            break
+        width *= 2
+    return width
+
+
+def _group(tile: Tile, bundle: int) -> Index:
+    outer = -(-tile.count // bundle // tile.threads)
+    step = Var("i", outer) if outer > 1 else 0
+    return add(mul(step, tile.threads), tile.thread)
+
+
+def tile_block(
+    context: Context, tile: Tile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None
+) -> Block:
+    """The function that copies (or fills) the tile with these widths of load and store, in elements."""
+    bundle = max(widths)
+    groups, group = tile.count // bundle, _group(tile, bundle)
+    held = less(group, groups)
+    start: tuple[Step, ...] = ()
+    if held is not True:
+        first = let("group", group)
+        start, group, held = (first,), first.var, less(first.var, groups)
+    frame = Frame(tile.operands, [_is_flat(tile, k) for k in range(len(tile.operands))], scope, {"i", "group"})
+    regs = flat_memory("regs", source.dtype if source else tile.operands[0].buffer.dtype, bundle, "register")
+    moves = _moves(tile, frame, regs, group, widths, source)
+    body = (*start, *when(held, *moves))
+    outer = -(-groups // tile.threads)
+    if outer > 1:
+        body = (Repeat(Var("i", outer), outer, body, outer <= _UNROLL_LIMIT),)
+    return frame.block(name, body, context.op, (regs,) if len(moves) > 1 else ())
+
+
+def _moves(
+    tile: Tile, frame: Frame, regs: Memory, group: Index, widths: tuple[int, int], source: Fill | None
+) -> tuple[Step, ...]:
+    load, store = widths
+    bundle, last = max(widths), len(tile.operands) - 1
+    at, seen, guards = [], [], []
+    for k in range(bundle):
+        where, refs = element_refs(tile, add(mul(group, bundle), k))
+        at.append(where)
+        seen.append([frame.see(side, ref) for side, ref in enumerate(refs)])
+        guards.append([_guard(tile, side, where) for side in range(len(refs))])
+    if source:
+        loads: tuple[Step, ...] = (Map("fill", regs[0], (), bundle, source.value),)
+    elif load == store and guards[0][0] is True and guards[0][last] is True:
+        return (Move(seen[0][last], seen[0][0], bundle),)
+    else:
+        loads = tuple(Move(regs[k], seen[k][0], load, guards[k][0]) for k in range(0, bundle, load))
+    stores = (s for k in range(0, bundle, store) for s in when(guards[k][last], Move(seen[k][last], regs[k], store)))
+    return (*loads, *stores)
+
+
+def _guard(tile: Tile, side: int, at: Sequence[Index]) -> Index:
+    operand = tile.operands[side]
+    return edge_guard(operand, at) if guarded_dims(operand) else True
+
+
+def _is_flat(tile: Tile, side: int) -> bool:
+    """One offset, or the array's own dimensions: those where it can be guarded and no digit runs across them."""
+    operand = tile.operands[side]
+    if operand.memory.space != "global" or len(operand.memory.shape) == 1:
+        return True
+    if guarded_dims(operand):
+        return False
+    return any(len({p[0] for p in d.places}) > 1 for d in tile.digits)
+
+
+def plan_tile(
+    context: Context, operands: Sequence[Operand], scope: str, name: str, source: Fill | None = None,
+    scalar: bool = False,
+) -> Planned:  # fmt: skip
+    """The cheapest order and widths for a tile (only one element at a time if ``scalar``), every candidate costed."""
+    found = []
+    for tile in orders_of(context, operands, scope):
+        for widths in [(1, 1)] if scalar else _widths(tile, source):
+            block = tile_block(context, tile, widths, name, scope, source)
+            found.append((context.cost((block,)), tile, widths, block))
+    cost, tile, widths, block = min(found, key=lambda f: f[0].key)
+    return Planned((block,), cost, (_width_choice(found, tile, widths), _partition_choice(tile, widths, found)))
+
+
+def _widths(tile: Tile, source: Fill | None) -> list[tuple[int, int]]:
+    """Widths worth costing: each side's widest, the widest that both allow, half of it, and one element."""
+    if source:
+        top = widest(tile, 0)
+        return list(dict.fromkeys([(top, top), (max(1, top // 2),) * 2, (1, 1)]))
+    load, store = widest(tile, 0), widest(tile, 1)
+    both = min(load, store)
+    return list(dict.fromkeys([(load, store), (both, both), (max(1, both // 2),) * 2, (1, 1)]))
+
+
+def _width_choice(found: Sequence[tuple], tile: Tile, widths: tuple[int, int]) -> Choice:  # type: ignore[type-arg]
+    size = tile.operands[0].elem_bytes
+    same = [f for f in found if f[1] is tile]
+    best = min(f[0].key for f in same)
+    candidates = tuple(
+        Candidate(_width_value(w, size), cost, "picked" if w == widths else "the same cost" if cost.key == best else "costs more")
+        for cost, _, w, _ in same
+    )  # fmt: skip
+    return Choice(
+        "vector_width", _width_value(widths, size), candidates,
+        "the widest accesses that are contiguous, aligned for every thread and step, and inside one chunk on each side",
+    )  # fmt: skip
+
+
+def _width_value(widths: tuple[int, int], size: int) -> dict[str, int]:
+    load, store = widths
+    value = {"elems": max(widths), "bytes": max(widths) * size}
+    return value if load == store else value | {"load_bytes": load * size, "store_bytes": store * size}
+
+
+def _partition_choice(tile: Tile, widths: tuple[int, int], found: Sequence[tuple]) -> Choice:  # type: ignore[type-arg]
+    bundle = max(widths)
+    outer = -(-tile.count // bundle // tile.threads)
+    picked = {"outer": outer, "threads": tile.threads, "elems": bundle, "order": tile.order}
+    best: dict[str, tuple] = {}  # type: ignore[type-arg]
+    for f in found:
+        if f[1].order not in best or f[0].key < best[f[1].order][0].key:
+            best[f[1].order] = f
+    candidates = tuple(
+        Candidate(order, f[0], "picked" if order == tile.order else "costs more" if f[0].key > best[tile.order][0].key else "the same cost")
+        for order, f in best.items()
+    )  # fmt: skip
+    return Choice("partition", picked, candidates, "every order by one operand's strides was costed")

@@ -1,0 +1,122 @@
+"""Blocks that touch register tensors: between a memory and registers, between two tensors owned alike, and fills."""
+
+from __future__ import annotations
+
+from tilegen.choose.digits import split_number
+from tilegen.index import Index, Var, add, mul, multiple
+from tilegen.ops.dispatch import Planned, Refused
+from tilegen.ops.operand import (
+    Context, Frame, Operand, allows_width, edge_guard, guarded_dims, ref_at,
+)  # fmt: skip
+from tilegen.ops.ownership import Ownership, own
+from tilegen.plan import Block, Candidate, Choice, Map, Move, Repeat, Step, when
+from tilegen.spec.data import Call
+
+
+def plan_transfer(context: Context, call: Call, register: Operand, other: Operand, loads: bool) -> Planned:
+    """Registers from memory (``loads``) or to it, in the partition that the register layout induces."""
+    owned = own(context, register, [other])
+    widths = [1]
+    while _allows(owned, other, widths[-1] * 2):
+        widths.append(widths[-1] * 2)
+    name = _name("copy", call)
+    found = []
+    for width in reversed(widths):
+        block = _transfer_block(context, call, owned, other, loads, width, name)
+        found.append((context.cost((block,)), width, block))
+    cost, width, block = min(found, key=lambda f: f[0].key)
+    size = register.elem_bytes
+    candidates = tuple(
+        Candidate({"elems": w, "bytes": w * size}, c, "picked" if w == width else "costs more") for c, w, _ in found
+    )
+    why = "the widest power of two that is contiguous in registers and in memory and aligned for every thread and step"
+    choices = (
+        Choice("vector_width", {"elems": width, "bytes": width * size}, candidates, why),
+        Choice("registers_per_thread", owned.count, (), "the elements that the register layout gives to one thread"),
+        Choice("outer", owned.count // width, (), "registers per thread / vector elements"),
+    )
+    return Planned((block,), cost, choices)
+
+
+def _allows(owned: Ownership, other: Operand, width: int) -> bool:
+    """Is every group of ``width`` registers, taken in order, one aligned access?"""
+    digit = owned.innermost
+    if digit.strides[0] != 1 or digit.extent % width or multiple(owned.base) % width:
+        return False
+    at, slot = owned.element(_number(owned, width))
+    return multiple(slot) % width == 0 and allows_width(other, ref_at(other, at), width, digit, 1, guarded_dims(other))
+
+
+def _number(owned: Ownership, width: int) -> Index:
+    steps = owned.count // width
+    return mul(Var("f", steps), width) if steps > 1 else 0
+
+
+def _transfer_block(
+    context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int, name: str
+) -> Block:
+    at, slot = owned.element(_number(owned, width))
+    frame = Frame((owned.operand, other), (True, not guarded_dims(other)), call.scope, {"f"})
+    register = frame.see(0, owned.operand.memory[slot])
+    memory = frame.see(1, ref_at(other, at))
+    inside = edge_guard(other, at) if guarded_dims(other) else True
+    if loads:
+        moves: tuple[Step, ...] = (Move(register, memory, width, inside),)
+    else:
+        moves = when(inside, Move(memory, register, width))
+    held = owned.held if loads else owned.first
+    return frame.block(name, when(held, *_walk(owned.count // width, moves)), context.op)
+
+
+def _walk(steps: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
+    return (Repeat(Var("f", steps), steps, body, True),) if steps > 1 else body
+
+
+def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: str) -> Planned:
+    """Registers to registers that the same threads own: ``fn`` is "" (copy) or "cast"."""
+    owned = own(context, dst, [src])
+    source = own(context, src, [dst])
+    _check_alike(owned, source, dst, src)
+    _, slot = owned.element(_number(owned, 1))
+    frame = Frame((dst, src), (True, True), call.scope, {"f"})
+    to, from_ = frame.see(0, dst.memory[slot]), frame.see(1, src.memory[_source_slot(owned, source)])
+    step: Step = Map(fn, to, (from_,)) if fn else Move(to, from_)
+    block = frame.block(_name(fn or "copy", call), when(owned.held, *_walk(owned.count, (step,))), context.op)
+    choice = Choice("registers_per_thread", owned.count, (), "both tensors give every thread the same elements")
+    return Planned((block,), context.cost((block,)), (choice,))
+
+
+def _source_slot(owned: Ownership, source: Ownership) -> Index:
+    """The source's register of the element that ``owned`` walks: its own strides over the same digits."""
+    slot = source.base
+    extents = [owned.digits[k].extent for k in owned.walked]
+    for k, value in zip(owned.walked, split_number(_number(owned, 1), extents), strict=True):
+        slot = add(slot, mul(value, owned.digits[k].strides[1] or 0))
+    return slot
+
+
+def _check_alike(a: Ownership, b: Ownership, dst: Operand, src: Operand) -> None:
+    for d in a.digits:
+        if d.axes[0] != d.axes[1] or (d.axes[0] != "m" and d.strides[0] != d.strides[1]):
+            raise Refused(
+                f"{src.region.text} and {dst.region.text} are owned by different threads"
+                f" ({src.buffer.layout} against {dst.buffer.layout})"
+            )
+    if a.held != b.held:
+        raise Refused(f"{src.region.text} and {dst.region.text} are held by different threads")
+
+
+def plan_register_fill(context: Context, call: Call, dst: Operand, value: float | int | bool) -> Planned:
+    """Every register of the region set to a value by the threads that own it (and hold copies of it)."""
+    owned = own(context, dst, [])
+    _, slot = owned.element(_number(owned, 1))
+    frame = Frame((dst,), (True,), call.scope, {"f"})
+    step = Map("fill", frame.see(0, dst.memory[slot]), (), 1, value)
+    block = frame.block(_name("fill", call), when(owned.held, *_walk(owned.count, (step,))), context.op)
+    choice = Choice("registers_per_thread", owned.count, (), "the elements that the register layout gives to one thread")
+    return Planned((block,), context.cost((block,)), (choice,))
+
+
+def _name(verb: str, call: Call) -> str:
+    names = [r.buffer.name for field in ("src", "dst") if (r := call.regions.get(field))]
+    return "_".join([verb, *names])

@@ -1,0 +1,174 @@
+"""Spec -> Plan: memories are placed, statements walked, every op dispatched in its surroundings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from tilegen.arch import ARCHES
+from tilegen.choose.count import Launch
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Diagnostic, SpecError, TilegenError
+from tilegen.index import Index, Var, add, ceil_div, evaluate, mul, sub, variables
+from tilegen.ops import VARIANTS
+from tilegen.ops.dispatch import Planned, dispatch
+from tilegen.ops.operand import Context, memory_of
+from tilegen.plan import (
+    Let, Memory, Operation, Owned, Plan, Repeat, Role, Step, Sync, let, thread_variables, when,
+)  # fmt: skip
+from tilegen.spec.data import Buffer, Call, Loop, Meeting, Region, Spec, Statement
+
+Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
+
+
+def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
+    """The launch of a spec with its default parameters, or with ``params`` in their place."""
+    values = {p.name: int(p.default) for p in spec.params if p.var is not None} | dict(params or {})
+    x, y, z = (int(evaluate(g, values)) for g in spec.grid)
+    return Launch(spec.threads, (x, y, z), tuple(values.items()))
+
+
+def plan_spec(spec: Spec) -> Plan:
+    """The plan of a checked spec. Raises SpecError (TG3xx) for ops that no variant carries out, all at once."""
+    memories = place_memories(spec)
+    builder = _Builder(spec, memories, launch_of(spec))
+    steps = builder.statements(spec.ops, lambda inner: inner)
+    if builder.errors:
+        raise SpecError(tuple(d for e in builder.errors for d in e.diagnostics))
+    used = {id(m): m for m in memories.values()}
+    return Plan(
+        spec.kernel, spec.arch, spec.grid, tuple(used.values()), (Role("all", spec.threads, steps),), spec.params,
+        spec.cluster, tuple(builder.owns), tuple(builder.operations),
+    )  # fmt: skip
+
+
+# ---------------------------------------------------------------- memories
+def place_memories(spec: Spec) -> dict[str, Memory]:
+    """The memory of every buffer. Shared buffers lie in order of appearance; a view lies on its root.
+
+    Raises SpecError TG205 when they need more shared memory than the arch has.
+    """
+    written, read = touched(spec.ops)
+    memories: dict[str, Memory] = {}
+    top = 0
+    for buffer in spec.buffers:
+        root = memories.get(buffer.root) if buffer.root != buffer.name else None
+        if root is not None:
+            memories[buffer.name] = _view_memory(buffer, root)
+            continue
+        names = {b.name for b in spec.buffers if b.root == buffer.name} | {buffer.name}
+        access = "in" if not names & written else "inout" if names & read else "out"
+        memory = memory_of(buffer, access)
+        if buffer.scope == "shared":
+            align = _alignment(buffer)
+            memory = replace(memory, offset_bytes=-(-top // align) * align, align_bytes=align)
+            top = memory.offset_bytes + int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
+        memories[buffer.name] = memory
+    limit = ARCHES[spec.arch].max_shared_bytes_per_cta
+    if top > limit:
+        raise SpecError(Diagnostic("TG205", f"the shared buffers take {top} bytes; {spec.arch} has {limit} for a block"))
+    return memories
+
+
+def _view_memory(buffer: Buffer, root: Memory) -> Memory:
+    """The root's own memory, unless the view reads the same bytes as another element type or as a larger span."""
+    mine = memory_of(buffer, root.access, root.offset_bytes)
+    if root.space == "global":
+        return replace(mine, name=root.name, align_bytes=root.align_bytes)
+    if mine.dtype == root.dtype:
+        return root
+    return replace(mine, align_bytes=root.align_bytes)
+
+
+def _alignment(buffer: Buffer) -> int:
+    """16 bytes, or the bytes after which a swizzle repeats (at most 1024), so that its chunks keep their banks."""
+    swizzle = getattr(buffer.layout, "swizzle", None)
+    if swizzle is None:
+        return 16
+    period: int = DTYPES[buffer.dtype].bytes << (swizzle.per_element + swizzle.swizzle_len + swizzle.atom_len)
+    return max(16, min(1024, period))
+
+
+def touched(statements: Sequence[Statement]) -> tuple[set[str], set[str]]:
+    """Names of the buffers that the statements write and read."""
+    written: set[str] = set()
+    read: set[str] = set()
+    for s in statements:
+        if isinstance(s, Loop):
+            inner = touched(s.body)
+            written |= inner[0]
+            read |= inner[1]
+        elif isinstance(s, Call):
+            for field, region in s.regions.items():
+                (written if field == "dst" else read).add(region.buffer.name)
+    return written, read
+
+
+# ---------------------------------------------------------------- statements
+class _Builder:
+    """Walks statements in order, numbering ops and collecting what the plan records beside its steps."""
+
+    def __init__(self, spec: Spec, memories: dict[str, Memory], launch: Launch):
+        self.spec, self.memories, self.launch = spec, memories, launch
+        self.operations: list[Operation] = []
+        self.owns: list[Owned] = []
+        self.errors: list[TilegenError] = []
+        self.loops: tuple[tuple[Var, Index], ...] = ()
+
+    def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
+        out: list[Step] = []
+        for s in statements:
+            if isinstance(s, Meeting):
+                out.extend(when(s.when, Sync(s.scope)))
+            elif isinstance(s, Loop):
+                out.extend(self.loop(s, enclose))
+            else:
+                out.extend(self.call(s, enclose))
+        return tuple(out)
+
+    def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
+        wrap, names = _loop_steps(loop)
+        outer, self.loops = self.loops, (*self.loops, *names)
+        body = self.statements(loop.body, lambda inner: enclose(wrap(inner)))
+        self.loops = outer
+        return wrap(body)
+
+    def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
+        guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731
+        context = Context(self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations))
+        try:
+            planned, operation = dispatch(call, VARIANTS[call.op], context)
+        except SpecError as error:
+            self.errors.append(error)
+            planned, operation = Planned((), None, ()), Operation(call.op, "", call.scope, "", 0, None)  # type: ignore[arg-type]
+        self.operations.append(operation)
+        destination = call.regions["dst"]
+        if destination.buffer.scope == "global":
+            self.owns.append(self.owned(destination, call))
+        return when(call.when, *planned.steps)
+
+    def owned(self, region: Region, call: Call) -> Owned:
+        memory = self.memories[region.buffer.name]
+        instances = _instances(call.scope, self.spec.threads, region)
+        return Owned(memory, region.begins, region.lengths, self.loops + instances, call.when)
+
+
+def _instances(scope: str, threads: int, region: Region) -> tuple[tuple[Var, Index], ...]:
+    """The thread axes that a region's begins name: the op's instances."""
+    named = {v for x in region.begins for v in variables(x)}
+    axes = thread_variables(threads)
+    return tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name) if v.name in axes)
+
+
+def _loop_steps(loop: Loop) -> tuple[Enclose, tuple[tuple[Var, Index], ...]]:
+    """How a loop wraps its body, and its variable with its count (a variable of its own where start or step need it)."""
+    if isinstance(loop.start, int) and loop.start == 0 and loop.step == 1:
+        count = loop.stop
+        return lambda body: (Repeat(loop.var, count, body, loop.unroll),), ((loop.var, count),)
+    count = ceil_div(sub(loop.stop, loop.start), loop.step)
+    trips = count if isinstance(count, int) else count.bound - 1
+    trip = Var(f"{loop.var.name}_trip", max(1, trips))
+    value = let(loop.var.name, add(loop.start, mul(trip, loop.step)))
+    value = Let(loop.var, value.value)
+    return lambda body: (Repeat(trip, count, (value, *body), loop.unroll),), ((trip, count), (loop.var, value.value))
+
