@@ -1,0 +1,122 @@
+"""Run a kernel on the GPU over images of raw bytes: outputs poisoned before, guards around buffers checked after."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.errors import Diagnostic, ProofError
+from tilegen.gpu.cubins import Cubin
+from tilegen.gpu.device import load_cupy, require_gpu
+
+Image = NDArray[np.uint8]
+
+POISON = 0xA5  # no byte of a small integer or of a float of one: what a kernel never wrote is seen to be so
+GUARD_BYTES = 256  # before and after each buffer; also keeps the buffer aligned to 256 bytes
+_STATIC_SHARED_BYTES = 48 * 1024
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is launched: ``arguments`` names its buffers in order, ``params`` are the values after them.
+
+    ``shared_bytes`` is dynamic shared memory. A cluster's shape is part of the kernel (``__cluster_dims__``); here it
+    says what the grid must be a multiple of.
+    """
+
+    kernel: str
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    arguments: tuple[str, ...]
+    params: tuple[np.generic, ...] = ()
+    shared_bytes: int = 0
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+
+def launch(cubin: Cubin, how: Launch, arrays: Sequence[Any]) -> None:
+    """Start the kernel on the current stream; ``arrays`` are CuPy arrays of raw bytes in the order of the arguments.
+
+    It returns before the kernel has run. Raises EnvironmentLack without a GPU for the cubin, ValueError for a launch
+    that cannot be.
+    """
+    require_gpu(cubin.arch)
+    if len(arrays) != len(how.arguments):
+        raise ValueError(f"{how.kernel} takes {len(how.arguments)} arrays, not {len(arrays)}")
+    if any(extent % part for extent, part in zip(how.grid, how.cluster, strict=True)):
+        raise ValueError(f"a grid of {how.grid} is not a multiple of the cluster {how.cluster}")
+    load_function(cubin, how)(how.grid, how.block, (*arrays, *how.params), shared_mem=how.shared_bytes)
+
+
+def load_function(cubin: Cubin, how: Launch) -> Any:
+    """The kernel as CuPy calls it, allowed its dynamic shared memory: past 48 KB that takes asking."""
+    cupy = load_cupy()
+    module = cupy.cuda.function.Module()
+    module.load(cubin.image)
+    function = module.get_function(how.kernel)
+    if how.shared_bytes + cubin.shared_bytes > _STATIC_SHARED_BYTES:
+        attribute = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        cupy.cuda.driver.funcSetAttribute(function.ptr, attribute, how.shared_bytes)
+    return function
+
+
+def run_images(cubin: Cubin, how: Launch, inputs: Mapping[str, Image], outputs: Mapping[str, int]) -> dict[str, Image]:
+    """Run the kernel once and return the physical images of its outputs.
+
+    ``inputs`` holds bytes, ``outputs`` sizes in bytes; a buffer in both starts as its input. Every other output starts
+    as POISON, so that bytes outside its layout can be seen to be untouched. Raises ProofError if the kernel faults,
+    writes beside a buffer, or changes a buffer that is only an input.
+    """
+    require_gpu(cubin.arch)
+    cupy = load_cupy()
+    before = {name: _start_image(name, inputs, outputs) for name in how.arguments}
+    guarded = {name: cupy.asarray(_add_guards(image)) for name, image in before.items()}
+    inner = [guarded[name][GUARD_BYTES : GUARD_BYTES + before[name].size] for name in how.arguments]
+    try:
+        launch(cubin, how, inner)
+        cupy.cuda.get_current_stream().synchronize()
+        after = {name: cupy.asnumpy(array) for name, array in guarded.items()}
+    except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as e:
+        raise ProofError(Diagnostic("TG491", f"kernel {how.kernel} failed on the GPU: {e}")) from e
+    _check_damage(how.kernel, before, after, outputs)
+    return {name: after[name][GUARD_BYTES : GUARD_BYTES + before[name].size] for name in outputs}
+
+
+def _start_image(name: str, inputs: Mapping[str, Image], outputs: Mapping[str, int]) -> Image:
+    if name not in inputs:
+        return np.full(outputs[name], POISON, np.uint8)
+    image = np.ascontiguousarray(inputs[name]).reshape(-1).view(np.uint8)
+    if name in outputs and outputs[name] != image.size:
+        raise ValueError(f"{name} is {image.size} bytes as an input and {outputs[name]} as an output")
+    return image
+
+
+def _add_guards(image: Image) -> Image:
+    guarded = np.full(image.size + 2 * GUARD_BYTES, POISON, np.uint8)
+    guarded[GUARD_BYTES : GUARD_BYTES + image.size] = image
+    return guarded
+
+
+def _check_damage(
+    kernel: str, before: Mapping[str, Image], after: Mapping[str, Image], outputs: Mapping[str, int]
+) -> None:
+    found = []
+    for name, image in before.items():
+        changed = after[name] != _add_guards(image)
+        if name in outputs:
+            changed[GUARD_BYTES : GUARD_BYTES + image.size] = False
+        if changed.any():
+            first = int(changed.argmax()) - GUARD_BYTES
+            what = "its input" if 0 <= first < image.size else "outside"
+            found.append(
+                Diagnostic(
+                    "TG492",
+                    f"kernel {kernel} wrote {what}: {int(changed.sum())} bytes, the first at byte {first} of {name} "
+                    f"({image.size} bytes)",
+                )
+            )
+    if found:
+        raise ProofError(found)
