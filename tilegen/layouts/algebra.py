@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from math import prod
+from typing import Any
 
 import numpy as np
 
 from tilegen.errors import LayoutError
-from tilegen.index import Index, bound, least, mul, sub, substitute
+from tilegen.index import Index, add, bound, least, mul, sub, substitute
 from tilegen.layouts.axes import AXES, AXIS_ORDER, SCOPES, THREADS_IN, require_axis
 from tilegen.layouts.iters import (
     Iter,
     Iters,
+    divide_exactly,
     drop_units,
     fuse_neighbours,
     group_iters,
@@ -22,8 +23,9 @@ from tilegen.layouts.iters import (
     quotient,
     reach,
     remainder,
-    spell,
-    spell_at,
+    require_index,
+    require_known,
+    require_shape,
 )
 from tilegen.layouts.values import (
     ComposeLayout,
@@ -78,7 +80,7 @@ def extent_of(layout: Layout, axis: str = "m", shape: Sequence[Index] | None = N
     (287, 24)
     """
     require_axis(axis)
-    layout = layout if shape is None else over_shape(layout, shape)
+    layout = layout if shape is None else over_shape(layout, require_shape(shape))
     tile, swizzle = tile_of(layout), swizzle_of(layout)
     on_axis = [i for i in (*tile.shard, *tile.replica) if i.axis == axis]
     if not on_axis and axis not in dict(tile.offset):
@@ -126,10 +128,11 @@ def _swizzled_range(swizzle: SwizzleLayout, tile: TileLayout, extent: Index) -> 
     return 0, mul(quotient(extent + (block - 1), block), block)
 
 
-def _enumerate_places(tile: TileLayout) -> dict[str, np.ndarray]:  # type: ignore[type-arg]
+def _enumerate_places(tile: TileLayout) -> dict[str, np.ndarray]:
     """Every place of every element: arrays [replica, element] by axis."""
     copies = TileLayout((*tile.replica, *tile.shard), offset=tile.offset)
-    replicas, elements = prod(i.extent for i in tile.replica), size(tile)  # type: ignore[misc]
+    replicas = require_known(product(i.extent for i in tile.replica), "the number of replicas")
+    elements = require_known(size(tile), "the size")
     flat = np.arange(replicas * elements)
     return {axis: v.reshape(replicas, elements) for axis, v in copies.place((flat,), flat.shape).items()}
 
@@ -158,14 +161,16 @@ def is_injective(layout: Layout) -> bool:
 
 def _nests(iters: list[Iter]) -> bool:
     """Each stride steps over everything that smaller ones reach: then the sum determines every component."""
-    left, covered = list(iters), []
+    left = list(iters)
+    covered: list[Iter] = []
     while left:
         reached = reach(covered) + 1
         fits = [i for i in left if _is_at_least(i.stride, reached) or _is_at_least(i.stride, _dense(covered))]
         if not fits:
             return False
-        left.remove(fits[0])
-        covered.append(fits[0])
+        smallest = min(fits, key=lambda i: bound(i.stride))
+        left.remove(smallest)
+        covered.append(smallest)
     return True
 
 
@@ -179,13 +184,12 @@ def _is_at_least(a: Index, b: Index) -> bool:
 
 
 def _enumerated_injective(tile: TileLayout) -> bool:
-    key: np.ndarray | int = 0  # type: ignore[type-arg]
+    key: Any = 0
     for values in _enumerate_places(tile).values():
         key = key * (int(values.max()) + 1) + values.astype(np.int64)
-    elements = size(tile)
-    owners = np.broadcast_to(np.arange(elements), np.shape(key))
+    owners = np.broadcast_to(np.arange(np.shape(key)[1]), np.shape(key))
     pairs = np.unique(np.stack([np.ravel(key), np.ravel(owners)]), axis=1)
-    return len(np.unique(pairs[0])) == pairs.shape[1]
+    return bool(len(np.unique(pairs[0])) == pairs.shape[1])
 
 
 # ---------------------------------------------------------------- canonical form and scopes
@@ -207,8 +211,12 @@ def canonicalize(layout: Layout, fuse_threads: str | None = None) -> TileLayout 
     tile = TileLayout(drop_units(tile.shard) or (first,), drop_units(tile.replica), tile.offset)
     if fuse_threads is not None:
         tile = _fuse_thread_axes(tile, fuse_threads)
-    replica = sorted(tile.replica, key=lambda i: (AXIS_ORDER[i.axis], -bound(i.stride), spell(i.stride), spell(i.extent)))
-    return _with_tile(layout, TileLayout(fuse_neighbours(tile.shard), tuple(replica), tile.offset))
+    replica = tuple(sorted(tile.replica, key=_by_falling_stride))
+    return _with_tile(layout, TileLayout(fuse_neighbours(tile.shard), replica, tile.offset))
+
+
+def _by_falling_stride(i: Iter) -> tuple[int, int, str]:
+    return AXIS_ORDER[i.axis], -bound(i.stride), str(i)
 
 
 def get_scope(layout: Layout) -> tuple[str, str] | None:
@@ -296,9 +304,10 @@ def group(layout: Layout, shape: Sequence[Index]) -> tuple[TileLayout | ComposeL
     >>> print(grouped, separators)
     S[(2, 2, 2):(16@laneid, 8@laneid, 32)] (0, 1, 3)
     """
+    shape = require_shape(shape)
     layout = over_shape(layout, shape)
     tile = tile_of(layout)
-    rows = group_iters(tile.shard, tuple(shape))
+    rows = group_iters(tile.shard, shape)
     separators = [0]
     for row in rows:
         separators.append(separators[-1] + len(row))
@@ -337,11 +346,12 @@ def slice_layout(
     """
     if len(region) != len(shape):
         raise LayoutError(f"a region of {len(region)} dimensions of a shape of {len(shape)}")
+    shape = require_shape(shape)
     layout = over_shape(layout, shape)
     tile = tile_of(canonicalize(layout))
     offset = dict(tile.offset)
     shard: list[Iter] = []
-    for d, row in enumerate(group_iters(tile.shard, tuple(shape))):
+    for d, row in enumerate(group_iters(tile.shard, shape)):
         begin, length = _measure(region[d], shape[d], d)
         kept, base = _slice_row(fuse_neighbours(drop_units(row)) or row, begin, length, d)
         shard += kept
@@ -351,12 +361,10 @@ def slice_layout(
 
 
 def _measure(piece: tuple[Index, Index], n: Index, d: int) -> tuple[Index, int]:
-    begin, end = piece
-    length = sub(end, begin)
-    if not isinstance(length, int):
-        raise LayoutError(f"the length of dimension {d} of a slice is known at build time, not {spell(length)}")
+    begin, end = (require_index(x, "a bound of a slice", 0) for x in piece)
+    length = require_known(sub(end, begin), f"the length of dimension {d} of a slice")
     outside = isinstance(begin, int) and isinstance(n, int) and not 0 <= begin < begin + length <= n
-    if length < 1 or outside or least(begin) < 0:
+    if length < 1 or outside:
         raise LayoutError(f"[{begin}, {end}) of dimension {d} is not inside [0, {n})")
     return begin, length
 
@@ -368,17 +376,16 @@ def _slice_row(row: Iters, begin: Index, length: int, d: int) -> tuple[list[Iter
     end, which are two steps of another stride.
     """
     digits = _digits(row, begin)
-    base = [(i.axis, digit * i.stride) for i, digit in zip(row, digits, strict=True)]
+    base = [(i.axis, mul(digit, i.stride)) for i, digit in zip(row, digits, strict=True)]
     pivot, rest = len(row) - 1, length
-    while pivot > 0 and digits[pivot] == 0 and isinstance(row[pivot].extent, int) and rest % row[pivot].extent == 0:  # type: ignore[operator]
-        rest //= row[pivot].extent  # type: ignore[operator]
-        pivot -= 1
+    while pivot and digits[pivot] == 0 and (left := divide_exactly(rest, row[pivot].extent)) is not None:
+        pivot, rest = pivot - 1, require_known(left, "a length")
     cut, digit = row[pivot], digits[pivot]
-    if pivot == 0 or (isinstance(cut.extent, int) and bound(digit) - 1 + rest <= cut.extent):
+    if pivot == 0 or bound(digit) - 1 + rest <= least(cut.extent):
         return [Iter(rest, cut.stride, cut.axis), *row[pivot + 1 :]], base
     halves = _cut_across(row[pivot - 1], digits[pivot - 1], cut, digit, rest)
     if halves is None:
-        raise LayoutError(f"elements {begin} to {begin + length} of dimension {d} are no whole number of strides")
+        raise LayoutError(f"elements {begin} to {add(begin, length)} of dimension {d} are no whole number of strides")
     return [*halves, *row[pivot + 1 :]], base
 
 
@@ -392,13 +399,11 @@ def _digits(row: Iters, begin: Index) -> list[Index]:
 
 def _cut_across(slow: Iter, slow_digit: Index, cut: Iter, digit: Index, rest: int) -> list[Iter] | None:
     """Two halves across the end of ``cut``: one step further on ``slow``, back to 0 on ``cut``."""
-    half = rest // 2
     numbers = (cut.extent, cut.stride, slow.stride, slow.extent, slow_digit, digit)
-    if not all(isinstance(n, int) for n in numbers) or slow.axis != cut.axis:
+    extent, stride, slow_stride, slow_extent, slow_at, at = (n if isinstance(n, int) else -1 for n in numbers)
+    half, step = rest // 2, slow_stride - at * stride
+    if min(extent, stride, slow_stride, slow_extent, slow_at, at) < 0 or slow.axis != cut.axis:
         return None
-    step = slow.stride - (cut.extent - half) * cut.stride  # type: ignore[operator]
-    if rest % 2 or digit + half != cut.extent or slow_digit + 1 >= slow.extent or step < 0:  # type: ignore[operator]
+    if rest % 2 or at + half != extent or slow_at + 1 >= slow_extent or step < 0:
         return None
-    return [Iter(2, step, cut.axis), Iter(half, cut.stride, cut.axis)]
-
-
+    return [Iter(2, step, cut.axis), Iter(half, stride, cut.axis)]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.iters import Iter, Iters, product, require_index, row_major_strides, spell
+from tilegen.layouts.iters import Iter, Iters, drop_units, product, require_index, require_known, row_major_strides
 from tilegen.layouts.values import TileLayout, size
 
 
@@ -86,20 +86,20 @@ def mma_fragment(atom: str, operand: str, shape: Sequence[int] | None = None) ->
     rows, columns = found
     if shape is None:
         return TileLayout(rows + columns)
-    tiles = _count_tiles(atom, operand, shape, (product(i.extent for i in rows), product(i.extent for i in columns)))
+    down, across = _count_tiles(atom, operand, shape, size(TileLayout(rows)), size(TileLayout(columns)))
     registers = size(TileLayout(rows + columns), "m")
-    outer = [Iter(n, stride * registers) for n, stride in zip(tiles, row_major_strides(tiles), strict=True)]
-    kept = [(i,) if i.extent != 1 else () for i in outer]
-    return TileLayout(kept[0] + rows + kept[1] + columns)
+    outer_rows = drop_units((Iter(down, across * registers),))
+    outer_columns = drop_units((Iter(across, registers),))
+    return TileLayout(outer_rows + rows + outer_columns + columns)
 
 
 def _offer_fragments() -> str:
     return f"atoms are {', '.join(MMA_ATOMS)}; operands A, B, C, D"
 
 
-def _count_tiles(atom: str, operand: str, shape: Sequence[int], tile: tuple[Index, Index]) -> list[Index]:
-    shape = tuple(shape)
-    if len(shape) != 2 or any(not isinstance(n, int) or n < 1 or n % t for n, t in zip(shape, tile, strict=True)):
-        want = f"{spell(tile[0])} x {spell(tile[1])}"
-        raise LayoutError(f"operand {operand} of {atom} is {want}, which does not divide {shape}")
-    return [n // t for n, t in zip(shape, tile, strict=True)]
+def _count_tiles(atom: str, operand: str, shape: Sequence[int], rows: Index, columns: Index) -> tuple[int, int]:
+    """Atoms down and across."""
+    m, n = require_known(rows, "an atom"), require_known(columns, "an atom")
+    if len(shape) != 2 or not all(isinstance(x, int) and x >= 1 for x in shape) or shape[0] % m or shape[1] % n:
+        raise LayoutError(f"operand {operand} of {atom} is {m} x {n}, which does not divide {tuple(shape)}")
+    return shape[0] // m, shape[1] // n

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import LayoutError
-from tilegen.index import Index, Op, Var, div, least, mod, mul, multiple, terms
+from tilegen.index import Index, Op, Var, div, least, mod, mul, multiple, sub, terms
 from tilegen.layouts.axes import require_axis
 
 
@@ -64,6 +64,30 @@ def require_index(x: Any, what: str, at_least: int) -> Index:
     if x < at_least:
         raise LayoutError(f"{what} is at least {at_least}, not {x}")
     return int(x)
+
+
+def require_shape(shape: Sequence[Any]) -> tuple[Index, ...]:
+    """The extents of a buffer as ints and Index.
+
+    Raises LayoutError for what is neither, and for extents < 1.
+
+    >>> require_shape([np.int64(8), 64])
+    (8, 64)
+    """
+    return tuple(n if type(n) is int and n > 0 else require_index(n, "an extent", 1) for n in shape)
+
+
+def require_known(x: Index, what: str) -> int:
+    """``x``, which must be known at build time.
+
+    Raises LayoutError when it depends on runtime variables.
+
+    >>> require_known(8, "an extent")
+    8
+    """
+    if isinstance(x, int):
+        return x
+    raise LayoutError(f"{what} must be known at build time, not {spell(x)}")
 
 
 # ---------------------------------------------------------------- text
@@ -215,21 +239,36 @@ def divide_exactly(a: Index, b: Index) -> Index | None:
     >>> divide_exactly(12, 4), divide_exactly(4, 12)
     (3, None)
     """
-    if a == b:
-        return 1
-    if isinstance(b, int):
-        return quotient(a, b) if multiple(a) % b == 0 else None  # type: ignore[no-any-return]
-    found = terms(a)
-    if len(found) == 1 and isinstance(found[0][1], Op) and found[0][1].symbol == "*" and b in found[0][1].args:
-        first, second = found[0][1].args
-        return mul(found[0][0], second if first == b else first)
-    return mul(found[0][0], 1) if len(found) == 1 and found[0][1] == b else None
+    if isinstance(b, int) and multiple(a) % b == 0:
+        return div(a, b)
+    (ca, left), (cb, right) = _factor(a), _factor(b)
+    for f in right:
+        if f not in left:
+            return None
+        left.remove(f)
+    return mul(product(left), ca // cb) if ca % cb == 0 else None
+
+
+def _factor(x: Index) -> tuple[int, list[Index]]:
+    """``x`` as a constant times factors that are no products."""
+    found = terms(x)
+    if len(found) != 1:
+        return 1, [x]
+    coefficient, rest = found[0]
+    return coefficient, _unfold(rest)
+
+
+def _unfold(x: Index) -> list[Index]:
+    if isinstance(x, Op) and x.symbol == "*":
+        return [f for a in x.args for f in _unfold(a)]
+    return [] if isinstance(x, int) else [x]
 
 
 def group_iters(iters: Iters, shape: Sequence[Index]) -> tuple[Iters, ...]:
-    """Split and gather iters so that each dimension of ``shape`` is a row of its own; units go, a dimension of 1 gets one.
+    """Split and gather iters so that each dimension of ``shape`` is a row of its own.
 
-    Raises LayoutError when sizes differ or the boundaries of an iter and of a dimension cross.
+    Units are dropped, but a dimension of 1 gets one, so that no row is empty. Raises LayoutError when sizes differ or
+    the boundaries of an iter and of a dimension cross.
 
     >>> [[str(i) for i in row] for row in group_iters((Iter(4, 2), Iter(4, 16)), (2, 8))]
     [['2:4'], ['2:2', '4:16']]
@@ -284,12 +323,7 @@ def reach(iters: Iterable[Iter]) -> Index:
     """
     total: Index = 0
     for i in iters:
-        span = (i.extent - 1) * i.stride if isinstance(i.extent, int) else _symbolic_reach(i)
-        total = total + span
+        # an extent that may be 0 has no (extent - 1): the whole extent bounds it
+        steps = sub(i.extent, 1) if least(i.extent) else i.extent
+        total = total + mul(steps, i.stride)
     return total
-
-
-def _symbolic_reach(i: Iter) -> Index:
-    if isinstance(i.extent, int) or least(i.extent) < 1:
-        return mul(i.extent, i.stride)  # an upper bound: an extent that may be 0 has no (extent - 1)
-    return mul(i.extent - 1, i.stride)

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from tilegen.errors import LayoutError
-from tilegen.index import Index, add, div, least, mod, mul, sub
+from tilegen.index import Index, add, bound, div, least, mod, mul, sub
 from tilegen.layouts.axes import require_axis
 from tilegen.layouts.constructors import mma_fragment, row_major, wg_local_layout
 from tilegen.layouts.iters import Iter, Iters, is_symbolic, spell
@@ -18,9 +18,12 @@ from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLay
 MAX_CHARACTERS = 4096
 MAX_DEPTH = 32  # of parentheses
 MAX_ITERS = 64
+MAX_OPERATORS = 256  # of integer expressions
 MAX_VALUE = 1 << 62
 
-_TOKEN = re.compile(r"(?P<int>\d+)|(?P<name>[A-Za-z_]\w*)|(?P<text>'[^']*'|\"[^\"]*\")|(?P<symbol>//|[][():,+*%@=-])", re.A)
+_TOKEN = re.compile(
+    r"(?P<int>\d+)|(?P<name>[A-Za-z_]\w*)|(?P<text>'[^']*'|\"[^\"]*\")|(?P<symbol>//|[][():,+*%@=-])", re.ASCII
+)
 _SPACE = re.compile(r"\s*")
 _LATER = (
     "PaddedSharedLayout", "LinearLayout", "Layout", "CuTe", "BlockedLayout", "SwizzledSharedLayout",
@@ -78,6 +81,7 @@ class _Parser:
         self.names = names
         self.at = 0
         self.depth = 0
+        self.operators = 0
 
     # ------------------------------------------------------------ tokens
     @property
@@ -130,8 +134,8 @@ class _Parser:
         }  # fmt: skip
         if token.kind == "name" and token.text in forms:
             return forms[token.text]()
-        if (token.kind == "name" and token.text in _LATER) or token.kind == "int":
-            name = token.text if token.kind == "name" else "a CuTe layout"
+        if token.text in _LATER or token.kind == "int" or token.text == "(":
+            name = token.text if token.kind == "name" else "a layout in CuTe's form"
             raise LayoutError(f"{name} is not yet supported", span=(token.start, token.end))
         near = get_close_matches(token.text, [*forms, "R"], n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"a layout starts with {', '.join(forms)}"
@@ -193,13 +197,15 @@ class _Parser:
         return items
 
     def opens_list(self) -> bool:
-        """Whether the parenthesis here closes right before ':' or ']': then it holds a list, not an expression."""
+        """Whether the parenthesis here holds a list: it has a comma of its own, or closes right before ':' or ']'."""
         depth = 0
         for at in range(self.at, len(self.tokens)):
             depth += {"(": 1, ")": -1}.get(self.tokens[at].text, 0)
             if depth == 0:
                 return at > self.at and self.tokens[at + 1].text in (":", "]")
-        return self.token.text == "("  # unbalanced: reading on finds the place
+            if depth == 1 and self.tokens[at].text == ",":
+                return True
+        return False
 
     def swizzled(self) -> Layout:
         swizzle = self.swizzle()
@@ -335,6 +341,9 @@ class _Parser:
         raise LayoutError(f"'{token.text}' is not defined", span=(token.start, token.end), hint=hint)
 
     def compute(self, operator: _Token, a: Index, b: Index) -> Index:
+        self.operators += 1
+        if self.operators > MAX_OPERATORS:
+            raise LayoutError("too many operators", span=(operator.start, operator.end), code="TG105")
         if operator.text in ("//", "%") and (b == 0 if isinstance(b, int) else least(b) == 0):
             raise LayoutError(f"{spell(b)} may be zero", span=(operator.start, operator.end))
         if any(is_symbolic(x) for x in (a, b)) and any(isinstance(x, int) and x < 0 for x in (a, b)):
@@ -343,7 +352,7 @@ class _Parser:
         return self.require_small(functions[operator.text](a, b), operator)
 
     def require_small(self, value: Index, token: _Token) -> Index:
-        if isinstance(value, int) and abs(value) > MAX_VALUE:
+        if bound(value) > MAX_VALUE + 1 or (isinstance(value, int) and value < -MAX_VALUE):
             raise LayoutError("a number beyond 2**62", span=(token.start, token.end))
         return value
 

@@ -24,6 +24,7 @@ from tilegen.layouts.iters import (
     product,
     reach,
     require_index,
+    require_shape,
     row_major_strides,
     spell_at,
     spell_iters,
@@ -53,9 +54,9 @@ class _Mapping:
     def place(self, coords: Sequence[Any], shape: Sequence[Index]) -> dict[str, Any]:
         """Replica 0 of the element at ``coords`` of a buffer of that ``shape``, offset included: {axis: position}.
 
-        Takes ints, NumPy arrays and Index alike and checks no range. Each dimension is split on its own where the
-        layout allows it, and the slowest component of a split is not reduced. Raises LayoutError when the shape has
-        another size than the layout.
+        An axis that is not named is at 0. Takes ints, NumPy arrays and Index alike and checks no range. Each dimension
+        is split on its own where the layout allows it, and the slowest component of a split is not reduced. Raises
+        LayoutError when the shape has another size than the layout.
 
         >>> from tilegen.index import Var
         >>> swizzle = SwizzleLayout(3, 3, 3)
@@ -167,6 +168,8 @@ class ComposeLayout(_Mapping):
     tile: TileLayout
 
     def __post_init__(self) -> None:
+        if not isinstance(self.swizzle, SwizzleLayout) or not isinstance(self.tile, TileLayout):
+            raise LayoutError("a ComposeLayout is a SwizzleLayout over a TileLayout")
         axes = {i.axis for i in (*self.tile.shard, *self.tile.replica)} | {axis for axis, _ in self.tile.offset}
         if other := sorted(axes - {"m"}):
             raise LayoutError(f"a swizzle permutes addresses on axis m, but the tile also maps to {', '.join(other)}")
@@ -259,8 +262,7 @@ def _rows(shard: Iters, shape: tuple[Index, ...]) -> tuple[Iters, ...] | None:
     try:
         return tuple(drop_units(fuse_neighbours(row)) for row in group_iters(shard, shape))
     except LayoutError:
-        sizes = product(i.extent for i in shard), product(shape)
-        if all(isinstance(n, int) for n in sizes) and sizes[0] != sizes[1]:
+        if product(i.extent for i in shard) != product(shape):
             raise
         return None
 
@@ -268,13 +270,13 @@ def _rows(shard: Iters, shape: tuple[Index, ...]) -> tuple[Iters, ...] | None:
 def _place(layout: Layout, coords: Sequence[Any], shape: Sequence[Index]) -> dict[str, Any]:
     if len(coords) != len(shape):
         raise LayoutError(f"{len(coords)} coordinates for a shape of {len(shape)} dimensions")
-    shape = tuple(shape)
+    shape = require_shape(shape)
     layout = over_shape(layout, shape)
     tile, swizzle = tile_of(layout), swizzle_of(layout)
     coords, arrays = _prepare(coords, shape, tile)
     result = _place_tile(tile, coords, shape)
     if swizzle is not None:
-        result = {"m": permute_address(swizzle, result.get("m", 0))}
+        result = {"m": permute_address(swizzle, result["m"])}
     if arrays is None:
         return result
     return {axis: v if isinstance(v, np.ndarray) else np.broadcast_to(v, arrays) for axis, v in result.items()}
@@ -296,7 +298,7 @@ def _place_tile(tile: TileLayout, coords: Sequence[Any], shape: tuple[Index, ...
     rows = _rows(tile.shard, shape)
     if rows is None:
         coords, rows = [flatten(coords, shape)], (drop_units(fuse_neighbours(tile.shard)),)
-    result: dict[str, Any] = {i.axis: 0 for i in tile.shard}
+    result: dict[str, Any] = {i.axis: 0 for i in (*tile.shard, *tile.replica)}
     for x, row in zip(coords, rows, strict=True):
         for i, component in zip(row, split(x, [i.extent for i in row]), strict=False):
             result[i.axis] = result[i.axis] + component * i.stride
@@ -312,6 +314,10 @@ def _prepare(coords: Sequence[Any], shape: tuple[Index, ...], tile: TileLayout) 
     largest = reach((*tile.shard, *tile.replica)) + product(shape) + sum(value for _, value in tile.offset)
     if not isinstance(largest, int):
         raise LayoutError("a layout with runtime extents places arrays only after bind() gave them values")
+    if largest >= 2**63:
+        raise LayoutError(f"positions up to {largest} do not fit 64 bits")
+    if any(np.asarray(x).dtype.kind not in "iu" for x in coords):
+        raise LayoutError("coordinates beside arrays are integers")
     inside = all(_is_inside(x, n) for x, n in zip(coords, shape, strict=True))
     dtype = np.int32 if inside and largest < 2**31 else np.int64
     arrays = [np.asarray(x).astype(dtype, copy=False) for x in coords]
@@ -344,9 +350,10 @@ def _apply(layout: Layout, coord: tuple[Any, ...], shape: Sequence[int] | None) 
 def _domain(layout: Layout, coord: tuple[Any, ...], shape: Sequence[int] | None) -> tuple[Any, ...]:
     """The extents that the coordinates count in; None where an extent has no end."""
     if shape is not None:
-        if not isinstance(layout, SwizzleLayout) and product(shape) != size(layout):
-            raise LayoutError(f"shape {tuple(shape)} has {product(shape)} elements, {layout} has {size(layout)}")
-        return tuple(shape)
+        extents = require_shape(shape)
+        if not isinstance(layout, SwizzleLayout) and product(extents) != size(layout):
+            raise LayoutError(f"shape {extents} has {product(extents)} elements, {layout} has {size(layout)}")
+        return extents
     if isinstance(layout, SwizzleLayout):
         return (None,)
     shard = tile_of(layout).shard
@@ -368,7 +375,7 @@ def _require_inside(x: Any, n: Any, layout: Layout) -> None:
 def _shift(first: dict[str, Any], replica: Iters, steps: tuple[int, ...]) -> dict[str, Any]:
     result = dict(first)
     for i, step in zip(replica, steps, strict=True):
-        result[i.axis] = result.get(i.axis, 0) + step * i.stride
+        result[i.axis] = result[i.axis] + step * i.stride
     return result
 
 

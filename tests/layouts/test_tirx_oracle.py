@@ -1,0 +1,211 @@
+"""tilegen's layouts against what Apache TVM TIRx answered. An error or a null there is a refusal here.
+
+Where tilegen answers otherwise, on purpose (the tests at the end hold each):
+* apply names every axis of the layout in every replica; TIRx answers for replica 0, without axes that only R has.
+* Coordinates out of range and shapes of another size are refused; TIRx computes on.
+* Offsets of zero are not kept, and canonicalize drops replica iters of extent 1, which copy nothing.
+* span counts from the smallest coordinate to the largest; TIRx adds the offset, which tilegen's extent_of does.
+* span of a swizzled layout is that of the swizzled addresses; TIRx answers for the tile below.
+* span without an axis refuses several memory axes; TIRx adds their distances.
+* wgid with wid_in_wg fuse to warpid = 4 * wgid + wid_in_wg; TIRx leaves 4 * wgid on an axis called wgid.
+* A slice across an iter's end must have a next position on the slower iter, and a stride >= 0; TIRx checks neither.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tilegen.errors import LayoutError
+from tilegen.layouts import (
+    ComposeLayout,
+    Layout,
+    TileLayout,
+    bank_and_line,
+    canonicalize,
+    extent_of,
+    get_scope,
+    group,
+    parse,
+    permute_dims,
+    size,
+    slice_layout,
+    span,
+    storage,
+    tile_of,
+    wg_local_layout,
+)
+from tilegen.layouts.iters import flatten, split
+
+from .recorded import load_cases, select
+
+FILE = "tirx_layouts.json"
+BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1, "int8": 1}
+
+def comparable(layout: Layout) -> Any:
+    """Replica iters compare as a set, zero offsets do not count."""
+    tile = tile_of(layout)
+    head = layout.swizzle if isinstance(layout, ComposeLayout) else None
+    return head, tile.shard, frozenset(tile.replica), tile.offset
+
+
+def without_units(tile: TileLayout) -> Any:
+    """The stride of an iter of extent 1 means nothing."""
+    return tuple(i if i.extent != 1 else 1 for i in tile.shard), frozenset(tile.replica), tile.offset
+
+
+@pytest.mark.parametrize("case", select(FILE, "apply"))
+def test_apply(case: dict[str, Any]) -> None:
+    layout = parse(case["layout"])
+    place = layout.apply(*case["coord"], shape=case.get("shape"))[0]  # TIRx answers for replica 0 alone
+    only_replicated = {i.axis: 0 for i in tile_of(layout).replica}  # and leaves out the axes that only it has
+    assert place == only_replicated | case["expect"]
+    if shape := case.get("shape"):
+        assert layout.place(case["coord"], shape) == place
+
+
+@pytest.mark.parametrize("case", select(FILE, "apply_set"))
+def test_apply_set(case: dict[str, Any]) -> None:
+    places = parse(case["layout"]).apply(*case["coord"], shape=case["shape"])
+    assert sorted(map(str, places)) == sorted(str({k: e[k] for k in places[0]}) for e in case["expect"])
+
+
+@pytest.mark.parametrize("case", select(FILE, "apply_to_shape"))
+def test_apply_to_shape(case: dict[str, Any]) -> None:
+    extents = [i.extent for i in tile_of(parse(case["layout"])).shard]
+    assert split(flatten(case["coord"], case["shape"]), extents) == case["expect"]
+
+
+@pytest.mark.parametrize("case", select(FILE, "canonicalize"))
+def test_canonicalize(case: dict[str, Any]) -> None:
+    fuse = "cta" if case.get("target") == "cuda" else None
+    result = canonicalize(parse(case["layout"]), fuse_threads=fuse)
+    assert comparable(result) == comparable(parse(case["expect"]))
+
+
+@pytest.mark.parametrize("case", select(FILE, "group"))
+def test_group(case: dict[str, Any]) -> None:
+    layout = parse(case["layout"])
+    if case.get("expect") is None:
+        with pytest.raises(LayoutError):
+            group(layout, case["shape"])
+        return
+    grouped, separators = group(layout, case["shape"])
+    assert list(separators) == case["separators"]
+    assert without_units(tile_of(grouped)) == without_units(tile_of(parse(case["expect"])))
+
+
+@pytest.mark.parametrize("case", select(FILE, "slice"))
+def test_slice(case: dict[str, Any]) -> None:
+    layout, region = parse(case["layout"]), [tuple(r) for r in case["region"]]
+    if case.get("expect") is None:
+        with pytest.raises(LayoutError):
+            slice_layout(layout, case["shape"], region)
+        return
+    sliced = slice_layout(layout, case["shape"], region)
+    assert comparable(canonicalize(sliced)) == comparable(canonicalize(parse(case["expect"])))
+
+
+@pytest.mark.parametrize("case", select(FILE, "size"))
+def test_size(case: dict[str, Any]) -> None:
+    assert size(parse(case["layout"]), case.get("axis")) == case["expect"]
+
+
+@pytest.mark.parametrize("case", select(FILE, "span"))
+def test_span(case: dict[str, Any]) -> None:
+    assert span(parse(case["layout"]), case.get("axis")) == case["expect"]
+
+
+@pytest.mark.parametrize("case", select(FILE, "storage"))
+def test_storage(case: dict[str, Any]) -> None:
+    assert storage(parse(case["layout"])) == parse(case["expect"])
+
+
+@pytest.mark.parametrize("case", select(FILE, "permute_dims"))
+def test_permute_dims(case: dict[str, Any]) -> None:
+    layout = parse(case["layout"])
+    shape = [i.extent for i in tile_of(layout).shard]
+    assert permute_dims(layout, shape, case["args"][0]) == parse(case["expect"])
+
+
+@pytest.mark.parametrize("case", select(FILE, "get_scope"))
+def test_get_scope(case: dict[str, Any]) -> None:
+    assert get_scope(parse(case["layout"])) == tuple(case["expect"])
+
+
+@pytest.mark.parametrize("case", select(FILE, "verify_well_formed"))
+def test_get_scope_refuses_what_does_not_connect(case: dict[str, Any]) -> None:
+    layout = parse(case["layout"])
+    if "error" in case:
+        with pytest.raises(LayoutError, match="do not connect"):
+            get_scope(layout)
+    else:
+        assert get_scope(layout) is not None
+
+
+@pytest.mark.parametrize("case", select(FILE, "wg_local"))
+def test_wg_local(case: dict[str, Any]) -> None:
+    assert wg_local_layout(case["cols"], case["rows"]) == parse(case["expect"])
+
+
+@pytest.mark.parametrize("case", select(FILE, "bank_column"))
+def test_bank_column(case: dict[str, Any]) -> None:
+    rows, columns = case["tile"]
+    swizzle = ", ".join(map(str, case["swizzle"]))
+    layout = parse(f"Swizzle({swizzle}) o S[({rows}, {columns})]")
+    at = [(row, case["column"]) for row in range(rows)]
+    banks = [bank_and_line(layout, c, (rows, columns), BYTES[case["dtype"]])[0] for c in at]
+    assert banks == case["expect_bank_of_first_word"]
+    assert len(set(banks)) == case["distinct"]
+
+
+@pytest.mark.parametrize("case", select(FILE, "swizzle_atom"))
+def test_swizzle_atom(case: dict[str, Any]) -> None:
+    """An atom of 8 rows is one period of its swizzle: rows of 16 * 2**mode bytes."""
+    e = case["expect"]
+    layout = parse(f"Swizzle({e['per_element']}, {e['swizzle_len']}, {e['atom_len']})")
+    if "atom_shape" in case:
+        assert math.prod(case["atom_shape"]) == size(layout)
+
+
+def test_deviations() -> None:
+    assert parse("S[2:1] + R[2:4@warpid]").apply(1) == ({"m": 1, "warpid": 0}, {"m": 1, "warpid": 4})
+    assert str(parse("S[8:1] + 0@laneid + 0")) == "S[8:1]"
+    assert str(canonicalize(parse("S[8:1] + R[(1, 2):(3, 8)]"))) == "S[8:1] + R[2:8]"
+    offset = parse("S[8:1] + 5")
+    assert (span(offset), extent_of(offset)) == (8, 13)
+    swizzled = parse("Swizzle(0, 2, 2) o S[(3, 1):(5, 1)]")  # 0, 5 ^ 1, 10 ^ 2
+    assert (span(swizzled), span(tile_of(swizzled))) == (9, 11)
+    with pytest.raises(LayoutError):
+        span(parse("S[(8, 8):(1@P, 1@F)]"))
+    assert str(canonicalize(parse("S[(2, 4):(1@wgid, 1@wid_in_wg)]"), fuse_threads="cta")) == "S[8:1@warpid]"
+    backwards = parse("S[(2, 4):(1, 8)]")
+    with pytest.raises(LayoutError):
+        slice_layout(backwards, [8], [(2, 6)])
+    assert str(slice_layout(parse("S[(2, 4):(40, 8)]"), [8], [(2, 6)])) == "S[(2, 2):(24, 8)] + 16"
+    last = parse("S[(2, 2, 4):(1, 100, 8)]")
+    with pytest.raises(LayoutError):
+        slice_layout(last, [16], [(6, 10)])
+
+
+def texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str) and ("S[" in value or "Swizzle(" in value):
+        yield value
+    elif isinstance(value, dict):
+        for v in value.values():
+            yield from texts(v)
+
+
+ALL_TEXTS = sorted({t for c in load_cases(FILE) for k, v in c.items() if not k.startswith("error") for t in texts(v)})
+
+
+@pytest.mark.skipif(not ALL_TEXTS, reason=f"{FILE} is not there")
+def test_every_layout_text_survives_printing() -> None:
+    for text in ALL_TEXTS:
+        layout = parse(text)
+        assert parse(str(layout)) == layout, text
+        if text.startswith("S[") and " + " not in text:
+            assert str(layout) == text
