@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, Var, add, ceil_div, every, less, sub
+from tilegen.index import Index, Var, add, ceil_div, every, less
 from tilegen.plan import (
     Block,
-    Choice,
     Candidate,
+    Choice,
     Cost,
-    Let,
     Map,
     Memory,
     Move,
@@ -58,13 +57,41 @@ def build_permute_sf(dtype: str = "float32") -> Plan:
         body = repeat(i, [Move(f[1][at], f[0][at], vec)])
         return Block(name, ((f[0], src_[0]), (f[1], dst_[0])), body, note="One warp copies 256 elements.", op=op)
 
-    steps: tuple[Step, ...] = (copy("copy", In, A, 0), Sync("warp"), Repeat(s, 2, (permute,)), Sync("warp"), copy("copy", B, Out, 2))
+    steps: tuple[Step, ...] = (
+        copy("copy", In, A, 0),
+        Sync("warp"),
+        Repeat(s, 2, (permute,)),
+        Sync("warp"),
+        copy("copy", B, Out, 2),
+    )
     cost = Cost(wavefronts=16, instructions=16)
-    wide, narrow = Candidate({"elems": 4, "bytes": 16}, Cost(sectors=32), "picked"), Candidate({"elems": 1, "bytes": 4}, Cost(sectors=32, instructions=8), "more instructions")
-    k = [Candidate({"k": k, "shift": s, "mask": m}, Cost(wavefronts=w), "") for k, s, m, w in ((2, 3, 3, 16), (0, 3, 0, 64), (1, 3, 1, 32))]
+    wide, narrow = (
+        Candidate({"elems": 4, "bytes": 16}, Cost(sectors=32), "picked"),
+        Candidate({"elems": 1, "bytes": 4}, Cost(sectors=32, instructions=8), "more instructions"),
+    )
+    k = [
+        Candidate({"k": k, "shift": s, "mask": m}, Cost(wavefronts=w), "")
+        for k, s, m, w in ((2, 3, 3, 16), (0, 3, 0, 64), (1, 3, 1, 32))
+    ]
     operations = (
-        Operation("copy", "gmem_smem", "warp", "copy In -> A", 11, Cost(sectors=32, wavefronts=8, instructions=4), choices=(Choice("vector_width", wide.value, (wide, narrow), "floor reached"),)),
-        Operation("permute_layout", "warp_xor", "warp", "permute_layout A -> B", 12, cost, choices=(Choice("xor_k", k[0].value, tuple(k), "all k searched"),)),
+        Operation(
+            "copy",
+            "gmem_smem",
+            "warp",
+            "copy In -> A",
+            11,
+            Cost(sectors=32, wavefronts=8, instructions=4),
+            choices=(Choice("vector_width", wide.value, (wide, narrow), "floor reached"),),
+        ),
+        Operation(
+            "permute_layout",
+            "warp_xor",
+            "warp",
+            "permute_layout A -> B",
+            12,
+            cost,
+            choices=(Choice("xor_k", k[0].value, tuple(k), "all k searched"),),
+        ),
         Operation("copy", "gmem_smem", "warp", "copy B -> Out", 13, Cost(sectors=32, wavefronts=8, instructions=4)),
     )
     return Plan("permute_sf", "sm_90", (1, 1, 1), (In, Out, A, B), (Role("all", 32, steps),), operations=operations)
@@ -115,14 +142,17 @@ def build_runtime_copy() -> Plan:
 
 
 def build_cast(src: str, dst: str, elems: int = 4, threads: int = 64) -> Plan:
-    """Out = In as another element type, through registers; two warpgroups or less, met in the middle for show."""
-    In, Out = flat_memory("In", src, threads * elems, "global", access="in"), flat_memory("Out", dst, threads * elems, "global", access="out")
+    """Out = In as another element type, through registers."""
+    In, Out = (
+        flat_memory("In", src, threads * elems, "global", access="in"),
+        flat_memory("Out", dst, threads * elems, "global", access="out"),
+    )
     x, y = flat_memory("x", src, elems, "register"), flat_memory("y", dst, elems, "register")
+    X, Y = flat_memory("src", src, elems, "register"), flat_memory("dst", dst, elems, "register")
     tx, e = Var("tx", threads), Var("i", elems)
     steps = (
         *repeat(e, [Move(x[e], In[tx * elems + e])]),
-        Block("convert", ((x2 := flat_memory("src", src, elems, "register"), x[0]), (y2 := flat_memory("dst", dst, elems, "register"), y[0])),
-              (Map("cast", y2[0], (x2[0],), elems),), note=f"{src} to {dst}."),
+        Block("convert", ((X, x[0]), (Y, y[0])), (Map("cast", Y[0], (X[0],), elems),), note=f"{src} to {dst}."),
         *repeat(e, [Move(Out[tx * elems + e], y[e])]),
     )  # fmt: skip
     return Plan(f"cast_{src}_{dst}", "sm_90", (1, 1, 1), (In, Out, x, y), (Role("all", threads, steps),))
@@ -134,11 +164,17 @@ def build_fill(dtype: str, value: object, elems: int = 4, threads: int = 128) ->
     x, tx = flat_memory("x", dtype, elems, "register"), Var("tx", threads)
     width = min(elems, 16 // DTYPES[dtype].bytes)
     stores = [Move(Out[tx * elems + w], x[w], width) for w in range(0, elems, width)]
-    return Plan(f"fill_{dtype}", "sm_90", (1, 1, 1), (Out, x), (Role("all", threads, (Map("fill", x[0], (), elems, value), *stores)),))  # type: ignore[arg-type]
+    return Plan(
+        f"fill_{dtype}",
+        "sm_90",
+        (1, 1, 1),
+        (Out, x),
+        (Role("all", threads, (Map("fill", x[0], (), elems, value), *stores)),),
+    )  # type: ignore[arg-type]
 
 
 def build_fragment(dtype: str = "float16") -> Plan:
-    """A warp's tile through a register array of narrow elements: 16-byte loads, single moves, stores of half the width."""
+    """A warp's tile through an array of narrow registers: 16-byte loads, single moves, stores of half the width."""
     vec = 16 // DTYPES[dtype].bytes
     elems = 2 * vec
     In, Out = (flat_memory(n, dtype, 32 * elems, "global", access=a) for n, a in (("In", "in"), ("Out", "out")))
@@ -156,7 +192,10 @@ def build_fragment(dtype: str = "float16") -> Plan:
 
 def build_pool() -> Plan:
     """More shared memory than fits statically, two views of one place, captured variables, a warpgroup meeting."""
-    In, Out = flat_memory("In", "uint32", 16384, "global", access="in"), flat_memory("Out", "uint32", 16384, "global", access="out")
+    In, Out = (
+        flat_memory("In", "uint32", 16384, "global", access="in"),
+        flat_memory("Out", "uint32", 16384, "global", access="out"),
+    )
     A, B = flat_memory("A", "uint32", 16384, "shared"), flat_memory("B", "float32", 16384, "shared", note="A again")
     tx, i = Var("tx", 256), Var("i", 64)
     dst = flat_memory("dst", "uint32", 128, "shared")

@@ -1,4 +1,4 @@
-"""Execute rendered CUDA text on the CPU: the prelude is replaced by C++, g++ compiles it, a fiber stands for a thread."""
+"""Execute rendered CUDA text on the CPU: C++ replaces the prelude, g++ compiles it, a fiber stands for a thread."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.plan import Plan
 from tilegen.render import launch_info, render
 
-GXX = ("g++", "-O1", "-std=c++17", "-fno-strict-aliasing", "-fPIC", "-shared", "-Wall", "-Werror", "-Wno-unknown-pragmas",
-       "-Wno-unused-function")  # fmt: skip
+GXX = ("g++", "-O1", "-std=c++17", "-fno-strict-aliasing", "-fPIC", "-shared", "-Wall", "-Werror", 
+       "-Wno-unknown-pragmas", "-Wno-unused-function")  # fmt: skip
 POISON = 0xA5  # what outputs hold before, and what surrounds every array
 GUARD_BYTES = 256
-requires_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed: rendered text cannot run here")
+requires_gxx = pytest.mark.skipif(
+    shutil.which("g++") is None, reason="g++ is not installed: rendered text cannot run here"
+)
 
 
 @dataclass(frozen=True)
@@ -118,10 +120,10 @@ def _host_text(plan: Plan, number: int, prelude: bool) -> str:
     for i, arg in enumerate(info["args"]):
         c = f"text_{number}::{DTYPES[arg['dtype']].c}" if DTYPES[arg["dtype"]].typedef else DTYPES[arg["dtype"]].c
         args.append(f"({c} *)args[{i}]" if arg["kind"] == "pointer" else f"*({c} *)args[{i}]")
-    call = f"[=] {{ text_{number}::{plan.name}({', '.join(args)}); }}"
+    call = f"[](void **args) {{ text_{number}::{plan.name}({', '.join(args)}); }}"
     return (f"namespace text_{number} {{\n{text}}}\n"
             f'extern "C" int run_{number}(void **args, const unsigned *launch, const unsigned *ctas, int n)\n'
-            f"{{\n    return cpu::launch(launch, ctas, n, {call});\n}}\n")  # fmt: skip
+            f"{{\n    return cpu::launch({call}, args, launch, ctas, n);\n}}\n")  # fmt: skip
 
 
 @cache

@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <functional>
-#include <limits>
 #include <memory>
 #include <ucontext.h>
 #include <vector>
@@ -34,7 +32,8 @@ static ucontext_t scheduler;
 static int current, threads, finished;
 static bool progress;
 static dim3 cluster;
-static std::function<void()> body;
+static void (*body)(void **);
+static void **arguments;
 static Barrier cta, warps[64], warpgroups[16];
 
 static void yield()
@@ -57,7 +56,7 @@ static void meet(Barrier &b, int count)
 }
 static void enter()
 {
-    body();
+    body(arguments);
     fibers[current].done = progress = true;
     ++finished;
     swapcontext(&fibers[current].context, &scheduler);
@@ -92,13 +91,14 @@ static bool run_cta()
     return true;
 }
 // ctas: n triples (bx, by, bz); launch: grid, cluster, threads
-static int launch(const unsigned *launch, const unsigned *ctas, int n, std::function<void()> kernel)
+static int launch(void (*kernel)(void **), void **args, const unsigned *launch, const unsigned *ctas, int n)
 {
     gridDim = {launch[0], launch[1], launch[2]};
     cluster = {launch[3], launch[4], launch[5]};
     threads = launch[6];
     blockDim = {launch[6], 1, 1};
     body = kernel;
+    arguments = args;
     for (int i = 0; i < n; ++i) {
         blockIdx = {ctas[3 * i], ctas[3 * i + 1], ctas[3 * i + 2]};
         if (!run_cta()) return 1;

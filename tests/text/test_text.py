@@ -7,9 +7,17 @@ from itertools import product
 import ml_dtypes  # noqa: F401 - registers bfloat16 and float8 with NumPy
 import numpy as np
 import pytest
-from text.plans import build_cast, build_fill, build_fragment, build_permute_sf, build_pool, build_runtime_copy, build_transpose
-from text.run import POISON, compile_plans, requires_gxx, run_text
 
+from text.plans import (
+    build_cast,
+    build_fill,
+    build_fragment,
+    build_permute_sf,
+    build_pool,
+    build_runtime_copy,
+    build_transpose,
+)
+from text.run import POISON, compile_plans, requires_gxx, run_text
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 
 pytestmark = requires_gxx
@@ -97,7 +105,9 @@ def test_every_cast_is_numpys():
         x = numbers(a, b)
         y, expected = runner.run({"In": x})["Out"], x.astype(numpy_dtype(b))
         different = np.flatnonzero(bits(y) != bits(expected))
-        assert not different.size, f"{a} to {b}: {x[different[:4]]} became {y[different[:4]]}, not {expected[different[:4]]}"
+        assert not different.size, (
+            f"{a} to {b}: {x[different[:4]]} became {y[different[:4]]}, not {expected[different[:4]]}"
+        )
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -105,7 +115,9 @@ def test_float8_without_the_instruction():
     """Before sm_89 the prelude converts float8 in plain integer code, which g++ can run."""
     from dataclasses import replace
 
-    pairs = [(a, b) for f in ("float8_e4m3fn", "float8_e5m2") for a, b in (("float32", f),)] + [("float8_e4m3fn", "float32")]
+    pairs = [(a, b) for f in ("float8_e4m3fn", "float8_e5m2") for a, b in (("float32", f),)] + [
+        ("float8_e4m3fn", "float32")
+    ]
     runners = compile_plans([replace(build_cast(a, b, 4, 1024), arch="sm_80") for a, b in pairs], prelude=True)
     around = np.arange(256, dtype=np.uint8)
     for (a, b), runner in zip(pairs, runners, strict=True):
@@ -113,8 +125,15 @@ def test_float8_without_the_instruction():
             exact = np.sort(around.view(numpy_dtype(b)).astype("f4"))
             exact = exact[np.isfinite(exact)]
             ties = (exact[1:] + exact[:-1]) / 2
-            x = np.concatenate([exact, ties, np.nextafter(ties, np.float32(1e9)), np.nextafter(ties, np.float32(-1e9)),
-                                np.float32([464, 465, 61439, 61440, 1e30, -1e30, np.inf, -np.inf, np.nan])])
+            x = np.concatenate(
+                [
+                    exact,
+                    ties,
+                    np.nextafter(ties, np.float32(1e9)),
+                    np.nextafter(ties, np.float32(-1e9)),
+                    np.float32([464, 465, 61439, 61440, 1e30, -1e30, np.inf, -np.inf, np.nan]),
+                ]
+            )
         else:
             x = around.view(numpy_dtype(a))
         x = np.resize(x, 4096)
@@ -123,7 +142,8 @@ def test_float8_without_the_instruction():
         assert same.all(), (a, b, x[~same][:4], y[~same][:4], expected[~same][:4])
 
 
-FILLS = [("float32", 0.1), ("float32", 1e-30), ("float32", -np.inf), ("float64", 1 / 3), ("float64", np.inf), ("float16", 1.5),
+FILLS = [("float32", 0.1), ("float32", 1e-30), ("float32", -np.inf), ("float64", 1 / 3), ("float64", np.inf),
+         ("float16", 1.5),
          ("bfloat16", -3.0), ("float8_e4m3fn", 448), ("float8_e5m2", np.inf), ("int32", -(2**31)), ("int64", -(2**63)),
          ("uint32", 2**32 - 1), ("uint64", 2**64 - 1), ("int8", -128), ("bool", True), ("complex64", 1 - 2j),
          ("complex128", 0.1 + 3j), ("float32", 0), ("float32", -0.0)]  # fmt: skip
