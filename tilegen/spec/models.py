@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -106,7 +106,9 @@ class SpecFields(_Fields):
     )
     grid: dict[str, Any] = Field(default={}, description="CTAs: {bx, by, bz}")
     cluster: dict[str, Any] = Field(default={}, description="CTAs of a cluster: {cbx, cby, cbz}")
-    threads: int | str = Field(default=0, description="threads of a CTA, 1 to 1024")
+    threads: Annotated[int, Field(ge=1, le=1024)] | str | None = Field(
+        default=None, description="threads of a CTA, 1 to 1024"
+    )
     buffers: dict[str, Any] = Field(default={}, description="name: the buffer's memory, dtype, shape and layout")
     ops: list[Any] = Field(description="what the kernel does, in order")
 

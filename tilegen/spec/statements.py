@@ -63,20 +63,23 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
         raise Fault(
             "TG114", f"a statement is 'op: {{...}}', not {describe_node(node)}", node.mark, "for example '- sync: cta'"
         )
-    if "for" in node:
+    op = next((key for key, _ in node.entries if key.text in around.forms or key.text in OPS), None)
+    if op is None and "for" in node:
         return _read_loop(node, around)
-    if "sync" in node:
+    if op is None and "sync" in node:
         return _read_meeting(node, around)
-    key, value = node.entries[0]
-    refuse_later_op(key, value)
-    if key.text not in around.forms:
+    key = op or node.entries[0][0]
+    refuse_later_op(key, node[key.text])
+    if op is None:
         known = [*around.forms, "sync", "for"]
         raise Fault("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
-    if len(node.entries) > 1:
-        other = node.entries[1][0]
-        hint = f"move it into the braces of {key.text}" if other.text == "when" else "start a new list item with '- '"
-        raise Fault("TG114", f"'{shorten(other.text)}' stands beside the op '{key.text}'", other.mark, hint)
-    return _read_call(key, value, around.forms[key.text], around)
+    others = [other for other, _ in node.entries if other is not op]
+    if others:
+        is_field = others[0].text in around.forms[op.text].model.model_fields
+        hint = f"move it into the braces of {op.text}" if is_field else "start a new list item with '- '"
+        message = f"'{shorten(others[0].text)}' stands beside the op '{op.text}'"
+        raise Fault("TG114", message, others[0].mark, hint)
+    return _read_call(op, node[op.text], around.forms[op.text], around)
 
 
 # ---------------------------------------------------------------- ops

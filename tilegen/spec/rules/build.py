@@ -1,0 +1,50 @@
+"""TG3xx operations and their variants, TG4xx proofs that failed, TG5xx what the environment lacks."""
+
+from __future__ import annotations
+
+from tilegen.spec.rules.rule import Rule
+
+BUILD_RULES = {
+    "TG301": Rule(
+        "no variant can carry out this op", "Each variant's reason is listed. Change what the nearest one asks for."
+    ),
+    "TG302": Rule(
+        "the pinned variant cannot carry out this op",
+        "Its reason is given. Leave 'variant' out to take the cheapest that can.",
+    ),
+    "TG401": Rule("out of bounds", "An access leaves its memory for some CTA, trip or thread."),
+    "TG402": Rule("misaligned", "A vector access does not start at a multiple of its width for every thread."),
+    "TG403": Rule(
+        "a race",
+        "Two threads touch one byte, one of them writes, and nothing orders them. Insert the sync that the message "
+        "prints.",
+    ),
+    "TG404": Rule("read before written", "Memory is read that nothing has written before."),
+    "TG405": Rule("two CTAs write one byte", "CTAs are not ordered: each byte of an output belongs to one of them."),
+    "TG406": Rule(
+        "a sync that not all threads reach",
+        "All threads of a sync's scope must reach it: its condition is equal in them.",
+    ),
+    "TG407": Rule("registers indexed by a variable", "Registers have no addresses: unroll the loop."),
+    "TG408": Rule("two lanes write one byte in one step", "Which of them wins is not defined."),
+    "TG409": Rule("an index leaves int", "An address or index does not fit the type that it is computed in."),
+    "TG410": Rule("a variable leaves its range", "A value contradicts what is known of its variable."),
+    "TG411": Rule("the plan disagrees with the reference", "This is a bug of tilegen: please report the spec."),
+    "TG412": Rule("a malformed plan", "This is a bug of tilegen: please report the spec."),
+    "TG413": Rule("a deadlock", "Threads wait for each other, or for a barrier that nobody reaches."),
+    "TG414": Rule("a range that could not be proved", "Neither ranges nor guards show that an access stays inside."),
+    "TG415": Rule("an alignment that could not be proved", "Promise it, for example with 'multiple_of' on a param."),
+    "TG416": Rule("a claim of the plan that could not be proved", "This is a bug of tilegen: please report the spec."),
+    "TG417": Rule("two CTAs own one element", "The boxes of the output that CTAs write overlap."),
+    "TG418": Rule(
+        "the output is not covered", "Some of the output belongs to no CTA: compare the grid with the shape."
+    ),
+    "TG419": Rule("nobody owns the output", "A global array is written that the plan gives to no CTA."),
+    "TG491": Rule("the kernel failed on the GPU", "The GPU reported an error while the kernel ran."),
+    "TG492": Rule("the GPU disagrees with the reference", "The first element that differs is named."),
+    "TG501": Rule(
+        "it cannot be compiled here", "No compiler for this arch was found. `tilegen doctor` says what is missing."
+    ),
+    "TG502": Rule("no GPU", "This needs an NVIDIA GPU and CuPy. `tilegen doctor` says what is missing."),
+    "TG503": Rule("a GPU of another arch", "Code for the spec's arch does not run on this GPU: use --arch."),
+}

@@ -1,0 +1,106 @@
+"""TG2xx: layouts, regions and what they must agree on."""
+
+from __future__ import annotations
+
+from tilegen.spec.rules.rule import Rule
+
+
+def _buffer(layout: str, scope: str = "shared", shape: str = "[32, 8]") -> str:
+    return f'buffers:\n  A: {{scope: {scope}, dtype: float32, shape: {shape}, layout: "{layout}"}}\n'
+
+
+def _copy(src: str, dst: str = "s", more: str = "") -> str:
+    return (
+        "buffers:\n  X: {scope: global, dtype: float32, shape: [100, 32]}\n"
+        "  s: {scope: shared, dtype: float32, shape: [32]}\n"
+        f'ops:\n  - copy: {{src: "{src}", dst: "{dst}"{more}}}\n'
+    )
+
+
+_REGISTERS = (
+    "buffers:\n  s: {{scope: shared, dtype: float32, shape: [32, 8]}}\n"
+    '  r: {{scope: register, dtype: float32, shape: [32, 8], layout: "S[(32,8):(1@laneid,1)]"}}\n'
+    "ops:\n  - copy: {{scope: {scope}, src: s, dst: r}}\n"
+)
+
+LAYOUT_RULES = {
+    "TG200": Rule(
+        "a layout that cannot be read",
+        "A layout is row, col, S[shape:strides] with optional replicas and offset, Swizzle(per_element, swizzle_len, "
+        "atom_len), Swizzle(..) o S[..], wg_local_layout(cols) or mma_fragment('atom', 'operand').",
+        _buffer("S[(32,8):(8,1)"),
+        _buffer("S[(32,8):(8,1)]"),
+    ),
+    "TG201": Rule(
+        "a layout that cannot be",
+        "The notation is understood, but its values are not a layout: extents and strides do not pair up, an extent "
+        "is 0, a swizzle's parameters contradict each other.",
+        _buffer("S[(32,8):(8,1,1)]"),
+        _buffer("S[(32,8):(8,1)]"),
+    ),
+    "TG202": Rule(
+        "layout and shape differ in size",
+        "A layout places as many elements as the shape has. Strides, not extents, say how far apart they lie.",
+        _buffer("S[(32,9):(9,1)]"),
+        _buffer("S[(32,8):(9,1)]"),
+    ),
+    "TG203": Rule(
+        "an axis that this memory does not have",
+        "Global and shared memory have the axis m. Registers have m and the axes that number threads, as far as the "
+        "CTA has such threads.",
+        _buffer("S[(32,8):(1@laneid,1)]"),
+        _buffer("S[(32,8):(1@laneid,1)]", "register"),
+    ),
+    "TG204": Rule(
+        "two elements in one place",
+        "A buffer that is written must give every element a place of its own, or the result depends on who writes "
+        "last. Reading through such a layout (a stride of 0 repeats a row) is fine.",
+        _copy("X[0]").replace("shape: [32]}", 'shape: [32], layout: "S[32:0]"}'),
+        _copy("X[0]").replace("shape: [32]}", 'shape: [32], layout: "S[32:1]"}'),
+    ),
+    "TG205": Rule(
+        "a region that cannot be read",
+        "A region is X, X[i], X[lo:hi], X[lo : +len] or X[:, j]: no steps, no negative indices.",
+        _copy("X[0, -32:]"),
+        _copy("X[0, 0:32]"),
+    ),
+    "TG206": Rule(
+        "too many indices",
+        "A region has at most as many indices as its buffer has dimensions; those left out mean all.",
+        _copy("X[0, 0:32, 0]"),
+        _copy("X[0, 0:32]"),
+    ),
+    "TG207": Rule(
+        "a region leaves its buffer",
+        "The message names the first CTA, loop trip or instance for which it does. 'edge: clip' clips at the edge of a "
+        "global array: what is read beyond is 0, what is written beyond is dropped.",
+        "grid: {bx: 4}\n" + _copy("X[bx*32 : +32, 0]"),
+        "grid: {bx: 4}\n" + _copy("X[bx*32 : +32, 0]", more=", edge: clip"),
+    ),
+    "TG208": Rule(
+        "the length of a region is no positive constant",
+        "How many elements an op moves is known when the kernel is built; where they begin may depend on anything.",
+        "grid: {bx: 2}\n" + _copy("X[0, bx : 32]"),
+        "grid: {bx: 2}\n" + _copy("X[bx, 0 : 32]"),
+    ),
+    "TG210": Rule(
+        "too large",
+        "A thread has 1020 bytes of registers, a CTA the shared memory of its arch, and a global array at most 2**36 "
+        "elements.",
+        "buffers:\n  A: {scope: shared, dtype: float32, shape: [512, 512]}\n",
+        "buffers:\n  A: {scope: shared, dtype: float32, shape: [128, 128]}\n",
+    ),
+    "TG211": Rule(
+        "registers of another scope",
+        "A register tensor exists once per instance of the narrowest scope that its thread axes need: none thread, "
+        "laneid warp, tid_in_wg or wid_in_wg warpgroup, tx or warpid or wgid cta. An op on it has that scope.",
+        _REGISTERS.format(scope="cta"),
+        _REGISTERS.format(scope="warp"),
+    ),
+    "TG212": Rule(
+        "the operands of an op do not match",
+        "Source and destination have equal shapes after extents of 1 are dropped.",
+        _copy("X[0:2]"),
+        _copy("X[0:1]"),
+    ),
+}

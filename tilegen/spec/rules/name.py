@@ -1,0 +1,120 @@
+"""TG1xx: names, keys and expressions."""
+
+from __future__ import annotations
+
+from tilegen.spec.rules.rule import Rule
+
+_X = (
+    "buffers:\n  X: {scope: global, dtype: float32, shape: [1024]}\n  s: {scope: shared, dtype: float32, shape: [32]}\n"
+)
+
+NAME_RULES = {
+    "TG101": Rule(
+        "unknown key",
+        "Every key is one of a fixed set; a misspelt one would otherwise be ignored in silence. `tilegen schema` "
+        "prints all of them.",
+        "thread: 32\n",
+        "threads: 32\n",
+    ),
+    "TG102": Rule(
+        "a key is missing",
+        "A spec needs kernel, threads and ops; a buffer scope, dtype and shape; a runtime param its default; an op its "
+        "operands.",
+        _X + "ops:\n  - copy: {src: X}\n",
+        _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n',
+    ),
+    "TG103": Rule(
+        "a value of the wrong type",
+        'Numbers, texts, lists and mappings are told apart, and nothing is converted: "32" is a text.',
+        "arch: 90\n",
+        "arch: sm_90\n",
+    ),
+    "TG104": Rule(
+        "unknown axis",
+        "A layout places elements on named axes: bx by bz cbx cby cbz tx warpid laneid wgid tid_in_wg wid_in_wg for "
+        "threads and CTAs, m (the default) P F Bank TLane TCol for memory.",
+        'buffers:\n  r: {scope: register, dtype: float32, shape: [32, 8], layout: "S[(32,8):(1@lane_id,1)]"}\n',
+        'buffers:\n  r: {scope: register, dtype: float32, shape: [32, 8], layout: "S[(32,8):(1@laneid,1)]"}\n',
+    ),
+    "TG105": Rule(
+        "unknown name",
+        "Expressions know params, the loop variables around them and the axes in scope; regions and views know the "
+        "declared buffers; --set knows the params.",
+        "params: {N: 64}\ngrid: {bx: n // 64}\n",
+        "params: {N: 64}\ngrid: {bx: N // 64}\n",
+    ),
+    "TG106": Rule(
+        "a value out of range",
+        "The message states the range. Ops of scope warp need threads to be a multiple of 32, of scope warpgroup of "
+        "128; a launch needs at least one CTA in each direction; a loop runs at least once.",
+        "threads: 2048\n",
+        "threads: 1024\n",
+    ),
+    "TG107": Rule(
+        "not a name",
+        "Kernel, params, buffers and loop variables become names in the CUDA text: C identifiers that are no words of"
+        " C++ or CUDA, no axes and no types.",
+        "kernel: threadIdx\n",
+        "kernel: transpose\n",
+    ),
+    "TG108": Rule(
+        "a name is taken",
+        "Kernel, params, buffers and loop variables share one space of names, and nothing is shadowed: the CUDA text "
+        "uses the same names. Loops that stand side by side may share a variable's name.",
+        "params: {X: 8}\n" + _X,
+        "params: {N: 8}\n" + _X,
+    ),
+    "TG109": Rule(
+        "not one of the known values",
+        "Scopes, dtypes, archs and variants are fixed sets.",
+        "buffers:\n  A: {scope: shared, dtype: float, shape: [8]}\n",
+        "buffers:\n  A: {scope: shared, dtype: float32, shape: [8]}\n",
+    ),
+    "TG110": Rule(
+        "unknown op",
+        "A statement is an op, sync or for.",
+        _X + 'ops:\n  - copi: {src: "X[0:32]", dst: s}\n',
+        _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n',
+    ),
+    "TG111": Rule(
+        "an expression that cannot be read",
+        "Expressions are integers, names, + - * // %, ceil(a / b), comparisons, and or not, and parentheses. '/' "
+        "stands only inside of ceil, where the way that it rounds is said.",
+        "params: {N: 100}\ngrid: {bx: N / 64}\n",
+        "params: {N: 100}\ngrid: {bx: ceil(N / 64)}\n",
+    ),
+    "TG112": Rule(
+        "an expression whose value cannot be",
+        "No part of an expression may be negative, divide by what may be 0, or leave 63 bits; and some places need a "
+        "constant: extents of shared and register buffers, threads, the step of a loop.",
+        "params: {N: 64}\ngrid: {bx: N // (64 - N)}\n",
+        "params: {N: 64}\ngrid: {bx: N // 64}\n",
+    ),
+    "TG113": Rule(
+        "a name that exists, but not here",
+        "The threads that run an op together must agree on its regions and its condition: an op of scope warp may use"
+        " warpid, but not laneid; of scope cta neither. The launch is a function of params only. Buffers are not "
+        "numbers.",
+        _X + 'ops:\n  - copy: {scope: warp, src: "X[laneid*32 : +32]", dst: s}\n',
+        _X + 'ops:\n  - copy: {scope: warp, src: "X[warpid*32 : +32]", dst: s}\n',
+    ),
+    "TG114": Rule(
+        "not a statement",
+        "An item of ops is one op with its fields in braces, 'sync: SCOPE', or 'for: {k: 8}' with 'do:'.",
+        _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n    sync: cta\n',
+        _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n  - sync: cta\n',
+    ),
+    "TG115": Rule(
+        "a view that cannot be",
+        "A view shares the bytes of another buffer: it stays inside of them, has as many elements unless it has a "
+        "layout of its own, and is either a transpose (axes) or another layout, shape or dtype.",
+        "buffers:\n  A: {scope: shared, dtype: float32, shape: [4, 32]}\n  B: {view: A, axes: [0, 2]}\n",
+        "buffers:\n  A: {scope: shared, dtype: float32, shape: [4, 32]}\n  B: {view: A, axes: [1, 0]}\n",
+    ),
+    "TG190": Rule(
+        "not yet supported",
+        "This is part of the language, but not of this version. Nothing is wrong with its spelling.",
+        "buffers:\n  A: {scope: shared, dtype: float32, shape: [8, 8], layout: auto}\n",
+        "buffers:\n  A: {scope: shared, dtype: float32, shape: [8, 8], layout: row}\n",
+    ),
+}

@@ -1,0 +1,107 @@
+"""The JSON Schema of a spec, draft-07, made from the models: for editors that complete and check YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from typing import Any
+
+from pydantic import BaseModel
+
+from tilegen.arch import ARCHES
+from tilegen.dtypes import DTYPES
+from tilegen.spec.form import OpForm
+from tilegen.spec.models import (
+    BufferFields,
+    ClusterFields,
+    GridFields,
+    LoopFields,
+    ParamFields,
+    SpecFields,
+    SyncFields,
+    ViewFields,
+)
+
+_LOOP_BOUND = {
+    "description": "a count, or [start, stop] or [start, stop, step]",
+    "anyOf": [
+        {"type": ["integer", "string"]},
+        {"type": "array", "items": {"type": ["integer", "string"]}, "minItems": 2, "maxItems": 3},
+    ],
+}
+
+
+def schema(forms: Dict[str, OpForm]) -> dict[str, Any]:
+    """The JSON Schema of specs whose ops are ``forms``.
+
+    >>> schema({})["required"]
+    ['kernel', 'ops', 'threads']
+    """
+    top = _describe(SpecFields)
+    top["required"].append("threads")  # no op of this version chooses them
+    fields = top["properties"]
+    fields["arch"]["enum"] = list(ARCHES)
+    fields["params"]["additionalProperties"] = {"anyOf": [{"type": "integer", "minimum": 0}, _refer("param")]}
+    fields["grid"] = _describe(GridFields)
+    fields["cluster"] = _describe(ClusterFields)
+    fields["buffers"]["additionalProperties"] = {"anyOf": [_refer("buffer"), _refer("view")]}
+    fields["ops"]["items"] = _refer("statement")
+    statements = [_refer("loop"), _refer("sync"), *(_refer(f"op_{name}") for name in forms)]
+    definitions = {
+        "param": _describe(ParamFields),
+        "buffer": _with_dtypes(_describe(BufferFields)),
+        "view": _with_dtypes(_describe(ViewFields)),
+        "sync": _describe(SyncFields),
+        "loop": _describe_loop(),
+        "statement": {"description": "an op, a sync or a loop", "anyOf": statements},
+        **{f"op_{name}": _describe_op(form) for name, form in forms.items()},
+    }
+    head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "tilegen spec"}
+    return {**head, **top, "definitions": definitions}
+
+
+def _refer(name: str) -> dict[str, Any]:
+    return {"$ref": f"#/definitions/{name}"}
+
+
+def _describe(model: type[BaseModel]) -> dict[str, Any]:
+    """A model's own schema, without pydantic's titles and without null, which no spec may hold."""
+    return dict(_drop_titles(model.model_json_schema(ref_template="#/definitions/{model}")))
+
+
+def _drop_titles(node: Any) -> Any:
+    if isinstance(node, list):
+        return [_drop_titles(n) for n in node if n != {"type": "null"}]
+    if not isinstance(node, dict):
+        return node
+    kept = {
+        k: _drop_titles(v)
+        for k, v in node.items()
+        if not (k == "title" and isinstance(v, str)) and (k, v) != ("default", None)
+    }
+    if len(kept.get("anyOf", ())) == 1:
+        kept |= kept.pop("anyOf")[0]
+    return kept
+
+
+def _with_dtypes(buffer: dict[str, Any]) -> dict[str, Any]:
+    buffer["properties"]["dtype"]["enum"] = list(DTYPES)
+    return buffer
+
+
+def _describe_loop() -> dict[str, Any]:
+    loop = _describe(LoopFields)
+    loop["properties"]["for"]["additionalProperties"] = _LOOP_BOUND
+    loop["properties"]["do"]["items"] = _refer("statement")
+    return loop
+
+
+def _describe_op(form: OpForm) -> dict[str, Any]:
+    fields = _describe(form.model)
+    description = fields.get("description", f"the op {form.name}")
+    return {
+        "type": "object",
+        "description": description,
+        "properties": {form.name: fields},
+        "required": [form.name],
+        "additionalProperties": False,
+    }
