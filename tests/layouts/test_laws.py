@@ -176,6 +176,9 @@ def test_runtime_extents() -> None:
     assert bind(row_major((4, m, n)), {"M": 3, "N": 16}) == row_major((4, 3, 16))
     assert str(row_major((4, m, n)).place((3, row, column), (4, m, n))["m"]) == str(m * n * 3 + row * n + column)
     assert is_injective(layout) and is_injective(column_major((m, n))) and is_injective(row_major((4, m, n)))
+    assert is_injective(parse("S[(M, N):(N + 8, 1)]", {"M": m, "N": n}))
+    assert not is_injective(parse("S[(M, N):(8, 1)]", {"M": m, "N": n}))
+    assert str(extent_of(layout)) == "M * N" and str(extent_of(row_major((4, m, n)))) == "M * N * 4"
     part = slice_layout(layout, (m, n), [(row, row + 2), (0, 8)])
     assert str(part) == "S[(2, 8):(N, 1)] + (row * N)"
     with pytest.raises(LayoutError, match="bind"):
@@ -307,6 +310,20 @@ def test_slice_is_the_layout_on_shifted_coordinates(case: tuple[Layout, tuple[in
         shifted = [c + b for c, b in zip(coord, begins, strict=True)]
         before, after = layout.apply(*shifted, shape=shape), part.apply(*coord, shape=lengths)
         assert sorted(str(nonzero(p)) for p in before) == sorted(str(nonzero(p)) for p in after)
+
+
+def test_a_slice_may_begin_where_a_variable_says() -> None:
+    stage, i, j = Var("stage", 3), Var("i", 8), Var("j", 64)
+    stages = parse("Swizzle(3,3,3) o S[(3, 8, 64)]")
+    part = slice_layout(stages, (3, 8, 64), [(stage, stage + 1), (0, 8), (0, 64)])
+    place = part.place((0, i, j), (1, 8, 64))["m"]
+    assert str(place) == "i * 64 + stage * 512 + (j ^ (i * 8))"
+    rows = slice_layout(parse("S[(2, 4, 8):(256, 8, 1)]"), (8, 8), [(stage * 4, stage * 4 + 4), (0, 8)])
+    assert str(rows) == "S[(4, 8):(8, 1)] + (stage * 256)"
+    with pytest.raises(LayoutError):
+        slice_layout(parse("S[(2, 4, 8):(256, 8, 1)]"), (8, 8), [(stage, stage + 4), (0, 8)])
+    with pytest.raises(LayoutError, match="known at build time"):
+        slice_layout(stages, (3, 8, 64), [(0, stage + 1), (0, 8), (0, 64)])
 
 
 def test_a_slice_of_whole_dimensions_never_refuses() -> None:

@@ -9,19 +9,19 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import LayoutError
-from tilegen.index import Index, add, bound, least, mul, sub, substitute
+from tilegen.index import Index, Op, add, bound, least, mul, sub, substitute
 from tilegen.layouts.axes import AXES, AXIS_ORDER, SCOPES, THREADS_IN, require_axis
 from tilegen.layouts.iters import (
     Iter,
     Iters,
     divide_exactly,
     drop_units,
+    extent_reached,
     fuse_neighbours,
     group_iters,
     is_symbolic,
     product,
     quotient,
-    reach,
     remainder,
     require_index,
     require_known,
@@ -85,7 +85,7 @@ def extent_of(layout: Layout, axis: str = "m", shape: Sequence[Index] | None = N
     on_axis = [i for i in (*tile.shard, *tile.replica) if i.axis == axis]
     if not on_axis and axis not in dict(tile.offset):
         return 0
-    extent = reach(on_axis) + dict(tile.offset).get(axis, 0) + 1
+    extent = extent_reached(on_axis) + dict(tile.offset).get(axis, 0)
     return extent if swizzle is None else _swizzled_range(swizzle, tile, extent)[1]
 
 
@@ -101,7 +101,7 @@ def span(layout: Layout, axis: str | None = None) -> Index:
     """
     tile, swizzle = tile_of(layout), swizzle_of(layout)
     axis = _only_memory_axis(tile) if axis is None else require_axis(axis).name
-    extent = reach(i for i in (*tile.shard, *tile.replica) if i.axis == axis) + 1
+    extent = extent_reached(i for i in (*tile.shard, *tile.replica) if i.axis == axis)
     if swizzle is None or axis != "m":
         return extent
     lowest, end = _swizzled_range(swizzle, tile, extent + dict(tile.offset).get("m", 0))
@@ -164,8 +164,8 @@ def _nests(iters: list[Iter]) -> bool:
     left = list(iters)
     covered: list[Iter] = []
     while left:
-        reached = reach(covered) + 1
-        fits = [i for i in left if _is_at_least(i.stride, reached) or _is_at_least(i.stride, _dense(covered))]
+        reached = extent_reached(covered)
+        fits = [i for i in left if _is_at_least(i.stride, reached)]
         if not fits:
             return False
         smallest = min(fits, key=lambda i: bound(i.stride))
@@ -174,13 +174,13 @@ def _nests(iters: list[Iter]) -> bool:
     return True
 
 
-def _dense(covered: list[Iter]) -> Index:
-    """extent * stride of the widest iter, which bounds what nested iters reach, and compares well as an expression."""
-    return mul(covered[-1].extent, covered[-1].stride) if covered else 1
-
-
 def _is_at_least(a: Index, b: Index) -> bool:
-    return a == b or least(a) >= bound(b) - 1
+    difference = sub(a, b)
+    if isinstance(difference, int):
+        return difference >= 0
+    if isinstance(difference, Op) and difference.symbol == "-":  # terms of both signs are left: ask the ranges
+        return least(a) >= bound(b) - 1
+    return True
 
 
 def _enumerated_injective(tile: TileLayout) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import LayoutError
-from tilegen.index import Index, Op, Var, div, least, mod, mul, multiple, sub, terms
+from tilegen.index import Index, Op, Var, add, div, mod, mul, multiple, sub, terms
 from tilegen.layouts.axes import require_axis
 
 
@@ -315,15 +315,18 @@ def _cannot_group(iters: Iters, shape: Sequence[Index]) -> LayoutError:
     return LayoutError(f"{spell_iters('S', iters)} does not group by shape ({', '.join(map(spell, shape))}): {sizes}")
 
 
-def reach(iters: Iterable[Iter]) -> Index:
-    """The largest sum of the iters' contributions: sum of (extent - 1) * stride.
+def extent_reached(iters: Iterable[Iter]) -> Index:
+    """1 + the largest sum of the iters' contributions: 1 + sum of extent * stride - sum of stride.
 
-    >>> reach((Iter(8, 8), Iter(6, 1)))
-    61
+    Written so that runtime extents cancel: the extent of a dense M x N array is M * N.
+
+    >>> extent_reached((Iter(8, 8), Iter(6, 1)))
+    62
+    >>> print(extent_reached((Iter(Var("M", 9), Var("N", 9)), Iter(Var("N", 9), 1))))
+    M * N
     """
-    total: Index = 0
+    whole: Index = 1
+    last: Index = 0
     for i in iters:
-        # an extent that may be 0 has no (extent - 1): the whole extent bounds it
-        steps = sub(i.extent, 1) if least(i.extent) else i.extent
-        total = total + mul(steps, i.stride)
-    return total
+        whole, last = add(whole, mul(i.extent, i.stride)), add(last, i.stride)
+    return sub(whole, last)

@@ -17,12 +17,12 @@ from tilegen.layouts.iters import (
     Iter,
     Iters,
     drop_units,
+    extent_reached,
     flatten,
     fuse_neighbours,
     group_iters,
     is_symbolic,
     product,
-    reach,
     require_index,
     require_shape,
     row_major_strides,
@@ -311,7 +311,7 @@ def _prepare(coords: Sequence[Any], shape: tuple[Index, ...], tile: TileLayout) 
     """Arrays as int32 where every intermediate fits, else int64; NumPy ints as ints; and the arrays' common shape."""
     if not any(isinstance(x, np.ndarray) for x in coords):
         return [int(x) if isinstance(x, np.integer) else x for x in coords], None
-    largest = reach((*tile.shard, *tile.replica)) + product(shape) + sum(value for _, value in tile.offset)
+    largest = extent_reached((*tile.shard, *tile.replica)) + product(shape) + sum(value for _, value in tile.offset)
     if not isinstance(largest, int):
         raise LayoutError("a layout with runtime extents places arrays only after bind() gave them values")
     if largest >= 2**63:
