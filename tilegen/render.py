@@ -38,6 +38,7 @@ from tilegen.plan import (
 
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes; beyond it CUDA gives shared memory only at launch
 COLUMNS = 110
+_TEMPLATES = Path(__file__).parent / "templates"
 _WORD = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}  # C types to copy bits with
 _COMPLEX_PART = {"complex64": DTYPES["float32"], "complex128": DTYPES["float64"]}
 
@@ -285,16 +286,26 @@ class _Page:
     """The text so far: prelude functions used, and the __device__ functions with the notes above them."""
 
     plan: Plan
-    macros: Any = None
-    prelude: Any = None
     helpers: dict[str, str] = field(default_factory=dict)
     functions: dict[str, tuple[Any, list[str]]] = field(default_factory=dict)
+    modules: dict[str, Any] = field(default_factory=dict)
 
     def use(self, helper: str) -> str:
         """The name of a prelude function, which the page then defines (after those that it uses itself)."""
         if helper not in self.helpers:
-            self.helpers[helper] = str(getattr(self.prelude, helper)()).strip("\n")
+            self.helpers[helper] = str(getattr(self.macros("prelude.cuh.j2"), helper)()).strip("\n")
         return helper
+
+    def macros(self, template: str) -> Any:
+        """The macros of a template. Jinja takes milliseconds to compile one, so only what a plan needs is loaded."""
+        if template not in self.modules:
+            shared = {"use": self.use, "arch": int(re.sub(r"\D", "", self.plan.arch))}
+            self.modules[template] = _environment().get_template(template).make_module(shared)
+        return self.modules[template]
+
+    @property
+    def steps(self) -> Any:
+        return self.macros("steps.cu.j2")
 
     @property
     def wgid(self) -> Index:
@@ -308,18 +319,14 @@ def render(plan: Plan, spec_name: str = "", prelude: bool = True) -> str:
     ``prelude=False`` leaves out the definitions of the intrinsics (the small functions around PTX), for a host that
     brings its own.
     """
-    page, environment = _Page(plan), _environment()
-    shared_vars = {"use": page.use, "arch": int(re.sub(r"\D", "", plan.arch))}
-    page.prelude = environment.get_template("prelude.cuh.j2").make_module(shared_vars)
-    page.macros = environment.get_template("steps.cu.j2").make_module(shared_vars)
-    roles, first = [], 0
+    page, roles, first = _Page(plan), [], 0
     for role in plan.roles:
         roles.append(_render_role(page, role, first))
         first += role.threads
     free = _free_names((s for role in plan.roles for s in role.steps), page.wgid)
     if len(roles) > 1:
         free["tx"] = Var("tx", plan.threads)
-    text = environment.get_template("kernel.cu.j2").render(
+    text = _environment().get_template("kernel.cu.j2").render(
         header=_header(plan, spec_name),
         name=plan.name,
         threads=plan.threads,
@@ -338,7 +345,7 @@ def render(plan: Plan, spec_name: str = "", prelude: bool = True) -> str:
 @cache
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent / "templates"), undefined=jinja2.StrictUndefined,
+        loader=jinja2.FileSystemLoader(_TEMPLATES), undefined=jinja2.StrictUndefined,
         line_statement_prefix="//%", line_comment_prefix="//#", block_start_string="<%", block_end_string="%>",
         comment_start_string="<#", comment_end_string="#>", trim_blocks=True, lstrip_blocks=True,
         keep_trailing_newline=True,
@@ -346,6 +353,11 @@ def _environment() -> jinja2.Environment:
     environment.filters["declare"] = lambda m: declare(m)
     environment.globals["fail"] = _fail
     return environment
+
+
+@cache
+def _prelude_names() -> tuple[str, ...]:
+    return tuple(re.findall(r"^//% macro (\w+)", (_TEMPLATES / "prelude.cuh.j2").read_text(), re.M))
 
 
 def _fail(message: str) -> None:
@@ -436,7 +448,7 @@ def _render_steps(page: _Page, steps: Iterable[Step], noted: bool = False) -> st
 
 def _render_step(page: _Page, step: Step, noted: bool) -> str:
     """One step through its macro. ``noted``: calls say which operation they carry out."""
-    macros = page.macros
+    macros = page.steps
     body = partial(_render_steps, page, getattr(step, "body", ()), noted)
     match step:
         case Let(var, value):
@@ -462,7 +474,7 @@ def _render_move(page: _Page, move: Move) -> str:
     word = "" if plain else _WORD[move.elems * dst.bytes]
     valid = "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Op) else to_c(move.valid)
     zero = _zero(dst) if plain else f"{word}{{}}" if word.startswith("uint") else "0"
-    return str(page.macros.move(element(move.dst), element(move.src), word, valid, zero))
+    return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero))
 
 
 def _hold_bits(*dtypes: DType) -> bool:
@@ -480,7 +492,7 @@ def _render_map(page: _Page, step: Map) -> str:
     else:
         assert step.fn == "cast", f"no map {step.fn}"
         value, note = _cast(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
-    return str(page.macros.map(dst, value, e, step.elems, note))
+    return str(page.steps.map(dst, value, e, step.elems, note))
 
 
 def _cast(page: _Page, x: str, src: str, dst: str) -> str:
@@ -490,7 +502,7 @@ def _cast(page: _Page, x: str, src: str, dst: str) -> str:
     and payload may change.
     """
     parts = (_COMPLEX_PART.get(src), _COMPLEX_PART.get(dst))
-    return str(page.macros.cast(x, DTYPES[src], DTYPES[dst], *parts)).strip("\n")
+    return str(page.macros("casts.cu.j2").cast(x, DTYPES[src], DTYPES[dst], *parts)).strip("\n")
 
 
 # ---------------------------------------------------------------- functions
@@ -505,7 +517,7 @@ def _render_call(page: _Page, block: Block, noted: bool) -> str:
     name = _define(page, block.name, signature, block.note)
     args = [*(x.name for x in captured), *(_argument(f, a, written) for f, a in block.args)]
     text = page.plan.operations[block.op].text if noted and 0 <= block.op < len(page.plan.operations) else ""
-    return str(page.macros.call(name, args, " ".join(_comment(text))))
+    return str(page.steps.call(name, args, " ".join(_comment(text))))
 
 
 def _rank(plan: Plan, x: Var | Memory) -> int:
@@ -517,7 +529,7 @@ def _rank(plan: Plan, x: Var | Memory) -> int:
 def _define(page: _Page, name: str, signature: Any, note: str) -> str:
     """The name of a function with that signature and body: an equal one is shared, another gets the next number."""
     steps = [s for role in page.plan.roles for s in walk(role.steps)]
-    taken = {page.plan.name, *(m.name for m in page.plan.memories), *dir(page.prelude)}
+    taken = {page.plan.name, *(m.name for m in page.plan.memories), *_prelude_names()}
     taken |= {s.var.name for s in steps if isinstance(s, (Let, Repeat))}
     names = (n for n in chain([name], (f"{name}_{i}" for i in count(2))) if n not in taken)
     candidate = next(n for n in names if page.functions.get(n, (signature,))[0] == signature)
@@ -530,7 +542,7 @@ def _define(page: _Page, name: str, signature: Any, note: str) -> str:
 def _function(page: _Page, name: str) -> str:
     (params, registers, body), notes = page.functions[name]
     lines = [piece for note in notes for piece in _comment(note)]
-    return str(page.macros.function(lines, name, params, registers, body)).strip("\n")
+    return str(page.steps.function(lines, name, params, registers, body)).strip("\n")
 
 
 def _fresh(name: str, taken: Iterable[str]) -> str:
