@@ -222,13 +222,13 @@ class Operation:
 class Owned:
     """A box of a global array that this CTA alone writes: start and extent per dimension of the memory.
 
-    ``loops`` are the variables other than the CTA's that the start ranges over.
+    ``loops`` are the variables other than the CTA's that the start ranges over, each with its count.
     """
 
     memory: Memory
     start: tuple[Index, ...]
     box: tuple[int, ...]
-    loops: tuple[tuple[Var, Index], ...] = ()  # (variable, value) for Let-bound, (variable, count) is range(count)
+    loops: tuple[tuple[Var, Index], ...] = ()
     condition: Index = True
 
 

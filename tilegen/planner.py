@@ -9,12 +9,12 @@ from tilegen.arch import ARCHES
 from tilegen.choose.count import Launch
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError, TilegenError
-from tilegen.index import Index, Var, add, ceil_div, evaluate, mul, sub, variables
+from tilegen.index import Index, Var, add, bound, ceil_div, evaluate, mul, sub, substitute, variables
 from tilegen.ops import VARIANTS
 from tilegen.ops.dispatch import Planned, dispatch
 from tilegen.ops.operand import Context, memory_of
 from tilegen.plan import (
-    Let, Memory, Operation, Owned, Plan, Repeat, Role, Step, Sync, let, thread_variables, when,
+    Let, Memory, Operation, Owned, Plan, Repeat, Role, Step, Sync, thread_variables, when,
 )  # fmt: skip
 from tilegen.spec.data import Buffer, Call, Loop, Meeting, Region, Spec, Statement
 
@@ -113,7 +113,8 @@ class _Builder:
         self.operations: list[Operation] = []
         self.owns: list[Owned] = []
         self.errors: list[TilegenError] = []
-        self.loops: tuple[tuple[Var, Index], ...] = ()
+        self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
+        self.values: dict[str, Index] = {}  # loop variables that are functions of those
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
         out: list[Step] = []
@@ -127,10 +128,11 @@ class _Builder:
         return tuple(out)
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
-        wrap, names = _loop_steps(loop)
-        outer, self.loops = self.loops, (*self.loops, *names)
+        wrap, trip, count, value = _loop_steps(loop)
+        loops, values = self.loops, self.values
+        self.loops, self.values = (*loops, (trip, substitute(count, values))), {**values, loop.var.name: value}
         body = self.statements(loop.body, lambda inner: enclose(wrap(inner)))
-        self.loops = outer
+        self.loops, self.values = loops, values
         return wrap(body)
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
@@ -148,27 +150,24 @@ class _Builder:
         return when(call.when, *planned.steps)
 
     def owned(self, region: Region, call: Call) -> Owned:
-        memory = self.memories[region.buffer.name]
-        instances = _instances(call.scope, self.spec.threads, region)
-        return Owned(memory, region.begins, region.lengths, self.loops + instances, call.when)
+        instances = _instances(self.spec.threads, region)
+        start = tuple(substitute(x, self.values) for x in region.begins)
+        condition = substitute(call.when, self.values)
+        return Owned(self.memories[region.buffer.name], start, region.lengths, self.loops + instances, condition)
 
 
-def _instances(scope: str, threads: int, region: Region) -> tuple[tuple[Var, Index], ...]:
+def _instances(threads: int, region: Region) -> tuple[tuple[Var, Index], ...]:
     """The thread axes that a region's begins name: the op's instances."""
     named = {v for x in region.begins for v in variables(x)}
     axes = thread_variables(threads)
     return tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name) if v.name in axes)
 
 
-def _loop_steps(loop: Loop) -> tuple[Enclose, tuple[tuple[Var, Index], ...]]:
-    """How a loop wraps its body, and its variable with its count (a variable of its own where start or step need it)."""
+def _loop_steps(loop: Loop) -> tuple[Enclose, Var, Index, Index]:
+    """How a loop wraps its body; its counted variable, its count, and the loop variable as a function of the former."""
     if isinstance(loop.start, int) and loop.start == 0 and loop.step == 1:
-        count = loop.stop
-        return lambda body: (Repeat(loop.var, count, body, loop.unroll),), ((loop.var, count),)
+        return lambda body: (Repeat(loop.var, loop.stop, body, loop.unroll),), loop.var, loop.stop, loop.var
     count = ceil_div(sub(loop.stop, loop.start), loop.step)
-    trips = count if isinstance(count, int) else count.bound - 1
-    trip = Var(f"{loop.var.name}_trip", max(1, trips))
-    value = let(loop.var.name, add(loop.start, mul(trip, loop.step)))
-    value = Let(loop.var, value.value)
-    return lambda body: (Repeat(trip, count, (value, *body), loop.unroll),), ((trip, count), (loop.var, value.value))
-
+    trip = Var(f"{loop.var.name}_trip", max(1, bound(count) - 1))
+    value = add(loop.start, mul(trip, loop.step))
+    return lambda body: (Repeat(trip, count, (Let(loop.var, value), *body), loop.unroll),), trip, count, value

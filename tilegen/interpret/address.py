@@ -62,6 +62,7 @@ class Place:
     root: Root
     coordinates: tuple[Any, ...] | None  # None: known only by its flat offset
     flat: Any
+    is_formal: bool = True  # bound by a Block
 
 
 def read_text(x: Index) -> Text:
@@ -154,6 +155,8 @@ def find(ref: Ref, site: Site) -> Place:
         own = value_of(address.offset, site)
         check_int(address.offset, site.group.pick(own), site)
     same = ref.memory is root.memory or ref.memory.pitches == root.memory.pitches
+    if not same and not place.is_formal:
+        site.fail(DISAGREE, f"{ref.memory.name} is used with pitches {ref.memory.pitches}, but has {root.memory.pitches}")
     if place.coordinates is None or not same:
         return Place(root, (place.flat + own,) if len(root.shape) == 1 else None, place.flat + own)
     both = tuple(a + b for a, b in zip(place.coordinates, coordinates, strict=True))
@@ -194,7 +197,7 @@ def _check_vector(root: Root, coordinates: tuple[Any, ...], flat: Any, elems: in
     """Every element of a vector is an element of the memory: it may run on into the next row only where rows touch."""
     if any(p == 1 and np.all(c + elems <= n) for c, n, p in zip(coordinates, root.shape, root.pitches, strict=True)):
         return
-    rest = site.group.spread(flat)[:, None] + np.arange(elems)
+    rest = np.broadcast_to(flat, site.group.thread.shape)[:, None] + np.arange(elems)
     outside = np.zeros(rest.shape, bool)
     for pitch, extent in sorted(((p, n) for p, n in zip(root.pitches, root.shape, strict=True) if n > 1), reverse=True):
         c, rest = np.divmod(rest, pitch)

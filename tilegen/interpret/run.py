@@ -90,7 +90,7 @@ class Machine:
                 store = Virtual(memory, inputs[memory.name])
             else:
                 store = Paged(memory, self.clocks, use.least_elems, False, None)
-            places[memory.name] = Place(Root(memory, store, shape, pitches), (0,) * len(shape), 0)
+            places[memory.name] = Place(Root(memory, store, shape, pitches), (0,) * len(shape), 0, is_formal=False)
         return places, outputs
 
     def number(self, x: Index) -> int:

@@ -71,7 +71,7 @@ def new_registers(memory: Memory, site: Site) -> Place:
     """Registers that nothing has written yet."""
     (elems,) = (value_of(site.text(n), site) for n in memory.shape)
     registers = Registers(memory, site.crew_threads, int(elems))
-    return Place(Root(memory, registers, (int(elems),), (1,)), (0,), 0)
+    return Place(Root(memory, registers, (int(elems),), (1,)), (0,), 0, is_formal=False)
 
 
 STRUCTURE: dict[type, Callable[[Any, Any], Iterator[str] | None]] = {

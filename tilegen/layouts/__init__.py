@@ -6,22 +6,13 @@
     layout.apply(5, 0, shape=(8, 64))           # ({'m': 360},)
 """
 
-from tilegen.layouts.algebra import (
-    bind,
-    canonicalize,
-    extent_of,
-    get_scope,
-    group,
-    is_injective,
-    permute_dims,
-    slice_layout,
-    span,
-    storage,
-)
 from tilegen.layouts.axes import AXES, Axis
 from tilegen.layouts.banks import bank_and_line
+from tilegen.layouts.canonical import bind, canonicalize, get_scope, storage
 from tilegen.layouts.constructors import column_major, mma_fragment, row_major, wg_local_layout
+from tilegen.layouts.dimensions import group, permute_dims, slice_layout
 from tilegen.layouts.iters import Iter
+from tilegen.layouts.measure import extent_of, is_injective, span
 from tilegen.layouts.notation import parse
 from tilegen.layouts.values import (
     ComposeLayout,

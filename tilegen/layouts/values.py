@@ -213,6 +213,16 @@ def swizzle_of(layout: Layout) -> SwizzleLayout | None:
     return layout if isinstance(layout, SwizzleLayout) else None
 
 
+def with_tile(layout: Layout, tile: TileLayout) -> TileLayout | ComposeLayout:
+    """``tile`` under the swizzle of ``layout``, when it has one.
+
+    >>> print(with_tile(SwizzleLayout(3, 3, 3), TileLayout((Iter(64, 1),))))
+    Swizzle(3, 3, 3) o S[64:1]
+    """
+    swizzle = swizzle_of(layout)
+    return tile if swizzle is None else ComposeLayout(swizzle, tile)
+
+
 def finish_of(layout: Layout) -> Callable[[Any], Any] | None:
     """What turns the affine address into the final one, None for the identity: m = finish(sum c_k * s_k + offset).
 

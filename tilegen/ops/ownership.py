@@ -15,14 +15,15 @@ from tilegen.index import Index, Var, add, div, equal, every, less, mod, mul, su
 from tilegen.layouts import tile_of
 from tilegen.ops.dispatch import Refused
 from tilegen.ops.operand import Context, Operand, guarded_dims, parts_of
-from tilegen.plan import thread_variables
+from tilegen.plan import Let, Step, let, thread_variables, when
 
 
 @dataclass(frozen=True)
 class Ownership:
     """The region's digits, outermost first; ``values`` are None for those walked in registers (``walked``, in order).
 
-    ``held``: the thread owns elements. ``first``: it holds copy 0 of them. ``base``: the register of element 0.
+    A thread that passes ``enter`` may number itself (``numbers``); ``held``: it then owns elements; ``first``: it holds
+    copy 0 of them. ``base``: the register of element 0.
     """
 
     operand: Operand
@@ -30,8 +31,19 @@ class Ownership:
     values: tuple[Index | None, ...]
     walked: tuple[int, ...]
     base: Index
+    enter: Index
+    numbers: tuple[Let, ...]
     held: Index
     first: Index
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Variables that only exist inside the function: the step ``f`` and the thread's own numbers."""
+        return frozenset({"f"} | {n.var.name for n in self.numbers})
+
+    def guard(self, body: tuple[Step, ...], stores: bool = False) -> tuple[Step, ...]:
+        """``body``, run by the threads that own elements (by those with copy 0, if it stores)."""
+        return when(self.enter, *self.numbers, *when(self.first if stores else self.held, *body))
 
     @property
     def count(self) -> int:
@@ -65,11 +77,21 @@ def own(context: Context, register: Operand, others: Sequence[Operand]) -> Owner
         raise Refused(f"the region {register.region.text} cuts across the iters of {register.buffer.name}'s layout")
     place = register.buffer.layout.place(register.region.begins, register.buffer.shape)
     values: list[Index | None] = [None] * len(digits)
+    enter: list[Index] = []
+    numbers: list[Let] = []
     conditions: list[Index] = []
     first: list[Index] = []
     for axis in _axes(register, digits):
         mine = [(k, d) for k, d in enumerate(digits) if d.axes[0] == axis]
-        found, copies, held = _read_axis(context, register, axis, mine, place.get(axis, 0))
+        number: Index = _axis_variable(context, axis)
+        base = place.get(axis, 0)
+        if not isinstance(base, int):
+            raise Refused(f"the region {register.region.text} moves along the thread axis {axis} by {base}")
+        if base:
+            enter.append(less(base - 1, number))
+            numbers.append(let(f"{axis}_own", sub(number, base)))
+            number = numbers[-1].var
+        found, copies, held = _read_axis(register, axis, mine, number)
         conditions.extend(held)
         first.extend(equal(c, 0) for c in copies)
         for k, value in found.items():
@@ -78,8 +100,9 @@ def own(context: Context, register: Operand, others: Sequence[Operand]) -> Owner
     _check_registers(register, [digits[k] for k in walked])
     held = every(*conditions)
     return Ownership(
-        register, digits, tuple(values), tuple(walked), place.get("m", 0), held, every(held, *first)
-    )
+        register, digits, tuple(values), tuple(walked), place.get("m", 0), every(*enter), tuple(numbers), held,
+        every(held, *first),
+    )  # fmt: skip
 
 
 def _axes(register: Operand, digits: Sequence[Digit]) -> list[str]:
@@ -91,19 +114,13 @@ def _axes(register: Operand, digits: Sequence[Digit]) -> list[str]:
 
 
 def _read_axis(
-    context: Context, register: Operand, axis: str, digits: Sequence[tuple[int, Digit]], base: Index
+    register: Operand, axis: str, digits: Sequence[tuple[int, Digit]], number: Index
 ) -> tuple[dict[int, Index], list[Index], list[Index]]:
     """The digits' values from the thread's number on one axis, the copies' numbers, and when the thread owns any."""
-    number = _axis_variable(context, axis)
     tile = tile_of(register.buffer.layout)
     iters = [(_int(d.strides[0]), d.extent, k) for k, d in digits]
     iters += [(_int(i.stride), _int(i.extent), -1) for i in tile.replica if i.axis == axis]
-    if not isinstance(base, int):
-        raise Refused(f"the region {register.region.text} moves along the thread axis {axis} by {base}")
     held: list[Index] = []
-    if base:
-        held.append(less(base - 1, number))
-        number = _from(number, base, sum(s * (e - 1) for s, e, _ in iters))
     found: dict[int, Index] = {}
     copies: list[Index] = []
     covered = 1
@@ -119,14 +136,6 @@ def _read_axis(
             found[k] = value
     held.append(less(number, covered))
     return found, copies, held
-
-
-def _from(number: Index, base: int, reach: int) -> Index:
-    """``number - base``, written as a remainder where base is on a power-of-two boundary beyond the reach."""
-    period = 1 << reach.bit_length()
-    if base % period == 0 and isinstance(number, Var) and base + period >= number.bound:
-        return mod(number, period) if base else number
-    return sub(number, base)
 
 
 def _axis_variable(context: Context, axis: str) -> Var:

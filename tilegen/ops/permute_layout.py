@@ -184,13 +184,13 @@ def _block(
     stores: list[Step] = []
     for column in [0] if both else range(columns):
         to = frame.see(1, ref_at(tile.dst, at(r, 0, column)))
-        if rows > 1:
+        if rows > 1 and columns > 1:
             stores += _over(d, (Move(pack[d], regs[add(slot, column)]),))
             stores.append(Move(to, pack[0], rows))
         else:
-            stores.append(Move(to, regs[add(slot, column)], columns if both else 1))
+            stores.append(Move(to, regs[add(mul(r, rows * columns), column)], columns if both else rows))
     body = (*_over(r, _over(d, (load,))), Sync("warp"), *_over(r, tuple(stores)), Sync("warp"))
-    registers = (regs, pack) if rows > 1 else (regs,)
+    registers = (regs, pack) if rows > 1 and columns > 1 else (regs,)
     name = f"permute_{tile.src.buffer.name}_{tile.dst.buffer.name}"
     note = "One warp: read through the source layout, meet, write through the destination layout."
     return frame.block(name, body, context.op, registers, note)

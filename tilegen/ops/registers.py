@@ -56,7 +56,7 @@ def _transfer_block(
     context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int, name: str
 ) -> Block:
     at, slot = owned.element(_number(owned, width))
-    frame = Frame((owned.operand, other), (True, not guarded_dims(other)), call.scope, {"f"})
+    frame = Frame((owned.operand, other), (True, not guarded_dims(other)), call.scope, owned.names)
     register = frame.see(0, owned.operand.memory[slot])
     memory = frame.see(1, ref_at(other, at))
     inside = edge_guard(other, at) if guarded_dims(other) else True
@@ -64,8 +64,8 @@ def _transfer_block(
         moves: tuple[Step, ...] = (Move(register, memory, width, inside),)
     else:
         moves = when(inside, Move(memory, register, width))
-    held = owned.held if loads else owned.first
-    return frame.block(name, when(held, *_walk(owned.count // width, moves)), context.op)
+    body = owned.guard(_walk(owned.count // width, moves), stores=not loads)
+    return frame.block(name, body, context.op)
 
 
 def _walk(steps: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -78,10 +78,10 @@ def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: s
     source = own(context, src, [dst])
     _check_alike(owned, source, dst, src)
     _, slot = owned.element(_number(owned, 1))
-    frame = Frame((dst, src), (True, True), call.scope, {"f"})
+    frame = Frame((dst, src), (True, True), call.scope, owned.names)
     to, from_ = frame.see(0, dst.memory[slot]), frame.see(1, src.memory[_source_slot(owned, source)])
     step: Step = Map(fn, to, (from_,)) if fn else Move(to, from_)
-    block = frame.block(_name(fn or "copy", call), when(owned.held, *_walk(owned.count, (step,))), context.op)
+    block = frame.block(_name(fn or "copy", call), owned.guard(_walk(owned.count, (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), "both tensors give every thread the same elements")
     return Planned((block,), context.cost((block,)), (choice,))
 
@@ -102,7 +102,7 @@ def _check_alike(a: Ownership, b: Ownership, dst: Operand, src: Operand) -> None
                 f"{src.region.text} and {dst.region.text} are owned by different threads"
                 f" ({src.buffer.layout} against {dst.buffer.layout})"
             )
-    if a.held != b.held:
+    if (a.enter, a.held) != (b.enter, b.held):
         raise Refused(f"{src.region.text} and {dst.region.text} are held by different threads")
 
 
@@ -110,9 +110,9 @@ def plan_register_fill(context: Context, call: Call, dst: Operand, value: float 
     """Every register of the region set to a value by the threads that own it (and hold copies of it)."""
     owned = own(context, dst, [])
     _, slot = owned.element(_number(owned, 1))
-    frame = Frame((dst,), (True,), call.scope, {"f"})
+    frame = Frame((dst,), (True,), call.scope, owned.names)
     step = Map("fill", frame.see(0, dst.memory[slot]), (), 1, value)
-    block = frame.block(_name("fill", call), when(owned.held, *_walk(owned.count, (step,))), context.op)
+    block = frame.block(_name("fill", call), owned.guard(_walk(owned.count, (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), "the elements that the register layout gives to one thread")
     return Planned((block,), context.cost((block,)), (choice,))
 

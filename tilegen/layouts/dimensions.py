@@ -1,0 +1,138 @@
+"""Layouts by the dimensions of a buffer: group, transpose, slice."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilegen.errors import LayoutError
+from tilegen.index import Index, add, bound, least, mul, sub
+from tilegen.layouts.iters import (
+    Iter,
+    Iters,
+    divide_exactly,
+    drop_units,
+    fuse_neighbours,
+    group_iters,
+    quotient,
+    remainder,
+    require_index,
+    require_known,
+    require_shape,
+)
+from tilegen.layouts.values import ComposeLayout, Layout, TileLayout, over_shape, tile_of, with_tile
+
+
+def group(layout: Layout, shape: Sequence[Index]) -> tuple[TileLayout | ComposeLayout, tuple[int, ...]]:
+    """The same map with iters split so that dimension d of ``shape`` is the iters separators[d] to separators[d + 1].
+
+    Raises LayoutError when sizes differ or an iter crosses a dimension's boundary.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> grouped, separators = group(parse("S[(4, 2):(8@laneid, 32)]"), (2, 4))
+    >>> print(grouped, separators)
+    S[(2, 2, 2):(16@laneid, 8@laneid, 32)] (0, 1, 3)
+    """
+    shape = require_shape(shape)
+    layout = over_shape(layout, shape)
+    tile = tile_of(layout)
+    rows = group_iters(tile.shard, shape)
+    separators = [0]
+    for row in rows:
+        separators.append(separators[-1] + len(row))
+    shard = tuple(i for row in rows for i in row) or tile.shard
+    return with_tile(layout, TileLayout(shard, tile.replica, tile.offset)), tuple(separators)
+
+
+def permute_dims(layout: Layout, shape: Sequence[Index], axes: Sequence[int]) -> TileLayout | ComposeLayout:
+    """The layout of the logical transpose: element y of shape[axes] lies where element x did, with y_k = x_axes[k].
+
+    Raises LayoutError when ``axes`` is no permutation or the layout does not group by ``shape``.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> print(permute_dims(parse("S[(8, 64):(64, 1)]"), (8, 64), (1, 0)))
+    S[(64, 8):(1, 64)]
+    """
+    if sorted(axes) != list(range(len(shape))):
+        raise LayoutError(f"{tuple(axes)} is not a permutation of the {len(shape)} dimensions")
+    grouped, ends = group(layout, shape)
+    tile = tile_of(grouped)
+    shard = tuple(i for a in axes for i in tile.shard[ends[a] : ends[a + 1]])
+    return with_tile(grouped, TileLayout(shard or tile.shard, tile.replica, tile.offset))
+
+
+def slice_layout(
+    layout: Layout, shape: Sequence[Index], region: Sequence[tuple[Index, Index]]
+) -> TileLayout | ComposeLayout:
+    """The layout of a box of a buffer: element x of the slice lies where element x + begin of the buffer does.
+
+    ``region`` is (begin, end) for each dimension of ``shape``; lengths must be known, begins may be Index. The base
+    offset stays. Raises LayoutError for a box outside the shape and for one that no iters describe.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> print(slice_layout(parse("S[(8, 64):(64, 1)] + 5"), (8, 64), [(2, 4), (0, 64)]))
+    S[(2, 64):(64, 1)] + 133
+    """
+    if len(region) != len(shape):
+        raise LayoutError(f"a region of {len(region)} dimensions of a shape of {len(shape)}")
+    shape = require_shape(shape)
+    layout = over_shape(layout, shape)
+    tile = tile_of(canonicalize(layout))
+    offset = dict(tile.offset)
+    shard: list[Iter] = []
+    for d, row in enumerate(group_iters(tile.shard, shape)):
+        begin, length = _measure(region[d], shape[d], d)
+        kept, base = _slice_row(fuse_neighbours(drop_units(row)) or row, begin, length, d)
+        shard += kept
+        for axis, value in base:
+            offset[axis] = offset.get(axis, 0) + value
+    return with_tile(layout, TileLayout.from_iters(shard or tile.shard, tile.replica, offset))
+
+
+def _measure(piece: tuple[Index, Index], n: Index, d: int) -> tuple[Index, int]:
+    begin, end = (require_index(x, "a bound of a slice", 0) for x in piece)
+    length = require_known(sub(end, begin), f"the length of dimension {d} of a slice")
+    outside = isinstance(begin, int) and isinstance(n, int) and not 0 <= begin < begin + length <= n
+    if length < 1 or outside:
+        raise LayoutError(f"[{begin}, {end}) of dimension {d} is not inside [0, {n})")
+    return begin, length
+
+
+def _slice_row(row: Iters, begin: Index, length: int, d: int) -> tuple[list[Iter], list[tuple[str, Index]]]:
+    """The iters of one sliced dimension, and where its first element lies.
+
+    Whole fast iters stay; the next one is cut, its range either inside the iter or in two equal halves across its
+    end, which are two steps of another stride.
+    """
+    digits = _digits(row, begin)
+    base = [(i.axis, mul(digit, i.stride)) for i, digit in zip(row, digits, strict=True)]
+    pivot, rest = len(row) - 1, length
+    while pivot and digits[pivot] == 0 and (left := divide_exactly(rest, row[pivot].extent)) is not None:
+        pivot, rest = pivot - 1, require_known(left, "a length")
+    cut, digit = row[pivot], digits[pivot]
+    if pivot == 0 or bound(digit) - 1 + rest <= least(cut.extent):
+        kept = (Iter(rest, cut.stride, cut.axis), *row[pivot + 1 :])
+        return list(drop_units(kept) or kept), base
+    halves = _cut_across(row[pivot - 1], digits[pivot - 1], cut, digit, rest)
+    if halves is None:
+        raise LayoutError(f"elements {begin} to {add(begin, length)} of dimension {d} are no whole number of strides")
+    return [*halves, *row[pivot + 1 :]], base
+
+
+def _digits(row: Iters, begin: Index) -> list[Index]:
+    digits: list[Index] = []
+    for i in reversed(row[1:]):
+        digits.append(remainder(begin, i.extent))
+        begin = quotient(begin, i.extent)
+    return [begin, *reversed(digits)]
+
+
+def _cut_across(slow: Iter, slow_digit: Index, cut: Iter, digit: Index, rest: int) -> list[Iter] | None:
+    """Two halves across the end of ``cut``: one step further on ``slow``, back to 0 on ``cut``."""
+    numbers = (cut.extent, cut.stride, slow.stride, slow.extent, slow_digit, digit)
+    extent, stride, slow_stride, slow_extent, slow_at, at = (n if isinstance(n, int) else -1 for n in numbers)
+    half, step = rest // 2, slow_stride - at * stride
+    if min(extent, stride, slow_stride, slow_extent, slow_at, at) < 0 or slow.axis != cut.axis:
+        return None
+    if rest % 2 or at + half != extent or slow_at + 1 >= slow_extent or step < 0:
+        return None
+    return [Iter(2, step, cut.axis), Iter(half, stride, cut.axis)]

@@ -1,0 +1,159 @@
+"""How far layouts reach, and whether two elements meet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tilegen.errors import LayoutError
+from tilegen.index import Index, Op, bound, least, mul, sub
+from tilegen.layouts.axes import AXES, require_axis
+from tilegen.layouts.iters import (
+    Iter,
+    drop_units,
+    extent_reached,
+    is_symbolic,
+    product,
+    quotient,
+    require_known,
+    require_shape,
+)
+from tilegen.layouts.values import (
+    Layout,
+    SwizzleLayout,
+    TileLayout,
+    over_shape,
+    permute_address,
+    size,
+    swizzle_of,
+    tile_of,
+)
+
+ENUMERABLE = 1 << 22  # elements that an exact answer may enumerate
+
+
+def extent_of(layout: Layout, axis: str = "m", shape: Sequence[Index] | None = None) -> Index:
+    """1 + the largest coordinate on ``axis``, over all elements and replicas, offset included: what to allocate.
+
+    1 + O + sum of (extent - 1) * stride; 0 for an axis that the layout does not have. A bare swizzle is taken over
+    ``shape`` (default: one period). Swizzled layouts are enumerated; above 2**22 elements, or with runtime extents,
+    the answer is rounded up to whole swizzle blocks. Raises LayoutError for an unknown axis.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> extent_of(parse("S[(32, 8):(9, 1)]")), extent_of(parse("S[8:1] + 16"))
+    (287, 24)
+    """
+    require_axis(axis)
+    layout = layout if shape is None else over_shape(layout, require_shape(shape))
+    tile, swizzle = tile_of(layout), swizzle_of(layout)
+    on_axis = [i for i in (*tile.shard, *tile.replica) if i.axis == axis]
+    if not on_axis and axis not in dict(tile.offset):
+        return 0
+    extent = extent_reached(on_axis) + dict(tile.offset).get(axis, 0)
+    return extent if swizzle is None else _swizzled_range(swizzle, tile, extent)[1]
+
+
+def span(layout: Layout, axis: str | None = None) -> Index:
+    """Elements from the smallest to the largest coordinate on ``axis`` (default: the one memory axis), both included.
+
+    1 + sum of (extent - 1) * stride over shard and replica; 1 for an axis that the layout does not have. Raises
+    LayoutError for an unknown axis, and when none is named and there are several memory axes.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> span(parse("S[(8, 6):(8, 1)]")), span(parse("S[(8, 4, 2):(4@laneid, 1@laneid, 1)]"))
+    (62, 2)
+    """
+    tile, swizzle = tile_of(layout), swizzle_of(layout)
+    axis = _only_memory_axis(tile) if axis is None else require_axis(axis).name
+    extent = extent_reached(i for i in (*tile.shard, *tile.replica) if i.axis == axis)
+    if swizzle is None or axis != "m":
+        return extent
+    lowest, end = _swizzled_range(swizzle, tile, extent + dict(tile.offset).get("m", 0))
+    return sub(end, lowest)
+
+
+def _only_memory_axis(tile: TileLayout) -> str:
+    named = [i.axis for i in (*tile.shard, *tile.replica)] + [axis for axis, _ in tile.offset]
+    memory = {name for name in named if AXES[name].kind == "memory"}
+    if len(memory) > 1:
+        raise LayoutError(f"{tile} has several memory axes: name one of {', '.join(sorted(memory))}")
+    return memory.pop() if memory else "m"
+
+
+@lru_cache(maxsize=1024)
+def _swizzled_range(swizzle: SwizzleLayout, tile: TileLayout, extent: Index) -> tuple[Index, Index]:
+    """(smallest, 1 + largest) swizzled address of the tile's elements; ``extent`` is 1 + its largest plain address."""
+    count = product(i.extent for i in (*tile.shard, *tile.replica))
+    if isinstance(count, int) and isinstance(extent, int) and count <= ENUMERABLE:
+        addresses = permute_address(swizzle, _enumerate_places(tile)["m"])
+        return int(addresses.min()), int(addresses.max()) + 1
+    high = swizzle.swizzle_len + (0 if swizzle.inner else swizzle.atom_len)
+    block = 1 << (swizzle.per_element + high)
+    return 0, mul(quotient(extent + (block - 1), block), block)
+
+
+def _enumerate_places(tile: TileLayout) -> dict[str, np.ndarray]:
+    """Every place of every element: arrays [replica, element] by axis."""
+    copies = TileLayout((*tile.replica, *tile.shard), offset=tile.offset)
+    replicas = require_known(product(i.extent for i in tile.replica), "the number of replicas")
+    elements = require_known(size(tile), "the size")
+    flat = np.arange(replicas * elements)
+    return {axis: v.reshape(replicas, elements) for axis, v in copies.place((flat,), flat.shape).items()}
+
+
+def is_injective(layout: Layout) -> bool:
+    """Whether no place holds two logical elements (two replicas of one element may meet).
+
+    Decided from the strides where they nest, else by enumeration. With runtime extents False means "not known".
+    Raises LayoutError when neither decides: more than 2**22 places whose strides do not nest.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> is_injective(parse("S[(8, 6):(8, 1)]")), is_injective(parse("S[(8, 2):(1, 1)]"))
+    (True, False)
+    """
+    tile = tile_of(layout)
+    iters = drop_units((*tile.shard, *tile.replica))
+    if all(_nests([i for i in iters if i.axis == axis]) for axis in {i.axis for i in iters}):
+        return True
+    count = product(i.extent for i in iters)
+    if not isinstance(count, int) or any(is_symbolic(i.stride) for i in iters):
+        return False
+    if count > ENUMERABLE:
+        raise LayoutError(f"whether {layout} is injective is not decided for {count} places")
+    return _enumerated_injective(tile)
+
+
+def _nests(iters: list[Iter]) -> bool:
+    """Each stride steps over everything that smaller ones reach: then the sum determines every component."""
+    left = list(iters)
+    covered: list[Iter] = []
+    while left:
+        reached = extent_reached(covered)
+        fits = [i for i in left if _is_at_least(i.stride, reached)]
+        if not fits:
+            return False
+        smallest = min(fits, key=lambda i: bound(i.stride))
+        left.remove(smallest)
+        covered.append(smallest)
+    return True
+
+
+def _is_at_least(a: Index, b: Index) -> bool:
+    difference = sub(a, b)
+    if isinstance(difference, int):
+        return difference >= 0
+    if isinstance(difference, Op) and difference.symbol == "-":  # terms of both signs are left: ask the ranges
+        return least(a) >= bound(b) - 1
+    return True
+
+
+def _enumerated_injective(tile: TileLayout) -> bool:
+    key: Any = 0
+    for values in _enumerate_places(tile).values():
+        key = key * (int(values.max()) + 1) + values.astype(np.int64)
+    owners = np.broadcast_to(np.arange(np.shape(key)[1]), np.shape(key))
+    pairs = np.unique(np.stack([np.ravel(key), np.ravel(owners)]), axis=1)
+    return bool(len(np.unique(pairs[0])) == pairs.shape[1])

@@ -1,0 +1,255 @@
+"""Where the stages meet: load -> plan -> prove -> render -> write. Nothing else sees two of them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tilegen import spec as spec_room
+from tilegen.dtypes import bits_dtype, numpy_dtype
+from tilegen.errors import Diagnostic, InputError, ProofError, SpecError
+from tilegen.index import evaluate
+from tilegen.interpret import FaultFound, corners, interpret
+from tilegen.ops import FORMS
+from tilegen.plan import Plan
+from tilegen.planner import launch_of, plan_spec
+from tilegen.prove import check_partition, unproven_ranges
+from tilegen.reference import Array, Input, run_reference
+from tilegen.render import launch_info, render
+from tilegen.report import explain_plan
+from tilegen.spec.data import Spec, Statement
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What was proved: the CTAs and parameters that ran in NumPy, and notes worth a reader's time."""
+
+    runs: tuple[tuple[tuple[tuple[str, int], ...], tuple[tuple[int, int, int], ...]], ...]
+    steps: int
+    warnings: tuple[Diagnostic, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Built:
+    """A kernel: its CUDA source, the manifest (JSON data), and the plan behind both."""
+
+    source: str
+    manifest: dict[str, Any]
+    plan: Plan
+    spec: Spec
+    proof: Proof
+
+
+def load(source: str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Spec:
+    """A checked spec from a path or from text (a str with a newline). Raises SpecError with every error found."""
+    return spec_room.load(source, FORMS, arch, dict(params or {}))
+
+
+def build(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Built:
+    """The kernel of a spec, proved. Raises SpecError or ProofError; writes nothing."""
+    spec = spec if isinstance(spec, Spec) else load(spec, arch, params)
+    if not spec.ops:
+        raise SpecError(Diagnostic("TG303", f"kernel '{spec.kernel}' has no ops, so there is nothing to build"))
+    plan = plan_spec(spec)
+    proof = prove(spec, plan)
+    source = render(plan, Path(spec.path).name if spec.path else "")
+    return Built(source, describe_build(spec, plan, source, proof), plan, spec, proof)
+
+
+def explain(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> dict[str, Any]:
+    """Every choice and every predicted count of a spec, as JSON data (the keys are stable)."""
+    spec = spec if isinstance(spec, Spec) else load(spec, arch, params)
+    return explain_plan(plan_spec(spec), launch_of(spec))
+
+
+def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[str, Any]:
+    """The manifest: what a caller needs to launch the kernel and to know what it is."""
+    explained = explain_plan(plan, launch_of(spec))
+    return {
+        "tilegen": 1,
+        **launch_info(plan),
+        "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
+        "ops": explained["ops"],
+        "grid_totals": explained["grid_totals"],
+        "proof": {
+            "runs": [{"params": dict(params), "ctas": [list(c) for c in ctas]} for params, ctas in proof.runs],
+            "notes": list(proof.notes),
+        },
+    }
+
+
+# ---------------------------------------------------------------- proofs
+def prove(spec: Spec, plan: Plan) -> Proof:
+    """Ranges and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning."""
+    unproven = unproven_ranges(plan)
+    errors = [_finding(spec, plan, f) for f in unproven if f.severity == "error"]
+    notes = [f.message for f in unproven if f.severity != "error"]
+    runs = parameter_cases(spec)
+    for f in check_partition(plan, dict(runs[0])):
+        if f.severity == "error":
+            errors.append(_finding(spec, plan, f))
+        else:
+            notes.append(f.message)
+    if errors:
+        raise ProofError(errors)
+    done, steps = [], 0
+    for case in runs:
+        ctas = corners(launch_of(spec, case).grid)
+        steps += check_meaning(spec, plan, ctas, case)
+        done.append((tuple(case.items()), tuple(ctas)))
+    return Proof(tuple(done), steps, redundant_syncs(spec, plan, steps), tuple(notes))
+
+
+def parameter_cases(spec: Spec) -> list[dict[str, int]]:
+    """Values of the runtime parameters to prove: the defaults, the least, and an odd edge case."""
+    own = [p for p in spec.params if p.var is not None]
+    default = {p.name: int(p.default) for p in own}
+    if not own:
+        return [default]
+    least = {p.name: p.var.step for p in own if p.var}
+    edge = {p.name: min(p.var.bound - 1, 3 * p.var.step + 8 * p.var.step) // p.var.step * p.var.step for p in own if p.var}
+    cases = [default, least, edge]
+    return [c for k, c in enumerate(cases) if c not in cases[:k] and _is_possible(spec, c)]
+
+
+def _is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
+    """Pitches at least as long as their rows, and a grid that has a CTA."""
+    for b in spec.buffers:
+        if b.scope != "global":
+            continue
+        sizes = [(int(evaluate(i.stride, case)), int(evaluate(i.extent, case))) for i in getattr(b.layout, "shard", ())]
+        reach = 1
+        for stride, extent in sorted(s for s in sizes if s[1] > 1):
+            if stride < reach:
+                return False
+            reach = stride * extent
+    return all(int(evaluate(g, case)) > 0 for g in spec.grid)
+
+
+def input_pattern(name: str, dtype: str, seed: int = 1) -> Input:
+    """Elements of a virtual array as a function of their index: integers that the dtype holds exactly."""
+    numpy_type = numpy_dtype(dtype)
+    salt = np.uint64(int.from_bytes(hashlib.sha256(f"{name} {seed}".encode()).digest()[:8], "little") | 1)
+    limit = {"bool": 2, "float8_e4m3fn": 16, "float8_e5m2": 8, "bfloat16": 256, "float16": 2048, "int8": 127}.get(dtype)
+    limit = limit or (250 if numpy_type.itemsize == 1 else 32000 if numpy_type.itemsize == 2 else 1 << 24)
+
+    def values(index: Array) -> Array:
+        with np.errstate(over="ignore"):
+            mixed = (index.astype(np.uint64) + salt) * np.uint64(0x9E3779B97F4A7C15)
+        return ((mixed >> np.uint64(33)) % np.uint64(limit)).astype(np.float64).astype(numpy_type)
+
+    return values
+
+
+def inputs_of(plan: Plan, seed: int = 1) -> dict[str, Input]:
+    """A pattern for every global array that the kernel reads."""
+    return {
+        m.name: input_pattern(m.name, m.dtype, seed) for m in plan.memories if m.space == "global" and m.access != "out"
+    }
+
+
+def check_meaning(spec: Spec, plan: Plan, ctas: Sequence[tuple[int, int, int]], params: Mapping[str, int]) -> int:
+    """Run CTAs in NumPy and compare what they wrote with the spec's meaning, bit for bit. Returns the steps run."""
+    inputs = inputs_of(plan)
+    try:
+        outcome = interpret(plan, ctas, inputs, params)
+    except FaultFound as found:
+        raise ProofError(_hazard(spec, plan, found)) from None
+    wanted = run_reference(spec, outcome.ctas, inputs, params)
+    for name in sorted(set(wanted) | set(outcome.written)):
+        compare_images(spec, name, outcome.written.get(name), wanted.get(name), params)
+    return outcome.steps
+
+
+def compare_images(
+    spec: Spec, name: str, got: tuple[Array, Array] | None, want: tuple[Array, Array] | None, params: Mapping[str, int]
+) -> None:
+    """Raise ProofError TG420 at the first element of a global array that differs, is missing, or should not be there."""
+    dtype = numpy_dtype(spec.buffer(name).dtype)
+    empty = (np.zeros(0, np.int64), np.zeros(0, bits_dtype(dtype.itemsize)))
+    (at, values), (wanted_at, wanted) = (got or empty), (want or empty)
+    values = np.ascontiguousarray(values).view(bits_dtype(dtype.itemsize))
+    if np.array_equal(at, wanted_at) and np.array_equal(values, wanted):
+        return
+    common, i, j = np.intersect1d(at, wanted_at, return_indices=True)
+    wrong = common[values[i] != wanted[j]]
+    extra, missing = np.setdiff1d(at, wanted_at), np.setdiff1d(wanted_at, at)
+    for what, where in (("has a wrong value at", wrong), ("is not written at", missing), ("is written at", extra)):
+        if len(where):
+            tail = ", which the spec does not write" if what == "is written at" else ""
+            message = f"{name} {what} element offset {int(where[0])} ({len(where)} elements){tail}"
+            raise ProofError(Diagnostic("TG420", message))
+
+
+# ---------------------------------------------------------------- what proofs say to the user
+def statements_by_op(statements: Sequence[Statement]) -> list[Any]:
+    """The calls of a spec in the order in which the plan numbers its operations."""
+    out: list[Any] = []
+    for s in statements:
+        body = getattr(s, "body", None)
+        if body is not None:
+            out.extend(statements_by_op(body))
+        elif hasattr(s, "op"):
+            out.append(s)
+    return out
+
+
+def _finding(spec: Spec, plan: Plan, finding: Any) -> Diagnostic:
+    calls = statements_by_op(spec.ops)
+    mark = calls[finding.op].mark if 0 <= finding.op < len(calls) else None
+    return Diagnostic(finding.code, finding.message, mark)
+
+
+def _hazard(spec: Spec, plan: Plan, found: FaultFound) -> Diagnostic:
+    fault = found.fault
+    calls = statements_by_op(spec.ops)
+    mark = calls[fault.op].mark if 0 <= fault.op < len(calls) else None
+    hint = ""
+    if fault.needs_sync and mark is not None:
+        hint = f"insert `- sync: {fault.needs_sync}` before line {mark.line}"
+    return Diagnostic(fault.code, fault.message, mark, hint)
+
+
+def redundant_syncs(spec: Spec, plan: Plan, steps: int) -> tuple[Diagnostic, ...]:
+    """Warnings for syncs of the spec that order nothing: the corner CTAs are free of hazards without them."""
+    return ()
+
+
+# ---------------------------------------------------------------- writing
+def write_build(built: Built, folder: Path) -> tuple[Path, Path]:
+    """Write ``<kernel>.cu`` and ``<kernel>.json`` into ``folder``, each whole or not at all. Raises InputError."""
+    source, manifest = output_texts(built)
+    paths = tuple(folder / f"{built.plan.name}{suffix}" for suffix in (".cu", ".json"))
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path, text in zip(paths, (source, manifest), strict=True):
+            _replace(path, text)
+    except OSError as error:
+        raise InputError(Diagnostic("TG003", f"cannot write {error.filename or folder}: {error.strerror}")) from None
+    return paths[0], paths[1]
+
+
+def output_texts(built: Built) -> tuple[str, str]:
+    """The bytes of both output files, as text."""
+    return built.source, json.dumps(built.manifest, indent=2, sort_keys=False) + "\n"
+
+
+def _replace(path: Path, text: str) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+        os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
+    except BaseException:
+        os.unlink(temporary)
+        raise

@@ -1,0 +1,211 @@
+"""What a spec means, executed on physical images without a plan: every op gathers, computes and scatters in NumPy.
+
+Shared memory and registers are bytes and registers of one CTA; an element lies where its buffer's layout puts it. So an
+in-place permute through a view, a swizzled tile and a fragment all mean what their layouts say, and nothing of the
+plan's partitions, vectors or addresses is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen import layouts
+from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
+from tilegen.index import Index, evaluate
+from tilegen.ops import REFERENCES
+from tilegen.plan import thread_variables
+from tilegen.spec.data import Buffer, Call, Loop, Region, Spec, Statement
+
+Array = NDArray[Any]
+Input = Callable[[Array], Array]
+
+_INSTANCE_AXES = {"thread": "tx", "warp": "warpid", "warpgroup": "wgid", "cta": ""}
+_INSTANCE_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
+_AXIS_THREADS = {"tx": 1, "laneid": 1, "tid_in_wg": 1, "warpid": 32, "wid_in_wg": 32, "wgid": 128}
+_POISON = 0xA5
+
+
+@dataclass
+class _Cta:
+    """One CTA's state: bytes of each shared root, registers of each register root, what it wrote to global arrays."""
+
+    spec: Spec
+    inputs: Mapping[str, Input]
+    env: dict[str, Any]
+    shared: dict[str, Array] = field(default_factory=dict)
+    registers: dict[str, Array] = field(default_factory=dict)
+    written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
+
+
+def run_reference(
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int]
+) -> dict[str, tuple[Array, Array]]:
+    """What the CTAs write: per global array, sorted flat element offsets and their values (as raw bits).
+
+    ``inputs``: per global array, a function from flat offsets to typed elements.
+    """
+    parts: dict[str, list[tuple[Array, Array]]] = {b.name: [] for b in spec.buffers if b.scope == "global"}
+    for cta in ctas:
+        env: dict[str, Any] = {**params, **dict(zip(("bx", "by", "bz"), cta, strict=True))}
+        env |= {f"cb{axis}": env[f"b{axis}"] % n for axis, n in zip("xyz", spec.cluster, strict=True)}
+        state = _Cta(spec, inputs, env)
+        _run(state, spec.ops)
+        for name, writes in state.written.items():
+            parts[name].extend(writes)
+    return {name: _last_write(writes) for name, writes in parts.items() if writes}
+
+
+def _last_write(writes: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    offsets = np.concatenate([w[0] for w in writes])[::-1]
+    values = np.concatenate([w[1] for w in writes])[::-1]
+    unique, first = np.unique(offsets, return_index=True)
+    return unique, values[first]
+
+
+# ---------------------------------------------------------------- statements
+def _run(state: _Cta, statements: Sequence[Statement]) -> None:
+    for s in statements:
+        if isinstance(s, Loop):
+            start, stop = int(evaluate(s.start, state.env)), int(evaluate(s.stop, state.env))
+            for value in range(start, stop, s.step):
+                state.env[s.var.name] = value
+                _run(state, s.body)
+            state.env.pop(s.var.name, None)
+        elif isinstance(s, Call):
+            _call(state, s)
+
+
+def _call(state: _Cta, call: Call) -> None:
+    env = _instances(call.scope, state.spec.threads) | state.env
+    count = len(env["instance"])
+    runs = np.broadcast_to(np.asarray(evaluate(call.when, env), bool), (count,))
+    if not runs.any():
+        return
+    env = {k: v[runs] if isinstance(v, np.ndarray) else v for k, v in env.items()}
+    values = {name: _gather(state, r, env) for name, r in call.regions.items() if name != "dst"}
+    result = REFERENCES[call.op](call, values)
+    dst = call.regions["dst"]
+    count = len(env["instance"])
+    result = result.reshape(count, *dst.lengths) if values else np.broadcast_to(result, (count, *dst.lengths))
+    _scatter(state, dst, env, result)
+
+
+def _instances(scope: str, threads: int) -> dict[str, Any]:
+    """The axes that number an op's instances, as arrays; ``instance`` is the first thread of each."""
+    first = np.arange(0, threads, _INSTANCE_THREADS.get(scope, threads), dtype=np.int64)
+    axes = {name: np.broadcast_to(evaluate(x, {"tx": first}), first.shape) for name, x in thread_variables(threads).items()}
+    own = {
+        "thread": set(axes), "warp": {"warpid", "wgid", "wid_in_wg"}, "warpgroup": {"wgid"}, "cta": set[str](),
+    }[scope]  # fmt: skip
+    return {"instance": first} | {name: axes[name] for name in own}
+
+
+# ---------------------------------------------------------------- where elements lie
+def _coordinates(region: Region, env: Mapping[str, Any]) -> list[Array]:
+    """Absolute coordinates, one array per dimension, broadcasting to (instances, *lengths)."""
+    rank, out = len(region.lengths), []
+    for d, (begin, length) in enumerate(zip(region.begins, region.lengths, strict=True)):
+        start = np.broadcast_to(np.asarray(evaluate(begin, env), np.int64), (len(env["instance"]),))
+        steps = np.arange(length, dtype=np.int64).reshape([-1 if k == d else 1 for k in range(rank)])
+        out.append(start.reshape(-1, *[1] * rank) + steps)
+    return out
+
+
+def _number(x: Index, env: Mapping[str, Any]) -> int:
+    return int(evaluate(x, {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}))
+
+
+def _places(state: _Cta, region: Region, env: Mapping[str, Any]) -> tuple[dict[str, Array], Array]:
+    """(axis -> coordinates, inside): where the region's elements lie, and which are inside the buffer."""
+    buffer = region.buffer
+    at = _coordinates(region, env)
+    shape = tuple(_number(n, env) for n in buffer.shape)
+    full = (len(env["instance"]), *region.lengths)
+    inside = np.ones(full, bool)
+    for x, n in zip(at, shape, strict=True):
+        inside &= x < n
+    at = [np.minimum(x, n - 1) for x, n in zip(at, shape, strict=True)]
+    numbers = {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}
+    layout = layouts.bind(buffer.layout, numbers) if buffer.scope == "global" else buffer.layout
+    place = layout.place(at, shape)
+    return {axis: np.broadcast_to(np.asarray(x, np.int64), full) for axis, x in place.items()}, inside
+
+
+def _slots(state: _Cta, buffer: Buffer, place: Mapping[str, Array], env: Mapping[str, Any]) -> tuple[Array, Array]:
+    """(thread, register) of each element of a register tensor."""
+    some = next(iter(place.values()))
+    thread = np.zeros(some.shape, np.int64) + env["instance"].reshape(-1, *[1] * (some.ndim - 1))
+    for axis, x in place.items():
+        if axis != "m":
+            thread = thread + x * _AXIS_THREADS[axis]
+    return thread, np.broadcast_to(place.get("m", np.zeros(1, np.int64)), some.shape)
+
+
+# ---------------------------------------------------------------- values
+def _gather(state: _Cta, region: Region, env: Mapping[str, Any]) -> Array:
+    buffer = region.buffer
+    dtype = numpy_dtype(buffer.dtype)
+    place, inside = _places(state, region, env)
+    if buffer.scope == "register":
+        values = _register_file(state, buffer)[_slots(state, buffer, place, env)]
+    elif buffer.scope == "shared":
+        values = _image(state, buffer)[place["m"]]
+    else:
+        values = _read_global(state, buffer, place["m"])
+    raw = bits_dtype(dtype.itemsize)
+    return np.where(inside, np.ascontiguousarray(values).view(raw), np.zeros(1, dtype).view(raw)).view(dtype)
+
+
+def _scatter(state: _Cta, region: Region, env: Mapping[str, Any], values: Array) -> None:
+    buffer = region.buffer
+    place, inside = _places(state, region, env)
+    values = np.ascontiguousarray(values).view(numpy_dtype(buffer.dtype))
+    if buffer.scope == "register":
+        _register_file(state, buffer)[_slots(state, buffer, place, env)] = values
+    elif buffer.scope == "shared":
+        _image(state, buffer)[place["m"]] = values
+    else:
+        raw = values.view(bits_dtype(values.dtype.itemsize))
+        state.written.setdefault(buffer.root, []).append((place["m"][inside], raw[inside]))
+
+
+def _register_file(state: _Cta, buffer: Buffer) -> Array:
+    root = state.spec.buffer(buffer.root)
+    if root.name not in state.registers:
+        slots = max(
+            int(layouts.extent_of(b.layout, "m") or 1) for b in state.spec.buffers if b.root == root.name
+        )
+        dtype = numpy_dtype(root.dtype)
+        image = np.full((state.spec.threads, slots * dtype.itemsize), _POISON, np.uint8)
+        state.registers[root.name] = image.view(dtype)
+    return state.registers[root.name].view(numpy_dtype(buffer.dtype))
+
+
+def _image(state: _Cta, buffer: Buffer) -> Array:
+    """A shared root's bytes, seen as the buffer's elements."""
+    root = state.spec.buffer(buffer.root)
+    if root.name not in state.shared:
+        family = [b for b in state.spec.buffers if b.root == root.name]
+        size = max(int(layouts.extent_of(b.layout, "m")) * DTYPES[b.dtype].bytes for b in family)  # type: ignore[arg-type]
+        state.shared[root.name] = np.full(-(-size // 16) * 16, _POISON, np.uint8)
+    return state.shared[root.name].view(numpy_dtype(buffer.dtype))
+
+
+def _read_global(state: _Cta, buffer: Buffer, offsets: Array) -> Array:
+    """The input, with what this CTA has written since laid over it."""
+    dtype = numpy_dtype(buffer.dtype)
+    given = state.inputs.get(buffer.root)
+    values = given(offsets) if given else np.full((*offsets.shape, dtype.itemsize), _POISON, np.uint8).view(dtype)[..., 0]
+    values = np.array(values, dtype)
+    raw = values.view(bits_dtype(dtype.itemsize))
+    for at, written in state.written.get(buffer.root, ()):
+        order = np.argsort(at, kind="stable")
+        where = np.searchsorted(at[order], offsets, side="right") - 1
+        hit = (where >= 0) & (at[order][np.maximum(where, 0)] == offsets)
+        raw[hit] = written[order][where[hit]]
+    return values

@@ -1,0 +1,79 @@
+"""explain: a plan's choices and predicted counts as plain JSON data. Nothing is said that was not recorded."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from tilegen.choose.count import Counted, Launch, count_access, find_accesses
+from tilegen.plan import Choice, Cost, Operation, Plan
+
+_TOTALS = ("instructions", "wavefronts", "floor", "sectors")
+
+
+def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
+    """Kernel, arch, ops (variant, refusals, choices, accesses over one interior CTA) and totals over the grid."""
+    accesses = find_accesses([s for r in plan.roles for s in r.steps])
+    inside = [count_access(a, launch, launch.interior) for a in accesses]
+    whole = [count_access(a, launch, None) for a in accesses]
+    return {
+        "kernel": plan.name,
+        "arch": plan.arch,
+        "grid": list(launch.grid),
+        "threads": plan.threads,
+        "params": dict(launch.params),
+        "ops": [_explain_op(o, [c for c in inside if c.op == k]) for k, o in enumerate(plan.operations)],
+        "grid_totals": _totals(whole),
+    }
+
+
+def _explain_op(o: Operation, counted: list[Counted]) -> dict[str, Any]:
+    return {
+        "op": o.op,
+        "text": o.text,
+        "line": o.line,
+        "variant": o.variant,
+        "scope": o.scope,
+        "cost": cost_data(o.cost),
+        "refused": [
+            {"variant": r.variant, "reason": r.reason, "cost": cost_data(r.cost) if r.cost else None} for r in o.refused
+        ],
+        "choices": [choice_data(c) for c in o.choices],
+        "accesses": [_access_data(c) for c in counted],
+    }
+
+
+def choice_data(choice: Choice) -> dict[str, Any]:
+    """A choice as JSON data."""
+    return {
+        "question": choice.question,
+        "picked": choice.picked,
+        "candidates": [
+            {"value": c.value, "cost": cost_data(c.cost) if c.cost else None, "verdict": c.verdict}
+            for c in choice.candidates
+        ],
+        "proof": choice.proof,
+    }
+
+
+def cost_data(cost: Cost) -> dict[str, int]:
+    """A cost as JSON data."""
+    return asdict(cost)
+
+
+def _access_data(c: Counted) -> dict[str, Any]:
+    return {
+        "buffer": c.buffer, "space": c.space, "kind": c.kind, "width_bytes": c.width_bytes,
+        "instructions": c.instructions, "wavefronts": c.wavefronts, "floor": c.floor, "bytes_floor": c.bytes_floor,
+        "sectors": c.sectors,
+    }  # fmt: skip
+
+
+def _totals(whole: list[Counted]) -> dict[str, dict[str, int]]:
+    """Per space and kind, summed over the grid: what the hardware's counters should show."""
+    out: dict[str, dict[str, int]] = {}
+    for space in ("shared", "global"):
+        for kind in ("ld", "st"):
+            rows = [c for c in whole if (c.space, c.kind) == (space, kind)]
+            out[f"{space}_{kind}"] = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
+    return out
