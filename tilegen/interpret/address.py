@@ -69,7 +69,8 @@ def read_text(x: Index) -> Text:
     """What evaluating ``x`` needs to know of it."""
     if not isinstance(x, (Var, Op)):
         return Text(x, (), (), False)
-    return Text(x, tuple(variables(x)), tuple(_differences(x)), "size_t" in to_c(x))
+    used = tuple(variables(x))
+    return Text(x, used, tuple(_differences(x)), "size_t" in to_c(x) or max(v.bound for v in used) > INT_LIMIT)
 
 
 def _differences(x: Index) -> list[Op]:
@@ -156,7 +157,8 @@ def find(ref: Ref, site: Site) -> Place:
         check_int(address.offset, site.group.pick(own), site)
     same = ref.memory is root.memory or ref.memory.pitches == root.memory.pitches
     if not same and not place.is_formal:
-        site.fail(DISAGREE, f"{ref.memory.name} is used with pitches {ref.memory.pitches}, but has {root.memory.pitches}")
+        message = f"{ref.memory.name} is used with pitches {ref.memory.pitches}, but has {root.memory.pitches}"
+        site.fail(DISAGREE, message)
     if place.coordinates is None or not same:
         return Place(root, (place.flat + own,) if len(root.shape) == 1 else None, place.flat + own)
     both = tuple(a + b for a, b in zip(place.coordinates, coordinates, strict=True))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilegen.dtypes import bits_dtype, numpy_dtype
+from tilegen.index import Index, Var
 from tilegen.interpret.address import Place, Root, check_int, check_range, find, locate, value_of
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
 from tilegen.interpret.memory import Registers
@@ -23,15 +24,9 @@ Blocked = Callable[[], str | None]  # why the role cannot go on, or None: it has
 # ---------------------------------------------------------------- structure
 def run_let(step: Let, site: Site) -> None:
     """A name for a value, with the range that the printed text relies on."""
-    frame, text = site.frame, site.text(step.value)
-    if step.var.name in frame.own:
+    if step.var.name in site.frame.own:
         site.fail(MALFORMED, f"{step.var.name} is defined twice")
-    value = value_of(text, site)
-    check_int(text, site.group.pick(value), site)
-    if text.names <= frame.constants:
-        frame.constants |= {step.var.name}
-    frame.define(step.var, value)
-    check_range(step.var, value, site)
+    bind(step.var, step.value, site, site)
 
 
 def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
@@ -59,12 +54,27 @@ def run_when(step: When, site: Site) -> Iterator[str]:
 def run_block(step: Block, site: Site) -> Iterator[str]:
     """A function call: formals stand for places, registers are fresh, names may be defined anew."""
     inside = site.enter(site.group, op=step.op)
+    inside.frame.own = set()
     for formal, actual in step.args:
-        inside.frame.places[formal.name] = find(actual, site)
+        if isinstance(actual, Ref):
+            inside.frame.places[formal.name] = find(actual, site)
+        else:
+            bind(formal, actual, site, inside)
     for memory in step.registers:
         inside.frame.places[memory.name] = new_registers(memory, site)
-    inside.frame.own = set()
     yield from inside.run(step.body)
+
+
+def bind(formal: Var, actual: Index, site: Site, inside: Site) -> None:
+    """A formal variable, by value."""
+    text = site.text(actual)
+    value = value_of(text, site)
+    check_int(text, site.group.pick(value), site)
+    inside.frame.define(formal, value)
+    inside.frame.constants -= {formal.name}
+    if text.names <= site.frame.constants:
+        inside.frame.constants |= {formal.name}
+    check_range(formal, value, site)
 
 
 def new_registers(memory: Memory, site: Site) -> Place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tilegen.plan import Block, Move, Plan, Step
+from tilegen.plan import Block, Move, Plan, Ref, Step
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ def survey(plan: Plan) -> dict[str, Use]:
                 touch(names.get(step.src.memory.name, step.src.memory.name), step.elems, True)
                 touch(names.get(step.dst.memory.name, step.dst.memory.name), step.elems, False)
             elif isinstance(step, Block):
-                actual = {f.name: names.get(a.memory.name, a.memory.name) for f, a in step.args}
-                visit(step.body, {**names, **actual})
+                actual = {f.name: a.memory.name for f, a in step.args if isinstance(a, Ref)}
+                visit(step.body, {**names, **{f: names.get(a, a) for f, a in actual.items()}})
             else:
                 visit(getattr(step, "body", ()), names)
 

@@ -110,10 +110,7 @@ def _visit(steps: Iterable[Step], scope: Scope) -> Iterator[Finding]:
             yield from _claims((step.condition,), scope)
             yield from _visit(step.body, scope.guarded(step.condition))
         elif isinstance(step, Block):
-            spots = {formal.name: scope.find(actual) for formal, actual in step.args}
-            registers = {m.name: spot_of(m) for m in step.registers}
-            op = step.op if step.op >= 0 else scope.op
-            yield from _visit(step.body, replace(scope, spots={**scope.spots, **spots, **registers}, op=op))
+            yield from _visit_block(step, scope)
         elif isinstance(step, Move):
             yield from _access(step.src, step.elems, scope.guarded(step.valid))
             yield from _access(step.dst, step.elems, scope)
@@ -165,6 +162,21 @@ def _claim(var: Var, scope: Scope) -> Iterator[Finding]:
     if step % var.step:
         message = f"{var.name} = {to_c(value)} is not proved to be a multiple of {var.step}"
         yield scope.report(UNPROVEN_CLAIM, "", -1, value, var.bound, message, undecided(0, value % var.step))
+
+
+def _visit_block(step: Block, scope: Scope) -> Iterator[Finding]:
+    spots, inner = {m.name: spot_of(m) for m in step.registers}, scope
+    for formal, actual in step.args:
+        if isinstance(actual, Ref):
+            yield from _claims(actual.at, scope)
+            spots[formal.name] = scope.find(actual)
+        else:
+            yield from _claims((actual,), scope)
+            inner = replace(inner, values={**inner.values, formal.name: scope.expand(actual)},
+                            known={**inner.known, formal.name: formal})  # fmt: skip
+            yield from _claim(formal, inner)
+    op = step.op if step.op >= 0 else scope.op
+    yield from _visit(step.body, replace(inner, spots={**inner.spots, **spots}, op=op))
 
 
 # ---------------------------------------------------------------- one access
