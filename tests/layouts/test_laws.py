@@ -153,6 +153,8 @@ def test_place_emits_no_needless_division() -> None:
     assert str(parse("S[512:2]").place((i, j), (8, 64))["m"]) == "i * 128 + j * 2"
     assert str(parse("S[(2,4,64):(256,64,1)]").place((i, j), (8, 64))["m"]) == "i * 64 + j"
     assert str(parse("S[(8,2,32):(32,256,1)]").place((i, lane), (8, 64))["m"]) == "i * 32 + laneid"
+    k, across = Var("k", 5), parse("S[(3,8,5):(8,1,100)]")  # 3 x 8 does not align with 8 x 3, but fuses first
+    assert str(across.place((i, Var("c", 3), k), (8, 3, 5))["m"]) == "i * 3 + c + k * 100"
     wide = Var("row", 1000)  # an edge tile's row may lie outside: the outermost component is not reduced
     assert str(parse("S[(2,4,8):(64,1,4)]").place((wide, 0), (8, 8))["m"]) == "(row >> 2) * 64 + (row & 3)"
 
@@ -349,6 +351,19 @@ def test_permute_dims_is_the_logical_transpose(case: tuple[Layout, tuple[int, ..
         moved = [coord[a] for a in axes]
         after, before = result.apply(*moved, shape=permuted), layout.apply(*coord, shape=shape)
         assert [nonzero(p) for p in after] == [nonzero(p) for p in before]
+
+
+def test_permute_dims_fuses_where_iters_cross_dimensions() -> None:
+    assert str(permute_dims(parse("S[(3, 8):(8, 1)]"), (8, 3), (1, 0))) == "S[(3, 8):(1, 3)]"
+    with pytest.raises(LayoutError):
+        permute_dims(parse("S[(3, 8):(9, 1)]"), (8, 3), (1, 0))
+
+
+def test_a_shape_without_dimensions() -> None:
+    for layout in (parse("S[1:1] + 3"), parse("S[(1, 1):(5, 1@laneid)] + 3")):
+        assert layout.place((), ())["m"] == 3 == slice_layout(layout, (), []).place((), ())["m"]
+        assert permute_dims(layout, (), ()).place((), ())["m"] == 3
+    assert SwizzleLayout(3, 3, 3).place((), ()) == {"m": 0}
 
 
 def test_permute_dims_of_a_bare_swizzle() -> None:

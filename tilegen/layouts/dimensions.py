@@ -54,10 +54,20 @@ def permute_dims(layout: Layout, shape: Sequence[Index], axes: Sequence[int]) ->
     """
     if sorted(axes) != list(range(len(shape))):
         raise LayoutError(f"{tuple(axes)} is not a permutation of the {len(shape)} dimensions")
-    grouped, ends = group(layout, shape)
+    grouped, ends = _group_or_fuse(layout, shape)
     tile = tile_of(grouped)
     shard = tuple(i for a in axes for i in tile.shard[ends[a] : ends[a + 1]])
     return with_tile(grouped, TileLayout(shard or tile.shard, tile.replica, tile.offset))
+
+
+def _group_or_fuse(layout: Layout, shape: Sequence[Index]) -> tuple[TileLayout | ComposeLayout, tuple[int, ...]]:
+    """Grouped, after fusing neighbours where iters and dimensions cross without it."""
+    try:
+        return group(layout, shape)
+    except LayoutError:
+        tile = tile_of(layout)
+        fused = fuse_neighbours(drop_units(tile.shard)) or tile.shard
+        return group(with_tile(layout, TileLayout(fused, tile.replica, tile.offset)), shape)
 
 
 def slice_layout(
@@ -76,10 +86,11 @@ def slice_layout(
         raise LayoutError(f"a region of {len(region)} dimensions of a shape of {len(shape)}")
     shape = require_shape(shape)
     layout = over_shape(layout, shape)
-    tile = tile_of(canonicalize(layout))
+    tile = tile_of(layout)
+    fused = fuse_neighbours(drop_units(tile.shard)) or tile.shard
     offset = dict(tile.offset)
     shard: list[Iter] = []
-    for d, row in enumerate(group_iters(tile.shard, shape)):
+    for d, row in enumerate(group_iters(fused, shape)):
         begin, length = _measure(region[d], shape[d], d)
         kept, base = _slice_row(fuse_neighbours(drop_units(row)) or row, begin, length, d)
         shard += kept

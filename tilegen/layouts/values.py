@@ -270,7 +270,8 @@ def _permute_index(swizzle: SwizzleLayout, address: Index) -> Index:
 def _rows(shard: Iters, shape: tuple[Index, ...]) -> tuple[Iters, ...] | None:
     """Fused iters per dimension, or None where dimensions and iters do not align and the flat index must be split."""
     try:
-        return tuple(drop_units(fuse_neighbours(row)) for row in group_iters(shard, shape))
+        fused = fuse_neighbours(drop_units(shard)) or shard
+        return tuple(drop_units(fuse_neighbours(row)) for row in group_iters(fused, shape))
     except LayoutError:
         if product(i.extent for i in shard) != product(shape):
             raise
@@ -307,7 +308,7 @@ def over_shape(layout: Layout, shape: Sequence[Index]) -> TileLayout | ComposeLa
 def _place_tile(tile: TileLayout, coords: Sequence[Any], shape: tuple[Index, ...]) -> dict[str, Any]:
     rows = _rows(tile.shard, shape)
     if rows is None:
-        coords, rows = [flatten(coords, shape)], (drop_units(fuse_neighbours(tile.shard)),)
+        coords, rows = [flatten(coords, shape)], (fuse_neighbours(drop_units(tile.shard)),)
     result: dict[str, Any] = {i.axis: 0 for i in (*tile.shard, *tile.replica)}
     for x, row in zip(coords, rows, strict=True):
         for i, component in zip(row, split(x, [i.extent for i in row]), strict=False):
