@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -24,19 +25,26 @@ from tilegen.spec.data import Buffer, Call, Loop, Region, Spec, Statement
 Array = NDArray[Any]
 Input = Callable[[Array], Array]
 
-_INSTANCE_AXES = {"thread": "tx", "warp": "warpid", "warpgroup": "wgid", "cta": ""}
 _INSTANCE_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
 _AXIS_THREADS = {"tx": 1, "laneid": 1, "tid_in_wg": 1, "warpid": 32, "wid_in_wg": 32, "wgid": 128}
 _POISON = 0xA5
 
 
+_BATCH_ELEMS = 1 << 20  # elements of one region over the CTAs that run together
+
+
+class _NotUniform(Exception):
+    """A loop's bounds differ between the CTAs that run together."""
+
+
 @dataclass
-class _Cta:
-    """One CTA's state: bytes of each shared root, registers of each register root, what it wrote to global arrays."""
+class _Machine:
+    """CTAs run together: bytes of each shared root, registers of each register root, what was written to arrays."""
 
     spec: Spec
+    ctas: Sequence[tuple[int, int, int]]
     inputs: Mapping[str, Input]
-    env: dict[str, Any]
+    env: dict[str, Any]  # numbers: runtime params and loop variables
     shared: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
     written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
@@ -49,15 +57,39 @@ def run_reference(
 
     ``inputs``: per global array, a function from flat offsets to typed elements.
     """
-    parts: dict[str, list[tuple[Array, Array]]] = {b.name: [] for b in spec.buffers if b.scope == "global"}
-    for cta in ctas:
-        env: dict[str, Any] = {**params, **dict(zip(("bx", "by", "bz"), cta, strict=True))}
-        env |= {f"cb{axis}": env[f"b{axis}"] % n for axis, n in zip("xyz", spec.cluster, strict=True)}
-        state = _Cta(spec, inputs, env)
-        _run(state, spec.ops)
-        for name, writes in state.written.items():
-            parts[name].extend(writes)
-    return {name: _last_write(writes) for name, writes in parts.items() if writes}
+    parts: dict[str, list[tuple[Array, Array]]] = {}
+    size = max(1, _BATCH_ELEMS // _widest(spec, spec.ops))
+    for first in range(0, len(ctas), size):
+        for name, writes in _run_batch(spec, ctas[first : first + size], inputs, params).items():
+            parts.setdefault(name, []).extend(writes)
+    return {name: _last_write(writes) for name, writes in parts.items()}
+
+
+def _widest(spec: Spec, statements: Sequence[Statement]) -> int:
+    """Elements of the largest region over all instances of its op."""
+    sizes = [1]
+    for s in statements:
+        if isinstance(s, Loop):
+            sizes.append(_widest(spec, s.body))
+        elif isinstance(s, Call):
+            instances = -(-spec.threads // _INSTANCE_THREADS.get(s.scope, spec.threads))
+            sizes += [instances * prod(r.lengths) for r in s.regions.values()]
+    return max(sizes)
+
+
+def _run_batch(
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int]
+) -> dict[str, list[tuple[Array, Array]]]:
+    machine = _Machine(spec, ctas, inputs, dict(params))
+    try:
+        _run(machine, spec.ops)
+    except _NotUniform:
+        out: dict[str, list[tuple[Array, Array]]] = {}
+        for cta in ctas:
+            for name, writes in _run_batch(spec, [cta], inputs, params).items():
+                out.setdefault(name, []).extend(writes)
+        return out
+    return machine.written
 
 
 def _last_write(writes: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
@@ -68,41 +100,60 @@ def _last_write(writes: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 
 # ---------------------------------------------------------------- statements
-def _run(state: _Cta, statements: Sequence[Statement]) -> None:
+def _run(machine: _Machine, statements: Sequence[Statement]) -> None:
     for s in statements:
         if isinstance(s, Loop):
-            start, stop = int(evaluate(s.start, state.env)), int(evaluate(s.stop, state.env))
-            for value in range(start, stop, s.step):
-                state.env[s.var.name] = value
-                _run(state, s.body)
-            state.env.pop(s.var.name, None)
+            for value in range(_bound(machine, s.start), _bound(machine, s.stop), s.step):
+                machine.env[s.var.name] = value
+                _run(machine, s.body)
+            machine.env.pop(s.var.name, None)
         elif isinstance(s, Call):
-            _call(state, s)
+            _call(machine, s)
 
 
-def _call(state: _Cta, call: Call) -> None:
-    env = _instances(call.scope, state.spec.threads) | state.env
+def _bound(machine: _Machine, x: Index) -> int:
+    values = np.unique(np.asarray(evaluate(x, machine.env | _cta_axes(machine, 1))))
+    if len(values) > 1:
+        raise _NotUniform
+    return int(values[0])
+
+
+def _call(machine: _Machine, call: Call) -> None:
+    env = _instances(machine, call.scope) | machine.env
     count = len(env["instance"])
     runs = np.broadcast_to(np.asarray(evaluate(call.when, env), bool), (count,))
     if not runs.any():
         return
     env = {k: v[runs] if isinstance(v, np.ndarray) else v for k, v in env.items()}
-    values = {name: _gather(state, r, env) for name, r in call.regions.items() if name != "dst"}
+    values = {name: _gather(machine, r, env) for name, r in call.regions.items() if name != "dst"}
     result = REFERENCES[call.op](call, values)
     dst = call.regions["dst"]
     count = len(env["instance"])
     result = result.reshape(count, *dst.lengths) if values else np.broadcast_to(result, (count, *dst.lengths))
-    _scatter(state, dst, env, result)
+    _scatter(machine, dst, env, result)
 
 
-def _instances(scope: str, threads: int) -> dict[str, Any]:
-    """The axes that number an op's instances, as arrays; ``instance`` is the first thread of each."""
+def _cta_axes(machine: _Machine, each: int) -> dict[str, Array]:
+    """The axes that number CTAs, ``each`` times per CTA."""
+    out = {}
+    for axis, column, n in zip("xyz", np.array(machine.ctas, np.int64).T, machine.spec.cluster, strict=True):
+        out[f"b{axis}"] = np.repeat(column, each)
+        out[f"cb{axis}"] = out[f"b{axis}"] % n
+    return out
+
+
+def _instances(machine: _Machine, scope: str) -> dict[str, Any]:
+    """The axes that number an op's instances, as arrays. ``instance`` is the first thread of each, over all CTAs."""
+    threads = machine.spec.threads
     first = np.arange(0, threads, _INSTANCE_THREADS.get(scope, threads), dtype=np.int64)
     axes = {name: np.broadcast_to(evaluate(x, {"tx": first}), first.shape) for name, x in thread_variables(threads).items()}
     own = {
         "thread": set(axes), "warp": {"warpid", "wgid", "wid_in_wg"}, "warpgroup": {"wgid"}, "cta": set[str](),
     }[scope]  # fmt: skip
-    return {"instance": first} | {name: axes[name] for name in own}
+    ctas = len(machine.ctas)
+    block = np.repeat(np.arange(ctas), len(first))
+    numbered = {name: np.tile(axes[name], ctas) for name in own} | _cta_axes(machine, len(first))
+    return {"instance": np.tile(first, ctas) + block * threads, "block": block} | numbered
 
 
 # ---------------------------------------------------------------- where elements lie
@@ -120,7 +171,7 @@ def _number(x: Index, env: Mapping[str, Any]) -> int:
     return int(evaluate(x, {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}))
 
 
-def _places(state: _Cta, region: Region, env: Mapping[str, Any]) -> tuple[dict[str, Array], Array]:
+def _places(region: Region, env: Mapping[str, Any]) -> tuple[dict[str, Array], Array]:
     """(axis -> coordinates, inside): where the region's elements lie, and which are inside the buffer."""
     buffer = region.buffer
     at = _coordinates(region, env)
@@ -136,7 +187,7 @@ def _places(state: _Cta, region: Region, env: Mapping[str, Any]) -> tuple[dict[s
     return {axis: np.broadcast_to(np.asarray(x, np.int64), full) for axis, x in place.items()}, inside
 
 
-def _slots(state: _Cta, buffer: Buffer, place: Mapping[str, Array], env: Mapping[str, Any]) -> tuple[Array, Array]:
+def _slots(place: Mapping[str, Array], env: Mapping[str, Any]) -> tuple[Array, Array]:
     """(thread, register) of each element of a register tensor."""
     some = next(iter(place.values()))
     thread = np.zeros(some.shape, np.int64) + env["instance"].reshape(-1, *[1] * (some.ndim - 1))
@@ -147,63 +198,68 @@ def _slots(state: _Cta, buffer: Buffer, place: Mapping[str, Array], env: Mapping
 
 
 # ---------------------------------------------------------------- values
-def _gather(state: _Cta, region: Region, env: Mapping[str, Any]) -> Array:
+def _gather(machine: _Machine, region: Region, env: Mapping[str, Any]) -> Array:
     buffer = region.buffer
     dtype = numpy_dtype(buffer.dtype)
-    place, inside = _places(state, region, env)
+    place, inside = _places( region, env)
     if buffer.scope == "register":
-        values = _register_file(state, buffer)[_slots(state, buffer, place, env)]
+        values = _register_file(machine, buffer)[_slots(place, env)]
     elif buffer.scope == "shared":
-        values = _image(state, buffer)[place["m"]]
+        values = _image(machine, buffer)[_block_of(env, place["m"]), place["m"]]
     else:
-        values = _read_global(state, buffer, place["m"])
+        values = _read_global(machine, buffer, place["m"])
     raw = bits_dtype(dtype.itemsize)
     return np.where(inside, np.ascontiguousarray(values).view(raw), np.zeros(1, dtype).view(raw)).view(dtype)
 
 
-def _scatter(state: _Cta, region: Region, env: Mapping[str, Any], values: Array) -> None:
+def _scatter(machine: _Machine, region: Region, env: Mapping[str, Any], values: Array) -> None:
     buffer = region.buffer
-    place, inside = _places(state, region, env)
+    place, inside = _places( region, env)
     values = np.ascontiguousarray(values).view(numpy_dtype(buffer.dtype))
     if buffer.scope == "register":
-        _register_file(state, buffer)[_slots(state, buffer, place, env)] = values
+        _register_file(machine, buffer)[_slots(place, env)] = values
     elif buffer.scope == "shared":
-        _image(state, buffer)[place["m"]] = values
+        _image(machine, buffer)[_block_of(env, place["m"]), place["m"]] = values
     else:
         raw = values.view(bits_dtype(values.dtype.itemsize))
-        state.written.setdefault(buffer.root, []).append((place["m"][inside], raw[inside]))
+        machine.written.setdefault(buffer.root, []).append((place["m"][inside], raw[inside]))
 
 
-def _register_file(state: _Cta, buffer: Buffer) -> Array:
-    root = state.spec.buffer(buffer.root)
-    if root.name not in state.registers:
+def _block_of(env: Mapping[str, Any], like: Array) -> Array:
+    """The CTA (in this batch) of each element."""
+    return np.broadcast_to(env["block"].reshape(-1, *[1] * (like.ndim - 1)), like.shape)  # type: ignore[no-any-return]
+
+
+def _register_file(machine: _Machine, buffer: Buffer) -> Array:
+    root = machine.spec.buffer(buffer.root)
+    if root.name not in machine.registers:
         slots = max(
-            int(layouts.extent_of(b.layout, "m") or 1) for b in state.spec.buffers if b.root == root.name
+            int(layouts.extent_of(b.layout, "m") or 1) for b in machine.spec.buffers if b.root == root.name
         )
         dtype = numpy_dtype(root.dtype)
-        image = np.full((state.spec.threads, slots * dtype.itemsize), _POISON, np.uint8)
-        state.registers[root.name] = image.view(dtype)
-    return state.registers[root.name].view(numpy_dtype(buffer.dtype))
+        image = np.full((len(machine.ctas) * machine.spec.threads, slots * dtype.itemsize), _POISON, np.uint8)
+        machine.registers[root.name] = image.view(dtype)
+    return machine.registers[root.name].view(numpy_dtype(buffer.dtype))
 
 
-def _image(state: _Cta, buffer: Buffer) -> Array:
+def _image(machine: _Machine, buffer: Buffer) -> Array:
     """A shared root's bytes, seen as the buffer's elements."""
-    root = state.spec.buffer(buffer.root)
-    if root.name not in state.shared:
-        family = [b for b in state.spec.buffers if b.root == root.name]
+    root = machine.spec.buffer(buffer.root)
+    if root.name not in machine.shared:
+        family = [b for b in machine.spec.buffers if b.root == root.name]
         size = max(int(layouts.extent_of(b.layout, "m")) * DTYPES[b.dtype].bytes for b in family)  # type: ignore[arg-type]
-        state.shared[root.name] = np.full(-(-size // 16) * 16, _POISON, np.uint8)
-    return state.shared[root.name].view(numpy_dtype(buffer.dtype))
+        machine.shared[root.name] = np.full((len(machine.ctas), -(-size // 16) * 16), _POISON, np.uint8)
+    return machine.shared[root.name].view(numpy_dtype(buffer.dtype))
 
 
-def _read_global(state: _Cta, buffer: Buffer, offsets: Array) -> Array:
-    """The input, with what this CTA has written since laid over it."""
+def _read_global(machine: _Machine, buffer: Buffer, offsets: Array) -> Array:
+    """The input, with what was written since laid over it."""
     dtype = numpy_dtype(buffer.dtype)
-    given = state.inputs.get(buffer.root)
+    given = machine.inputs.get(buffer.root)
     values = given(offsets) if given else np.full((*offsets.shape, dtype.itemsize), _POISON, np.uint8).view(dtype)[..., 0]
     values = np.array(values, dtype)
     raw = values.view(bits_dtype(dtype.itemsize))
-    for at, written in state.written.get(buffer.root, ()):
+    for at, written in machine.written.get(buffer.root, ()):
         order = np.argsort(at, kind="stable")
         where = np.searchsorted(at[order], offsets, side="right") - 1
         hit = (where >= 0) & (at[order][np.maximum(where, 0)] == offsets)

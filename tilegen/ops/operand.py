@@ -167,13 +167,12 @@ class Frame:
         if formal.space == "register":
             self.bases[side] = Ref(ref.memory, (0,))
             return Ref(formal, ref.at)
-        flat = len(formal.shape) == 1
-        pairs = [split_terms(x, self.inner) for x in ((ref.offset,) if flat else ref.at)]
-        memory = replace(ref.memory, shape=(ref.memory.span,), pitches=(1,)) if flat else ref.memory
-        base = Ref(memory, tuple(outside for outside, _ in pairs))
+        pairs = [split_terms(x, self.inner) for x in ref.at]
+        base = Ref(ref.memory, tuple(outside for outside, _ in pairs))
         known = self.bases.setdefault(side, base)
         assert known == base, f"{formal.name} has two bases: {known.at} and {base.at}"
-        return Ref(formal, tuple(inside for _, inside in pairs))
+        inside = Ref(ref.memory, tuple(inside for _, inside in pairs))
+        return Ref(formal, (inside.offset,) if formal.pitches == (1,) else inside.at)
 
     def block(
         self, name: str, body: tuple[Step, ...], op: int, registers: tuple[Memory, ...] = (), note: str = ""
