@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -253,7 +254,7 @@ def test_bits_travel_unchanged(dtype):
         return raw.astype(np.uint8).view(numpy_dtype(dtype))[..., 0]
 
     way = (src[at], reg[0], mem[at], reg[0], dst[at])
-    moves = (Move(to, source, elems) for source, to in zip(way, way[1:], strict=False))
+    moves = (Move(to, source, elems) for source, to in pairwise(way))
     plan = kernel(*moves, memories=(mem, src, dst, reg))
     flat, got = interpret(plan, ONE_CTA, {"X": pattern}).written["G"]
     assert got.dtype == numpy_dtype(dtype) and got.tobytes() == pattern(flat).tobytes()

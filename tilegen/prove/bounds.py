@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.index import Index, Op, Var, bound, evaluate, least, substitute, variables
+from tilegen.index import Index, Op, Var, bound, evaluate, least, multiple, substitute, variables
 
 TRY_ALL = 1 << 18  # values tried for one condition
 
@@ -40,12 +40,34 @@ def highest(*signed: tuple[Index, int]) -> int:
     >>> highest((i * 2, 1), (i + 1, -1))
     8
     """
+    merged = _merge(linear(x, sign) for x, sign in signed)
+    return min(_highest(merged), _highest(_without_quotients(merged)))
+
+
+def _merge(sums: Iterable[Mapping[Any, int]]) -> dict[Any, int]:
     merged: dict[Any, int] = {}
-    for x, sign in signed:
-        for factor, c in linear(x, sign).items():
+    for one in sums:
+        for factor, c in one.items():
             merged[factor] = merged.get(factor, 0) + c
-    constant = merged.pop(1, 0)
-    return constant + sum(c * (bound(f) - 1 if c > 0 else least(f)) for f, c in merged.items() if c)
+    return merged
+
+
+def _highest(merged: Mapping[Any, int]) -> int:
+    return sum(c if f == 1 else c * (bound(f) - 1 if c > 0 else least(f)) for f, c in merged.items() if c)
+
+
+def _without_quotients(merged: Mapping[Any, int]) -> dict[Any, int]:
+    """An upper bound that sees through divisions: ``d * (y / d) <= y``, and ``y - y % d`` where y % d is known."""
+    parts: list[Mapping[Any, int]] = []
+    for f, c in merged.items():
+        d = f.args[1] if isinstance(f, Op) and f.symbol == "/" and isinstance(f.args[1], int) else 0
+        y = linear(f.args[0]) if d and c % d == 0 else {}
+        rest = y.get(1, 0) % d if y and all(k * multiple(g) % d == 0 for g, k in y.items() if g != 1) else None
+        if y and (c > 0 or rest is not None):
+            parts.append({g: k * (c // d) for g, k in _merge([y, {1: -(rest or 0)}]).items()})
+        else:
+            parts.append({f: c})
+    return _merge(parts)
 
 
 def narrow(guards: Iterable[Index]) -> dict[str, Index]:
@@ -87,10 +109,17 @@ def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     for guard in guards:
         if isinstance(guard, Op) and guard.symbol == "<":
             a, b = (substitute(part, known) for part in guard.args)
-            if highest((x, 1), (a, -1), (b, 1), (n, -1)) <= 0:  # x - n = (x - a) + (a - b) + (b - n), and a < b
-                return True
+            for k in _scales(x, a):  # x - n = (x - ka) + k(a - b) + (kb - n), and a - b <= -1
+                if highest((x, 1), (a, -k), (b, k), (n, -1)) - k < 0:
+                    return True
     domain = domains(variables(x) | variables(n))
     return prod(len(d) for d in domain.values()) <= TRY_ALL and _holds_always(undecided(x, n), guards, domain)
+
+
+def _scales(x: Index, a: Index) -> set[int]:
+    """How often a guard on ``a`` may count for ``x``: so that a term of both cancels."""
+    terms = linear(x)
+    return {1} | {terms[f] // c for f, c in linear(a).items() if f != 1 and c and terms.get(f, 0) // c > 0}
 
 
 def undecided(x: Index, n: Index) -> Index:
