@@ -157,9 +157,11 @@ def inputs_of(plan: Plan, seed: int = 1) -> dict[str, Input]:
     }
 
 
-def check_meaning(spec: Spec, plan: Plan, ctas: Sequence[tuple[int, int, int]], params: Mapping[str, int]) -> int:
+def check_meaning(
+    spec: Spec, plan: Plan, ctas: Sequence[tuple[int, int, int]], params: Mapping[str, int], seed: int = 1
+) -> int:
     """Run CTAs in NumPy and compare what they wrote with the spec's meaning, bit for bit. Returns the steps run."""
-    inputs = inputs_of(plan)
+    inputs = inputs_of(plan, seed)
     try:
         outcome = interpret(plan, ctas, inputs, params)
     except FaultFound as found:

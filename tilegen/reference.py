@@ -7,7 +7,7 @@ plan's partitions, vectors or addresses is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -58,11 +58,19 @@ def run_reference(
     ``inputs``: per global array, a function from flat offsets to typed elements.
     """
     parts: dict[str, list[tuple[Array, Array]]] = {}
-    size = max(1, _BATCH_ELEMS // _widest(spec, spec.ops))
-    for first in range(0, len(ctas), size):
-        for name, writes in _run_batch(spec, ctas[first : first + size], inputs, params).items():
+    for written in run_batches(spec, ctas, inputs, params):
+        for name, writes in written.items():
             parts.setdefault(name, []).extend(writes)
     return {name: _last_write(writes) for name, writes in parts.items()}
+
+
+def run_batches(
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int]
+) -> Iterator[dict[str, list[tuple[Array, Array]]]]:
+    """The writes of the CTAs, some CTAs at a time: per global array (offsets, raw bits) in the order of the ops."""
+    size = max(1, _BATCH_ELEMS // _widest(spec, spec.ops))
+    for first in range(0, len(ctas), size):
+        yield _run_batch(spec, ctas[first : first + size], inputs, params)
 
 
 def _widest(spec: Spec, statements: Sequence[Statement]) -> int:

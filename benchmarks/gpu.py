@@ -1,0 +1,292 @@
+"""``make gpu``: on a machine with a GPU, verify every spec, count what it does, time it, write docs/results/<device>.json.
+
+Counters come from Nsight Compute (``ncu``), clocks untouched; each is compared with what ``tilegen explain`` predicts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import datetime
+import hashlib
+import io
+import json
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tilegen
+from tilegen import gpu
+from tilegen.pipeline import Built, parameter_cases
+from tilegen.verify import launch_case, make_image, verify_gpu
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
+GLOBAL = "l1tex__t_sectors_pipe_lsu_mem_global_op_{}.sum"
+COUNTERS = {f"shared_{k}": SHARED.format(k) for k in ("ld", "st", "ldsm", "stsm")} | {
+    f"global_{k}": GLOBAL.format(k) for k in ("ld", "st")
+}
+PER_INSTRUCTION = ("permute_sf", "copy_reg", "mma_fragments")
+ROTATE_BYTES = 256 << 20  # buffers rotate through at least this many bytes: four times an H200's L2
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", default=str(ROOT / "docs" / "results"))
+    parser.add_argument("--specs", nargs="*", default=sorted(map(str, (ROOT / "specs").glob("*.yaml"))))
+    args = parser.parse_args()
+    device = gpu.require_gpu()
+    kernels: dict[str, Any] = {}
+    builds: dict[str, Built] = {}
+    for path in args.specs:
+        built = tilegen.build(Path(path))
+        builds[built.plan.name] = built
+        kernels[built.plan.name] = {"spec": Path(path).name} | verify_and_time(built)
+        print(summary(built.plan.name, kernels[built.plan.name]), flush=True)
+    counted = count_kernels(args.specs)
+    for name, built in builds.items():
+        kernels[name]["counters"] = compare_counts(built, counted.get(name))
+    result = {
+        "device": device.name,
+        "driver": device.driver,
+        "date": datetime.date.today().isoformat(),
+        "kernels": kernels,
+        "per_instruction": {n: count_instructions(builds[n], p) for n, p in paths_of(builds, args.specs).items()},
+        "warp_permute_loop": measure_permute_loop(device),
+    }
+    out = Path(args.out)
+    out.mkdir(parents=True, exist_ok=True)
+    target = out / (re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-") + ".json")
+    target.write_text(json.dumps(result, indent=1) + "\n")
+    failures = list(list_failures(result))
+    print(f"\n{len(kernels)} kernels, {len(failures)} failures -> {target.name}")
+    for failure in failures:
+        print("  FAILED", failure)
+    return 1 if failures else 0
+
+
+def list_failures(result: dict[str, Any]) -> list[str]:
+    """Kernels that are not right, and counters that differ from the prediction."""
+    out = []
+    for name, k in result["kernels"].items():
+        if not k["correct"]:
+            out.append(f"{name}: {k['error']}")
+        for what, row in (k.get("counters") or {}).items():
+            if row["counted"] is not None and row["counted"] != row["predicted"]:
+                out.append(f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}")
+            if row["counted"] is None:
+                out.append(f"{name} {what}: not counted")
+    return out
+
+
+def summary(name: str, k: dict[str, Any]) -> str:
+    state = "ok" if k["correct"] else f"WRONG {k['error']}"
+    return f"{name:28s} {state}, {k.get('registers')} registers, {k.get('median_us', 0):.1f} us, {k.get('gb_per_s', 0)} GB/s"
+
+
+# ---------------------------------------------------------------- right, and how fast
+def verify_and_time(built: Built) -> dict[str, Any]:
+    """Correctness over two seeds and every parameter case; registers; median time and bytes per second."""
+    row: dict[str, Any] = {"source_sha256": hashlib.sha256(built.source.encode()).hexdigest()}
+    try:
+        verified = verify_gpu(built, [1, 2])
+        row |= {"correct": True, "max_error": 0, "cases": list(verified.lines)}
+    except tilegen.errors.ProofError as error:  # type: ignore[attr-defined]
+        row |= {"correct": False, "error": str(error)[:400]}
+        return row
+    cubin = gpu.compile_cubin(built.source, built.plan.arch, built.plan.name)
+    row |= {
+        "registers": cubin.registers, "stack_bytes": cubin.stack_bytes, "shared_bytes": cubin.shared_bytes,
+        "spill_bytes": cubin.spill_store_bytes + cubin.spill_load_bytes,
+    }  # fmt: skip
+    return row | time_kernel(built, cubin)
+
+
+def time_kernel(built: Built, cubin: gpu.Cubin) -> dict[str, Any]:
+    """Median time over rotated buffers, interleaved with a device-to-device copy of as many bytes."""
+    import cupy
+
+    case = parameter_cases(built.spec)[0]
+    how = launch_case(built, case)
+    memories = [m for m in built.plan.memories if m.space == "global"]
+    images = {m.name: make_image(built.spec, m, case, 3).view(np.uint8) for m in memories}
+    moved = sum(i.nbytes for i in images.values())
+    sets = max(1, min(64, -(-ROTATE_BYTES // moved)))
+    arrays = [[cupy.asarray(images[name]) for name in how.arguments] for _ in range(sets)]
+    half = max(1, moved // 2)
+    copies = [(cupy.empty(half, cupy.uint8), cupy.empty(half, cupy.uint8)) for _ in range(sets)]
+
+    def run(k: int) -> None:
+        gpu.launch(cubin, how, arrays[k % sets])
+
+    def copy(k: int) -> None:
+        source, target = copies[k % sets]
+        cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, half, 3, cupy.cuda.get_current_stream().ptr)
+
+    pairs = [(time_once(cupy, run, k), time_once(cupy, copy, k)) for k in range(-5, 30)][5:]
+    mine, ratio = statistics.median(a for a, _ in pairs), statistics.median(b / a for a, b in pairs)
+    row: dict[str, Any] = {"median_us": round(mine, 2), "bytes": moved, "gb_per_s": round(moved / mine / 1e3, 1)}
+    if moved >= 16 << 20:  # below, launch overhead is all that a ratio would show
+        row["ratio_to_copy"] = round(ratio, 3)
+    return row
+
+
+def time_once(cupy: Any, function: Any, k: int) -> float:
+    """Microseconds of one call, by events."""
+    start, stop = cupy.cuda.Event(), cupy.cuda.Event()
+    start.record()
+    function(k)
+    stop.record()
+    stop.synchronize()
+    return 1e3 * float(cupy.cuda.get_elapsed_time(start, stop))
+
+
+# ---------------------------------------------------------------- counters
+def run_ncu(*arguments: str) -> str:
+    """ncu's standard output (CSV), clocks untouched."""
+    command = ["ncu", "--clock-control", "none", "--csv", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
+    return done.stdout
+
+
+def read_csv(text: str) -> list[dict[str, str]]:
+    """The rows of the CSV that follows ncu's own lines."""
+    lines = text.splitlines()
+    start = next((k for k, line in enumerate(lines) if line.startswith('"')), len(lines))
+    return list(csv.DictReader(io.StringIO("\n".join(lines[start:]))))
+
+
+def count_kernels(specs: list[str]) -> dict[str, dict[str, int]]:
+    """Counter name -> count, for the kernel of every spec."""
+    if not shutil.which("ncu"):
+        return {}
+    target = [sys.executable, "benchmarks/launch_once.py", *specs]
+    text = run_ncu("--metrics", ",".join(COUNTERS.values()), *target)
+    names = {metric: name for name, metric in COUNTERS.items()}
+    out: dict[str, dict[str, int]] = {}
+    for row in read_csv(text):
+        if row.get("Metric Name") in names:
+            kernel = row["Kernel Name"].split("(")[0]
+            out.setdefault(kernel, {})[names[row["Metric Name"]]] = int(float(row["Metric Value"].replace(",", "")))
+    return out
+
+
+def compare_counts(built: Built, counted: dict[str, int] | None) -> dict[str, Any]:
+    """Prediction beside count, per space and kind."""
+    totals = built.manifest["grid_totals"]
+    out = {}
+    for what in COUNTERS:
+        unit = "wavefronts" if what.startswith("shared") else "sectors"
+        predicted = totals.get(what, {}).get(unit, 0)
+        out[what] = {"unit": unit, "predicted": predicted, "counted": (counted or {}).get(what)}
+    return out
+
+
+def paths_of(builds: dict[str, Built], specs: list[str]) -> dict[str, str]:
+    return {n: p for (n, _), p in zip(builds.items(), specs, strict=True) if n in PER_INSTRUCTION}
+
+
+def count_instructions(built: Built, path: str) -> dict[str, Any]:
+    """ncu's source counters: wavefronts and sectors of every shared and global instruction, beside the accesses."""
+    if not shutil.which("ncu"):
+        return {}
+    report = ROOT / "out" / f"{built.plan.name}.ncu-rep"
+    report.parent.mkdir(exist_ok=True)
+    metrics = "memory_l1_wavefronts_shared,memory_l1_tag_requests_global,memory_l2_theoretical_sectors_global,inst_executed"
+    run_ncu(
+        "-f", "-o", str(report.with_suffix("")), "--section", "SourceCounters", "--metrics", metrics, sys.executable,
+        "benchmarks/launch_once.py", path,
+    )  # fmt: skip
+    done = subprocess.run(
+        ["ncu", "--import", str(report), "--page", "source", "--csv", "--print-source", "sass"],
+        capture_output=True, text=True,
+    )  # fmt: skip
+    if done.returncode:
+        done = subprocess.run(
+            ["ncu", "--import", str(report), "--page", "source", "--csv"], capture_output=True, text=True
+        )
+    rows = [r for r in read_csv(done.stdout) if re.search(r"\b(LDS|STS|LDG|STG)\b", r.get("Source", ""))]
+    wanted = ("Source", "Instructions Executed", "L1 Wavefronts Shared", "L2 Theoretical Sectors Global")
+    counted = [{k: r[k] for k in wanted if k in r} for r in rows]
+    columns = list(rows[0]) if rows else (done.stdout.splitlines() or done.stderr.splitlines())[:3]
+    return {
+        "instructions": counted,
+        "columns": columns if not rows or len(counted[0]) < len(wanted) else None,
+        "accesses": [a for op in built.manifest["ops"] for a in op["accesses"]],
+    }
+
+
+# ---------------------------------------------------------------- shared memory throughput of permute_layout
+LOOP_SPEC = """kernel: permute_loop
+arch: sm_90
+threads: 1024
+grid: {{bx: {ctas}}}
+buffers:
+  In:  {{scope: global, dtype: float32, shape: [32, 4, 32]}}
+  Out: {{scope: global, dtype: float32, shape: [{ctas}, 32, 4, 32], layout: "S[({ctas},32,4,32):(4096,128,1,4)]"}}
+  A: {{scope: shared, dtype: float32, shape: [32, 4, 32], layout: "S[(32,4,32):(128,32,1)]"}}
+  B: {{scope: shared, dtype: float32, shape: [32, 4, 32], layout: "S[(32,4,32):(128,1,4)]"}}
+ops:
+  - copy: {{scope: warp, src: "In[warpid]", dst: "A[warpid]"}}
+  - sync: warp
+  - for: {{trip: {trips}}}
+    do:
+      - permute_layout: {{scope: warp, src: "A[warpid]", dst: "B[warpid]"{variant}}}
+  - copy: {{scope: warp, src: "B[warpid]", dst: "Out[bx, warpid]"}}
+"""
+
+
+def measure_permute_loop(device: gpu.Device) -> dict[str, Any]:
+    """32 warps an SM, each permuting its own 4x32 float32 pair 4096 times: bytes over clocks times 128, lowest SM."""
+    out = {}
+    for variant in ("auto", "warp_xor_swizzle", "warp_linear_swizzle", "warp_vector"):
+        pin = "" if variant == "auto" else f", variant: {variant}"
+        trips = 4096
+        built = tilegen.build(LOOP_SPEC.format(ctas=device.sm_count, trips=trips, variant=pin))
+        row = run_timed_loop(built, device.sm_count, trips)
+        row["variant"] = built.plan.operations[1].variant
+        out[variant] = row
+        print(f"permute loop {variant}: {row}", flush=True)
+    return out
+
+
+def run_timed_loop(built: Built, ctas: int, trips: int) -> dict[str, Any]:
+    """Run the kernel with clock64 read around its loop by the first thread of every warp."""
+    import cupy
+
+    source = built.source.replace("float *__restrict__ Out)", "float *__restrict__ Out, long long *span)")
+    loop = re.search(r"\n    for \(int trip = 0;.*?\n    }\n", source, re.S)
+    assert loop and source.count("long long *span") == 1, "the loop's text has changed"
+    timed = (
+        "\n    __syncthreads();\n    const long long start = clock64();" + loop[0]
+        + "    if (laneid == 0) span[(bx * 32 + warpid) * 2] = start, span[(bx * 32 + warpid) * 2 + 1] = clock64();\n"
+    )  # fmt: skip
+    source = source.replace(loop[0], timed)
+    cubin = gpu.compile_cubin(source, built.plan.arch, built.plan.name)
+    case = parameter_cases(built.spec)[0]
+    how = launch_case(built, case)
+    how = gpu.Launch(how.kernel, how.grid, how.block, (*how.arguments, "span"), (), how.shared_bytes)
+    memories = [m for m in built.plan.memories if m.space == "global"]
+    arrays = [cupy.asarray(make_image(built.spec, m, case, 1).view(np.uint8)) for m in memories]
+    span = cupy.zeros(ctas * 32 * 2 * 8, cupy.uint8)
+    ratios = []
+    for _ in range(5):
+        gpu.launch(cubin, how, [*arrays, span])
+        cupy.cuda.runtime.deviceSynchronize()
+        clocks = span.view(cupy.int64).reshape(ctas, 32, 2).get()
+        cycles = clocks[:, :, 1].max(1) - clocks[:, :, 0].min(1)
+        moved = 32 * trips * 128 * 4 * 2  # bytes read and written by 32 warps
+        ratios.append(float((moved / (cycles * 128.0)).min()))
+    return {"lowest_sm_ratio": round(statistics.median(ratios), 4), "runs": [round(r, 4) for r in ratios]}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,148 @@
+"""Verifying a build: in NumPy over several inputs, or on a GPU, image against image, bit for bit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from tilegen import gpu
+from tilegen.dtypes import bits_dtype, numpy_dtype
+from tilegen.errors import Diagnostic, ProofError
+from tilegen.index import evaluate
+from tilegen.interpret import corners
+from tilegen.pipeline import Built, check_meaning, input_pattern, parameter_cases, statements_by_op
+from tilegen.plan import Memory
+from tilegen.planner import launch_of
+from tilegen.reference import Array, run_batches
+from tilegen.render import launch_info
+from tilegen.spec.data import Buffer, Spec
+
+
+@dataclass(frozen=True)
+class Verified:
+    """What was verified, where: one line a parameter case."""
+
+    device: str
+    lines: tuple[str, ...]
+
+
+def verify_cpu(built: Built, seeds: Sequence[int]) -> Verified:
+    """Run the corner CTAs in NumPy for every parameter case and seed. Raises ProofError at the first difference."""
+    lines = []
+    for case in parameter_cases(built.spec):
+        ctas = corners(launch_of(built.spec, case).grid)
+        steps = sum(check_meaning(built.spec, built.plan, ctas, case, seed) for seed in seeds)
+        lines.append(f"{_case_text(case)}{len(ctas)} CTAs, {len(seeds)} inputs, {steps} steps")
+    return Verified("cpu", tuple(lines))
+
+
+def verify_gpu(built: Built, seeds: Sequence[int]) -> Verified:
+    """Run the kernel on the GPU for every parameter case and seed and compare every byte of its arrays.
+
+    Outputs are poisoned before; bytes that the spec does not write must keep their poison. Raises ProofError (TG421) with
+    the first bad element in logical and physical terms, EnvironmentLack without a GPU or a compiler.
+    """
+    device = gpu.require_gpu(built.plan.arch)
+    cubin = gpu.compile_cubin(built.source, built.plan.arch, built.plan.name)
+    lines = []
+    for case in parameter_cases(built.spec):
+        elems = 0
+        for seed in seeds:
+            elems = _verify_case(built, cubin, case, seed)
+        lines.append(f"{_case_text(case)}{elems} elements written, {len(seeds)} inputs, every byte compared")
+    return Verified(device.name, tuple(lines))
+
+
+def _case_text(case: Mapping[str, int]) -> str:
+    return "".join(f"{name}={value} " for name, value in case.items())
+
+
+def launch_case(built: Built, case: Mapping[str, int]) -> gpu.Launch:
+    """How the kernel is launched with these parameters."""
+    info = launch_info(built.plan, dict(case))
+    pointers = tuple(a["name"] for a in info["args"] if a["kind"] == "pointer")
+    values = tuple(numpy_dtype(a["dtype"]).type(a["value"]) for a in info["args"] if a["kind"] == "value")
+    x, y, z = info["grid"]
+    return gpu.Launch(
+        built.plan.name, (x, y, z), tuple(info["block"]), pointers, values, info["dynamic_shared_bytes"],
+        built.plan.cluster,
+    )  # fmt: skip
+
+
+def _verify_case(built: Built, cubin: gpu.Cubin, case: Mapping[str, int], seed: int) -> int:
+    memories = {m.name: m for m in built.plan.memories if m.space == "global"}
+    images = {name: make_image(built.spec, m, case, seed) for name, m in memories.items()}
+    inputs = {n: images[n].view(np.uint8) for n, m in memories.items() if m.access != "out"}
+    outputs = {n: images[n].nbytes for n, m in memories.items() if m.access != "in"}
+    got = gpu.run_images(cubin, launch_case(built, case), inputs, outputs)
+    want, elems = reference_images(built.spec, memories, images, case)
+    for name in outputs:
+        _compare(built.spec, memories[name], want[name], got[name], case)
+    return elems
+
+
+def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -> Array:
+    """The whole physical image of a global array: random bits, or numbers where the spec computes with them."""
+    elems = int(evaluate(memory.span, dict(case)))
+    dtype = numpy_dtype(memory.dtype)
+    if memory.access == "out":
+        return np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
+    if any(c.op not in ("copy", "permute_layout", "fill") for c in statements_by_op(spec.ops)):
+        return input_pattern(memory.name, memory.dtype, seed)(np.arange(elems))
+    rng = np.random.default_rng([seed, *memory.name.encode()])
+    raw = rng.integers(0, 2 if memory.dtype == "bool" else 256, elems * dtype.itemsize, np.uint8)
+    return raw.view(dtype)
+
+
+def reference_images(
+    spec: Spec, memories: Mapping[str, Memory], images: Mapping[str, Array], case: Mapping[str, int]
+) -> tuple[dict[str, Array], int]:
+    """The images after the whole grid has run, by the spec's own meaning, and how many elements it wrote."""
+    out = {n: images[n].copy() for n, m in memories.items() if m.access != "in"}
+    inputs = {n: images[n].__getitem__ for n, m in memories.items() if m.access != "out"}
+    x, y, z = launch_of(spec, case).grid
+    ctas = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
+    elems = 0
+    for written in run_batches(spec, ctas, inputs, dict(case)):
+        for name, writes in written.items():
+            raw = out[name].view(bits_dtype(out[name].dtype.itemsize))
+            for offsets, values in writes:
+                raw[offsets] = values
+                elems += offsets.size
+    return out, elems
+
+
+def _compare(spec: Spec, memory: Memory, want: Array, got: Array, case: Mapping[str, int]) -> None:
+    size = memory.elem_bytes
+    different = (want.view(np.uint8) != got).reshape(-1, size).any(1)
+    if not different.any():
+        return
+    at = int(different.argmax())
+    bits = want.view(bits_dtype(size))[at], got.view(bits_dtype(size))[at]
+    where = locate(spec.buffer(memory.name), at, case)
+    raise ProofError(
+        Diagnostic(
+            "TG421",
+            f"{memory.name}{where} (element offset {at}, byte {at * size}) is {bits[1]!r} on the GPU, not {bits[0]!r};"
+            f" {int(different.sum())} of {len(different)} elements differ",
+        )
+    )
+
+
+def locate(buffer: Buffer, offset: int, case: Mapping[str, int]) -> str:
+    """The logical coordinates that lie at a physical offset, as ``[i, j]``; a note where none does."""
+    from tilegen import layouts
+
+    shape = tuple(int(evaluate(n, dict(case))) for n in buffer.shape)
+    layout = layouts.bind(buffer.layout, dict(case))
+    rows = max(1, (1 << 22) // max(1, int(np.prod(shape[1:]))))
+    for first in range(0, shape[0], rows):
+        at = np.indices((min(rows, shape[0] - first), *shape[1:]), sparse=True)
+        place = np.asarray(layout.place([at[0] + first, *at[1:]], shape)["m"])
+        hit = np.argwhere(np.broadcast_to(place, (min(rows, shape[0] - first), *shape[1:])) == offset)
+        if len(hit):
+            return str([int(hit[0][0]) + first, *map(int, hit[0][1:])])
+    return " between the layout's elements"
