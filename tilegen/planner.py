@@ -104,6 +104,17 @@ def touched(statements: Sequence[Statement]) -> tuple[set[str], set[str]]:
     return written, read
 
 
+def names_of(spec: Spec) -> frozenset[str]:
+    """Every name that a spec gives: kernel, buffers, params and loop variables."""
+    names = {spec.kernel} | {b.name for b in spec.buffers} | {p.name for p in spec.params}
+    return frozenset(names | _loop_names(spec.ops))
+
+
+def _loop_names(statements: Sequence[Statement]) -> set[str]:
+    loops = [s for s in statements if isinstance(s, Loop)]
+    return {s.var.name for s in loops}.union(*(_loop_names(s.body) for s in loops))
+
+
 # ---------------------------------------------------------------- statements
 class _Builder:
     """Walks statements in order, numbering ops and collecting what the plan records beside its steps."""
@@ -114,6 +125,7 @@ class _Builder:
         self.owns: list[Owned] = []
         self.errors: list[TilegenError] = []
         self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
+        self.taken = names_of(spec)
         self.values: dict[str, Index] = {}  # loop variables that are functions of those
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
@@ -137,7 +149,7 @@ class _Builder:
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
         guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731
-        context = Context(self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations))
+        context = Context(self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations), self.taken)
         try:
             planned, operation = dispatch(call, VARIANTS[call.op], context)
         except SpecError as error:

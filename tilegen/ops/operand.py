@@ -26,10 +26,17 @@ class Context:
     memories: dict[str, Memory]
     enclose: Callable[[tuple[Step, ...]], tuple[Step, ...]]
     op: int
+    taken: frozenset[str]
 
     def cost(self, steps: Iterable[Step]) -> Cost:
         """What the steps cost over one interior CTA, with every loop around the op."""
         return cost_of(count_steps(self.enclose(tuple(steps)), self.launch, self.launch.interior))
+
+    def fresh(self, name: str) -> str:
+        """``name``, or with underscores behind it as long as the spec has something of that name."""
+        while name in self.taken:
+            name += "_"
+        return name
 
     def operand(self, region: Region) -> Operand:
         return bind(region, self.memories[region.buffer.name])

@@ -23,7 +23,7 @@ class Ownership:
     """The region's digits, outermost first; ``values`` are None for those walked in registers (``walked``, in order).
 
     A thread that passes ``enter`` may number itself (``numbers``); ``held``: it then owns elements; ``first``: it holds
-    copy 0 of them. ``base``: the register of element 0.
+    copy 0 of them. ``base``: the register of element 0. ``step`` names the loop over registers.
     """
 
     operand: Operand
@@ -38,8 +38,8 @@ class Ownership:
 
     @property
     def names(self) -> frozenset[str]:
-        """Variables that only exist inside the function: the step ``f`` and the thread's own numbers."""
-        return frozenset({"f"} | {n.var.name for n in self.numbers})
+        """Variables that only exist inside the function: the step and the thread's own numbers."""
+        return frozenset({self.step} | {n.var.name for n in self.numbers})
 
     def guard(self, body: tuple[Step, ...], stores: bool = False) -> tuple[Step, ...]:
         """``body``, run by the threads that own elements (by those with copy 0, if it stores)."""
@@ -89,7 +89,7 @@ def own(context: Context, register: Operand, others: Sequence[Operand]) -> Owner
             raise Refused(f"the region {register.region.text} moves along the thread axis {axis} by {base}")
         if base:
             enter.append(less(base - 1, number))
-            numbers.append(let(f"{axis}_own", sub(number, base)))
+            numbers.append(let(context.fresh(f"{axis}_own"), sub(number, base)))
             number = numbers[-1].var
         found, copies, held = _read_axis(register, axis, mine, number)
         conditions.extend(held)
@@ -101,7 +101,7 @@ def own(context: Context, register: Operand, others: Sequence[Operand]) -> Owner
     held = every(*conditions)
     return Ownership(
         register, digits, tuple(values), tuple(walked), place.get("m", 0), every(*enter), tuple(numbers), held,
-        every(held, *first),
+        every(held, *first), context.fresh("f"),
     )  # fmt: skip
 
 

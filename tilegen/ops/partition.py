@@ -33,6 +33,7 @@ class Tile:
     thread: Index
     threads: int
     order: str
+    step: str  # the name of the loop variable
 
     @property
     def count(self) -> int:
@@ -61,7 +62,7 @@ def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tupl
     for k, name in enumerate(names):
         digits = joined if k == 0 else sorted(joined, key=lambda d: -_size(d.strides[k - 1]))
         fused = fuse(digits, guarded)
-        tiles.setdefault(fused, Tile(tuple(operands), fused, guarded, thread, threads, name))
+        tiles.setdefault(fused, Tile(tuple(operands), fused, guarded, thread, threads, name, context.fresh("i")))
     return tuple(tiles.values())
 
 
@@ -96,7 +97,7 @@ def widest(tile: Tile, side: int) -> int:
 
 def _group(tile: Tile, bundle: int) -> Index:
     outer = -(-tile.count // bundle // tile.threads)
-    step = Var("i", outer) if outer > 1 else 0
+    step = Var(tile.step, outer) if outer > 1 else 0
     return add(mul(step, tile.threads), tile.thread)
 
 
@@ -109,15 +110,15 @@ def tile_block(
     held = less(group, groups)
     start: tuple[Step, ...] = ()
     if held is not True:
-        first = let("group", group)
+        first = let(context.fresh("group"), group)
         start, group, held = (first,), first.var, less(first.var, groups)
-    frame = Frame(tile.operands, [_is_flat(tile, k) for k in range(len(tile.operands))], scope, {"i", "group"})
-    regs = flat_memory("regs", source.dtype if source else tile.operands[0].buffer.dtype, bundle, "register")
+    frame = Frame(tile.operands, [_is_flat(tile, k) for k in range(len(tile.operands))], scope, {tile.step, context.fresh("group")})
+    regs = flat_memory(context.fresh("regs"), source.dtype if source else tile.operands[0].buffer.dtype, bundle, "register")
     moves = _moves(tile, frame, regs, group, widths, source)
     body = (*start, *when(held, *moves))
     outer = -(-groups // tile.threads)
     if outer > 1:
-        body = (Repeat(Var("i", outer), outer, body, outer <= _UNROLL_LIMIT),)
+        body = (Repeat(Var(tile.step, outer), outer, body, outer <= _UNROLL_LIMIT),)
     return frame.block(name, body, context.op, (regs,) if len(moves) > 1 else ())
 
 

@@ -173,12 +173,12 @@ def _block(
 
     ``both``: the one row is contiguous in both (columns wide).
     """
-    frame = Frame((tile.src, tile.dst), (True, True), call.scope, {"r", "d"})
+    frame = Frame((tile.src, tile.dst), (True, True), call.scope, {context.fresh("r"), context.fresh("d")})
     dtype = tile.src.buffer.dtype
-    regs = flat_memory("regs", dtype, steps * rows * columns, "register")
-    pack = flat_memory("pack", dtype, rows, "register")
-    r = Var("r", steps) if steps > 1 else 0
-    d = Var("d", rows) if rows > 1 else 0
+    regs = flat_memory(context.fresh("regs"), dtype, steps * rows * columns, "register")
+    pack = flat_memory(context.fresh("pack"), dtype, rows, "register")
+    r = Var(context.fresh("r"), steps) if steps > 1 else 0
+    d = Var(context.fresh("d"), rows) if rows > 1 else 0
     slot = add(mul(r, rows * columns), mul(d, columns))
     load = Move(regs[slot], frame.see(0, ref_at(tile.src, at(r, d, 0))), columns)
     stores: list[Step] = []

@@ -49,7 +49,7 @@ def _allows(owned: Ownership, other: Operand, width: int) -> bool:
 
 def _number(owned: Ownership, width: int) -> Index:
     steps = owned.count // width
-    return mul(Var("f", steps), width) if steps > 1 else 0
+    return mul(Var(owned.step, steps), width) if steps > 1 else 0
 
 
 def _transfer_block(
@@ -64,12 +64,12 @@ def _transfer_block(
         moves: tuple[Step, ...] = (Move(register, memory, width, inside),)
     else:
         moves = when(inside, Move(memory, register, width))
-    body = owned.guard(_walk(owned.count // width, moves), stores=not loads)
+    body = owned.guard(_walk(owned, owned.count // width, moves), stores=not loads)
     return frame.block(name, body, context.op)
 
 
-def _walk(steps: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
-    return (Repeat(Var("f", steps), steps, body, True),) if steps > 1 else body
+def _walk(owned: Ownership, steps: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
+    return (Repeat(Var(owned.step, steps), steps, body, True),) if steps > 1 else body
 
 
 def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: str) -> Planned:
@@ -81,7 +81,7 @@ def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: s
     frame = Frame((dst, src), (True, True), call.scope, owned.names)
     to, from_ = frame.see(0, dst.memory[slot]), frame.see(1, src.memory[_source_slot(owned, source)])
     step: Step = Map(fn, to, (from_,)) if fn else Move(to, from_)
-    block = frame.block(_name(fn or "copy", call), owned.guard(_walk(owned.count, (step,))), context.op)
+    block = frame.block(_name(fn or "copy", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), "both tensors give every thread the same elements")
     return Planned((block,), context.cost((block,)), (choice,))
 
@@ -112,7 +112,7 @@ def plan_register_fill(context: Context, call: Call, dst: Operand, value: float 
     _, slot = owned.element(_number(owned, 1))
     frame = Frame((dst,), (True,), call.scope, owned.names)
     step = Map("fill", frame.see(0, dst.memory[slot]), (), 1, value)
-    block = frame.block(_name("fill", call), owned.guard(_walk(owned.count, (step,))), context.op)
+    block = frame.block(_name("fill", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), "the elements that the register layout gives to one thread")
     return Planned((block,), context.cost((block,)), (choice,))
 
