@@ -23,6 +23,7 @@ import numpy as np
 
 import tilegen
 from tilegen import gpu
+from tilegen.errors import ProofError
 from tilegen.pipeline import Built, parameter_cases
 from tilegen.verify import launch_case, make_image, verify_gpu
 
@@ -97,7 +98,7 @@ def verify_and_time(built: Built) -> dict[str, Any]:
     try:
         verified = verify_gpu(built, [1, 2])
         row |= {"correct": True, "max_error": 0, "cases": list(verified.lines)}
-    except tilegen.errors.ProofError as error:  # type: ignore[attr-defined]
+    except (ProofError, gpu.CompileError) as error:
         row |= {"correct": False, "error": str(error)[:400]}
         return row
     cubin = gpu.compile_cubin(built.source, built.plan.arch, built.plan.name)

@@ -35,6 +35,7 @@ class Ownership:
     numbers: tuple[Let, ...]
     held: Index
     first: Index
+    step: str
 
     @property
     def names(self) -> frozenset[str]:
