@@ -125,8 +125,11 @@ def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Fin
     if len(shape) < len(node.items):
         return None
     elems = int(evaluate(multiply(shape), state.params.defaults))
-    if elems > MAX_ELEMS or bound(multiply(shape)) > 1 << 62:
+    if elems > MAX_ELEMS:
         findings.report("TG210", f"{what} has {elems} elements; at most {MAX_ELEMS} are possible", node.mark)
+        return None
+    if bound(multiply(shape)) > 1 << 58:  # 16 bytes each stay inside of 62 bits
+        findings.report("TG210", f"{what} may have more than 2**58 elements", node.mark, "give its params a 'max'")
         return None
     return tuple(shape)
 
@@ -152,7 +155,7 @@ def read_layout(node: Node, shape: tuple[Index, ...], state: Buffers, what: str)
         return layouts.row_major(shape) if node.text == "row" else layouts.column_major(shape)
     names = state.params.names
     try:
-        layout = layouts.parse(node.text, names.values)
+        layout = layouts.parse(node.passage.text, names.values)
     except LayoutError as error:
         raise _place_layout_error(error, node, state, what) from None
     if isinstance(layout, layouts.SwizzleLayout):
@@ -167,8 +170,8 @@ def _place_layout_error(error: LayoutError, node: Scalar, state: Buffers, what: 
         return Fault()
     if str(error).endswith("is not defined"):
         code, hint = "TG105", suggest(node.text[start:end], state.params.names.values)
-    if not any(c in node.text for c in "[(") and not hint:
-        hint = suggest(node.text, ["row", "col"])
+    if node.text.isidentifier():
+        hint = suggest(node.text, ["row", "col", "auto"])
     return Fault(code, f"{shorten(error, 200)}, in the layout of {what}", node.locate(start, end), hint)
 
 
@@ -290,7 +293,7 @@ def _report_rootless(waiting: list[tuple[Scalar, Mapping, ViewFields]], state: B
         while seen[-1] in targets and targets[seen[-1]] not in seen:
             seen.append(targets[seen[-1]])
         if model.view not in state.broken:
-            near = suggest(model.view, [*state.found, *state.broken])
+            near = suggest(model.view, [*state.found, *sorted(state.broken)])
             findings.report("TG105", f"unknown buffer '{shorten(model.view)}'", node["view"].mark, near)
         elif targets.get(seen[-1]) in seen:
             loop = " -> ".join([*seen, targets[seen[-1]]])

@@ -73,11 +73,11 @@ def _explain_syntax(page: Page, error: yaml.MarkedYAMLError) -> SpecError:
             return _refusal(
                 "TG006", "a value with '[', ',' or ': ' in it must be quoted", mark, 'quote this value: "..."'
             )
-        hint = 'a value that holds ": " must be quoted' if "mapping values" in problem else ""
+        hint = 'check the indentation, or quote a value that holds ": "' if "mapping values" in problem else ""
     elif "cannot start any token" in problem:
         hint = "quote this value"
-    elif "<stream end>" in problem or "end of stream" in problem:
-        hint = "a bracket or a quote is not closed"
+    elif error.context_mark is not None and ("but got" in problem or "end of stream" in problem):
+        hint = f"what opens on line {error.context_mark.line + 1} is not closed"
     return _refusal("TG003", f"this is not YAML: {problem}", mark, hint)
 
 
@@ -174,7 +174,7 @@ class _Composer:
         if _INTEGER.match(text):
             if len(text) > 19:
                 self.findings.report("TG008", f"{shorten(text)!r} does not fit 64 bits", place.mark)
-            return Scalar(place, text, int(text[:19]))
+            return Scalar(place, text, int(text) if len(text) <= 19 else 1)
         if _FLOAT.match(text):
             return Scalar(place, text, float(text))
         return Scalar(place, text, text)
@@ -209,7 +209,7 @@ class _Composer:
         self.findings.report(
             "TG006", "YAML splits this value at its comma", place.mark, f'quote this value: {name}"{shorten(meant)}"'
         )
-        return Scalar(place, meant, meant)
+        return Scalar(place, meant, meant, is_torn=True)
 
     def compose_mapping(self, start: Any, depth: int) -> Mapping:
         pairs: list[tuple[Node, Node]] = []

@@ -56,6 +56,15 @@ class Passage:
         return Fault(code, message, self.locate(start, len(self.text) if end is None else end), hint)
 
 
+_SYNONYMS = {
+    "smem": "shared", "gmem": "global", "local": "register", "rmem": "register", "reg": "register", "block": "cta",
+    "wg": "warpgroup", "lane": "laneid", "warp_id": "warpid", "tid": "tx", "fp32": "float32", "f32": "float32",
+    "float": "float32", "fp16": "float16", "f16": "float16", "half": "float16", "bf16": "bfloat16", "fp64": "float64",
+    "double": "float64", "int": "int32", "fp8": "float8_e4m3fn", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2",
+    "name": "kernel", "block_dim": "threads", "target": "arch", "source": "src", "barrier": "sync",
+}  # fmt: skip
+
+
 def suggest(word: str, words: Iterable[str]) -> str:
     """The nearest of ``words`` as a question, or the words there are, if few.
 
@@ -65,7 +74,9 @@ def suggest(word: str, words: Iterable[str]) -> str:
     'there are A, B'
     """
     known = list(words)
-    near = get_close_matches(word[:80], known, 1, 0.6) or [k for k in known if k.lower() == word.lower()][:1]
+    if _SYNONYMS.get(word) in known:
+        return f"did you mean '{_SYNONYMS[word]}'?"
+    near = [k for k in known if k.lower() == word.lower()][:1] or get_close_matches(word[:80], known, 1, 0.6)
     if near:
         return f"did you mean '{near[0]}'?"
     return f"there {'are' if len(known) > 1 else 'is only'} {', '.join(known)}" if 0 < len(known) <= 12 else ""

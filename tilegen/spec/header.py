@@ -196,9 +196,8 @@ def read_cluster(
                 raise Fault("TG106", f"cluster.{axis} must be from 1 to 8, not {sizes[d]}", value.mark)
             if isinstance(grid[d], int) and int(str(grid[d])) % sizes[d]:
                 raise Fault("TG106", f"cluster.{axis} = {sizes[d]} does not divide the grid's {grid[d]}", value.mark)
-    if prod(sizes) > 8:
+    if max(sizes) <= 8 < prod(sizes):
         findings.report("TG106", f"a cluster has at most 8 CTAs, not {prod(sizes)}", node.mark)
-        return (1, 1, 1)
     if prod(sizes) > 1 and ARCHES[arch].compute_capability < (9, 0):
         findings.report("TG106", f"{arch} has no clusters", node.mark, "they came with sm_90")
     return (sizes[0], sizes[1], sizes[2])

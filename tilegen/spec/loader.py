@@ -22,7 +22,7 @@ from tilegen.spec.header import (
     read_params,
     read_threads,
 )  # fmt: skip
-from tilegen.spec.models import SpecFields, report_null
+from tilegen.spec.models import SpecFields, is_misspelt, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.ranges import Cases, Walk
@@ -107,8 +107,8 @@ def _check_keys(root: Mapping, findings: Findings) -> None:
     needed = [name for name, field in fields.items() if field.is_required()]
     if not _chooses_launch(root.get("ops")):
         needed.append("threads")
-    for name in needed if not root.is_torn else ():
-        if name not in root:
+    for name in needed:
+        if name not in root and not is_misspelt(name, root, fields):
             hint = "a spec without ops says 'ops: []'" if name == "ops" else f"add '{name}: ...'"
             findings.report("TG102", f"the spec needs the key '{name}'", root.place.page.mark(root.place.line, 0), hint)
 

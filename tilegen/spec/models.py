@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -125,9 +126,11 @@ def check_fields(
     node: Node, model: type[AnyFields], what: str, findings: Findings, mark: Mark | None = None
 ) -> AnyFields | None:
     """The node as ``model``, or None when anything was reported. ``what`` names it; keys are missed at ``mark``."""
+    if isinstance(node, Scalar) and node.value is None:
+        findings.report("TG007", f"the keys of {what} are missing", mark if mark and node.is_void else node.mark)
+        return None
     if not isinstance(node, Mapping):
-        code = "TG007" if isinstance(node, Scalar) and node.value is None else "TG103"
-        findings.report(code, f"{what} must be a mapping of keys, not {describe_node(node)}", node.mark)
+        findings.report("TG103", f"{what} must be a mapping of keys, not {describe_node(node)}", node.mark)
         return None
     before = len(findings.found)
     for key, value in node.entries:
@@ -143,6 +146,12 @@ def check_fields(
             _report(node, path, faults, model, what, findings, mark)
         return None
     return fields if len(findings.found) == before and not node.is_torn else None
+
+
+def is_misspelt(key: str, node: Mapping, known: Iterable[str]) -> bool:
+    """Whether a missing key stands there under another name, which is reported anyway."""
+    unknown = [k.text for k, _ in node.entries if k.text not in known]
+    return node.is_torn or any(suggest(name, known) == f"did you mean '{key}'?" for name in unknown)
 
 
 def report_null(key: Scalar, value: Scalar, findings: Findings) -> None:
@@ -190,7 +199,7 @@ def _report(
     kind = faults[0]["type"]
     known = [field.alias or name for name, field in model.model_fields.items()]
     if kind == "missing":
-        if not node.is_torn:
+        if not is_misspelt(str(path[-1]), node, known):
             findings.report("TG102", f"{what} needs the key '{path[-1]}'", mark or node.mark, f"add '{path[-1]}: ...'")
         return
     if kind == "extra_forbidden":
@@ -230,8 +239,12 @@ def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
         if "max_length" in context or "min_length" in context:
             side = "at most" if limits[0]["type"] == "too_long" else "at least"
             count = context.get("max_length") if side == "at most" else context.get("min_length")
-            return "TG106", f"has {side} {count} entries, not {context.get('actual_length')}", ""
+            return "TG106", f"must have {side} {count} entries, not {context.get('actual_length')}", ""
     kinds = list(dict.fromkeys(_KINDS.get(f["type"], f["msg"]) for f in faults))
+    if kinds == ["an integer", "a text"]:
+        kinds[1] = "an expression"
+    if isinstance(found, Scalar) and found.text in ("yes", "on", "no", "off") and "true or false" in kinds:
+        return "TG103", f"must be true or false, not {describe_node(found)}", "YAML 1.2 reads only true and false so"
     is_number_in_quotes = isinstance(found, Scalar) and found.is_quoted and re.match(r"[0-9]+\Z", found.text)
     hint = "remove the quotes" if is_number_in_quotes and "an integer" in kinds else ""
     return "TG103", f"must be {' or '.join(kinds)}, not {describe_node(found)}", hint

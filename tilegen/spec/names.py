@@ -135,7 +135,16 @@ class Names:
             raise Fault()
         if name in self.forbidden:
             raise passage.fault("TG113", self.forbidden[name], start, end)
-        raise passage.fault("TG105", f"unknown name '{shorten(name)}'", start, end, suggest(name, self.values))
+        raise passage.fault("TG105", f"unknown name '{shorten(name)}'", start, end, self.suggest(name))
+
+    def suggest(self, name: str) -> str:
+        """What to write instead of an unknown name."""
+        if name in ("yes", "on", "no", "off"):
+            return "write true or false"
+        near = suggest(name, self.values)
+        if near.startswith("did"):
+            return near
+        return suggest(name, [n for n in self.values if n not in CLUSTER_AXES]) or "declare it in 'params'"
 
 
 def instance_variables(threads: int) -> dict[str, Var]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from tilegen.errors import Mark
-from tilegen.spec.findings import Passage, shorten
+from tilegen.spec.findings import Fault, Passage, shorten
 
 
 @dataclass(frozen=True)
@@ -53,6 +53,7 @@ class Scalar:
     value: Any
     is_quoted: bool = False
     is_void: bool = False  # nothing at all is written
+    is_torn: bool = False  # put together again after YAML split it, which was reported
 
     @property
     def mark(self) -> Mark:
@@ -69,6 +70,9 @@ class Scalar:
 
     @property
     def passage(self) -> Passage:
+        """Its text, to be parsed; raises a Fault without a diagnostic where reading it was wrong already."""
+        if self.is_torn:
+            raise Fault()
         return Passage(self.text, self.locate)
 
 

@@ -70,7 +70,7 @@ def _find_buffer(word: Token, passage: Passage, buffers: Mapping[str, Buffer], b
     if word.text in broken:
         raise Fault()
     message = f"unknown buffer '{shorten(word.text)}'"
-    raise passage.fault("TG105", message, word.start, word.end, suggest(word.text, [*buffers, *broken]))
+    raise passage.fault("TG105", message, word.start, word.end, suggest(word.text, [*buffers, *sorted(broken)]))
 
 
 def _read_slices(parser: Parser, buffer: Buffer) -> list[_Slice]:

@@ -195,7 +195,7 @@ def instance_cases(cases: Cases, scope: str, threads: int, condition: Index) -> 
 
 # ---------------------------------------------------------------- syncs
 def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
-    fields = check_fields(node, SyncFields, "sync", around.findings)
+    fields = check_fields(node, SyncFields, "this sync", around.findings)
     scope = node["sync"]
     if not isinstance(scope, Scalar) or scope.text not in (*SCOPES[1:], "cluster"):
         return None
@@ -212,7 +212,7 @@ def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
 
 # ---------------------------------------------------------------- loops
 def _read_loop(node: Mapping, around: Surroundings) -> Loop | None:
-    model = check_fields(node, LoopFields, "for", around.findings, node.key("for").mark)
+    model = check_fields(node, LoopFields, "this loop", around.findings, node.key("for").mark)
     variables = node["for"]
     if not isinstance(variables, Mapping):
         return None
