@@ -22,6 +22,7 @@ from tilegen.ops import FORMS
 from tilegen.plan import Plan
 from tilegen.planner import launch_of, plan_spec
 from tilegen.prove import check_partition, unproven_ranges
+from tilegen.redundant import find_redundant_syncs
 from tilegen.reference import Array, Input, run_reference
 from tilegen.render import launch_info, render
 from tilegen.report import explain_plan
@@ -222,8 +223,18 @@ def _hazard(spec: Spec, plan: Plan, found: FaultFound) -> Diagnostic:
 
 
 def redundant_syncs(spec: Spec, plan: Plan, steps: int) -> tuple[Diagnostic, ...]:
-    """Warnings for syncs of the spec that order nothing: the corner CTAs are free of hazards without them."""
-    return ()
+    """Warnings for syncs of the spec that order nothing: the CTAs that were proved are as right without them."""
+    runs = [(corners(launch_of(spec, case).grid), case) for case in parameter_cases(spec)]
+
+    def is_sound(without: Plan) -> bool:
+        try:
+            for ctas, case in runs:
+                check_meaning(spec, without, ctas, case)
+        except ProofError:
+            return False
+        return True
+
+    return find_redundant_syncs(spec, plan, steps, max(len(ctas) for ctas, _ in runs), is_sound)
 
 
 # ---------------------------------------------------------------- writing
