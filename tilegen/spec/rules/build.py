@@ -12,6 +12,7 @@ BUILD_RULES = {
         "the pinned variant cannot carry out this op",
         "Its reason is given. Leave 'variant' out to take the cheapest that can.",
     ),
+    "TG303": Rule("nothing to build", "A kernel without ops writes nothing. A spec may have none while it is written."),
     "TG401": Rule("out of bounds", "An access leaves its memory for some CTA, trip or thread."),
     "TG402": Rule("misaligned", "A vector access does not start at a multiple of its width for every thread."),
     "TG403": Rule(
@@ -40,6 +41,16 @@ BUILD_RULES = {
         "the output is not covered", "Some of the output belongs to no CTA: compare the grid with the shape."
     ),
     "TG419": Rule("nobody owns the output", "A global array is written that the plan gives to no CTA."),
+    "TG420": Rule(
+        "the plan does not do what the spec means",
+        "The plan ran in NumPy and wrote another value than the spec asks for, or another place. This is a bug of "
+        "tilegen: please report the spec.",
+    ),
+    "TG421": Rule(
+        "the kernel does not do what the spec means",
+        "The kernel ran on the GPU and an array differs from the spec's meaning: the first element that does is named. "
+        "This is a bug of tilegen: please report the spec.",
+    ),
     "TG491": Rule("the kernel failed on the GPU", "The GPU reported an error while the kernel ran."),
     "TG492": Rule("the GPU disagrees with the reference", "The first element that differs is named."),
     "TG501": Rule(
