@@ -20,12 +20,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from launch_once import build_for
 
 import tilegen
 from tilegen import gpu
-from tilegen.errors import ProofError
+from tilegen.errors import TilegenError
 from tilegen.pipeline import Built, parameter_cases
-from tilegen.verify import launch_case, make_image, verify_gpu
+from tilegen.verify import compile_for, launch_case, make_image, verify_gpu
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = "smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_{}.sum"
@@ -46,9 +47,10 @@ def main() -> int:
     kernels: dict[str, Any] = {}
     builds: dict[str, Built] = {}
     for path in args.specs:
-        built = tilegen.build(Path(path))
+        built = build_for(device, path)
         builds[built.plan.name] = built
-        kernels[built.plan.name] = {"spec": Path(path).name} | verify_and_time(built)
+        row = {"spec": Path(path).name, "arch": built.plan.arch}
+        kernels[built.plan.name] = row | verify_and_time(device, built)
         print(summary(built.plan.name, kernels[built.plan.name]), flush=True)
     counted = count_kernels(args.specs)
     for name, built in builds.items():
@@ -92,16 +94,16 @@ def summary(name: str, k: dict[str, Any]) -> str:
 
 
 # ---------------------------------------------------------------- right, and how fast
-def verify_and_time(built: Built) -> dict[str, Any]:
+def verify_and_time(device: gpu.Device, built: Built) -> dict[str, Any]:
     """Correctness over two seeds and every parameter case; registers; median time and bytes per second."""
     row: dict[str, Any] = {"source_sha256": hashlib.sha256(built.source.encode()).hexdigest()}
     try:
         verified = verify_gpu(built, [1, 2])
         row |= {"correct": True, "max_error": 0, "cases": list(verified.lines)}
-    except (ProofError, gpu.CompileError) as error:
+    except (TilegenError, gpu.CompileError) as error:
         row |= {"correct": False, "error": str(error)[:400]}
         return row
-    cubin = gpu.compile_cubin(built.source, built.plan.arch, built.plan.name)
+    cubin = compile_for(device, built)
     row |= {
         "registers": cubin.registers, "stack_bytes": cubin.stack_bytes, "shared_bytes": cubin.shared_bytes,
         "spill_bytes": cubin.spill_store_bytes + cubin.spill_load_bytes,

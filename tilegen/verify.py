@@ -9,6 +9,7 @@ from itertools import product
 import numpy as np
 
 from tilegen import gpu
+from tilegen.arch import ARCHES
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
@@ -45,8 +46,8 @@ def verify_gpu(built: Built, seeds: Sequence[int]) -> Verified:
     Outputs are poisoned before; bytes that the spec does not write must keep their poison. Raises ProofError (TG421) with
     the first bad element in logical and physical terms, EnvironmentLack without a GPU or a compiler.
     """
-    device = gpu.require_gpu(built.plan.arch)
-    cubin = gpu.compile_cubin(built.source, built.plan.arch, built.plan.name)
+    device = gpu.require_gpu()
+    cubin = compile_for(device, built)
     lines = []
     for case in parameter_cases(built.spec):
         elems = 0
@@ -54,6 +55,19 @@ def verify_gpu(built: Built, seeds: Sequence[int]) -> Verified:
             elems = _verify_case(built, cubin, case, seed)
         lines.append(f"{_case_text(case)}{elems} elements written, {len(seeds)} inputs, every byte compared")
     return Verified(device.name, tuple(lines))
+
+
+def compile_for(device: gpu.Device, built: Built) -> gpu.Cubin:
+    """The kernel for a device: code for an older arch is compiled for the device's own, where it may run there.
+
+    Raises EnvironmentLack (TG503) for an arch that the device does not have the features of.
+    """
+    asked = ARCHES[built.plan.arch]
+    major, minor = device.compute_capability
+    is_portable = not asked.name.endswith("a") and asked.compute_capability <= device.compute_capability
+    arch = f"sm_{major}{minor}" if is_portable else asked.name
+    gpu.require_gpu(arch)
+    return gpu.compile_cubin(built.source, arch, built.plan.name)
 
 
 def _case_text(case: Mapping[str, int]) -> str:
