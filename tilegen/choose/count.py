@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -235,14 +236,7 @@ def _count_classes(
     launch: Launch,
 ) -> NDArray[np.int64]:  # fmt: skip
     env = {**fixed, **_threads(launch.threads), **{n: v[:, None] for n, v in values.items()}}
-    shape = (len(counts), launch.threads)
-    active = np.ones(shape, bool)
-    for c in a.conditions:
-        active &= np.broadcast_to(np.asarray(evaluate(c, env), bool), shape)
-    offsets = np.where(active, np.broadcast_to(evaluate(a.byte, env), shape), -1)
-    if launch.threads % 32:
-        offsets = np.pad(offsets, ((0, 0), (0, -launch.threads % 32)), constant_values=-1)
-    lanes = offsets.reshape(-1, 32)
+    lanes = _lane_offsets(a, env, (len(counts), launch.threads))
     weights = np.repeat(counts, lanes.shape[0] // len(counts))
     issued = (lanes >= 0).any(1)
     lanes, weights = lanes[issued], weights[issued]
@@ -255,6 +249,45 @@ def _count_classes(
         access.bytes_floor(a.width_bytes, lanes),
     )  # fmt: skip
     return np.array([weights.sum(), *((weights * p).sum() for p in parts), 0])
+
+
+# ---------------------------------------------------------------- one warp of one of them
+@dataclass(frozen=True)
+class WarpOffsets:
+    """One access of one warp: byte offsets from the start of the memory, -1 where a lane is inactive."""
+
+    cta: tuple[int, int, int]
+    warp: int
+    loops: tuple[tuple[str, int], ...]
+    offsets: tuple[int, ...]
+
+
+def first_warp_offsets(a: Access, launch: Launch, cta: tuple[int, int, int]) -> WarpOffsets | None:
+    """The first warp of a CTA that carries out an access, at the first trips of the loops at which one does.
+
+    None where the whole CTA leaves it out.
+    """
+    fixed = {**dict(launch.params), **dict(zip(("bx", "by", "bz"), cta, strict=True))}
+    trips = [range(_extent(count, launch, fixed)) for _, count in a.loops]
+    for values in product(*trips):
+        loops = {v.name: k for (v, _), k in zip(a.loops, values, strict=True)}
+        lanes = _lane_offsets(a, {**fixed, **_threads(launch.threads), **loops}, (launch.threads,))
+        for warp, offsets in enumerate(lanes):
+            if (offsets >= 0).any():
+                named = tuple((name.rsplit("_", 1)[0], k) for name, k in loops.items())
+                return WarpOffsets(cta, warp, named, tuple(map(int, offsets)))
+    return None
+
+
+def _lane_offsets(a: Access, env: Mapping[str, object], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Byte offsets of an access, 32 lanes a row, -1 where a lane is inactive; the last of ``shape`` are threads."""
+    active = np.ones(shape, bool)
+    for c in a.conditions:
+        active &= np.broadcast_to(np.asarray(evaluate(c, env), bool), shape)
+    offsets = np.where(active, np.broadcast_to(evaluate(a.byte, env), shape), -1)
+    if shape[-1] % 32:
+        offsets = np.pad(offsets, [(0, 0)] * (len(shape) - 1) + [(0, -shape[-1] % 32)], constant_values=-1)
+    return offsets.reshape(-1, 32)
 
 
 def count_steps(steps: Iterable[Step], launch: Launch, cta: tuple[int, int, int] | None) -> tuple[Counted, ...]:

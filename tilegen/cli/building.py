@@ -1,0 +1,178 @@
+"""tilegen build: all specs or none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tilegen.cli.console import current_color, print_data, print_diagnostic, print_note
+from tilegen.cli.ending import SeveralFailed
+from tilegen.cli.progress import watch_progress
+from tilegen.cli.writing import read_text, write_together
+from tilegen.describe import count_words
+from tilegen.errors import Diagnostic, SpecError, TilegenError
+from tilegen.pipeline import Built, build, output_texts
+from tilegen.plan import Operation
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class _Output:
+    """A kernel and the files that it becomes, by name."""
+
+    built: Built
+    files: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.built.plan.name
+
+
+def build_command(
+    specs: Sequence[str], folder: str, arch: str | None, settings: Mapping[str, int], compiles: bool, checks: bool
+) -> int:
+    """Build every spec; then print, compare or write. Raises SeveralFailed with what any of them said."""
+
+    def make(spec: str) -> Built:
+        built = build(spec, arch, settings)
+        return add_resources(built) if compiles else built
+
+    outputs = [_Output(b, _files(b)) for b in do_all(specs, make)]
+    _refuse_equal_names(specs, outputs)
+    if checks:
+        _warn(outputs)
+        return _check(outputs, Path(folder), compiles)
+    if folder == "-":
+        print_data(outputs[0].built.source.rstrip("\n"))
+    else:
+        write_together({name: text for o in outputs for name, text in o.files.items()}, Path(folder))
+    _warn(outputs)
+    for output in outputs:
+        say = print_note if folder == "-" else print_data
+        say(describe_output(output.built, "-" if folder == "-" else str(Path(folder, f"{output.name}.cu"))))
+    return 0
+
+
+def do_all(specs: Sequence[str], work: Callable[[str], Result]) -> list[Result]:
+    """``work`` done for every spec, under a progress bar. Raises SeveralFailed once all have been tried."""
+    results, errors = [], []
+    with watch_progress(len(specs)) as begin:
+        for spec in dict.fromkeys(specs):
+            begin(spec)
+            try:
+                results.append(work(spec))
+            except TilegenError as error:
+                errors.append(error)
+    if errors:
+        raise SeveralFailed(errors)
+    return results
+
+
+def describe_output(built: Built, path: str) -> str:
+    """A kernel on one line: its file, the variant of each op, what was proved; with --compile its resources below."""
+    ctas = sum(len(ctas) for _, ctas in built.proof.runs)
+    proved = f"proved on {count_words(ctas, 'CTA', 'CTAs')}, {count_words(built.proof.steps, 'step', 'steps')}"
+    line = f"{path}: {', '.join(_variants(built.plan.operations))}; {proved}"
+    compiled = built.manifest.get("compiled")
+    return f"{line}\n  {describe_resources(compiled)}" if compiled else line
+
+
+def _variants(operations: Sequence[Operation]) -> list[str]:
+    """``copy gmem_smem``, and ``2 x`` before what comes twice in a row."""
+    runs: list[tuple[str, int]] = []
+    for o in operations:
+        name = f"{o.op} {o.variant}"
+        if runs and runs[-1][0] == name:
+            runs[-1] = (name, runs[-1][1] + 1)
+        else:
+            runs.append((name, 1))
+    return [name if n == 1 else f"{n} x {name}" for name, n in runs]
+
+
+def _warn(outputs: Sequence[_Output]) -> None:
+    for output in outputs:
+        for warning in output.built.proof.warnings:
+            print_diagnostic(warning, current_color())
+
+
+# ---------------------------------------------------------------- files
+def _files(built: Built) -> dict[str, str]:
+    source, manifest = output_texts(built)
+    return {f"{built.plan.name}.cu": source, f"{built.plan.name}.json": manifest}
+
+
+def _refuse_equal_names(specs: Sequence[str], outputs: Sequence[_Output]) -> None:
+    first: dict[str, str] = {}
+    for spec, output in zip(dict.fromkeys(specs), outputs, strict=True):
+        other = first.setdefault(output.name, spec)
+        if other != spec:
+            message = f"{other} and {spec} are both of kernel '{output.name}' and would be written to the same files"
+            raise SpecError(Diagnostic("TG603", message, hint="rename one of the kernels, or write to two folders"))
+
+
+def _check(outputs: Sequence[_Output], folder: Path, compiles: bool) -> int:
+    """Say which files on disk are not what would be written; 1 if any."""
+    stale = []
+    for output in outputs:
+        for name, text in output.files.items():
+            found = read_text(folder / name)
+            if not _is_current(name, found, text, compiles):
+                stale.append(f"{folder / name}: {'missing' if found is None else 'stale'}")
+    for line in stale:
+        print_data(line)
+    files = sum(len(o.files) for o in outputs)
+    print_note(f"{len(stale)} of {count_words(files, 'file', 'files')} stale" if stale else f"{files} files up to date")
+    return 1 if stale else 0
+
+
+def _is_current(name: str, found: str | None, text: str, compiles: bool) -> bool:
+    if found is None or found == text:
+        return found is not None
+    if compiles or not name.endswith(".json"):
+        return False
+    try:  # resources of an earlier --compile do not make a manifest stale
+        manifest = json.loads(found)
+    except ValueError:
+        return False
+    return isinstance(manifest, dict) and {k: v for k, v in manifest.items() if k != "compiled"} == json.loads(text)
+
+
+# ---------------------------------------------------------------- --compile
+def add_resources(built: Built) -> Built:
+    """The same kernel, with what its cubin needs under ``compiled`` in the manifest. Raises EnvironmentLack."""
+    return replace(built, manifest={**built.manifest, "compiled": measure_resources(built)})
+
+
+def measure_resources(built: Built) -> dict[str, Any]:
+    """Registers, shared bytes, stack and spills of a kernel's cubin, and how many of its warps an SM holds."""
+    from tilegen import gpu
+    from tilegen.arch import ARCHES, occupancy
+
+    cubin = gpu.compile_cubin(built.source, built.plan.arch, built.plan.name)
+    arch = ARCHES[built.plan.arch]
+    shared_bytes = cubin.shared_bytes + int(built.manifest["dynamic_shared_bytes"])
+    return {
+        "arch": cubin.arch,
+        "compiler": cubin.compiler,
+        "registers": cubin.registers,
+        "shared_bytes": shared_bytes,
+        "stack_bytes": cubin.stack_bytes,
+        "spill_store_bytes": cubin.spill_store_bytes,
+        "spill_load_bytes": cubin.spill_load_bytes,
+        "warps_per_sm": occupancy(arch, built.plan.threads, cubin.registers, shared_bytes),
+        "max_warps_per_sm": arch.max_warps_per_sm,
+    }
+
+
+def describe_resources(compiled: Mapping[str, Any]) -> str:
+    """Resources in words."""
+    spills = compiled["spill_store_bytes"] + compiled["spill_load_bytes"]
+    return (
+        f"{compiled['arch']}: {compiled['registers']} registers a thread, {compiled['shared_bytes']} shared bytes, "
+        f"{compiled['stack_bytes']} stack bytes, {spills} spilled bytes, occupancy {compiled['warps_per_sm']} of "
+        f"{compiled['max_warps_per_sm']} warps an SM ({compiled['compiler']})"
+    )

@@ -1,0 +1,171 @@
+"""The commands. Everything heavy is imported inside of them, so that ``tilegen --help`` needs click alone.
+
+Exit codes: 0 done; 1 a spec is invalid, a proof failed or an output is stale; 2 the command line or a file; 3 the
+environment lacks what was asked; 70 a bug in tilegen.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+import click
+
+from tilegen import __version__
+from tilegen.cli.ending import end_safely
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+class Tilegen(click.Group):
+    """The group of commands; however one of them ends, it ends with an exit code and never with a traceback."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:
+        words = list(sys.argv[1:] if args is None else args)
+        extra |= {"standalone_mode": False, "prog_name": prog_name or "tilegen"}
+        sys.exit(end_safely(words, lambda: super(Tilegen, self).main(list(words), **extra)))
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)  # in the order of a day's work, not of the alphabet
+
+
+def main() -> NoReturn:
+    """The program ``tilegen``."""
+    cli.main()
+
+
+# ---------------------------------------------------------------- options that commands share
+def _choose_color(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    from tilegen.cli.console import wants_color
+
+    if value is not None:
+        ctx.color = ctx.find_root().color = wants_color(value)
+
+
+def _read_settings(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, int]:
+    settings: dict[str, int] = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        if not (equals and name.isidentifier() and number.isascii() and number.isdecimal()):
+            raise click.BadParameter(f"{text!r} is not NAME=NUMBER, for example M=4096")
+        if name in settings:
+            raise click.BadParameter(f"{name} is set twice")
+        settings[name] = int(number)
+    return settings
+
+
+_WHEN = click.Choice(["auto", "always", "never"])
+with_color = click.option(
+    "--color", type=_WHEN, callback=_choose_color, expose_value=False, is_eager=True,
+    help="Colour: auto (on terminals, unless NO_COLOR is set), always or never.",
+)  # fmt: skip
+with_format = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
+    help="json prints JSON on stdout, errors too.",
+)  # fmt: skip
+
+
+def with_spec_options(command: Command) -> Command:
+    """--arch and --set, which change what a spec says."""
+    arch = click.option("--arch", metavar="sm_NN", help="Build for this arch instead of the spec's.")
+    settings = click.option(
+        "--set", "settings", metavar="NAME=NUMBER", multiple=True, callback=_read_settings,
+        help="Give a param of the spec another value; may be repeated.",
+    )  # fmt: skip
+    return arch(settings(command))
+
+
+@click.group(
+    cls=Tilegen, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 invalid spec, mismatch or stale, 2 usage or files, 3 the environment lacks something.",
+)  # fmt: skip
+@with_color
+@click.version_option(__version__, message="tilegen %(version)s")
+def cli() -> None:
+    """Readable CUDA kernels from YAML specs of buffers, layouts and tile operations: chosen, explained, proved."""
+
+
+# ---------------------------------------------------------------- commands
+@cli.command()
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@click.option("-o", "--output", default="out", show_default=True, metavar="DIR", help="Folder to write, or - for stdout.")
+@with_spec_options
+@click.option("--compile", "compiles", is_flag=True, help="Compile to a cubin (no GPU needed) and report its resources.")
+@click.option("--check", "checks", is_flag=True, help="Write nothing; say which outputs are stale, with exit code 1.")
+@with_color
+def build(
+    specs: tuple[str, ...], output: str, arch: str | None, settings: dict[str, int], compiles: bool, checks: bool
+) -> int:
+    """Check, choose, prove and render: SPEC becomes DIR/<kernel>.cu and DIR/<kernel>.json.
+
+    All specs are built before the first file is written. If one of them fails, DIR stays as it was.
+    """
+    from tilegen.cli.building import build_command
+
+    if output == "-" and (len(specs) > 1 or checks):
+        raise click.UsageError("-o - prints one kernel: it takes one SPEC and no --check")
+    return build_command(specs, output, arch, settings, compiles, checks)
+
+
+@cli.command()
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@click.option(
+    "--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
+    help="Where: cpu runs the plan in NumPy, gpu the kernel; auto takes the GPU if there is one.",
+)  # fmt: skip
+@click.option(
+    "--seed", "seeds", type=click.IntRange(0), multiple=True, default=(1, 2, 3), show_default=True, metavar="N",
+    help="Seed of the inputs; may be repeated.",
+)  # fmt: skip
+@with_spec_options
+@with_color
+def verify(
+    specs: tuple[str, ...], device: str, seeds: tuple[int, ...], arch: str | None, settings: dict[str, int]
+) -> int:
+    """Prove SPEC's kernel, then run it over several inputs and compare every byte with what SPEC means."""
+    from tilegen.cli.verifying import verify_command
+
+    return verify_command(specs, device, seeds, arch, settings)
+
+
+@cli.command()
+@click.argument("spec", metavar="SPEC")
+@with_format
+@click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
+@with_spec_options
+@with_color
+def explain(spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int]) -> int:
+    """Say what was chosen for SPEC, at what cost, and why nothing else was."""
+    from tilegen.cli.explaining import explain_command
+
+    return explain_command(spec, form, access, arch, settings)
+
+
+@cli.command()
+@click.argument("code", required=False)
+@with_color
+def rule(code: str | None) -> int:
+    """Explain the error CODE with an example; without CODE, list all of them."""
+    from tilegen.cli.looking_up import rule_command
+
+    return rule_command(code)
+
+
+@cli.command()
+@with_color
+def schema() -> int:
+    """Print the JSON Schema of specs, for editors that complete and check YAML."""
+    from tilegen.cli.looking_up import schema_command
+
+    return schema_command()
+
+
+@cli.command()
+@with_format
+@with_color
+def doctor(form: str) -> int:
+    """Report what this machine offers: packages, compilers, GPU, tools. Needs none of them."""
+    from tilegen.cli.looking_up import doctor_command
+
+    return doctor_command(form)

@@ -1,0 +1,120 @@
+"""How a command ends: every exception becomes words on the right stream and an exit code."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tilegen.cli.console import diagnostic_data, print_diagnostic, print_json, wants_color
+from tilegen.errors import Diagnostic, TilegenError
+
+USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
+
+
+class SeveralFailed(Exception):
+    """More than one spec failed: all their errors, in the order of the specs."""
+
+    def __init__(self, errors: Sequence[TilegenError]):
+        self.errors = tuple(errors)
+        super().__init__("\n".join(map(str, errors)))
+
+
+def worst_code(codes: Iterable[int]) -> int:
+    """The exit code of several results: what is wrong with a spec before what is wrong with the machine.
+
+    >>> worst_code([0, 3, 1]), worst_code([0, 0])
+    (1, 0)
+    """
+    return min((code for code in codes if code), default=0)
+
+
+def end_safely(words: Sequence[str], run: Callable[[], Any]) -> int:
+    """Run a command line and return its exit code."""
+    try:
+        code = int(run() or 0)
+        sys.stdout.flush()
+        return code
+    except click.Abort:  # ctrl-C, as click reports it
+        return _interrupted()
+    except KeyboardInterrupt:
+        return _interrupted()
+    except click.ClickException as error:
+        return _end_usage(words, error)
+    except TilegenError as error:
+        return _end_errors(words, [error])
+    except SeveralFailed as failed:
+        return _end_errors(words, failed.errors)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return BROKEN_PIPE
+    except Exception as error:
+        return _end_bug(words, error)
+
+
+def _interrupted() -> int:
+    click.echo("interrupted", err=True)
+    return INTERRUPTED
+
+
+def _end_errors(words: Sequence[str], errors: Sequence[TilegenError]) -> int:
+    _report([d for error in errors for d in error.diagnostics], words)
+    return worst_code(error.exit_code for error in errors)
+
+
+def _end_usage(words: Sequence[str], error: click.ClickException) -> int:
+    if _wants_json(words):
+        _report([Diagnostic("TG601", error.format_message())], words)
+    else:
+        error.show()
+    return USAGE
+
+
+def _end_bug(words: Sequence[str], error: Exception) -> int:
+    if os.environ.get("TILEGEN_DEBUG") == "1":
+        traceback.print_exception(error)
+    message = f"internal error: {describe_bug(error)}; this is a bug in tilegen"
+    if _wants_json(words):
+        _report([Diagnostic("TG690", message)], words)
+    else:
+        click.echo(f"{message} (TILEGEN_DEBUG=1 shows the traceback)", err=True)
+    return BUG
+
+
+def describe_bug(error: BaseException) -> str:
+    """An unexpected exception on one line: its type, its first words, and the line of tilegen that it left."""
+    package = Path(__file__).parents[1]
+    frames = traceback.extract_tb(error.__traceback__)
+    ours = [f for f in frames if Path(f.filename).is_relative_to(package)]
+    where = f" at tilegen/{Path(ours[-1].filename).relative_to(package)}:{ours[-1].lineno}" if ours else ""
+    said = next(iter(str(error).splitlines()), "")[:160]
+    return f"{type(error).__name__}{where}" + (f" ({said})" if said else "")
+
+
+def _report(findings: Iterable[Diagnostic], words: Sequence[str]) -> None:
+    if _wants_json(words):
+        print_json({"errors": [diagnostic_data(d) for d in findings]})
+        return
+    color = wants_color(_last_value(words, "--color") or "auto")
+    for finding in findings:
+        print_diagnostic(finding, color)
+
+
+def _wants_json(words: Sequence[str]) -> bool:
+    return _last_value(words, "--format") == "json"
+
+
+def _last_value(words: Sequence[str], option: str) -> str:
+    """What an option was given on a command line that may not even be one."""
+    found = ""
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        if word == option:
+            found = following
+        elif word.startswith(f"{option}="):
+            found = word.removeprefix(f"{option}=")
+    return found

@@ -1,0 +1,29 @@
+"""tilegen explain: the choices of a spec, or one of its accesses, as text or JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import click
+
+from tilegen.arch import ARCHES
+from tilegen.cli.console import print_data, print_json
+from tilegen.pipeline import load
+from tilegen.planner import launch_of, plan_spec
+from tilegen.report import access_text, explain_access, explain_plan, explain_text
+
+
+def explain_command(path: str, form: str, access: int | None, arch: str | None, settings: Mapping[str, int]) -> int:
+    """Explain a spec; ``access`` counts from 1, as the text numbers them."""
+    spec = load(path, arch, settings)
+    plan, launch = plan_spec(spec), launch_of(spec)
+    if access is None:
+        explained = explain_plan(plan, launch)
+        print_json(explained) if form == "json" else print_data(explain_text(explained, ARCHES[plan.arch]))
+        return 0
+    try:
+        shown = explain_access(plan, launch, access)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="'--access'") from None
+    print_json(shown) if form == "json" else print_data(access_text(shown))
+    return 0

@@ -1,0 +1,72 @@
+"""One access of a kernel in full, as JSON data: which lane of a warp touches which bank and word, or which sector."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilegen import access
+from tilegen.access import BankTable
+from tilegen.choose.count import Access, Launch, WarpOffsets, find_accesses, first_warp_offsets
+from tilegen.plan import Plan
+
+
+def numbered_accesses(plan: Plan) -> list[Access]:
+    """The accesses of a plan in the order in which explain lists them, op by op."""
+    found = find_accesses([s for r in plan.roles for s in r.steps])
+    return [a for k in range(len(plan.operations)) for a in found if a.op == k]
+
+
+def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
+    """Access ``number`` (from 1) of the first warp of the interior CTA that carries it out, at the first loop step.
+
+    Shared: phases of {lanes, wavefronts, words: [{bank, word, lanes}]}, words counted from the start of the buffer.
+    Global: sectors of {sector, lanes, bytes}. Raises ValueError for a number that explain does not list.
+    """
+    accesses = numbered_accesses(plan)
+    if not 1 <= number <= len(accesses):
+        raise ValueError(f"{plan.name} has accesses 1 to {len(accesses)}, not {number}")
+    a = accesses[number - 1]
+    first = first_warp_offsets(a, launch, launch.interior)
+    operation = plan.operations[a.op]
+    head = {
+        "kernel": plan.name, "arch": plan.arch, "access": number, "op": a.op + 1, "text": operation.text,
+        "variant": operation.variant, "buffer": a.memory.name, "space": a.memory.space, "kind": a.kind,
+        "width_bytes": a.width_bytes, "cta": list(launch.interior), "warp": first.warp if first else None,
+        "loops": dict(first.loops) if first else {}, "offsets": list(first.offsets) if first else [],
+    }  # fmt: skip
+    if first is None:
+        return head
+    return head | (_banks(a, first) if a.memory.space == "shared" else _sectors(a, first))
+
+
+def _banks(a: Access, first: WarpOffsets) -> dict[str, Any]:
+    table: BankTable = access.bank_table(a.kind, a.width_bytes, first.offsets)
+    phases = [
+        {
+            "lanes": list(phase.lanes),
+            "wavefronts": phase.wavefronts,
+            "words": [
+                {"bank": bank, "word": word.index, "lanes": list(word.lanes)}
+                for bank, words in enumerate(phase.banks)
+                for word in words
+            ],
+        }
+        for phase in table.phases
+    ]
+    return {
+        "wavefronts": table.wavefronts, "floor": len(table.phases), "conflicts": table.conflicts,
+        "merged": table.merged, "phases": phases,
+    }  # fmt: skip
+
+
+def _sectors(a: Access, first: WarpOffsets) -> dict[str, Any]:
+    touched: dict[int, list[int]] = {}
+    for lane, offset in enumerate(first.offsets):
+        if offset >= 0:
+            touched.setdefault(offset // access.SECTOR_BYTES, []).append(lane)
+    rows = [
+        {"sector": sector, "lanes": lanes, "bytes": len({first.offsets[lane] for lane in lanes}) * a.width_bytes}
+        for sector, lanes in sorted(touched.items())
+    ]
+    needed = sum(row["bytes"] for row in rows)
+    return {"sectors": len(rows), "floor": -(-needed // access.SECTOR_BYTES), "bytes": needed, "touched": rows}

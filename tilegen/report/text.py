@@ -1,0 +1,135 @@
+"""explain's data as a page of text. Every figure is one that the data holds; the page adds only their units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tilegen.arch import Arch
+from tilegen.describe import count_words, describe_cost, describe_value, printable
+from tilegen.plan import Cost
+from tilegen.report.table import draw_table
+
+Data = Mapping[str, Any]
+
+_COSTS = {
+    "sectors": "sectors", "wavefronts": "wavefronts", "instructions": "instructions", "shared_bytes": "shared bytes",
+    "address_ops": "address ops",
+}  # fmt: skip
+KINDS = {"ld": "load", "st": "store"}
+
+
+def explain_text(explained: Data, arch: Arch) -> str:
+    """The page: a heading per op with its variants, choices and accesses, then the totals and what they rest on."""
+    parts = [_head(explained)]
+    number = 1
+    for k, op in enumerate(explained["ops"]):
+        parts.append([*_op(k + 1, op), *_accesses(op["accesses"], number)])
+        number += len(op["accesses"])
+    parts.append(_totals(explained))
+    parts.append(_basis(arch))
+    return "\n\n".join("\n".join(lines) for lines in parts if lines)
+
+
+def _head(explained: Data) -> list[str]:
+    grid = " x ".join(map(str, explained["grid"]))
+    lines = [f"{explained['kernel']} for {explained['arch']}: grid {grid}, {explained['threads']} threads a CTA"]
+    if explained["params"]:
+        values = ", ".join(f"{name} = {value}" for name, value in explained["params"].items())
+        lines.append(f"counted at {values}")
+    return lines
+
+
+# ---------------------------------------------------------------- an op
+def _op(number: int, op: Data) -> list[str]:
+    line = f", line {op['line']}" if op["line"] else ""
+    lines = [
+        f"op {number}: {printable(op['text'])}  (scope {op['scope']}{line})",
+        f"  variant {op['variant']}: {describe_cost(Cost(**op['cost']))}",
+        *_refused(op["refused"]),
+    ]
+    for choice in op["choices"]:
+        lines += _choice(choice)
+    return lines
+
+
+def _refused(refused: Sequence[Data]) -> list[str]:
+    """First what could have done it and lost, then what could not."""
+    width = max((len(r["variant"]) for r in refused), default=0)
+    ordered = sorted(refused, key=lambda r: r["cost"] is None)
+    return [
+        f"    {'lost   ' if r['cost'] else 'refused'}  {r['variant']:<{width}}  {printable(r['reason'])}" for r in ordered
+    ]
+
+
+def _choice(choice: Data) -> list[str]:
+    question = choice["question"]
+    picked = describe_value(question, choice["picked"])
+    lines = [printable(f"  {question}: {picked}"), *_candidates(question, choice)]
+    if choice["proof"]:
+        lines.append(f"    because: {printable(choice['proof'])}")
+    return lines
+
+
+def _candidates(question: str, choice: Data) -> list[str]:
+    """The candidates with their costs, columns of zeros left out; a single candidate is no comparison."""
+    candidates = choice["candidates"]
+    if len(candidates) < 2:
+        return []
+    shown = [name for name in _COSTS if any(c["cost"] and c["cost"][name] for c in candidates)]
+    rows = []
+    for c in candidates:
+        mark = ">" if c["verdict"] == "picked" else " "
+        costs = [str(c["cost"][name]) if c["cost"] else "-" for name in shown]
+        rows.append((mark, printable(describe_value(question, c["value"])), *costs, printable(c["verdict"])))
+    lines = draw_table(("", "", *(_COSTS[name] for name in shown), ""), [(*r[:-1], "") for r in rows], 2, "    ")
+    width = max(map(len, lines))
+    return [lines[0], *(f"{text:<{width}}  {row[-1]}" for text, row in zip(lines[1:], rows, strict=True))]
+
+
+# ---------------------------------------------------------------- accesses and totals
+def _accesses(accesses: Sequence[Data], first: int) -> list[str]:
+    if not accesses:
+        return []
+    rows = []
+    for number, a in enumerate(accesses, first):
+        shared = a["space"] == "shared"
+        counts = [a["wavefronts"], a["floor"], a["wavefronts"] - a["floor"], a["bytes_floor"]]
+        rows.append((
+            f"#{number}", a["buffer"], f"{a['space']} {KINDS[a['kind']]}", f"{a['width_bytes']} B", str(a["instructions"]),
+            *(str(n) if shared else "-" for n in counts), "-" if shared else str(a["sectors"]),
+        ))  # fmt: skip
+    head = ("", "buffer", "access", "a lane", "instructions", "wavefronts", "floor", "conflicts", "by bytes", "sectors")
+    return ["  accesses of one CTA, away from the edges", *draw_table(head, rows, 3, "    ")]
+
+
+def _totals(explained: Data) -> list[str]:
+    rows = []
+    for name, t in explained["grid_totals"].items():
+        if not t["instructions"]:
+            continue
+        space, kind = name.split("_")
+        shared = space == "shared"
+        counts = [t["wavefronts"], t["floor"], t["wavefronts"] - t["floor"]]
+        rows.append((
+            f"{space} {KINDS[kind]}s", str(t["instructions"]), *(str(n) if shared else "-" for n in counts),
+            "-" if shared else str(t["sectors"]),
+        ))  # fmt: skip
+    if not rows:
+        return []
+    ctas = explained["grid"][0] * explained["grid"][1] * explained["grid"][2]
+    head = ("", "instructions", "wavefronts", "floor", "conflicts", "sectors")
+    return [f"the whole grid, {count_words(ctas, 'CTA', 'CTAs')}", *draw_table(head, rows, 1, "  ")]
+
+
+def _basis(arch: Arch) -> list[str]:
+    measured = (
+        f"were counted on {arch.name} hardware and agreed"
+        if arch.access_model_measured
+        else f"were counted on sm_90, not on {arch.name}: expect the same, but nobody has looked"
+    )
+    return [
+        "instructions are warp-wide; floor: a wavefront for each phase with an active lane, which no placement beats;",
+        "conflicts = wavefronts - floor; by bytes: distinct bytes / 128, what another lane map could reach;",
+        f"sectors are of 32 bytes. The rules behind wavefronts and sectors {measured}.",
+    ]
