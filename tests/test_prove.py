@@ -63,7 +63,6 @@ def test_a_runtime_size_that_is_no_multiple_of_the_vector():
 # ---------------------------------------------------------------- guards
 def test_guards_by_conjunct():
     x, n = tx(256) * 4 + bx, 100
-    at = lambda *guards: codes(When(every(*guards), put(x)), memories=(small,), threads=256)  # noqa: E731
     small = flat_memory("S", "float32", n, "shared")
     inside = lambda *guards: unproven_ranges(  # noqa: E731
         dataclasses.replace(kernel(When(every(*guards), put(x, small)), threads=256), memories=(small, r))
@@ -74,7 +73,6 @@ def test_guards_by_conjunct():
     assert inside(less(tx(256), 23)) == ()
     assert inside(less(x, n + 1)) != ()
     assert inside(less(bx, 4)) != ()
-    assert at(less(x, 100)) == []
 
 
 def test_a_lower_guard_keeps_a_difference_from_being_negative():
@@ -254,6 +252,21 @@ def test_loops_threads_and_conditions():
     other = tiles(start=(Var("by", 100), Var("bx", 2) * 30), box=(1, 30), condition=less(Var("bx", 2), 1))
     (note,) = check_partition(grid_plan(other, grid=(2, 100, 1)))
     assert note.message.startswith("3000 of")
+
+
+def test_views_are_compared_by_flat_offset():
+    flat = Memory("Y", "float32", (6000,), (1,), "global", "out")
+    top = Owned(flat, (Var("bx", 4) * 750,), (750,))  # rows 0..49
+    rest = lambda row: Owned(Y, (Var("bx", 4) * 12 + row, 0), (12, 60), condition=less(Var("bx", 4), 5))  # noqa: E731
+    (note,) = check_partition(kernel(memories=(flat, Y), owns=(top, rest(50)), grid=(4, 1, 1)))
+    assert note.message == "120 of 6000 elements of Y have no owner"  # rows 98 and 99
+    (found,) = check_partition(kernel(memories=(flat, Y), owns=(top, rest(49)), grid=(4, 1, 1)))
+    assert found.message == "Y[2940] is owned by CTA (0, 0, 0) and by CTA (3, 0, 0)"
+
+
+def test_a_memory_that_the_plan_does_not_have():
+    assert codes(Move(q[0], X[0, 0])) == ["TG416"]
+    assert codes(Move(q[0], dataclasses.replace(X, shape=(9, 30))[8, 0]), memories=(X,)) == ["TG416"]
 
 
 def test_too_many_boxes_are_not_compared():

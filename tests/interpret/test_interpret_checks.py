@@ -133,6 +133,18 @@ def test_a_register_index_is_an_unrolled_constant():
     assert loop(False, j, Map("fill", r[j.var], value=1)) == "TG407"
 
 
+def test_views_of_one_array_share_its_elements():
+    flat = Memory("G", "float32", (256,), (1,), "global", "inout")
+    rows = Memory("G", "float32", (8, 32), (32, 1), "global", "inout")
+    write = (*put(lane, flat), Sync("warp"), Move(q[0], rows[0, lane]), Sync("warp"), Move(rows[1, lane], q[0]))
+    plan = kernel(*write, memories=(flat, rows))
+    assert set(values_at(interpret(plan, ONE_CTA, {"G": values}), "G")) == set(range(64))
+    assert code(*write[:3], memories=(flat, rows)) == ""
+    assert code(*put(lane, flat), Move(q[0], rows[0, lane ^ 1]), memories=(flat, rows)) == "TG403"
+    columns = dataclasses.replace(rows, pitches=(1, 8))
+    assert code(Move(q[0], columns[0, lane]), memories=(flat, rows)) == "TG411"
+
+
 def test_registers_of_a_block_are_fresh_in_every_call():
     own = flat_memory("own", "float32", 1, "register")
     once = Block("b", (), (When(less(k, 1), (Map("fill", own[0], value=1),)), Move(S[lane], own[0])), registers=(own,))
@@ -153,8 +165,9 @@ def test_steps_that_mean_nothing():
 
 # ---------------------------------------------------------------- meaning
 def test_invalid_elements_are_not_read_and_become_zero():
-    loads = (Move(q[0], X[lane // 4, lane % 4], valid=less(lane, 20)), Move(G[lane], q[0]))
-    plan = kernel(*loads, memories=(dataclasses.replace(X, shape=(5, 30)), G))
+    x = dataclasses.replace(X, shape=(5, 30))
+    loads = (Move(q[0], x[lane // 4, lane % 4], valid=less(lane, 20)), Move(G[lane], q[0]))
+    plan = kernel(*loads, memories=(x, G))
     got = values_at(interpret(plan, ONE_CTA, {"X": values}), "G")
     assert got == {i: float(values(np.array(i // 4 * 32 + i % 4))) if i < 20 else 0.0 for i in range(32)}
 
@@ -193,6 +206,11 @@ def test_variables_are_formals_too():
     assert code(Block("b", ((n, lane * 4),), put(n))) == "TG410"
     assert code(Repeat(k, 4, (Block("b", ((n, k),), (Map("fill", r[n], value=1),)),), unroll=True)) == ""
     assert code(Block("b", ((n, lane),), (Map("fill", r[n], value=1),))) == "TG407"
+
+
+def test_formals_have_names_of_their_own():
+    a = flat_memory("a", "float32", 64, "shared")
+    assert code(Block("b", ((a, S[0]), (a, S[64])), put(lane, a))) == "TG412"
 
 
 def test_formals_of_formals():

@@ -55,6 +55,11 @@ class Root:
         return sum((n - 1) * p for n, p in zip(self.shape, self.pitches, strict=True)) + 1
 
 
+def form(memory: Memory) -> tuple[object, ...]:
+    """What two views of one array differ by."""
+    return memory.name, memory.elem_bytes, memory.shape, memory.pitches
+
+
 @dataclass(frozen=True)
 class Place:
     """What a memory's name stands for: a root, and where in it the name begins (per role axis)."""
@@ -140,7 +145,10 @@ def find(ref: Ref, site: Site) -> Place:
     place = site.frame.places.get(ref.memory.name)
     if place is None:
         site.fail(MALFORMED, f"memory {ref.memory.name} does not exist here")
-    root, address = place.root, site.address(ref)
+    address = site.address(ref)
+    if not place.is_formal and ref.memory is not place.root.memory:
+        place = site.view(ref.memory)
+    root = place.root
     if ref.memory.elem_bytes != root.memory.elem_bytes:
         have = f"{root.memory.name} ({root.memory.dtype})"
         site.fail(MALFORMED, f"{ref.memory.name} ({ref.memory.dtype}) stands for {have}: element sizes differ")
@@ -156,9 +164,6 @@ def find(ref: Ref, site: Site) -> Place:
         own = value_of(address.offset, site)
         check_int(address.offset, site.group.pick(own), site)
     same = ref.memory is root.memory or ref.memory.pitches == root.memory.pitches
-    if not same and not place.is_formal:
-        message = f"{ref.memory.name} is used with pitches {ref.memory.pitches}, but has {root.memory.pitches}"
-        site.fail(DISAGREE, message)
     if place.coordinates is None or not same:
         return Place(root, (place.flat + own,) if len(root.shape) == 1 else None, place.flat + own)
     both = tuple(a + b for a, b in zip(place.coordinates, coordinates, strict=True))

@@ -10,14 +10,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilegen.index import Index, Var, bound, evaluate
-from tilegen.interpret.address import Address, Place, Root, Text, read_address, read_text
-from tilegen.interpret.fault import DEADLOCK, Fault, FaultFound
+from tilegen.interpret.address import Address, Place, Root, Text, form, read_address, read_text
+from tilegen.interpret.fault import DEADLOCK, DISAGREE, Fault, FaultFound
 from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
 from tilegen.interpret.order import NOBODY, Clocks
 from tilegen.interpret.steps import DATA, STRUCTURE, Blocked, describe
 from tilegen.interpret.survey import Use, survey
 from tilegen.interpret.threads import Array, Crew, Cta, Group, muster, whole_clusters
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, Plan, Ref, Role, Step, thread_variables
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, Memory, Plan, Ref, Role, Step, thread_variables
 
 
 @dataclass(frozen=True)
@@ -64,11 +64,13 @@ class Machine:
         self.addresses: dict[int, tuple[Ref, Address]] = {}
         self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}
         self.live: dict[str, Iterator[str]] = {}
-        self.places, self.outputs = self._lay_out(inputs)
+        self.places: dict[str, Place] = {}
+        self.views: dict[tuple[object, ...], Place] = {}  # by form: several views of an array have its name
+        self.outputs: dict[str, Paged] = {}
+        self._lay_out(inputs)
 
-    def _lay_out(self, inputs: Mapping[str, Input]) -> tuple[dict[str, Place], dict[str, Paged]]:
-        places: dict[str, Place] = {}
-        outputs: dict[str, Paged] = {}
+    def _lay_out(self, inputs: Mapping[str, Input]) -> None:
+        stores: dict[tuple[str, int], Any] = {}
         uses = survey(self.plan)
         shared = [m for m in self.plan.memories if m.space == "shared"]
         ends = [m.offset_bytes + self.number(m.span) * m.elem_bytes for m in shared]
@@ -77,21 +79,24 @@ class Machine:
         for memory in self.plan.memories:
             shape = tuple(self.number(n) for n in memory.shape)
             pitches = tuple(self.number(p) for p in memory.pitches)
-            use = uses.get(memory.name, Use())
-            store: Any
-            if memory.space == "register":
-                store = Registers(memory, len(self.crew.ctas) * self.crew.threads, shape[0])
-            elif memory.space == "shared":
-                store = Shared(memory, pool)
-            elif use.is_written and memory.access != "in":
-                values = inputs.get(memory.name) if memory.access == "inout" else None
-                store = outputs[memory.name] = Paged(memory, self.clocks, use.least_elems, use.is_read, values)
-            elif memory.name in inputs:
-                store = Virtual(memory, inputs[memory.name])
-            else:
-                store = Paged(memory, self.clocks, use.least_elems, False, None)
-            places[memory.name] = Place(Root(memory, store, shape, pitches), (0,) * len(shape), 0, is_formal=False)
-        return places, outputs
+            key = memory.name, memory.elem_bytes
+            if key not in stores:
+                stores[key] = self._store(memory, uses.get(memory.name, Use()), pool, shape, inputs.get(memory.name))
+            place = Place(Root(memory, stores[key], shape, pitches), (0,) * len(shape), 0, is_formal=False)
+            self.places.setdefault(memory.name, place)
+            self.views[form(memory)] = place
+
+    def _store(self, memory: Memory, use: Use, pool: Pool, shape: tuple[int, ...], values: Input | None) -> Any:
+        if memory.space == "register":
+            return Registers(memory, len(self.crew.ctas) * self.crew.threads, shape[0])
+        if memory.space == "shared":
+            return Shared(memory, pool)
+        if values is not None and (memory.access == "in" or not use.is_written):
+            return Virtual(memory, values)
+        store = Paged(memory, self.clocks, use.least_elems, use.is_read, values if memory.access == "inout" else None)
+        if use.is_written and memory.access != "in":
+            self.outputs[memory.name] = store
+        return store
 
     def number(self, x: Index) -> int:
         """A value that depends on runtime params only."""
@@ -188,6 +193,14 @@ class Site:
         if entry is None:
             entry = self.machine.texts[id(x)] = (x, read_text(x))
         return entry[1]
+
+    def view(self, memory: Memory) -> Place:
+        """The place of a memory of the kernel, in the form that a Ref uses."""
+        place = self.machine.views.get(form(memory)) or self.frame.places[memory.name]
+        if form(place.root.memory) != form(memory):
+            used = f"{memory.name} is used as {memory.shape}:{memory.pitches}"
+            self.fail(DISAGREE, f"{used}, which the plan does not have")
+        return place
 
     def address(self, ref: Ref) -> Address:
         entry = self.machine.addresses.get(id(ref))

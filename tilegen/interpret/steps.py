@@ -55,6 +55,9 @@ def run_block(step: Block, site: Site) -> Iterator[str]:
     """A function call: formals stand for places, registers are fresh, names may be defined anew."""
     inside = site.enter(site.group, op=step.op)
     inside.frame.own = set()
+    names = [formal.name for formal, _ in step.args] + [m.name for m in step.registers]
+    if len(set(names)) < len(names):
+        site.fail(MALFORMED, f"{step.name} has two arguments or registers of one name: {', '.join(names)}")
     for formal, actual in step.args:
         if isinstance(actual, Ref):
             inside.frame.places[formal.name] = find(actual, site)

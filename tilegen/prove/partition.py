@@ -31,16 +31,25 @@ def check_partition(plan: Plan, params: Mapping[str, int] | None = None) -> tupl
 
 def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) -> list[Finding]:
     name = owns[0].memory.name
-    shape = tuple(int(evaluate(n, params)) for n in owns[0].memory.shape)
     grid = tuple(int(evaluate(n, params)) for n in plan.grid)
     axes = [_axes(owned, plan, grid, params) for owned in owns]
     boxes = sum(prod(map(len, a.values())) for a in axes)
     if boxes > _MOST_BOXES:
         return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name}", "note", memory=name)]
-    parts = [_boxes(o, plan, a, grid, shape, params) for o, a in zip(owns, axes, strict=True)]
+    forms = {(o.memory.shape, o.memory.pitches) for o in owns}
+    shape: tuple[int, ...] = ()
+    parts: list[tuple[Array, Array, Array]] = []
+    for owned, a in zip(owns, axes, strict=True):
+        shape = tuple(int(evaluate(n, params)) for n in owned.memory.shape)
+        part = _boxes(owned, plan, a, grid, shape, params)
+        if len(forms) > 1:  # views of one array: compared by flat offset
+            pitches = tuple(int(evaluate(p, params)) for p in owned.memory.pitches)
+            if int((part[2] - part[1]).prod(axis=1).sum()) > _MOST_BOXES:
+                return [Finding(NOT_PARTITIONED, f"not proven: {name} is large and has views", "note", memory=name)]
+            shape = (sum((n - 1) * p for n, p in zip(shape, pitches, strict=True)) + 1,)
+            part = _rows(*part, pitches)
+        parts.append(part)
     cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
-    whole = np.flatnonzero((low < high).all(1))
-    cta, low, high = cta[whole], low[whole], high[whole]
     edges = [np.unique(np.concatenate([low[:, d], high[:, d], [0, n]])) for d, n in enumerate(shape)]
     covered = _cells(low, high, edges)
     if covered is None:
@@ -57,8 +66,8 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) 
         first, second = (_name(int(owner[i]), grid) for i in (double[0] - 1, double[0]))
         message = f"{name}{element} is owned by CTA {first} and by CTA {second}"
         return [Finding(TWO_OWNERS, message, memory=name, witness=dict(zip(CTA_AXES, second, strict=True)))]
-    owned = np.unravel_index(cell[new_cell], counts)
-    sizes = [np.diff(e)[i] for e, i in zip(edges, owned, strict=True)]
+    cells = np.unravel_index(cell[new_cell], counts)
+    sizes = [np.diff(e)[i] for e, i in zip(edges, cells, strict=True)]
     nobody = prod(shape) - int(np.prod(sizes, axis=0).sum())
     if nobody:
         return [Finding(NO_OWNER, f"{nobody} of {prod(shape)} elements of {name} have no owner", "note", memory=name)]
@@ -88,31 +97,45 @@ def _boxes(
     def spread(x: Index) -> Array:
         return np.broadcast_to(np.asarray(evaluate(substitute(x, threads), values)), full).ravel()
 
-    keep = spread(owned.condition)
+    keep = spread(owned.condition).astype(bool)
     number = np.broadcast_to(values["bx"] + grid[0] * (values["by"] + grid[1] * values["bz"]), full).ravel()
     low = np.stack([spread(x) for x in owned.start], axis=1)
     high = np.minimum(low + np.array(owned.box), np.array(shape))
-    if not keep.all():
-        number, low, high = number[keep], low[keep], high[keep]
-    return number, low, high
+    keep &= (low < high).all(1)
+    return number[keep], low[keep], high[keep]
+
+
+def _rows(cta: Array, low: Array, high: Array, pitches: Sequence[int]) -> tuple[Array, Array, Array]:
+    """Boxes as intervals of flat offsets, one for each row of each box."""
+    count = high - low
+    inner = pitches.index(1) if 1 in pitches else -1
+    if inner >= 0:
+        count[:, inner] = 1
+    box, at = _spread_out(count)
+    start = ((low[box] + at) * np.array(pitches)).sum(1)
+    length = (high - low)[box, inner] if inner >= 0 else np.ones(len(box), np.int64)
+    return cta[box], start[:, None], (start + length)[:, None]
+
+
+def _spread_out(count: Array) -> tuple[Array, Array]:
+    """(box, coordinates in it) of every point of boxes of these extents."""
+    points = count.prod(axis=1)
+    box = np.repeat(np.arange(len(count)), points)
+    number = np.arange(len(box)) - np.repeat(np.cumsum(points) - points, points)
+    at = np.zeros((len(box), count.shape[1]), np.int64)
+    for d in reversed(range(count.shape[1])):
+        number, at[:, d] = np.divmod(number, count[box, d])
+    return box, at
 
 
 def _cells(low: Array, high: Array, edges: Sequence[Array]) -> tuple[Array, Array] | None:
     """(box, cell) of each cell of the grid of edges that a box covers; None if there are too many."""
     first = np.stack([np.searchsorted(e, low[:, d]) for d, e in enumerate(edges)], axis=1)
     count = np.stack([np.searchsorted(e, high[:, d]) for d, e in enumerate(edges)], axis=1) - first
-    covered = count.prod(axis=1)
-    if int(covered.sum()) > _MOST_BOXES:
+    if int(count.prod(axis=1).sum()) > _MOST_BOXES:
         return None
-    box = np.repeat(np.arange(len(low)), covered)
-    inside = np.arange(len(box)) - np.repeat(np.cumsum(covered) - covered, covered)  # number of the cell in its box
-    cell = np.zeros(len(box), np.int64)
-    stride = 1
-    for d in reversed(range(len(edges))):
-        inside, c = np.divmod(inside, count[box, d])
-        cell += (first[box, d] + c) * stride
-        stride *= len(edges[d]) - 1
-    return box, cell
+    box, at = _spread_out(count)
+    return box, np.ravel_multi_index(tuple((first[box] + at).T), tuple(len(e) - 1 for e in edges))
 
 
 def _name(number: int, grid: tuple[int, ...]) -> tuple[int, int, int]:

@@ -43,7 +43,7 @@ class Scope:
     plan: Plan
     values: Mapping[str, Index]  # Lets, in base variables
     known: Mapping[str, Var]  # every name's definition
-    spots: Mapping[str, Spot]
+    spots: Mapping[str, Spot]  # of formals, and of the registers of the Block
     guards: tuple[Index, ...] = ()
     op: int = -1
 
@@ -90,7 +90,7 @@ def unproven_ranges(plan: Plan) -> tuple[Finding, ...]:
     known |= {name: Var(name, n) for name, n in zip(CLUSTER_AXES, plan.cluster, strict=True)}
     known |= {p.var.name: p.var for p in plan.params if p.var is not None}
     inside = tuple(less(known[a], n) for a, n in zip(CTA_AXES, plan.grid, strict=True) if not isinstance(n, int))
-    scope = Scope(plan, {}, known, {m.name: spot_of(m) for m in plan.memories}).guarded(*inside)
+    scope = Scope(plan, {}, known, {}).guarded(*inside)
     found: dict[Finding, None] = {}
     for role in plan.roles:
         found.update(dict.fromkeys(_visit(role.steps, scope)))
@@ -182,6 +182,9 @@ def _visit_block(step: Block, scope: Scope) -> Iterator[Finding]:
 # ---------------------------------------------------------------- one access
 def _access(ref: Ref, elems: int, scope: Scope) -> Iterator[Finding]:
     yield from _claims(ref.at, scope)
+    if ref.memory.name not in scope.spots and ref.memory not in scope.plan.memories:
+        message = f"{ref.memory.name} is used as {ref.memory.shape}:{ref.memory.pitches}, which the plan does not have"
+        yield Finding(UNPROVEN_CLAIM, message, "error", scope.op, ref.memory.name)
     spot = scope.find(ref)
     memory, name = spot.root, spot.root.name
     if spot.coordinates is None:
