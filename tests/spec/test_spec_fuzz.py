@@ -42,10 +42,10 @@ ops:
 TEXTS = [RICH, *(path.read_text() for path in SPECS)]
 PIECES = [
     *"()[]{}:,'\"|>&*!%@`#-+~?\\/ \t\n0", "null", "true", "010", "0x1F", "1e400", "-1", "99999999999999999999", "4:32",
-    "on", "<<: ", "&a ", "*a", "!!python/object:os.system ", "---\n", "- ", ": ", "S[(4,4):(1@laneid,1)]", "1@m", "auto",
-    "Swizzle(3,3,3)", "M", "//", "%", "ceil(", "bx", "laneid", "X[0:1]", "\x00", "\ufeff", "\u2028", "\xe9", "\u0663",
-    "Swizzle(3,3,3)", "tmem", "for", "view: s", "when: k == 0", "[[[[[[", "{a: b}", "1000000000000", "2147483648", ".inf", ".nan", "not ",
-    " and ", "float64", "warpgroup", "R[2:1]", "@", "^", "mma_fragment('m16n8k16', 'A')", "\r", "\x85", "cta", "0.5",
+    "on", "<<: ", "&a ", "*a", "!!python/object:os.system ", "---\n", "- ", ": ", "S[(4,4):(1@laneid,1)]", "1@m",
+    "Swizzle(3,3,3)", "auto", "M", "//", "ceil(", "bx", "laneid", "X[0:1]", "\x00", "\ufeff", "\u2028", "\xe9",
+    "\u0663", "tmem", "for", "view: s", "when: k == 0", "[[[[[[", "{a: b}", "1000000000000", "2147483648", ".inf",
+    ".nan", "not ", " and ", "float64", "warpgroup", "R[2:1]", "^", "\r", "\x85", "cta", "0.5",
 ]  # fmt: skip
 
 

@@ -33,6 +33,7 @@ _WORDS: dict[str, Any] = {
 def compose(text: str, path: str, findings: Findings) -> Mapping:
     """The top mapping of a spec. What can be passed over is noted in ``findings``.
 
+    >>> from tilegen.spec.nodes import to_plain
     >>> to_plain(compose("a: {b: [1, on, 4:32]}", "x.yaml", Findings()))
     {'a': {'b': [1, 'on', '4:32']}}
 

@@ -15,7 +15,9 @@ class OpFields(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
-    scope: ScopeName = Field(default="cta", description="who runs the op: every thread, warp, warpgroup, or the block once")
+    scope: ScopeName = Field(
+        default="cta", description="who runs the op: every thread, warp, warpgroup, or the block once"
+    )
     when: str | bool | int | None = Field(default=None, description="run only where this expression holds")
 
 

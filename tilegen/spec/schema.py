@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping as Dict
 from typing import Any
 
@@ -97,11 +98,12 @@ def _describe_loop() -> dict[str, Any]:
 
 def _describe_op(form: OpForm) -> dict[str, Any]:
     fields = _describe(form.model)
-    description = fields.get("description", f"the op {form.name}")
+    words = sys.modules[form.model.__module__].__doc__ or form.name
+    description = " ".join(words.split("\n\n")[0].split())
     return {
         "type": "object",
         "description": description,
-        "properties": {form.name: fields},
+        "properties": {form.name: {"description": description, **fields}},
         "required": [form.name],
         "additionalProperties": False,
     }

@@ -51,6 +51,10 @@ BUILD_RULES = {
         "The kernel ran on the GPU and an array differs from the spec's meaning: the first element that does is named. "
         "This is a bug of tilegen: please report the spec.",
     ),
+    "TG430": Rule(
+        "a sync that orders nothing",
+        "Every access before it and every access after it is ordered without it, so it only costs time. A warning.",
+    ),
     "TG491": Rule("the kernel failed on the GPU", "The GPU reported an error while the kernel ran."),
     "TG492": Rule("the GPU disagrees with the reference", "The first element that differs is named."),
     "TG501": Rule(

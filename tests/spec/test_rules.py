@@ -1,0 +1,43 @@
+"""Every rule's wrong example breaks that rule, and its right example loads."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tilegen.errors import SpecError
+from tilegen.ops import FORMS
+from tilegen.spec import load
+from tilegen.spec.rules import RULES, format_rule
+
+PACKAGE = Path(__file__).parents[2] / "tilegen"
+
+
+def complete(example: str) -> str:
+    """The example with the keys that it leaves out."""
+    head = "" if re.search("^kernel:", example, re.M) else "kernel: k\n"
+    threads = "" if re.search("^threads?:", example, re.M) else "threads: 32\n"
+    ops = "" if re.search("^ops:", example, re.M) else "ops: []\n"
+    return head + threads + example + ops
+
+
+@pytest.mark.parametrize("code", [code for code, rule in RULES.items() if rule.bad and code < "TG3"])
+def test_the_examples_of_a_rule_are_true(code: str) -> None:
+    with pytest.raises(SpecError) as caught:
+        load(complete(RULES[code].bad), FORMS)
+    assert [d.code for d in caught.value.diagnostics] == [code]
+    load(complete(RULES[code].good), FORMS)
+
+
+def test_every_code_in_the_program_has_a_rule() -> None:
+    used = {code for path in PACKAGE.rglob("*.py") for code in re.findall(r'"(TG\d\d\d)"', path.read_text())}
+    assert used - set(RULES) - {"TG999"} == set()  # a doctest's
+
+
+@pytest.mark.parametrize("code", RULES)
+def test_a_rule_can_be_printed(code: str) -> None:
+    text = format_rule(code, RULES[code])
+    assert text.startswith(f"{code}: ")
+    assert all(len(line) <= 600 for line in text.splitlines())
