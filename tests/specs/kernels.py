@@ -1,0 +1,20 @@
+"""Every spec of specs/, built once: what the tests of this folder run over. A new spec needs no line of test code."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tilegen.pipeline import Built, build
+
+ROOT = Path(__file__).parents[2]
+SPECS = sorted((ROOT / "specs").glob("*.yaml"))
+every_spec = pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+
+
+@cache
+def build_spec(path: Path, arch: str | None = None) -> Built:
+    """The proved kernel of a spec, for its own arch or another."""
+    return build(path, arch)

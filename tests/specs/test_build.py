@@ -1,0 +1,62 @@
+"""Every spec builds, with all proofs, to the same bytes wherever and whenever it is built."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+
+from specs.kernels import ROOT, SPECS, build_spec, every_spec
+from tilegen.pipeline import build, output_texts
+
+_DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d:\d\d\b|\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\w* \d")
+_PATH = re.compile(r"(^|[\s\"'(=])(/|~/|[A-Z]:\\)\w")
+_PRINT_DIGESTS = """
+import hashlib, json, sys
+from tilegen.pipeline import build, output_texts
+digests = {path: hashlib.sha256("".join(output_texts(build(path))).encode()).hexdigest() for path in sys.argv[1:]}
+print(json.dumps(digests))
+"""
+
+
+@every_spec
+def test_builds_with_all_proofs(path):
+    built = build_spec(path)
+    assert built.plan.name == path.stem, "a kernel is named like its spec"
+    assert built.proof.steps > 0
+    assert built.proof.runs
+
+
+@every_spec
+def test_same_bytes_from_another_folder(path, tmp_path):
+    copy = tmp_path / path.name
+    copy.write_bytes(path.read_bytes())
+    assert output_texts(build(copy)) == output_texts(build_spec(path))
+
+
+@every_spec
+def test_same_bytes_in_another_process(path):
+    digest = hashlib.sha256("".join(output_texts(build_spec(path))).encode()).hexdigest()
+    assert _digests_elsewhere()[str(path)] == digest
+
+
+@cache
+def _digests_elsewhere() -> dict[str, str]:
+    """What another process, with other string hashes, builds."""
+    command = [sys.executable, "-W", "ignore", "-c", _PRINT_DIGESTS, *map(str, SPECS)]
+    environment = os.environ | {"PYTHONHASHSEED": "12345"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@every_spec
+def test_no_path_and_no_date(path):
+    for text in output_texts(build_spec(path)):
+        assert str(ROOT) not in text
+        assert not _DATE.search(text), _DATE.search(text)
+        assert not _PATH.search(re.sub(r"//.*", "", text)), _PATH.search(text)

@@ -1,0 +1,143 @@
+"""explain says what other programs rely on, and its totals are those of counting every warp access on its own."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import product
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from specs.kernels import ROOT, build_spec, every_spec
+from tilegen import access
+from tilegen.choose.count import Access, Launch, find_accesses
+from tilegen.index import bound, evaluate
+from tilegen.pipeline import explain
+from tilegen.plan import thread_variables
+from tilegen.planner import launch_of
+
+COST = {"sectors", "wavefronts", "instructions", "shared_bytes", "address_ops"}
+KINDS = {"shared_ld", "shared_st", "global_ld", "global_st"}
+TOTALS = {"instructions", "wavefronts", "floor", "sectors"}
+# Names that other programs read (keep them) | names that came since.
+TOP = {"kernel", "arch", "ops", "grid_totals"} | {"grid", "threads", "params"}
+OP = {"op", "variant", "scope", "refused", "choices", "accesses"} | {"text", "line", "cost"}
+REFUSED = {"variant", "reason"} | {"cost"}
+CHOICE = {"question", "picked", "candidates", "proof"}
+CANDIDATE = {"value", "cost", "verdict"}
+ACCESS = {
+    "buffer", "kind", "width_bytes", "instructions", "wavefronts", "floor", "bytes_floor", "sectors",
+} | {"space"}  # fmt: skip
+
+
+@cache
+def _explain(path: Path) -> dict[str, Any]:
+    return explain(path)
+
+
+@every_spec
+def test_keys(path):
+    data = _explain(path)
+    assert set(data) == TOP
+    assert set(data["grid_totals"]) == KINDS
+    assert all(set(total) == TOTALS for total in data["grid_totals"].values())
+    for op in data["ops"]:
+        assert set(op) == OP
+        assert set(op["cost"]) == COST
+        assert all(set(r) == REFUSED for r in op["refused"])
+        assert all(set(a) == ACCESS for a in op["accesses"])
+        for choice in op["choices"]:
+            assert set(choice) == CHOICE
+            assert all(set(c) == CANDIDATE for c in choice["candidates"])
+            assert all(c["cost"] is None or set(c["cost"]) == COST for c in choice["candidates"])
+
+
+@every_spec
+def test_the_picked_candidate_is_among_the_candidates_and_none_costs_less(path):
+    for op in _explain(path)["ops"]:
+        for choice in op["choices"]:
+            picked = [c for c in choice["candidates"] if c["verdict"] == "picked"]
+            assert len(picked) <= 1, choice["question"]
+            costs = [tuple(c["cost"].values())[:2] for c in choice["candidates"] if c["cost"]]
+            if picked and picked[0]["cost"] and not _is_pinned(op):
+                assert tuple(picked[0]["cost"].values())[:2] == min(costs), choice["question"]
+
+
+def _is_pinned(op: dict[str, Any]) -> bool:
+    return any("is pinned" in r["reason"] for r in op["refused"])
+
+
+@every_spec
+def test_no_access_is_below_its_floor(path):
+    for op in _explain(path)["ops"]:
+        for a in op["accesses"]:
+            assert a["floor"] <= a["wavefronts"], (op["text"], a)
+            assert a["bytes_floor"] <= a["floor"], (op["text"], a)
+            assert (a["wavefronts"] == 0) == (a["space"] == "global"), a
+            assert (a["sectors"] > 0) <= (a["space"] == "global"), a
+
+
+@every_spec
+def test_every_operation_that_is_printed_is_one_of_the_plan(path):
+    built = build_spec(path)
+    assert [(o["op"], o["variant"]) for o in _explain(path)["ops"]] == [
+        (o.op, o.variant) for o in built.plan.operations
+    ]
+    assert built.manifest["ops"] == _explain(path)["ops"]
+    assert built.manifest["grid_totals"] == _explain(path)["grid_totals"]
+
+
+@every_spec
+def test_grid_totals_are_the_sum_over_every_warp_access(path):
+    """The product counts one access of each class and multiplies; here every CTA and every loop trip is counted."""
+    built = build_spec(path)
+    launch = launch_of(built.spec)
+    totals = {kind: np.zeros(4, np.int64) for kind in KINDS}
+    for a in find_accesses([s for role in built.plan.roles for s in role.steps]):
+        totals[f"{a.memory.space}_{a.kind}"] += _count_one_by_one(a, launch)
+    names = ("instructions", "wavefronts", "floor", "sectors")
+    assert {k: dict(zip(names, map(int, t), strict=True)) for k, t in totals.items()} == _explain(path)["grid_totals"]
+
+
+def _count_one_by_one(a: Access, launch: Launch) -> np.ndarray:
+    """Instructions, wavefronts, floor and sectors of an access, summed over CTAs and trips without classes."""
+    loops = [v.name for v, _ in a.loops]
+    trips = [range(n if isinstance(n, int) else bound(n)) for _, n in a.loops]
+    tx = np.arange(-(-launch.threads // 32) * 32)
+    threads = {n: evaluate(x, {"tx": tx}) for n, x in thread_variables(launch.threads).items()}
+    points = np.array([*product(*trips)], np.int64).reshape(prod(map(len, trips)), len(loops))
+    total = np.zeros(4, np.int64)
+    for cta in product(*map(range, launch.grid)):
+        env = dict(launch.params) | dict(zip(("bx", "by", "bz"), cta, strict=True))
+        env |= threads | {name: points[:, k, None] for k, name in enumerate(loops)}
+        active = np.broadcast_to(tx < launch.threads, (len(points), len(tx))).copy()
+        for condition in a.conditions:
+            active &= np.broadcast_to(np.asarray(evaluate(condition, env), bool), active.shape)
+        offsets = np.where(active, np.broadcast_to(evaluate(a.byte, env), active.shape), -1).reshape(-1, 32)
+        offsets = offsets[(offsets >= 0).any(1)]
+        if not len(offsets):
+            continue
+        total[0] += len(offsets)
+        if a.memory.space == "global":
+            total[3] += access.sectors(a.width_bytes, offsets).sum()
+        else:
+            total[1] += access.wavefronts(a.kind, a.width_bytes, offsets).sum()
+            total[2] += access.phases(a.kind, a.width_bytes, offsets).sum()
+    return total
+
+
+def test_the_seeds_numbers():
+    """4x32 float32: four registers a lane, k = 2, shift 3, mask 3, no conflict; a warp's 32x8: vectors of 4, twice."""
+    root = ROOT / "specs"
+    permute = next(o for o in _explain(root / "permute_sf.yaml")["ops"] if o["op"] == "permute_layout")
+    picked = {c["question"]: c["picked"] for c in permute["choices"]}
+    assert picked["xor_k"] == {"k": 2, "shift": 3, "mask": 3}
+    assert picked["registers_per_lane"] == 4
+    assert all(a["wavefronts"] == a["floor"] for a in permute["accesses"])
+    register = [o for o in _explain(root / "copy_reg.yaml")["ops"] if o["variant"] == "reg"]
+    for op in register:
+        picked = {c["question"]: c["picked"] for c in op["choices"]}
+        assert picked["vector_width"] == {"elems": 4, "bytes": 16}
+        assert (picked["outer"], picked["registers_per_thread"]) == (2, 8)

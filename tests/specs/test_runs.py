@@ -1,0 +1,97 @@
+"""The rendered text of every spec, executed on the CPU, writes what the spec means: every byte of every array."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from text.run import POISON, Runner, compile_plans, requires_gxx
+
+from specs.kernels import SPECS, build_spec, every_spec
+from tilegen.dtypes import bits_dtype, numpy_dtype
+from tilegen.index import evaluate
+from tilegen.interpret import corners
+from tilegen.pipeline import Built, inputs_of, parameter_cases
+from tilegen.planner import launch_of
+from tilegen.reference import Input, run_reference
+
+pytestmark = requires_gxx
+_MOST_CTAS = 64
+
+
+@cache
+def _runners() -> dict[str, Runner]:
+    """Every kernel that builds, all compiled by one run of g++."""
+    plans = []
+    for path in SPECS:
+        try:
+            plans.append(build_spec(path).plan)
+        except Exception:  # its own test says why
+            continue
+    return {runner.plan.name: runner for runner in compile_plans(plans)}
+
+
+@every_spec
+@pytest.mark.parametrize("inputs", ["integers", "any bits"])
+def test_text_writes_what_the_spec_means(path, inputs):
+    built = build_spec(path)
+    converts = any(operation.op == "cast" for operation in built.plan.operations)
+    if inputs == "any bits" and converts:
+        pytest.skip("casts: a NaN's payload and a float beyond an integer's range have no one meaning")
+    patterns = inputs_of(built.plan, seed=2) if inputs == "integers" else _bit_patterns(built)
+    for case in parameter_cases(built.spec):
+        grid = launch_of(built.spec, case).grid
+        _compare(built, patterns, case, _ctas(grid))
+
+
+def _ctas(grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+    """All CTAs of a small grid; of a large one the corners and the one in the middle."""
+    if int(np.prod(grid)) <= _MOST_CTAS:
+        return [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
+    x, y, z = (n // 2 for n in grid)
+    return [*corners(grid), (x, y, z)]
+
+
+def _compare(built: Built, patterns: dict[str, Input], case: dict[str, int], ctas: list[tuple[int, int, int]]) -> None:
+    arrays = {m.name: m for m in built.plan.memories if m.space == "global"}
+    given = {n: f(np.arange(int(evaluate(arrays[n].span, case)))) for n, f in patterns.items()}
+    images = _runners()[built.plan.name].run(given, case, ctas)
+    wanted = run_reference(built.spec, ctas, patterns, case)
+    assert set(wanted) == set(images)
+    for name, image in images.items():
+        raw = bits_dtype(numpy_dtype(arrays[name].dtype).itemsize)
+        expected = np.full(image.nbytes, POISON, np.uint8).view(raw)
+        if name in given:
+            expected[:] = given[name].view(raw)
+        at, values = wanted[name]
+        expected[at] = values
+        wrong = np.flatnonzero(image.view(raw) != expected)
+        assert not len(wrong), f"{name}[{wrong[0]}] and {len(wrong) - 1} more elements differ, parameters {case}"
+
+
+def _bit_patterns(built: Built) -> dict[str, Input]:
+    """For every input a function from element offsets to arbitrary bits: NaNs, subnormals and all."""
+
+    def pattern(name: str, dtype: np.dtype) -> Callable[[np.ndarray], np.ndarray]:
+        salt = np.uint64(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "little"))
+
+        def values(index: np.ndarray) -> np.ndarray:
+            words = np.arange(max(1, dtype.itemsize // 8), dtype=np.uint64)
+            flat = np.ascontiguousarray(index, np.uint64)[..., None] * np.uint64(len(words)) + words
+            with np.errstate(over="ignore"):
+                mixed = (flat + salt) * np.uint64(0x9E3779B97F4A7C15)
+                mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+            mixed ^= mixed >> np.uint64(32)
+            if dtype == np.bool_:
+                return (mixed[..., 0] & np.uint64(1)).astype(bool)
+            if dtype.itemsize >= 8:
+                return mixed.view(dtype)[..., 0]
+            return mixed[..., 0].astype(bits_dtype(dtype.itemsize)).view(dtype)
+
+        return values
+
+    arrays = {m.name: numpy_dtype(m.dtype) for m in built.plan.memories}
+    return {name: pattern(name, arrays[name]) for name in inputs_of(built.plan)}
