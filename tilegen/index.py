@@ -254,19 +254,16 @@ def div(x: Index, n: Index) -> Index:
     low = total(t for t in terms(x) if t[0] % n)
     if bound(low) <= n:
         return high
+    if bound(total((c % n, f) for c, f in terms(low))) <= n:  # 9 * x / 8 is x where x < 8
+        return add(high, total((c // n, f) for c, f in terms(low)))
     if isinstance(low, Op) and low.symbol == "/" and isinstance(low.args[1], int):
         low, n = low.args[0], n * low.args[1]
     g = gcd(n, *(c for c, _ in terms(low)))
     if g > 1:
         return add(high, div(total((c // g, f) for c, f in terms(low)), n // g))
-    # terms that are multiples of some d | n leave only whole steps of d: the rest, below d, cannot change the quotient
-    d = gcd(n, *(c * multiple(f) for c, f in terms(low) if c * multiple(f) > 1))
-    if d > 1:
-        coarse = total(t for t in terms(low) if t[0] * multiple(t[1]) % d == 0)
-        fine = total(t for t in terms(low) if t[0] * multiple(t[1]) % d)
-        if not isinstance(fine, int) or fine:
-            if bound(fine) <= d and not (isinstance(coarse, int) and coarse == 0):
-                return add(high, div(coarse, n))
+    coarse, fine = _split_fine(low, n)
+    if not isinstance(fine, int) or fine:
+        return add(high, div(coarse, n))
     if isinstance(low, int):
         return add(high, low // n)
     if isinstance(low, Op) and low.symbol == "^" and n & (n - 1) == 0:
@@ -300,10 +297,23 @@ def mod(x: Index, n: Index) -> Index:
             return mod(div(seen, k), n)
     if isinstance(low, Op) and low.symbol == "^" and n & (n - 1) == 0:
         return xor(mod(low.args[0], n), mod(low.args[1], n))
+    coarse, fine = _split_fine(low, n)
+    if not isinstance(fine, int) or fine:
+        return add(mod(coarse, n), fine)
     g = gcd(n, *(c for c, _ in terms(low)))
     if g > 1:
         return mul(mod(total((c // g, f) for c, f in terms(low)), n // g), g)
     return Op("%", (low, n), n)
+
+
+def _split_fine(x: Index, n: int) -> tuple[Index, Index]:
+    """``x`` as a multiple of some d | n plus a part below d, which carries into no quotient by n; (x, 0) if none."""
+    pairs = terms(x)
+    for d in sorted({gcd(n, c * multiple(f)) for c, f in pairs}, reverse=True):
+        fine = total(t for t in pairs if t[0] * multiple(t[1]) % d)
+        if d > 1 and bound(fine) <= d and not (isinstance(fine, int) and fine == 0):
+            return total(t for t in pairs if t[0] * multiple(t[1]) % d == 0), fine
+    return x, 0
 
 
 def _masked(x: Index, mask: int) -> Index:

@@ -17,7 +17,7 @@ from tilegen.ops.operand import (
     Context, Frame, Operand, allows_width, edge_guard, guarded_dims, parts_of, ref_at, scope_thread,
 )  # fmt: skip
 from tilegen.plan import (
-    Block, Candidate, Choice, Map, Memory, Move, Ref, Repeat, Step, flat_memory, let, when,
+    Block, Candidate, Choice, Map, Memory, Move, Ref, Repeat, Step, flat_memory, let, walk, when,
 )  # fmt: skip
 
 _UNROLL_LIMIT = 16
@@ -119,7 +119,7 @@ def tile_block(
     outer = -(-groups // tile.threads)
     if outer > 1:
         body = (Repeat(Var(tile.step, outer), outer, body, outer <= _UNROLL_LIMIT),)
-    return frame.block(name, body, context.op, (regs,) if len(moves) > 1 else ())
+    return frame.block(name, body, context.op, (regs,) if _uses(moves, regs) else ())
 
 
 def _moves(
@@ -135,12 +135,21 @@ def _moves(
         guards.append([_guard(tile, side, where) for side in range(len(refs))])
     if source:
         loads: tuple[Step, ...] = (Map("fill", regs[0], (), bundle, source.value),)
-    elif load == store and guards[0][0] is True and guards[0][last] is True:
-        return (Move(seen[0][last], seen[0][0], bundle),)
+    elif load == store and guards[0][0] is True:
+        return when(guards[0][last], Move(seen[0][last], seen[0][0], bundle))
     else:
         loads = tuple(Move(regs[k], seen[k][0], load, guards[k][0]) for k in range(0, bundle, load))
-    stores = (s for k in range(0, bundle, store) for s in when(guards[k][last], Move(seen[k][last], regs[k], store)))
-    return (*loads, *stores)
+    held = {guards[k][last] for k in range(0, bundle, store)}
+    if len(held) == 1:  # what is not stored is not loaded either
+        stores = tuple(Move(seen[k][last], regs[k], store) for k in range(0, bundle, store))
+        return when(held.pop(), *loads, *stores)
+    return loads + tuple(
+        s for k in range(0, bundle, store) for s in when(guards[k][last], Move(seen[k][last], regs[k], store))
+    )
+
+
+def _uses(steps: Sequence[Step], memory: Memory) -> bool:
+    return any(isinstance(s, (Move, Map)) and s.dst.memory == memory for s in walk(steps))
 
 
 def _guard(tile: Tile, side: int, at: Sequence[Index]) -> Index:

@@ -234,7 +234,7 @@ def _xor_candidate(f: tuple[int, int, int, Cost], best: tuple[int, int, int, Cos
 def _xor_family(tile: Tile) -> list[tuple[int, int, int]]:
     """(k, shift, mask): the seed's shift = 5 - k first, then every other shift."""
     steps = tile.per_lane
-    bits = min(5, steps.bit_length() - 1) if steps & (steps - 1) == 0 else 0
+    bits = min(5, (steps & -steps).bit_length() - 1)  # beyond that the XOR leaves the range of steps
     family = [(k, 5 - k, (1 << k) - 1) for k in range(bits + 1)]
     return family + [(k, s, (1 << k) - 1) for k in range(1, bits + 1) for s in range(5 - k - 1, -1, -1)]
 
@@ -281,6 +281,11 @@ class Bundle:
     both: bool
     lane_map: LaneMap
 
+    @property
+    def is_free(self) -> bool:
+        """No bank conflict in either phase."""
+        return self.lane_map.cost[1] == self.lane_map.floor[1]
+
 
 def _plan_linear(call: Call, context: Context) -> Planned:
     """Lane and step name an element by an invertible matrix over F2, one element an access."""
@@ -296,12 +301,14 @@ def _plan_vector(call: Call, context: Context) -> Planned:
         raise Refused("neither side has two contiguous, aligned elements beside 32 lanes of others")
     best: Bundle | None = None
     for least, (columns, rows, both) in sorted(((_least_cost(tile, *s), s) for s in shapes), key=lambda x: x[0]):
-        if best is not None and _estimate(tile, best) <= least:
+        if best is not None and best.is_free and _estimate(tile, best) <= least:
             break
         found = _search(tile, context, columns, rows, both)
-        if best is None or _estimate(tile, found) < _estimate(tile, best):
+        if best is None or (not found.is_free, _estimate(tile, found)) < (not best.is_free, _estimate(tile, best)):
             best = found
     assert best is not None
+    if not best.is_free and _search(tile, context, (), (), False).is_free:
+        raise Refused("every bundle has bank conflicts, single elements have none")
     return _planned(call, context, tile, best)
 
 
