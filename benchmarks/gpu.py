@@ -57,7 +57,8 @@ def main() -> int:
         kernels[name]["counters"] = compare_counts(built, counted.get(name))
     result = {
         "device": device.name,
-        "driver": device.driver,
+        "driver": read_driver(),
+        "cuda": device.driver,
         "date": datetime.date.today().isoformat(),
         "kernels": kernels,
         "per_instruction": {n: count_instructions(builds[n], p) for n, p in paths_of(builds, args.specs).items()},
@@ -74,6 +75,12 @@ def main() -> int:
     return 1 if failures else 0
 
 
+def read_driver() -> str:
+    """The NVIDIA driver's version."""
+    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+
+
 def list_failures(result: dict[str, Any]) -> list[str]:
     """Kernels that are not right, and counters that differ from the prediction."""
     out = []
@@ -85,6 +92,7 @@ def list_failures(result: dict[str, Any]) -> list[str]:
                 out.append(f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}")
             if row["counted"] is None:
                 out.append(f"{name} {what}: not counted")
+    out += [f"{n}: instructions differ from the prediction" for n, p in result["per_instruction"].items() if not p["agree"]]
     return out
 
 
@@ -160,10 +168,10 @@ def run_ncu(*arguments: str) -> str:
     return done.stdout
 
 
-def read_csv(text: str) -> list[dict[str, str]]:
-    """The rows of the CSV that follows ncu's own lines."""
+def read_csv(text: str, first: str = '"') -> list[dict[str, str]]:
+    """The rows of the CSV that starts at the line beginning with ``first``, after ncu's own lines."""
     lines = text.splitlines()
-    start = next((k for k, line in enumerate(lines) if line.startswith('"')), len(lines))
+    start = next((k for k, line in enumerate(lines) if line.startswith(first)), len(lines))
     return list(csv.DictReader(io.StringIO("\n".join(lines[start:]))))
 
 
@@ -203,28 +211,59 @@ def count_instructions(built: Built, path: str) -> dict[str, Any]:
         return {}
     report = ROOT / "out" / f"{built.plan.name}.ncu-rep"
     report.parent.mkdir(exist_ok=True)
-    metrics = "memory_l1_wavefronts_shared,memory_l1_tag_requests_global,memory_l2_theoretical_sectors_global,inst_executed"
+    metrics = "memory_l1_wavefronts_shared,memory_l2_theoretical_sectors_global,inst_executed"
     run_ncu(
         "-f", "-o", str(report.with_suffix("")), "--section", "SourceCounters", "--metrics", metrics, sys.executable,
         "benchmarks/launch_once.py", path,
     )  # fmt: skip
-    done = subprocess.run(
-        ["ncu", "--import", str(report), "--page", "source", "--csv", "--print-source", "sass"],
-        capture_output=True, text=True,
-    )  # fmt: skip
-    if done.returncode:
-        done = subprocess.run(
-            ["ncu", "--import", str(report), "--page", "source", "--csv"], capture_output=True, text=True
-        )
-    rows = [r for r in read_csv(done.stdout) if re.search(r"\b(LDS|STS|LDG|STG)\b", r.get("Source", ""))]
-    wanted = ("Source", "Instructions Executed", "L1 Wavefronts Shared", "L2 Theoretical Sectors Global")
-    counted = [{k: r[k] for k in wanted if k in r} for r in rows]
-    columns = list(rows[0]) if rows else (done.stdout.splitlines() or done.stderr.splitlines())[:3]
+    done = subprocess.run(["ncu", "--import", str(report), "--page", "source", "--csv"], capture_output=True, text=True)
+    rows = [r for r in read_csv(done.stdout, '"Address"') if re.search(r"\b(LDS|STS|LDG|STG)\b", r["Source"])]
+    instructions = [read_instruction(r) for r in rows]
+    predicted = [a for op in built.manifest["ops"] for a in op["accesses"]]
+    groups = {}
+    for (space, kind), unit in GROUPS.items():
+        mine = [a for a in predicted if (a["space"], a["kind"]) == (space, kind)]
+        seen = [i for i in instructions if (i["space"], i["kind"]) == (space, kind)]
+        groups[f"{space}_{kind}"] = {
+            "predicted": sorted([a["width_bytes"], a["instructions"], a[unit]] for a in mine),
+            "counted": sorted([i["width_bytes"], i["instructions"], i[unit]] for i in seen),
+        }
+    return {"columns": "width_bytes, instructions, wavefronts or sectors", "groups": groups, "agree": agree(groups)}
+
+
+GROUPS = {
+    ("shared", "ld"): "wavefronts", ("shared", "st"): "wavefronts", ("global", "ld"): "sectors",
+    ("global", "st"): "sectors",
+}  # fmt: skip
+
+
+def read_instruction(row: dict[str, str]) -> dict[str, Any]:
+    """One memory instruction of the source page: what it is, how often it ran, what it cost."""
+    name = re.search(r"\b(LDS|STS|LDG|STG)([.\w]*)", row["Source"])
+    assert name
+    width = next((int(w) // 8 for w in ("128", "64", "16", "8") if re.search(rf"\.[US]?{w}\b", name[2])), 4)
     return {
-        "instructions": counted,
-        "columns": columns if not rows or len(counted[0]) < len(wanted) else None,
-        "accesses": [a for op in built.manifest["ops"] for a in op["accesses"]],
+        "source": row["Source"].strip(),
+        "space": "shared" if name[1].endswith("S") else "global",
+        "kind": "ld" if name[1].startswith("LD") else "st",
+        "width_bytes": width,
+        "instructions": int(row["Instructions Executed"]),
+        "wavefronts": int(row["L1 Wavefronts Shared"]),
+        "sectors": int(row["L2 Theoretical Sectors Global"]),
     }
+
+
+def agree(groups: dict[str, Any]) -> bool:
+    """Per space, kind and width: as many instructions, as many wavefronts or sectors, and the same cost each."""
+    def by_width(rows: list[list[int]]) -> dict[int, tuple[int, int, tuple[float, ...]]]:
+        out = {}
+        for width in {r[0] for r in rows}:
+            mine = [r for r in rows if r[0] == width]
+            each = tuple(sorted({r[2] / r[1] for r in mine}))
+            out[width] = (sum(r[1] for r in mine), sum(r[2] for r in mine), each)
+        return out
+
+    return all(by_width(g["predicted"]) == by_width(g["counted"]) for g in groups.values())
 
 
 # ---------------------------------------------------------------- shared memory throughput of permute_layout
