@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -176,7 +175,7 @@ def locate(ref: Ref, elems: int, site: Site) -> tuple[Root, Any]:
     root, flat = place.root, group.pick(place.flat)
     coordinates = None if place.coordinates is None else tuple(group.pick(c) for c in place.coordinates)
     if coordinates is None:
-        _check_extent(flat, root.span - elems + 1, lambda: f"offset of {root.memory.name}", root.span, elems, site)
+        _check_extent(flat, root.span - elems + 1, f"offset of {root.memory.name}", root.span, elems, site)
     else:
         _check_coordinates(root, coordinates, flat, elems, site)
     if root.memory.space == "register":
@@ -188,7 +187,7 @@ def locate(ref: Ref, elems: int, site: Site) -> tuple[Root, Any]:
 def _check_coordinates(root: Root, coordinates: tuple[Any, ...], flat: Any, elems: int, site: Site) -> None:
     name, last = root.memory.name, elems if len(root.shape) == 1 else 1
     for d, (c, extent) in enumerate(zip(coordinates, root.shape, strict=True)):
-        _check_extent(c, extent - last + 1, lambda d=d: f"index {d} of {name}", extent, last, site)  # type: ignore[misc]
+        _check_extent(c, extent - last + 1, f"index {d} of {name}", extent, last, site)
     if len(root.shape) == 1 and root.pitches == (1,):
         if coordinates[0] is not flat and np.any(coordinates[0] != flat):
             _refuse_disagreement(name, coordinates[0], flat, site)
@@ -222,13 +221,13 @@ def _refuse_disagreement(name: str, want: Any, flat: Any, site: Site) -> None:
     site.fail(DISAGREE, message, thread)
 
 
-def _check_extent(c: Any, room: int, what: Callable[[], str], extent: int, elems: int, site: Site) -> None:
+def _check_extent(c: Any, room: int, what: str, extent: int, elems: int, site: Site) -> None:
     low, high = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
     if low >= 0 and high < room:
         return
     thread = first((c < 0) | (c >= room))
     more = f" .. {at(c, thread) + elems - 1}" if elems > 1 else ""
-    site.fail(OUT_OF_BOUNDS, f"{what()} is {at(c, thread)}{more}, outside [0, {extent})", thread)
+    site.fail(OUT_OF_BOUNDS, f"{what} is {at(c, thread)}{more}, outside [0, {extent})", thread)
 
 
 def _check_width(memory: Memory, flat: Any, elems: int, site: Site) -> None:
