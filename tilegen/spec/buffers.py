@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,29 +10,28 @@ from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Op, Var, bound, evaluate, least, mul
-from tilegen.layouts.axes import AXES
 from tilegen.spec.data import Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
-from tilegen.spec.header import Params
 from tilegen.spec.models import BufferFields, ViewFields, check_fields
-from tilegen.spec.names import SCOPES, Register, instance_variables
+from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.placing import (
+    MAX_ELEMS,
+    Setting,
+    check_layout_fits,
+    multiply,
+    owner_scope,
+    read_layout,
+)  # fmt: skip
 from tilegen.spec.regions import show_shape
-from tilegen.spec.unsupported import refuse_later, refuse_later_layout
-
-_CODES = {"TG105": "TG200"}  # what the notation calls unreadable; here TG105 is an unknown name
-MAX_ELEMS = 1 << 36  # of a global array at the defaults of its params; no GPU holds more
-MAX_REGISTER_BYTES = 255 * 4  # what one thread has
+from tilegen.spec.unsupported import refuse_later
 
 
 @dataclass
-class Buffers:
+class Buffers(Setting):
     """The buffers so far, in order, and what is known of each beside its data."""
 
-    params: Params
-    threads: int
-    arch: str
     found: dict[str, Buffer] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
     layout_nodes: dict[str, Node] = field(default_factory=dict)
@@ -128,8 +126,8 @@ def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Fin
     if elems > MAX_ELEMS:
         findings.report("TG210", f"{what} has {elems} elements; at most {MAX_ELEMS} are possible", node.mark)
         return None
-    if bound(multiply(shape)) > 1 << 58:  # 16 bytes each stay inside of 62 bits
-        findings.report("TG210", f"{what} may have more than 2**58 elements", node.mark, "give its params a 'max'")
+    if bound(multiply(shape)) > 1 << 62:  # two params without a 'max' stay below
+        findings.report("TG210", f"{what} may have more than 2**62 elements", node.mark, "give its params a 'max'")
         return None
     return tuple(shape)
 
@@ -138,123 +136,7 @@ def _say_least(extent: Index) -> str:
     return str(extent) if isinstance(extent, int) else f"'{shorten(extent)}', which may be 0"
 
 
-def multiply(shape: Iterable[Index]) -> Index:
-    """The product of the extents."""
-    elems: Index = 1
-    for extent in shape:
-        elems = mul(elems, extent)
-    return elems
-
-
-# ---------------------------------------------------------------- layouts
-def read_layout(node: Node, shape: tuple[Index, ...], state: Buffers, what: str) -> Any:
-    """The layout that a node writes: row, col or notation; raises TG190, TG201 and TG104."""
-    refuse_later_layout(node)
-    assert isinstance(node, Scalar)
-    if node.text in ("row", "col"):
-        return layouts.row_major(shape) if node.text == "row" else layouts.column_major(shape)
-    names = state.params.names
-    try:
-        layout = layouts.parse(node.passage.text, names.values)
-    except LayoutError as error:
-        raise _place_layout_error(error, node, state, what) from None
-    if isinstance(layout, layouts.SwizzleLayout):
-        return layouts.ComposeLayout(layout, layouts.row_major(shape))
-    return layout
-
-
-def _place_layout_error(error: LayoutError, node: Scalar, state: Buffers, what: str) -> Fault:
-    start, end = error.span or (0, len(node.text))
-    code, hint = _CODES.get(error.code, error.code), error.hint
-    if node.text[start:end] in state.params.broken:
-        return Fault()
-    if str(error).endswith("is not defined"):
-        code, hint = "TG105", suggest(node.text[start:end], state.params.names.values)
-    if node.text.isidentifier():
-        hint = suggest(node.text, ["row", "col", "auto"])
-    return Fault(code, f"{shorten(error, 200)}, in the layout of {what}", node.locate(start, end), hint)
-
-
-def check_layout_fits(
-    layout: Any, shape: tuple[Index, ...], state: Buffers, what: str, scope: str, dtype: str, node: Node
-) -> None:
-    """Size, axes, reach and bytes of a layout; raises TG202, TG203, TG210."""
-    try:
-        _check_size(layout, shape, state, what, node)
-        _check_axes(layout, state, what, scope, node)
-        if scope != "global":
-            _check_bytes(layout, what, scope, dtype, state, node)
-    except LayoutError as error:
-        raise Fault("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
-
-
-def _check_size(layout: Any, shape: tuple[Index, ...], state: Buffers, what: str, node: Node) -> None:
-    has, needs = layouts.size(layout), multiply(shape)
-    for values in (state.params.defaults, state.params.lowest):
-        size, elems = int(evaluate(has, values)), int(evaluate(needs, values))
-        if size != elems:
-            message = f"the layout of {what} places {size} elements, but its shape {show_shape(shape)} has {elems}"
-            raise Fault("TG202", message, node.mark)
-
-
-def _check_axes(layout: Any, state: Buffers, what: str, scope: str, node: Node) -> None:
-    allowed = ["m", *instance_variables(1)] if scope == "register" else ["m"]
-    for axis in layout_axes(layout):
-        if axis not in allowed:
-            kind = (
-                f"a {scope} buffer has only the axis 'm'"
-                if len(allowed) == 1
-                else f"registers have {', '.join(allowed)}"
-            )
-            raise Fault(
-                "TG203", f"the axis '{axis}' has no place in the layout of {what}", _find_axis(node, axis), kind
-            )
-    if scope == "register" and state.threads:
-        units = instance_variables(state.threads)
-        for axis in layout_axes(layout):
-            reach = layouts.extent_of(layout, axis)
-            if axis in units and bound(reach) - 1 > units[axis].bound:
-                has = f"{state.threads} threads have {axis} up to {units[axis].bound - 1}"
-                raise Fault(
-                    "TG203",
-                    f"the layout of {what} reaches {axis} {shorten(bound(reach) - 2)}",
-                    _find_axis(node, axis),
-                    has,
-                )
-
-
-def _find_axis(node: Node, axis: str) -> Any:
-    """Where the axis is written, or the whole node."""
-    if isinstance(node, Scalar) and (at := node.text.find("@" + axis)) >= 0:
-        return node.locate(at + 1, at + 1 + len(axis))
-    return node.mark
-
-
-def layout_axes(layout: Any) -> list[str]:
-    """The axes that a layout places elements on."""
-    tile = layout.tile if isinstance(layout, layouts.ComposeLayout) else layout
-    named = [i.axis for i in (*tile.shard, *tile.replica)] + [axis for axis, _ in tile.offset]
-    return list(dict.fromkeys(named))
-
-
-def owner_scope(layout: Any) -> str:
-    """The narrowest scope that the thread axes of a register layout need.
-
-    >>> owner_scope(layouts.row_major((4, 8)))
-    'thread'
-    """
-    scopes = [AXES[a].scope for a in layout_axes(layout) if AXES[a].kind == "thread"]
-    return max(scopes, key=SCOPES.index, default="thread")
-
-
-def _check_bytes(layout: Any, what: str, scope: str, dtype: str, state: Buffers, node: Node) -> None:
-    size_bytes = int(bound(layouts.extent_of(layout, "m")) - 1) * DTYPES[dtype].bytes
-    limit = MAX_REGISTER_BYTES if scope == "register" else ARCHES[state.arch].max_shared_bytes_per_cta
-    if size_bytes > limit:
-        whose = "a thread" if scope == "register" else f"a CTA on {state.arch}"
-        raise Fault("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark)
-
-
+# ---------------------------------------------------------------- all of shared memory
 def _check_shared_total(node: Node, state: Buffers) -> None:
     total, limit = 0, ARCHES[state.arch].max_shared_bytes_per_cta
     for buffer in state.found.values():

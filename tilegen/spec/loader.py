@@ -8,6 +8,8 @@ from pathlib import Path
 
 from tilegen import layouts
 from tilegen.errors import Diagnostic, InputError, LayoutError
+from tilegen.index import Index, Var, bound
+from tilegen.plan import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.compose import MAX_CHARACTERS, compose
 from tilegen.spec.data import Spec
@@ -59,7 +61,7 @@ def load(
     buffers = Buffers(params, threads, target)
     read_buffers(root.get("buffers"), buffers, register, findings)
     axes = cta_variables(grid, cluster)
-    cases = Cases(tuple(params.runtime), _walk_ctas(grid, cluster))
+    cases = _list_cases(params, grid, cluster)
     names = cta_names(axes, params.names)
     around = Surroundings(forms, buffers, _hide_objects(names, buffers), cases, register, findings, prod(cluster))
     ops = read_statements(root["ops"], around) if "ops" in root else ()
@@ -130,9 +132,12 @@ def _read_kernel(node: Node | None, register: Register, findings: Findings) -> s
     return ""
 
 
-def _walk_ctas(grid: tuple[object, object, object], cluster: tuple[int, int, int]) -> tuple[Walk, ...]:
-    extents = dict(zip(("bx", "by", "bz", "cbx", "cby", "cbz"), (*grid, *cluster), strict=True))
-    return tuple(Walk(name, 0, extent) for name, extent in extents.items())  # type: ignore[arg-type]
+def _list_cases(params: Params, grid: tuple[Index, Index, Index], cluster: tuple[int, int, int]) -> Cases:
+    """Every CTA of every launch; a CTA's place in its cluster follows from its place in the grid."""
+    walks = tuple(Walk(name, 0, extent) for name, extent in zip(CTA_AXES, grid, strict=True))
+    places = zip(CLUSTER_AXES, CTA_AXES, grid, cluster, strict=True)
+    derived = tuple((inner, Var(outer, bound(extent)) % size) for inner, outer, extent, size in places)
+    return Cases(tuple(params.runtime), walks, derived)
 
 
 def _hide_objects(names: Names, buffers: Buffers) -> Names:

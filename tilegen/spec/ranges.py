@@ -6,7 +6,7 @@ A case found is an error of the spec. A region for which none is found and no ra
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilegen.index import Index, Op, add, bound, evaluate, least, less, variables
@@ -14,7 +14,8 @@ from tilegen.plan import Param
 from tilegen.spec.data import Region
 from tilegen.spec.findings import Fault
 
-MAX_CASES = 3000
+MAX_CASES = 3000  # tried for one region
+MAX_CASES_OF_A_SPEC = 60_000  # then regions that no range decides are left to the proofs
 _FEW = 6  # counts up to this are tried whole
 
 
@@ -28,6 +29,13 @@ class Walk:
     step: int = 1
 
 
+@dataclass
+class Budget:
+    """How many cases may still be tried."""
+
+    left: int = MAX_CASES_OF_A_SPEC
+
+
 @dataclass(frozen=True)
 class Cases:
     """All that a statement may run with: runtime params, then variables, then names that follow from them."""
@@ -36,14 +44,15 @@ class Cases:
     walks: tuple[Walk, ...] = ()
     derived: tuple[tuple[str, Index], ...] = ()
     condition: Index = True
+    budget: Budget = field(default_factory=Budget)
 
     def walk(self, *walks: Walk) -> Cases:
         """These cases, with more variables."""
-        return Cases(self.params, self.walks + walks, self.derived, self.condition)
+        return replace(self, walks=self.walks + walks)
 
 
-def check_region_range(region: Region, cases: Cases, may_clip: bool) -> None:
-    """Raises TG207, naming the first case where the region leaves its buffer."""
+def check_region_range(region: Region, cases: Cases, may_clip: bool, hint: str = "") -> None:
+    """Raises TG207, naming the first case where the region leaves its buffer; ``hint`` is for one past the end."""
     for dimension, (begin, length) in enumerate(zip(region.begins, region.lengths, strict=True)):
         extent = region.buffer.shape[dimension]
         starts_inside = lowest(begin) >= 0
@@ -52,7 +61,7 @@ def check_region_range(region: Region, cases: Cases, may_clip: bool) -> None:
             continue
         case = find_case(begin, length, extent, cases, may_clip)
         if case is not None:
-            raise _explain(region, dimension, case, cases)
+            raise _explain(region, dimension, case, cases, hint)
 
 
 def lowest(x: Index) -> int:
@@ -100,13 +109,13 @@ def _needed(begin: Index, extent: Index, cases: Cases) -> set[str]:
 
 def _sample(cases: Cases, needed: set[str]) -> Iterator[dict[str, int]]:
     """Some of the cases: every corner, and few more."""
-    left = MAX_CASES
+    last = max(0, cases.budget.left - MAX_CASES)
     for params in _sample_params(cases.params):
         for values in _sample_walks(cases, 0, params, needed):
-            yield values
-            left -= 1
-            if left <= 0:
+            if cases.budget.left <= last:
                 return
+            cases.budget.left -= 1
+            yield values
 
 
 def _sample_params(params: tuple[Param, ...]) -> Iterator[dict[str, int]]:
@@ -166,7 +175,7 @@ def _is_case(values: dict[str, int], cases: Cases) -> bool:
     return all(values[w.name] in _range_of(w, values) for w in cases.walks)
 
 
-def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases) -> Fault:
+def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases, hint: str) -> Fault:
     begin, extent = region.begins[dimension], region.buffer.shape[dimension]
     at, size = int(evaluate(begin, case)), int(evaluate(extent, case))
     name = f"dimension {dimension} of '{region.buffer.name}'"
@@ -176,8 +185,7 @@ def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases)
     else:
         message = f"the region ends at {stop}, past the end of {name}, which has {size}"
     where = _name_case(begin, extent, case, cases)
-    hint = "clip at the edge with 'edge: clip'" if at >= 0 and region.buffer.scope == "global" else ""
-    return Fault("TG207", message + where, region.mark, hint)
+    return Fault("TG207", message + where, region.mark, hint if at >= 0 else "")
 
 
 def _name_case(begin: Index, extent: Index, case: dict[str, int], cases: Cases) -> str:

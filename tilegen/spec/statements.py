@@ -10,7 +10,7 @@ from typing import Any
 from tilegen.errors import Mark
 from tilegen.index import Index, Op, Var, bound, least, multiple
 from tilegen.plan import CLUSTER_AXES, CTA_AXES, thread_variables
-from tilegen.spec.buffers import Buffers, owner_scope
+from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Call, Loop, Meeting, Region, Statement
 from tilegen.spec.expressions import read_condition, read_constant, read_number
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
@@ -18,11 +18,11 @@ from tilegen.spec.form import OpForm
 from tilegen.spec.models import LoopFields, SyncFields, check_fields
 from tilegen.spec.names import SCOPES, THREAD_AXES, Names, Register, names_in_scope
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.placing import owner_scope
 from tilegen.spec.ranges import Cases, Walk, check_region_range
 from tilegen.spec.regions import parse_region
 from tilegen.spec.unsupported import OPS, refuse_later, refuse_later_op
 
-MAX_STATEMENTS = 2000
 _UNIT = {"warp": 32, "warpgroup": 128}
 _FREE = {"thread": "tx", "warp": "warpid", "warpgroup": "wgid"}
 
@@ -107,7 +107,9 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     for region in regions.values():
         with around.findings.collect():
             if threads:
-                check_region_range(region, cases, clips and region.buffer.scope == "global")
+                is_global = region.buffer.scope == "global"
+                hint = "clip at the edge with 'edge: clip'" if is_global and "edge" in form.model.model_fields else ""
+                check_region_range(region, cases, clips and is_global, hint)
             _check_owner(region, scope, key.text)
     if clips and regions and all(r.buffer.scope != "global" for r in regions.values()) and edge is not None:
         message = "'edge: clip' clips at the edge of a global array, but none is used here"
@@ -183,12 +185,12 @@ def instance_cases(cases: Cases, scope: str, threads: int, condition: Index) -> 
     free = _FREE.get(scope)
     if free is None:
         return replace(cases, condition=condition)
-    derived: dict[str, Index] = {}
+    derived = dict(cases.derived)
     if scope == "thread":
-        derived = {name: axes[name] for name in THREAD_AXES if name != "tx"}
+        derived |= {name: axes[name] for name in THREAD_AXES if name != "tx"}
     elif scope == "warp":
         warp = Var("warpid", bound(axes["warpid"]))
-        derived = {"wgid": warp // 4, "wid_in_wg": warp % 4}
+        derived |= {"wgid": warp // 4, "wid_in_wg": warp % 4}
     walks = (*cases.walks, Walk(free, 0, bound(axes[free])))
     return replace(cases, walks=walks, derived=tuple(derived.items()), condition=condition)
 

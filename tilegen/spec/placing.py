@@ -1,0 +1,164 @@
+"""Layouts as a spec writes them: read, and checked against the buffer that they place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from tilegen import layouts
+from tilegen.arch import ARCHES
+from tilegen.dtypes import DTYPES
+from tilegen.errors import LayoutError
+from tilegen.index import Index, bound, evaluate, mul
+from tilegen.layouts.axes import AXES
+from tilegen.spec.findings import Fault, shorten, suggest
+from tilegen.spec.header import Params
+from tilegen.spec.names import SCOPES, instance_variables
+from tilegen.spec.nodes import Node, Scalar
+from tilegen.spec.regions import show_shape
+from tilegen.spec.unsupported import refuse_later_layout
+
+_CODES = {"TG105": "TG200"}  # what the notation calls unreadable; here TG105 is an unknown name
+MAX_ELEMS = 1 << 36  # of a global array at the defaults of its params; no GPU holds more
+MAX_REPLICAS = 1024  # as many as a CTA has threads
+MAX_REGISTER_BYTES = 255 * 4  # what one thread has
+
+
+@dataclass
+class Setting:
+    """What a layout may depend on: the params, and what the CTA and the GPU have."""
+
+    params: Params
+    threads: int
+    arch: str
+
+
+def multiply(shape: Iterable[Index]) -> Index:
+    """The product of the extents."""
+    elems: Index = 1
+    for extent in shape:
+        elems = mul(elems, extent)
+    return elems
+
+
+def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: str) -> Any:
+    """The layout that a node writes: row, col or notation; raises TG190, TG201 and TG104."""
+    refuse_later_layout(node)
+    assert isinstance(node, Scalar)
+    if node.text in ("row", "col"):
+        return layouts.row_major(shape) if node.text == "row" else layouts.column_major(shape)
+    names = setting.params.names
+    try:
+        layout = layouts.parse(node.passage.text, names.values)
+    except LayoutError as error:
+        raise _place_layout_error(error, node, setting, what) from None
+    if isinstance(layout, layouts.SwizzleLayout):
+        return layouts.ComposeLayout(layout, layouts.row_major(shape))
+    return layout
+
+
+def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what: str) -> Fault:
+    start, end = error.span or (0, len(node.text))
+    code, hint = _CODES.get(error.code, error.code), error.hint
+    if node.text[start:end] in setting.params.broken:
+        return Fault()
+    if str(error).endswith("is not defined"):
+        code, hint = "TG105", suggest(node.text[start:end], setting.params.names.values)
+    if node.text.isidentifier():
+        hint = suggest(node.text, ["row", "col", "auto"])
+    message = f"{shorten(error, 200)}, in the layout of {what}"
+    if code in ("TG104", "TG105"):
+        message = f"unknown {'axis' if code == 'TG104' else 'name'} '{node.text[start:end]}' in layout of {what}"
+    return Fault(code, message, node.locate(start, end), hint)
+
+
+def check_layout_fits(
+    layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, scope: str, dtype: str, node: Node
+) -> None:
+    """Size, axes, reach and bytes of a layout; raises TG202, TG203, TG210."""
+    try:
+        _check_size(layout, shape, setting, what, node)
+        _check_axes(layout, setting, what, scope, node)
+        _check_reach(layout, setting, what, node)
+        if scope != "global":
+            _check_bytes(layout, what, scope, dtype, setting, node)
+    except LayoutError as error:
+        raise Fault("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
+
+
+def _check_size(layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, node: Node) -> None:
+    has, needs = layouts.size(layout), multiply(shape)
+    for values in (setting.params.defaults, setting.params.lowest):
+        size, elems = int(evaluate(has, values)), int(evaluate(needs, values))
+        if size != elems:
+            message = f"the layout of {what} places {size} elements, but its shape {show_shape(shape)} has {elems}"
+            raise Fault("TG202", message, node.mark)
+
+
+def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node) -> None:
+    allowed = ["m", *instance_variables(1)] if scope == "register" else ["m"]
+    for axis in layout_axes(layout):
+        if axis not in allowed:
+            kind = (
+                f"a {scope} buffer has only the axis 'm'"
+                if len(allowed) == 1
+                else f"registers have {', '.join(allowed)}"
+            )
+            raise Fault(
+                "TG203", f"the axis '{axis}' has no place in the layout of {what}", _find_axis(node, axis), kind
+            )
+    if scope == "register" and setting.threads:
+        units = instance_variables(setting.threads)
+        for axis in layout_axes(layout):
+            reach = layouts.extent_of(layout, axis)
+            if axis in units and bound(reach) - 1 > units[axis].bound:
+                has = f"{setting.threads} threads have {axis} up to {units[axis].bound - 1}"
+                raise Fault(
+                    "TG203",
+                    f"the layout of {what} reaches {axis} {shorten(bound(reach) - 2)}",
+                    _find_axis(node, axis),
+                    has,
+                )
+
+
+def _check_reach(layout: Any, setting: Setting, what: str, node: Node) -> None:
+    """No layout spans more than a GPU has, at the defaults, or leaves 62 bits for any params."""
+    reach = layouts.extent_of(layout, "m")
+    replicas = multiply(i.extent for i in layouts.tile_of(layout).replica)
+    if int(evaluate(reach, setting.params.defaults)) > MAX_ELEMS or bound(reach) > 1 << 62:
+        raise Fault("TG210", f"the layout of {what} reaches further than {MAX_ELEMS} elements", node.mark)
+    if bound(replicas) - 1 > MAX_REPLICAS:
+        raise Fault("TG210", f"the layout of {what} has more than {MAX_REPLICAS} replicas", node.mark)
+
+
+def _find_axis(node: Node, axis: str) -> Any:
+    """Where the axis is written, or the whole node."""
+    if isinstance(node, Scalar) and (at := node.text.find("@" + axis)) >= 0:
+        return node.locate(at + 1, at + 1 + len(axis))
+    return node.mark
+
+
+def layout_axes(layout: Any) -> list[str]:
+    """The axes that a layout places elements on."""
+    tile = layout.tile if isinstance(layout, layouts.ComposeLayout) else layout
+    named = [i.axis for i in (*tile.shard, *tile.replica)] + [axis for axis, _ in tile.offset]
+    return list(dict.fromkeys(named))
+
+
+def owner_scope(layout: Any) -> str:
+    """The narrowest scope that the thread axes of a register layout need.
+
+    >>> owner_scope(layouts.row_major((4, 8)))
+    'thread'
+    """
+    scopes = [AXES[a].scope for a in layout_axes(layout) if AXES[a].kind == "thread"]
+    return max(scopes, key=SCOPES.index, default="thread")
+
+
+def _check_bytes(layout: Any, what: str, scope: str, dtype: str, setting: Setting, node: Node) -> None:
+    size_bytes = int(bound(layouts.extent_of(layout, "m")) - 1) * DTYPES[dtype].bytes
+    limit = MAX_REGISTER_BYTES if scope == "register" else ARCHES[setting.arch].max_shared_bytes_per_cta
+    if size_bytes > limit:
+        whose = "a thread" if scope == "register" else f"a CTA on {setting.arch}"
+        raise Fault("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark)
