@@ -1,8 +1,8 @@
 """What the Moves of a plan cost, from their addresses: exact, without running the plan.
 
 An access's address is evaluated for all threads at once. CTA axes and loop variables are not enumerated one by one:
-values that leave the same residue (of a bank line or a sector) and the same guards behave alike, so one of each class is
-evaluated and weighted. Where an address does not separate, every value is its own class: slower, still exact.
+values that leave the same residue (of a bank line or a sector) and the same guards behave alike, so one of each class
+is evaluated and weighted. Where an address does not separate, every value is its own class: slower, still exact.
 """
 
 from __future__ import annotations
@@ -17,7 +17,20 @@ from numpy.typing import NDArray
 
 from tilegen import access
 from tilegen.index import (
-    Index, Op, Var, add, bound, conjuncts, count_operators, evaluate, less, mul, substitute, terms, total, variables,
+    Index,
+    Op,
+    Var,
+    add,
+    bound,
+    conjuncts,
+    count_operators,
+    evaluate,
+    less,
+    mul,
+    substitute,
+    terms,
+    total,
+    variables,
 )  # fmt: skip
 from tilegen.plan import Block, Cost, Let, Memory, Move, Ref, Repeat, Step, When, thread_variables
 

@@ -6,6 +6,7 @@ environment lacks what was asked; 70 a bug in tilegen.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
@@ -21,10 +22,13 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 class Tilegen(click.Group):
     """The group of commands; however one of them ends, it ends with an exit code and never with a traceback."""
 
-    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any) -> NoReturn:
+    def main(
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, complete_var: str | None = None,
+        standalone_mode: bool = True, **extra: Any,
+    ) -> Any:  # fmt: skip
         words = list(sys.argv[1:] if args is None else args)
-        extra |= {"standalone_mode": False, "prog_name": prog_name or "tilegen"}
-        sys.exit(end_safely(words, lambda: super(Tilegen, self).main(list(words), **extra)))
+        name = prog_name or "tilegen"
+        sys.exit(end_safely(words, lambda: super(Tilegen, self).main(list(words), name, complete_var, False, **extra)))
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)  # in the order of a day's work, not of the alphabet
@@ -32,7 +36,9 @@ class Tilegen(click.Group):
 
 def main() -> NoReturn:
     """The program ``tilegen``."""
+    gc.set_threshold(200_000)  # imports make many objects and no garbage: looking for some costs a build 25 ms
     cli.main()
+    raise AssertionError("cli.main ends the process")
 
 
 # ---------------------------------------------------------------- options that commands share
@@ -78,7 +84,7 @@ def with_spec_options(command: Command) -> Command:
 
 @click.group(
     cls=Tilegen, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 invalid spec, mismatch or stale, 2 usage or files, 3 the environment lacks something.",
+    epilog="Exit codes: 0 done; 1 invalid spec, mismatch or stale; 2 usage or files; 3 the machine lacks what was asked.",
 )  # fmt: skip
 @with_color
 @click.version_option(__version__, message="tilegen %(version)s")
@@ -87,11 +93,11 @@ def cli() -> None:
 
 
 # ---------------------------------------------------------------- commands
-@cli.command()
+@cli.command(short_help="SPEC to CUDA: check, choose, prove, render.")
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
-@click.option("-o", "--output", default="out", show_default=True, metavar="DIR", help="Folder to write, or - for stdout.")
+@click.option("-o", "--output", default="out", show_default=True, metavar="DIR", help="Where to write; - is stdout.")
 @with_spec_options
-@click.option("--compile", "compiles", is_flag=True, help="Compile to a cubin (no GPU needed) and report its resources.")
+@click.option("--compile", "compiles", is_flag=True, help="Compile for the arch, without a GPU, and report resources.")
 @click.option("--check", "checks", is_flag=True, help="Write nothing; say which outputs are stale, with exit code 1.")
 @with_color
 def build(
@@ -108,7 +114,7 @@ def build(
     return build_command(specs, output, arch, settings, compiles, checks)
 
 
-@cli.command()
+@cli.command(short_help="Run the kernel and compare it with what SPEC means.")
 @click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
 @click.option(
     "--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
@@ -129,7 +135,7 @@ def verify(
     return verify_command(specs, device, seeds, arch, settings)
 
 
-@cli.command()
+@cli.command(short_help="What was chosen, at what cost, and why.")
 @click.argument("spec", metavar="SPEC")
 @with_format
 @click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
@@ -142,7 +148,7 @@ def explain(spec: str, form: str, access: int | None, arch: str | None, settings
     return explain_command(spec, form, access, arch, settings)
 
 
-@cli.command()
+@cli.command(short_help="What an error code means.")
 @click.argument("code", required=False)
 @with_color
 def rule(code: str | None) -> int:
@@ -152,7 +158,7 @@ def rule(code: str | None) -> int:
     return rule_command(code)
 
 
-@cli.command()
+@cli.command(short_help="The JSON Schema of specs.")
 @with_color
 def schema() -> int:
     """Print the JSON Schema of specs, for editors that complete and check YAML."""
@@ -161,7 +167,7 @@ def schema() -> int:
     return schema_command()
 
 
-@cli.command()
+@cli.command(short_help="What this machine offers tilegen.")
 @with_format
 @with_color
 def doctor(form: str) -> int:

@@ -54,7 +54,7 @@ class _Bar:
 
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()]
         if self.total > 1:
-            columns[2:2] = [BarColumn(), MofNCompleteColumn()]  # type: ignore[list-item]
+            columns[2:2] = [BarColumn(), MofNCompleteColumn()]
         with self.lock:
             if self.closed:
                 return

@@ -16,8 +16,8 @@ Data = Mapping[str, Any]
 def access_text(shown: Data) -> str:
     """The page of one access: what it is, where it was looked at, and the drawing."""
     lines = [
-        f"access #{shown['access']} of {shown['kernel']}: {shown['space']} {KINDS[shown['kind']]} of {shown['buffer']}, "
-        f"{shown['width_bytes']} bytes a lane",
+        f"access #{shown['access']} of {shown['kernel']}: {shown['space']} {KINDS[shown['kind']]}, {shown['buffer']}, "
+        f"{count_words(shown['width_bytes'], 'byte', 'bytes')} a lane",
         printable(f"op {shown['op']}: {shown['text']} ({shown['variant']})"),
     ]
     cta = ", ".join(map(str, shown["cta"]))

@@ -64,9 +64,9 @@ def _sectors(a: Access, first: WarpOffsets) -> dict[str, Any]:
     for lane, offset in enumerate(first.offsets):
         if offset >= 0:
             touched.setdefault(offset // access.SECTOR_BYTES, []).append(lane)
+    needed = len({offset for offset in first.offsets if offset >= 0}) * a.width_bytes
     rows = [
         {"sector": sector, "lanes": lanes, "bytes": len({first.offsets[lane] for lane in lanes}) * a.width_bytes}
         for sector, lanes in sorted(touched.items())
     ]
-    needed = sum(row["bytes"] for row in rows)
     return {"sectors": len(rows), "floor": -(-needed // access.SECTOR_BYTES), "bytes": needed, "touched": rows}

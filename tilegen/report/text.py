@@ -58,7 +58,8 @@ def _refused(refused: Sequence[Data]) -> list[str]:
     width = max((len(r["variant"]) for r in refused), default=0)
     ordered = sorted(refused, key=lambda r: r["cost"] is None)
     return [
-        f"    {'lost   ' if r['cost'] else 'refused'}  {r['variant']:<{width}}  {printable(r['reason'])}" for r in ordered
+        f"    {'lost   ' if r['cost'] else 'refused'}  {r['variant']:<{width}}  {printable(r['reason'])}"
+        for r in ordered
     ]
 
 
@@ -96,8 +97,8 @@ def _accesses(accesses: Sequence[Data], first: int) -> list[str]:
         shared = a["space"] == "shared"
         counts = [a["wavefronts"], a["floor"], a["wavefronts"] - a["floor"], a["bytes_floor"]]
         rows.append((
-            f"#{number}", a["buffer"], f"{a['space']} {KINDS[a['kind']]}", f"{a['width_bytes']} B", str(a["instructions"]),
-            *(str(n) if shared else "-" for n in counts), "-" if shared else str(a["sectors"]),
+            f"#{number}", a["buffer"], f"{a['space']} {KINDS[a['kind']]}", f"{a['width_bytes']} B",
+            str(a["instructions"]), *(str(n) if shared else "-" for n in counts), "-" if shared else str(a["sectors"]),
         ))  # fmt: skip
     head = ("", "buffer", "access", "a lane", "instructions", "wavefronts", "floor", "conflicts", "by bytes", "sectors")
     return ["  accesses of one CTA, away from the edges", *draw_table(head, rows, 3, "    ")]
