@@ -138,7 +138,7 @@ class Paged:
         if len(self.pages):
             missing |= self.pages[np.minimum(at, len(self.pages) - 1)] != page
         if missing.any():
-            self._add_pages(np.unique(page[missing]))
+            self._add_pages(distinct(page[missing]))
             at = np.searchsorted(self.pages, page)
         result: Array = self.slots[at] * self.page_elems + flat % self.page_elems
         return result
@@ -191,6 +191,13 @@ class Paged:
         flat = self.pages[:, None] * self.page_elems + np.arange(self.page_elems)
         bits = self.bits.reshape(-1, self.page_elems)[self.slots]
         return flat[keep], bits[keep].view(numpy_dtype(self.memory.dtype))
+
+
+def distinct(numbers: Array) -> Array:
+    """Each number once, sorted. (np.unique imports numpy.ma at its first call: as long as a whole small proof.)"""
+    ordered = np.sort(numbers)
+    result: Array = ordered[np.diff(ordered, prepend=ordered[0] - 1) > 0]
+    return result
 
 
 def fetch(memory: Memory, values: Input, index: Array) -> Array:

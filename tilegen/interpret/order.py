@@ -41,8 +41,8 @@ class Clocks:
         """Warps of one team (by number) learn what every other of it knows, and all begin a new epoch."""
         order = np.argsort(team, kind="stable")
         warps, team = warps[order], team[order]
-        starts = np.flatnonzero(np.r_[True, team[1:] != team[:-1]])
-        sizes = np.diff(np.r_[starts, len(team)])
+        starts = np.flatnonzero(np.diff(team, prepend=-1))
+        sizes = np.diff(starts, append=len(team))
         self.known[warps] = np.repeat(np.maximum.reduceat(self.known[warps], starts, axis=0), sizes, axis=0)
         self.end_epochs(warps)
 

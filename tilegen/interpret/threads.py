@@ -111,7 +111,7 @@ class Group:
     @cached_property
     def whole(self) -> Array:
         """The warps that are here, each once."""
-        return np.unique(self.warp)
+        return np.flatnonzero(np.bincount(self.warp))
 
     @cached_property
     def partial_warp(self) -> int | None:

@@ -50,7 +50,7 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) 
             part = _rows(*part, pitches)
         parts.append(part)
     cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
-    edges = [np.unique(np.concatenate([low[:, d], high[:, d], [0, n]])) for d, n in enumerate(shape)]
+    edges = [_distinct(np.concatenate([low[:, d], high[:, d], [0, n]])) for d, n in enumerate(shape)]
     covered = _cells(low, high, edges)
     if covered is None:
         return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name} overlap too much", "note", memory=name)]
@@ -136,6 +136,13 @@ def _cells(low: Array, high: Array, edges: Sequence[Array]) -> tuple[Array, Arra
         return None
     box, at = _spread_out(count)
     return box, np.ravel_multi_index(tuple((first[box] + at).T), tuple(len(e) - 1 for e in edges))
+
+
+def _distinct(numbers: Array) -> Array:
+    """Each number once, sorted. (np.unique imports numpy.ma at its first call, which takes longer than this proof.)"""
+    ordered = np.sort(numbers)
+    result: Array = ordered[np.diff(ordered, prepend=ordered[0] - 1) > 0]
+    return result
 
 
 def _name(number: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
