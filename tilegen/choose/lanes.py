@@ -21,7 +21,7 @@ from tilegen import access
 from tilegen.index import Index, Var, mul, xor
 
 LANE_BITS = 5
-_NODES = 4000  # column candidates tried before the search gives up
+_NODES = 400  # partial bases extended before the search gives up
 _SUBSETS = 300  # choices of five single bits tried where addresses are not linear
 
 Ints = NDArray[np.int64]
@@ -125,54 +125,45 @@ def _single_bits(orders: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
 def _columns(sides: Sequence[Side], order: Sequence[int]) -> tuple[int, ...] | None:
     """Five lane vectors such that no phase of any shared side has a conflict, or None."""
     candidates = _preferred(tuple(order))
-    maps = [_bank_and_word(s) for s in sides if s.space == "shared"]
-    phases = [s.lanes_per_phase for s in sides if s.space == "shared"]
+    clashes = [(_clashes(s), s.lanes_per_phase) for s in sides if s.space == "shared"]
     budget = [_NODES]
 
     def extend(lanes: tuple[int, ...], span: Ints) -> tuple[int, ...] | None:
         if len(lanes) == LANE_BITS:
             return lanes
-        taken = set(span.tolist())
-        for v in candidates:
-            if v in taken:
-                continue
-            budget[0] -= 1
-            if budget[0] < 0:
-                return None
-            coset = span ^ v
-            if all(_is_free(m, coset) for m, p in zip(maps, phases, strict=True) if 1 << len(lanes) < p):
-                found = extend((*lanes, v), np.concatenate([span, coset]))
-                if found is not None:
-                    return found
+        budget[0] -= 1
+        if budget[0] < 0:
+            return None
+        cosets = candidates[:, None] ^ span[None, :]
+        free = (cosets != 0).all(1)
+        for clash, lanes_per_phase in clashes:
+            if 1 << len(lanes) < lanes_per_phase:
+                free &= ~clash[cosets].any(1)
+        for v in candidates[free]:
+            found = extend((*lanes, int(v)), np.concatenate([span, span ^ v]))
+            if found is not None or budget[0] < 0:
+                return found
         return None
 
     return extend((), np.zeros(1, np.int64))
 
 
 @cache
-def _preferred(order: tuple[int, ...]) -> list[int]:
+def _preferred(order: tuple[int, ...]) -> Ints:
     """Every nonzero number, single bits in the order of preference first, then sums of few bits."""
-    rank = {b: k for k, b in enumerate(order)}
-    bits = len(order)
-
-    def key(v: int) -> tuple[int, tuple[int, ...]]:
-        members = [b for b in range(bits) if v >> b & 1]
-        return len(members), tuple(sorted(rank[b] for b in members))
-
-    return sorted(range(1, 1 << bits), key=key)
+    numbers = np.arange(1, 1 << len(order), dtype=np.int64)
+    ranked = np.zeros_like(numbers)  # the same numbers with their bits in the order of preference
+    for rank, bit in enumerate(order):
+        ranked |= (numbers >> bit & 1) << rank
+    members = sum((numbers >> bit & 1) for bit in range(len(order)))
+    return numbers[np.lexsort((ranked, members))]
 
 
-def _bank_and_word(side: Side) -> tuple[Ints, Ints]:
-    """Per element number: which unit of a 128-byte line it lies in, and which unit of memory (relative to element 0)."""
+def _clashes(side: Side) -> NDArray[np.bool_]:
+    """Per difference of element numbers: do two elements so far apart share a bank without sharing its word?"""
     unit = max(4, side.width_bytes)
     words = (side.addresses ^ side.addresses[0]) // unit
-    return words % (128 // unit), words
-
-
-def _is_free(side: tuple[Ints, Ints], coset: Ints) -> bool:
-    """No element of the coset shares the bank of element 0 without sharing its word (conflicts depend on differences)."""
-    banks, words = side
-    return not bool(((banks[coset] == 0) & (words[coset] != 0)).any())
+    return (words % (128 // unit) == 0) & (words != 0)
 
 
 # ---------------------------------------------------------------- measuring
