@@ -278,6 +278,8 @@ def parse_value(passage: Passage, names: Names) -> Value:
 
 def read_number(node: Node, names: Names, what: str) -> Index:
     """An integer or an integer expression; ``what`` says in a message what it is for."""
+    if isinstance(node, Scalar) and node.value is None:
+        raise Fault("TG007", f"{what} is missing", node.mark, "write a number or an expression")
     if not isinstance(node, Scalar) or not isinstance(node.value, (int, str)) or isinstance(node.value, bool):
         raise Fault("TG103", f"{what} must be an integer or an expression, not {describe_node(node)}", node.mark)
     if isinstance(node.value, int):

@@ -118,7 +118,10 @@ def _make_param(name: str, fields: ParamFields, node: Mapping, override: int | N
         for word in ("multiple_of", "max"):
             if word in node:
                 raise Fault("TG101", f"a float32 param has no '{word}'", node.key(word).mark, "remove it")
-        return Param(name, "float32", float(fields.default) if override is None else override)
+        value = fields.default if override is None else override
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise Fault("TG103", f"'{name}' is set to {shorten(repr(value))}, which is no number (--set)")
+        return Param(name, "float32", float(value))
     at = node["default"]
     if not isinstance(fields.default, int):
         raise Fault("TG103", f"the default of an int32 param is an integer, not {fields.default}", at.mark)

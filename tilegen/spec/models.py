@@ -241,6 +241,8 @@ def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
             count = context.get("max_length") if side == "at most" else context.get("min_length")
             return "TG106", f"must have {side} {count} entries, not {context.get('actual_length')}", ""
     kinds = list(dict.fromkeys(_KINDS.get(f["type"], f["msg"]) for f in faults))
+    if "a number" in kinds and "an integer" in kinds:
+        kinds.remove("an integer")
     if kinds == ["an integer", "a text"]:
         kinds[1] = "an expression"
     if isinstance(found, Scalar) and found.text in ("yes", "on", "no", "off") and "true or false" in kinds:

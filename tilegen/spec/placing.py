@@ -46,8 +46,8 @@ def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: st
     """The layout that a node writes: row, col or notation; raises TG190, TG201 and TG104."""
     refuse_later_layout(node)
     assert isinstance(node, Scalar)
-    if node.text in ("row", "col"):
-        return layouts.row_major(shape) if node.text == "row" else layouts.column_major(shape)
+    if node.text.strip() in ("row", "col"):
+        return layouts.row_major(shape) if node.text.strip() == "row" else layouts.column_major(shape)
     names = setting.params.names
     try:
         layout = layouts.parse(node.passage.text, names.values)
@@ -67,6 +67,8 @@ def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what
         code, hint = "TG105", suggest(node.text[start:end], setting.params.names.values)
     if node.text.isidentifier():
         hint = suggest(node.text, ["row", "col", "auto"])
+    if code == "TG104":
+        hint = suggest(node.text[start:end], AXES) or hint
     message = f"{shorten(error, 200)}, in the layout of {what}"
     if code in ("TG104", "TG105"):
         message = f"unknown {'axis' if code == 'TG104' else 'name'} '{node.text[start:end]}' in layout of {what}"

@@ -135,7 +135,7 @@ def _check_unit(scope: str, threads: int, mark: Mark, op: str) -> None:
 
 def _read_when(node: Mapping, names: Names, findings: Findings) -> Index:
     when = node.get("when")
-    if when is not None and not (isinstance(when, Scalar) and when.value is None):
+    if isinstance(when, Scalar) and when.value is not None:  # the rest was reported with the fields
         with findings.collect():
             return read_condition(when, names)
     return True
@@ -234,7 +234,8 @@ def _read_loop(node: Mapping, around: Surroundings) -> Loop | None:
             inner = replace(inner, names=inner.names.with_values({name: loop.var}), cases=inner.cases.walk(walk))
         if len(around.findings.found) > before or not made or made[-1].var.name != key.text:
             inner = replace(inner, names=inner.names.with_broken([key.text]))
-    body = read_statements(node["do"], inner) if "do" in node else ()
+    do = node.get("do")
+    body = read_statements(do, inner) if isinstance(do, Sequence) else ()
     for name in claimed:
         around.register.release(name)
     if model is None or len(made) < len(variables.entries):
