@@ -48,7 +48,7 @@ def races(program: list[tuple[str, str]]) -> bool:
     return False
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(programs)
 def test_the_verdict_is_that_of_happens_before(program):
     steps: list[Step] = [*put(t), Sync("cta"), Map("fill", r[0], value=1.0)]
@@ -62,7 +62,7 @@ def test_the_verdict_is_that_of_happens_before(program):
     assert (fault is not None) == races([("write", "t"), ("sync", "cta"), *program]), fault
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(programs)
 def test_the_sync_that_is_named_orders_the_two(program):
     """Inserting what each message asks for, before the access that it stops at, leads to a program that is accepted."""
