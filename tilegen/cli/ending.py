@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def _wants_json(words: Sequence[str]) -> bool:
 def _last_value(words: Sequence[str], option: str) -> str:
     """What an option was given on a command line that may not even be one."""
     found = ""
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in zip_longest(words, words[1:], fillvalue=""):
         if word == option:
             found = following
         elif word.startswith(f"{option}="):

@@ -4,23 +4,60 @@ from __future__ import annotations
 
 from tilegen.spec.rules.rule import Rule
 
+_BUFFERS = (
+    "buffers:\n"
+    "  X: {scope: global, dtype: float32, shape: [64, 32]}\n"
+    "  Y: {scope: global, dtype: float32, shape: [64, 32]}\n"
+    "  s: {scope: shared, dtype: float32, shape: [32, 32]}\n"
+    "  sT: {view: s, axes: [1, 0]}\n"
+)
+_IN = '  - copy: {scope: warp, src: "X[bx*32 : +32]", dst: s}\n'
+_OUT = '  - copy: {scope: warp, src: sT, dst: "Y[bx*32 : +32]"}\n'
+_SYNC = "  - sync: warp\n"
+
+
+def _kernel(*ops: str) -> str:
+    return "grid: {bx: 2}\n" + _BUFFERS + "ops:\n" + "".join(ops)
+
+
+_PERMUTE = (
+    "buffers:\n"
+    "  X: {{scope: global, dtype: float32, shape: [4, {n}]}}\n"
+    '  Y: {{scope: global, dtype: float32, shape: [4, {n}], layout: "S[(4,{n}):(1,4)]"}}\n'
+    "ops:\n"
+    "  - permute_layout: {{scope: warp, src: X, dst: Y}}\n"
+)
+_RIGHT = _kernel(_IN, _SYNC, _OUT)
+
 BUILD_RULES = {
     "TG301": Rule(
-        "no variant can carry out this op", "Each variant's reason is listed. Change what the nearest one asks for."
+        "no variant can carry out this op",
+        "Each variant's reason is listed. Change what the nearest one asks for.",
+        _PERMUTE.format(n=33),
+        _PERMUTE.format(n=64),
     ),
     "TG302": Rule(
         "the pinned variant cannot carry out this op",
         "Its reason is given. Leave 'variant' out to take the cheapest that can.",
+        _kernel(_IN.replace("dst: s", "dst: s, variant: reg"), _SYNC, _OUT),
+        _RIGHT,
     ),
-    "TG303": Rule("nothing to build", "A kernel without ops writes nothing. A spec may have none while it is written."),
+    "TG303": Rule(
+        "nothing to build",
+        "A kernel without ops writes nothing. A spec may have none while it is written.",
+        _kernel().replace("ops:", "ops: []"),
+        _RIGHT,
+    ),
     "TG401": Rule("out of bounds", "An access leaves its memory for some CTA, trip or thread."),
     "TG402": Rule("misaligned", "A vector access does not start at a multiple of its width for every thread."),
     "TG403": Rule(
         "a race",
         "Two threads touch one byte, one of them writes, and nothing orders them. Insert the sync that the message "
         "prints.",
+        _kernel(_IN, _OUT),
+        _RIGHT,
     ),
-    "TG404": Rule("read before written", "Memory is read that nothing has written before."),
+    "TG404": Rule("read before written", "Memory is read that nothing has written before.", _kernel(_OUT), _RIGHT),
     "TG405": Rule("two CTAs write one byte", "CTAs are not ordered: each byte of an output belongs to one of them."),
     "TG406": Rule(
         "a sync that not all threads reach",
@@ -36,7 +73,12 @@ BUILD_RULES = {
     "TG414": Rule("a range that could not be proved", "Neither ranges nor guards show that an access stays inside."),
     "TG415": Rule("an alignment that could not be proved", "Promise it, for example with 'multiple_of' on a param."),
     "TG416": Rule("a claim of the plan that could not be proved", "This is a bug of tilegen: please report the spec."),
-    "TG417": Rule("two CTAs own one element", "The boxes of the output that CTAs write overlap."),
+    "TG417": Rule(
+        "two CTAs own one element",
+        "The boxes of the output that CTAs write overlap.",
+        _kernel(_IN, _SYNC, _OUT.replace("bx*32", "0")),
+        _RIGHT,
+    ),
     "TG418": Rule(
         "the output is not covered", "Some of the output belongs to no CTA: compare the grid with the shape."
     ),
@@ -54,6 +96,8 @@ BUILD_RULES = {
     "TG430": Rule(
         "a sync that orders nothing",
         "Every access before it and every access after it is ordered without it, so it only costs time. A warning.",
+        _kernel(_IN, _SYNC, _SYNC, _OUT),
+        _RIGHT,
     ),
     "TG491": Rule("the kernel failed on the GPU", "The GPU reported an error while the kernel ran."),
     "TG492": Rule("the GPU disagrees with the reference", "The first element that differs is named."),
