@@ -1,0 +1,45 @@
+# Needs python3 (3.11 or later) with venv. `make PYTHON=python3.12 ...` takes another one for .venv.
+PYTHON ?= python3
+CUDA ?= cuda13
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+SPECS := $(sort $(wildcard specs/*.yaml))
+
+.PHONY: run test check golden gpu clean
+
+# Builds every spec into out/, proofs included, verifies it on the CPU, and explains one.
+run: .venv/installed
+	$(BIN)/tilegen build -o out $(SPECS)
+	$(BIN)/tilegen verify --device cpu $(SPECS)
+	$(BIN)/tilegen explain specs/permute_sf.yaml
+
+test: .venv/installed
+	$(BIN)/python -m pytest
+
+check: .venv/installed-check
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+# Rewrites tests/golden and the generated parts of README.md and docs/: only of kernels whose proofs pass.
+golden: .venv/installed
+	UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/specs/test_golden.py tests/test_docs.py
+
+# On a machine with a GPU: verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
+gpu: .venv/installed-$(CUDA)
+	$(BIN)/python benchmarks/gpu.py
+
+clean:
+	rm -rf out .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(INSTALL) -e '.[test]'
+	touch $@
+
+.venv/installed-check: .venv/installed
+	$(INSTALL) -e '.[test,check]'
+	touch $@
+
+.venv/installed-$(CUDA): .venv/installed
+	$(INSTALL) -e '.[test,$(CUDA)]'
+	touch $@

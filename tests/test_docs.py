@@ -1,0 +1,119 @@
+"""README.md and docs/how-it-works.md show what the product prints; `make golden` rewrites the parts in between.
+
+A generated part is a fenced block, or a table, after a line ``<!-- generated: NAME -->``.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from plan_text import print_plan
+from specs.kernels import ROOT, build_spec
+
+from tilegen.arch import ARCHES
+from tilegen.dtypes import DTYPES
+from tilegen.ops import FORMS, VARIANTS
+from tilegen.spec.names import SCOPES
+
+README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"
+SPEC = ROOT / "specs" / "permute_sf.yaml"
+_UPDATES = os.environ.get("UPDATE_GOLDEN") == "1"
+_PART = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
+
+
+@cache
+def _tilegen(*arguments: str) -> str:
+    """What the command line prints, without a terminal and without colour."""
+    command = [sys.executable, "-m", "tilegen", *arguments]
+    environment = os.environ | {"NO_COLOR": "1", "COLUMNS": "120"}
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def _fence(language: str, text: str) -> str:
+    return f"```{language}\n{text.strip(chr(10))}\n```"
+
+
+def print_explanation() -> str:
+    """The permute of permute_sf, as explain has it."""
+    text = _tilegen("explain", "specs/permute_sf.yaml")
+    return _fence("text", text[text.index("op 2:") : text.index("op 3:")])
+
+
+def print_cuda() -> str:
+    source = build_spec(SPEC).source
+    return _fence("cuda", source[source.index("// One warp: read") :])
+
+
+def print_table() -> str:
+    """What works, from the tables that the product itself reads."""
+    rows = [(f"op `{name}`", "variants " + ", ".join(f"`{v.name}`" for v in VARIANTS[name])) for name in FORMS]
+    rows += [
+        ("scopes", ", ".join(SCOPES)),
+        ("dtypes", ", ".join(DTYPES)),
+        ("archs", ", ".join(ARCHES)),
+        ("commands", ", ".join(re.findall(r"^  (\w+)  ", _tilegen("--help").split("Commands:")[1], re.M))),
+    ]
+    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {what} |" for name, what in rows)])
+
+
+def print_function() -> str:
+    source = build_spec(SPEC).source
+    first = source.index("// One warp: read")
+    return _fence("cuda", source[first : source.index("\n}\n", first) + 2])
+
+
+PARTS: dict[str, Callable[[], str]] = {
+    "explanation": print_explanation,
+    "cuda": print_cuda,
+    "table": print_table,
+    "spec": lambda: _fence("yaml", SPEC.read_text(encoding="utf-8")),
+    "plan": lambda: _fence("text", print_plan(build_spec(SPEC).plan)),
+    "function": print_function,
+    "verified": lambda: _fence("text", _tilegen("verify", "--device", "cpu", "specs/permute_sf.yaml")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [(README, {"explanation", "cuda", "table"}), (HOW, {"spec", "explanation", "plan", "function", "verified"})],
+    ids=["README", "how-it-works"],
+)
+def test_generated_parts(path: Path, parts: set[str]):
+    text = path.read_text(encoding="utf-8")
+    assert {name for _, name, _, _ in _PART.findall(text)} == parts
+    wanted = _PART.sub(lambda m: f"{m[1]}{PARTS[m[2]]()}\n{m[4]}", text)
+    if _UPDATES:
+        path.write_text(wanted, encoding="utf-8")
+        text = wanted
+    assert text == wanted, "a generated part is stale: `make golden` rewrites it"
+
+
+def test_the_readmes_python_runs(monkeypatch):
+    monkeypatch.chdir(ROOT)
+    failed, tried = doctest.testfile(str(README), module_relative=False, optionflags=doctest.ELLIPSIS)
+    assert tried > 5
+    assert failed == 0
+
+
+@pytest.mark.parametrize("path", [README, HOW], ids=["README", "how-it-works"])
+def test_links_lead_somewhere(path):
+    for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text(encoding="utf-8")):
+        assert (path.parent / target).exists(), target
+
+
+def test_the_two_commands_are_there():
+    text = README.read_text(encoding="utf-8")
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    for command in re.findall(r"`?make (\w+)", text):
+        assert command in targets
+    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
