@@ -83,7 +83,7 @@ def with_spec_options(command: Command) -> Command:
 
 
 @click.group(
-    cls=Tilegen, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    "tilegen", cls=Tilegen, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 1 invalid spec, mismatch or stale; 2 usage or files; 3 what was asked is not here.",
 )  # fmt: skip
 @with_color

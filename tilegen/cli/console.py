@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import sys
 from typing import Any
 
 import click
 
 from tilegen.errors import Diagnostic, InputError, format_diagnostic
 
+BROKEN_PIPE = 141  # as a shell reports a program that a closed pipe ends
 _SEVERITY = {"error": "red", "warning": "yellow"}
 
 
@@ -32,11 +34,12 @@ def current_color() -> bool | None:
 
 
 def print_data(text: str) -> None:
-    """Write text to stdout. Raises InputError where stdout takes no more."""
+    """Write text to stdout. Raises InputError where stdout takes no more; ends the process where nobody reads."""
     try:
         click.echo(text, color=current_color())
     except BrokenPipeError:
-        raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed at exit
+        sys.exit(BROKEN_PIPE)
     except OSError as error:
         raise InputError(Diagnostic("TG602", f"cannot write to stdout: {error.strerror}")) from None
 

@@ -15,7 +15,7 @@ import click
 from tilegen.cli.console import diagnostic_data, print_diagnostic, print_json, wants_color
 from tilegen.errors import Diagnostic, TilegenError
 
-USAGE, BUG, INTERRUPTED, BROKEN_PIPE = 2, 70, 130, 141
+USAGE, BUG, INTERRUPTED = 2, 70, 130
 
 
 class SeveralFailed(Exception):
@@ -51,9 +51,6 @@ def end_safely(words: Sequence[str], run: Callable[[], Any]) -> int:
         return _end_errors(words, [error])
     except SeveralFailed as failed:
         return _end_errors(words, failed.errors)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return BROKEN_PIPE
     except Exception as error:
         return _end_bug(words, error)
 
