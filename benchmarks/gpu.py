@@ -1,4 +1,4 @@
-"""``make gpu``: on a machine with a GPU, verify every spec, count what it does, time it, write docs/results/<device>.json.
+"""``make gpu``: verify every spec on a GPU, count what it does, time it, write docs/results/<device>.json.
 
 Counters come from Nsight Compute (``ncu``), clocks untouched; each is compared with what ``tilegen explain`` predicts.
 """
@@ -26,6 +26,7 @@ import tilegen
 from tilegen import gpu
 from tilegen.errors import TilegenError
 from tilegen.pipeline import Built, parameter_cases
+from tilegen.plan import arrays
 from tilegen.verify import compile_for, launch_case, make_image, verify_gpu
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -92,13 +93,14 @@ def list_failures(result: dict[str, Any]) -> list[str]:
                 out.append(f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}")
             if row["counted"] is None:
                 out.append(f"{name} {what}: not counted")
-    out += [f"{n}: instructions differ from the prediction" for n, p in result["per_instruction"].items() if not p["agree"]]
-    return out
+    instructions = result["per_instruction"].items()
+    return out + [f"{n}: instructions differ from the prediction" for n, p in instructions if not p["agree"]]
 
 
 def summary(name: str, k: dict[str, Any]) -> str:
     state = "ok" if k["correct"] else f"WRONG {k['error']}"
-    return f"{name:28s} {state}, {k.get('registers')} registers, {k.get('median_us', 0):.1f} us, {k.get('gb_per_s', 0)} GB/s"
+    speed = f"{k.get('median_us', 0):.1f} us, {k.get('gb_per_s', 0)} GB/s"
+    return f"{name:28s} {state}, {k.get('registers')} registers, {speed}"
 
 
 # ---------------------------------------------------------------- right, and how fast
@@ -125,16 +127,16 @@ def time_kernel(built: Built, cubin: gpu.Cubin) -> dict[str, Any]:
 
     case = parameter_cases(built.spec)[0]
     how = launch_case(built, case)
-    memories = [m for m in built.plan.memories if m.space == "global"]
+    memories = arrays(built.plan)
     images = {m.name: make_image(built.spec, m, case, 3).view(np.uint8) for m in memories}
     moved = sum(i.nbytes for i in images.values())
     sets = max(1, min(64, -(-ROTATE_BYTES // moved)))
-    arrays = [[cupy.asarray(images[name]) for name in how.arguments] for _ in range(sets)]
+    buffers = [[cupy.asarray(images[name]) for name in how.arguments] for _ in range(sets)]
     half = max(1, moved // 2)
     copies = [(cupy.empty(half, cupy.uint8), cupy.empty(half, cupy.uint8)) for _ in range(sets)]
 
     def run(k: int) -> None:
-        gpu.launch(cubin, how, arrays[k % sets])
+        gpu.launch(cubin, how, buffers[k % sets])
 
     def copy(k: int) -> None:
         source, target = copies[k % sets]
@@ -255,6 +257,7 @@ def read_instruction(row: dict[str, str]) -> dict[str, Any]:
 
 def agree(groups: dict[str, Any]) -> bool:
     """Per space, kind and width: as many instructions, as many wavefronts or sectors, and the same cost each."""
+
     def by_width(rows: list[list[int]]) -> dict[int, tuple[int, int, tuple[float, ...]]]:
         out = {}
         for width in {r[0] for r in rows}:
@@ -316,12 +319,12 @@ def run_timed_loop(built: Built, ctas: int, trips: int) -> dict[str, Any]:
     case = parameter_cases(built.spec)[0]
     how = launch_case(built, case)
     how = gpu.Launch(how.kernel, how.grid, how.block, (*how.arguments, "span"), (), how.shared_bytes)
-    memories = [m for m in built.plan.memories if m.space == "global"]
-    arrays = [cupy.asarray(make_image(built.spec, m, case, 1).view(np.uint8)) for m in memories]
+    memories = arrays(built.plan)
+    buffers = [cupy.asarray(make_image(built.spec, m, case, 1).view(np.uint8)) for m in memories]
     span = cupy.zeros(ctas * 32 * 2 * 8, cupy.uint8)
     ratios = []
     for _ in range(5):
-        gpu.launch(cubin, how, [*arrays, span])
+        gpu.launch(cubin, how, [*buffers, span])
         cupy.cuda.runtime.deviceSynchronize()
         clocks = span.view(cupy.int64).reshape(ctas, 32, 2).get()
         cycles = clocks[:, :, 1].max(1) - clocks[:, :, 0].min(1)

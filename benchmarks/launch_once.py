@@ -11,6 +11,7 @@ import tilegen
 from tilegen import gpu
 from tilegen.arch import ARCHES
 from tilegen.pipeline import Built, parameter_cases
+from tilegen.plan import arrays
 from tilegen.verify import compile_for, launch_case, make_image
 
 
@@ -27,7 +28,7 @@ def main(paths: list[str]) -> None:
     for path in paths:
         built = build_for(device, path)
         case = parameter_cases(built.spec)[0]
-        memories = [m for m in built.plan.memories if m.space == "global"]
+        memories = arrays(built.plan)
         images = {m.name: make_image(built.spec, m, case, 1) for m in memories}
         cubin = compile_for(device, built)
         inputs = {m.name: images[m.name].view(np.uint8) for m in memories if m.access != "out"}

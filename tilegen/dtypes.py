@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ DTYPES = {d.name: d for d in _TABLE}
 
 
 @cache
-def numpy_dtype(name: str) -> np.dtype:  # type: ignore[type-arg]
+def numpy_dtype(name: str) -> np.dtype[Any]:
     """The NumPy dtype of an element type (bfloat16 and float8 from ml_dtypes, imported only when asked for).
 
     >>> numpy_dtype("bfloat16").itemsize
@@ -57,10 +58,11 @@ def numpy_dtype(name: str) -> np.dtype:  # type: ignore[type-arg]
     except TypeError:
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, name))
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return found
 
 
-def bits_dtype(width_bytes: int) -> np.dtype:  # type: ignore[type-arg]
+def bits_dtype(width_bytes: int) -> np.dtype[Any]:
     """An unsigned (or opaque) NumPy dtype of that many bytes, to compare images bit for bit.
 
     >>> bits_dtype(2)

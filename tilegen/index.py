@@ -16,50 +16,52 @@ from typing import Any, Union
 INT_LIMIT = 2**31  # values from here on do not fit a C int
 
 # C's operator precedence, strongest highest.
-_PRECEDENCE = {"*": 10, "/": 10, "%": 10, "+": 9, "-": 9, ">>": 8, "<": 7, "==": 6, "!=": 6, "&": 5, "^": 4, "&&": 2, "||": 1}
+_PRECEDENCE = {
+    "*": 10, "/": 10, "%": 10, "+": 9, "-": 9, ">>": 8, "<": 7, "==": 6, "!=": 6, "&": 5, "^": 4, "&&": 2, "||": 1,
+}  # fmt: skip
 _UNFAMILIAR = {8, 5, 4}  # shifts and bit operators always get parentheses beside other operators
 
 
 class _Operators:
     """Python's operators on expressions."""
 
-    def __add__(self, other: Any) -> Index:
+    def __add__(self: Any, other: Any) -> Index:
         return add(self, other)
 
     __radd__ = __add__
 
-    def __sub__(self, other: Any) -> Index:
+    def __sub__(self: Any, other: Any) -> Index:
         return sub(self, other)
 
-    def __rsub__(self, other: Any) -> Index:
+    def __rsub__(self: Any, other: Any) -> Index:
         return sub(other, self)
 
-    def __mul__(self, other: Any) -> Index:
+    def __mul__(self: Any, other: Any) -> Index:
         return mul(self, other)
 
     __rmul__ = __mul__
 
-    def __floordiv__(self, other: Any) -> Index:
+    def __floordiv__(self: Any, other: Any) -> Index:
         return div(self, other)
 
-    def __mod__(self, other: Any) -> Index:
+    def __mod__(self: Any, other: Any) -> Index:
         return mod(self, other)
 
-    def __rshift__(self, other: int) -> Index:
+    def __rshift__(self: Any, other: int) -> Index:
         return div(self, 1 << other)
 
-    def __lshift__(self, other: int) -> Index:
+    def __lshift__(self: Any, other: int) -> Index:
         return mul(self, 1 << other)
 
-    def __and__(self, other: int) -> Index:
+    def __and__(self: Any, other: int) -> Index:
         return mod(self, other + 1) if other & (other + 1) == 0 else _masked(self, other)
 
-    def __xor__(self, other: Any) -> Index:
+    def __xor__(self: Any, other: Any) -> Index:
         return xor(self, other)
 
     __rxor__ = __xor__
 
-    def __lt__(self, other: Any) -> Index:
+    def __lt__(self: Any, other: Any) -> Index:
         return less(self, other)
 
 
@@ -245,7 +247,7 @@ def div(x: Index, n: Index) -> Index:
     tx >> 4
     """
     if isinstance(x, int) and isinstance(n, int):
-        return x // n
+        return int(x) // n
     if not isinstance(n, int):
         return 0 if bound(x) <= least(n) else Op("/", (x, n), (bound(x) - 1) // max(1, least(n)) + 1)
     if n == 1:
@@ -257,7 +259,7 @@ def div(x: Index, n: Index) -> Index:
     if bound(total((c % n, f) for c, f in terms(low))) <= n:  # 9 * x / 8 is x where x < 8
         return add(high, total((c // n, f) for c, f in terms(low)))
     if isinstance(low, Op) and low.symbol == "/" and isinstance(low.args[1], int):
-        low, n = low.args[0], n * low.args[1]
+        return add(high, div(low.args[0], n * low.args[1]))
     g = gcd(n, *(c for c, _ in terms(low)))
     if g > 1:
         return add(high, div(total((c // g, f) for c, f in terms(low)), n // g))
@@ -291,7 +293,7 @@ def mod(x: Index, n: Index) -> Index:
     if isinstance(low, Op) and low.symbol == "/" and isinstance(low.args[1], int):
         y, k = low.args  # (y / k) % n sees only y mod n*k
         seen = total((c, f) for c, f in terms(y) if c * multiple(f) % (n * k))
-        if isinstance(seen, Op) and seen.symbol == "%" and isinstance(seen.args[1], int) and seen.args[1] % (n * k) == 0:
+        if isinstance(seen, Op) and seen.symbol == "%" and _is_multiple(seen.args[1], n * k):
             seen = seen.args[0]
         if seen != y:
             return mod(div(seen, k), n)
@@ -304,6 +306,10 @@ def mod(x: Index, n: Index) -> Index:
     if g > 1:
         return mul(mod(total((c // g, f) for c, f in terms(low)), n // g), g)
     return Op("%", (low, n), n)
+
+
+def _is_multiple(x: Index, n: int) -> bool:
+    return isinstance(x, int) and x % n == 0
 
 
 def _split_fine(x: Index, n: int) -> tuple[Index, Index]:
@@ -405,8 +411,8 @@ def _fold(function: Callable[[Index, Index], Index]) -> Callable[..., Index]:
 
 
 _REBUILD: dict[str, Callable[..., Index]] = {
-    "+": lambda *args: total(t for a in args for t in terms(a)), "-": sub, "*": _fold(mul), "/": div, "%": mod, "^": xor,
-    "&": _masked, "<": less, "==": equal, "!=": differ, "&&": every, "||": any_of,
+    "+": lambda *args: total(t for a in args for t in terms(a)), "-": sub, "*": _fold(mul), "/": div, "%": mod,
+    "^": xor, "&": _masked, "<": less, "==": equal, "!=": differ, "&&": every, "||": any_of,
 }  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from tilegen.errors import Diagnostic, InputError, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, corners, interpret
 from tilegen.ops import FORMS
-from tilegen.plan import Plan
+from tilegen.plan import Plan, arrays
 from tilegen.planner import launch_of, plan_spec
 from tilegen.prove import check_partition, unproven_ranges
 from tilegen.redundant import find_redundant_syncs
@@ -66,7 +66,9 @@ def build(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str,
     return Built(source, describe_build(spec, plan, source, proof), plan, spec, proof)
 
 
-def explain(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> dict[str, Any]:
+def explain(
+    spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None
+) -> dict[str, Any]:
     """Every choice and every predicted count of a spec, as JSON data (the keys are stable)."""
     spec = spec if isinstance(spec, Spec) else load(spec, arch, params)
     return explain_plan(plan_spec(spec), launch_of(spec))
@@ -117,7 +119,7 @@ def parameter_cases(spec: Spec) -> list[dict[str, int]]:
     if not own:
         return [default]
     least = {p.name: p.var.step for p in own if p.var}
-    edge = {p.name: min(p.var.bound - 1, 3 * p.var.step + 8 * p.var.step) // p.var.step * p.var.step for p in own if p.var}
+    edge = {p.name: min(p.var.bound - 1, 11 * p.var.step) // p.var.step * p.var.step for p in own if p.var}
     cases = [default, least, edge]
     return [c for k, c in enumerate(cases) if c not in cases[:k] and _is_possible(spec, c)]
 
@@ -153,9 +155,7 @@ def input_pattern(name: str, dtype: str, seed: int = 1) -> Input:
 
 def inputs_of(plan: Plan, seed: int = 1) -> dict[str, Input]:
     """A pattern for every global array that the kernel reads."""
-    return {
-        m.name: input_pattern(m.name, m.dtype, seed) for m in plan.memories if m.space == "global" and m.access != "out"
-    }
+    return {m.name: input_pattern(m.name, m.dtype, seed) for m in arrays(plan) if m.access != "out"}
 
 
 def check_meaning(
@@ -176,7 +176,7 @@ def check_meaning(
 def compare_images(
     spec: Spec, name: str, got: tuple[Array, Array] | None, want: tuple[Array, Array] | None, params: Mapping[str, int]
 ) -> None:
-    """Raise ProofError TG420 at the first element of a global array that differs, is missing, or should not be there."""
+    """Raise ProofError TG420 at the first element of an array that differs, is missing, or should not be there."""
     dtype = numpy_dtype(spec.buffer(name).dtype)
     empty = (np.zeros(0, np.int64), np.zeros(0, bits_dtype(dtype.itemsize)))
     (at, values), (wanted_at, wanted) = (got or empty), (want or empty)

@@ -101,8 +101,8 @@ class When:
 class Block:
     """A ``__device__`` function called here; equal names must have equal bodies.
 
-    An argument binds a Var to an Index, or a formal Memory to a Ref: the formal's element ``at`` is the actual's element
-    at the Ref plus ``at`` (same pitches where the ranks agree; a flat formal is offset by the Ref's flat offset).
+    An argument binds a formal Memory to a Ref: the formal's element ``at`` is the actual's element at the Ref plus
+    ``at`` (same pitches where the ranks agree; a flat formal is offset by the Ref's flat offset).
     Variables that the body names and no argument binds are passed under their own names. ``registers`` live inside.
     """
 
@@ -119,8 +119,8 @@ class Block:
 class Move:
     """Each thread copies ``elems`` consecutive elements in one access on each side.
 
-    Where ``valid`` is false nothing is read and the destination receives zeros (registers only). Both sides have element
-    types of one size.
+    Where ``valid`` is false nothing is read and the destination receives zeros (registers only). Both sides have
+    element types of one size.
     """
 
     dst: Ref
@@ -289,6 +289,11 @@ def walk(steps: Iterable[Step]) -> Iterator[Step]:
     for step in steps:
         yield step
         yield from walk(getattr(step, "body", ()))
+
+
+def arrays(plan: Plan) -> tuple[Memory, ...]:
+    """The kernel's global arrays, in order. A view is another form of the array whose name it has, after it."""
+    return tuple({m.name: m for m in reversed(plan.memories) if m.space == "global"}.values())[::-1]
 
 
 def thread_variables(threads: int) -> dict[str, Index]:

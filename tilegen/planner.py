@@ -14,7 +14,17 @@ from tilegen.ops import VARIANTS
 from tilegen.ops.dispatch import Planned, dispatch
 from tilegen.ops.operand import Context, memory_of
 from tilegen.plan import (
-    Let, Memory, Operation, Owned, Plan, Repeat, Role, Step, Sync, thread_variables, when,
+    Let,
+    Memory,
+    Operation,
+    Owned,
+    Plan,
+    Repeat,
+    Role,
+    Step,
+    Sync,
+    thread_variables,
+    when,
 )  # fmt: skip
 from tilegen.spec.data import Buffer, Call, Loop, Meeting, Region, Spec, Statement
 
@@ -35,9 +45,9 @@ def plan_spec(spec: Spec) -> Plan:
     steps = builder.statements(spec.ops, lambda inner: inner)
     if builder.errors:
         raise SpecError(tuple(d for e in builder.errors for d in e.diagnostics))
-    used = {id(m): m for m in memories.values()}
+    forms = tuple(dict.fromkeys(memories.values()))  # an array and its views: several forms of one name
     return Plan(
-        spec.kernel, spec.arch, spec.grid, tuple(used.values()), (Role("all", spec.threads, steps),), spec.params,
+        spec.kernel, spec.arch, spec.grid, forms, (Role("all", spec.threads, steps),), spec.params,
         spec.cluster, tuple(builder.owns), tuple(builder.operations),
     )  # fmt: skip
 
@@ -66,7 +76,9 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
         memories[buffer.name] = memory
     limit = ARCHES[spec.arch].max_shared_bytes_per_cta
     if top > limit:
-        raise SpecError(Diagnostic("TG205", f"the shared buffers take {top} bytes; {spec.arch} has {limit} for a block"))
+        raise SpecError(
+            Diagnostic("TG205", f"the shared buffers take {top} bytes; {spec.arch} has {limit} for a block")
+        )
     return memories
 
 
@@ -149,7 +161,9 @@ class _Builder:
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
         guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731
-        context = Context(self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations), self.taken)
+        context = Context(
+            self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations), self.taken
+        )
         try:
             planned, operation = dispatch(call, VARIANTS[call.op], context)
         except SpecError as error:

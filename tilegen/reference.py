@@ -154,7 +154,9 @@ def _instances(machine: _Machine, scope: str) -> dict[str, Any]:
     """The axes that number an op's instances, as arrays. ``instance`` is the first thread of each, over all CTAs."""
     threads = machine.spec.threads
     first = np.arange(0, threads, _INSTANCE_THREADS.get(scope, threads), dtype=np.int64)
-    axes = {name: np.broadcast_to(evaluate(x, {"tx": first}), first.shape) for name, x in thread_variables(threads).items()}
+    axes = {
+        name: np.broadcast_to(evaluate(x, {"tx": first}), first.shape) for name, x in thread_variables(threads).items()
+    }
     own = {
         "thread": set(axes), "warp": {"warpid", "wgid", "wid_in_wg"}, "warpgroup": {"wgid"}, "cta": set[str](),
     }[scope]  # fmt: skip
@@ -209,7 +211,7 @@ def _slots(place: Mapping[str, Array], env: Mapping[str, Any]) -> tuple[Array, A
 def _gather(machine: _Machine, region: Region, env: Mapping[str, Any]) -> Array:
     buffer = region.buffer
     dtype = numpy_dtype(buffer.dtype)
-    place, inside = _places( region, env)
+    place, inside = _places(region, env)
     if buffer.scope == "register":
         values = _register_file(machine, buffer)[_slots(place, env)]
     elif buffer.scope == "shared":
@@ -222,7 +224,7 @@ def _gather(machine: _Machine, region: Region, env: Mapping[str, Any]) -> Array:
 
 def _scatter(machine: _Machine, region: Region, env: Mapping[str, Any], values: Array) -> None:
     buffer = region.buffer
-    place, inside = _places( region, env)
+    place, inside = _places(region, env)
     values = np.ascontiguousarray(values).view(numpy_dtype(buffer.dtype))
     if buffer.scope == "register":
         _register_file(machine, buffer)[_slots(place, env)] = values
@@ -235,14 +237,14 @@ def _scatter(machine: _Machine, region: Region, env: Mapping[str, Any], values: 
 
 def _block_of(env: Mapping[str, Any], like: Array) -> Array:
     """The CTA (in this batch) of each element."""
-    return np.broadcast_to(env["block"].reshape(-1, *[1] * (like.ndim - 1)), like.shape)  # type: ignore[no-any-return]
+    return np.broadcast_to(env["block"].reshape(-1, *[1] * (like.ndim - 1)), like.shape)
 
 
 def _register_file(machine: _Machine, buffer: Buffer) -> Array:
     root = machine.spec.buffer(buffer.root)
     if root.name not in machine.registers:
         slots = max(
-            int(layouts.extent_of(b.layout, "m") or 1) for b in machine.spec.buffers if b.root == root.name
+            max(1, _number(layouts.extent_of(b.layout, "m"), {})) for b in machine.spec.buffers if b.root == root.name
         )
         dtype = numpy_dtype(root.dtype)
         image = np.full((len(machine.ctas) * machine.spec.threads, slots * dtype.itemsize), _POISON, np.uint8)
@@ -255,7 +257,7 @@ def _image(machine: _Machine, buffer: Buffer) -> Array:
     root = machine.spec.buffer(buffer.root)
     if root.name not in machine.shared:
         family = [b for b in machine.spec.buffers if b.root == root.name]
-        size = max(int(layouts.extent_of(b.layout, "m")) * DTYPES[b.dtype].bytes for b in family)  # type: ignore[arg-type]
+        size = max(_number(layouts.extent_of(b.layout, "m"), {}) * DTYPES[b.dtype].bytes for b in family)
         machine.shared[root.name] = np.full((len(machine.ctas), -(-size // 16) * 16), _POISON, np.uint8)
     return machine.shared[root.name].view(numpy_dtype(buffer.dtype))
 
@@ -264,7 +266,9 @@ def _read_global(machine: _Machine, buffer: Buffer, offsets: Array) -> Array:
     """The input, with what was written since laid over it."""
     dtype = numpy_dtype(buffer.dtype)
     given = machine.inputs.get(buffer.root)
-    values = given(offsets) if given else np.full((*offsets.shape, dtype.itemsize), _POISON, np.uint8).view(dtype)[..., 0]
+    values = (
+        given(offsets) if given else np.full((*offsets.shape, dtype.itemsize), _POISON, np.uint8).view(dtype)[..., 0]
+    )
     values = np.array(values, dtype)
     raw = values.view(bits_dtype(dtype.itemsize))
     for at, written in machine.written.get(buffer.root, ()):

@@ -15,7 +15,7 @@ from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
 from tilegen.interpret import corners
 from tilegen.pipeline import Built, check_meaning, input_pattern, parameter_cases, statements_by_op
-from tilegen.plan import Memory
+from tilegen.plan import Memory, arrays
 from tilegen.planner import launch_of
 from tilegen.reference import Array, run_batches
 from tilegen.render import launch_info
@@ -43,8 +43,8 @@ def verify_cpu(built: Built, seeds: Sequence[int]) -> Verified:
 def verify_gpu(built: Built, seeds: Sequence[int]) -> Verified:
     """Run the kernel on the GPU for every parameter case and seed and compare every byte of its arrays.
 
-    Outputs are poisoned before; bytes that the spec does not write must keep their poison. Raises ProofError (TG421) with
-    the first bad element in logical and physical terms, EnvironmentLack without a GPU or a compiler.
+    Outputs are poisoned before; bytes that the spec does not write must keep their poison. Raises ProofError (TG421)
+    with the first bad element in logical and physical terms, EnvironmentLack without a GPU or a compiler.
     """
     device = gpu.require_gpu()
     cubin = compile_for(device, built)
@@ -87,7 +87,7 @@ def launch_case(built: Built, case: Mapping[str, int]) -> gpu.Launch:
 
 
 def _verify_case(built: Built, cubin: gpu.Cubin, case: Mapping[str, int], seed: int) -> int:
-    memories = {m.name: m for m in built.plan.memories if m.space == "global"}
+    memories = {m.name: m for m in arrays(built.plan)}
     images = {name: make_image(built.spec, m, case, seed) for name, m in memories.items()}
     inputs = {n: images[n].view(np.uint8) for n, m in memories.items() if m.access != "out"}
     outputs = {n: images[n].nbytes for n, m in memories.items() if m.access != "in"}

@@ -145,9 +145,7 @@ def coordinates(digits: Sequence[Digit], values: Sequence[Index], rank: int) -> 
     """
     out: list[Index] = [0] * rank
     for digit, value in zip(digits, values, strict=True):
-        for (d, weight, _), part in zip(
-            digit.places, split_number(value, [p[2] for p in digit.places]), strict=True
-        ):
+        for (d, weight, _), part in zip(digit.places, split_number(value, [p[2] for p in digit.places]), strict=True):
             out[d] = add(out[d], mul(part, weight))
     return tuple(out)
 

@@ -18,11 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import access
-from tilegen.index import Index, Var, mul, xor
+from tilegen.index import Index, mul, xor
 
 LANE_BITS = 5
 _NODES = 400  # partial bases extended before the search gives up
 _SUBSETS = 300  # choices of five single bits tried where addresses are not linear
+
+_CONSTRUCTED = "constructed over F2: every phase reaches its floor"
 
 Ints = NDArray[np.int64]
 
@@ -48,7 +50,7 @@ class Side:
 
 @dataclass(frozen=True)
 class LaneMap:
-    """Element number = XOR of the lane's vectors and the step's vectors. ``cost``: (sectors, wavefronts) over all steps."""
+    """Element number = XOR of the lane's and the step's vectors. ``cost``: (sectors, wavefronts) over all steps."""
 
     lanes: tuple[int, ...]
     steps: tuple[int, ...]
@@ -84,7 +86,7 @@ def search_lanes(sides: Sequence[Side], orders: Sequence[Sequence[int]]) -> Lane
         for order in orders:
             lanes = _columns(sides, order)
             if lanes is not None:
-                best = _better(best, _measured(sides, bits, lanes, "constructed over F2: every phase reaches its floor"))
+                best = _better(best, _measured(sides, bits, lanes, _CONSTRUCTED))
                 if best.reaches_floor:
                     return best
     tried = 0
@@ -155,7 +157,7 @@ def _preferred(order: tuple[int, ...]) -> Ints:
     ranked = np.zeros_like(numbers)  # the same numbers with their bits in the order of preference
     for rank, bit in enumerate(order):
         ranked |= (numbers >> bit & 1) << rank
-    members = sum((numbers >> bit & 1) for bit in range(len(order)))
+    members = np.bitwise_count(numbers)
     return numbers[np.lexsort((ranked, members))]
 
 
@@ -163,7 +165,8 @@ def _clashes(side: Side) -> NDArray[np.bool_]:
     """Per difference of element numbers: do two elements so far apart share a bank without sharing its word?"""
     unit = max(4, side.width_bytes)
     words = (side.addresses ^ side.addresses[0]) // unit
-    return (words % (128 // unit) == 0) & (words != 0)
+    clash: NDArray[np.bool_] = (words % (128 // unit) == 0) & (words != 0)
+    return clash
 
 
 # ---------------------------------------------------------------- measuring

@@ -43,7 +43,7 @@ def _refuse(call: Call, context: Context) -> str | None:
 
 
 def _plan(call: Call, context: Context) -> Planned:
-    return plan_convert(context, call, *(context.operand(call.regions[f]) for f in ("src", "dst")), fn="cast")
+    return plan_convert(context, call, fn="cast")
 
 
 VARIANTS = (Variant("registers", 20, _refuse, _plan),)

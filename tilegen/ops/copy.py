@@ -80,7 +80,7 @@ def _refuse_reg_reg(call: Call, context: Context) -> str | None:
 
 
 def _plan_reg_reg(call: Call, context: Context) -> Planned:
-    return plan_convert(context, call, *(context.operand(call.regions[f]) for f in ("src", "dst")), fn="")
+    return plan_convert(context, call, fn="")
 
 
 def _refuse_scalar(call: Call, context: Context) -> str | None:

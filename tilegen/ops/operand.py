@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from math import prod
 
 from tilegen import layouts
@@ -78,16 +79,15 @@ def bind(region: Region, memory: Memory) -> Operand:
 
 
 def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
-    """The iters of each dimension of a buffer's layout, outermost first; a dimension of extent 1 has one of stride 0."""
+    """The iters of each dimension of a buffer's layout, outermost first; an empty dimension has one of stride 0."""
     tile = layouts.tile_of(buffer.layout)
-    shard = [(i.extent, i.stride, i.axis) for i in tile.shard]
+    shard: list[Iter] = [(i.extent, i.stride, i.axis) for i in tile.shard]
     if len(shard) == len(buffer.shape) and all(i[0] == n for i, n in zip(shard, buffer.shape, strict=True)):
         return tuple((i,) for i in shard)
     grouped, separators = layouts.group(tile, buffer.shape)
+    assert isinstance(grouped, layouts.TileLayout)
     shard = [(i.extent, i.stride, i.axis) for i in grouped.shard]
-    return tuple(
-        tuple(shard[a:b]) or ((1, 0, "m"),) for a, b in zip(separators, separators[1:], strict=False)
-    )
+    return tuple(tuple(shard[a:b]) or ((1, 0, "m"),) for a, b in pairwise(separators))
 
 
 def parts_of(operand: Operand) -> tuple[tuple[Part, ...], ...]:
@@ -113,7 +113,7 @@ def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
     for x, iters in zip(at, operand.iters, strict=True):
         digits.extend(_split(x, iters))
     rank = len(operand.memory.shape)
-    offset = operand.memory.shape[len(digits):]  # a layout's own offset is one more dimension, always at its end
+    offset = operand.memory.shape[len(digits) :]  # a layout's own offset is one more dimension, always at its end
     return Ref(operand.memory, tuple(digits) + tuple(add(n, -1) for n in offset if rank > len(digits)))
 
 
@@ -164,7 +164,8 @@ class Frame:
 
     def __init__(self, operands: Sequence[Operand], flat: Sequence[bool], scope: str, own: Iterable[str]):
         self.operands = tuple(operands)
-        self.formals = tuple(_formal_of(o, f) for o, f in zip(operands, flat, strict=True))
+        names = _formal_names([o.buffer.name for o in self.operands])
+        self.formals = tuple(_formal_of(o, f, n) for o, f, n in zip(operands, flat, names, strict=True))
         self.inner = _SCOPE_AXES[scope] | frozenset(own)
         self.bases: dict[int, Ref] = {}
 
@@ -189,11 +190,18 @@ class Frame:
         return Block(name, args, body, registers, note, op)
 
 
-def _formal_of(operand: Operand, flat: bool) -> Memory:
+def _formal_of(operand: Operand, flat: bool, name: str) -> Memory:
     m = operand.memory
     if not flat or m.space == "register":
-        return replace(m, name=operand.buffer.name)
-    return replace(m, name=operand.buffer.name, shape=(m.span,), pitches=(1,))
+        return replace(m, name=name)
+    return replace(m, name=name, shape=(m.span,), pitches=(1,))
+
+
+def _formal_names(names: Sequence[str]) -> list[str]:
+    """The operands' names, told apart where one buffer is read and written."""
+    if len(set(names)) == len(names):
+        return list(names)
+    return [f"{name}_{role}" for name, role in zip(names, ("src", "dst"), strict=False)]
 
 
 def split_terms(x: Index, inner: frozenset[str]) -> tuple[Index, Index]:

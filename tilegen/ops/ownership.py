@@ -92,8 +92,8 @@ def own(context: Context, register: Operand, others: Sequence[Operand]) -> Owner
             enter.append(less(base - 1, number))
             numbers.append(let(context.fresh(f"{axis}_own"), sub(number, base)))
             number = numbers[-1].var
-        found, copies, held = _read_axis(register, axis, mine, number)
-        conditions.extend(held)
+        found, copies, owning = _read_axis(register, axis, mine, number)
+        conditions.extend(owning)
         first.extend(equal(c, 0) for c in copies)
         for k, value in found.items():
             values[k] = value

@@ -14,11 +14,32 @@ from tilegen.choose.digits import Digit, coordinates, fuse, is_affine, join, spl
 from tilegen.index import Index, Var, add, bound, less, mul
 from tilegen.ops.dispatch import Planned
 from tilegen.ops.operand import (
-    Context, Frame, Operand, allows_width, edge_guard, guarded_dims, parts_of, ref_at, scope_thread,
-)  # fmt: skip
+    Context,
+    Frame,
+    Operand,
+    allows_width,
+    edge_guard,
+    guarded_dims,
+    parts_of,
+    ref_at,
+    scope_thread,
+)
 from tilegen.plan import (
-    Block, Candidate, Choice, Map, Memory, Move, Ref, Repeat, Step, flat_memory, let, walk, when,
-)  # fmt: skip
+    Block,
+    Candidate,
+    Choice,
+    Cost,
+    Map,
+    Memory,
+    Move,
+    Ref,
+    Repeat,
+    Step,
+    flat_memory,
+    let,
+    walk,
+    when,
+)
 
 _UNROLL_LIMIT = 16
 
@@ -112,8 +133,15 @@ def tile_block(
     if held is not True:
         first = let(context.fresh("group"), group)
         start, group, held = (first,), first.var, less(first.var, groups)
-    frame = Frame(tile.operands, [_is_flat(tile, k) for k in range(len(tile.operands))], scope, {tile.step, context.fresh("group")})
-    regs = flat_memory(context.fresh("regs"), source.dtype if source else tile.operands[0].buffer.dtype, bundle, "register")
+    frame = Frame(
+        tile.operands,
+        [_is_flat(tile, k) for k in range(len(tile.operands))],
+        scope,
+        {tile.step, context.fresh("group")},
+    )
+    regs = flat_memory(
+        context.fresh("regs"), source.dtype if source else tile.operands[0].buffer.dtype, bundle, "register"
+    )
     moves = _moves(tile, frame, regs, group, widths, source)
     body = (*start, *when(held, *moves))
     outer = -(-groups // tile.threads)
@@ -167,18 +195,32 @@ def _is_flat(tile: Tile, side: int) -> bool:
     return any(len({p[0] for p in d.places}) > 1 for d in tile.digits)
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """One order and pair of widths, as steps with their cost."""
+
+    tile: Tile
+    widths: tuple[int, int]
+    block: Block
+    cost: Cost
+
+
 def plan_tile(
-    context: Context, operands: Sequence[Operand], scope: str, name: str, source: Fill | None = None,
+    context: Context,
+    operands: Sequence[Operand],
+    scope: str,
+    name: str,
+    source: Fill | None = None,
     scalar: bool = False,
-) -> Planned:  # fmt: skip
+) -> Planned:
     """The cheapest order and widths for a tile (only one element at a time if ``scalar``), every candidate costed."""
-    found = []
+    found: list[_Plan] = []
     for tile in orders_of(context, operands, scope):
         for widths in [(1, 1)] if scalar else _widths(tile, source):
             block = tile_block(context, tile, widths, name, scope, source)
-            found.append((context.cost((block,)), tile, widths, block))
-    cost, tile, widths, block = min(found, key=lambda f: f[0].key)
-    return Planned((block,), cost, (_width_choice(found, tile, widths), _partition_choice(tile, widths, found)))
+            found.append(_Plan(tile, widths, block, context.cost((block,))))
+    best = min(found, key=lambda f: f.cost.key)
+    return Planned((best.block,), best.cost, (_width_choice(found, best), _partition_choice(found, best)))
 
 
 def _widths(tile: Tile, source: Fill | None) -> list[tuple[int, int]]:
@@ -191,18 +233,20 @@ def _widths(tile: Tile, source: Fill | None) -> list[tuple[int, int]]:
     return list(dict.fromkeys([(load, store), (both, both), (max(1, both // 2),) * 2, (1, 1)]))
 
 
-def _width_choice(found: Sequence[tuple], tile: Tile, widths: tuple[int, int]) -> Choice:  # type: ignore[type-arg]
-    size = tile.operands[0].elem_bytes
-    same = [f for f in found if f[1] is tile]
-    best = min(f[0].key for f in same)
-    candidates = tuple(
-        Candidate(_width_value(w, size), cost, "picked" if w == widths else "the same cost" if cost.key == best else "costs more")
-        for cost, _, w, _ in same
-    )  # fmt: skip
-    return Choice(
-        "vector_width", _width_value(widths, size), candidates,
-        "the widest accesses that are contiguous, aligned for every thread and step, and inside one chunk on each side",
-    )  # fmt: skip
+def _judge(plan: _Plan, best: _Plan) -> str:
+    if plan is best:
+        return "picked"
+    return "costs more" if plan.cost.key > best.cost.key else "the same cost"
+
+
+def _width_choice(found: Sequence[_Plan], best: _Plan) -> Choice:
+    size = best.tile.operands[0].elem_bytes
+    same = [f for f in found if f.tile is best.tile]
+    candidates = tuple(Candidate(_width_value(f.widths, size), f.cost, _judge(f, best)) for f in same)
+    why = "the widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk"
+    if max(best.widths) < max(max(f.widths) for f in same):
+        why = "the cheapest of those that each side allows: wider ones cost more"
+    return Choice("vector_width", _width_value(best.widths, size), candidates, why)
 
 
 def _width_value(widths: tuple[int, int], size: int) -> dict[str, int]:
@@ -211,16 +255,14 @@ def _width_value(widths: tuple[int, int], size: int) -> dict[str, int]:
     return value if load == store else value | {"load_bytes": load * size, "store_bytes": store * size}
 
 
-def _partition_choice(tile: Tile, widths: tuple[int, int], found: Sequence[tuple]) -> Choice:  # type: ignore[type-arg]
-    bundle = max(widths)
+def _partition_choice(found: Sequence[_Plan], best: _Plan) -> Choice:
+    tile, bundle = best.tile, max(best.widths)
     outer = -(-tile.count // bundle // tile.threads)
     picked = {"outer": outer, "threads": tile.threads, "elems": bundle, "order": tile.order}
-    best: dict[str, tuple] = {}  # type: ignore[type-arg]
-    for f in found:
-        if f[1].order not in best or f[0].key < best[f[1].order][0].key:
-            best[f[1].order] = f
-    candidates = tuple(
-        Candidate(order, f[0], "picked" if order == tile.order else "costs more" if f[0].key > best[tile.order][0].key else "the same cost")
-        for order, f in best.items()
-    )  # fmt: skip
+    cheapest = [min((f for f in found if f.tile is t), key=lambda f: f.cost.key) for t in _tiles(found)]
+    candidates = tuple(Candidate(f.tile.order, f.cost, _judge(f, best)) for f in cheapest)
     return Choice("partition", picked, candidates, "every order by one operand's strides was costed")
+
+
+def _tiles(found: Sequence[_Plan]) -> list[Tile]:
+    return list({id(f.tile): f.tile for f in found}.values())

@@ -6,11 +6,19 @@ from tilegen.choose.digits import split_number
 from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.ops.dispatch import Planned, Refused
 from tilegen.ops.operand import (
-    Context, Frame, Operand, allows_width, edge_guard, guarded_dims, ref_at,
+    Context,
+    Frame,
+    Operand,
+    allows_width,
+    edge_guard,
+    guarded_dims,
+    ref_at,
 )  # fmt: skip
 from tilegen.ops.ownership import Ownership, own
 from tilegen.plan import Block, Candidate, Choice, Map, Move, Repeat, Step, when
 from tilegen.spec.data import Call
+
+_OWNED = "the elements that the register layout gives to one thread"
 
 
 def plan_transfer(context: Context, call: Call, register: Operand, other: Operand, loads: bool) -> Planned:
@@ -32,7 +40,7 @@ def plan_transfer(context: Context, call: Call, register: Operand, other: Operan
     why = "the widest power of two that is contiguous in registers and in memory and aligned for every thread and step"
     choices = (
         Choice("vector_width", {"elems": width, "bytes": width * size}, candidates, why),
-        Choice("registers_per_thread", owned.count, (), "the elements that the register layout gives to one thread"),
+        Choice("registers_per_thread", owned.count, (), _OWNED),
         Choice("outer", owned.count // width, (), "registers per thread / vector elements"),
     )
     return Planned((block,), cost, choices)
@@ -72,8 +80,9 @@ def _walk(owned: Ownership, steps: int, body: tuple[Step, ...]) -> tuple[Step, .
     return (Repeat(Var(owned.step, steps), steps, body, True),) if steps > 1 else body
 
 
-def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: str) -> Planned:
+def plan_convert(context: Context, call: Call, fn: str) -> Planned:
     """Registers to registers that the same threads own: ``fn`` is "" (copy) or "cast"."""
+    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
     owned = own(context, dst, [src])
     source = own(context, src, [dst])
     _check_alike(owned, source, dst, src)
@@ -113,7 +122,7 @@ def plan_register_fill(context: Context, call: Call, dst: Operand, value: float 
     frame = Frame((dst,), (True,), call.scope, owned.names)
     step = Map("fill", frame.see(0, dst.memory[slot]), (), 1, value)
     block = frame.block(_name("fill", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
-    choice = Choice("registers_per_thread", owned.count, (), "the elements that the register layout gives to one thread")
+    choice = Choice("registers_per_thread", owned.count, (), _OWNED)
     return Planned((block,), context.cost((block,)), (choice,))
 
 

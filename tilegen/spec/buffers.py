@@ -188,6 +188,9 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
     dtype = fields.dtype or other.dtype
     if fields.dtype is not None:
         _check_dtype(node["dtype"], fields.dtype)
+        if other.scope == "global" and dtype != other.dtype:
+            fix = "copy into shared memory and view that"
+            raise Fault("TG115", f"a view of a global array keeps its dtype, {other.dtype}", node["dtype"].mark, fix)
     if fields.axes is not None:
         return _transpose(key, node, fields.axes, other, dtype)
     shape = other.shape
