@@ -1,0 +1,91 @@
+"""Every mutant of every spec, judged: ``python -m tests.mutants.table`` writes docs/mutants.md (in seconds)."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import tilegen
+from tests.mutants.plant import KINDS, Mutant, Verdict, judge, plant
+from tilegen.planner import plan_spec
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGE = REPOSITORY / "docs" / "mutants.md"
+SPECS = sorted((REPOSITORY / "specs").glob("*.yaml"))
+Judged = list[tuple[str, Mutant, Verdict]]
+
+_HEAD = """# Mutants
+
+Every spec's plan, changed in one place at a time: each sync dropped, each address (of every Move, of every Map, of
+every function's base pointer or array) one element further and one back in each of its coordinates. The proofs of
+`tilegen build` must report every mutant, unless it is the same kernel. `python -m tests.mutants.table` writes this
+page.
+
+* **found**: reported. **found by** says which proof came first: TG414 to TG416 are the ranges and alignments that are
+  proved for the whole grid, TG401 to TG413 the interpreter's, TG420 the comparison with the spec's own meaning.
+* **by running alone**: reported by the interpreter or the comparison when the proofs of ranges are left out. So an
+  address that is wrong is found twice.
+* **equivalent**: a sync that orders nothing. The interpreter, which knows what every sync orders, finds no two accesses
+  that need it, and both plans write the same elements with the same bits.
+* **surviving**: would be a bug.
+"""
+
+
+def judge_all() -> Iterator[tuple[str, Mutant, Verdict]]:
+    """(spec, mutant, verdict) of everything that is planted."""
+    for path in SPECS:
+        spec = tilegen.load(path)
+        plan = plan_spec(spec)
+        for mutant in plant(plan):
+            yield path.stem, mutant, judge(spec, plan, mutant)
+
+
+def page(judged: Judged) -> str:
+    """docs/mutants.md."""
+    totals = [_row((kind,), [j for j in judged if j[1].kind == kind]) for kind in KINDS]
+    totals.append(_row(("all",), judged))
+    rows = [
+        _row((name, kind), mine)
+        for name in dict.fromkeys(j[0] for j in judged)
+        for kind in KINDS
+        if (mine := [j for j in judged if j[:1] == (name,) and j[1].kind == kind])
+    ]
+    columns = ("planted", "found", "by running alone", "equivalent", "surviving", "found by")
+    same = [f"* {name}, {m.where}: {v.reason}" for name, m, v in judged if v.reason]
+    return "\n".join([
+        _HEAD, "## Totals\n", *_table(("kind", *columns), totals), "\n## By spec\n",
+        *_table(("spec", "kind", *columns), rows), "\n## Equivalent mutants\n",
+        "Steps are numbered within their body; a function's body follows its name.\n", *same, "",
+    ])  # fmt: skip
+
+
+def _row(names: tuple[str, ...], judged: Judged) -> tuple[str, ...]:
+    verdicts = [v for _, _, v in judged]
+    codes = Counter(v.found for v in verdicts if v.found)
+    counts = (
+        len(verdicts), sum(codes.values()), sum(bool(v.run) for v in verdicts), sum(bool(v.reason) for v in verdicts),
+        sum(v.survives for v in verdicts),
+    )  # fmt: skip
+    return (*names, *map(str, counts), ", ".join(f"{code} {n}" for code, n in sorted(codes.items())))
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (head, ("---",) * len(head), *rows)]
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")  # what a mutant computes may overflow
+    judged = list(judge_all())
+    PAGE.write_text(page(judged), encoding="utf-8")
+    surviving = [(name, m.where) for name, m, v in judged if v.survives]
+    print(f"{PAGE.relative_to(REPOSITORY)}: {len(judged)} mutants, {len(surviving)} surviving", file=sys.stderr)
+    for name, where in surviving:
+        print(f"survives: {name}: {where}", file=sys.stderr)
+    return 1 if surviving else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
