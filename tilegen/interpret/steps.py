@@ -135,7 +135,8 @@ def cast(step: Map, site: Site) -> Array:
     """The value in another type, rounded to nearest even."""
     (src,) = step.srcs
     values = read(src, step.elems, site).view(numpy_dtype(src.memory.dtype))
-    return values.astype(numpy_dtype(step.dst.memory.dtype))
+    with np.errstate(all="ignore"):
+        return values.astype(numpy_dtype(step.dst.memory.dtype))
 
 
 FUNCTIONS: dict[str, Callable[[Map, Any], Array]] = {"fill": fill, "cast": cast}
