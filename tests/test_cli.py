@@ -159,7 +159,8 @@ def test_arch_and_set_change_what_is_built(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("words", [["--set", "M"], ["--set", "M="], ["--set", "M=x"], ["--set", "M=-1"],
-                                   ["--set", "=1"], ["--set", "M=1", "--set", "M=2"], ["--set"]])  # fmt: skip
+                                   ["--set", "M=" + "9" * 5000], ["--set", "=1"], ["--set", "M=1", "--set", "M=2"],
+                                   ["--set"]])  # fmt: skip
 def test_a_setting_that_cannot_be_read(words: list[str]) -> None:
     result = tilegen("build", ANY, *words)
     assert (result.exit_code, result.stdout) == (2, "")
@@ -377,8 +378,8 @@ def test_explain_text_tells_what_was_chosen() -> None:
         "  shared loads             10          16     16          0        -",
     ):
         assert line in text.splitlines()
-    assert "counted on sm_90 hardware and agreed" in text
-    assert "not on sm_100: expect the same" in tilegen("explain", SF, "--arch", "sm_100").stdout
+    assert "reproduce what was counted on sm_90, sm_90a" in text
+    assert "on sm_100 not yet" in tilegen("explain", SF, "--arch", "sm_100").stdout
 
 
 def test_explain_numbers_every_access_once() -> None:
@@ -406,6 +407,9 @@ def test_every_access_of_every_spec_can_be_drawn(spec: str) -> None:
         assert [shown[k] for k in ("buffer", "kind", "width_bytes")] == [
             access[k] for k in ("buffer", "kind", "width_bytes")
         ]
+        if access["instructions"] == 1:
+            figure = "wavefronts" if access["space"] == "shared" else "sectors"
+            assert shown[figure] == access[figure]
         text = access_text(shown)
         assert text.startswith(f"access #{number} of {plan.name}") and max(map(len, text.splitlines())) <= 120
 

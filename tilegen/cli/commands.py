@@ -54,7 +54,9 @@ def _read_settings(_: click.Context, __: click.Parameter, given: Sequence[str]) 
     for text in given:
         name, equals, number = text.partition("=")
         if not (equals and name.isidentifier() and number.isascii() and number.isdecimal()):
-            raise click.BadParameter(f"{text!r} is not NAME=NUMBER, for example M=4096")
+            raise click.BadParameter(f"{text[:40]!r} is not NAME=NUMBER, for example M=4096")
+        if len(number) > 19:
+            raise click.BadParameter(f"the number of {name[:40]} does not fit 64 bits")
         if name in settings:
             raise click.BadParameter(f"{name} is set twice")
         settings[name] = int(number)

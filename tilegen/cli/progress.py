@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tilegen.cli.console import current_color
+
 _PATIENCE_SECONDS = 0.5
 
 
@@ -21,7 +23,7 @@ def watch_progress(total: int) -> Iterator[Callable[[str], None]]:
     if not sys.stderr.isatty():
         yield lambda label: None
         return
-    bar = _Bar(total)
+    bar = _Bar(total, current_color() is False)
     timer = threading.Timer(_PATIENCE_SECONDS, bar.show)
     timer.daemon = True
     timer.start()
@@ -35,8 +37,9 @@ def watch_progress(total: int) -> Iterator[Callable[[str], None]]:
 class _Bar:
     """What the timer's thread shows of the state that the work's thread sets."""
 
-    def __init__(self, total: int):
+    def __init__(self, total: int, is_plain: bool):
         self.total, self.begun, self.label = total, 0, ""
+        self.is_plain = is_plain
         self.lock = threading.Lock()
         self.closed = False
         self.shown: Any = None
@@ -55,10 +58,11 @@ class _Bar:
         columns = [SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()]
         if self.total > 1:
             columns[2:2] = [BarColumn(), MofNCompleteColumn()]
+        console = Console(stderr=True, no_color=self.is_plain or None)
         with self.lock:
             if self.closed:
                 return
-            self.shown = Progress(*columns, console=Console(stderr=True), transient=True, redirect_stdout=False)
+            self.shown = Progress(*columns, console=console, transient=True, redirect_stdout=False)
             self.task = self.shown.add_task(self.label, total=self.total, completed=max(0, self.begun - 1))
             self.shown.start()
 

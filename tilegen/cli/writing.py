@@ -16,8 +16,9 @@ def write_together(texts: Mapping[str, str], folder: Path) -> tuple[str, ...]:
     """Write the files ``name: text`` into ``folder``; returns the names whose content changed.
 
     All texts are on disk, beside their places, before the first file is replaced; if replacing one fails, those that
-    were replaced get their old content back. A file is never half written, whenever the process is killed. Raises
-    InputError (TG602).
+    were replaced get their old content back. A file is never half written, whenever the process is killed; killed
+    between two renames, it leaves new files beside old ones, which ``--check`` and the sha256 in a manifest tell apart.
+    Raises InputError (TG602).
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)

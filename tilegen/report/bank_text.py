@@ -15,8 +15,9 @@ Data = Mapping[str, Any]
 
 def access_text(shown: Data) -> str:
     """The page of one access: what it is, where it was looked at, and the drawing."""
+    what = f"{shown['space']} {KINDS[shown['kind']]} of {shown['buffer']}"
     lines = [
-        f"access #{shown['access']} of {shown['kernel']}: {shown['space']} {KINDS[shown['kind']]}, {shown['buffer']}, "
+        f"access #{shown['access']} of {shown['kernel']}: {what}, "
         f"{count_words(shown['width_bytes'], 'byte', 'bytes')} a lane",
         printable(f"op {shown['op']}: {shown['text']} ({shown['variant']})"),
     ]

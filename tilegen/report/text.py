@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilegen.arch import Arch
+from tilegen.arch import ARCHES, Arch
 from tilegen.describe import count_words, describe_cost, describe_value, printable
 from tilegen.plan import Cost
 from tilegen.report.table import draw_table
@@ -65,11 +65,19 @@ def _refused(refused: Sequence[Data]) -> list[str]:
 
 def _choice(choice: Data) -> list[str]:
     question = choice["question"]
-    picked = describe_value(question, choice["picked"])
+    picked = _answer(question, choice["picked"])
     lines = [printable(f"  {question}: {picked}"), *_candidates(question, choice)]
     if choice["proof"]:
         lines.append(f"    because: {printable(choice['proof'])}")
     return lines
+
+
+def _answer(question: str, value: Any) -> str:
+    """An answer in words; of a vector whose two sides have accesses of different widths, both."""
+    words = describe_value(question, value)
+    if question == "vector_width" and isinstance(value, Mapping) and {"load_bytes", "store_bytes"} <= set(value):
+        words += f": loads {value['load_bytes']}, stores {value['store_bytes']}"
+    return words
 
 
 def _candidates(question: str, choice: Data) -> list[str]:
@@ -82,7 +90,7 @@ def _candidates(question: str, choice: Data) -> list[str]:
     for c in candidates:
         mark = ">" if c["verdict"] == "picked" else " "
         costs = [str(c["cost"][name]) if c["cost"] else "-" for name in shown]
-        rows.append((mark, printable(describe_value(question, c["value"])), *costs, printable(c["verdict"])))
+        rows.append((mark, printable(_answer(question, c["value"])), *costs, printable(c["verdict"])))
     lines = draw_table(("", "", *(_COSTS[name] for name in shown), ""), [(*r[:-1], "") for r in rows], 2, "    ")
     width = max(map(len, lines))
     return [lines[0], *(f"{text:<{width}}  {row[-1]}" for text, row in zip(lines[1:], rows, strict=True))]
@@ -124,13 +132,12 @@ def _totals(explained: Data) -> list[str]:
 
 
 def _basis(arch: Arch) -> list[str]:
-    measured = (
-        f"were counted on {arch.name} hardware and agreed"
-        if arch.access_model_measured
-        else f"were counted on sm_90, not on {arch.name}: expect the same, but nobody has looked"
-    )
+    names = ", ".join(a.name for a in ARCHES.values() if a.access_model_measured)
+    measured = f"The rules behind wavefronts and sectors reproduce what was counted on {names}."
+    if not arch.access_model_measured:
+        measured = f"The rules behind wavefronts and sectors were counted on {names}, on {arch.name} not yet."
     return [
         "instructions are warp-wide; floor: a wavefront for each phase with an active lane, which no placement beats;",
         "conflicts = wavefronts - floor; by bytes: distinct bytes / 128, what another lane map could reach;",
-        f"sectors are of 32 bytes. The rules behind wavefronts and sectors {measured}.",
+        f"sectors are of 32 bytes. {measured}",
     ]
