@@ -11,6 +11,7 @@ from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound
 from tilegen.plan import CLUSTER_AXES, CTA_AXES, thread_variables
 from tilegen.spec.findings import Fault, Passage, shorten, suggest
+from tilegen.spec.reserved import FUNCTIONS, TYPES, is_macro, is_of_cuda
 
 THREAD_AXES = ("tx", "warpid", "laneid", "wgid", "tid_in_wg", "wid_in_wg")
 MEMORY_AXES = ("m", "P", "F", "Bank", "TLane", "TCol")
@@ -55,10 +56,12 @@ def reserved_reason(name: str) -> str:
     """
     if name in THREAD_AXES or name in MEMORY_AXES or name in CTA_AXES or name in CLUSTER_AXES:
         return "the name of an axis"
-    if name in _CPP:
+    if name in _CPP or name in TYPES:
         return "a name of C++"
-    if name in _CUDA:
+    if name in _CUDA or is_of_cuda(name):
         return "a name of CUDA"
+    if is_macro(name):
+        return "a macro of the C headers"
     if name in _LANGUAGE:
         return "a word of the expression language"
     if name in DTYPES or any(name == d.c for d in DTYPES.values()):
@@ -77,7 +80,10 @@ def check_name(passage: Passage, what: str) -> str:
         )
     if len(name) > _MAX_NAME:
         raise passage.fault("TG107", f"the name of a {what} has at most {_MAX_NAME} characters, this one {len(name)}")
-    if reason := reserved_reason(name):
+    reason = reserved_reason(name)
+    if not reason and what == "kernel" and name in FUNCTIONS:
+        reason = "a function of the C library"
+    if reason:
         raise passage.fault(
             "TG107", f"'{name}' is no name for a {what}: it is {reason}", hint=f"for example '{name.strip('_')}_'"
         )
