@@ -47,7 +47,7 @@ def _judge(turn: Turn, best: Turn) -> Candidate:
 
 
 def _family(steps: int) -> list[tuple[int, int, int]]:
-    bits = min(5, steps.bit_length() - 1) if steps & (steps - 1) == 0 else 0
+    bits = min(5, (steps & -steps).bit_length() - 1)  # one bit more would leave the range of steps
     seed = [(k, 5 - k, (1 << k) - 1) for k in range(bits + 1)]
     return seed + [(k, s, (1 << k) - 1) for k in range(1, bits + 1) for s in range(5 - k - 1, -1, -1)]
 

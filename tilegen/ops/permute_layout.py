@@ -124,6 +124,16 @@ class _Found:
     lane_map: LaneMap
     estimate: tuple[int, int, int]
 
+    @property
+    def rank(self) -> tuple[int, bool, int, int]:
+        """Cost, but that among equal sectors a plan without bank conflicts beats one with some."""
+        sectors, wavefronts, instructions = self.estimate
+        return sectors, self.has_conflicts, wavefronts, instructions
+
+    @property
+    def has_conflicts(self) -> bool:
+        return self.lane_map.cost[1] > self.lane_map.floor[1]
+
 
 def _plan_linear(call: Call, context: Context) -> Planned:
     """Lane and step name an element by an invertible matrix over F2, one element an access."""
@@ -133,17 +143,23 @@ def _plan_linear(call: Call, context: Context) -> Planned:
 
 
 def _plan_vector(call: Call, context: Context) -> Planned:
-    """Bundles in registers, so that at least one phase moves several contiguous elements at once."""
+    """Bundles in registers, so that at least one phase moves several contiguous elements at once.
+
+    A bundle without bank conflicts is preferred to one with, even if wider accesses would save wavefronts.
+    """
     tile = tile_of_call(call, context)
     shapes = sorted((_least_cost(tile, s), k, s) for k, s in enumerate(_shapes(tile)))
     if not shapes:
         raise Refused("neither side has two contiguous, aligned elements beside 32 lanes of others")
     tried: list[_Found] = []
     for least, _, shape in shapes:
-        if tried and min(f.estimate for f in tried) <= least:
+        if any(f.lane_map.reaches_floor and f.estimate <= least for f in tried):
             break
         tried.append(_search(tile, context, shape))
-    best = min(tried, key=lambda f: f.estimate)
+    free = [f for f in tried if f.lane_map.reaches_floor]
+    if not free and _search(tile, context, _Shape((), (), False)).lane_map.reaches_floor:
+        raise Refused("every pair of widths leaves bank conflicts, one element an access leaves none")
+    best = min(free or tried, key=lambda f: f.estimate)
     return _plan_found(call, context, tile, best, (_width_choice(tile, best, tried, len(shapes)),))
 
 
@@ -213,12 +229,23 @@ def _plan_found(call: Call, context: Context, tile: Tile, found: _Found, choices
 
 
 def _width_choice(tile: Tile, best: _Found, tried: list[_Found], shapes: int) -> Choice:
-    candidates = tuple(
-        Candidate(_width_value(tile, f.shape), Cost(*f.estimate), "picked" if f is best else "costs more")
-        for f in tried
-    )
+    candidates = tuple(Candidate(_width_value(tile, f.shape), Cost(*f.estimate), _judge(f, best)) for f in tried)
     proof = f"{len(tried)} of {shapes} pairs of widths were searched; the rest cost at least as much"
     return Choice("vector_width", _width_value(tile, best.shape), candidates, proof)
+
+
+def _judge(found: _Found, best: _Found) -> str:
+    if found is best:
+        return "picked"
+    if best.lane_map.reaches_floor and not found.lane_map.reaches_floor:
+        return f"{found.lane_map.cost[1] - found.lane_map.floor[1]} bank conflicts"
+    return "costs more" if found.estimate > best.estimate else "the same cost"
+
+
+def _judge(found: _Found, best: _Found) -> str:
+    if found is best:
+        return "picked"
+    return "has bank conflicts" if found.has_conflicts and not best.has_conflicts else "costs more"
 
 
 def _width_value(tile: Tile, shape: _Shape) -> dict[str, int]:
