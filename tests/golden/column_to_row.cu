@@ -5,15 +5,15 @@
 //
 // 1. copy X[by*32 : +32, bx*32 : +32] -> t: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 64
 //   instructions, 384 address operations
-//    vector_width: 1 element, 8 bytes (64 wavefronts; 2 elements: 128); the widest accesses that are
-//      contiguous, aligned for every thread and step, and inside one chunk on each side
+//    vector_width: 1 element, 8 bytes (64 wavefronts; 2 elements: 128); the cheapest of those that each side
+//      allows: wider ones cost more
 //    partition: outer = 8, threads 128, elems 1, order X's strides (row-major: costs more; X's strides:
 //      picked); every order by one operand's strides was costed
 //
 // 2. copy t -> Y[by*32 : +32, bx*32 : +32]: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 64
 //   instructions, 384 address operations
-//    vector_width: 1 element, 8 bytes (64 wavefronts; 2 elements: 128); the widest accesses that are
-//      contiguous, aligned for every thread and step, and inside one chunk on each side
+//    vector_width: 1 element, 8 bytes (64 wavefronts; 2 elements: 128); the cheapest of those that each side
+//      allows: wider ones cost more
 //    partition: outer = 8, threads 128, elems 1, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 

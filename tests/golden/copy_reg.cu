@@ -6,7 +6,7 @@
 // 1. copy In -> s: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
 //   operations
 //    vector_width: 4 elements, 16 bytes (4 instructions; 2 elements: 8; 1 element: 16); the widest accesses
-//      that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 4, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
@@ -18,7 +18,7 @@
 //
 // 3. fill s: variant tile, scope warp, 8 wavefronts, 2 instructions, 6 address operations
 //    vector_width: 4 elements, 16 bytes (2 instructions; 2 elements: 4; 1 element: 8); the widest accesses
-//      that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 4, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
@@ -31,7 +31,7 @@
 // 5. copy s -> Out: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
 //   operations
 //    vector_width: 4 elements, 16 bytes (4 instructions; 2 elements: 8; 1 element: 16); the widest accesses
-//      that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 4, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 

@@ -10,14 +10,14 @@
 // 1. copy A -> sa: variant gmem_smem, scope warp, 16 sectors, 4 wavefronts, 2 instructions, 2 address
 //   operations
 //    vector_width: 8 elements, 16 bytes (4 wavefronts; 4 elements: 4 instructions; 1 element: 8); the widest
-//      accesses that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 1, threads 32, elems 8, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
 // 2. copy B -> sb: variant gmem_smem, scope warp, 8 sectors, 2 wavefronts, 2 instructions, 2 address
 //   operations
 //    vector_width: 8 elements, 16 bytes (2 wavefronts; 4 elements: the same cost; 1 element: 4); the widest
-//      accesses that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 1, threads 32, elems 8, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //

@@ -4,14 +4,14 @@
 // Y: row [37, 13]
 //
 // 1. copy X -> s: variant gmem_smem, scope cta, 61 sectors, 16 wavefronts, 32 instructions
-//    vector_width: 1 element, 4 bytes (61 sectors); the widest accesses that are contiguous, aligned for
-//      every thread and step, and inside one chunk on each side
+//    vector_width: 1 element, 4 bytes (61 sectors); the widest accesses that each side allows: contiguous,
+//      aligned for every thread and step, inside one chunk
 //    partition: outer = 6, threads 96, elems 1, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
 // 2. copy s -> Y: variant gmem_smem, scope cta, 61 sectors, 16 wavefronts, 32 instructions
-//    vector_width: 1 element, 4 bytes (61 sectors); the widest accesses that are contiguous, aligned for
-//      every thread and step, and inside one chunk on each side
+//    vector_width: 1 element, 4 bytes (61 sectors); the widest accesses that each side allows: contiguous,
+//      aligned for every thread and step, inside one chunk
 //    partition: outer = 6, threads 96, elems 1, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 

@@ -5,12 +5,12 @@
 //
 // 1. copy In -> A: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 16 instructions, 32 address
 //   operations
-//    vector_width: 1 element, 16 bytes (128 sectors); the widest accesses that are contiguous, aligned for
-//      every thread and step, and inside one chunk on each side
+//    vector_width: 1 element, 16 bytes (128 sectors); the widest accesses that each side allows: contiguous,
+//      aligned for every thread and step, inside one chunk
 //    partition: outer = 8, threads 32, elems 1, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
-// 2. permute_layout A -> B: variant warp_linear_swizzle, scope warp, 64 wavefronts, 16 instructions, 224
+// 2. permute_layout A -> B: variant warp_linear_swizzle, scope warp, 64 wavefronts, 16 instructions, 192
 //   address operations
 //    lane_vectors: lanes = [17, 34, 68, 1, 2], steps [4, 8, 128]; constructed over F2: every phase reaches
 //      its floor
@@ -24,8 +24,8 @@
 //
 // 3. copy B -> Out: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 16 instructions, 32 address
 //   operations
-//    vector_width: 1 element, 16 bytes (128 sectors); the widest accesses that are contiguous, aligned for
-//      every thread and step, and inside one chunk on each side
+//    vector_width: 1 element, 16 bytes (128 sectors); the widest accesses that each side allows: contiguous,
+//      aligned for every thread and step, inside one chunk
 //    partition: outer = 8, threads 32, elems 1, order B's strides (row-major: costs more; B's strides:
 //      picked); every order by one operand's strides was costed
 
@@ -43,15 +43,12 @@ __device__ __forceinline__ void permute_A_B(int laneid, const double2 *A, double
     double2 regs[8];
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        regs[r] =
-            A[(r >> 2) * 128 + (((laneid & 7) * 17) >> 4) * 16
-                + (((r & 3) * 4) ^ ((laneid & 7) ^ (laneid >> 3)))];
+        regs[r] = A[(r >> 2) * 128 + (laneid & 7) * 16 + (((r & 3) * 4) ^ ((laneid & 7) ^ (laneid >> 3)))];
     }
     __syncwarp();
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        B[(r >> 2) * 8 + (((laneid & 7) * 17) >> 4) + (((r & 3) * 4) ^ ((laneid & 7) ^ (laneid >> 3))) * 16] =
-            regs[r];
+        B[(r >> 2) * 8 + (laneid & 7) + (((r & 3) * 4) ^ ((laneid & 7) ^ (laneid >> 3))) * 16] = regs[r];
     }
     __syncwarp();
 }

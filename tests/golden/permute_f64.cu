@@ -5,15 +5,15 @@
 //
 // 1. copy In -> A: variant gmem_smem, scope warp, 64 sectors, 16 wavefronts, 8 instructions, 24 address
 //   operations
-//    vector_width: 2 elements, 16 bytes (8 instructions; 1 element: 16); the widest accesses that are
-//      contiguous, aligned for every thread and step, and inside one chunk on each side
+//    vector_width: 2 elements, 16 bytes (8 instructions; 1 element: 16); the widest accesses that each side
+//      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 4, threads 32, elems 2, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
-// 2. permute_layout A -> B: variant warp_vector, scope warp, 32 wavefronts, 8 instructions, 98 address
+// 2. permute_layout A -> B: variant warp_vector, scope warp, 32 wavefronts, 8 instructions, 82 address
 //   operations
-//    vector_width: 2 elements, 16 bytes; the least wavefronts (or sectors), then instructions, of every pair
-//      of widths with 32 lanes left
+//    vector_width: 2 elements, 16 bytes (32 wavefronts); 1 of 3 pairs of widths were searched; the rest cost
+//      at least as much
 //    lane_vectors: lanes = [9, 18, 36, 1, 2], steps [4]; constructed over F2: every phase reaches its floor
 //    registers_per_lane: 8; 256 elements / 32 lanes
 //    xor_k: k = 3, shift 1, mask 7 (48 wavefronts; k = 0, shift 5, mask 0: 272; k = 1, shift 4, mask 1: 272;
@@ -24,8 +24,8 @@
 //
 // 3. copy B -> Out: variant gmem_smem, scope warp, 64 sectors, 16 wavefronts, 8 instructions, 24 address
 //   operations
-//    vector_width: 2 elements, 16 bytes (8 instructions; 1 element: 16); the widest accesses that are
-//      contiguous, aligned for every thread and step, and inside one chunk on each side
+//    vector_width: 2 elements, 16 bytes (8 instructions; 1 element: 16); the widest accesses that each side
+//      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 4, threads 32, elems 2, order B's strides (row-major: costs more; B's strides:
 //      picked); every order by one operand's strides was costed
 
@@ -47,8 +47,7 @@ __device__ __forceinline__ void permute_A_B(int laneid, const double *A, double 
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
             *(uint4 *)&regs[r * 4 + d * 2] =
-                *(const uint4 *)&A[(((laneid & 7) * 9) >> 3) * 32 + d * 16
-                    + ((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 2];
+                *(const uint4 *)&A[(laneid & 7) * 32 + d * 16 + ((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 2];
         }
     }
     __syncwarp();
@@ -58,13 +57,13 @@ __device__ __forceinline__ void permute_A_B(int laneid, const double *A, double 
         for (int d = 0; d < 2; ++d) {
             pack[d] = regs[r * 4 + d * 2];
         }
-        *(uint4 *)&B[(((laneid & 7) * 9) >> 3) * 2 + ((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32] =
+        *(uint4 *)&B[(laneid & 7) * 2 + ((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32] =
             *(const uint4 *)&pack[0];
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
             pack[d] = regs[r * 4 + d * 2 + 1];
         }
-        *(uint4 *)&B[(((laneid & 7) * 9) >> 3) * 2 + ((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32 + 16] =
+        *(uint4 *)&B[(laneid & 7) * 2 + ((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32 + 16] =
             *(const uint4 *)&pack[0];
     }
     __syncwarp();

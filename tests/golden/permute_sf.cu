@@ -6,14 +6,14 @@
 // 1. copy In -> A: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
 //   operations
 //    vector_width: 4 elements, 16 bytes (4 instructions; 2 elements: 8; 1 element: 16); the widest accesses
-//      that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 4, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
 // 2. permute_layout A[s] -> B[s]: variant warp_vector, scope warp, 16 wavefronts, 10 instructions, 18 address
 //   operations
-//    vector_width: 4 elements, 16 bytes; the least wavefronts (or sectors), then instructions, of every pair
-//      of widths with 32 lanes left
+//    vector_width: 4 elements, 16 bytes (8 wavefronts; 2 elements: 16); 2 of 5 pairs of widths were searched;
+//      the rest cost at least as much
 //    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
 //    registers_per_lane: 4; 128 elements / 32 lanes
 //    xor_k: k = 2, shift 3, mask 3 (8 wavefronts; k = 0, shift 5, mask 0: 20; k = 1, shift 4, mask 1: 12; k =
@@ -24,7 +24,7 @@
 // 3. copy B -> Out: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
 //   operations
 //    vector_width: 4 elements, 16 bytes (4 instructions; 2 elements: 8; 1 element: 16); the widest accesses
-//      that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 4, order B's strides (row-major: costs more; B's strides:
 //      picked); every order by one operand's strides was costed
 

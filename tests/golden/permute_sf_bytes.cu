@@ -6,14 +6,14 @@
 // 1. copy In[bx*8 + warpid] -> A[warpid]: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 16
 //   instructions, 16 address operations
 //    vector_width: 16 elements, 16 bytes (8 wavefronts; 8 elements: the same cost; 1 element: 32); the widest
-//      accesses that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 1, threads 32, elems 16, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
 // 2. permute_layout A[warpid] -> B[warpid]: variant warp_vector, scope warp, 32 wavefronts, 32 instructions,
 //   200 address operations
-//    vector_width: 2 elements, 2 bytes; the least wavefronts (or sectors), then instructions, of every pair
-//      of widths with 32 lanes left
+//    vector_width: 2 elements, 2 bytes (4 wavefronts); 1 of 5 pairs of widths were searched; the rest cost at
+//      least as much
 //    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
 //    registers_per_lane: 4; 128 elements / 32 lanes
 //    xor_k: k = 0, shift 5, mask 0 (8 wavefronts; k = 1, shift 4, mask 1: the same cost, a larger k or
@@ -27,7 +27,7 @@
 // 3. copy B[warpid] -> Out[bx*8 + warpid]: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 16
 //   instructions, 16 address operations
 //    vector_width: 16 elements, 16 bytes (8 wavefronts; 8 elements: the same cost; 1 element: 32); the widest
-//      accesses that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 1, threads 32, elems 16, order B's strides (row-major: costs more; B's strides:
 //      picked); every order by one operand's strides was costed
 

@@ -5,8 +5,8 @@
 //
 // 1. permute_layout A[s, 0:1, 0:4, 0:32] -> B[s, 0:1, 0:4, 0:32]: variant warp_vector, scope warp, 64
 //   sectors, 10 instructions, 18 address operations
-//    vector_width: 4 elements, 16 bytes; the least wavefronts (or sectors), then instructions, of every pair
-//      of widths with 32 lanes left
+//    vector_width: 4 elements, 16 bytes (32 sectors; 2 elements: 48); 2 of 5 pairs of widths were searched;
+//      the rest cost at least as much
 //    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
 //    registers_per_lane: 4; 128 elements / 32 lanes
 //    xor_k: k = 0, shift 5, mask 0 (80 sectors; k = 1, shift 4, mask 1: the same cost, a larger k or another

@@ -5,15 +5,15 @@
 //
 // 1. copy X[bx*16 : +16, j*256 : +256] -> t: variant gmem_smem, scope cta, 1568 sectors, 512 wavefronts, 912
 //   instructions, 3424 address operations
-//    vector_width: 1 element, 4 bytes (1568 sectors; 4 elements: 6224); the widest accesses that are
-//      contiguous, aligned for every thread and step, and inside one chunk on each side
+//    vector_width: 1 element, 4 bytes (1568 sectors; 4 elements: 6224); the cheapest of those that each side
+//      allows: wider ones cost more
 //    partition: outer = 32, threads 128, elems 1, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
-// 2. copy t -> Y[bx*16 : +16, j*256 : +256]: variant gmem_smem, scope cta, 1904 sectors, 512 wavefronts, 912
-//   instructions, 3424 address operations
-//    vector_width: 1 element, 4 bytes (1904 sectors; 4 elements: 6440); the widest accesses that are
-//      contiguous, aligned for every thread and step, and inside one chunk on each side
+// 2. copy t -> Y[bx*16 : +16, j*256 : +256]: variant gmem_smem, scope cta, 1904 sectors, 400 wavefronts, 800
+//   instructions, 3200 address operations
+//    vector_width: 1 element, 4 bytes (1904 sectors; 4 elements: 6440); the cheapest of those that each side
+//      allows: wider ones cost more
 //    partition: outer = 32, threads 128, elems 1, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 
@@ -23,19 +23,17 @@ __device__ __forceinline__ void copy_X_t(int tx, int bx, int M, int N, int ldx, 
     float regs[1];
     for (int i = 0; i < 32; ++i) {
         regs[0] =
-            (bx * 16 + (i >> 1) < M && j * 256 + ((i * 128 + tx) & 255) < N)
-                ? X[(i >> 1) * ldx + ((i * 128 + tx) & 255)] : 0.0f;
-        t[i * 128 + tx] = regs[0];
+            (bx * 16 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N)
+                ? X[(i >> 1) * ldx + (i & 1) * 128 + tx] : 0.0f;
+        t[tx + i * 128] = regs[0];
     }
 }
 
 __device__ __forceinline__ void copy_t_Y(int tx, int bx, int M, int N, int j, const float *t, float *Y)
 {
-    float regs[1];
     for (int i = 0; i < 32; ++i) {
-        regs[0] = t[i * 128 + tx];
-        if (bx * 16 + (i >> 1) < M && j * 256 + ((i * 128 + tx) & 255) < N) {
-            Y[(i >> 1) * N + ((i * 128 + tx) & 255)] = regs[0];
+        if (bx * 16 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N) {
+            Y[(i >> 1) * N + (i & 1) * 128 + tx] = t[tx + i * 128];
         }
     }
 }

@@ -6,15 +6,17 @@
 // 1. copy In -> t: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 20 address
 //   operations
 //    vector_width: 8 elements, 16 bytes (8 wavefronts; 4 elements: 8 instructions; 1 element: 16); the widest
-//      accesses that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 8, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
-// 2. permute_layout t -> u: variant warp_vector, scope warp, 24 wavefronts, 10 instructions, 43 address
+// 2. permute_layout t -> u: variant warp_vector, scope warp, 24 wavefronts, 18 instructions, 102 address
 //   operations
-//    vector_width: 8 elements, 16 bytes; the least wavefronts (or sectors), then instructions, of every pair
-//      of widths with 32 lanes left
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; bounded: the best of 1 choices of five bits
+//    vector_width: 8 elements, 16 bytes (24 wavefronts; 4 elements, 8 bytes: 40; 8 elements, 16 bytes: 10
+//      instructions; 8 elements, 16 bytes: 72; 4 elements, 8 bytes: 12 instructions; 4 elements, 8 bytes: 40;
+//      2 elements, 4 bytes: 16 instructions); 7 of 12 pairs of widths were searched; the rest cost at least
+//      as much
+//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps [32]; constructed over F2: every phase reaches its floor
 //    registers_per_lane: 16; 512 elements / 32 lanes
 //    xor_k: k = 4, shift 1, mask 15 (32 wavefronts; k = 0, shift 5, mask 0: 80; k = 1, shift 4, mask 1: 80; k
 //      = 2, shift 3, mask 3: 80; k = 3, shift 2, mask 7: 96; k = 1, shift 3, mask 1: 80; k = 1, shift 2, mask
@@ -25,7 +27,7 @@
 // 3. copy u -> Out: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
 //   operations
 //    vector_width: 8 elements, 16 bytes (8 wavefronts; 4 elements: 8 instructions; 1 element: 16); the widest
-//      accesses that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 8, order u's strides (row-major: costs more; u's strides:
 //      picked); every order by one operand's strides was costed
 
@@ -44,22 +46,18 @@ __device__ __forceinline__ void copy_In_t(int laneid, const half_t *In, half_t *
 __device__ __forceinline__ void permute_t_u(int laneid, const half_t *t, half_t *u)
 {
     __align__(16) half_t regs[16];
-    __align__(16) half_t pack[8];
     #pragma unroll
-    for (int d = 0; d < 8; ++d) {
-        *(unsigned *)&regs[d * 2] = *(const unsigned *)&t[d * 64 + (laneid ^ (d * 4)) * 2];
+    for (int r = 0; r < 2; ++r) {
+        #pragma unroll
+        for (int d = 0; d < 8; ++d) {
+            regs[r * 8 + d] = t[d * 64 + ((r * 32 + laneid) ^ (d * 8))];
+        }
     }
     __syncwarp();
     #pragma unroll
-    for (int d = 0; d < 8; ++d) {
-        pack[d] = regs[d * 2];
+    for (int r = 0; r < 2; ++r) {
+        *(uint4 *)&u[r * 256 + laneid * 8] = *(const uint4 *)&regs[r * 8];
     }
-    *(uint4 *)&u[laneid * 16] = *(const uint4 *)&pack[0];
-    #pragma unroll
-    for (int d = 0; d < 8; ++d) {
-        pack[d] = regs[d * 2 + 1];
-    }
-    *(uint4 *)&u[laneid * 16 + 8] = *(const uint4 *)&pack[0];
     __syncwarp();
 }
 

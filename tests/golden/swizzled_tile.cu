@@ -6,14 +6,14 @@
 // 1. copy In -> t: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 20 address
 //   operations
 //    vector_width: 8 elements, 16 bytes (8 wavefronts; 4 elements: 8 instructions; 1 element: 16); the widest
-//      accesses that are contiguous, aligned for every thread and step, and inside one chunk on each side
+//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 8, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
 // 2. copy tT -> Out: variant gmem_smem, scope warp, 32 sectors, 16 wavefronts, 18 instructions, 66 address
 //   operations
-//    vector_width: 8 elements, 16 bytes (18 instructions; 1 element: 32); the widest accesses that are
-//      contiguous, aligned for every thread and step, and inside one chunk on each side
+//    vector_width: 8 elements, 16 bytes (18 instructions; 1 element: 32); the widest accesses that each side
+//      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 8, order row-major (row-major: picked; tT's strides: costs
 //      more); every order by one operand's strides was costed
 

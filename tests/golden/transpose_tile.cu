@@ -5,15 +5,15 @@
 //
 // 1. copy X[by*64 : +64, bx*64 : +64] -> tile: variant gmem_smem, scope cta, 512 sectors, 128 wavefronts, 256
 //   instructions, 1536 address operations
-//    vector_width: 1 element, 4 bytes (128 wavefronts; 4 elements: 256); the widest accesses that are
-//      contiguous, aligned for every thread and step, and inside one chunk on each side
+//    vector_width: 1 element, 4 bytes (128 wavefronts; 4 elements: 256); the cheapest of those that each side
+//      allows: wider ones cost more
 //    partition: outer = 16, threads 256, elems 1, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
 // 2. copy tileT -> Y[bx*64 : +64, by*64 : +64]: variant gmem_smem, scope cta, 512 sectors, 128 wavefronts,
 //   256 instructions, 1536 address operations
-//    vector_width: 1 element, 4 bytes (128 wavefronts; 4 elements: 256); the widest accesses that are
-//      contiguous, aligned for every thread and step, and inside one chunk on each side
+//    vector_width: 1 element, 4 bytes (128 wavefronts; 4 elements: 256); the cheapest of those that each side
+//      allows: wider ones cost more
 //    partition: outer = 16, threads 256, elems 1, order row-major (row-major: picked; tileT's strides: costs
 //      more); every order by one operand's strides was costed
 
@@ -29,12 +29,10 @@ __device__ __forceinline__ void copy_X_tile(int tx, int bx, const float *X, floa
 
 __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT, float *Y)
 {
-    float regs[1];
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
-        regs[0] = tileT[i * 4 + (tx >> 6) + (tx & 63) * 65];
         if (bx * 64 + i * 4 + (tx >> 6) < 1000) {
-            Y[(i * 4 + (tx >> 6)) * 1024 + (tx & 63)] = regs[0];
+            Y[(i * 4 + (tx >> 6)) * 1024 + (tx & 63)] = tileT[i * 4 + (tx >> 6) + (tx & 63) * 65];
         }
     }
 }
