@@ -124,16 +124,6 @@ class _Found:
     lane_map: LaneMap
     estimate: tuple[int, int, int]
 
-    @property
-    def rank(self) -> tuple[int, bool, int, int]:
-        """Cost, but that among equal sectors a plan without bank conflicts beats one with some."""
-        sectors, wavefronts, instructions = self.estimate
-        return sectors, self.has_conflicts, wavefronts, instructions
-
-    @property
-    def has_conflicts(self) -> bool:
-        return self.lane_map.cost[1] > self.lane_map.floor[1]
-
 
 def _plan_linear(call: Call, context: Context) -> Planned:
     """Lane and step name an element by an invertible matrix over F2, one element an access."""
@@ -240,12 +230,6 @@ def _judge(found: _Found, best: _Found) -> str:
     if best.lane_map.reaches_floor and not found.lane_map.reaches_floor:
         return f"{found.lane_map.cost[1] - found.lane_map.floor[1]} bank conflicts"
     return "costs more" if found.estimate > best.estimate else "the same cost"
-
-
-def _judge(found: _Found, best: _Found) -> str:
-    if found is best:
-        return "picked"
-    return "has bank conflicts" if found.has_conflicts and not best.has_conflicts else "costs more"
 
 
 def _width_value(tile: Tile, shape: _Shape) -> dict[str, int]:
