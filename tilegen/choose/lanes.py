@@ -209,6 +209,7 @@ def _complete(lanes: Sequence[int], bits: int) -> tuple[int, ...]:
 def apply_vectors(number: Index, vectors: Sequence[int], bits: int) -> Index:
     """XOR of ``vectors[k]`` over the set bits k of ``number``, as shifts and masks of runs of bits.
 
+    >>> from tilegen.index import Var
     >>> lane = Var("laneid", 32)
     >>> print(apply_vectors(lane, (1, 2, 4, 40, 80), 7))
     (laneid >> 3) * 32 + laneid
