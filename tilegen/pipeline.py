@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +13,7 @@ import numpy as np
 
 from tilegen import spec as spec_room
 from tilegen.dtypes import bits_dtype, numpy_dtype
-from tilegen.errors import Diagnostic, InputError, ProofError, SpecError
+from tilegen.errors import Diagnostic, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, corners, interpret
 from tilegen.ops import FORMS
@@ -237,32 +235,7 @@ def redundant_syncs(spec: Spec, plan: Plan, steps: int) -> tuple[Diagnostic, ...
     return find_redundant_syncs(spec, plan, steps, max(len(ctas) for ctas, _ in runs), is_sound)
 
 
-# ---------------------------------------------------------------- writing
-def write_build(built: Built, folder: Path) -> tuple[Path, Path]:
-    """Write ``<kernel>.cu`` and ``<kernel>.json`` into ``folder``, each whole or not at all. Raises InputError."""
-    source, manifest = output_texts(built)
-    paths = tuple(folder / f"{built.plan.name}{suffix}" for suffix in (".cu", ".json"))
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for path, text in zip(paths, (source, manifest), strict=True):
-            _replace(path, text)
-    except OSError as error:
-        raise InputError(Diagnostic("TG003", f"cannot write {error.filename or folder}: {error.strerror}")) from None
-    return paths[0], paths[1]
-
-
+# ---------------------------------------------------------------- what is written
 def output_texts(built: Built) -> tuple[str, str]:
-    """The bytes of both output files, as text."""
-    return built.source, json.dumps(built.manifest, indent=2, sort_keys=False) + "\n"
-
-
-def _replace(path: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    """The text of ``<kernel>.cu`` and of ``<kernel>.json``; the command line writes them."""
+    return built.source, json.dumps(built.manifest, indent=2) + "\n"

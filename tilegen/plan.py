@@ -230,6 +230,7 @@ class Owned:
     box: tuple[int, ...]
     loops: tuple[tuple[Var, Index], ...] = ()
     condition: Index = True
+    op: int = -1  # which of the plan's operations writes it
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def plan_spec(spec: Spec) -> Plan:
 def place_memories(spec: Spec) -> dict[str, Memory]:
     """The memory of every buffer. Shared buffers lie in order of appearance; a view lies on its root.
 
-    Raises SpecError TG205 when they need more shared memory than the arch has.
+    Raises SpecError TG210 when they need more shared memory than the arch has.
     """
     written, read = touched(spec.ops)
     memories: dict[str, Memory] = {}
@@ -77,7 +77,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
     limit = ARCHES[spec.arch].max_shared_bytes_per_cta
     if top > limit:
         raise SpecError(
-            Diagnostic("TG205", f"the shared buffers take {top} bytes; {spec.arch} has {limit} for a block")
+            Diagnostic("TG210", f"the shared buffers take {top} bytes; {spec.arch} has {limit} for a block")
         )
     return memories
 
@@ -172,14 +172,28 @@ class _Builder:
         self.operations.append(operation)
         destination = call.regions["dst"]
         if destination.buffer.scope == "global":
-            self.owns.append(self.owned(destination, call))
+            self.owns.append(self.owned(destination, call, context.op))
         return when(call.when, *planned.steps)
 
-    def owned(self, region: Region, call: Call) -> Owned:
+    def owned(self, region: Region, call: Call, op: int) -> Owned:
         instances = _instances(self.spec.threads, region)
         start = tuple(substitute(x, self.values) for x in region.begins)
         condition = substitute(call.when, self.values)
-        return Owned(self.memories[region.buffer.name], start, region.lengths, self.loops + instances, condition)
+        memory = logical_memory(region.buffer, self.memories[region.buffer.name])
+        return Owned(memory, start, region.lengths, self.loops + instances, condition, op)
+
+
+def logical_memory(buffer: Buffer, memory: Memory) -> Memory:
+    """A global array by its logical dimensions; boxes are of those, also where its layout splits them.
+
+    The pitches of split dimensions are no layout's: such an array is compared with itself, not with views of it.
+    """
+    if len(memory.shape) == len(buffer.shape):
+        return memory
+    pitches: list[Index] = [1]
+    for n in reversed(buffer.shape[1:]):
+        pitches.append(mul(pitches[-1], n))
+    return replace(memory, shape=buffer.shape, pitches=tuple(reversed(pitches)))
 
 
 def _instances(threads: int, region: Region) -> tuple[tuple[Var, Index], ...]:

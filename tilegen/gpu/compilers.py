@@ -34,13 +34,16 @@ class UnknownArch(Exception):
     """The compiler is too old, or too new, for the arch."""
 
 
+Translate = Callable[[str, str, str, tuple[str, ...]], tuple[bytes, str]]  # (source, arch, name, options): cubin, log
+
+
 @dataclass(frozen=True)
 class Compiler:
     """``translate(source, arch, name, options)`` gives the cubin and the log, ptxas report included."""
 
     route: str  # cupy | cuda-bindings | nvcc
     version: str
-    translate: Callable[[str, str, str, tuple[str, ...]], tuple[bytes, str]]
+    translate: Translate
 
     def __str__(self) -> str:
         return f"{self.version} ({self.route})"
@@ -64,6 +67,16 @@ def _judge_nvrtc(failure: str, log: str, arch: str) -> Exception:
     return CompileError(f"NVRTC: {failure}", log)
 
 
+def _with_log(translate: Translate) -> Translate:
+    """Compile again without NVRTC's cache (CUDA 12.9 and later) if the cubin came from it: ptxas then says nothing."""
+
+    def translate_with_log(source: str, arch: str, name: str, options: tuple[str, ...]) -> tuple[bytes, str]:
+        image, log = translate(source, arch, name, options)
+        return (image, log) if "ptxas info" in log else translate(source, arch, name, (*options, "--no-cache"))
+
+    return translate_with_log
+
+
 def _find_cupy_nvrtc() -> Compiler | None:
     try:
         nvrtc = load_cupy().cuda.nvrtc
@@ -83,7 +96,7 @@ def _find_cupy_nvrtc() -> Compiler | None:
         finally:
             nvrtc.destroyProgram(program)
 
-    return Compiler("cupy", f"NVRTC {major}.{minor}", translate)
+    return Compiler("cupy", f"NVRTC {major}.{minor}", _with_log(translate))
 
 
 def _find_bindings_nvrtc() -> Compiler | None:
@@ -116,7 +129,7 @@ def _find_bindings_nvrtc() -> Compiler | None:
         finally:
             nvrtc.nvrtcDestroyProgram(program)
 
-    return None if int(status) else Compiler("cuda-bindings", f"NVRTC {major}.{minor}", translate)
+    return None if int(status) else Compiler("cuda-bindings", f"NVRTC {major}.{minor}", _with_log(translate))
 
 
 # ---- nvcc

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.index import Index, evaluate, substitute, variables
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, Owned, Plan, thread_variables
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, Memory, Owned, Plan, thread_variables
 from tilegen.prove.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
 
 Array = np.ndarray[Any, Any]
@@ -37,6 +37,8 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) 
     if boxes > _MOST_BOXES:
         return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name}", "note", memory=name)]
     forms = {(o.memory.shape, o.memory.pitches) for o in owns}
+    if len(forms) > 1 and not all(any(_same(o.memory, m) for m in plan.memories) for o in owns):
+        return [Finding(NOT_PARTITIONED, f"not proven: views of {name} split dimensions", "note", memory=name)]
     shape: tuple[int, ...] = ()
     parts: list[tuple[Array, Array, Array]] = []
     for owned, a in zip(owns, axes, strict=True):
@@ -49,6 +51,7 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) 
             shape = (sum((n - 1) * p for n, p in zip(shape, pitches, strict=True)) + 1,)
             part = _rows(*part, pitches)
         parts.append(part)
+    writer = np.repeat([o.op for o in owns], [len(p[0]) for p in parts])
     cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
     edges = [_distinct(np.concatenate([low[:, d], high[:, d], [0, n]])) for d, n in enumerate(shape)]
     covered = _cells(low, high, edges)
@@ -65,13 +68,18 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) 
         element = [int(e[i]) for e, i in zip(edges, np.unravel_index(cell[double[0]], counts), strict=True)]
         first, second = (_name(int(owner[i]), grid) for i in (double[0] - 1, double[0]))
         message = f"{name}{element} is owned by CTA {first} and by CTA {second}"
-        return [Finding(TWO_OWNERS, message, memory=name, witness=dict(zip(CTA_AXES, second, strict=True)))]
+        op = int(writer[box[order][double[0]]])
+        return [Finding(TWO_OWNERS, message, op=op, memory=name, witness=dict(zip(CTA_AXES, second, strict=True)))]
     cells = np.unravel_index(cell[new_cell], counts)
     sizes = [np.diff(e)[i] for e, i in zip(edges, cells, strict=True)]
     nobody = prod(shape) - int(np.prod(sizes, axis=0).sum())
     if nobody:
         return [Finding(NO_OWNER, f"{nobody} of {prod(shape)} elements of {name} have no owner", "note", memory=name)]
     return []
+
+
+def _same(a: Memory, b: Memory) -> bool:
+    return (a.name, a.shape, a.pitches) == (b.name, b.shape, b.pitches)
 
 
 def _axes(owned: Owned, plan: Plan, grid: tuple[int, ...], params: Mapping[str, int]) -> dict[str, range]:
