@@ -209,7 +209,7 @@ def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
         )
     inner = scope.text if scope.text in SCOPES else "cta"
     condition = _read_when(node, names_in_scope(around.names, inner, around.buffers.threads or 1024), around.findings)
-    return Meeting(scope.text, condition, node.mark) if fields else None
+    return Meeting(scope.text, condition, _span(node.key("sync").mark, scope.mark)) if fields else None
 
 
 # ---------------------------------------------------------------- loops
@@ -297,3 +297,10 @@ def written_buffers(statements: tuple[Statement, ...], forms: Dict[str, OpForm])
 def cta_names(values: Dict[str, Index], names: Names) -> Names:
     """What all statements may use: params and the axes of the CTA."""
     return names.with_values({name: values[name] for name in (*CTA_AXES, *CLUSTER_AXES)})
+
+
+def _span(first: Mark, last: Mark) -> Mark:
+    """From the start of one mark to the end of another on its line; the first alone where they are lines apart."""
+    if first.line != last.line:
+        return first
+    return replace(first, length=last.column + last.length - first.column)
