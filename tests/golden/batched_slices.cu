@@ -68,7 +68,6 @@ batched_slices(const float *__restrict__ In, float *__restrict__ Out)
             __syncwarp();
             permute_A_B(laneid, &A[warpid * 128], &B[warpid * 128]);  // permute_layout A[warpid] -> B[warpid]
             copy_B_Out(laneid, &B[warpid * 128], &Out[bx * 3072 + (c + h) * 512 + warpid * 128]);  // copy B[warpid] -> Out[bx, c + h, warpid]
-            __syncwarp();
         }
     }
 }

@@ -17,16 +17,16 @@
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 3. copy s[wgid*128 : +128] -> rg: variant reg, scope warpgroup, 128 wavefronts, 16 instructions, 48 address
-//   operations
+// 3. copy s[(1 - wgid)*128 : +128] -> rg: variant reg, scope warpgroup, 128 wavefronts, 16 instructions, 48
+//   address operations
 //    vector_width: 8 elements, 16 bytes (128 wavefronts; 4 elements: 256; 2 elements: 512; 1 element: 1024);
 //      the widest power of two that is contiguous in registers and in memory and aligned for every thread and
 //      step
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 4. copy rg -> t[wgid*128 : +128]: variant reg, scope warpgroup, 128 wavefronts, 16 instructions, 48 address
-//   operations
+// 4. copy rg -> t[(1 - wgid)*128 : +128]: variant reg, scope warpgroup, 128 wavefronts, 16 instructions, 48
+//   address operations
 //    vector_width: 8 elements, 16 bytes (128 wavefronts; 4 elements: 256; 2 elements: 512; 1 element: 1024);
 //      the widest power of two that is contiguous in registers and in memory and aligned for every thread and
 //      step
@@ -112,8 +112,8 @@ copy_reg_scopes(const half_t *__restrict__ In, half_t *__restrict__ Out)
     copy_In_rc(tx, rc, In);  // copy In -> rc
     copy_rc_s(tx, rc, s);  // copy rc -> s
     __syncthreads();
-    copy_s_rg(tid_in_wg, rg, &s[wgid * 2048]);  // copy s[wgid*128 : +128] -> rg
-    copy_rg_t(tid_in_wg, rg, &t[wgid * 2048]);  // copy rg -> t[wgid*128 : +128]
+    copy_s_rg(tid_in_wg, rg, &s[(1 - wgid) * 2048]);  // copy s[(1 - wgid)*128 : +128] -> rg
+    copy_rg_t(tid_in_wg, rg, &t[(1 - wgid) * 2048]);  // copy rg -> t[(1 - wgid)*128 : +128]
     __syncthreads();
     copy_t_rt(rt, &t[tx * 16]);  // copy t[tx : +1] -> rt
     copy_rt_Out(rt, &Out[tx * 16]);  // copy rt -> Out[tx : +1]
