@@ -12,6 +12,7 @@ import pytest
 
 from tests.layouts.recorded import select
 from tests.oracles import brute
+from tests.oracles.draw import draw_layout
 from tests.oracles.kernels import LOAD, STORE, build, choice, elem_bytes, register_round_trip, whole, widths
 from tilegen.choose.count import find_accesses
 from tilegen.index import evaluate
@@ -137,9 +138,10 @@ def generated() -> list[Any]:
             shared_shape.append(begin + n + pick.choice([0, 0, 1, 4]))
         if pick.random() < 0.25:  # what a swizzle covers is a power of two
             shared_shape = [1 << (n - 1).bit_length() for n in shared_shape]
-            shared = f"Compose(Swizzle({pick.randint(0, 4)},{pick.randint(1, 3)},3), {_rows(pick, shared_shape, 0)})"
+            tile = draw_layout(pick, shared_shape, 0, 0.2, tiled=0)
+            shared = f"Compose(Swizzle({pick.randint(0, 4)},{pick.randint(1, 3)},3), {tile})"
         else:
-            shared = _rows(pick, shared_shape, pick.choice([0, 0, 1, 2, 3, 4, 8]))
+            shared = draw_layout(pick, shared_shape, pick.choice([0, 0, 1, 2, 3, 4, 8]), 0.2, tiled=0)
         if prod(n + 8 for n in shared_shape) * elem_bytes(dtype) * 2 > 200_000:
             continue
         name = f"{scope}-{dtype}-{'x'.join(map(str, shape))}-{len(cases)}"
@@ -161,19 +163,6 @@ def _ownerships(rows: int, axis: str, k: int) -> list[tuple[list[int], str]]:
         ([rows // 4, 4 * k], f"S[({rows // 4},4,{k}):(4@{axis},1@{axis},1)]"),
         ([rows // 4, 4 * k], f"S[({rows // 4},4,{k}):(1@{axis},{rows // 4}@{axis},1)]"),
     ]
-
-
-def _rows(pick: random.Random, shape: list[int], pad: int) -> str:
-    """A memory layout in a random order of its dimensions (mostly row-major), its rows padded."""
-    order = list(range(len(shape)))
-    if pick.random() < 0.2:
-        pick.shuffle(order)
-    strides, reach = [0] * len(shape), 1
-    for n, d in enumerate(reversed(order)):
-        strides[d], reach = reach, reach * shape[d] + (pad if n == 0 else 0)
-    if len(shape) == 1:
-        return f"S[{shape[0]}:1]"
-    return f"S[({','.join(map(str, shape))}):({','.join(map(str, strides))})]"
 
 
 @pytest.mark.parametrize("case", generated())

@@ -12,7 +12,8 @@ import pytest
 
 from tests.layouts.recorded import select
 from tests.oracles import brute
-from tests.oracles.kernels import build, cost_key, elem_bytes, strided, tile_round_trip, whole
+from tests.oracles.draw import draw_layout
+from tests.oracles.kernels import build, cost_key, elem_bytes, tile_round_trip, whole
 from tilegen import layouts
 
 GENERATED = 70
@@ -78,20 +79,13 @@ def _side(pick: random.Random, lengths: list[int], swizzled: bool) -> tuple[list
     begins = [pick.choice([0, 0, 0, 1, 4, 8]) if pick.random() < 0.4 else 0 for _ in lengths]
     shape = [b + n + pick.choice([0, 0, 0, 3, 8]) for b, n in zip(begins, lengths, strict=True)]
     box = [[b, b + n] for b, n in zip(begins, lengths, strict=True)]
+    tiled = 0.2 if box == whole(shape) else 0.0  # a slice that cuts through tiles is copied one element at a time
     if swizzled:
         shape = [1 << (n - 1).bit_length() for n in shape]
-        return shape, f"Compose(Swizzle({pick.randint(0, 4)},{pick.randint(1, 3)},3), {_strided(pick, shape, 0)})", box
-    return shape, _strided(pick, shape, pick.choice([0, 0, 0, 1, 4, 8])), box
-
-
-def _strided(pick: random.Random, shape: list[int], pad: int) -> str:
-    order = list(range(len(shape)))
-    if pick.random() < 0.25:
-        pick.shuffle(order)
-    strides, reach = [0] * len(shape), 1
-    for n, d in enumerate(reversed(order)):
-        strides[d], reach = reach, reach * shape[d] + (pad if n == 0 else 0)
-    return strided(shape, strides)
+        tiled = tiled if box == whole(shape) else 0.0
+        tile = draw_layout(pick, shape, 0, 0.25, tiled)
+        return shape, f"Compose(Swizzle({pick.randint(0, 4)},{pick.randint(1, 3)},3), {tile})", box
+    return shape, draw_layout(pick, shape, pick.choice([0, 0, 0, 1, 4, 8]), 0.25, tiled), box
 
 
 @pytest.mark.parametrize(("threads", "dtype", "g", "s"), generated())

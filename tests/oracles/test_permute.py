@@ -10,6 +10,7 @@ import pytest
 import tilegen
 from tests.layouts.recorded import select
 from tests.oracles import brute
+from tests.oracles.draw import draw_layout
 from tests.oracles.kernels import DTYPE_OF_BYTES, build, choice, cost_key, elem_bytes, permutation, strided, whole
 from tilegen.errors import SpecError
 
@@ -107,19 +108,10 @@ def generated() -> list[Any]:
         if count % 32 or not 32 <= count <= 1024:
             continue
         pads = [pick.choice([0, 0, 0, 1, 4, 8]) for _ in range(2)]
-        texts = [strided(shape, _strides(shape, pick.sample(range(rank), rank), pad)) for pad in pads]
+        texts = [draw_layout(pick, shape, pad, 0.8, tiled=0.25) for pad in pads]
         dtype = DTYPE_OF_BYTES[pick.choice([1, 2, 4, 8, 16])]
         cases.append(pytest.param(shape, dtype, *texts, id=f"{dtype}-{'x'.join(map(str, shape))}-{len(cases)}"))
     return cases
-
-
-def _strides(shape: list[int], order: list[int], pad: int) -> list[int]:
-    """Strides with ``order[-1]`` fastest; ``pad`` elements after each run of it."""
-    strides, reach = [0] * len(shape), 1
-    for n, d in enumerate(reversed(order)):
-        strides[d] = reach
-        reach = reach * shape[d] + (pad if n == 0 else 0)
-    return strides
 
 
 @pytest.mark.parametrize(("shape", "dtype", "src", "dst"), generated())

@@ -73,7 +73,8 @@ class Ownership:
 def own(context: Context, register: Operand, others: Sequence[Operand]) -> Ownership:
     """Invert a register operand's layout, its digits lined up with the other operands'. Raises Refused."""
     guarded = frozenset().union(*(guarded_dims(o) for o in others)) if others else frozenset()
-    digits = fuse(join([parts_of(o) for o in (register, *others)], register.lengths), guarded)
+    joined = join([parts_of(o) for o in (register, *others)], register.lengths)
+    digits = min(fuse(joined, guarded), fuse(sorted(joined, key=_register_order), guarded), key=len)
     if any(d.strides[0] is None for d in digits):
         raise Refused(f"the region {register.region.text} cuts across the iters of {register.buffer.name}'s layout")
     place = register.buffer.layout.place(register.region.begins, register.buffer.shape)
@@ -137,6 +138,11 @@ def _read_axis(
             found[k] = value
     held.append(less(number, covered))
     return found, copies, held
+
+
+def _register_order(digit: Digit) -> tuple[str, int]:
+    """The digits of one axis together, outermost first: neighbours in registers that are not in the region may fuse."""
+    return digit.axes[0], -_int(digit.strides[0] or 0)
 
 
 def _axis_variable(context: Context, axis: str) -> Var:
