@@ -142,7 +142,7 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
         return Memory(
             buffer.name, buffer.dtype, tuple(shape), tuple(pitches), "global", access, 0, buffer.align_bytes, note
         )
-    elems = layouts.extent_of(buffer.layout, "m")
+    elems = layouts.extent_of(buffer.layout, "m") or 1  # a register layout of thread axes alone holds one element
     return Memory(buffer.name, buffer.dtype, (elems,), (1,), buffer.scope, "inout", offset_bytes, 16, note)
 
 
