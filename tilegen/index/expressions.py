@@ -1,4 +1,4 @@
-"""Integer index expressions with known range and divisibility. One text: C prints it, the interpreter evaluates it.
+"""Expressions, what is known of their values, and their arithmetic.
 
 Every value ``v`` of an expression satisfies ``least <= v < bound`` and is a multiple of ``multiple``; no part of one
 is ever negative. Constructors simplify as they build, so an address prints as a person would write it.
@@ -6,20 +6,10 @@ is ever negative. Constructors simplify as they build, so an address prints as a
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache, lru_cache, reduce
 from math import gcd
 from typing import Any, Union
-
-INT_LIMIT = 2**31  # values from here on do not fit a C int
-
-# C's operator precedence, strongest highest.
-_PRECEDENCE = {
-    "*": 10, "/": 10, "%": 10, "+": 9, "-": 9, ">>": 8, "<": 7, "==": 6, "!=": 6, "&": 5, "^": 4, "&&": 2, "||": 1,
-}  # fmt: skip
-_UNFAMILIAR = {8, 5, 4}  # shifts and bit operators always get parentheses beside other operators
 
 
 class _Operators:
@@ -54,7 +44,7 @@ class _Operators:
         return mul(self, 1 << other)
 
     def __and__(self: Any, other: int) -> Index:
-        return mod(self, other + 1) if other & (other + 1) == 0 else _masked(self, other)
+        return mod(self, other + 1) if other & (other + 1) == 0 else masked(self, other)
 
     def __xor__(self: Any, other: Any) -> Index:
         return xor(self, other)
@@ -98,6 +88,8 @@ class Op(_Operators):
             return self.__dict__["_hash"]  # type: ignore[no-any-return]
 
     def __str__(self) -> str:
+        from tilegen.index.text import to_c  # here, not above: text imports this module
+
         return to_c(self)
 
 
@@ -151,18 +143,6 @@ def multiple(x: Index) -> int:
     if x.symbol == "^":
         return gcd(gcd(*parts), 1 << 62)
     return 1
-
-
-def variables(x: Index) -> frozenset[Var]:
-    """The variables of an expression."""
-    if isinstance(x, Var):
-        return frozenset([x])
-    return frozenset().union(*(variables(a) for a in x.args)) if isinstance(x, Op) else frozenset()
-
-
-def count_operators(x: Index) -> int:
-    """Operators in the printed text: the address operations of a cost."""
-    return len(x.args) - 1 + sum(count_operators(a) for a in x.args) if isinstance(x, Op) else 0
 
 
 # ---------------------------------------------------------------- sums of terms
@@ -322,7 +302,7 @@ def _split_fine(x: Index, n: int) -> tuple[Index, Index]:
     return x, 0
 
 
-def _masked(x: Index, mask: int) -> Index:
+def masked(x: Index, mask: int) -> Index:
     return x & mask if isinstance(x, int) else Op("&", (x, mask), min(bound(x) - 1, mask) + 1)
 
 
@@ -350,7 +330,6 @@ def ceil_div(x: Index, n: Index) -> Index:
     return div(add(x, sub(n, 1)), n)
 
 
-# ---------------------------------------------------------------- conditions
 def less(a: Index, b: Index) -> Index:
     """a < b; True or False when the ranges decide it."""
     if bound(a) <= least(b):
@@ -358,165 +337,3 @@ def less(a: Index, b: Index) -> Index:
     if least(a) >= bound(b) - 1:
         return False
     return Op("<", (a, b), 2)
-
-
-def equal(a: Index, b: Index) -> Index:
-    """a == b; decided when the ranges do not meet."""
-    if isinstance(a, int) and isinstance(b, int):
-        return a == b
-    return False if bound(a) <= least(b) or bound(b) <= least(a) else Op("==", (a, b), 2)
-
-
-def differ(a: Index, b: Index) -> Index:
-    """a != b."""
-    return not_(equal(a, b))
-
-
-def not_(c: Index) -> Index:
-    """The opposite of a condition."""
-    if isinstance(c, (bool, int)):
-        return not c
-    assert isinstance(c, Op)
-    if c.symbol == "<":
-        return less(c.args[1], add(c.args[0], 1))
-    if c.symbol in ("==", "!="):
-        return Op("!=" if c.symbol == "==" else "==", c.args, 2)
-    return (any_of if c.symbol == "&&" else every)(*(not_(a) for a in c.args))
-
-
-def every(*conditions: Index) -> Index:
-    """Conjunction; conditions that always hold are dropped."""
-    left = tuple(dict.fromkeys(p for c in conditions for p in conjuncts(c)))
-    if any(isinstance(c, bool) and not c for c in left):
-        return False
-    return True if not left else left[0] if len(left) == 1 else Op("&&", left, 2)
-
-
-def any_of(*conditions: Index) -> Index:
-    """Disjunction; True if one always holds."""
-    left = tuple(dict.fromkeys(c for c in conditions if c is not False))
-    if any(c is True for c in left):
-        return True
-    return False if not left else left[0] if len(left) == 1 else Op("||", left, 2)
-
-
-def conjuncts(c: Index) -> tuple[Index, ...]:
-    """The conditions that ``c`` joins with and."""
-    return () if c is True else c.args if isinstance(c, Op) and c.symbol == "&&" else (c,)
-
-
-# ---------------------------------------------------------------- substitution
-def _fold(function: Callable[[Index, Index], Index]) -> Callable[..., Index]:
-    return lambda *args: reduce(function, args)
-
-
-_REBUILD: dict[str, Callable[..., Index]] = {
-    "+": lambda *args: total(t for a in args for t in terms(a)), "-": sub, "*": _fold(mul), "/": div, "%": mod,
-    "^": xor, "&": _masked, "<": less, "==": equal, "!=": differ, "&&": every, "||": any_of,
-}  # fmt: skip
-
-
-def substitute(x: Index, values: Mapping[str, Index]) -> Index:
-    """``x`` with variables replaced by name, simplified again."""
-    if isinstance(x, Var):
-        return values.get(x.name, x)
-    if not isinstance(x, Op):
-        return x
-    args = [substitute(a, values) for a in x.args]
-    return x if all(a is b for a, b in zip(args, x.args, strict=True)) else _REBUILD[x.symbol](*args)
-
-
-# ---------------------------------------------------------------- text
-def _spelling(x: Op) -> tuple[str, tuple[Any, ...]]:
-    """Powers of two as shifts and masks: on an int, nvcc must otherwise correct for negative values."""
-    n = x.args[1] if x.symbol in "/%" else 0
-    if not isinstance(n, int) or not n or n & (n - 1):
-        return x.symbol, x.args
-    return (">>", (x.args[0], n.bit_length() - 1)) if x.symbol == "/" else ("&", (x.args[0], n - 1))
-
-
-@lru_cache(maxsize=None, typed=True)
-def to_c(x: Index) -> str:
-    """The C text of ``x``; what may exceed an int is computed in size_t.
-
-    >>> to_c((Var("tx", 256) // 32) ^ (Var("r", 8) % 4))
-    '(tx >> 5) ^ (r & 3)'
-    >>> to_c(Var("row", 1 << 20) * 8192)
-    '(size_t)row * 8192'
-    """
-    if isinstance(x, bool):
-        return "true" if x else "false"
-    if not isinstance(x, Op):
-        return str(x)
-    symbol, (first, *rest) = _spelling(x)
-    widen = symbol in "+*" and x.bound > INT_LIMIT and all(bound(a) <= INT_LIMIT for a in x.args)
-    head = _operand(first, symbol, False)
-    if widen:
-        head = f"(size_t)({head})" if isinstance(first, Op) and not head.startswith("(") else f"(size_t){head}"
-    return f" {symbol} ".join([head, *(_operand(a, symbol, True) for a in rest)])
-
-
-def _operand(arg: Index, parent: str, is_right: bool) -> str:
-    if not isinstance(arg, Op):
-        return to_c(arg)
-    inner, outer = _PRECEDENCE[_spelling(arg)[0]], _PRECEDENCE[parent]
-    unfamiliar = inner != outer and outer > 2 and min(inner, outer) in _UNFAMILIAR
-    mixed = outer <= 2 and inner <= 2 and inner != outer
-    parenthesise = unfamiliar or mixed or inner < outer or (inner == outer and is_right)
-    return f"({to_c(arg)})" if parenthesise else to_c(arg)
-
-
-_TOKEN = re.compile(r"\s*(?:(\d+|[A-Za-z_]\w*)|(\(size_t\))|(&&|\|\||==|!=|>>|[-+*/%<&^()]))")
-_PYTHON = {"/": "//", "&&": "&", "||": "|"}
-
-
-def _to_python(text: str) -> str:
-    """C text as fully parenthesised Python, read with C's precedence: what a C compiler would compute."""
-    tokens: list[tuple[str, str]] = []
-    at = 0
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        assert match, f"unexpected text in an index expression: {text[at:]!r}"
-        tokens.append((match[1] or "", match[3] or "") if not match[2] else ("", "cast"))
-        at = match.end()
-    tokens.append(("", "end"))
-    position = 0
-
-    def advance() -> tuple[str, str]:
-        nonlocal position
-        position += 1
-        return tokens[position - 1]
-
-    def primary() -> str:
-        name, symbol = advance()
-        if symbol == "cast":
-            return primary()
-        if symbol == "(":
-            inside = expression(0)
-            assert advance()[1] == ")", f"unbalanced parentheses: {text!r}"
-            return inside
-        return {"true": "True", "false": "False"}.get(name, name)
-
-    def expression(weakest: int) -> str:
-        left = primary()
-        while (symbol := tokens[position][1]) in _PRECEDENCE and _PRECEDENCE[symbol] > weakest:
-            advance()
-            left = f"({left} {_PYTHON.get(symbol, symbol)} {expression(_PRECEDENCE[symbol])})"
-        return left
-
-    return expression(0)
-
-
-@cache
-def compile_text(text: str) -> Any:
-    """C text as a code object, read with C's precedence."""
-    return compile(_to_python(text), text, "eval")
-
-
-def evaluate(x: Index, values: Mapping[str, Any]) -> Any:
-    """The value of the *printed text* of ``x``: a printing bug is a wrong value. ``values``: ints or NumPy arrays.
-
-    >>> evaluate(Var("laneid", 32) // 8 ^ 1, {"laneid": 9})
-    0
-    """
-    return eval(compile_text(to_c(x)), {"__builtins__": {}}, dict(values)) if isinstance(x, (Var, Op)) else x
