@@ -1,0 +1,37 @@
+"""The __device__ functions of the page: one for each body, its parameters in a fixed order."""
+
+from __future__ import annotations
+
+from itertools import chain, count
+from typing import Any
+
+from tilegen.index import Var
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, Let, Memory, Plan, Repeat, thread_variables, walk
+from tilegen.render.lines import comment_lines
+from tilegen.render.page import Page, prelude_names
+
+
+def define(page: Page, name: str, signature: Any, note: str) -> str:
+    """The name of a function with that signature and body: an equal one is shared, another gets the next number."""
+    steps = [s for role in page.plan.roles for s in walk(role.steps)]
+    taken = {page.plan.name, *(m.name for m in page.plan.memories), *prelude_names()}
+    taken |= {s.var.name for s in steps if isinstance(s, (Let, Repeat))}
+    names = (n for n in chain([name], (f"{name}_{i}" for i in count(2))) if n not in taken)
+    candidate = next(n for n in names if page.functions.get(n, (signature,))[0] == signature)
+    notes = page.functions.setdefault(candidate, (signature, []))[1]
+    if note and note not in notes:
+        notes.append(note)
+    return candidate
+
+
+def function_text(page: Page, name: str) -> str:
+    """A function of the page, with its notes above it."""
+    (params, registers, body), notes = page.functions[name]
+    lines = [piece for note in notes for piece in comment_lines(note)]
+    return str(page.steps.function(lines, name, params, registers, body)).strip("\n")
+
+
+def rank(plan: Plan, x: Var | Memory) -> int:
+    """The order of captured parameters: threads, CTAs, runtime parameters, what loops define, memories."""
+    order = [*thread_variables(plan.threads), *CTA_AXES, *CLUSTER_AXES, *(p.name for p in plan.params)]
+    return len(order) + 1 if isinstance(x, Memory) else order.index(x.name) if x.name in order else len(order)

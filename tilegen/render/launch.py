@@ -1,0 +1,67 @@
+"""What a launch needs: shared memory, grid, block, cluster and arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+from tilegen.index import evaluate, mul, to_c
+from tilegen.plan import Memory, Plan, arrays, walk
+from tilegen.render.declarations import elems_of
+from tilegen.render.names import fresh, refs_of
+
+STATIC_SHARED_LIMIT = 48 * 1024  # bytes; beyond it CUDA gives shared memory only at launch
+
+
+@dataclass(frozen=True)
+class SharedUse:
+    """How shared memory is declared: arrays of their own, or pointers into one pool (``pool`` is its name)."""
+
+    memories: tuple[Memory, ...]
+    bytes: int
+    dynamic: bool
+    pool: str
+    align: int
+
+
+def plan_shared(plan: Plan) -> SharedUse:
+    """One array per shared memory, unless two overlap or all together exceed what CUDA declares statically."""
+    used = {r.memory.name for role in plan.roles for step in walk(role.steps) for r in refs_of(step)}
+    memories = tuple(m for m in plan.memories if m.space == "shared" and m.name in used)
+    spans = sorted((m.offset_bytes, m.offset_bytes + elems_of(m) * m.elem_bytes) for m in memories)
+    bytes_ = max((end for _, end in spans), default=0)
+    pooled = bytes_ > STATIC_SHARED_LIMIT or any(a[1] > b[0] for a, b in pairwise(spans))
+    pool = fresh("smem", {m.name for m in plan.memories} | {plan.name}) if pooled else ""
+    align = max((m.align_bytes for m in memories), default=16)
+    return SharedUse(memories, bytes_, bytes_ > STATIC_SHARED_LIMIT, pool, align)
+
+
+def launch_info(plan: Plan, params: Mapping[str, int | float] | None = None) -> dict[str, Any]:
+    """What a caller needs to launch the kernel, as JSON data; runtime parameters not given have their defaults.
+
+    ``args`` are in the kernel's order: pointers with the bytes behind them, then values.
+
+    >>> from tilegen.index import Var
+    >>> from tilegen.plan import Param, Role
+    >>> launch_info(Plan("k", "sm_90", (Var("M", 65) // 8, 1, 1), (), (Role("all", 32, ()),),
+    ...                  (Param("M", "int32", 64, Var("M", 65)),)), {"M": 16})["grid"]
+    [2, 1, 1]
+    """
+    values = {p.name: (params or {}).get(p.name, p.default) for p in plan.params}
+    shared = plan_shared(plan)
+    args: list[dict[str, Any]] = []
+    for m in arrays(plan):
+        size = mul(m.span, m.elem_bytes)
+        args.append({
+            "name": m.name, "kind": "pointer", "dtype": m.dtype, "access": m.access, "align_bytes": m.align_bytes,
+            "bytes": int(evaluate(size, values)), "bytes_expression": to_c(size),
+        })  # fmt: skip
+    args += [{"name": p.name, "kind": "value", "dtype": p.dtype, "value": values[p.name]} for p in plan.params]
+    return {
+        "kernel": plan.name, "arch": plan.arch, "grid": [int(evaluate(x, values)) for x in plan.grid],
+        "grid_expression": [to_c(x) for x in plan.grid], "block": [plan.threads, 1, 1], "cluster": list(plan.cluster),
+        "dynamic_shared_bytes": shared.bytes if shared.dynamic else 0,
+        "static_shared_bytes": 0 if shared.dynamic else shared.bytes, "args": args,
+    }  # fmt: skip

@@ -1,0 +1,73 @@
+"""The page under the pen: the templates, which own every line of CUDA and PTX, and what has been written so far."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from tilegen.index import Index, Op, Var, bound
+from tilegen.plan import Plan, thread_variables
+from tilegen.render.declarations import declare
+
+_TEMPLATES = Path(__file__).parents[1] / "templates"
+
+
+@dataclass
+class Page:
+    """The text so far: prelude functions used, and the __device__ functions with the notes above them."""
+
+    plan: Plan
+    helpers: dict[str, str] = field(default_factory=dict)
+    functions: dict[str, tuple[Any, list[str]]] = field(default_factory=dict)
+    modules: dict[str, Any] = field(default_factory=dict)
+
+    def use(self, helper: str) -> str:
+        """The name of a prelude function, which the page then defines (after those that it uses itself)."""
+        if helper not in self.helpers:
+            self.helpers[helper] = str(getattr(self.macros("prelude.cuh.j2"), helper)()).strip("\n")
+        return helper
+
+    def macros(self, template: str) -> Any:
+        """The macros of a template. Jinja takes milliseconds to compile one, so only what a plan needs is loaded."""
+        if template not in self.modules:
+            shared = {"use": self.use, "arch": int(re.sub(r"\D", "", self.plan.arch))}
+            self.modules[template] = templates().get_template(template).make_module(shared)
+        return self.modules[template]
+
+    @property
+    def steps(self) -> Any:
+        return self.macros("steps.cu.j2")
+
+    @property
+    def wgid(self) -> Index:
+        wgid = thread_variables(self.plan.threads)["wgid"]
+        return Var("wgid", bound(wgid)) if isinstance(wgid, Op) else wgid
+
+
+@cache
+def templates() -> jinja2.Environment:
+    """The directory of templates, loaded when they are used."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES), undefined=jinja2.StrictUndefined,
+        line_statement_prefix="//%", line_comment_prefix="//#", block_start_string="<%", block_end_string="%>",
+        comment_start_string="<#", comment_end_string="#>", trim_blocks=True, lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters["declare"] = lambda m: declare(m)
+    environment.globals["fail"] = _fail
+    return environment
+
+
+@cache
+def prelude_names() -> tuple[str, ...]:
+    """The names of all prelude functions."""
+    return tuple(re.findall(r"^//% macro (\w+)", (_TEMPLATES / "prelude.cuh.j2").read_text(), re.M))
+
+
+def _fail(message: str) -> None:
+    raise AssertionError(message)
