@@ -136,31 +136,46 @@ def _is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
     return all(int(evaluate(g, case)) > 0 for g in spec.grid)
 
 
-def input_pattern(name: str, dtype: str, seed: int = 1) -> Input:
-    """Elements of a virtual array as a function of their index: integers that the dtype holds exactly."""
-    numpy_type = numpy_dtype(dtype)
+_EXACT = {"bool": 2, "float8_e4m3fn": 16, "float8_e5m2": 8, "bfloat16": 256, "float16": 2048, "int8": 127}
+
+
+def exact_integers(dtype: str) -> int:
+    """How many integers from 0 on a dtype holds exactly (not more than are of use)."""
+    size = numpy_dtype(dtype).itemsize
+    return _EXACT.get(dtype) or (250 if size == 1 else 32000 if size == 2 else 1 << 24)
+
+
+def input_pattern(name: str, dtype: str, seed: int = 1, limit: int = 1 << 24) -> Input:
+    """Elements of a virtual array by index: integers below ``limit`` that the dtype holds exactly."""
+    numpy_type, most = numpy_dtype(dtype), np.uint64(min(limit, exact_integers(dtype)))
     salt = np.uint64(int.from_bytes(hashlib.sha256(f"{name} {seed}".encode()).digest()[:8], "little") | 1)
-    limit = {"bool": 2, "float8_e4m3fn": 16, "float8_e5m2": 8, "bfloat16": 256, "float16": 2048, "int8": 127}.get(dtype)
-    limit = limit or (250 if numpy_type.itemsize == 1 else 32000 if numpy_type.itemsize == 2 else 1 << 24)
 
     def values(index: Array) -> Array:
         with np.errstate(over="ignore"):
             mixed = (index.astype(np.uint64) + salt) * np.uint64(0x9E3779B97F4A7C15)
-        return ((mixed >> np.uint64(33)) % np.uint64(limit)).astype(np.float64).astype(numpy_type)
+        return ((mixed >> np.uint64(33)) % most).astype(np.float64).astype(numpy_type)
 
     return values
 
 
-def inputs_of(plan: Plan, seed: int = 1) -> dict[str, Input]:
-    """A pattern for every global array that the kernel reads."""
-    return {m.name: input_pattern(m.name, m.dtype, seed) for m in arrays(plan) if m.access != "out"}
+def inputs_of(spec: Spec, plan: Plan, seed: int = 1) -> dict[str, Input]:
+    """A pattern for every global array that the kernel reads; where values are converted, every dtype holds them."""
+    limit = exact_limit(spec)
+    return {m.name: input_pattern(m.name, m.dtype, seed, limit) for m in arrays(plan) if m.access != "out"}
+
+
+def exact_limit(spec: Spec) -> int:
+    """Integers below this are exact in every dtype that the spec converts between."""
+    if any(call.op == "cast" for call in statements_by_op(spec.ops)):
+        return min(exact_integers(b.dtype) for b in spec.buffers)
+    return 1 << 24
 
 
 def check_meaning(
     spec: Spec, plan: Plan, ctas: Sequence[tuple[int, int, int]], params: Mapping[str, int], seed: int = 1
 ) -> int:
     """Run CTAs in NumPy and compare what they wrote with the spec's meaning, bit for bit. Returns the steps run."""
-    inputs = inputs_of(plan, seed)
+    inputs = inputs_of(spec, plan, seed)
     try:
         outcome = interpret(plan, ctas, inputs, params)
     except FaultFound as found:

@@ -12,7 +12,7 @@ from tilegen.errors import Diagnostic, SpecError, TilegenError
 from tilegen.index import Index, Var, add, bound, ceil_div, evaluate, mul, sub, substitute, variables
 from tilegen.ops import VARIANTS
 from tilegen.ops.dispatch import Planned, dispatch
-from tilegen.ops.operand import Context, memory_of
+from tilegen.ops.operand import Context, fresh_name, memory_of
 from tilegen.plan import (
     Let,
     Memory,
@@ -152,7 +152,7 @@ class _Builder:
         return tuple(out)
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
-        wrap, trip, count, value = _loop_steps(loop)
+        wrap, trip, count, value = _loop_steps(loop, self.taken)
         loops, values = self.loops, self.values
         self.loops, self.values = (*loops, (trip, substitute(count, values))), {**values, loop.var.name: value}
         body = self.statements(loop.body, lambda inner: enclose(wrap(inner)))
@@ -203,11 +203,11 @@ def _instances(threads: int, region: Region) -> tuple[tuple[Var, Index], ...]:
     return tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name) if v.name in axes)
 
 
-def _loop_steps(loop: Loop) -> tuple[Enclose, Var, Index, Index]:
+def _loop_steps(loop: Loop, taken: frozenset[str]) -> tuple[Enclose, Var, Index, Index]:
     """How a loop wraps its body; its counted variable, its count, and the loop variable as a function of the former."""
     if isinstance(loop.start, int) and loop.start == 0 and loop.step == 1:
         return lambda body: (Repeat(loop.var, loop.stop, body, loop.unroll),), loop.var, loop.stop, loop.var
     count = ceil_div(sub(loop.stop, loop.start), loop.step)
-    trip = Var(f"{loop.var.name}_trip", max(1, bound(count) - 1))
+    trip = Var(fresh_name(f"{loop.var.name}_trip", taken), max(1, bound(count) - 1))
     value = add(loop.start, mul(trip, loop.step))
     return lambda body: (Repeat(trip, count, (Let(loop.var, value), *body), loop.unroll),), trip, count, value

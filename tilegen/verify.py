@@ -10,11 +10,12 @@ import numpy as np
 
 from tilegen import gpu
 from tilegen.arch import ARCHES
+from tilegen.describe import count_words
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
 from tilegen.interpret import corners
-from tilegen.pipeline import Built, check_meaning, input_pattern, parameter_cases, statements_by_op
+from tilegen.pipeline import Built, check_meaning, exact_limit, input_pattern, parameter_cases, statements_by_op
 from tilegen.plan import Memory, arrays
 from tilegen.planner import launch_of
 from tilegen.reference import Array, run_batches
@@ -36,7 +37,8 @@ def verify_cpu(built: Built, seeds: Sequence[int]) -> Verified:
     for case in parameter_cases(built.spec):
         ctas = corners(launch_of(built.spec, case).grid)
         steps = sum(check_meaning(built.spec, built.plan, ctas, case, seed) for seed in seeds)
-        lines.append(f"{_case_text(case)}{len(ctas)} CTAs, {len(seeds)} inputs, {steps} steps")
+        ran = ", ".join(_count(n, what) for n, what in ((len(ctas), "CTA"), (len(seeds), "input"), (steps, "step")))
+        lines.append(f"{_case_text(case)}{ran}")
     return Verified("cpu", tuple(lines))
 
 
@@ -55,6 +57,10 @@ def verify_gpu(built: Built, seeds: Sequence[int]) -> Verified:
             elems = _verify_case(built, cubin, case, seed)
         lines.append(f"{_case_text(case)}{elems} elements written, {len(seeds)} inputs, every byte compared")
     return Verified(device.name, tuple(lines))
+
+
+def _count(n: int, what: str) -> str:
+    return count_words(n, what, f"{what}s")
 
 
 def compile_for(device: gpu.Device, built: Built) -> gpu.Cubin:
@@ -105,7 +111,7 @@ def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -
     if memory.access == "out":
         return np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
     if any(c.op not in ("copy", "permute_layout", "fill") for c in statements_by_op(spec.ops)):
-        return input_pattern(memory.name, memory.dtype, seed)(np.arange(elems))
+        return input_pattern(memory.name, memory.dtype, seed, exact_limit(spec))(np.arange(elems))
     rng = np.random.default_rng([seed, *memory.name.encode()])
     raw = rng.integers(0, 2 if memory.dtype == "bool" else 256, elems * dtype.itemsize, np.uint8)
     return raw.view(dtype)

@@ -107,7 +107,7 @@ def judge(spec: Spec, plan: Plan, mutant: Mutant) -> Verdict:
     run = _code(lambda: [check_meaning(spec, mutant.plan, ctas, case) for ctas, case in cases])
     if found or mutant.kind != "sync dropped":
         return Verdict(found, run)
-    same = all(_same_images(plan, mutant.plan, ctas, case) for ctas, case in cases)
+    same = all(_same_images(spec, plan, mutant.plan, ctas, case) for ctas, case in cases)
     return Verdict("", run, EQUIVALENT if same else "")
 
 
@@ -119,9 +119,11 @@ def _code(proof: Callable[[], object]) -> str:
     return ""
 
 
-def _same_images(plan: Plan, other: Plan, ctas: Sequence[tuple[int, int, int]], case: dict[str, int]) -> bool:
+def _same_images(
+    spec: Spec, plan: Plan, other: Plan, ctas: Sequence[tuple[int, int, int]], case: dict[str, int]
+) -> bool:
     """Do both plans run without a fault and write the same elements with the same bits?"""
-    mine, theirs = (interpret(p, ctas, inputs_of(p), case).written for p in (plan, other))
+    mine, theirs = (interpret(p, ctas, inputs_of(spec, p), case).written for p in (plan, other))
     return mine.keys() == theirs.keys() and all(
         np.array_equal(mine[n][0], theirs[n][0]) and mine[n][1].tobytes() == theirs[n][1].tobytes() for n in mine
     )

@@ -38,7 +38,7 @@ def _runners() -> dict[str, Runner]:
 @pytest.mark.parametrize("inputs", ["integers", "other"])
 def test_text_writes_what_the_spec_means(path, inputs):
     built = build_spec(path)
-    patterns = inputs_of(built.plan, seed=2) if inputs == "integers" else _other_patterns(built)
+    patterns = inputs_of(built.spec, built.plan, seed=2) if inputs == "integers" else _other_patterns(built)
     for case in parameter_cases(built.spec):
         grid = launch_of(built.spec, case).grid
         _compare(built, patterns, case, _ctas(grid))
@@ -49,7 +49,7 @@ def _other_patterns(built: Built) -> dict[str, Input]:
     if not any(operation.op == "cast" for operation in built.plan.operations):
         return _bit_patterns(built)
     dtypes = {m.name: numpy_dtype(m.dtype) for m in built.plan.memories}
-    return {name: partial(_eighths, dtypes[name]) for name in inputs_of(built.plan)}
+    return {name: partial(_eighths, dtypes[name]) for name in inputs_of(built.spec, built.plan)}
 
 
 def _eighths(dtype: np.dtype, index: np.ndarray) -> np.ndarray:
@@ -104,4 +104,4 @@ def _bit_patterns(built: Built) -> dict[str, Input]:
         return values
 
     arrays = {m.name: numpy_dtype(m.dtype) for m in built.plan.memories}
-    return {name: pattern(name, arrays[name]) for name in inputs_of(built.plan)}
+    return {name: pattern(name, arrays[name]) for name in inputs_of(built.spec, built.plan)}

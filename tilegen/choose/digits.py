@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from math import gcd
 
 from tilegen.index import Index, add, div, mod, mul, multiple
 
@@ -38,12 +40,12 @@ class Digit:
 def split_dimension(begin: Index, length: int, iters: Sequence[Iter]) -> tuple[Part, ...]:
     """The parts of ``begin .. begin + length`` in a dimension whose iters stand outermost first.
 
-    One part without a stride if a carry runs across the iters inside the region.
+    Where a carry runs across the iters inside the region, what lies above the carry is one part without a stride.
 
     >>> split_dimension(0, 64, [(4, 512, "m"), (32, 1, "m")])
     (Part(weight=32, extent=2, stride=512, axis='m'), Part(weight=1, extent=32, stride=1, axis='m'))
     >>> split_dimension(16, 32, [(4, 512, "m"), (32, 1, "m")])
-    (Part(weight=1, extent=32, stride=None, axis='m'),)
+    (Part(weight=16, extent=2, stride=None, axis='m'), Part(weight=1, extent=16, stride=1, axis='m'))
     """
     parts: list[Part] = []
     weight, rest = 1, length
@@ -58,7 +60,10 @@ def split_dimension(begin: Index, length: int, iters: Sequence[Iter]) -> tuple[P
             parts.append(Part(weight, extent, stride, axis))
             weight, rest = weight * extent, rest // extent
         else:
-            return (Part(1, length, None),)
+            kept = gcd(rest, multiple(start), extent) if isinstance(extent, int) else 1
+            parts.append(Part(weight, kept, stride, axis))
+            parts.append(Part(weight * kept, rest // kept, None))
+            rest = 1
     if rest > 1:
         parts.append(Part(weight, rest, iters[0][1], iters[0][2]))
     return tuple(p for p in reversed(parts) if p.extent > 1)
@@ -76,7 +81,7 @@ def _stays_inside(start: Index, length: int, extent: Index) -> bool:
 def join(sides: Sequence[Sequence[tuple[Part, ...]]], lengths: Sequence[int]) -> tuple[Digit, ...]:
     """The digits of all dimensions, outermost first, for operands given as parts per dimension.
 
-    A dimension whose splits do not nest becomes one digit, with stride None for the operands that it cuts.
+    Where the splits of a dimension do not nest, the first operand's are kept, with stride None for those that they cut.
     """
     return tuple(
         digit for d, length in enumerate(lengths) if length > 1
@@ -86,19 +91,15 @@ def join(sides: Sequence[Sequence[tuple[Part, ...]]], lengths: Sequence[int]) ->
 
 def _join_dimension(d: int, length: int, chains: Sequence[tuple[Part, ...]]) -> list[Digit]:
     weights = sorted({p.weight for chain in chains for p in chain})
-    ends = [*weights[1:], length]
+    nests = all(b % a == 0 for a, b in pairwise([*weights, length]))
+    if not nests or any(_covering(chain, w, e) is None for chain in chains for w, e in pairwise([*weights, length])):
+        weights = sorted(p.weight for p in chains[0])
     digits: list[Digit] = []
-    for weight, end in zip(reversed(weights), reversed(ends), strict=True):
-        covers = [_covering(chain, weight, end) for chain in chains]
-        if end % weight or any(c is None for c in covers):
-            break
-        found = [c for c in covers if c is not None]
+    for weight, end in reversed(list(pairwise([*weights, length]))):
+        found = [_covering(chain, weight, end) or Part(weight, end // weight, None) for chain in chains]
         strides = tuple(None if p.stride is None else mul(p.stride, weight // p.weight) for p in found)
         digits.append(Digit(((d, weight, end // weight),), end // weight, strides, tuple(p.axis for p in found)))
-    else:
-        return digits
-    alone = [chain[0] if len(chain) == 1 else Part(1, length, None) for chain in chains]
-    return [Digit(((d, 1, length),), length, tuple(p.stride for p in alone), tuple(p.axis for p in alone))]
+    return digits
 
 
 def _covering(chain: Sequence[Part], weight: int, end: int) -> Part | None:
@@ -106,11 +107,6 @@ def _covering(chain: Sequence[Part], weight: int, end: int) -> Part | None:
         if p.weight <= weight and end <= p.weight * p.extent and weight % p.weight == 0:
             return p
     return None
-
-
-def is_affine(digits: Sequence[Digit]) -> bool:
-    """Does every operand have a stride in every digit?"""
-    return all(s is not None for digit in digits for s in digit.strides)
 
 
 def fuse(digits: Sequence[Digit], guarded: frozenset[int] = frozenset()) -> tuple[Digit, ...]:

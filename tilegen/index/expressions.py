@@ -158,17 +158,31 @@ def terms(x: Index) -> list[tuple[int, Any]]:
 
 
 def total(pairs: Iterable[tuple[int, Any]]) -> Index:
-    """The sum of coefficient * factor, equal factors merged and ``(x / n) * n + x % n`` rejoined to ``x``."""
+    """The sum of coefficient * factor, equal factors merged and ``(x / n) * n + x % n`` rejoined to ``x``.
+
+    Terms stand in falling order of their strides, as a person writes them.
+
+    >>> print(total([(1, Var("tx", 64)), (128, Var("i", 4)), (3, 1)]))
+    i * 128 + tx + 3
+    """
     merged: dict[Any, int] = {}
     for c, f in pairs:
         merged[f] = merged.get(f, 0) + c
     if any(isinstance(f, Op) and f.symbol == "%" for f in merged):
         merged = _rejoin(merged)
     constant = merged.pop(1, 0)
-    parts = [_times(f, c) for f, c in merged.items() if c] + ([constant] if constant else [])
+    ordered = sorted(merged.items(), key=_stride, reverse=True) if len(merged) > 1 else merged.items()
+    parts = [_times(f, c) for f, c in ordered if c] + ([constant] if constant else [])
     if len(parts) < 2:
         return parts[0] if parts else 0
     return Op("+", tuple(parts), sum(bound(p) - 1 for p in parts) + 1)
+
+
+def _stride(term: tuple[Any, int]) -> int:
+    """How far a step of the term moves; a runtime pitch counts as longer than any constant."""
+    factor, c = term
+    is_product = isinstance(factor, Op) and factor.symbol == "*"
+    return c << 40 if is_product else c
 
 
 def _rejoin(merged: dict[Any, int]) -> dict[Any, int]:

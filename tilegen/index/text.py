@@ -53,10 +53,12 @@ def _operand(arg: Index, parent: str, is_right: bool) -> str:
     inner, outer = _PRECEDENCE[_spelling(arg)[0]], _PRECEDENCE[parent]
     unfamiliar = inner != outer and outer > 2 and min(inner, outer) in _UNFAMILIAR
     mixed = outer <= 2 and inner <= 2 and inner != outer
-    parenthesise = unfamiliar or mixed or inner < outer or (inner == outer and is_right)
+    same = inner == outer and is_right and parent not in _ASSOCIATIVE
+    parenthesise = unfamiliar or mixed or inner < outer or same
     return f"({to_c(arg)})" if parenthesise else to_c(arg)
 
 
+_ASSOCIATIVE = {"^", "&&", "||"}
 _TOKEN = re.compile(r"\s*(?:(\d+|[A-Za-z_]\w*)|(\(size_t\))|(&&|\|\||==|!=|>>|[-+*/%<&^()]))")
 _PYTHON = {"/": "//", "&&": "&", "||": "|"}
 

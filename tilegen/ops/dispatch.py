@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops.operand import Context
@@ -65,6 +65,20 @@ def dispatch(call: Call, variants: Sequence[Variant], context: Context) -> tuple
     return planned[best], Operation(
         call.op, best, call.scope, describe_call(call), line, planned[best].cost, tuple(refused), kept + others
     )
+
+
+def judge(cost: Cost, best: Cost, is_picked: bool) -> str:
+    """The verdict on a candidate, in words."""
+    return "picked" if is_picked else "costs more" if cost.key > best.key else "the same cost"
+
+
+def per_cta(choice: Choice, one: int, total: int) -> Choice:
+    """A choice whose candidates were costed for one tile, costed over a CTA: ``one`` instructions become ``total``."""
+    runs = total // one
+    candidates = tuple(
+        replace(c, cost=Cost(*(n * runs for n in c.cost.key)) if c.cost else None) for c in choice.candidates
+    )
+    return replace(choice, candidates=candidates)
 
 
 def _lost(name: str, loser: Planned, winner: Planned, pinned: str) -> Refusal:

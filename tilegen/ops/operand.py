@@ -12,7 +12,7 @@ from tilegen.arch import Arch
 from tilegen.choose.count import Launch, cost_of, count_steps
 from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, Op, Var, add, bound, every, less, multiple, terms, total, variables
+from tilegen.index import Index, Op, Var, add, bound, every, less, mul, multiple, terms, total, variables
 from tilegen.plan import Block, Cost, Memory, Ref, Step
 from tilegen.spec.data import Buffer, Region, Spec
 
@@ -35,12 +35,21 @@ class Context:
 
     def fresh(self, name: str) -> str:
         """``name``, or with underscores behind it as long as the spec has something of that name."""
-        while name in self.taken:
-            name += "_"
-        return name
+        return fresh_name(name, self.taken)
 
     def operand(self, region: Region) -> Operand:
         return bind(region, self.memories[region.buffer.name])
+
+
+def fresh_name(name: str, taken: frozenset[str]) -> str:
+    """``name`` with as many underscores behind it as it takes to be nobody's.
+
+    >>> fresh_name("i", frozenset({"i", "i_"}))
+    'i__'
+    """
+    while name in taken:
+        name += "_"
+    return name
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,18 @@ def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
     grouped, separators = layouts.group(tile, buffer.shape)
     assert isinstance(grouped, layouts.TileLayout)
     shard = [(i.extent, i.stride, i.axis) for i in grouped.shard]
-    return tuple(tuple(shard[a:b]) or ((1, 0, "m"),) for a, b in pairwise(separators))
+    return tuple(_fuse_iters(shard[a:b]) or ((1, 0, "m"),) for a, b in pairwise(separators))
+
+
+def _fuse_iters(iters: Sequence[Iter]) -> tuple[Iter, ...]:
+    """Neighbours of one dimension joined where they are contiguous; iters of extent 1 dropped."""
+    out: list[Iter] = []
+    for extent, stride, axis in iters:
+        if out and out[-1][2] == axis and out[-1][1] == mul(stride, extent):
+            extent = mul(out.pop()[0], extent)
+        if extent != 1:
+            out.append((extent, stride, axis))
+    return tuple(out)
 
 
 def parts_of(operand: Operand) -> tuple[tuple[Part, ...], ...]:

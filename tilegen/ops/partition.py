@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilegen.choose.digits import Digit, coordinates, fuse, is_affine, join, split_number
+from tilegen.choose.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.index import Index, Var, add, bound, less, mul
-from tilegen.ops.dispatch import Planned
+from tilegen.ops.dispatch import Planned, judge
 from tilegen.ops.operand import (
     Context,
     Frame,
@@ -92,10 +92,11 @@ def _size(stride: Index | None) -> int:
 
 
 def reject_carries(operands: Sequence[Operand]) -> str | None:
-    """Why the operands cannot be walked digit by digit, or None."""
-    if is_affine(join([parts_of(o) for o in operands], operands[0].lengths)):
+    """Why no bundle of the operands' elements is contiguous, or None."""
+    digits = join([parts_of(o) for o in operands], operands[0].lengths)
+    if all(any(s is not None for s in d.strides) for d in digits[-1:]):
         return None
-    return "the two sides split the region at places that do not nest, so no bundle is contiguous"
+    return "the two sides split the innermost dimension at places that do not nest, so no bundle is contiguous"
 
 
 def element_refs(tile: Tile, element: Index) -> tuple[tuple[Index, ...], tuple[Ref, ...]]:
@@ -130,7 +131,7 @@ def tile_block(
     groups, group = tile.count // bundle, _group(tile, bundle)
     held = less(group, groups)
     start: tuple[Step, ...] = ()
-    if held is not True:
+    if held is not True and not isinstance(group, Var):
         first = let(context.fresh("group"), group)
         start, group, held = (first,), first.var, less(first.var, groups)
     frame = Frame(
@@ -233,16 +234,12 @@ def _widths(tile: Tile, source: Fill | None) -> list[tuple[int, int]]:
     return list(dict.fromkeys([(load, store), (both, both), (max(1, both // 2),) * 2, (1, 1)]))
 
 
-def _judge(plan: _Plan, best: _Plan) -> str:
-    if plan is best:
-        return "picked"
-    return "costs more" if plan.cost.key > best.cost.key else "the same cost"
-
-
 def _width_choice(found: Sequence[_Plan], best: _Plan) -> Choice:
     size = best.tile.operands[0].elem_bytes
     same = [f for f in found if f.tile is best.tile]
-    candidates = tuple(Candidate(_width_value(f.widths, size), f.cost, _judge(f, best)) for f in same)
+    candidates = tuple(
+        Candidate(_width_value(f.widths, size), f.cost, judge(f.cost, best.cost, f is best)) for f in same
+    )
     why = "the widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk"
     if max(best.widths) < max(max(f.widths) for f in same):
         why = "the cheapest of those that each side allows: wider ones cost more"
@@ -260,7 +257,7 @@ def _partition_choice(found: Sequence[_Plan], best: _Plan) -> Choice:
     outer = -(-tile.count // bundle // tile.threads)
     picked = {"outer": outer, "threads": tile.threads, "elems": bundle, "order": tile.order}
     cheapest = [min((f for f in found if f.tile is t), key=lambda f: f.cost.key) for t in _tiles(found)]
-    candidates = tuple(Candidate(f.tile.order, f.cost, _judge(f, best)) for f in cheapest)
+    candidates = tuple(Candidate(f.tile.order, f.cost, judge(f.cost, best.cost, f is best)) for f in cheapest)
     return Choice("partition", picked, candidates, "every order by one operand's strides was costed")
 
 

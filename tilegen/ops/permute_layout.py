@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from tilegen.choose.digits import is_affine, join, split_number
+from tilegen.choose.digits import split_number
 from tilegen.choose.lanes import LaneMap, Side, apply_vectors, search_lanes
 from tilegen.choose.xor_swizzle import choose_xor
 from tilegen.index import Index, Var, add, div, mod, mul, xor
-from tilegen.ops.dispatch import Planned, Refused, Variant
-from tilegen.ops.operand import Context, parts_of
+from tilegen.ops.dispatch import Planned, Refused, Variant, judge, per_cta
+from tilegen.ops.operand import Context
 from tilegen.ops.permute_tile import (
     LANES,
     Bundle,
@@ -69,8 +69,6 @@ def _refuse(call: Call, context: Context) -> str | None:
     operands = [context.operand(r) for r in (src, dst)]
     if count // LANES * operands[0].elem_bytes > _MAX_LANE_BYTES:
         return f"{count // LANES * operands[0].elem_bytes} bytes a lane do not fit in 128 registers"
-    if not is_affine(join([parts_of(o) for o in operands], operands[0].lengths)):
-        return "the two layouts split the region at places that do not nest"
     tile = tile_of_call(call, context)
     for operand in operands:
         if len(np.unique(byte_addresses(tile, operand, context))) < count:
@@ -94,7 +92,8 @@ def _plan_xor(call: Call, context: Context) -> Planned:
         return tile.at(split_number(add(lane, mul(xor(r, turned), LANES)), tile.extents))
 
     block = permute_block(call, context, tile, Bundle(tile.per_lane, 1, 1, False, at))
-    return Planned((block,), context.cost((block,)), (choice, _registers(tile)))
+    cost = context.cost((block,))
+    return Planned((block,), cost, (per_cta(choice, turn.cost.instructions, cost.instructions), _registers(tile)))
 
 
 # ---------------------------------------------------------------- warp_linear_swizzle and warp_vector
@@ -214,8 +213,9 @@ def _plan_found(call: Call, context: Context, tile: Tile, found: _Found, choices
     bundle = Bundle(repeats * tile.odd, 1 << len(shape.rows), shape.load_elems, shape.both, at)
     block = permute_block(call, context, tile, bundle)
     vectors = {"lanes": list(lanes.lanes), "steps": list(lanes.steps)}
-    choices = (*choices, Choice("lane_vectors", vectors, (), lanes.proof), _registers(tile))
-    return Planned((block,), context.cost((block,)), choices)
+    cost = context.cost((block,))
+    scaled = tuple(per_cta(c, found.estimate[2], cost.instructions) for c in choices)
+    return Planned((block,), cost, (*scaled, Choice("lane_vectors", vectors, (), lanes.proof), _registers(tile)))
 
 
 def _width_choice(tile: Tile, best: _Found, tried: list[_Found], shapes: int) -> Choice:
@@ -225,11 +225,9 @@ def _width_choice(tile: Tile, best: _Found, tried: list[_Found], shapes: int) ->
 
 
 def _judge(found: _Found, best: _Found) -> str:
-    if found is best:
-        return "picked"
     if best.lane_map.reaches_floor and not found.lane_map.reaches_floor:
         return f"{found.lane_map.cost[1] - found.lane_map.floor[1]} bank conflicts"
-    return "costs more" if found.estimate > best.estimate else "the same cost"
+    return judge(Cost(*found.estimate), Cost(*best.estimate), found is best)
 
 
 def _width_value(tile: Tile, shape: _Shape) -> dict[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.choose.digits import split_number
 from tilegen.index import Index, Var, add, mul, multiple
-from tilegen.ops.dispatch import Planned, Refused
+from tilegen.ops.dispatch import Planned, Refused, judge
 from tilegen.ops.operand import (
     Context,
     Frame,
@@ -34,9 +34,7 @@ def plan_transfer(context: Context, call: Call, register: Operand, other: Operan
         found.append((context.cost((block,)), width, block))
     cost, width, block = min(found, key=lambda f: f[0].key)
     size = register.elem_bytes
-    candidates = tuple(
-        Candidate({"elems": w, "bytes": w * size}, c, "picked" if w == width else "costs more") for c, w, _ in found
-    )
+    candidates = tuple(Candidate({"elems": w, "bytes": w * size}, c, judge(c, cost, w == width)) for c, w, _ in found)
     why = "the widest power of two that is contiguous in registers and in memory and aligned for every thread and step"
     choices = (
         Choice("vector_width", {"elems": width, "bytes": width * size}, candidates, why),

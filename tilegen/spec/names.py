@@ -11,7 +11,7 @@ from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound
 from tilegen.plan import CLUSTER_AXES, CTA_AXES, thread_variables
 from tilegen.spec.findings import Fault, Passage, shorten, suggest
-from tilegen.spec.reserved import FUNCTIONS, TYPES, is_macro, is_of_cuda
+from tilegen.spec.reserved import FUNCTIONS, PRELUDE, TYPES, is_macro, is_of_cuda
 
 THREAD_AXES = ("tx", "warpid", "laneid", "wgid", "tid_in_wg", "wid_in_wg")
 MEMORY_AXES = ("m", "P", "F", "Bank", "TLane", "TCol")
@@ -62,6 +62,8 @@ def reserved_reason(name: str) -> str:
         return "a name of CUDA"
     if is_macro(name):
         return "a macro of the C headers"
+    if name in PRELUDE:
+        return "a function that generated kernels define"
     if name in _LANGUAGE:
         return "a word of the expression language"
     if name in DTYPES or any(name == d.c for d in DTYPES.values()):

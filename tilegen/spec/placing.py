@@ -55,7 +55,19 @@ def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: st
         raise _place_layout_error(error, node, setting, what) from None
     if isinstance(layout, layouts.SwizzleLayout):
         return layouts.ComposeLayout(layout, layouts.row_major(shape))
-    return layout
+    return _repeat_atom(layout, shape)
+
+
+def _repeat_atom(layout: Any, shape: tuple[Index, ...]) -> Any:
+    """A swizzle over n elements in a row, on a buffer of a multiple of n elements: it repeats, as in TIRx."""
+    if not isinstance(layout, layouts.ComposeLayout) or not all(isinstance(n, int) for n in shape):
+        return layout
+    n, elems = layouts.size(layout), multiply(shape)
+    if not isinstance(n, int) or not isinstance(elems, int) or layout.tile != layouts.row_major((n,)):
+        return layout
+    if n % layouts.period(layout.swizzle) or elems % n:
+        return layout
+    return layouts.ComposeLayout(layout.swizzle, layouts.row_major(shape))
 
 
 def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what: str) -> Fault:

@@ -49,6 +49,12 @@ _MACRO = re.compile(
 _CUDA = re.compile(r"(cuda[A-Z_]|CUDA|CU_|CU[a-z]|nv[A-Z]|tex[123]D|surf[123]D|atomic[A-Z]|make_[a-z]+[1-4]\Z)")
 FUNCTIONS = frozenset(_LIBRARY) | {name + suffix for name in _MATH for suffix in ("", "f", "l")}
 TYPES = frozenset(_TYPES)
+PRELUDE = frozenset(
+    """
+    sync_warpgroup sync_cluster cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z half_to_float float_to_half
+    double_to_half bfloat16_to_float float_to_bfloat16 e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2
+    """.split()  # noqa: SIM905
+)
 
 
 def is_macro(name: str) -> bool:
