@@ -373,7 +373,7 @@ def test_explain_text_tells_what_was_chosen() -> None:
         "permute_sf for sm_90: grid 1 x 1 x 1, 32 threads a CTA",
         "op 2: permute_layout A[s] -> B[s]  (scope warp, line 16)",
         "    lost     warp_xor_swizzle     16 instructions against 10",
-        "    >  k = 2, shift 3, mask 3           8             8  picked",
+        "    >  k = 2, shift 3, mask 3          16            16  picked",
         "    #4  B       shared store    16 B             2           8      8          0         8        -",
         "  shared loads             10          16     16          0        -",
     ):

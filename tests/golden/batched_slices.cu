@@ -12,14 +12,14 @@
 //
 // 2. permute_layout A[warpid] -> B[warpid]: variant warp_vector, scope warp, 192 wavefronts, 120
 //   instructions, 216 address operations
-//    vector_width: 4 elements, 16 bytes (8 wavefronts; 2 elements: 16); 2 of 5 pairs of widths were searched;
-//      the rest cost at least as much
+//    vector_width: 4 elements, 16 bytes (192 wavefronts; 2 elements: 384); 2 of 5 pairs of widths were
+//      searched; the rest cost at least as much
 //    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
 //    registers_per_lane: 4; 128 elements / 32 lanes
-//    xor_k: k = 2, shift 3, mask 3 (8 wavefronts; k = 0, shift 5, mask 0: 20; k = 1, shift 4, mask 1: 12; k =
-//      1, shift 3, mask 1: 12; k = 1, shift 2, mask 1: 20; k = 1, shift 1, mask 1: 20; k = 1, shift 0, mask
-//      1: 20; k = 2, shift 2, mask 3: 12; k = 2, shift 1, mask 3: 20; k = 2, shift 0, mask 3: 20); no
-//      conflict in either phase: the floor
+//    xor_k: k = 2, shift 3, mask 3 (192 wavefronts; k = 0, shift 5, mask 0: 480; k = 1, shift 4, mask 1: 288;
+//      k = 1, shift 3, mask 1: 288; k = 1, shift 2, mask 1: 480; k = 1, shift 1, mask 1: 480; k = 1, shift 0,
+//      mask 1: 480; k = 2, shift 2, mask 3: 288; k = 2, shift 1, mask 3: 480; k = 2, shift 0, mask 3: 480);
+//      no conflict in either phase: the floor
 //
 // 3. copy B[warpid] -> Out[bx, c + h, warpid]: variant gmem_smem, scope warp, 384 sectors, 96 wavefronts, 48
 //   instructions, 48 address operations

@@ -66,9 +66,8 @@ __device__ __forceinline__ void copy_A_sa(int laneid, const half_t *A, half_t *s
 
 __device__ __forceinline__ void copy_B_sb(int laneid, const half_t *B, half_t *sb)
 {
-    const int group = laneid;
-    if (group < 16) {
-        *(uint4 *)&sb[group * 8] = *(const uint4 *)&B[group * 8];
+    if (laneid < 16) {
+        *(uint4 *)&sb[laneid * 8] = *(const uint4 *)&B[laneid * 8];
     }
 }
 

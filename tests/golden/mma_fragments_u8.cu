@@ -64,9 +64,8 @@ __device__ __forceinline__ void copy_A_sa(int laneid, const unsigned char *A, un
 
 __device__ __forceinline__ void copy_B_sb(int laneid, const unsigned char *B, unsigned char *sb)
 {
-    const int group = laneid;
-    if (group < 16) {
-        *(uint4 *)&sb[group * 16] = *(const uint4 *)&B[group * 16];
+    if (laneid < 16) {
+        *(uint4 *)&sb[laneid * 16] = *(const uint4 *)&B[laneid * 16];
     }
 }
 
@@ -83,7 +82,7 @@ __device__ __forceinline__ void copy_sb_b(int laneid, unsigned char (&b)[8], con
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(unsigned *)&b[f * 4] = *(const unsigned *)&sb[f * 16 + (laneid & 3) * 4 + (laneid >> 2) * 32];
+        *(unsigned *)&b[f * 4] = *(const unsigned *)&sb[(laneid >> 2) * 32 + f * 16 + (laneid & 3) * 4];
     }
 }
 
@@ -108,7 +107,7 @@ __device__ __forceinline__ void copy_b_BOut(int laneid, const unsigned char (&b)
 {
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
-        *(unsigned *)&BOut[f * 16 + (laneid & 3) * 4 + (laneid >> 2) * 32] = *(const unsigned *)&b[f * 4];
+        *(unsigned *)&BOut[(laneid >> 2) * 32 + f * 16 + (laneid & 3) * 4] = *(const unsigned *)&b[f * 4];
     }
 }
 

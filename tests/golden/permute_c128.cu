@@ -43,12 +43,12 @@ __device__ __forceinline__ void permute_A_B(int laneid, const double2 *A, double
     double2 regs[8];
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        regs[r] = A[(r >> 2) * 128 + (laneid & 7) * 16 + (((r & 3) * 4) ^ ((laneid & 7) ^ (laneid >> 3)))];
+        regs[r] = A[(r >> 2) * 128 + (laneid & 7) * 16 + (((r & 3) * 4) ^ (laneid & 7) ^ (laneid >> 3))];
     }
     __syncwarp();
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
-        B[(r >> 2) * 8 + (laneid & 7) + (((r & 3) * 4) ^ ((laneid & 7) ^ (laneid >> 3))) * 16] = regs[r];
+        B[(((r & 3) * 4) ^ (laneid & 7) ^ (laneid >> 3)) * 16 + (r >> 2) * 8 + (laneid & 7)] = regs[r];
     }
     __syncwarp();
 }

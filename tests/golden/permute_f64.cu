@@ -57,13 +57,13 @@ __device__ __forceinline__ void permute_A_B(int laneid, const double *A, double 
         for (int d = 0; d < 2; ++d) {
             pack[d] = regs[r * 4 + d * 2];
         }
-        *(uint4 *)&B[(laneid & 7) * 2 + ((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32] =
+        *(uint4 *)&B[((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32 + (laneid & 7) * 2] =
             *(const uint4 *)&pack[0];
         #pragma unroll
         for (int d = 0; d < 2; ++d) {
             pack[d] = regs[r * 4 + d * 2 + 1];
         }
-        *(uint4 *)&B[(laneid & 7) * 2 + ((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32 + 16] =
+        *(uint4 *)&B[((laneid & 7) ^ (laneid >> 3) ^ (r * 4)) * 32 + (laneid & 7) * 2 + 16] =
             *(const uint4 *)&pack[0];
     }
     __syncwarp();

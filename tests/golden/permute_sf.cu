@@ -12,13 +12,13 @@
 //
 // 2. permute_layout A[s] -> B[s]: variant warp_vector, scope warp, 16 wavefronts, 10 instructions, 18 address
 //   operations
-//    vector_width: 4 elements, 16 bytes (8 wavefronts; 2 elements: 16); 2 of 5 pairs of widths were searched;
-//      the rest cost at least as much
+//    vector_width: 4 elements, 16 bytes (16 wavefronts; 2 elements: 32); 2 of 5 pairs of widths were
+//      searched; the rest cost at least as much
 //    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
 //    registers_per_lane: 4; 128 elements / 32 lanes
-//    xor_k: k = 2, shift 3, mask 3 (8 wavefronts; k = 0, shift 5, mask 0: 20; k = 1, shift 4, mask 1: 12; k =
-//      1, shift 3, mask 1: 12; k = 1, shift 2, mask 1: 20; k = 1, shift 1, mask 1: 20; k = 1, shift 0, mask
-//      1: 20; k = 2, shift 2, mask 3: 12; k = 2, shift 1, mask 3: 20; k = 2, shift 0, mask 3: 20); no
+//    xor_k: k = 2, shift 3, mask 3 (16 wavefronts; k = 0, shift 5, mask 0: 40; k = 1, shift 4, mask 1: 24; k
+//      = 1, shift 3, mask 1: 24; k = 1, shift 2, mask 1: 40; k = 1, shift 1, mask 1: 40; k = 1, shift 0, mask
+//      1: 40; k = 2, shift 2, mask 3: 24; k = 2, shift 1, mask 3: 40; k = 2, shift 0, mask 3: 40); no
 //      conflict in either phase: the floor
 //
 // 3. copy B -> Out: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address

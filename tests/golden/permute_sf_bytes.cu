@@ -12,11 +12,11 @@
 //
 // 2. permute_layout A[warpid] -> B[warpid]: variant warp_vector, scope warp, 32 wavefronts, 32 instructions,
 //   200 address operations
-//    vector_width: 2 elements, 2 bytes (4 wavefronts); 1 of 5 pairs of widths were searched; the rest cost at
-//      least as much
+//    vector_width: 2 elements, 2 bytes (32 wavefronts); 1 of 5 pairs of widths were searched; the rest cost
+//      at least as much
 //    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
 //    registers_per_lane: 4; 128 elements / 32 lanes
-//    xor_k: k = 0, shift 5, mask 0 (8 wavefronts; k = 1, shift 4, mask 1: the same cost, a larger k or
+//    xor_k: k = 0, shift 5, mask 0 (64 wavefronts; k = 1, shift 4, mask 1: the same cost, a larger k or
 //      another shift; k = 2, shift 3, mask 3: the same cost, a larger k or another shift; k = 1, shift 3,
 //      mask 1: the same cost, a larger k or another shift; k = 1, shift 2, mask 1: the same cost, a larger k
 //      or another shift; k = 1, shift 1, mask 1: the same cost, a larger k or another shift; k = 1, shift 0,
@@ -33,9 +33,8 @@
 
 __device__ __forceinline__ void copy_In_A(int laneid, const unsigned char *In, unsigned char *A)
 {
-    const int group = laneid;
-    if (group < 8) {
-        *(uint4 *)&A[group * 16] = *(const uint4 *)&In[group * 16];
+    if (laneid < 8) {
+        *(uint4 *)&A[laneid * 16] = *(const uint4 *)&In[laneid * 16];
     }
 }
 
@@ -54,20 +53,19 @@ __device__ __forceinline__ void permute_A_B(int laneid, const unsigned char *A, 
     for (int d = 0; d < 2; ++d) {
         pack[d] = regs[d * 2];
     }
-    *(unsigned short *)&B[(laneid >> 4) * 2 + (laneid & 15) * 8] = *(const unsigned short *)&pack[0];
+    *(unsigned short *)&B[(laneid & 15) * 8 + (laneid >> 4) * 2] = *(const unsigned short *)&pack[0];
     #pragma unroll
     for (int d = 0; d < 2; ++d) {
         pack[d] = regs[d * 2 + 1];
     }
-    *(unsigned short *)&B[(laneid >> 4) * 2 + (laneid & 15) * 8 + 4] = *(const unsigned short *)&pack[0];
+    *(unsigned short *)&B[(laneid & 15) * 8 + (laneid >> 4) * 2 + 4] = *(const unsigned short *)&pack[0];
     __syncwarp();
 }
 
 __device__ __forceinline__ void copy_B_Out(int laneid, const unsigned char *B, unsigned char *Out)
 {
-    const int group = laneid;
-    if (group < 8) {
-        *(uint4 *)&Out[group * 16] = *(const uint4 *)&B[group * 16];
+    if (laneid < 8) {
+        *(uint4 *)&Out[laneid * 16] = *(const uint4 *)&B[laneid * 16];
     }
 }
 

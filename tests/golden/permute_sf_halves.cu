@@ -12,14 +12,14 @@
 //
 // 2. permute_layout A[warpid] -> B[warpid]: variant warp_vector, scope warp, 96 wavefronts, 80 instructions,
 //   144 address operations
-//    vector_width: 4 elements, 8 bytes (6 wavefronts; 2 elements: 8); 2 of 5 pairs of widths were searched;
-//      the rest cost at least as much
+//    vector_width: 4 elements, 8 bytes (96 wavefronts; 2 elements: 128); 2 of 5 pairs of widths were
+//      searched; the rest cost at least as much
 //    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
 //    registers_per_lane: 4; 128 elements / 32 lanes
-//    xor_k: k = 2, shift 3, mask 3 (8 wavefronts; k = 0, shift 5, mask 0: 12; k = 1, shift 4, mask 1: 12; k =
-//      1, shift 3, mask 1: 12; k = 1, shift 2, mask 1: 12; k = 1, shift 1, mask 1: 12; k = 1, shift 0, mask
-//      1: 12; k = 2, shift 2, mask 3: 12; k = 2, shift 1, mask 3: 12; k = 2, shift 0, mask 3: 12); no
-//      conflict in either phase: the floor
+//    xor_k: k = 2, shift 3, mask 3 (128 wavefronts; k = 0, shift 5, mask 0: 192; k = 1, shift 4, mask 1: 192;
+//      k = 1, shift 3, mask 1: 192; k = 1, shift 2, mask 1: 192; k = 1, shift 1, mask 1: 192; k = 1, shift 0,
+//      mask 1: 192; k = 2, shift 2, mask 3: 192; k = 2, shift 1, mask 3: 192; k = 2, shift 0, mask 3: 192);
+//      no conflict in either phase: the floor
 //
 // 3. copy B[warpid] -> Out[bx*16 + warpid]: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 32
 //   instructions, 32 address operations
@@ -32,9 +32,8 @@ typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
 __device__ __forceinline__ void copy_In_A(int laneid, const bfloat16_t *In, bfloat16_t *A)
 {
-    const int group = laneid;
-    if (group < 16) {
-        *(uint4 *)&A[group * 8] = *(const uint4 *)&In[group * 8];
+    if (laneid < 16) {
+        *(uint4 *)&A[laneid * 8] = *(const uint4 *)&In[laneid * 8];
     }
 }
 
@@ -53,9 +52,8 @@ __device__ __forceinline__ void permute_A_B(int laneid, const bfloat16_t *A, bfl
 
 __device__ __forceinline__ void copy_B_Out(int laneid, const bfloat16_t *B, bfloat16_t *Out)
 {
-    const int group = laneid;
-    if (group < 16) {
-        *(uint4 *)&Out[group * 8] = *(const uint4 *)&B[group * 8];
+    if (laneid < 16) {
+        *(uint4 *)&Out[laneid * 8] = *(const uint4 *)&B[laneid * 8];
     }
 }
 

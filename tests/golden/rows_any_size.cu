@@ -25,7 +25,7 @@ __device__ __forceinline__ void copy_X_t(int tx, int bx, int M, int N, int ldx, 
         regs[0] =
             (bx * 16 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N)
                 ? X[(i >> 1) * ldx + (i & 1) * 128 + tx] : 0.0f;
-        t[tx + i * 128] = regs[0];
+        t[i * 128 + tx] = regs[0];
     }
 }
 
@@ -33,7 +33,7 @@ __device__ __forceinline__ void copy_t_Y(int tx, int bx, int M, int N, int j, co
 {
     for (int i = 0; i < 32; ++i) {
         if (bx * 16 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N) {
-            Y[(i >> 1) * N + (i & 1) * 128 + tx] = t[tx + i * 128];
+            Y[(i >> 1) * N + (i & 1) * 128 + tx] = t[i * 128 + tx];
         }
     }
 }

@@ -32,7 +32,7 @@ __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT,
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
         if (bx * 64 + i * 4 + (tx >> 6) < 1000) {
-            Y[(i * 4 + (tx >> 6)) * 1024 + (tx & 63)] = tileT[i * 4 + (tx >> 6) + (tx & 63) * 65];
+            Y[(i * 4 + (tx >> 6)) * 1024 + (tx & 63)] = tileT[(tx & 63) * 65 + i * 4 + (tx >> 6)];
         }
     }
 }

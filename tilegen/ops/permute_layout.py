@@ -226,7 +226,7 @@ def _width_choice(tile: Tile, best: _Found, tried: list[_Found], shapes: int) ->
 
 def _judge(found: _Found, best: _Found) -> str:
     if best.lane_map.reaches_floor and not found.lane_map.reaches_floor:
-        return f"{found.lane_map.cost[1] - found.lane_map.floor[1]} bank conflicts"
+        return "bank conflicts"
     return judge(Cost(*found.estimate), Cost(*best.estimate), found is best)
 
 
