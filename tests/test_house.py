@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,21 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[str]:
-    """Dotted names that a module imports anywhere in it, also those given to import_module as text."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def name_of(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+
+
+def nodes(tree: ast.AST, lazy: bool) -> Iterator[ast.AST]:
+    """Everything in a module, or only what runs when it is imported."""
+    for node in ast.iter_child_nodes(tree):
+        if lazy or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            yield node
+            yield from nodes(node, lazy)
+
+
+def imports(path: Path, lazy: bool = True) -> Iterator[str]:
+    """Dotted names that a module imports, also those given to import_module as text; ``lazy``: in functions too."""
+    for node in nodes(ast.parse(path.read_text(encoding="utf-8")), lazy):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -66,6 +79,17 @@ def test_imports_go_down(path):
         if top != "tilegen" or rest[0] in (room, "__version__"):
             continue
         assert table[rest[0]] < table[room], f"{room} (level {table[room]}) imports {rest[0]} (level {table[rest[0]]})"
+
+
+@pytest.mark.parametrize("room", sorted(levels()))
+def test_no_circles_in_a_room(room):
+    """Imports for types count; one in a function, which runs when all are loaded, does not."""
+    names = {name_of(path): path for path in MODULES if room_of(path) == room}
+    graph = {}
+    for name, path in names.items():
+        wanted = {n if n in names else n.rpartition(".")[0] for n in imports(path, lazy=False)}
+        graph[name] = wanted & set(names)
+    TopologicalSorter(graph).prepare()  # CycleError names the circle
 
 
 @every_module

@@ -2,92 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from tilegen.index import INT_LIMIT, Index, Op, Var, evaluate, to_c, variables
+from tilegen.index import INT_LIMIT, Var, evaluate, to_c
 from tilegen.interpret.fault import DISAGREE, MALFORMED, MISALIGNED, OUT_OF_BOUNDS, OVERFLOW, RANGE, REGISTER_INDEX
+from tilegen.interpret.places import Place, Root
+from tilegen.interpret.site import Site
+from tilegen.interpret.texts import Text
 from tilegen.plan import Memory, Ref
 
-if TYPE_CHECKING:
-    from tilegen.interpret.run import Site
-
 ACCESS_BYTES = (1, 2, 4, 8, 16)  # what one load or store can move
-
-
-@dataclass(frozen=True)
-class Text:
-    """An expression ready to evaluate: its variables, and its differences, which must not be negative."""
-
-    value: Index
-    variables: tuple[Var, ...]
-    differences: tuple[Op, ...]
-    is_wide: bool  # computed in size_t at least in part
-
-    @property
-    def names(self) -> frozenset[str]:
-        return frozenset(v.name for v in self.variables)
-
-
-@dataclass(frozen=True)
-class Address:
-    """A Ref's coordinates and the offset that is printed (None where it is the only coordinate itself)."""
-
-    coordinates: tuple[Text, ...]
-    offset: Text | None
-    names: frozenset[str]
-
-
-@dataclass(frozen=True)
-class Root:
-    """A memory that exists, its extents as numbers."""
-
-    memory: Memory
-    store: Any
-    shape: tuple[int, ...]
-    pitches: tuple[int, ...]
-
-    @property
-    def span(self) -> int:
-        return sum((n - 1) * p for n, p in zip(self.shape, self.pitches, strict=True)) + 1
-
-
-def form(memory: Memory) -> tuple[object, ...]:
-    """What two views of one array differ by."""
-    return memory.name, memory.elem_bytes, memory.shape, memory.pitches
-
-
-@dataclass(frozen=True)
-class Place:
-    """What a memory's name stands for: a root, and where in it the name begins (per role axis)."""
-
-    root: Root
-    coordinates: tuple[Any, ...] | None  # None: known only by its flat offset
-    flat: Any
-    is_formal: bool = True  # bound by a Block
-
-
-def read_text(x: Index) -> Text:
-    """What evaluating ``x`` needs to know of it."""
-    if not isinstance(x, (Var, Op)):
-        return Text(x, (), (), False)
-    used = tuple(variables(x))
-    return Text(x, used, tuple(_differences(x)), "size_t" in to_c(x) or max(v.bound for v in used) > INT_LIMIT)
-
-
-def _differences(x: Index) -> list[Op]:
-    if not isinstance(x, Op):
-        return []
-    return [d for a in x.args for d in _differences(a)] + ([x] if x.symbol == "-" else [])
-
-
-def read_address(ref: Ref) -> Address:
-    """A Ref's texts."""
-    coordinates, offset = tuple(read_text(x) for x in ref.at), ref.offset
-    names = frozenset[str]().union(*(c.names for c in coordinates))
-    return Address(coordinates, None if ref.at == (offset,) else read_text(offset), names)
 
 
 def value_of(text: Text, site: Site) -> Any:
@@ -244,5 +170,3 @@ def _check_width(memory: Memory, flat: Any, elems: int, site: Site) -> None:
         thread = first(off != 0)
         message = f"{width}-byte access of {memory.name} at byte {at(byte, thread)}: {at(off, thread)} bytes off"
         site.fail(MISALIGNED, message, thread)
-
-

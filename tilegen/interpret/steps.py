@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 import numpy as np
 
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import Index, Var
-from tilegen.interpret.address import Place, Root, check_int, check_range, find, locate, value_of
+from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
 from tilegen.interpret.memory import Registers
+from tilegen.interpret.places import Place, Root
+from tilegen.interpret.site import Blocked, Site
 from tilegen.interpret.threads import Array
 from tilegen.plan import Block, Let, Map, Memory, Move, Ref, Repeat, Step, Sync, When
-
-if TYPE_CHECKING:
-    from tilegen.interpret.run import Site
-
-Blocked = Callable[[], str | None]  # why the role cannot go on, or None: it has gone on
 
 
 # ---------------------------------------------------------------- structure
@@ -42,13 +39,13 @@ def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
         if is_constant:
             inside.frame.constants |= {step.var.name}
         check_range(step.var, i, inside)
-        yield from inside.run(step.body)
+        yield from run_steps(step.body, inside)
 
 
 def run_when(step: When, site: Site) -> Iterator[str]:
     """The threads for which the condition holds."""
     holds = site.group.pick(value_of(site.text(step.condition), site))
-    yield from site.enter(site.group.where(holds)).run(step.body)
+    yield from run_steps(step.body, site.enter(site.group.where(holds)))
 
 
 def run_block(step: Block, site: Site) -> Iterator[str]:
@@ -65,7 +62,7 @@ def run_block(step: Block, site: Site) -> Iterator[str]:
             bind(formal, actual, site, inside)
     for memory in step.registers:
         inside.frame.places[memory.name] = new_registers(memory, site)
-    yield from inside.run(step.body)
+    yield from run_steps(step.body, inside)
 
 
 def bind(formal: Var, actual: Index, site: Site, inside: Site) -> None:
@@ -184,12 +181,20 @@ def sync(step: Sync, site: Site) -> Blocked | None:
 DATA: dict[type, Callable[[Any, Any], Blocked | None]] = {Move: move, Map: apply_map, Sync: sync}
 
 
-def describe(step: Step) -> str:
-    """A step in a few words, for messages."""
-    if isinstance(step, Move):
-        return f"move {step.src.memory.name} -> {step.dst.memory.name}"
-    if isinstance(step, Map):
-        return f"{step.fn} -> {step.dst.memory.name}"
-    if isinstance(step, (Let, Repeat)):
-        return f"{'let' if isinstance(step, Let) else 'for'} {step.var.name}"
-    return f"sync: {step.scope}" if isinstance(step, Sync) else type(step).__name__.lower()
+# ---------------------------------------------------------------- in order
+def run_steps(steps: Iterable[Step], site: Site) -> Iterator[str]:
+    """Run steps in order; yields why the role must wait."""
+    if not len(site.group):
+        return
+    for step in steps:
+        site.step = step
+        structure = STRUCTURE.get(type(step))
+        if structure is not None:
+            yield from structure(step, site) or ()
+            continue
+        site.machine.steps += 1
+        blocked: Blocked | None = DATA[type(step)](step, site)
+        while blocked is not None and (why := blocked()) is not None:
+            yield why
+        if blocked is not None:
+            site.machine.steps += 1

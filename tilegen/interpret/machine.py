@@ -1,0 +1,63 @@
+"""What all roles share: the threads, the clocks, and a store for each memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tilegen.index import Index, evaluate
+from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
+from tilegen.interpret.order import Clocks
+from tilegen.interpret.places import Place, Root, form
+from tilegen.interpret.survey import Use, survey
+from tilegen.interpret.texts import Address, Text
+from tilegen.interpret.threads import Array, Crew
+from tilegen.plan import Memory, Plan, Ref
+
+
+class Machine:
+    """The state that all roles share."""
+
+    def __init__(self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, int]):
+        self.plan, self.crew, self.clocks = plan, crew, Clocks(crew)
+        self.params, self.steps = params, 0
+        self.texts: dict[int, tuple[Index, Text]] = {}
+        self.addresses: dict[int, tuple[Ref, Address]] = {}
+        self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}
+        self.places: dict[str, Place] = {}
+        self.views: dict[tuple[object, ...], Place] = {}  # by form: several views of an array have its name
+        self.outputs: dict[str, Paged] = {}
+        self._lay_out(inputs)
+
+    def _lay_out(self, inputs: Mapping[str, Input]) -> None:
+        stores: dict[tuple[str, int], Any] = {}
+        uses = survey(self.plan)
+        shared = [m for m in self.plan.memories if m.space == "shared"]
+        ends = [m.offset_bytes + self.number(m.span) * m.elem_bytes for m in shared]
+        grain = min([uses[m.name].least_elems * m.elem_bytes for m in shared if m.name in uses], default=16)
+        pool = Pool(self.clocks, max(ends, default=0), min(grain, 16))
+        for memory in self.plan.memories:
+            shape = tuple(self.number(n) for n in memory.shape)
+            pitches = tuple(self.number(p) for p in memory.pitches)
+            key = memory.name, memory.elem_bytes
+            if key not in stores:
+                stores[key] = self._store(memory, uses.get(memory.name, Use()), pool, shape, inputs.get(memory.name))
+            place = Place(Root(memory, stores[key], shape, pitches), (0,) * len(shape), 0, is_formal=False)
+            self.places.setdefault(memory.name, place)
+            self.views[form(memory)] = place
+
+    def _store(self, memory: Memory, use: Use, pool: Pool, shape: tuple[int, ...], values: Input | None) -> Any:
+        if memory.space == "register":
+            return Registers(memory, len(self.crew.ctas) * self.crew.threads, shape[0])
+        if memory.space == "shared":
+            return Shared(memory, pool)
+        if values is not None and (memory.access == "in" or not use.is_written):
+            return Virtual(memory, values)
+        store = Paged(memory, self.clocks, use.least_elems, use.is_read, values if memory.access == "inout" else None)
+        if use.is_written and memory.access != "in":
+            self.outputs[memory.name] = store
+        return store
+
+    def number(self, x: Index) -> int:
+        """A value that depends on runtime params only."""
+        return int(evaluate(x, self.params))

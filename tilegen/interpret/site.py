@@ -1,0 +1,143 @@
+"""Where a role is in the plan, and what it can ask there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from tilegen.index import Index, Var
+from tilegen.interpret.fault import DISAGREE, Fault, FaultFound
+from tilegen.interpret.machine import Machine
+from tilegen.interpret.order import NOBODY, Clocks
+from tilegen.interpret.places import Place, form
+from tilegen.interpret.texts import Address, Text, read_address, read_text
+from tilegen.interpret.threads import Array, Cta, Group
+from tilegen.plan import Let, Map, Memory, Move, Ref, Repeat, Role, Step, Sync
+
+Blocked = Callable[[], str | None]  # why the role cannot go on, or None: it has gone on
+
+
+@dataclass
+class Frame:
+    """What names mean here. Bodies get a copy: a name lives as long as its C scope."""
+
+    env: dict[str, Any]  # values over the role's axis
+    known: dict[str, Var]  # the definitions, whose ranges are checked
+    places: dict[str, Place]
+    constants: frozenset[str] = frozenset()  # unrolled variables and what follows from them
+    loops: dict[str, int] = field(default_factory=dict)
+    own: set[str] = field(default_factory=set)  # names that the function has defined
+    op: int = NOBODY
+
+    def inner(self, op: int = NOBODY) -> Frame:
+        places, loops, own = dict(self.places), dict(self.loops), set(self.own)
+        return Frame(dict(self.env), dict(self.known), places, self.constants, loops, own, op if op >= 0 else self.op)
+
+    def define(self, var: Var, value: Any) -> None:
+        self.env[var.name], self.known[var.name] = value, var
+        self.own.add(var.name)
+
+
+@dataclass
+class Site:
+    """Where a role is in the plan: what names mean, and which threads are here."""
+
+    machine: Machine
+    role: Role
+    frame: Frame
+    group: Group
+    step: Step | None = None
+
+    def enter(self, group: Group, op: int = NOBODY) -> Site:
+        """A body of the current step."""
+        return Site(self.machine, self.role, self.frame.inner(op), group, self.step)
+
+    def narrow(self, group: Group) -> Site:
+        """The same step for fewer threads."""
+        return Site(self.machine, self.role, self.frame, group, self.step)
+
+    # ---- what steps and stores ask
+    @property
+    def op(self) -> int:
+        return self.frame.op
+
+    @property
+    def clocks(self) -> Clocks:
+        return self.machine.clocks
+
+    @property
+    def roles(self) -> tuple[Role, ...]:
+        return self.machine.plan.roles
+
+    @property
+    def crew_threads(self) -> int:
+        """Threads of all simulated CTAs."""
+        return len(self.group.crew.ctas) * self.group.crew.threads
+
+    def text(self, x: Index) -> Text:
+        """``x`` read once; the cache holds ``x`` too, so that its id stays its own."""
+        entry = self.machine.texts.get(id(x))
+        if entry is None:
+            entry = self.machine.texts[id(x)] = (x, read_text(x))
+        return entry[1]
+
+    def view(self, memory: Memory) -> Place:
+        """The place of a memory of the kernel, in the form that a Ref uses."""
+        place = self.machine.views.get(form(memory)) or self.frame.places[memory.name]
+        if form(place.root.memory) != form(memory):
+            used = f"{memory.name} is used as {memory.shape}:{memory.pitches}"
+            self.fail(DISAGREE, f"{used}, which the plan does not have")
+        return place
+
+    def address(self, ref: Ref) -> Address:
+        entry = self.machine.addresses.get(id(ref))
+        if entry is None:
+            entry = self.machine.addresses[id(ref)] = (ref, read_address(ref))
+        return entry[1]
+
+    def rendezvous(self, scope: str, warps: Array, team: Array) -> Blocked:
+        """Wait until every role has come here as often as this one has; the last to come joins the clocks."""
+        arrivals = self.machine.arrivals.setdefault(scope, {role.name: [] for role in self.roles})
+        arrivals[self.role.name].append((warps, team))
+        turn = len(arrivals[self.role.name])
+        if all(len(came) >= turn for came in arrivals.values()):
+            met = [came[turn - 1] for came in arrivals.values()]
+            self.clocks.meet(np.concatenate([w for w, _ in met]), np.concatenate([t for _, t in met]))
+
+        def blocked() -> str | None:
+            missing = [name for name, came in arrivals.items() if len(came) < turn]
+            return f"{', '.join(missing)} at sync: {scope}" if missing else None
+
+        return blocked
+
+    def fail(
+        self, code: str, message: str, thread: int | None = None, *, other_op: int = NOBODY, needs_sync: str = ""
+    ) -> NoReturn:
+        """Raise the fault: what, then where."""
+        group, loops, where = self.group, dict(self.frame.loops), []
+        cta: Cta | None = None
+        warp = lane = NOBODY
+        if thread is not None:
+            cta = group.crew.ctas[int(group.cta[thread])]
+            warp, lane = int(group.warp[thread]) % group.crew.warps, int(group.lane[thread])
+            where = [f"CTA {cta}", f"warp {warp}", f"lane {lane}"]
+        if self.op >= 0:
+            where.insert(0, f"op {self.op}")
+        where += [f"{name} = {value}" for name, value in loops.items()]
+        place = describe(self.step) if self.step is not None else "kernel"
+        text = f"{place}{' (' + ', '.join(where) + ')' if where else ''}: {message}"
+        raise FaultFound(Fault(code, text, self.op, other_op, needs_sync, cta, warp, lane, loops))
+
+
+def describe(step: Step) -> str:
+    """A step in a few words, for messages."""
+    if isinstance(step, Move):
+        return f"move {step.src.memory.name} -> {step.dst.memory.name}"
+    if isinstance(step, Map):
+        return f"{step.fn} -> {step.dst.memory.name}"
+    if isinstance(step, (Let, Repeat)):
+        return f"{'let' if isinstance(step, Let) else 'for'} {step.var.name}"
+    return f"sync: {step.scope}" if isinstance(step, Sync) else type(step).__name__.lower()

@@ -1,0 +1,52 @@
+"""Expressions and Refs read once: what evaluating their printed text needs to know."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.index import INT_LIMIT, Index, Op, Var, to_c, variables
+from tilegen.plan import Ref
+
+
+@dataclass(frozen=True)
+class Text:
+    """An expression ready to evaluate: its variables, and its differences, which must not be negative."""
+
+    value: Index
+    variables: tuple[Var, ...]
+    differences: tuple[Op, ...]
+    is_wide: bool  # computed in size_t at least in part
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(v.name for v in self.variables)
+
+
+@dataclass(frozen=True)
+class Address:
+    """A Ref's coordinates and the offset that is printed (None where it is the only coordinate itself)."""
+
+    coordinates: tuple[Text, ...]
+    offset: Text | None
+    names: frozenset[str]
+
+
+def read_text(x: Index) -> Text:
+    """What evaluating ``x`` needs to know of it."""
+    if not isinstance(x, (Var, Op)):
+        return Text(x, (), (), False)
+    used = tuple(variables(x))
+    return Text(x, used, tuple(_differences(x)), "size_t" in to_c(x) or max(v.bound for v in used) > INT_LIMIT)
+
+
+def _differences(x: Index) -> list[Op]:
+    if not isinstance(x, Op):
+        return []
+    return [d for a in x.args for d in _differences(a)] + ([x] if x.symbol == "-" else [])
+
+
+def read_address(ref: Ref) -> Address:
+    """A Ref's texts."""
+    coordinates, offset = tuple(read_text(x) for x in ref.at), ref.offset
+    names = frozenset[str]().union(*(c.names for c in coordinates))
+    return Address(coordinates, None if ref.at == (offset,) else read_text(offset), names)
