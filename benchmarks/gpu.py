@@ -36,6 +36,7 @@ COUNTERS = {f"shared_{k}": SHARED.format(k) for k in ("ld", "st", "ldsm", "stsm"
     f"global_{k}": GLOBAL.format(k) for k in ("ld", "st")
 }
 PER_INSTRUCTION = ("permute_sf", "copy_reg", "mma_fragments")
+LARGE = (("specs/transpose_tile.yaml", {"M": 8192, "N": 8000}),)  # sizes at which time says something
 ROTATE_BYTES = 256 << 20  # buffers rotate through at least this many bytes: four times an H200's L2
 
 
@@ -53,6 +54,11 @@ def main() -> int:
         row = {"spec": Path(path).name, "arch": built.plan.arch}
         kernels[built.plan.name] = row | verify_and_time(device, built)
         print(summary(built.plan.name, kernels[built.plan.name]), flush=True)
+    for path, params in LARGE:
+        built = tilegen.build(ROOT / path, params=params)
+        row = {"spec": Path(path).name, "arch": built.plan.arch, "params": params}
+        kernels[f"{built.plan.name} large"] = row | verify_and_time(device, built)
+        print(summary(f"{built.plan.name} large", kernels[f"{built.plan.name} large"]), flush=True)
     counted = count_kernels(args.specs)
     for name, built in builds.items():
         kernels[name]["counters"] = compare_counts(built, counted.get(name))
@@ -135,8 +141,10 @@ def time_kernel(built: Built, cubin: gpu.Cubin) -> dict[str, Any]:
     half = max(1, moved // 2)
     copies = [(cupy.empty(half, cupy.uint8), cupy.empty(half, cupy.uint8)) for _ in range(sets)]
 
+    function = gpu.load_function(cubin, how)
+
     def run(k: int) -> None:
-        gpu.launch(cubin, how, buffers[k % sets])
+        function(how.grid, how.block, (*buffers[k % sets], *how.params), shared_mem=how.shared_bytes)
 
     def copy(k: int) -> None:
         source, target = copies[k % sets]

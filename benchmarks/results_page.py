@@ -1,0 +1,97 @@
+"""docs/results.md from the committed docs/results/*.json: ``python benchmarks/results_page.py`` rewrites it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / "docs" / "results.md"
+_KINDS = ("shared_ld", "shared_st", "global_ld", "global_st")
+
+
+def write_page() -> str:
+    """The page's text."""
+    parts = [
+        "# Measured",
+        "Every figure comes from a file in `docs/results/`, which `make gpu` writes on the device that it names;"
+        " this page is written from them by `python benchmarks/results_page.py`. Predictions are those of"
+        " `tilegen explain`, summed over the grid.",
+    ]
+    for path in sorted((ROOT / "docs" / "results").glob("*.json")):
+        parts.append(describe(json.loads(path.read_text(encoding="utf-8")), path.name))
+    return "\n\n".join(parts) + "\n"
+
+
+def describe(result: dict[str, Any], name: str) -> str:
+    """One device's section."""
+    kernels = result["kernels"]
+    right = sum(k["correct"] for k in kernels.values())
+    counters = [row for k in kernels.values() for row in (k.get("counters") or {}).values()]
+    equal = sum(row["predicted"] == row["counted"] for row in counters)
+    parts = [
+        f"## {result['device']}, driver {result['driver']}, {result['date']}",
+        f"From `docs/results/{name}`. {right} of {len(kernels)} kernels are right: every byte of every array, for"
+        f" every parameter case and two inputs each. {equal} of {len(counters)} predicted totals equal the hardware's counters"
+        " (`smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_*`, `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).",
+        counter_table(kernels),
+        "Instruction by instruction (source counters), the same widths, counts and costs: "
+        + ", ".join(f"`{n}` {'agrees' if p['agree'] else 'DIFFERS'}" for n, p in result["per_instruction"].items())
+        + ".",
+        loop_table(result["warp_permute_loop"]),
+        time_table(kernels),
+    ]
+    return "\n\n".join(p for p in parts if p)
+
+
+def counter_table(kernels: dict[str, Any]) -> str:
+    """Per kernel: registers, and predicted = counted totals (or both where they differ)."""
+    head = "| kernel | registers | shared load wavefronts | shared store wavefronts | load sectors | store sectors |"
+    rows = [head, "|---|---|---|---|---|---|"]
+    for name, k in kernels.items():
+        if k.get("counters"):
+            cells = [_both(k["counters"][kind]) for kind in _KINDS]
+            rows.append(f"| {name} | {k['registers']} | {' | '.join(cells)} |")
+    return "\n".join(rows)
+
+
+def _both(row: dict[str, Any]) -> str:
+    if row["predicted"] == row["counted"]:
+        return str(row["counted"])
+    return f"predicted {row['predicted']}, counted {row['counted']}"
+
+
+def loop_table(loop: dict[str, Any]) -> str:
+    """Shared memory throughput of permute_layout."""
+    rows = [
+        "32 warps an SM, each permuting its own 4x32 float32 pair 4096 times: (bytes read + written) /"
+        " (clock64 span x 128), lowest SM, median of five launches.",
+        "",
+        "| variant | ratio |",
+        "|---|---|",
+    ]
+    rows += [f"| {asked} ({row['variant']}) | {row['lowest_sm_ratio']:.3f} |" for asked, row in loop.items()]
+    return "\n".join(rows)
+
+
+def time_table(kernels: dict[str, Any]) -> str:
+    """Times of the kernels that move enough for a time to say something."""
+    large = {n: k for n, k in kernels.items() if "ratio_to_copy" in k}
+    if not large:
+        return ""
+    rows = [
+        "Median time over rotated buffers, interleaved with a device-to-device copy of as many bytes; the ratio is"
+        " t_copy / t, median of pairs.",
+        "",
+        "| kernel | MB moved | us | GB/s | of a copy |",
+        "|---|---|---|---|---|",
+    ]
+    for name, k in large.items():
+        moved = f"{k['bytes'] / 1e6:.0f}"
+        rows.append(f"| {name} | {moved} | {k['median_us']} | {k['gb_per_s']} | {k['ratio_to_copy']} |")
+    return "\n".join(rows)
+
+
+if __name__ == "__main__":
+    PAGE.write_text(write_page(), encoding="utf-8")

@@ -1,0 +1,49 @@
+"""The committed results belong to the kernels that this tree builds, and docs/results.md says what they say."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilegen
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = sorted((ROOT / "docs" / "results").glob("*.json"))
+sys.path.insert(0, str(ROOT / "benchmarks"))
+
+KERNELS = [
+    pytest.param(row, id=f"{path.stem}-{name}")
+    for path in RESULTS
+    for name, row in json.loads(path.read_text(encoding="utf-8"))["kernels"].items()
+]
+
+
+def test_there_are_results() -> None:
+    assert RESULTS
+
+
+@pytest.mark.parametrize("row", KERNELS)
+def test_the_measured_kernel_is_the_one_that_is_built(row: dict[str, Any]) -> None:
+    built = tilegen.build(ROOT / "specs" / row["spec"], arch=row["arch"], params=row.get("params"))
+    assert hashlib.sha256(built.source.encode()).hexdigest() == row["source_sha256"]
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda p: p.stem)
+def test_every_spec_was_measured_and_every_count_is_as_predicted(path: Path) -> None:
+    kernels = json.loads(path.read_text(encoding="utf-8"))["kernels"]
+    assert {row["spec"] for row in kernels.values()} == {p.name for p in (ROOT / "specs").glob("*.yaml")}
+    for row in kernels.values():
+        assert row["correct"]
+        for counter in (row.get("counters") or {}).values():
+            assert counter["predicted"] == counter["counted"]
+
+
+def test_the_page_says_what_the_files_say() -> None:
+    from results_page import PAGE, write_page
+
+    assert PAGE.read_text(encoding="utf-8") == write_page()
