@@ -34,7 +34,8 @@ def describe(result: dict[str, Any], name: str) -> str:
         f"## {result['device']}, driver {result['driver']}, {result['date']}",
         f"From `docs/results/{name}`. {right} of {len(kernels)} kernels are right: every byte of every array, for"
         f" every parameter case and two inputs each. {equal} of {len(counters)} predicted totals equal the hardware's"
-        " counters (`smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_*`, `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).",
+        " counters (`smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_*`,"
+        " `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).",
         counter_table(kernels),
         "Instruction by instruction (source counters), the same widths, counts and costs: "
         + ", ".join(f"`{n}` {'agrees' if p['agree'] else 'DIFFERS'}" for n, p in result["per_instruction"].items())
