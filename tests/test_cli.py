@@ -298,6 +298,14 @@ def test_compile_reports_resources_and_keeps_them(tmp_path: Path, monkeypatch: p
     assert tilegen("build", SF, "-o", tmp_path, "--check", "--compile").exit_code == 0
 
 
+def test_explain_compiles_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilegen.gpu.compile_cubin", _cubin)
+    assert "18 registers a thread" in tilegen("explain", SF, "--compile").stdout
+    compiled = json.loads(tilegen("explain", SF, "--compile", "--format", "json").stdout)["compiled"]
+    assert (compiled["registers"], compiled["warps_per_sm"]) == (18, 32)
+    assert "compiled" not in json.loads(tilegen("explain", SF, "--format", "json").stdout)
+
+
 def test_compile_without_a_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilegen.gpu.cubins.find_compilers", lambda: ())
     result = tilegen("build", SF, "-o", tmp_path, "--compile")

@@ -141,13 +141,16 @@ def verify(
 @click.argument("spec", metavar="SPEC")
 @with_format
 @click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
+@click.option("--compile", "compiles", is_flag=True, help="Add registers, shared memory, spills and occupancy.")
 @with_spec_options
 @with_color
-def explain(spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int]) -> int:
+def explain(
+    spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int], compiles: bool
+) -> int:
     """Say what was chosen for SPEC, at what cost, and why nothing else was."""
     from tilegen.cli.explaining import explain_command
 
-    return explain_command(spec, form, access, arch, settings)
+    return explain_command(spec, form, access, arch, settings, compiles)
 
 
 @cli.command(short_help="What an error code means.")

@@ -7,19 +7,27 @@ from collections.abc import Mapping
 import click
 
 from tilegen.arch import ARCHES
+from tilegen.cli.compiling import describe_resources, measure_resources
 from tilegen.cli.console import print_data, print_json
-from tilegen.pipeline import load
+from tilegen.pipeline import build, load
 from tilegen.planner import launch_of, plan_spec
 from tilegen.report import access_text, explain_access, explain_plan, explain_text
 
 
-def explain_command(path: str, form: str, access: int | None, arch: str | None, settings: Mapping[str, int]) -> int:
-    """Explain a spec; ``access`` counts from 1, as the text numbers them."""
+def explain_command(
+    path: str, form: str, access: int | None, arch: str | None, settings: Mapping[str, int], compiles: bool
+) -> int:
+    """Explain a spec; ``access`` counts from 1, as the text numbers them; ``compiles`` adds what the cubin needs."""
     spec = load(path, arch, settings)
     plan, launch = plan_spec(spec), launch_of(spec)
     if access is None:
         explained = explain_plan(plan, launch)
-        print_json(explained) if form == "json" else print_data(explain_text(explained, ARCHES[plan.arch]))
+        compiled = measure_resources(build(spec)) if compiles else None
+        if form == "json":
+            print_json(explained | ({"compiled": compiled} if compiled else {}))
+        else:
+            tail = f"\n\n{describe_resources(compiled)}" if compiled else ""
+            print_data(explain_text(explained, ARCHES[plan.arch]) + tail)
         return 0
     try:
         shown = explain_access(plan, launch, access)
