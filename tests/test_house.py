@@ -18,7 +18,7 @@ HOUSE = (ROOT / "docs" / "house.md").read_text(encoding="utf-8")
 MODULES = sorted(PACKAGE.rglob("*.py"))
 MOST_LINES = 400
 # Longer than a module should be; they may only shrink, and go from this table when they are short enough.
-TOO_LONG = {"layouts/values.py": 403}
+TOO_LONG: dict[str, int] = {}
 every_module = pytest.mark.parametrize("path", MODULES, ids=lambda p: p.relative_to(PACKAGE).as_posix())
 
 

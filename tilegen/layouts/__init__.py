@@ -12,8 +12,9 @@ from tilegen.layouts.canonical import bind, canonicalize, get_scope, storage
 from tilegen.layouts.constructors import column_major, mma_fragment, row_major, wg_local_layout
 from tilegen.layouts.dimensions import group, permute_dims, slice_layout
 from tilegen.layouts.iters import Iter
-from tilegen.layouts.measure import extent_of, is_injective, span
+from tilegen.layouts.measure import chunk_of, extent_of, is_injective, span
 from tilegen.layouts.notation import parse
+from tilegen.layouts.padded import PaddedSharedLayout
 from tilegen.layouts.values import (
     ComposeLayout,
     Layout,
@@ -33,11 +34,13 @@ __all__ = [
     "ComposeLayout",
     "Iter",
     "Layout",
+    "PaddedSharedLayout",
     "SwizzleLayout",
     "TileLayout",
     "bank_and_line",
     "bind",
     "canonicalize",
+    "chunk_of",
     "column_major",
     "extent_of",
     "finish_of",

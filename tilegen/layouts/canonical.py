@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import overload
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, bound, mul, substitute
 from tilegen.layouts.axes import AXES, AXIS_ORDER, SCOPES, THREADS_IN
 from tilegen.layouts.iters import Iter, Iters, drop_units, fuse_neighbours
+from tilegen.layouts.padded import PaddedSharedLayout
 from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, tile_of, with_tile
 
 
-def canonicalize(layout: Layout, fuse_threads: str | None = None) -> TileLayout | ComposeLayout:
+@overload
+def canonicalize(
+    layout: TileLayout | SwizzleLayout | ComposeLayout, fuse_threads: str | None = None
+) -> TileLayout | ComposeLayout: ...
+@overload
+def canonicalize(layout: Layout, fuse_threads: str | None = None) -> Layout: ...
+def canonicalize(layout: Layout, fuse_threads: str | None = None) -> Layout:
     """The same map in its shortest form: units dropped, neighbours fused, replicas by falling stride.
 
     With ``fuse_threads`` (warpgroup or cta), thread axes that count inside each other become one: warpid and laneid
-    become tx = 32 * warpid + laneid, wid_in_wg and laneid become tid_in_wg. A bare swizzle becomes one period of it.
-    Raises LayoutError for a scope that is none.
+    become tx = 32 * warpid + laneid, wid_in_wg and laneid become tid_in_wg. A bare swizzle becomes one period of it;
+    a padded layout is its own shortest form. Raises LayoutError for a scope that is none.
 
     >>> from tilegen.layouts.notation import parse
     >>> print(canonicalize(parse("S[(8, 1, 4, 2):(4@laneid, 2, 1@laneid, 1)]")))
@@ -24,6 +32,8 @@ def canonicalize(layout: Layout, fuse_threads: str | None = None) -> TileLayout 
     >>> print(canonicalize(parse("S[(2, 32):(1@warpid, 1@laneid)]"), fuse_threads="cta"))
     S[64:1@tx]
     """
+    if isinstance(layout, PaddedSharedLayout):
+        return layout
     tile = tile_of(layout)
     first = Iter(1, 1, tile.shard[0].axis)
     tile = TileLayout(drop_units(tile.shard) or (first,), drop_units(tile.replica), tile.offset)
@@ -101,6 +111,8 @@ def storage(layout: Layout) -> Layout:
     >>> print(storage(parse("S[(8, 4, 2):(4@laneid, 1@laneid, 1)]")))
     S[2:1]
     """
+    if isinstance(layout, PaddedSharedLayout):
+        return PaddedSharedLayout(layout.interval_padding_pairs, layout.offset_bases, (), layout.block_shape)
     if not isinstance(layout, TileLayout):
         return layout
     shard, replica = (tuple(i for i in iters if _is_memory(i.axis)) for iters in (layout.shard, layout.replica))
@@ -120,7 +132,7 @@ def bind(layout: Layout, values: Mapping[str, Index]) -> Layout:
     >>> print(bind(TileLayout((Iter(Var("M", 100), 8), Iter(8, 1))), {"M": 4}))
     S[(4, 8):(8, 1)]
     """
-    if isinstance(layout, SwizzleLayout):
+    if isinstance(layout, (SwizzleLayout, PaddedSharedLayout)):
         return layout
     tile = tile_of(layout)
     shard, replica = (

@@ -13,16 +13,17 @@ from tilegen.layouts.iters import (
     drop_units,
     fuse_neighbours,
     group_iters,
+    product,
     quotient,
     remainder,
     require_index,
     require_known,
     require_shape,
 )
-from tilegen.layouts.values import ComposeLayout, Layout, TileLayout, over_shape, tile_of, with_tile
+from tilegen.layouts.values import Layout, TileLayout, over_shape, tile_of, with_tile
 
 
-def group(layout: Layout, shape: Sequence[Index]) -> tuple[TileLayout | ComposeLayout, tuple[int, ...]]:
+def group(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ...]]:
     """The same map with iters split so that dimension d of ``shape`` is the iters separators[d] to separators[d + 1].
 
     Raises LayoutError when sizes differ or an iter crosses a dimension's boundary.
@@ -35,15 +36,23 @@ def group(layout: Layout, shape: Sequence[Index]) -> tuple[TileLayout | ComposeL
     shape = require_shape(shape)
     layout = over_shape(layout, shape)
     tile = tile_of(layout)
-    rows = group_iters(tile.shard, shape)
-    separators = [0]
-    for row in rows:
-        separators.append(separators[-1] + len(row))
-    shard = tuple(i for row in rows for i in row) or tile.shard
-    return with_tile(layout, TileLayout(shard, tile.replica, tile.offset)), tuple(separators)
+    shard = tuple(i for row in group_iters(tile.shard, shape) for i in row) or tile.shard
+    grouped = with_tile(layout, TileLayout(shard, tile.replica, tile.offset), shape)
+    return grouped, _separate(tile_of(grouped).shard, shape)
 
 
-def permute_dims(layout: Layout, shape: Sequence[Index], axes: Sequence[int]) -> TileLayout | ComposeLayout:
+def _separate(shard: Iters, shape: Sequence[Index]) -> tuple[int, ...]:
+    """Where the iters of each dimension end, when no iter crosses a boundary and no dimension is without one."""
+    separators, at = [0], 0
+    for n in shape:
+        first, at = at, at + 1
+        while product(i.extent for i in shard[first:at]) != n:
+            at += 1
+        separators.append(at)
+    return tuple(separators)
+
+
+def permute_dims(layout: Layout, shape: Sequence[Index], axes: Sequence[int]) -> Layout:
     """The layout of the logical transpose: element y of shape[axes] lies where element x did, with y_k = x_axes[k].
 
     Raises LayoutError when ``axes`` is no permutation or the layout does not group by ``shape``.
@@ -57,10 +66,11 @@ def permute_dims(layout: Layout, shape: Sequence[Index], axes: Sequence[int]) ->
     grouped, ends = _group_or_fuse(layout, shape)
     tile = tile_of(grouped)
     shard = tuple(i for a in axes for i in tile.shard[ends[a] : ends[a + 1]])
-    return with_tile(grouped, TileLayout(shard or tile.shard, tile.replica, tile.offset))
+    turned = TileLayout(shard or tile.shard, tile.replica, tile.offset)
+    return with_tile(grouped, turned, [shape[a] for a in axes])
 
 
-def _group_or_fuse(layout: Layout, shape: Sequence[Index]) -> tuple[TileLayout | ComposeLayout, tuple[int, ...]]:
+def _group_or_fuse(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ...]]:
     """Grouped, after fusing neighbours where iters and dimensions cross without it."""
     try:
         return group(layout, shape)
@@ -70,9 +80,7 @@ def _group_or_fuse(layout: Layout, shape: Sequence[Index]) -> tuple[TileLayout |
         return group(with_tile(layout, TileLayout(fused, tile.replica, tile.offset)), shape)
 
 
-def slice_layout(
-    layout: Layout, shape: Sequence[Index], region: Sequence[tuple[Index, Index]]
-) -> TileLayout | ComposeLayout:
+def slice_layout(layout: Layout, shape: Sequence[Index], region: Sequence[tuple[Index, Index]]) -> Layout:
     """The layout of a box of a buffer: element x of the slice lies where element x + begin of the buffer does.
 
     ``region`` is (begin, end) for each dimension of ``shape``; lengths must be known, begins may be Index. The base
@@ -96,7 +104,8 @@ def slice_layout(
         shard += kept
         for axis, value in base:
             offset[axis] = offset.get(axis, 0) + value
-    return with_tile(layout, TileLayout.from_iters(shard or tile.shard, tile.replica, offset))
+    lengths = [_measure(piece, n, d)[1] for d, (piece, n) in enumerate(zip(region, shape, strict=True))]
+    return with_tile(layout, TileLayout.from_iters(shard or tile.shard, tile.replica, offset), lengths)
 
 
 def _measure(piece: tuple[Index, Index], n: Index, d: int) -> tuple[Index, int]:

@@ -21,12 +21,13 @@ from tilegen.layouts.iters import (
     require_known,
     require_shape,
 )
+from tilegen.layouts.padded import PaddedSharedLayout
+from tilegen.layouts.swizzling import permute_address
 from tilegen.layouts.values import (
     Layout,
     SwizzleLayout,
     TileLayout,
     over_shape,
-    permute_address,
     size,
     swizzle_of,
     tile_of,
@@ -38,9 +39,10 @@ ENUMERABLE = 1 << 22  # elements that an exact answer may enumerate
 def extent_of(layout: Layout, axis: str = "m", shape: Sequence[Index] | None = None) -> Index:
     """1 + the largest coordinate on ``axis``, over all elements and replicas, offset included: what to allocate.
 
-    1 + O + sum of (extent - 1) * stride; 0 for an axis that the layout does not have. A bare swizzle is taken over
-    ``shape`` (default: one period). Swizzled layouts are enumerated; above 2**22 elements, or with runtime extents,
-    the answer is rounded up to whole swizzle blocks. Raises LayoutError for an unknown axis.
+    1 + O + sum of (extent - 1) * stride, and the padding before the last element; 0 for an axis that the layout does
+    not have. A bare swizzle is taken over ``shape`` (default: one period). Swizzled layouts are enumerated; above 2**22
+    elements, or with runtime extents, the answer is rounded up to whole swizzle blocks. Raises LayoutError for an
+    unknown axis.
 
     >>> from tilegen.layouts.notation import parse
     >>> extent_of(parse("S[(32, 8):(9, 1)]")), extent_of(parse("S[8:1] + 16"))
@@ -48,11 +50,14 @@ def extent_of(layout: Layout, axis: str = "m", shape: Sequence[Index] | None = N
     """
     require_axis(axis)
     layout = layout if shape is None else over_shape(layout, require_shape(shape))
-    tile, swizzle = tile_of(layout), swizzle_of(layout)
+    tile = tile_of(layout)
     on_axis = [i for i in (*tile.shard, *tile.replica) if i.axis == axis]
     if not on_axis and axis not in dict(tile.offset):
         return 0
     extent = extent_reached(on_axis) + dict(tile.offset).get(axis, 0)
+    if isinstance(layout, PaddedSharedLayout):
+        return layout.allocated_elems if axis == "m" else extent
+    swizzle = swizzle_of(layout)
     return extent if swizzle is None else _swizzled_range(swizzle, tile, extent)[1]
 
 
@@ -66,9 +71,12 @@ def span(layout: Layout, axis: str | None = None) -> Index:
     >>> span(parse("S[(8, 6):(8, 1)]")), span(parse("S[(8, 4, 2):(4@laneid, 1@laneid, 1)]"))
     (62, 2)
     """
-    tile, swizzle = tile_of(layout), swizzle_of(layout)
+    tile = tile_of(layout)
     axis = _only_memory_axis(tile) if axis is None else require_axis(axis).name
     extent = extent_reached(i for i in (*tile.shard, *tile.replica) if i.axis == axis)
+    if isinstance(layout, PaddedSharedLayout):
+        return layout.allocated_elems if axis == "m" else extent
+    swizzle = swizzle_of(layout)
     if swizzle is None or axis != "m":
         return extent
     lowest, end = _swizzled_range(swizzle, tile, extent + dict(tile.offset).get("m", 0))
@@ -102,6 +110,25 @@ def _enumerate_places(tile: TileLayout) -> dict[str, np.ndarray]:
     elements = require_known(size(tile), "the size")
     flat = np.arange(replicas * elements)
     return {axis: v.reshape(replicas, elements) for axis, v in copies.place((flat,), flat.shape).items()}
+
+
+def chunk_of(layout: Layout) -> int:
+    """Elements that lie together wherever a multiple of them starts; 2**30 where nothing cuts.
+
+    A swizzle keeps chunks of 2**M elements. Padding keeps what divides its interval and its own length: then aligned
+    runs stay aligned, and none crosses a pad.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> chunk_of(parse("Swizzle(3, 3, 3) o S[(8, 64):(64, 1)]")), chunk_of(parse("S[(8, 64):(64, 1)]")) == 2**30
+    (8, True)
+    >>> chunk_of(parse("PaddedSharedLayout.with_identity_for([[32, 4]], [8, 32], [1, 0])"))
+    4
+    """
+    if isinstance(layout, PaddedSharedLayout):
+        pads = [pair for pair in layout.interval_padding_pairs if pair[0] < layout.elems_per_block]
+        return min((n for pair in pads for n in pair), default=1 << 30)
+    swizzle = swizzle_of(layout)
+    return 1 << 30 if swizzle is None else 1 << swizzle.per_element
 
 
 def is_injective(layout: Layout) -> bool:

@@ -13,6 +13,7 @@ from tilegen.index import Index, add, bound, div, least, mod, mul, sub
 from tilegen.layouts.axes import require_axis
 from tilegen.layouts.constructors import mma_fragment, row_major, wg_local_layout
 from tilegen.layouts.iters import Iter, Iters, is_symbolic, spell
+from tilegen.layouts.padded import PaddedSharedLayout
 from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
 
 MAX_CHARACTERS = 4096
@@ -22,11 +23,12 @@ MAX_OPERATORS = 256  # of integer expressions
 MAX_VALUE = 1 << 62
 
 _TOKEN = re.compile(
-    r"(?P<int>\d+)|(?P<name>[A-Za-z_]\w*)|(?P<text>'[^']*'|\"[^\"]*\")|(?P<symbol>//|[][():,+*%@=-])", re.ASCII
+    r"(?P<int>\d+)|(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)|(?P<text>'[^']*'|\"[^\"]*\")|"
+    r"(?P<symbol>//|[][():,+*%@=-])", re.ASCII,
 )
 _SPACE = re.compile(r"\s*")
 _LATER = (
-    "PaddedSharedLayout", "LinearLayout", "Layout", "CuTe", "BlockedLayout", "SwizzledSharedLayout",
+    "LinearLayout", "Layout", "CuTe", "BlockedLayout", "SwizzledSharedLayout",
     "NVMMASharedLayout", "tmem_datapath_layout", "tcgen05_atom_layout", "mma_shared_layout",
 )  # fmt: skip
 
@@ -35,9 +37,10 @@ def parse(text: str, names: Mapping[str, Index] | None = None) -> Layout:
     """The layout that ``text`` describes; extents, strides and offsets are integer expressions over ``names``.
 
     ``S[shape:strides] + R[shape:strides] + offset@axis``, ``Swizzle(M, B, S)``, ``Swizzle(M, B, S) o S[...]``,
-    ``Compose(Swizzle(M, B, S), S[...])``, ``wg_local_layout(cols)``, ``mma_fragment('m16n8k16', 'A')``; a shape
-    without strides is row-major. Raises LayoutError with ``span``, ``hint`` and ``code`` (TG104 unknown axis, TG105
-    notation, TG201 values that cannot be).
+    ``Compose(Swizzle(M, B, S), S[...])``, ``wg_local_layout(cols)``, ``mma_fragment('m16n8k16', 'A')``,
+    ``PaddedSharedLayout(pairs, bases, ctas, shape)``, ``PaddedSharedLayout.with_identity_for(pairs, shape, order)``; a
+    shape without strides is row-major. Raises LayoutError with ``span``, ``hint`` and ``code`` (TG104 unknown axis,
+    TG105 notation, TG201 values that cannot be).
 
     >>> print(parse("S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid"))
     S[(8, 2, 4, 2):(4@laneid, 1@warpid, 1@laneid, 1)] + R[2:4@warpid] + 5@warpid
@@ -131,6 +134,7 @@ class _Parser:
         forms: dict[str, Callable[[], Layout]] = {
             "S": self.tile, "Swizzle": self.swizzled, "SwizzleLayout": self.swizzled, "Compose": self.compose,
             "ComposeLayout": self.compose, "wg_local_layout": self.wg_local, "mma_fragment": self.fragment,
+            "PaddedSharedLayout": self.padded, "PaddedSharedLayout.with_identity_for": self.padded,
         }  # fmt: skip
         if token.kind == "name" and token.text in forms:
             return forms[token.text]()
@@ -251,6 +255,16 @@ class _Parser:
         values, options = self.arguments({"atom", "operand", "shape"})
         return self.located(start, lambda: _call(mma_fragment, values, options))  # type: ignore[no-any-return]
 
+    def padded(self) -> PaddedSharedLayout:
+        token = self.advance()
+        if token.text == "PaddedSharedLayout":
+            build, names = PaddedSharedLayout, {"interval_padding_pairs", "offset_bases", "cga_layout", "shape"}
+        else:
+            build = PaddedSharedLayout.with_identity_for  # type: ignore[assignment]
+            names = {"interval_padding_pairs", "shape", "order", "cga_layout"}
+        values, options = self.arguments(names)
+        return self.located(token.start, lambda: _call(build, values, options))  # type: ignore[no-any-return]
+
     # ------------------------------------------------------------ calls
     def arguments(self, allowed: set[str]) -> tuple[list[Any], dict[str, Any]]:
         self.expect("(")
@@ -281,7 +295,22 @@ class _Parser:
             return self.advance().text == "True"
         if self.token.text == "(":
             return self.tuple_or_expression()
+        if self.token.text == "[":
+            return self.nested(self.token, self.list)
         return self.expression()
+
+    def list(self) -> Any:
+        """[1, 0] or [[32, 1], [64, 2]]: lists of integer expressions, empty ones too."""
+        items: Any = []
+        self.expect("[")
+        while self.token.text != "]":
+            if len(items) == MAX_ITERS:
+                raise self.refuse(f"a list has at most {MAX_ITERS} entries")
+            items.append(self.argument())
+            if not self.accept(","):
+                break
+        self.expect("]")
+        return items
 
     def tuple_or_expression(self) -> Any:
         start = self.at

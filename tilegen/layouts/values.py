@@ -2,39 +2,30 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from itertools import product as combinations
 from typing import Any, Union
 
-import numpy as np
-
 from tilegen.errors import LayoutError
-from tilegen.index import Index, count_operators, div, mod, mul, xor
+from tilegen.index import Index
 from tilegen.layouts.axes import AXIS_ORDER, require_axis
 from tilegen.layouts.iters import (
     Iter,
     Iters,
-    drop_units,
-    extent_reached,
-    flatten,
-    fuse_neighbours,
-    group_iters,
     is_symbolic,
     product,
     require_index,
-    require_shape,
     row_major_strides,
     spell_at,
     spell_iters,
-    split,
 )
+from tilegen.layouts.swizzling import permute_address
 
 ADDRESS_BITS = 62  # addresses stay inside a signed 64-bit integer
 
 
-class _Mapping:
+class Mapped:
     """What every layout can do: ``apply`` (checked, all replicas) and ``place`` (replica 0, symbolic too)."""
 
     def apply(self, *coord: Any, shape: Sequence[int] | None = None) -> tuple[dict[str, Any], ...]:
@@ -47,7 +38,9 @@ class _Mapping:
         >>> TileLayout((Iter(8, 4, "laneid"), Iter(2, 1))).apply(5)
         ({'laneid': 8, 'm': 1},)
         """
-        return _apply(self, coord, shape)  # type: ignore[arg-type]
+        from tilegen.layouts.applying import apply_layout
+
+        return apply_layout(self, coord, shape)  # type: ignore[arg-type]
 
     __call__ = apply
 
@@ -63,11 +56,13 @@ class _Mapping:
         >>> print(swizzle.place((Var("i", 8), Var("q", 8) * 8), (8, 64))["m"])
         i * 64 + (q ^ i) * 8
         """
-        return _place(self, coords, shape)  # type: ignore[arg-type]
+        from tilegen.layouts.applying import place_layout
+
+        return place_layout(self, coords, shape)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
-class TileLayout(_Mapping):
+class TileLayout(Mapped):
     """An affine placement on named axes: L(x) = { D(x) + r + O | r in R }.
 
     D splits the flat index over the ``shard`` iters, row-major, and adds component * stride on each iter's axis;
@@ -119,7 +114,7 @@ def _normalise_offset(offset: Any) -> tuple[tuple[str, Index], ...]:
 
 
 @dataclass(frozen=True)
-class SwizzleLayout(_Mapping):
+class SwizzleLayout(Mapped):
     """An XOR permutation of linear element addresses, M = per_element, B = swizzle_len, S = atom_len (all in bits).
 
     On x = address >> M, the bits [S, S+B) are XORed into the bits [0, B) (``inner``), or the other way round; the low
@@ -155,7 +150,7 @@ class SwizzleLayout(_Mapping):
 
 
 @dataclass(frozen=True)
-class ComposeLayout(_Mapping):
+class ComposeLayout(Mapped):
     """The tile first, then the swizzle: m = swizzle(tile(x)).
 
     Raises LayoutError when the tile maps to an axis other than m.
@@ -178,7 +173,31 @@ class ComposeLayout(_Mapping):
         return f"{self.swizzle} o {self.tile}"
 
 
-Layout = Union[TileLayout, SwizzleLayout, ComposeLayout]  # noqa: UP007 - a runtime alias
+class ShapedLayout(Mapped, ABC):
+    """A layout that knows the shape of its buffer: a tile, whose addresses on axis m are then finished."""
+
+    shape: tuple[int, ...]
+
+    @property
+    @abstractmethod
+    def tile(self) -> TileLayout:
+        """The affine part."""
+
+    @property
+    @abstractmethod
+    def allocated_elems(self) -> int:
+        """1 + the largest finished address."""
+
+    @abstractmethod
+    def finish(self, address: Any) -> Any:
+        """The final address of an affine one; an int, an array or an Index."""
+
+    @abstractmethod
+    def with_tile(self, tile: TileLayout, shape: Sequence[Index] | None = None) -> ShapedLayout:
+        """The same finish over another affine part. Raises LayoutError where there is no such layout."""
+
+
+Layout = Union[TileLayout, SwizzleLayout, ComposeLayout, ShapedLayout]  # noqa: UP007 - a runtime alias
 
 
 # ---------------------------------------------------------------- finish(sum c_k * s_k + offset)
@@ -199,28 +218,38 @@ def tile_of(layout: Layout) -> TileLayout:
     """
     if isinstance(layout, SwizzleLayout):
         return TileLayout((Iter(period(layout), 1),))
-    return layout.tile if isinstance(layout, ComposeLayout) else layout
+    return layout if isinstance(layout, TileLayout) else layout.tile
 
 
 def swizzle_of(layout: Layout) -> SwizzleLayout | None:
     """The swizzle of a layout, None when it has none.
+
+    Raises LayoutError for a padded layout: an operation that knows tiles and swizzles alone would lose its padding.
 
     >>> swizzle_of(TileLayout((Iter(8, 1),))) is None
     True
     """
     if isinstance(layout, ComposeLayout):
         return layout.swizzle
+    if isinstance(layout, ShapedLayout):
+        raise LayoutError(f"{layout} is no tile layout, swizzled or not")
     return layout if isinstance(layout, SwizzleLayout) else None
 
 
-def with_tile(layout: Layout, tile: TileLayout) -> TileLayout | ComposeLayout:
-    """``tile`` under the swizzle of ``layout``, when it has one.
+def with_tile(layout: Layout, tile: TileLayout, shape: Sequence[Index] | None = None) -> Layout:
+    """``tile`` under what ``layout`` does to addresses: its swizzle or its padding, when it has one.
+
+    A padded layout takes ``shape`` (default: the tile's extents). Raises LayoutError where no padded layout has that
+    linear part.
 
     >>> print(with_tile(SwizzleLayout(3, 3, 3), TileLayout((Iter(64, 1),))))
     Swizzle(3, 3, 3) o S[64:1]
     """
-    swizzle = swizzle_of(layout)
-    return tile if swizzle is None else ComposeLayout(swizzle, tile)
+    if isinstance(layout, TileLayout):
+        return tile
+    if isinstance(layout, (SwizzleLayout, ComposeLayout)):
+        return ComposeLayout(layout if isinstance(layout, SwizzleLayout) else layout.swizzle, tile)
+    return layout.with_tile(tile, shape)
 
 
 def finish_of(layout: Layout) -> Callable[[Any], Any] | None:
@@ -229,71 +258,15 @@ def finish_of(layout: Layout) -> Callable[[Any], Any] | None:
     >>> finish_of(SwizzleLayout(3, 3, 3))(64)
     72
     """
-    swizzle = swizzle_of(layout)
-    return None if swizzle is None else lambda address: permute_address(swizzle, address)
-
-
-def permute_address(swizzle: SwizzleLayout, address: Any) -> Any:
-    """The swizzled address of an int, an array or an Index, in elements.
-
-    With x = address >> M: ((x ^ ((x >> S) % 2**B)) << M) | address % 2**M, and for ``inner=False`` the term
-    (x % 2**B) << S is XORed in instead.
-
-    >>> permute_address(SwizzleLayout(0, 2, 3, inner=False), 3)
-    27
-    """
-    if swizzle.swizzle_len == 0:
-        return address
-    if is_symbolic(address):
-        return _permute_index(swizzle, address)
-    mask, low = (1 << swizzle.swizzle_len) - 1, swizzle.per_element
-    if swizzle.inner:
-        return address ^ (((address >> (low + swizzle.atom_len)) & mask) << low)
-    return address ^ (((address >> low) & mask) << (low + swizzle.atom_len))
-
-
-def _permute_index(swizzle: SwizzleLayout, address: Index) -> Index:
-    """The expression with the fewer operators: XOR on the part above the low M bits, or on the whole address."""
-    unit = 1 << swizzle.per_element
-    x = div(address, unit)
-    if swizzle.inner:
-        mask = mod(div(x, 1 << swizzle.atom_len), 1 << swizzle.swizzle_len)
-    else:
-        mask = mul(mod(x, 1 << swizzle.swizzle_len), 1 << swizzle.atom_len)
-    apart = mul(xor(x, mask), unit) + mod(address, unit)
-    whole = xor(address, mul(mask, unit))
-    return whole if count_operators(whole) < count_operators(apart) else apart
-
-
-# ---------------------------------------------------------------- place
-@lru_cache(maxsize=4096)
-def _rows(shard: Iters, shape: tuple[Index, ...]) -> tuple[Iters, ...] | None:
-    """Fused iters per dimension, or None where dimensions and iters do not align and the flat index must be split."""
-    try:
-        fused = fuse_neighbours(drop_units(shard)) or shard
-        return tuple(drop_units(fuse_neighbours(row)) for row in group_iters(fused, shape))
-    except LayoutError:
-        if product(i.extent for i in shard) != product(shape):
-            raise
+    if isinstance(layout, TileLayout):
         return None
+    if isinstance(layout, (SwizzleLayout, ComposeLayout)):
+        swizzle = layout if isinstance(layout, SwizzleLayout) else layout.swizzle
+        return lambda address: permute_address(swizzle, address)
+    return layout.finish
 
 
-def _place(layout: Layout, coords: Sequence[Any], shape: Sequence[Index]) -> dict[str, Any]:
-    if len(coords) != len(shape):
-        raise LayoutError(f"{len(coords)} coordinates for a shape of {len(shape)} dimensions")
-    shape = require_shape(shape)
-    layout = over_shape(layout, shape)
-    tile, swizzle = tile_of(layout), swizzle_of(layout)
-    coords, arrays = _prepare(coords, shape, tile)
-    result = _place_tile(tile, coords, shape)
-    if swizzle is not None:
-        result = {"m": permute_address(swizzle, result["m"])}
-    if arrays is None:
-        return result
-    return {axis: v if isinstance(v, np.ndarray) else np.broadcast_to(v, arrays) for axis, v in result.items()}
-
-
-def over_shape(layout: Layout, shape: Sequence[Index]) -> TileLayout | ComposeLayout:
+def over_shape(layout: Layout, shape: Sequence[Index]) -> TileLayout | ComposeLayout | ShapedLayout:
     """The layout as that of a buffer of ``shape``: a bare swizzle acts on the row-major address, others are themselves.
 
     >>> print(over_shape(SwizzleLayout(3, 3, 3), (16, 64)))
@@ -303,91 +276,6 @@ def over_shape(layout: Layout, shape: Sequence[Index]) -> TileLayout | ComposeLa
         return layout
     extents, strides = (tuple(shape), row_major_strides(shape)) if shape else ((1,), [1])
     return ComposeLayout(layout, TileLayout(tuple(Iter(n, s) for n, s in zip(extents, strides, strict=True))))
-
-
-def _place_tile(tile: TileLayout, coords: Sequence[Any], shape: tuple[Index, ...]) -> dict[str, Any]:
-    rows = _rows(tile.shard, shape)
-    if rows is None:
-        coords, rows = [flatten(coords, shape)], (fuse_neighbours(drop_units(tile.shard)),)
-    result: dict[str, Any] = {i.axis: 0 for i in (*tile.shard, *tile.replica)}
-    for x, row in zip(coords, rows, strict=True):
-        for i, component in zip(row, split(x, [i.extent for i in row]), strict=False):
-            result[i.axis] = result[i.axis] + component * i.stride
-    for axis, value in tile.offset:
-        result[axis] = result.get(axis, 0) + value
-    return result
-
-
-def _prepare(coords: Sequence[Any], shape: tuple[Index, ...], tile: TileLayout) -> tuple[list[Any], Any]:
-    """Arrays as int32 where every intermediate fits, else int64; NumPy ints as ints; and the arrays' common shape."""
-    if not any(isinstance(x, np.ndarray) for x in coords):
-        return [int(x) if isinstance(x, np.integer) else x for x in coords], None
-    largest = extent_reached((*tile.shard, *tile.replica)) + product(shape) + sum(value for _, value in tile.offset)
-    if not isinstance(largest, int):
-        raise LayoutError("a layout with runtime extents places arrays only after bind() gave them values")
-    if largest >= 2**63:
-        raise LayoutError(f"positions up to {largest} do not fit 64 bits")
-    if any(np.asarray(x).dtype.kind not in "iu" for x in coords):
-        raise LayoutError("coordinates beside arrays are integers")
-    inside = all(_is_inside(x, n) for x, n in zip(coords, shape, strict=True))
-    dtype = np.int32 if inside and largest < 2**31 else np.int64
-    arrays = [np.asarray(x).astype(dtype, copy=False) for x in coords]
-    return list(arrays), np.broadcast_shapes(*(a.shape for a in arrays))
-
-
-def _is_inside(x: Any, n: Any) -> bool:
-    x = np.asarray(x)
-    return x.size == 0 or bool(x.min() >= 0 and x.max() < n)
-
-
-# ---------------------------------------------------------------- apply
-def _apply(layout: Layout, coord: tuple[Any, ...], shape: Sequence[int] | None) -> tuple[dict[str, Any], ...]:
-    domain = _domain(layout, coord, shape)
-    if len(coord) != len(domain):
-        raise LayoutError(f"{len(coord)} coordinates for {len(domain)} extents of {layout}")
-    for x, n in zip(coord, domain, strict=True):
-        _require_inside(x, n, layout)
-    if isinstance(layout, SwizzleLayout):
-        address = flatten(coord, shape) if shape is not None else coord[0]
-        return ({"m": permute_address(layout, address)},)
-    swizzle, tile = swizzle_of(layout), tile_of(layout)
-    first = _place(tile, coord, domain)
-    results = (_shift(first, tile.replica, steps) for steps in combinations(*(range(i.extent) for i in tile.replica)))  # type: ignore[arg-type]
-    if swizzle is None:
-        return tuple(results)
-    return tuple({"m": permute_address(swizzle, r["m"])} for r in results)
-
-
-def _domain(layout: Layout, coord: tuple[Any, ...], shape: Sequence[int] | None) -> tuple[Any, ...]:
-    """The extents that the coordinates count in; None where an extent has no end."""
-    if shape is not None:
-        extents = require_shape(shape)
-        if not isinstance(layout, SwizzleLayout) and product(extents) != size(layout):
-            raise LayoutError(f"shape {extents} has {product(extents)} elements, {layout} has {size(layout)}")
-        return extents
-    if isinstance(layout, SwizzleLayout):
-        return (None,)
-    shard = tile_of(layout).shard
-    return (size(layout),) if len(coord) == 1 else tuple(i.extent for i in shard)
-
-
-def _require_inside(x: Any, n: Any, layout: Layout) -> None:
-    if is_symbolic(x) or is_symbolic(n):
-        return  # ranges of expressions are proved where they are used
-    values = np.asarray(x)
-    if values.dtype.kind not in "iu":
-        raise LayoutError(f"a coordinate is an integer, not {x!r}")
-    if values.size and (values.min() < 0 or (n is not None and values.max() >= n)):
-        outside = values.min() if values.min() < 0 else values.max()
-        limit = "is negative" if n is None or outside < 0 else f"is not below {n}"
-        raise LayoutError(f"coordinate {outside} {limit} in {layout}")
-
-
-def _shift(first: dict[str, Any], replica: Iters, steps: tuple[int, ...]) -> dict[str, Any]:
-    result = dict(first)
-    for i, step in zip(replica, steps, strict=True):
-        result[i.axis] = result[i.axis] + step * i.stride
-    return result
 
 
 def size(layout: Layout, axis: str | None = None) -> Index:
