@@ -72,7 +72,7 @@ def test_the_message_says_where():
     fault = fault_of(kernel(Repeat(k, 4, (Block("b", (), put(lane + k * 400), op=6),))))
     assert fault is not None
     assert (fault.op, fault.cta, fault.warp, fault.lane, fault.loops) == (6, (0, 0, 0), 0, 0, {"k": 3})
-    where = "move r -> S (op 6, CTA (0, 0, 0), warp 0, lane 0, k = 3)"
+    where = "move r -> S (op 7, CTA (0, 0, 0), warp 0, lane 0, k = 3)"
     assert fault.message == f"{where}: index 0 of S is 1200, outside [0, 1024)"
 
 

@@ -125,7 +125,7 @@ class Site:
             warp, lane = int(group.warp[thread]) % group.crew.warps, int(group.lane[thread])
             where = [f"CTA {cta}", f"warp {warp}", f"lane {lane}"]
         if self.op >= 0:
-            where.insert(0, f"op {self.op}")
+            where.insert(0, f"op {self.op + 1}")
         where += [f"{name} = {value}" for name, value in loops.items()]
         place = describe(self.step) if self.step is not None else "kernel"
         text = f"{place}{' (' + ', '.join(where) + ')' if where else ''}: {message}"

@@ -52,7 +52,8 @@ def dispatch(call: Call, variants: Sequence[Variant], context: Context) -> tuple
             refused.append(Refusal(variant.name, reason))
     pinned = getattr(call.fields, "variant", "auto")
     if pinned != "auto" and pinned not in planned:
-        raise _refuse(call, "TG302", f"variant '{pinned}' cannot carry out this {call.op}", refused)
+        own = [r for r in refused if r.variant == pinned]
+        raise _refuse(call, "TG302", f"variant '{pinned}' cannot carry out this {call.op}", own)
     if not planned:
         raise _refuse(call, "TG301", f"no variant can carry out this {call.op}", refused)
     order = {v.name: -v.priority for v in variants}
@@ -92,7 +93,7 @@ def _lost(name: str, loser: Planned, winner: Planned, pinned: str) -> Refusal:
 
 
 def _refuse(call: Call, code: str, message: str, refused: Sequence[Refusal]) -> SpecError:
-    reasons = "; ".join(f"{r.variant}: {r.reason}" for r in refused)
+    reasons = "; ".join(r.reason if len(refused) == 1 else f"{r.variant}: {r.reason}" for r in refused)
     return SpecError(Diagnostic(code, f"{message}: {reasons}", call.mark))
 
 
