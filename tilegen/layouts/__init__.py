@@ -6,6 +6,7 @@
     layout.apply(5, 0, shape=(8, 64))           # ({'m': 360},)
 """
 
+from tilegen.layouts import cute
 from tilegen.layouts.axes import AXES, Axis
 from tilegen.layouts.banks import bank_and_line
 from tilegen.layouts.canonical import bind, canonicalize, get_scope, storage
@@ -62,6 +63,7 @@ __all__ = [
     "canonicalize",
     "chunk_of",
     "column_major",
+    "cute",
     "direct_sum",
     "extent_of",
     "find_tma_problems",
