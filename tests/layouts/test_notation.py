@@ -100,7 +100,7 @@ ERRORS = [
     ("S[:1]", "TG105", ":", ""),
     ("S[8:1] +", "TG105", "", ""),
     ("", "TG105", "", "a layout starts"),
-    ("mma_fragment('m16n8k64', 'A')", "TG201", "mma_fragment('m16n8k64', 'A')", "m16n8k16"),
+    ("mma_fragment('m16n8k512', 'A')", "TG201", "mma_fragment('m16n8k512', 'A')", "m16n8k16"),
     ("mma_fragment('m16n8k16', 'A', (24, 16))", "TG201", "mma_fragment('m16n8k16', 'A', (24, 16))", ""),
     ("wg_local_layout()", "TG105", "wg_local_layout()", ""),
     ("wg_local_layout(16, 129)", "TG201", "wg_local_layout(16, 129)", ""),

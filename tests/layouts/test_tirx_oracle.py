@@ -14,7 +14,7 @@ Where tilegen answers otherwise, on purpose (the tests at the end hold each):
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -23,19 +23,35 @@ from tilegen.errors import LayoutError
 from tilegen.layouts import (
     ComposeLayout,
     Layout,
+    SwizzleLayout,
     TileLayout,
     bank_and_line,
     canonicalize,
+    direct_sum,
     extent_of,
     get_scope,
     group,
+    is_direct_sum_left,
+    is_direct_sum_right,
+    is_tile_inner,
+    is_tile_outer,
+    mma_shared_layout,
+    pack,
     parse,
     permute_dims,
     size,
     slice_layout,
     span,
     storage,
+    swizzle_atom,
+    swizzle_atom_shape,
+    tcgen05_atom_layout,
+    tile,
     tile_of,
+    tile_to,
+    tmem_datapath_layout,
+    unpack,
+    verify,
     wg_local_layout,
 )
 from tilegen.layouts.iters import flatten, split
@@ -43,6 +59,7 @@ from tilegen.layouts.iters import flatten, split
 from .recorded import load_cases, select
 
 FILE = "tirx_layouts.json"
+SWIZZLE_BYTES = {0: 0, 1: 32, 2: 64, 3: 128}
 BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1, "int8": 1}
 
 def comparable(layout: Layout) -> Any:
@@ -142,8 +159,10 @@ def test_get_scope_refuses_what_does_not_connect(case: dict[str, Any]) -> None:
     if "error" in case:
         with pytest.raises(LayoutError, match="do not connect"):
             get_scope(layout)
+        assert any("do not connect" in reason for reason in verify(layout))
     else:
         assert get_scope(layout) is not None
+        assert verify(layout) == []
 
 
 @pytest.mark.parametrize("case", select(FILE, "wg_local"))
@@ -162,13 +181,103 @@ def test_bank_column(case: dict[str, Any]) -> None:
     assert len(set(banks)) == case["distinct"]
 
 
+def answer(call: Callable[[], Layout | None]) -> Layout | None:
+    """What tilegen answers; None where it refuses."""
+    try:
+        return call()
+    except LayoutError:
+        return None
+
+
+def assert_same(result: Layout | None, case: dict[str, Any]) -> None:
+    """The canonical form of both answers is one; an error or a null of TIRx is a refusal."""
+    if case.get("expect") is None:
+        assert result is None
+    else:
+        assert result is not None
+        assert comparable(canonicalize(result)) == comparable(canonicalize(parse(case["expect"])))
+
+
 @pytest.mark.parametrize("case", select(FILE, "swizzle_atom"))
 def test_swizzle_atom(case: dict[str, Any]) -> None:
     """An atom of 8 rows is one period of its swizzle: rows of 16 * 2**mode bytes."""
-    e = case["expect"]
-    layout = parse(f"Swizzle({e['per_element']}, {e['swizzle_len']}, {e['atom_len']})")
+    e, args = case["expect"], (case["dtype"], SWIZZLE_BYTES[case["mode"]])
+    layout = swizzle_atom(*args)
+    assert layout == SwizzleLayout(e["per_element"], e["swizzle_len"], e["atom_len"])
     if "atom_shape" in case:
+        assert list(swizzle_atom_shape(*args)) == case["atom_shape"]
         assert math.prod(case["atom_shape"]) == size(layout)
+    else:
+        with pytest.raises(LayoutError):
+            swizzle_atom_shape(*args)
+
+
+@pytest.mark.parametrize("case", select(FILE, "mma_shared_layout"))
+def test_mma_shared_layout(case: dict[str, Any]) -> None:
+    assert_same(answer(lambda: mma_shared_layout(case["dtype"], SWIZZLE_BYTES[case["mode"]], case["shape"])), case)
+
+
+def assert_points(layout: Layout | None, case: dict[str, Any], shape: Sequence[int]) -> None:
+    """TIRx leaves out an axis whose only iter has extent 1: it is at 0."""
+    for coord, place in case.get("points", ()):
+        assert layout is not None
+        assert layout.apply(*coord, shape=shape) == (dict.fromkeys((i.axis for i in tile_of(layout).shard), 0) | place,)
+
+
+@pytest.mark.parametrize("case", select(FILE, "tmem_datapath"))
+def test_tmem_datapath(case: dict[str, Any]) -> None:
+    rows, cols = case["rows"], case["cols"]
+    layout = answer(lambda: tmem_datapath_layout(case["datapath"], rows, cols, case["sub_slab"]))
+    assert_same(layout, case)
+    assert_points(layout, case, (rows, cols))
+
+
+@pytest.mark.parametrize("case", select(FILE, "tcgen05_atom"))
+def test_tcgen05_atom(case: dict[str, Any]) -> None:
+    shape = tuple(case["tensor_shape"])
+    layout = answer(lambda: tcgen05_atom_layout(case["instr_shape"], shape, case["dtype"]))
+    assert_same(layout, case)
+    assert_points(layout, case, shape)
+    if layout is not None:
+        assert str(layout) == case["expect"]
+        fused = canonicalize(layout, fuse_threads="cta")
+        assert comparable(fused) == comparable(parse(case["canonical_cuda"]))
+        assert span(storage(layout), "m") == case["storage_span_regs"]
+
+
+@pytest.mark.parametrize("case", select(FILE, "tile"))
+def test_tile(case: dict[str, Any]) -> None:
+    outer, inner = parse(case["outer"]), parse(case["inner"])
+    result = answer(lambda: tile(outer, case["outer_shape"], inner, case["inner_shape"]))
+    assert_same(result, case)
+    assert result is None or str(result) == str(parse(case["expect"]))
+
+
+@pytest.mark.parametrize("case", select(FILE, "tile_to"))
+def test_tile_to(case: dict[str, Any]) -> None:
+    assert_same(answer(lambda: tile_to(parse(case["layout"]), case["to_shape"], case["current_shape"])), case)
+
+
+@pytest.mark.parametrize("case", select(FILE, "direct_sum"))
+def test_direct_sum(case: dict[str, Any]) -> None:
+    left, right = parse(case["left"]), parse(case["right"])
+    assert_same(answer(lambda: direct_sum(left, case["left_shape"], right, case["right_shape"])), case)
+
+
+INVERSES = {f.__name__: f for f in (is_tile_inner, is_tile_outer, is_direct_sum_left, is_direct_sum_right)}
+
+
+@pytest.mark.parametrize("case", [c for kind in INVERSES for c in select(FILE, kind)])
+def test_parts_of_tiles_and_sums(case: dict[str, Any]) -> None:
+    find, layout, tiled = INVERSES[case["kind"]], parse(case["layout"]), parse(case["tiled"])
+    assert_same(answer(lambda: find(layout, tiled, case["tiled_shape"], case["part_shape"])), case)
+
+
+@pytest.mark.parametrize("case", [*select(FILE, "pack"), *select(FILE, "unpack")])
+def test_pack_and_unpack(case: dict[str, Any]) -> None:
+    change = pack if case["kind"] == "pack" else unpack
+    result = answer(lambda: change(parse(case["layout"]), *case["args"]))
+    assert str(result) == str(parse(case["expect"]))
 
 
 def test_deviations() -> None:

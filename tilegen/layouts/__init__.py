@@ -6,15 +6,36 @@
     layout.apply(5, 0, shape=(8, 64))           # ({'m': 360},)
 """
 
+from tilegen.layouts import cute
 from tilegen.layouts.axes import AXES, Axis
 from tilegen.layouts.banks import bank_and_line
 from tilegen.layouts.canonical import bind, canonicalize, get_scope, storage
-from tilegen.layouts.constructors import column_major, mma_fragment, row_major, wg_local_layout
-from tilegen.layouts.dimensions import group, permute_dims, slice_layout
+from tilegen.layouts.checks import inverse, is_trivial, verify
+from tilegen.layouts.constructors import (
+    column_major,
+    find_tma_problems,
+    ldmatrix_fragment,
+    ldmatrix_rows,
+    mma_fragment,
+    mma_shared_layout,
+    row_major,
+    stmatrix_fragment,
+    swizzle_atom,
+    swizzle_atom_shape,
+    tcgen05_atom_layout,
+    tmem_datapath_layout,
+    wg_local_layout,
+    wgmma_accumulator,
+    wgmma_operand_a,
+)
+from tilegen.layouts.dimensions import group, permute_by_groups, permute_dims, slice_layout
 from tilegen.layouts.iters import Iter
 from tilegen.layouts.measure import chunk_of, extent_of, is_injective, span
 from tilegen.layouts.notation import parse
+from tilegen.layouts.packing import pack, unpack
 from tilegen.layouts.padded import PaddedSharedLayout
+from tilegen.layouts.sums import direct_sum, is_direct_sum_left, is_direct_sum_right
+from tilegen.layouts.tiling import is_tile_inner, is_tile_outer, tile, tile_to
 from tilegen.layouts.values import (
     ComposeLayout,
     Layout,
@@ -42,22 +63,47 @@ __all__ = [
     "canonicalize",
     "chunk_of",
     "column_major",
+    "cute",
+    "direct_sum",
     "extent_of",
+    "find_tma_problems",
     "finish_of",
     "get_scope",
     "group",
+    "inverse",
+    "is_direct_sum_left",
+    "is_direct_sum_right",
     "is_injective",
+    "is_tile_inner",
+    "is_tile_outer",
+    "is_trivial",
+    "ldmatrix_fragment",
+    "ldmatrix_rows",
     "mma_fragment",
+    "mma_shared_layout",
     "over_shape",
+    "pack",
     "parse",
     "period",
+    "permute_by_groups",
     "permute_dims",
     "row_major",
     "size",
     "slice_layout",
     "span",
+    "stmatrix_fragment",
     "storage",
+    "swizzle_atom",
+    "swizzle_atom_shape",
     "swizzle_of",
+    "tcgen05_atom_layout",
+    "tile",
     "tile_of",
+    "tile_to",
+    "tmem_datapath_layout",
+    "unpack",
+    "verify",
     "wg_local_layout",
+    "wgmma_accumulator",
+    "wgmma_operand_a",
 ]

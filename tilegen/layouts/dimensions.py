@@ -70,6 +70,25 @@ def permute_dims(layout: Layout, shape: Sequence[Index], axes: Sequence[int]) ->
     return with_tile(grouped, turned, [shape[a] for a in axes])
 
 
+def permute_by_groups(layout: Layout, separators: Sequence[int], axes: Sequence[int]) -> Layout:
+    """The layout whose groups of iters come in another order: group k of the result is group axes[k] of ``layout``.
+
+    Group g is the shard iters separators[g] to separators[g + 1], as group() returns them. Raises LayoutError when the
+    separators do not rise from 0 to the number of iters, and when ``axes`` is no permutation of the groups.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> print(permute_by_groups(parse("S[(8, 4, 2):(8, 2, 1)]"), (0, 1, 3), (1, 0)))
+    S[(4, 2, 8):(2, 1, 8)]
+    """
+    tile, ends = tile_of(layout), tuple(separators)
+    if not ends or ends[0] != 0 or ends[-1] != len(tile.shard) or list(ends) != sorted(ends):
+        raise LayoutError(f"separators {ends} do not cut the {len(tile.shard)} iters of {tile}")
+    if sorted(axes) != list(range(len(ends) - 1)):
+        raise LayoutError(f"{tuple(axes)} is not a permutation of the {len(ends) - 1} groups")
+    shard = tuple(i for a in axes for i in tile.shard[ends[a] : ends[a + 1]])
+    return with_tile(layout, TileLayout(shard, tile.replica, tile.offset))
+
+
 def _group_or_fuse(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ...]]:
     """Grouped, after fusing neighbours where iters and dimensions cross without it."""
     try:

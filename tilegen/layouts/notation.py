@@ -11,7 +11,8 @@ from typing import Any
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, bound, div, least, mod, mul, sub
 from tilegen.layouts.axes import require_axis
-from tilegen.layouts.constructors import mma_fragment, row_major, wg_local_layout
+from tilegen.layouts.catalog import ARGUMENTS, CONSTRUCTORS
+from tilegen.layouts.constructors import row_major
 from tilegen.layouts.iters import Iter, Iters, is_symbolic, spell
 from tilegen.layouts.padded import PaddedSharedLayout
 from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
@@ -28,8 +29,7 @@ _TOKEN = re.compile(
 )
 _SPACE = re.compile(r"\s*")
 _LATER = (
-    "LinearLayout", "Layout", "CuTe", "BlockedLayout", "SwizzledSharedLayout",
-    "NVMMASharedLayout", "tmem_datapath_layout", "tcgen05_atom_layout", "mma_shared_layout",
+    "LinearLayout", "Layout", "CuTe", "BlockedLayout", "SwizzledSharedLayout", "NVMMASharedLayout",
 )  # fmt: skip
 
 
@@ -37,7 +37,7 @@ def parse(text: str, names: Mapping[str, Index] | None = None) -> Layout:
     """The layout that ``text`` describes; extents, strides and offsets are integer expressions over ``names``.
 
     ``S[shape:strides] + R[shape:strides] + offset@axis``, ``Swizzle(M, B, S)``, ``Swizzle(M, B, S) o S[...]``,
-    ``Compose(Swizzle(M, B, S), S[...])``, ``wg_local_layout(cols)``, ``mma_fragment('m16n8k16', 'A')``,
+    ``Compose(Swizzle(M, B, S), S[...])``, constructors by name such as ``mma_fragment('m16n8k16', 'A')``,
     ``PaddedSharedLayout(pairs, bases, ctas, shape)``, ``PaddedSharedLayout.with_identity_for(pairs, shape, order)``; a
     shape without strides is row-major. Raises LayoutError with ``span``, ``hint`` and ``code`` (TG104 unknown axis,
     TG105 notation, TG201 values that cannot be).
@@ -133,7 +133,7 @@ class _Parser:
         token = self.token
         forms: dict[str, Callable[[], Layout]] = {
             "S": self.tile, "Swizzle": self.swizzled, "SwizzleLayout": self.swizzled, "Compose": self.compose,
-            "ComposeLayout": self.compose, "wg_local_layout": self.wg_local, "mma_fragment": self.fragment,
+            "ComposeLayout": self.compose, **dict.fromkeys(CONSTRUCTORS, self.constructed),
             "PaddedSharedLayout": self.padded, "PaddedSharedLayout.with_identity_for": self.padded,
         }  # fmt: skip
         if token.kind == "name" and token.text in forms:
@@ -240,20 +240,16 @@ class _Parser:
 
     def composed(self, swizzle: SwizzleLayout) -> ComposeLayout:
         start = self.token.start
-        if self.token.text not in ("S", "wg_local_layout", "mma_fragment"):
+        if self.token.text != "S" and self.token.text not in CONSTRUCTORS:
             raise self.refuse(f"a swizzle composes with a tile layout S[...], found {self.found()}")
         tile = self.layout()
         return self.located(start, lambda: ComposeLayout(swizzle, tile))  # type: ignore[no-any-return, arg-type]
 
-    def wg_local(self) -> TileLayout:
-        start = self.advance().start
-        values, options = self.arguments({"cols", "rows"})
-        return self.located(start, lambda: _call(wg_local_layout, values, options))  # type: ignore[no-any-return]
-
-    def fragment(self) -> TileLayout:
-        start = self.advance().start
-        values, options = self.arguments({"atom", "operand", "shape"})
-        return self.located(start, lambda: _call(mma_fragment, values, options))  # type: ignore[no-any-return]
+    def constructed(self) -> Layout:
+        token = self.advance()
+        values, options = self.arguments(set(ARGUMENTS[token.text]))
+        built = self.located(token.start, lambda: _call(CONSTRUCTORS[token.text], values, options))
+        return self.composed(built) if isinstance(built, SwizzleLayout) and self.accept("o") else built
 
     def padded(self) -> PaddedSharedLayout:
         token = self.advance()

@@ -1,0 +1,31 @@
+"""How wide the elements are that layouts are made for: more types than kernels compute with."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+
+from tilegen.dtypes import DTYPES
+from tilegen.errors import LayoutError
+
+# Types that tensor cores read and that have no arithmetic of their own in CUDA C++ (PTX ISA, "Alternate floating
+# point data formats" and "Sub-byte types"); a tf32 element is a 32-bit word.
+_TENSOR_CORE_BITS = {
+    "bit": 1, "int4": 4, "uint4": 4, "float4_e2m1fn": 4, "float6_e2m3fn": 6, "float6_e3m2fn": 6, "float8_e8m0fnu": 8,
+    "tfloat32": 32,
+}  # fmt: skip
+
+
+def element_bits(dtype: str) -> int:
+    """The width of an element in bits.
+
+    Raises LayoutError for a type that there is not.
+
+    >>> element_bits("float16"), element_bits("float4_e2m1fn")
+    (16, 4)
+    """
+    if dtype in _TENSOR_CORE_BITS:
+        return _TENSOR_CORE_BITS[dtype]
+    if isinstance(dtype, str) and dtype in DTYPES:
+        return DTYPES[dtype].bits
+    near = get_close_matches(str(dtype), [*DTYPES, *_TENSOR_CORE_BITS], n=1)
+    raise LayoutError(f"there is no element type {dtype!r}", hint=f"did you mean '{near[0]}'?" if near else "")
