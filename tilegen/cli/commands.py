@@ -153,6 +153,31 @@ def explain(
     return explain_command(spec, form, access, arch, settings, compiles)
 
 
+@cli.command(short_help="A layout: described, located, converted, drawn.")
+@click.argument("text", metavar="TEXT")
+@click.option("--shape", metavar="8,64", help="The logical shape; default: one dimension for each shard iter.")
+@click.option("--at", multiple=True, metavar="I,J", help="Where an element lies, every copy; may be repeated.")
+@click.option("--slice", "region", metavar="0:8,0:16", help="The layout of a part of the shape.")
+@click.option("--canonical", is_flag=True, help="The shortest form of the same map.")
+@click.option("--fuse", type=click.Choice(["warp", "warpgroup", "cta"]), help="With --canonical: fuse thread axes.")
+@click.option("--group", metavar="64,64", help="Split iters so that each dimension has its own.")
+@click.option("--to", type=click.Choice(["linear", "cute", "tile", "gluon"]), help="The same map in another notation.")
+@click.option("--dtype", metavar="NAME", help="The element type, for bytes, banks and lines.")
+@click.option("--banks", is_flag=True, help="The banks of shared memory that the elements lie in.")
+@click.option("--access", type=click.Choice(["column", "row", "ldmatrix"]), help="With --banks: a warp's wavefronts.")
+@click.option("--draw", is_flag=True, help="A picture: the lane, register, address or bank of each element.")
+@with_format
+@with_color
+def layout(form: str, **wishes: Any) -> int:
+    """Describe the layout TEXT, in tilegen's or CuTe's notation, or show what the options ask for.
+
+    --slice, --canonical and --group change the layout, in this order; --at, --to, --banks and --draw show the result.
+    """
+    from tilegen.cli.laying_out import Wishes, layout_command
+
+    return layout_command(Wishes(**wishes), form)
+
+
 @cli.command(short_help="What an error code means.")
 @click.argument("code", required=False)
 @with_color

@@ -1,0 +1,298 @@
+"""`tilegen layout`: what it prints, as text and as JSON, its errors with carets, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tilegen.cli import cli
+from tilegen.cli.laying_out import mark_text
+
+SWIZZLED = "Swizzle(3,3,3) o S[(8,64):(64,1)]"
+REGISTERS = "S[(8, 4, 2):(4@laneid, 1@laneid, 1)]"
+PADDED = "PaddedSharedLayout.with_identity_for([[32, 1]], [32, 32], [1, 0])"
+
+
+@pytest.fixture(autouse=True)
+def _plain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    for name in ("TILEGEN_DEBUG", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(cli, ["layout", *words])
+
+
+def shown(*words: str) -> str:
+    result = run(*words)
+    assert (result.exit_code, result.stderr) == (0, "")
+    return result.stdout
+
+
+def data(*words: str) -> Any:
+    return json.loads(shown(*words, "--format", "json"))
+
+
+# ---------------------------------------------------------------- the page
+def test_the_page_says_what_is_known() -> None:
+    text = shown(REGISTERS + " + R[2:4@warpid] + 5@warpid", "--shape", "8,8")
+    assert text.splitlines()[0] == f"{REGISTERS} + R[2:4@warpid] + 5@warpid"
+    assert "kind       TileLayout" in text and "8 x 8: 64 elements, 2 copies of each" in text
+    assert "scope      threads of a cta" in text and "injective  yes" in text
+    assert re.search(r"^warpid +warps of a cta +10 +5$", text, re.M)
+    assert re.search(r"^laneid +threads of a warp +32 +32$", text, re.M)
+
+
+def test_the_page_as_data() -> None:
+    described = data(SWIZZLED)
+    assert described["layout"] == "Swizzle(3, 3, 3) o S[(8, 64):(64, 1)]"
+    assert (described["kind"], described["shape"], described["elements"]) == ("ComposeLayout", [8, 64], 512)
+    assert described["axes"] == [
+        {"axis": "m", "kind": "memory", "scope": None, "sub": None, "extent": 512, "span": 512}
+    ]  # fmt: skip
+    assert described["scope"] is None and described["injective"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "word"),
+    [
+        ("S[(8, 2):(1, 1)]", "no: some place holds two elements"),
+        ("S[(2, 2):(1@wgid, 1@laneid)]", "do not connect"),
+        ("S[(4096, 4096):(3, 2)]", "not decided"),
+    ],
+)
+def test_the_page_of_odd_layouts(text: str, word: str) -> None:
+    assert word in shown(text)
+
+
+def test_a_bare_swizzle_takes_any_shape() -> None:
+    assert data("Swizzle(3, 3, 3)")["shape"] == [512]
+    assert data("Swizzle(3, 3, 3)", "--shape", "16x64")["axes"][0]["extent"] == 1024
+
+
+# ---------------------------------------------------------------- --at
+def test_the_bank_column_of_the_seed() -> None:
+    """seeds/layout_api.txt, Worked Example: column 0 of an (8, 64) float16 tile."""
+    at = [word for i in range(8) for word in ("--at", f"{i},0")]
+    banks = [found["places"][0]["bank"] for found in data(SWIZZLED, "--dtype", "float16", *at)["at"]]
+    assert banks == [0, 4, 8, 12, 16, 20, 24, 28]
+    plain = [found["places"][0]["bank"] for found in data("S[(8,64)]", "--dtype", "float16", *at)["at"]]
+    assert plain == [0] * 8
+
+
+def test_at_lists_every_copy() -> None:
+    found = data(f"{REGISTERS} + R[2:4@warpid] + 5@warpid", "--shape", "8,8", "--at", "3,5")["at"]
+    assert found == [
+        {"coord": [3, 5], "places": [{"warpid": w, "laneid": 14, "m": 1} for w in (5, 9)]}
+    ]  # fmt: skip
+    assert shown(f"{REGISTERS} + R[2:4@warpid]", "--shape", "8,8", "--at", "3,5").count("\n") == 3
+
+
+def test_at_takes_a_flat_index() -> None:
+    assert data("S[(4, 8)]", "--at", "9")["at"] == [{"coord": [1, 1], "places": [{"m": 9}]}]
+
+
+def test_at_in_half_bytes() -> None:
+    assert data("S[64:1]", "--at", "9", "--dtype", "float4_e2m1fn")["at"][0]["places"][0]["byte"] == 4
+
+
+# ---------------------------------------------------------------- other layouts
+@pytest.mark.parametrize(
+    ("words", "first"),
+    [
+        (["S[(8, 1, 4, 2):(4@laneid, 2, 1@laneid, 1)]", "--canonical"], "S[(32, 2):(1@laneid, 1)]"),
+        (["S[(2, 32):(1@warpid, 1@laneid)]", "--canonical", "--fuse", "cta"], "S[64:1@tx]"),
+        (["S[(4, 2):(8@laneid, 32)]", "--group", "2,4"], "S[(2, 2, 2):(16@laneid, 8@laneid, 32)]"),
+        (["S[(64, 64)]", "--slice", "8:12,16:24"], "S[(4, 8):(64, 1)] + 528"),
+        ([SWIZZLED, "--to", "cute"], "Sw<3,3,3> elements o 0 o (8,64):(64,1)"),
+        (["(8,(2,4)):(2,(1,16))", "--to", "tile"], "S[(8, 4, 2):(2, 16, 1)]"),
+        (["Swizzle(3, 3, 3)", "--shape", "8,64", "--to", "tile"], "Swizzle(3, 3, 3) o S[(8, 64):(64, 1)]"),
+    ],
+)
+def test_other_layouts(words: list[str], first: str) -> None:
+    assert shown(*words).splitlines()[0] == first
+
+
+def test_group_says_which_iters_each_dimension_has() -> None:
+    assert data("S[(4, 2):(8@laneid, 32)]", "--group", "2,4")["separators"] == [0, 1, 3]
+    assert shown("S[(4, 2):(8@laneid, 32)]", "--group", "2,4").endswith(
+        "dimension 0: iter 0\ndimension 1: iters 1 to 2\n"
+    )
+
+
+def test_a_view_shows_the_changed_layout() -> None:
+    text = shown("S[(64, 64)]", "--slice", "8:10,16:20", "--at", "1,2")
+    assert "S[(2, 4):(64, 1)] + 528" in text and re.search(r"^1,2 +594$", text, re.M)
+
+
+def test_cute_keeps_coordinates() -> None:
+    cute, tile = "(8,(2,4)):(2,(1,16))", "S[(8, 4, 2):(2, 16, 1)]"
+    for i, j in ((0, 1), (3, 5), (7, 7)):
+        at = ("--at", f"{i},{j}")
+        assert data(cute, *at)["at"] == data(tile, "--shape", "8,8", *at)["at"]
+    assert data(cute)["kind"] == "cute.CuteLayout"
+
+
+# ---------------------------------------------------------------- banks
+@pytest.mark.parametrize(
+    ("text", "dtype", "access", "sums"),
+    [
+        ("S[(8, 64)]", "float16", "column", [512]),
+        (SWIZZLED, "float16", "column", [64]),
+        ("S[(8, 64)]", "float16", "row", [16]),
+        ("S[(8, 64)]", "float16", "ldmatrix", [64, 64, 64]),
+        (SWIZZLED, "float16", "ldmatrix", [8, 8, 8]),
+        ("S[(32, 32)]", "float32", "column", [32 * 32]),
+        (PADDED, "float32", "column", [32]),
+        ("S[(16, 8)]", "float16", "ldmatrix", [2, 2]),
+    ],
+)
+def test_wavefronts_of_a_tile(text: str, dtype: str, access: str, sums: list[int]) -> None:
+    found = data(text, "--banks", "--dtype", dtype, "--access", access)["banks"]
+    assert [counted["wavefronts"]["sum"] for counted in found["instructions"]] == sums
+
+
+def test_banks_draw_the_chunks_that_stay_together() -> None:
+    text = shown(SWIZZLED, "--banks", "--dtype", "float16")
+    assert "1024 bytes, 8 lines of 128 bytes" in text
+    assert re.search(r"^5 +20-23 +16-19 +28-31 +24-27 +4-7 +0-3 +12-15 +8-11$", text, re.M)
+    assert re.search(r"^ +0-1 +2-3 ", shown("S[(8, 64):(66, 1)]", "--banks", "--dtype", "float16"), re.M)
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        ((REGISTERS, "--banks", "--dtype", "float16"), "shared memory"),
+        (("S[(8, 64):(1, 8)]", "--banks", "--dtype", "float16", "--access", "ldmatrix"), "lie together"),
+        (("S[(7, 64)]", "--banks", "--dtype", "float16", "--access", "ldmatrix"), "ldmatrix reads 8 x 8"),
+        (("S[64:1]", "--banks", "--dtype", "int4", "--access", "row"), "whole bytes"),
+        (("S[(4096, 4096)]", "--banks", "--dtype", "int8"), "too many"),
+    ],
+)
+def test_banks_refuse_with_a_reason(words: tuple[str, ...], why: str) -> None:
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (1, "") and why in result.stderr
+
+
+# ---------------------------------------------------------------- pictures
+def test_a_picture_of_registers() -> None:
+    lines = shown(REGISTERS, "--shape", "8,8", "--draw").splitlines()
+    assert lines[0] == "each cell: lane.register"
+    assert lines[2].split() == ["0", "0.0", "0.1", "1.0", "1.1", "2.0", "2.1", "3.0", "3.1"]
+    assert len(lines) == 10
+
+
+def test_a_picture_is_plain_without_a_terminal_and_coloured_on_demand() -> None:
+    assert "\x1b" not in shown(SWIZZLED, "--draw")
+    assert "\x1b[30m\x1b[4" in shown(SWIZZLED, "--draw", "--color", "always")
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", shown(SWIZZLED, "--draw", "--color", "always"))
+    assert plain == shown(SWIZZLED, "--draw")
+
+
+def test_a_wide_picture_is_cut_with_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    lines = shown("S[(100, 64):(1, 100)]", "--draw").splitlines()
+    assert max(map(len, lines[:-2])) <= 60
+    assert lines[-2:] == ["(36 more rows are not drawn)", "(columns from 9 on are cut off: 60 characters are full)"]
+
+
+def test_a_line_is_drawn_in_lines_of_16() -> None:
+    lines = shown("S[40:1]", "--draw").splitlines()
+    assert lines[-1].split() == ["32", *map(str, range(32, 40))]
+
+
+def test_a_wide_tile_in_memory_is_drawn_by_what_lies_together() -> None:
+    row = shown(SWIZZLED, "--draw").splitlines()[3].split()
+    assert row == ["1", "72-79", "64-71", "88-95", "80-87", "104-111", "96-103", "120-127", "112-119"]
+
+
+def test_copies_are_noted() -> None:
+    assert "each element has 2 copies" in shown("S[(4, 2):(2, 1)] + R[2:8]", "--draw")
+
+
+def test_a_picture_as_data() -> None:
+    picture = data("S[(2, 2):(1@laneid, 1)]", "--draw")["picture"]
+    assert picture["cells"] == [["0.0", "0.1"], ["1.0", "1.1"]] and picture["cell"] == "each cell: lane.register"
+
+
+# ---------------------------------------------------------------- errors
+def caret(stderr: str) -> str:
+    """What the carets underline."""
+    source, marks = re.findall(r"\| (.*)", stderr)[-2:]
+    return source[marks.index("^") : marks.index("^") + marks.count("^")]
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "under"),
+    [
+        ("S[(8, 2):(4@lanid, 1)]", "TG104", "lanid"),
+        ("S[(8, 2):(4@laneid)]", "TG201", "S[(8, 2):(4@laneid)]"),
+        ("S[8 & 2]", "TG200", "&"),
+        ("T[8:1]", "TG200", "T"),
+        ("Swizzle(3, 3, 1)", "TG201", "Swizzle(3, 3, 1)"),
+        ("(4,2):(1)", "TG201", "(4,2):(1)"),
+        ("S[\n(8, 2):(4@lanid, 1)]", "TG104", "lanid"),
+    ],
+)
+def test_errors_of_the_text_have_carets(text: str, code: str, under: str) -> None:
+    result = run(text)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error[{code}]: ") and "--> <layout>:" in result.stderr
+    assert caret(result.stderr) == under
+
+
+def test_errors_stay_json() -> None:
+    result = run("S[(8, 2):(4@lanid, 1)]", "--format", "json")
+    (error,) = json.loads(result.stdout)["errors"]
+    assert (result.exit_code, result.stderr) == (1, "")
+    assert (error["code"], error["path"], error["column"], error["length"]) == ("TG104", "<layout>", 13, 5)
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("S[(3, 5)]", "--shape", "4,4"), "--shape"),
+        (("S[(3, 5)]", "--group", "4,4"), "--group"),
+        (("S[(3, 5)]", "--slice", "0:4,0:5"), "--slice"),
+        (("S[8:1]", "--at", "8"), "--at"),
+        (("S[(2, 2):(1, 1@laneid)]", "--to", "cute"), "--to cute"),
+        ((PADDED, "--to", "tile"), "--to tile"),
+        (("S[(1024, 1024)]", "--draw"), "--draw"),
+        (("S[8:1] + R[100000:1]", "--at", "0"), "--at"),
+    ],
+)
+def test_what_cannot_be_names_the_option(words: tuple[str, ...], option: str) -> None:
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error[TG201]: {option}: ")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        (),
+        ("S[8:1]", "--at", "x"), ("S[8:1]", "--shape", "0"), ("S[8:1]", "--slice", "3"), ("S[8:1]", "--slice", "3:2"),
+        ("S[8:1]", "--fuse", "cta"), ("S[8:1]", "--access", "row"), ("S[8:1]", "--banks"), ("S[8:1]", "--to", "triton"),
+        ("S[8:1]", "--dtype", "floot16"), ("S[8:1]", "--shape", "9" * 30),
+    ],
+)  # fmt: skip
+def test_wrong_options_are_usage(words: tuple[str, ...]) -> None:
+    assert run(*words).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "text", ["", " ", "(", "S", "S[", "Sw<", "\x1b[31m", "S[8:1]]", "9" * 5000, "S[(99999999999,):(1,)]"]
+)
+def test_any_text_ends_in_words(text: str) -> None:
+    result = run(text)
+    assert result.exit_code in (0, 1) and "internal error" not in result.output and "\x1b" not in result.stderr
+
+
+def test_marks_stay_on_their_line() -> None:
+    mark = mark_text("S[(8,\n 2)]", 2, 9)
+    assert (mark.line, mark.column, mark.length, mark.text) == (1, 3, 3, "S[(8,")

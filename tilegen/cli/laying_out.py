@@ -1,0 +1,185 @@
+"""tilegen layout: one layout read, changed, and shown as text, numbers, banks, a conversion or a picture."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, TypeVar
+
+import click
+
+from tilegen import drawing, layouts
+from tilegen.cli.console import print_data, print_json
+from tilegen.drawing import Subject, take_subject
+from tilegen.errors import Diagnostic, LayoutError, Mark, SpecError
+from tilegen.layouts.widths import element_bits
+
+PATH = "<layout>"  # where errors of the text lie
+NO_TERMINAL = (100, 24)
+_CODES = {"TG105": "TG200"}  # what the notation calls unreadable, as in a spec
+_BACKGROUNDS = ("cyan", "yellow", "green", "magenta", "blue", "bright_red", "bright_white", "bright_green")
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True)
+class Wishes:
+    """What the command line asks for; None where it does not."""
+
+    text: str
+    shape: str | None = None
+    at: tuple[str, ...] = ()
+    canonical: bool = False
+    fuse: str | None = None
+    group: str | None = None
+    region: str | None = None
+    to: str | None = None
+    banks: bool = False
+    dtype: str | None = None
+    access: str | None = None
+    draw: bool = False
+
+
+def layout_command(wishes: Wishes, form: str) -> int:
+    """Read, change, show. Raises SpecError for a layout that cannot be, BadParameter for an option that cannot."""
+    if wishes.fuse and not wishes.canonical:
+        raise click.UsageError("--fuse goes with --canonical")
+    if wishes.access and not wishes.banks:
+        raise click.UsageError("--access goes with --banks")
+    if wishes.banks and not wishes.dtype:
+        raise click.UsageError("--banks needs the size of an element: --dtype float16, for example")
+    shape = _read_numbers(wishes.shape, "--shape", 1) if wishes.shape else None
+    bits = _read_width(wishes.dtype) if wishes.dtype else None
+    given = _located(wishes.text, lambda: drawing.read_layout(wishes.text))
+    subject = _tried("--shape" if shape else "layout", lambda: take_subject(given, shape))
+    subject, changed = _change(subject, wishes)
+    shown = _show(subject, wishes, bits)
+    if form == "json":
+        whole = {} if shown or changed else drawing.describe_layout(subject)
+        head = {"layout": str(subject.given), "kind": subject.kind, "shape": list(subject.shape)}
+        print_json({**head, **whole, **changed, **{name: data for name, data, _ in shown}})
+        return 0
+    pages = [_changed_text(subject, changed)] if changed else []
+    pages += [page for _, _, page in shown]
+    print_data("\n\n".join(pages or [drawing.layout_text(drawing.describe_layout(subject))]))
+    return 0
+
+
+# ---------------------------------------------------------------- other layouts of the same elements, or of some
+def _change(subject: Subject, wishes: Wishes) -> tuple[Subject, dict[str, Any]]:
+    changed: dict[str, Any] = {}
+    if wishes.region:
+        region = _read_region(wishes.region)
+        shape = [end - begin for begin, end in region]
+        layout = _tried("--slice", lambda: layouts.slice_layout(subject.layout, subject.shape, region))
+        subject, changed = take_subject(layout, shape), {"slice": [list(piece) for piece in region]}
+    if wishes.canonical:
+        layout = _tried("--canonical", lambda: layouts.canonicalize(subject.layout, wishes.fuse))
+        subject, changed = take_subject(layout, subject.shape), {**changed, "canonical": wishes.fuse or True}
+    if wishes.group:
+        shape = list(_read_numbers(wishes.group, "--group", 1))
+        layout, separators = _tried("--group", lambda: layouts.group(subject.layout, shape))
+        subject, changed = take_subject(layout, shape), {**changed, "separators": list(separators)}
+    return subject, changed
+
+
+def _changed_text(subject: Subject, changed: dict[str, Any]) -> str:
+    lines = [str(subject.given)]
+    if "separators" in changed:
+        ends = changed["separators"]
+        runs = (f"iter {a}" if b == a + 1 else f"iters {a} to {b - 1}" for a, b in pairwise(ends))
+        lines += [f"dimension {d}: {run}" for d, run in enumerate(runs)]
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------- views
+def _show(subject: Subject, wishes: Wishes, bits: int | None) -> list[tuple[str, Any, str]]:
+    """(name, data, page) of everything that was asked for."""
+    shown: list[tuple[str, Any, str]] = []
+    if wishes.at:
+        coords = [_read_numbers(text, "--at", 0) for text in wishes.at]
+        found = [_tried("--at", lambda c=c: drawing.locate(subject, c, bits)) for c in coords]  # type: ignore[misc]
+        shown.append(("at", found, drawing.places_text(found)))
+    if wishes.to:
+        other = _tried(f"--to {wishes.to}", lambda: drawing.convert(subject, str(wishes.to)))
+        shown.append(("to", {"notation": wishes.to, "layout": str(other)}, str(other)))
+    if wishes.banks and bits is not None:
+        banks = _tried("--banks", lambda: drawing.find_banks(subject, bits, wishes.access))
+        shown.append(("banks", banks, drawing.banks_text(banks, str(wishes.dtype))))
+    if wishes.draw or (wishes.banks and not wishes.access):
+        shown.append(_draw(subject, bits if wishes.banks else None))
+    return shown
+
+
+def _draw(subject: Subject, bits: int | None) -> tuple[str, Any, str]:
+    draw = drawing.draw_layout if bits is None else lambda s: drawing.bank_picture(s, bits)
+    picture = _tried("--draw", lambda: draw(subject))
+    width = shutil.get_terminal_size(NO_TERMINAL).columns
+    data = {"cell": picture.cell, "columns": list(picture.columns), "rows": list(picture.rows)}
+    cells = {"cells": [list(row) for row in picture.cells], "notes": list(picture.notes)}
+    return "picture", data | cells, drawing.print_picture(picture, width, _paint)
+
+
+def _paint(text: str, key: int) -> str:
+    """A cell in its colour; click takes colours away where they are not wanted."""
+    return click.style(text, fg="black", bg=_BACKGROUNDS[key])
+
+
+# ---------------------------------------------------------------- texts of options
+def _read_numbers(text: str, option: str, least: int) -> tuple[int, ...]:
+    words = re.split(r"\s*[,x]\s*", text.strip().removeprefix("(").removesuffix(")").removesuffix(","))
+    numbers = [int(word) for word in words if word.isascii() and word.isdecimal() and len(word) < 19]
+    if len(numbers) != len(words) or min(numbers) < least:
+        example = "8,64" if least else "5,0"
+        raise click.BadParameter(f"{text[:40]!r} is not a list of numbers such as {example}", param_hint=f"'{option}'")
+    return tuple(numbers)
+
+
+def _read_region(text: str) -> list[tuple[int, int]]:
+    found = [re.fullmatch(r"\s*(\d{1,18}):(\d{1,18})\s*", piece, re.ASCII) for piece in text.split(",")]
+    region = [(int(piece[1]), int(piece[2])) for piece in found if piece]
+    if len(region) != len(found) or any(begin >= end for begin, end in region):
+        raise click.BadParameter(f"{text[:40]!r} is not BEGIN:END for each dimension", param_hint="'--slice'")
+    return region
+
+
+def _read_width(dtype: str) -> int:
+    try:
+        return element_bits(dtype)
+    except LayoutError as error:
+        hint = f"; {error.hint}" if error.hint else ""
+        raise click.BadParameter(f"{error}{hint}", param_hint="'--dtype'") from None
+
+
+# ---------------------------------------------------------------- errors
+def _tried(option: str, ask: Callable[[], _Result]) -> _Result:
+    """What ``ask`` returns; its LayoutError becomes a diagnostic that names the option."""
+    try:
+        return ask()
+    except LayoutError as error:
+        message = f"{option}: {error}"
+        raise SpecError(Diagnostic(_CODES.get(error.code, error.code), message, hint=error.hint)) from None
+
+
+def _located(text: str, read: Callable[[], _Result]) -> _Result:
+    """What ``read`` returns; its LayoutError becomes a diagnostic with carets under the text."""
+    try:
+        return read()
+    except LayoutError as error:
+        code = _CODES.get(error.code, error.code)
+        mark = mark_text(text, *(error.span or (0, len(text))))
+        raise SpecError(Diagnostic(code, str(error), mark, error.hint)) from None
+
+
+def mark_text(text: str, start: int, end: int) -> Mark:
+    """The place of characters start to end of a layout's text.
+
+    >>> str(mark_text("S[8:\\n1@x]", 7, 8))
+    '<layout>:2:3'
+    """
+    line = text.count("\n", 0, start)
+    first = text.rfind("\n", 0, start) + 1
+    whole = text[first:].split("\n", 1)[0]
+    return Mark(PATH, line + 1, start - first + 1, max(1, min(end, first + len(whole)) - start), whole)

@@ -1,0 +1,30 @@
+"""One layout for a person: read in any notation, described, located, converted, its banks, and its picture."""
+
+from __future__ import annotations
+
+from tilegen.drawing.banking import ACCESSES, bank_picture, find_banks
+from tilegen.drawing.converting import TARGETS, convert
+from tilegen.drawing.describing import describe_layout, locate
+from tilegen.drawing.picture import Picture, draw_layout, print_picture
+from tilegen.drawing.reading import Subject, read_layout, read_subject, take_subject
+from tilegen.drawing.texts import banks_text, layout_text, places_text
+
+__all__ = [
+    "ACCESSES",
+    "TARGETS",
+    "Picture",
+    "Subject",
+    "bank_picture",
+    "banks_text",
+    "convert",
+    "describe_layout",
+    "draw_layout",
+    "find_banks",
+    "layout_text",
+    "locate",
+    "places_text",
+    "print_picture",
+    "read_layout",
+    "read_subject",
+    "take_subject",
+]

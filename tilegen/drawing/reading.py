@@ -1,0 +1,96 @@
+"""A layout as a user writes it, in tilegen's notation or in CuTe's, and the shape that it is looked at in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tilegen import layouts
+from tilegen.errors import LayoutError
+from tilegen.layouts import cute
+
+_CUTE = re.compile(r"\s*(?:Sw<|[(_0-9])")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was written (``given``), what places its elements (``layout``), and the logical shape."""
+
+    given: Any
+    layout: Any
+    shape: tuple[int, ...]
+
+    @property
+    def kind(self) -> str:
+        """The name of the layout's class; CuTe's are marked."""
+        name = type(self.given).__name__
+        return f"cute.{name}" if name in cute.__all__ else name
+
+
+def read_layout(text: str) -> Any:
+    """The layout of a text, in tilegen's notation or in CuTe's.
+
+    Raises LayoutError, with the place in the text where there is one, for what is no layout.
+
+    >>> print(read_layout("(8,4)"))
+    (8,4):(1,8)
+    """
+    return cute.parse(text) if _CUTE.match(text) else layouts.parse(text)
+
+
+def read_subject(text: str, shape: Sequence[int] | None = None) -> Subject:
+    """The layout of a text over ``shape``, as ``read_layout`` and ``take_subject``.
+
+    >>> print(read_subject("(8,(2,4)):(2,(1,16))").layout)
+    S[(8, 4, 2):(2, 16, 1)]
+    >>> read_subject("S[(8, 4, 2):(4@laneid, 1@laneid, 1)]", (8, 8)).shape
+    (8, 8)
+    """
+    return take_subject(read_layout(text), shape)
+
+
+def take_subject(given: Any, shape: Sequence[int] | None = None) -> Subject:
+    """A layout of any kind over ``shape``; default: the shape that it has, else one dimension for each shard iter.
+
+    Raises LayoutError for a shape of another size, and where one is needed to know the places.
+
+    >>> take_subject(layouts.parse("Swizzle(3, 3, 3)")).shape
+    (512,)
+    """
+    if isinstance(given, cute.CuteLayout | cute.Swizzle | cute.ComposedLayout):
+        modes = _modes(given)
+        return _fit(given, cute.to_tile(given), shape, tuple(map(cute.size, modes)) if modes else None)
+    if hasattr(given, "to_linear") and not hasattr(given, "place"):
+        if shape is None:
+            raise LayoutError(
+                f"{type(given).__name__} places a tensor of any shape: say which", hint="--shape 64,64, for example"
+            )
+        return _fit(given, given.to_linear(list(shape)), shape, None)
+    return _fit(given, given, shape, getattr(given, "shape", None))
+
+
+def _modes(given: Any) -> tuple[cute.CuteLayout, ...]:
+    if isinstance(given, cute.Swizzle):
+        return ()
+    return cute.modes_of(given.layout if isinstance(given, cute.ComposedLayout) else given)
+
+
+def _fit(given: Any, layout: Any, shape: Sequence[int] | None, own: Sequence[int] | None) -> Subject:
+    if isinstance(layout, layouts.SwizzleLayout):  # defined on every address, so on every shape
+        return Subject(given, layout, tuple(shape) if shape is not None else (layouts.period(layout),))
+    if own is None:
+        own = tuple(i.extent for i in layouts.tile_of(layout).shard)  # type: ignore[misc]
+    if shape is not None and prod(shape) != prod(own):
+        raise LayoutError(f"shape {spell_shape(shape)} has {prod(shape)} elements, the layout has {prod(own)}")
+    return Subject(given, layout, tuple(own if shape is None else shape))
+
+
+def spell_shape(shape: Sequence[int]) -> str:
+    """
+    >>> spell_shape((8, 64))
+    '8 x 64'
+    """
+    return " x ".join(map(str, shape))
