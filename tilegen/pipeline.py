@@ -16,6 +16,7 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, corners, interpret
+from tilegen.interpret.fault import REGISTER_INDEX
 from tilegen.ops import FORMS
 from tilegen.plan import Plan, arrays
 from tilegen.planner import launch_of, plan_spec
@@ -230,7 +231,9 @@ def _hazard(spec: Spec, plan: Plan, found: FaultFound) -> Diagnostic:
     calls = statements_by_op(spec.ops)
     mark = calls[fault.op].mark if 0 <= fault.op < len(calls) else None
     hint = ""
-    if fault.needs_sync and mark is not None:
+    if fault.code == REGISTER_INDEX:
+        hint = "give the loop 'unroll: true'"
+    elif fault.needs_sync and mark is not None:
         hint = f"insert `- sync: {fault.needs_sync}` before line {mark.line}"
     return Diagnostic(fault.code, fault.message, mark, hint)
 

@@ -35,7 +35,7 @@ def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
     """The launch of a spec with its default parameters, or with ``params`` in their place."""
     values = {p.name: int(p.default) for p in spec.params if p.var is not None} | dict(params or {})
     x, y, z = (int(evaluate(g, values)) for g in spec.grid)
-    return Launch(spec.threads, (x, y, z), tuple(values.items()))
+    return Launch(spec.threads, (x, y, z), tuple(values.items()), spec.cluster)
 
 
 def plan_spec(spec: Spec) -> Plan:

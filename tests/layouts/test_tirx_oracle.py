@@ -8,6 +8,16 @@ Where tilegen answers otherwise, on purpose (the tests at the end hold each):
 * span of a swizzled layout is that of the swizzled addresses; TIRx answers for the tile below.
 * span without an axis refuses several memory axes; TIRx adds their distances.
 * wgid with wid_in_wg fuse to warpid = 4 * wgid + wid_in_wg; TIRx leaves 4 * wgid on an axis called wgid.
+* tile stretches the replicas and the offset of the outer layout by the span of the inner one, as it does its strides;
+  TIRx leaves both, so that copies of the inner layout may meet, and its own is_tile_inner then does not give it back.
+* tile_to refuses an extent that is no whole number of tiles; TIRx rounds down to another size.
+* is_tile_inner and is_tile_outer want each replica of the part in the whole; TIRx takes those away that are there.
+  They read tx as 32 * warpid + laneid without a target.
+* is_direct_sum_left gives the swizzled right part of a swizzled sum, of which direct_sum makes it; TIRx has none.
+* pack and unpack change strides, replicas and offsets of one memory axis; TIRx changes strides alone, of thread axes
+  too, and rounds down in pack.
+* tcgen05_atom_layout also has 8-bit elements and 16x32bx2; swizzled operands of several blocks whose columns or rows
+  are no whole number of atoms are refused, where TIRx rounds down.
 * A slice across an iter's end must have a next position on the slower iter, and a stride >= 0; TIRx checks neither.
 """
 
@@ -298,6 +308,26 @@ def test_deviations() -> None:
     last = parse("S[(2, 2, 4):(1, 100, 8)]")
     with pytest.raises(LayoutError):
         slice_layout(last, [16], [(6, 10)])
+
+
+def test_deviations_of_tiles_and_packing() -> None:
+    copied = tile(parse("S[2:1] + R[2:4] + 3"), (2,), parse("S[8:1]"), (8,))
+    assert str(copied) == "S[16:1] + R[2:32] + 24"
+    assert str(is_tile_inner(parse("S[8:1]"), copied, (16,), (8,))) == "S[2:1] + R[2:4] + 3"
+    with pytest.raises(LayoutError, match="whole number"):
+        tile_to(parse("S[8:1]"), (12,), (8,))
+    assert is_tile_inner(parse("S[8:1] + R[2:64]"), parse("S[16:1]"), (16,), (8,)) is None
+    assert str(is_tile_inner(parse("S[32:1@laneid]"), parse("S[128:1@tx]"), (128,), (32,))) == "S[4:1@warpid]"
+    swizzled = direct_sum(parse("S[2:8]"), (2,), parse("Swizzle(0,1,1) o S[8:1]"), (8,))
+    assert str(is_direct_sum_left(parse("S[2:8]"), swizzled, (2, 8), (2,))) == "Swizzle(0, 1, 1) o S[8:1]"
+    lanes = parse("S[(32, 4):(1@laneid, 1)] + 4")
+    assert str(unpack(lanes, 2)) == "S[(32, 4, 2):(1@laneid, 2, 1)] + 8"
+    assert str(pack(lanes, 2)) == "S[(32, 2):(1@laneid, 1)] + 2"
+    with pytest.raises(LayoutError, match="stride 3"):
+        pack(parse("S[(8, 2):(3, 1)]"), 2)
+    assert span(tcgen05_atom_layout("16x32bx2", (64, 32), "int8"), "m") == 16
+    with pytest.raises(LayoutError, match="inside one"):
+        mma_shared_layout("float16", 128, (12, 128))
 
 
 def texts(value: Any) -> Iterator[str]:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilegen import access
 from tilegen.index import (
+    INT_LIMIT,
     Index,
     Op,
     Var,
@@ -26,13 +27,27 @@ from tilegen.index import (
     count_operators,
     evaluate,
     less,
+    mod,
     mul,
     substitute,
     terms,
     total,
     variables,
 )  # fmt: skip
-from tilegen.plan import Block, Cost, Let, Memory, Move, Ref, Repeat, Step, When, thread_variables
+from tilegen.plan import (
+    CLUSTER_AXES,
+    CTA_AXES,
+    Block,
+    Cost,
+    Let,
+    Memory,
+    Move,
+    Ref,
+    Repeat,
+    Step,
+    When,
+    thread_variables,
+)
 
 _LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
 _SECTOR_BYTES = 32
@@ -46,6 +61,7 @@ class Launch:
     threads: int
     grid: tuple[int, int, int]
     params: tuple[tuple[str, int], ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
 
     @property
     def interior(self) -> tuple[int, int, int]:
@@ -94,10 +110,12 @@ class _Scope:
     op: int
 
 
-def find_accesses(steps: Iterable[Step]) -> tuple[Access, ...]:
+def find_accesses(steps: Iterable[Step], cluster: tuple[int, int, int] = (1, 1, 1)) -> tuple[Access, ...]:
     """Every shared or global access of the steps, addresses written out in base variables."""
     found: list[Access] = []
-    _visit(steps, _Scope({}, {}, (), (), -1), found)
+    axes = zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)
+    values = {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes}
+    _visit(steps, _Scope(values, {}, (), (), -1), found)
     return tuple(found)
 
 
@@ -107,7 +125,7 @@ def _visit(steps: Iterable[Step], scope: _Scope, found: list[Access]) -> None:
             scope = replace(scope, values={**scope.values, step.var.name: substitute(step.value, scope.values)})
         elif isinstance(step, Repeat):
             count = substitute(step.count, scope.values)
-            var = Var(f"{step.var.name}_{len(scope.loops)}", max(1, bound(count) - 1))
+            var = Var(f"{step.var.name}__{len(scope.loops)}", max(1, bound(count) - 1))  # a name that no spec may give
             extra = () if isinstance(count, int) else (less(var, count),)
             inner = replace(
                 scope, values={**scope.values, step.var.name: var}, loops=(*scope.loops, (var, count)),
@@ -305,7 +323,7 @@ def _lane_offsets(a: Access, env: Mapping[str, object], shape: tuple[int, ...]) 
 
 def count_steps(steps: Iterable[Step], launch: Launch, cta: tuple[int, int, int] | None) -> tuple[Counted, ...]:
     """Every access of the steps, counted over one CTA (``launch.interior``, say) or the whole grid (None)."""
-    return tuple(count_access(a, launch, cta) for a in find_accesses(steps))
+    return tuple(count_access(a, launch, cta) for a in find_accesses(steps, launch.cluster))
 
 
 def cost_of(counted: Iterable[Counted], shared_bytes: int = 0) -> Cost:

@@ -6,7 +6,7 @@ from tilegen.index import Index, div, mod, multiple
 from tilegen.layouts.axes import AXES
 from tilegen.layouts.canonical import canonicalize
 from tilegen.layouts.iters import Iter, Iters, extent_reached
-from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
+from tilegen.layouts.values import Layout, TileLayout
 
 # axis -> (outer, inner, how many of the inner make one of the outer), coarsest first
 _SPLITS = (
@@ -21,7 +21,7 @@ def spell_threads_as(layout: Layout, like: TileLayout) -> Layout:
     >>> print(spell_threads_as(TileLayout((Iter(8, 16, "tx"), Iter(16, 1, "tx"))), TileLayout((Iter(2, 1, "laneid"),))))
     S[(4, 2, 16):(1@warpid, 16@laneid, 1@laneid)]
     """
-    if isinstance(layout, SwizzleLayout | ComposeLayout) or not isinstance(layout, TileLayout):
+    if not isinstance(layout, TileLayout):
         return layout
     wanted = _thread_axes(like)
     if not wanted or wanted <= _thread_axes(layout):

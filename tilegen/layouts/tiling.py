@@ -118,7 +118,7 @@ def is_tile_inner(
     """
     counts = count_tiles(tiled_shape, part_shape)
     part = cut(layout, part_shape)
-    whole = cut_whole(_over(tiled, tiled_shape), _interleave(counts, part_shape), layout)
+    whole = cut_whole(_require_size(tiled, tiled_shape), _interleave(counts, part_shape), layout)
     stretched = None if whole is None else remove(part, whole, is_left=False)
     outer = None if stretched is None else _shrink(stretched, _spans(part))
     result = None if outer is None else outer.build()
@@ -140,7 +140,7 @@ def is_tile_outer(
     inner_shape = count_tiles(tiled_shape, part_shape)
     outer = cut(layout, part_shape)
     require_plain(outer, "the outer layout")
-    whole = cut_whole(_over(tiled, tiled_shape), _interleave(require_shape(part_shape), inner_shape), layout)
+    whole = cut_whole(_require_size(tiled, tiled_shape), _interleave(require_shape(part_shape), inner_shape), layout)
     if whole is None or len(whole.replica) > MAX_REPLICAS:
         return None
     for kept in combinations(range(len(whole.replica)), max(0, len(whole.replica) - len(outer.replica))):
@@ -166,8 +166,8 @@ def _interleave(a: Sequence[Index], b: Sequence[Index]) -> tuple[Index, ...]:
     return tuple(n for pair in zip(a, b, strict=True) for n in pair)
 
 
-def _over(tiled: Layout, shape: Sequence[Index]) -> Layout:
-    """Refuses a layout of another size than its shape."""
+def _require_size(tiled: Layout, shape: Sequence[Index]) -> Layout:
+    """The layout itself; refuses one of another size than its shape."""
     if isinstance(tiled, TileLayout | ComposeLayout):
         have = product(i.extent for i in (tiled if isinstance(tiled, TileLayout) else tiled.tile).shard)
         if have != product(shape):

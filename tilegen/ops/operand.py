@@ -75,9 +75,8 @@ class Operand:
 
     @property
     def chunk_elems(self) -> int:
-        """Elements that the layout certainly keeps together (a swizzle's chunk); 2**30 where nothing cuts."""
-        swizzle = getattr(self.buffer.layout, "swizzle", None)
-        return 1 << swizzle.per_element if swizzle is not None else 1 << 30
+        """Elements that the layout certainly keeps together: a swizzle's chunk, or what padding never cuts."""
+        return layouts.chunk_of(self.buffer.layout)
 
 
 def bind(region: Region, memory: Memory) -> Operand:

@@ -12,7 +12,7 @@ from tilegen.plan import Plan
 
 def numbered_accesses(plan: Plan) -> list[Access]:
     """The accesses of a plan in the order in which explain lists them, op by op."""
-    found = find_accesses([s for r in plan.roles for s in r.steps])
+    found = find_accesses([s for r in plan.roles for s in r.steps], plan.cluster)
     return [a for k in range(len(plan.operations)) for a in found if a.op == k]
 
 

@@ -13,7 +13,7 @@ _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
 
 def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
     """Kernel, arch, ops (variant, refusals, choices, accesses over one interior CTA) and totals over the grid."""
-    accesses = find_accesses([s for r in plan.roles for s in r.steps])
+    accesses = find_accesses([s for r in plan.roles for s in r.steps], plan.cluster)
     inside = [count_access(a, launch, launch.interior) for a in accesses]
     whole = [count_access(a, launch, None) for a in accesses]
     return {

@@ -89,11 +89,16 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if shape is None or len(findings.found) > ok:
         return None
     layout_node = node.get("layout")
-    layout = read_layout(layout_node, shape, state, what) if layout_node else layouts.row_major(shape)
+    layout = read_layout(layout_node, shape, state, what, findings) if layout_node else layouts.row_major(shape)
     place = layout_node or node["shape"]
     check_layout_fits(layout, shape, state, what, fields.scope, fields.dtype, place)
-    text = layout_node.text if isinstance(layout_node, Scalar) else ""
+    text = _text_of(layout_node, layout)
     return Buffer(key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark)
+
+
+def _text_of(node: Node | None, layout: Any) -> str:
+    """A layout as the user wrote it, or as one line where it is a mapping; empty for the default."""
+    return node.text if isinstance(node, Scalar) else str(layout) if node else ""
 
 
 def _check_dtype(node: Node, name: str) -> None:
@@ -201,12 +206,12 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
         shape = read
     layout_node = node.get("layout")
     if layout_node is not None:
-        layout = read_layout(layout_node, shape, state, what)
+        layout = read_layout(layout_node, shape, state, what, findings)
     else:
         shape, layout = _reinterpret(node, other, dtype, shape, fields.shape is not None, state)
     check_layout_fits(layout, shape, state, what, other.scope, dtype, layout_node or node["view"])
     _check_same_bytes(layout, dtype, other, state, what, layout_node or node["view"])
-    text = layout_node.text if isinstance(layout_node, Scalar) else other.layout_text
+    text = _text_of(layout_node, layout) if layout_node else other.layout_text
     return Buffer(key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, text, key.mark)
 
 

@@ -54,10 +54,31 @@ class BufferFields(_Fields):
     )
     layout: str | dict[str, Any] = Field(
         default="row",
-        description="where each element lies: row, col, auto, or layout notation such as S[(32,8):(33,1)]",
+        description="where each element lies: row, col, auto, layout notation such as S[(32,8):(33,1)], "
+        "or a mapping of Gluon's argument names: interval_padding_pairs, offset_bases, cga_layout",
     )
     align: int = Field(
         default=16, ge=1, le=1024, description="bytes that the kernel's pointer is aligned to; a power of two"
+    )
+
+
+class PaddedFields(_Fields):
+    """A padded layout by Gluon's argument names."""
+
+    interval_padding_pairs: list[list[int]] = Field(
+        max_length=64, description="[interval, padding]: so many elements of padding after every so many; powers of two"
+    )
+    offset_bases: list[list[int]] | None = Field(
+        default=None, max_length=64, description="what each bit of an offset adds to the coordinates"
+    )
+    order: list[int] | None = Field(
+        default=None, max_length=8, description="instead of bases that reorder nothing: dimensions, the fastest first"
+    )
+    cga_layout: list[list[int]] = Field(
+        default=[], max_length=64, description="what each bit of a CTA's rank adds, in CTA tiles: [], as in one CTA"
+    )
+    shape: list[int] | None = Field(
+        default=None, min_length=1, max_length=8, description="the layout's shape; the buffer's is the default"
     )
 
 

@@ -12,10 +12,11 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.index import Index, bound, evaluate, mul
 from tilegen.layouts.axes import AXES
-from tilegen.spec.findings import Fault, shorten, suggest
+from tilegen.spec.findings import Fault, Findings, shorten, suggest
+from tilegen.spec.gluon import read_gluon
 from tilegen.spec.header import Params
 from tilegen.spec.names import SCOPES, instance_variables
-from tilegen.spec.nodes import Node, Scalar
+from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.regions import show_shape
 from tilegen.spec.unsupported import refuse_later_layout
 
@@ -42,8 +43,10 @@ def multiply(shape: Iterable[Index]) -> Index:
     return elems
 
 
-def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: str) -> Any:
-    """The layout that a node writes: row, col or notation; raises TG190, TG201 and TG104."""
+def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: str, findings: Findings) -> Any:
+    """The layout that a node writes: row, col, notation or Gluon's names; raises TG190, TG201 and TG104."""
+    if isinstance(node, Mapping):
+        return read_gluon(node, shape, what, findings)
     refuse_later_layout(node)
     assert isinstance(node, Scalar)
     if node.text.strip() in ("row", "col"):
@@ -111,6 +114,8 @@ def _check_size(layout: Any, shape: tuple[Index, ...], setting: Setting, what: s
 
 
 def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node) -> None:
+    if isinstance(layout, layouts.PaddedSharedLayout):
+        _check_padded(layout, what, scope, node)
     allowed = ["m", *instance_variables(1)] if scope == "register" else ["m"]
     for axis in layout_axes(layout):
         if axis not in allowed:
@@ -136,6 +141,16 @@ def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node
                 )
 
 
+def _check_padded(layout: layouts.PaddedSharedLayout, what: str, scope: str, node: Node) -> None:
+    if scope != "shared":
+        place = "registers" if scope == "register" else f"{scope} memory"
+        message = f"a PaddedSharedLayout is one of shared memory, but {what} is in {place}"
+        raise Fault("TG203", message, node.mark, "write padding as strides: S[(32,32):(33,1)]")
+    if layout.blocks > 1:
+        message = f"the layout of {what} divides it among {layout.blocks} CTAs, but a shared buffer is one CTA's"
+        raise Fault("TG203", message, node.mark, f"a CTA has {show_shape(layout.block_shape)}; cga_layout is []")
+
+
 def _check_reach(layout: Any, setting: Setting, what: str, node: Node) -> None:
     """No layout spans more than a GPU has, at the defaults, or leaves 62 bits for any params."""
     reach = layouts.extent_of(layout, "m")
@@ -155,7 +170,7 @@ def _find_axis(node: Node, axis: str) -> Any:
 
 def layout_axes(layout: Any) -> list[str]:
     """The axes that a layout places elements on."""
-    tile = layout.tile if isinstance(layout, layouts.ComposeLayout) else layout
+    tile = layouts.tile_of(layout)
     named = [i.axis for i in (*tile.shard, *tile.replica)] + [axis for axis, _ in tile.offset]
     return list(dict.fromkeys(named))
 

@@ -11,9 +11,18 @@ OPS = ("gemm", "mma", "permute", "elementwise", "reduce", "commit", "wait")
 COPY_KEYS = ("async", "barrier")
 VARIANTS = ("cp_async", "tma", "ldstmatrix", "ldmatrix", "stmatrix")
 CONSTRUCTORS = (
-    "PaddedSharedLayout", "LinearLayout", "BlockedLayout", "SwizzledSharedLayout", "NVMMASharedLayout",
+    "LinearLayout", "BlockedLayout", "SwizzledSharedLayout", "NVMMASharedLayout",
     "mma_shared_layout", "tmem_datapath_layout", "tcgen05_atom_layout",
 )  # fmt: skip
+GLUON = {
+    "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
+    "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
+    "BlockedLayout": ("size_per_thread", "threads_per_warp", "warps_per_cta"),
+    "DistributedLinearLayout": ("reg_bases", "lane_bases", "warp_bases", "block_bases"),
+    "NVMMADistributedLayout": ("version", "instr_shape"),
+    "SliceLayout": ("dim", "parent"),
+    "DotOperandLayout": ("operand_index", "k_width"),
+}
 _CUTE = re.compile(r"\(?[0-9(][0-9A-Za-z_(), ]*:[0-9(]")
 
 
@@ -25,10 +34,6 @@ def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Fault:
 
 def refuse_later_layout(node: Node) -> None:
     """Raises TG190 for layouts that come later."""
-    if isinstance(node, Mapping):
-        raise refuse_later(
-            "a layout given by Gluon's argument names", node, "padding can be written as strides: S[(32,32):(33,1)]"
-        )
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return
     text = node.text.strip()
@@ -41,6 +46,14 @@ def refuse_later_layout(node: Node) -> None:
         raise refuse_later(
             "a layout in CuTe's notation", node, "write S[shape:strides], which is row-major over its shape"
         )
+
+
+def refuse_later_gluon(node: Mapping) -> None:
+    """Raises TG190 for the arguments of Gluon's layouts other than PaddedSharedLayout."""
+    for name, arguments in GLUON.items():
+        for key in arguments:
+            if key in node and "interval_padding_pairs" not in node:
+                raise refuse_later(f"{name} by its argument names", node.key(key), "write it in S[...] notation")
 
 
 def refuse_later_op(key: Scalar, value: Node) -> None:

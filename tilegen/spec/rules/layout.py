@@ -27,14 +27,15 @@ LAYOUT_RULES = {
     "TG200": Rule(
         "a layout that cannot be read",
         "A layout is row, col, S[shape:strides] with optional replicas and offset, Swizzle(per_element, swizzle_len, "
-        "atom_len), Swizzle(..) o S[..], wg_local_layout(cols) or mma_fragment('atom', 'operand').",
+        "atom_len), Swizzle(..) o S[..], wg_local_layout(cols), mma_fragment('atom', 'operand') or "
+        "PaddedSharedLayout.with_identity_for(pairs, shape, order).",
         _buffer("S[(32,8):(8,1)"),
         _buffer("S[(32,8):(8,1)]"),
     ),
     "TG201": Rule(
         "a layout that cannot be",
         "The notation is understood, but its values are not a layout: extents and strides do not pair up, an extent "
-        "is 0, a swizzle's parameters contradict each other.",
+        "is 0, a swizzle's parameters contradict each other, the bases of a padded layout do not reach every element.",
         _buffer("S[(32,8):(8,1,1)]"),
         _buffer("S[(32,8):(8,1)]"),
     ),
