@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from tilegen import layouts
 from tilegen.cli import cli
 from tilegen.cli.laying_out import mark_text
+from tilegen.dtypes import DTYPES
 
 SWIZZLED = "Swizzle(3,3,3) o S[(8,64):(64,1)]"
 REGISTERS = "S[(8, 4, 2):(4@laneid, 1@laneid, 1)]"
@@ -331,3 +333,52 @@ def test_any_text_ends_in_words(text: str) -> None:
 def test_marks_stay_on_their_line() -> None:
     mark = mark_text("S[(8,\n 2)]", 2, 9)
     assert (mark.line, mark.column, mark.length, mark.text) == (1, 3, 3, "S[(8,")
+
+
+# ---------------------------------------------------------------- what is shown is what the layout says
+@pytest.mark.parametrize("text", [REGISTERS, "S[(4, 2, 3, 4):(2@warpid, 1@warpid, 4@laneid, 1@laneid)] + 8@laneid"])
+def test_every_cell_is_where_its_element_lies(text: str) -> None:
+    layout = layouts.parse(text)
+    shape = (8, layouts.size(layout) // 8)
+    picture = data(text, "--shape", f"8,{shape[1]}", "--draw")["picture"]
+    for i, row in enumerate(picture["cells"]):
+        for j, cell in enumerate(row):
+            place = layout.apply(i, j, shape=shape)[0]
+            assert [int(x) for x in re.split(r"[.:]", cell)] == list(dict(sorted(place.items(), key=_order)).values())
+
+
+def _order(item: tuple[str, int]) -> int:
+    return ("warpid", "laneid", "m").index(item[0])
+
+
+@pytest.mark.parametrize("text", [SWIZZLED, "S[(16, 32):(40, 1)]", "S[(16, 8):(1, 16)]", "S[(8, 12):(13, 1)] + 3"])
+@pytest.mark.parametrize("dtype", ["int8", "float16", "float32", "float64"])
+def test_banks_and_wavefronts_against_brute_force(text: str, dtype: str) -> None:
+    width, layout = DTYPES[dtype].bytes, layouts.parse(text)
+    shape = tuple(int(i.extent) for i in layouts.tile_of(layout).shard)  # type: ignore[arg-type]
+    at = [[layout.apply(i, j)[0]["m"] * width for j in range(shape[1])] for i in range(shape[0])]
+    picture = data(text, "--banks", "--dtype", dtype)["picture"]
+    firsts = [int(name.split("-")[0]) for name in picture["columns"]]
+    for row, cells in zip(at, picture["cells"], strict=True):
+        assert [int(cell.split("-")[0]) for cell in cells] == [row[j] // 4 % 32 for j in firsts]
+    found = data(text, "--banks", "--dtype", dtype, "--access", "column")["banks"]["instructions"][0]
+    assert found["wavefronts"]["sum"] == sum(_rounds([row[j] for row in at], width) for j in range(shape[1]))
+
+
+def _rounds(offsets: list[int], width: int) -> int:
+    """Wavefronts of one load of up to 32 lanes: per phase of 128 bytes, the most words in one bank; no lane repeats."""
+    lanes = 128 // max(4, width)
+    return sum(
+        max(
+            len(
+                {
+                    w
+                    for at in offsets[k : k + lanes]
+                    for w in range(at // 4, (at + width - 1) // 4 + 1)
+                    if w % 32 == bank
+                }
+            )
+            for bank in range(32)
+        )
+        for k in range(0, len(offsets), lanes)
+    )
