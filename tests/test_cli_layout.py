@@ -138,6 +138,34 @@ def test_cute_keeps_coordinates() -> None:
     assert data(cute)["kind"] == "cute.CuteLayout"
 
 
+def test_to_gluon_names_its_general_layouts() -> None:
+    pytest.importorskip("tilegen.layouts.linear")
+    wanted = (
+        "DistributedLinearLayout(reg_bases=[[0, 1], [8, 0]], lane_bases=[[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], "
+        "warp_bases=[], block_bases=[], shape=[16, 8])"
+    )
+    assert shown("mma_fragment('m16n8k16', 'C')", "--shape", "16,8", "--to", "gluon") == wanted + "\n"
+    wanted = "SharedLinearLayout(offset_bases=[[0, 1], [0, 2], [1, 0], [2, 0]], block_bases=[])"
+    assert shown("S[(4, 4)]", "--to", "gluon") == wanted + "\n"
+    assert shown(PADDED, "--to", "gluon") == PADDED + "\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "why"),
+    [
+        (("S[(3, 5)]", "--to", "linear"), "not XOR-linear at index"),
+        (("S[(4, 4):(5, 1)]", "--to", "linear"), "not XOR-linear"),
+        (("S[(4, 4):(4@TLane, 1@TCol)]", "--to", "gluon"), ""),
+        (("S[(4, 2):(1@laneid, 1)]", "--to", "gluon"), "32 lanes"),
+        ((PADDED, "--to", "linear"), "not XOR-linear"),
+    ],
+)
+def test_to_linear_says_where_linearity_fails(words: tuple[str, ...], why: str) -> None:
+    pytest.importorskip("tilegen.layouts.linear")
+    result = run(*words)
+    assert (result.exit_code, result.stdout) == (1, "") and why in result.stderr
+
+
 # ---------------------------------------------------------------- banks
 @pytest.mark.parametrize(
     ("text", "dtype", "access", "sums"),
@@ -209,6 +237,13 @@ def test_a_line_is_drawn_in_lines_of_16() -> None:
 def test_a_wide_tile_in_memory_is_drawn_by_what_lies_together() -> None:
     row = shown(SWIZZLED, "--draw").splitlines()[3].split()
     assert row == ["1", "72-79", "64-71", "88-95", "80-87", "104-111", "96-103", "120-127", "112-119"]
+
+
+def test_a_padded_layout_shows_its_memory_too() -> None:
+    """seeds/padded_shared_layout.txt marks padding with p."""
+    text = shown("PaddedSharedLayout([[2, 2]], [[2], [1]], [], [4])", "--draw")
+    assert text.endswith("memory in order, p is padding:\n[x0, x2, p0, p1,\n x1, x3]\n")
+    assert "memory in order" not in shown(PADDED, "--draw")  # too wide
 
 
 def test_copies_are_noted() -> None:

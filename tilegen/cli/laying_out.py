@@ -119,7 +119,9 @@ def _draw(subject: Subject, bits: int | None) -> tuple[str, Any, str]:
     width = shutil.get_terminal_size(NO_TERMINAL).columns
     data = {"cell": picture.cell, "columns": list(picture.columns), "rows": list(picture.rows)}
     cells = {"cells": [list(row) for row in picture.cells], "notes": list(picture.notes)}
-    return "picture", data | cells, drawing.print_picture(picture, width, _paint)
+    memory = drawing.draw_memory(subject, width) if bits is None else ""
+    pages = [drawing.print_picture(picture, width, _paint), *([memory] if memory else [])]
+    return "picture", data | cells, "\n\n".join(pages)
 
 
 def _paint(text: str, key: int) -> str:

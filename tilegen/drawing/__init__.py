@@ -5,7 +5,7 @@ from __future__ import annotations
 from tilegen.drawing.banking import ACCESSES, bank_picture, find_banks
 from tilegen.drawing.converting import TARGETS, convert
 from tilegen.drawing.describing import describe_layout, locate
-from tilegen.drawing.picture import Picture, draw_layout, print_picture
+from tilegen.drawing.picture import Picture, draw_layout, draw_memory, print_picture
 from tilegen.drawing.reading import Subject, read_layout, read_subject, take_subject
 from tilegen.drawing.texts import banks_text, layout_text, places_text
 
@@ -19,6 +19,7 @@ __all__ = [
     "convert",
     "describe_layout",
     "draw_layout",
+    "draw_memory",
     "find_banks",
     "layout_text",
     "locate",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from tilegen import layouts
 from tilegen.drawing.reading import Subject
 from tilegen.errors import LayoutError
 from tilegen.layouts import cute
+
+WARP_BITS = 5  # 32 lanes
 
 
 def convert(subject: Subject, target: str) -> Any:
@@ -27,21 +31,57 @@ def _to_tile(subject: Subject) -> Any:
     layout = subject.layout
     if isinstance(layout, layouts.PaddedSharedLayout):
         raise LayoutError(f"{layout} pads, which no TileLayout can say")
+    if _is_linear(layout):
+        return _linear_room().to_tile(layout)
     return layouts.over_shape(layout, subject.shape)
 
 
 def _to_cute(subject: Subject) -> Any:
     if isinstance(subject.layout, layouts.PaddedSharedLayout):
         raise LayoutError(f"{subject.layout} pads, which shape:stride cannot say")
-    return cute.from_tile(subject.layout, subject.shape)
+    return cute.from_tile(_to_tile(subject), subject.shape)
 
 
 def _to_linear(subject: Subject) -> Any:
-    raise LayoutError("a conversion to LinearLayout does not exist yet")
+    if _is_linear(subject.layout):
+        return subject.layout
+    return _linear_room().to_linear(subject.layout, subject.shape)
 
 
 def _to_gluon(subject: Subject) -> Any:
-    raise LayoutError("a conversion to Gluon does not exist yet")
+    """A layout that Gluon has by name as it is, any other as Gluon's general linear ones."""
+    if isinstance(subject.given, layouts.PaddedSharedLayout) or hasattr(subject.given, "to_linear"):
+        return subject.given
+    return spell_gluon(_to_linear(subject))
+
+
+def spell_gluon(linear: Any) -> str:
+    """Gluon's DistributedLinearLayout of a linear layout of registers, its SharedLinearLayout of one of offsets.
+
+    Raises LayoutError for other inputs, and for warps that have not 32 lanes.
+    """
+    bases = linear.bases
+    if set(bases) <= {"offset", "block"}:
+        return f"SharedLinearLayout(offset_bases={bases.get('offset', [])}, block_bases={bases.get('block', [])})"
+    if other := sorted(set(bases) - {"register", "lane", "warp", "block"}):
+        raise LayoutError(
+            f"Gluon's layouts have registers, lanes, warps and blocks, or offsets, not {', '.join(other)}"
+        )
+    if len(bases.get("lane", [])) != WARP_BITS:
+        raise LayoutError(f"Gluon's warps have 32 lanes, this layout has {1 << len(bases.get('lane', []))}")
+    names = {"reg_bases": "register", "lane_bases": "lane", "warp_bases": "warp", "block_bases": "block"}
+    parts = [f"{argument}={bases.get(name, [])}" for argument, name in names.items()]
+    return f"DistributedLinearLayout({', '.join(parts)}, shape={list(linear.shape)})"
+
+
+def _is_linear(layout: Any) -> bool:
+    return type(layout).__name__ == "LinearLayout"
+
+
+def _linear_room() -> Any:
+    if find_spec("tilegen.layouts.linear") is None:
+        raise LayoutError("linear layouts are not yet supported")
+    return import_module("tilegen.layouts.linear")
 
 
 TARGETS: dict[str, Callable[[Subject], Any]] = {

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from tilegen.drawing.describing import axes_of, count_copies
 from tilegen.drawing.reading import Subject, spell_shape
 from tilegen.errors import LayoutError
-from tilegen.layouts import AXES
+from tilegen.layouts import AXES, PaddedSharedLayout
 from tilegen.layouts.axes import SCOPES
 
 COLORS = 8
 MOST_CELLS = 1 << 16
 MOST_ROWS = 64
+MOST_SLOTS = 1 << 10  # of a picture of memory
 LINE_CELLS = 16  # a one-dimensional tile is drawn in lines of so many elements
 WORDS = {
     "laneid": "lane", "warpid": "warp", "wgid": "warpgroup", "tid_in_wg": "thread", "tx": "thread", "wid_in_wg": "warp",
@@ -77,6 +78,24 @@ def draw_layout(subject: Subject) -> Picture:
     if len(subject.shape) > 2:
         notes.append("one dimension across, the others down; --shape says what tile the elements are")
     return make_picture(f"each cell: {legend}", texts, key, subject.shape, notes, runs)
+
+
+def draw_memory(subject: Subject, width: int = 100) -> str:
+    """The slots of a padded layout's memory in order, x2y0 the element (2, 0) and p3 padding; "" where it is too big.
+
+    >>> from tilegen.drawing.reading import read_subject
+    >>> print(draw_memory(read_subject("PaddedSharedLayout([[2, 2]], [[2], [1]], [], [4])")))
+    memory in order, p is padding:
+    [x0, x2, p0, p1,
+     x1, x3]
+    """
+    layout = subject.layout
+    if not isinstance(layout, PaddedSharedLayout) or layout.allocated_elems * layout.blocks > MOST_SLOTS:
+        return ""
+    view = layout.format_hardware_view(layout.shape)
+    if max(map(len, view.split("\n"))) > width:
+        return ""
+    return f"memory in order, p is padding:\n{view}"
 
 
 def place_all(subject: Subject, most: int) -> dict[str, NDArray[np.int64]]:
