@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 
+from tilegen.errors import LayoutError
+from tilegen.layouts import cute
 from tilegen.spec.findings import Fault, Passage
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
 OPS = ("gemm", "mma", "permute", "elementwise", "reduce", "commit", "wait")
 COPY_KEYS = ("async", "barrier")
 VARIANTS = ("cp_async", "tma", "ldstmatrix", "ldmatrix", "stmatrix")
-CONSTRUCTORS = (
-    "LinearLayout", "BlockedLayout", "SwizzledSharedLayout", "NVMMASharedLayout",
-    "mma_shared_layout", "tmem_datapath_layout", "tcgen05_atom_layout",
-)  # fmt: skip
+CONSTRUCTORS = ("LinearLayout", "BlockedLayout", "SwizzledSharedLayout", "NVMMASharedLayout")
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
@@ -43,9 +42,16 @@ def refuse_later_layout(node: Node) -> None:
         if text.startswith(name):
             raise refuse_later(f"the layout {name}(...)", node, "write it in S[...] notation")
     if _CUTE.match(text):
-        raise refuse_later(
-            "a layout in CuTe's notation", node, "write S[shape:strides], which is row-major over its shape"
-        )
+        message = "a layout in CuTe's notation is column-major over its shape; a buffer takes S[...], which is row-major"
+        raise Fault("TG200", message, node.mark, _say_as_tile(text))
+
+
+def _say_as_tile(text: str) -> str:
+    """The same function in S[...] notation, where there is one."""
+    try:
+        return f"write {cute.to_tile(cute.parse(text))}"
+    except LayoutError:
+        return "write S[shape:strides]"
 
 
 def refuse_later_gluon(node: Mapping) -> None:

@@ -17,7 +17,10 @@ ATOM_ROWS = 8
 SWIZZLES = {0: 0, 16: 0, 32: 1, 64: 2, 128: 3}  # bytes of a row -> bits that are exchanged; 16 is "no swizzle" too
 
 
-def swizzle_atom(dtype: str, swizzle_bytes: int) -> SwizzleLayout:
+_MODES = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
+
+
+def swizzle_atom(dtype: str, swizzle_bytes: int | str) -> SwizzleLayout:
     """The swizzle of 32-, 64- or 128-byte rows: 16-byte chunks stay whole, the row number is XORed into the chunk.
 
     On bytes b: b ^ ((b >> 7) & (swizzle_bytes / 16 - 1)) << 4 (CUDA Driver API, CUtensorMapSwizzle); 0 is none.
@@ -36,13 +39,15 @@ def _chunk_elems(dtype: str) -> int:
     return VECTOR_BITS // bits
 
 
-def _swizzle_bits(swizzle_bytes: int) -> int:
+def _swizzle_bits(swizzle_bytes: int | str) -> int:
+    if isinstance(swizzle_bytes, str):  # "128B" and "none", as the hardware's modes are named
+        swizzle_bytes = _MODES.get(swizzle_bytes, -1)
     if isinstance(swizzle_bytes, bool) or swizzle_bytes not in SWIZZLES:
         raise LayoutError(f"a swizzle has rows of 32, 64 or 128 bytes (0 for none), not {swizzle_bytes}")
     return SWIZZLES[swizzle_bytes]
 
 
-def swizzle_atom_shape(dtype: str, swizzle_bytes: int) -> tuple[int, int]:
+def swizzle_atom_shape(dtype: str, swizzle_bytes: int | str) -> tuple[int, int]:
     """(rows, elements of a row) of one swizzle atom: 8 rows of ``swizzle_bytes``.
 
     Raises LayoutError as swizzle_atom does, and without a swizzle, which has no atom.
@@ -56,7 +61,7 @@ def swizzle_atom_shape(dtype: str, swizzle_bytes: int) -> tuple[int, int]:
     return ATOM_ROWS, chunk << bits
 
 
-def mma_shared_layout(dtype: str, swizzle_bytes: int, shape: Sequence[int]) -> TileLayout | ComposeLayout:
+def mma_shared_layout(dtype: str, swizzle_bytes: int | str, shape: Sequence[int]) -> TileLayout | ComposeLayout:
     """A K-major operand of wgmma or tcgen05.mma over (..., rows, cols): columns cut into blocks as wide as the swizzle.
 
     Element (r, c) is at block * rows * w + r * w + c % w before the swizzle, w = swizzle_bytes / element size and
