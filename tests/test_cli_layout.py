@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tilegen import layouts
+from tilegen import drawing, layouts
 from tilegen.cli import cli
 from tilegen.cli.laying_out import mark_text
 from tilegen.dtypes import DTYPES
+from tilegen.errors import LayoutError
 
 SWIZZLED = "Swizzle(3,3,3) o S[(8,64):(64,1)]"
 REGISTERS = "S[(8, 4, 2):(4@laneid, 1@laneid, 1)]"
@@ -382,3 +383,31 @@ def _rounds(offsets: list[int], width: int) -> int:
         )
         for k in range(0, len(offsets), lanes)
     )
+
+
+# ---------------------------------------------------------------- Gluon's layouts, which need a shape
+def test_gluons_registers_are_described_and_drawn() -> None:
+    gluon = pytest.importorskip("tilegen.layouts.gluon")
+    blocked = gluon.BlockedLayout([1, 2], [8, 4], [1, 1], [1, 0])
+    with pytest.raises(LayoutError, match="say which"):
+        drawing.take_subject(blocked)
+    subject = drawing.take_subject(blocked, (8, 8))
+    described = drawing.describe_layout(subject)
+    assert (described["kind"], described["scope"], described["copies"]) == ("BlockedLayout", ["thread", "warp"], 1)
+    assert "LinearLayout(" in drawing.layout_text(described)
+    tile = drawing.take_subject(layouts.parse(REGISTERS), (8, 8))
+    assert drawing.draw_layout(subject).cells == drawing.draw_layout(tile).cells
+    assert drawing.convert(subject, "gluon") is blocked
+    assert str(drawing.convert(subject, "tile")) == "S[(32, 2):(1@laneid, 1)]"
+    with pytest.raises(LayoutError, match="shared memory"):
+        drawing.find_banks(subject, 16)
+
+
+def test_gluons_swizzle_has_the_banks_of_ours() -> None:
+    shared = pytest.importorskip("tilegen.layouts.gluon_shared")
+    theirs = drawing.take_subject(shared.SwizzledSharedLayout(8, 1, 8, [1, 0]), (8, 64))
+    ours = drawing.read_subject(SWIZZLED)
+    assert drawing.bank_picture(theirs, 16) == drawing.bank_picture(ours, 16)
+    assert drawing.find_banks(theirs, 16, "ldmatrix") == drawing.find_banks(ours, 16, "ldmatrix")
+    assert drawing.locate(theirs, (5, 0), 16)["places"][0]["bank"] == 20
+    assert str(drawing.convert(theirs, "cute")) == "Sw<3,3,3> elements o 0 o (8,64):(64,1)"

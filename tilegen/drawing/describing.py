@@ -43,6 +43,11 @@ def describe_layout(subject: Subject) -> dict[str, Any]:
     }  # fmt: skip
 
 
+_INPUTS = {  # of a LinearLayout, as axes
+    "lane": layouts.Axis("lane", "thread", "warp", "thread"),
+    "warp": layouts.Axis("warp", "thread", "cta", "warp"),
+    "block": layouts.Axis("block", "cluster"),
+}
 _TILED = (layouts.TileLayout, layouts.SwizzleLayout, layouts.ComposeLayout, layouts.PaddedSharedLayout)
 
 
@@ -72,10 +77,15 @@ def _describe_axis(layout: Any, name: str, shape: Sequence[int]) -> dict[str, An
 def _describe_linear(layout: Any) -> dict[str, Any]:
     """An XOR-linear layout: from places to elements, so no place holds two."""
     sizes = layout.in_sizes
-    axes = [
-        {"axis": name, "kind": "input", "scope": None, "sub": None, "extent": n, "span": n} for name, n in sizes.items()
-    ]
-    return {"axes": axes, "scope": None, "scope_reason": None, "injective": True, "injective_reason": None}
+    axes = [_describe_input(name, n) for name, n in sizes.items()]
+    scope = None if "lane" not in sizes else ["thread", "cta" if sizes.get("warp", 1) > 1 else "warp"]
+    return {"axes": axes, "scope": scope, "scope_reason": None, "injective": True, "injective_reason": None}
+
+
+def _describe_input(name: str, n: int) -> dict[str, Any]:
+    axis = _INPUTS.get(name, AXES.get(name, layouts.Axis(name, "memory")))
+    places = {"scope": axis.scope or None, "sub": axis.sub or None, "extent": n, "span": n}
+    return {"axis": name, "kind": axis.kind, **places}
 
 
 def count_copies(layout: Any) -> int:

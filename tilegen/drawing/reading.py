@@ -68,7 +68,7 @@ def take_subject(given: Any, shape: Sequence[int] | None = None) -> Subject:
             raise LayoutError(
                 f"{type(given).__name__} places a tensor of any shape: say which", hint="--shape 64,64, for example"
             )
-        return _fit(given, given.to_linear(list(shape)), shape, None)
+        return _fit(given, given.to_linear(list(shape)), shape, shape)
     return _fit(given, given, shape, getattr(given, "shape", None))
 
 
