@@ -63,6 +63,8 @@ def head_of(name: str) -> str:
     room = module.removeprefix("tilegen.layouts").split(".")[1] if inspect.ismodule(found) or "." in module else ""
     if name == "AXES":
         return "Axes"
+    if name in ("row_major", "column_major"):
+        return "Kinds"
     if room == "constructors":
         return "Hardware"
     if room == "values" and inspect.isfunction(found):
