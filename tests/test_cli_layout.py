@@ -411,3 +411,21 @@ def test_gluons_swizzle_has_the_banks_of_ours() -> None:
     assert drawing.find_banks(theirs, 16, "ldmatrix") == drawing.find_banks(ours, 16, "ldmatrix")
     assert drawing.locate(theirs, (5, 0), 16)["places"][0]["bank"] == 20
     assert str(drawing.convert(theirs, "cute")) == "Sw<3,3,3> elements o 0 o (8,64):(64,1)"
+
+
+@pytest.mark.parametrize("option", [("--canonical",), ("--group", "2,2"), ("--slice", "0:1,0:1")])
+def test_linear_layouts_have_no_iters(option: tuple[str, ...]) -> None:
+    """Read as text where the notation has them, refused as any other text where not yet."""
+    result = run("LinearLayout(lane=[[0, 1], [1, 0]])", *option)
+    assert (result.exit_code, result.stdout) == (1, "") and result.stderr.startswith("error[TG201]: ")
+
+
+def test_a_linear_layout_that_holds_not_all_says_so() -> None:
+    values = pytest.importorskip("tilegen.layouts.linear_values")
+    subject = drawing.take_subject(values.LinearLayout(lane=[[0, 1], [1, 1], [1, 0]], shape=[4, 2]))
+    text = drawing.layout_text(drawing.describe_layout(subject))
+    assert "4 x 2: 8 elements, 2 copies of each, some held nowhere" in text
+    with pytest.raises(LayoutError, match="nowhere"):
+        drawing.draw_layout(subject)
+    with pytest.raises(LayoutError, match="no axis"):
+        drawing.draw_layout(drawing.take_subject(values.LinearLayout(shape=[1])))

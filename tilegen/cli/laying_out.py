@@ -70,6 +70,9 @@ def layout_command(wishes: Wishes, form: str) -> int:
 # ---------------------------------------------------------------- other layouts of the same elements, or of some
 def _change(subject: Subject, wishes: Wishes) -> tuple[Subject, dict[str, Any]]:
     changed: dict[str, Any] = {}
+    if type(subject.layout).__name__ == "LinearLayout" and (wishes.region or wishes.canonical or wishes.group):
+        message = "--slice, --canonical and --group change iters; a linear layout has bases"
+        raise SpecError(Diagnostic("TG201", message, hint="--to tile gives the iters, where there are any"))
     if wishes.region:
         region = _read_region(wishes.region)
         shape = [end - begin for begin, end in region]

@@ -57,6 +57,8 @@ def draw_layout(subject: Subject) -> Picture:
     """
     place = place_all(subject, MOST_CELLS)
     names = _drawn_axes(subject, place)
+    if not names:
+        raise LayoutError("the layout has no axis to draw")
     owners = [axis for axis in names if _is_owner(axis)]
     held = [axis for axis in names if axis not in owners]
     if len(owners) == len(names) or len(held) == len(names):

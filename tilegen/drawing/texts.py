@@ -33,6 +33,7 @@ def layout_text(described: Data) -> str:
         rows.append(("places as", described["places"]))
     copies = "" if described["copies"] == 1 else f", {described['copies']} copies of each"
     elements = count_words(described["elements"], "element", "elements")
+    copies += "" if described.get("held", True) else ", some held nowhere"
     rows += [
         ("shape", f"{spell_shape(described['shape'])}: {elements}{copies}"),
         ("scope", _spell_scope(described)),
