@@ -6,7 +6,7 @@
     layout.apply(5, 0, shape=(8, 64))           # ({'m': 360},)
 """
 
-from tilegen.layouts import cute
+from tilegen.layouts import cute, linear
 from tilegen.layouts.axes import AXES, Axis
 from tilegen.layouts.banks import bank_and_line
 from tilegen.layouts.canonical import bind, canonicalize, get_scope, storage
@@ -29,7 +29,10 @@ from tilegen.layouts.constructors import (
     wgmma_operand_a,
 )
 from tilegen.layouts.dimensions import group, permute_by_groups, permute_dims, slice_layout
+from tilegen.layouts.gluon import BlockedLayout, DotOperandLayout, NVMMADistributedLayout, SliceLayout
+from tilegen.layouts.gluon_shared import NVMMASharedLayout, SwizzledSharedLayout
 from tilegen.layouts.iters import Iter
+from tilegen.layouts.linear_values import LinearLayout
 from tilegen.layouts.measure import chunk_of, extent_of, is_injective, span
 from tilegen.layouts.notation import parse
 from tilegen.layouts.packing import pack, unpack
@@ -52,11 +55,18 @@ from tilegen.layouts.values import (
 __all__ = [
     "AXES",
     "Axis",
+    "BlockedLayout",
     "ComposeLayout",
+    "DotOperandLayout",
     "Iter",
     "Layout",
+    "LinearLayout",
+    "NVMMADistributedLayout",
+    "NVMMASharedLayout",
     "PaddedSharedLayout",
+    "SliceLayout",
     "SwizzleLayout",
+    "SwizzledSharedLayout",
     "TileLayout",
     "bank_and_line",
     "bind",
@@ -79,6 +89,7 @@ __all__ = [
     "is_trivial",
     "ldmatrix_fragment",
     "ldmatrix_rows",
+    "linear",
     "mma_fragment",
     "mma_shared_layout",
     "over_shape",

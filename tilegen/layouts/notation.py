@@ -14,6 +14,7 @@ from tilegen.layouts.axes import require_axis
 from tilegen.layouts.catalog import ARGUMENTS, CONSTRUCTORS
 from tilegen.layouts.constructors import row_major
 from tilegen.layouts.iters import Iter, Iters, is_symbolic, spell
+from tilegen.layouts.linear_forms import FORM_ARGUMENTS, FORMS
 from tilegen.layouts.padded import PaddedSharedLayout
 from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
 
@@ -28,9 +29,7 @@ _TOKEN = re.compile(
     r"(?P<symbol>//|[][():,+*%@=-])", re.ASCII,
 )
 _SPACE = re.compile(r"\s*")
-_LATER = (
-    "LinearLayout", "Layout", "CuTe", "BlockedLayout", "SwizzledSharedLayout", "NVMMASharedLayout",
-)  # fmt: skip
+_LATER = ("Layout", "CuTe")
 
 
 def parse(text: str, names: Mapping[str, Index] | None = None) -> Layout:
@@ -38,8 +37,9 @@ def parse(text: str, names: Mapping[str, Index] | None = None) -> Layout:
 
     ``S[shape:strides] + R[shape:strides] + offset@axis``, ``Swizzle(M, B, S)``, ``Swizzle(M, B, S) o S[...]``,
     ``Compose(Swizzle(M, B, S), S[...])``, constructors by name such as ``mma_fragment('m16n8k16', 'A')``,
-    ``PaddedSharedLayout(pairs, bases, ctas, shape)``, ``PaddedSharedLayout.with_identity_for(pairs, shape, order)``; a
-    shape without strides is row-major. Raises LayoutError with ``span``, ``hint`` and ``code`` (TG104 unknown axis,
+    ``PaddedSharedLayout(pairs, bases, ctas, shape)``, ``PaddedSharedLayout.with_identity_for(pairs, shape, order)``,
+    ``LinearLayout(lane=[[0, 1], [1, 0]])``, Gluon's other layouts by name (values with ``to_linear(shape)``); a shape
+    without strides is row-major. Raises LayoutError with ``span``, ``hint`` and ``code`` (TG104 unknown axis,
     TG105 notation, TG201 values that cannot be).
 
     >>> print(parse("S[(8,2,4,2):(4@laneid,1@warpid,1@laneid,1)] + R[2:4@warpid] + 5@warpid"))
@@ -135,6 +135,7 @@ class _Parser:
             "S": self.tile, "Swizzle": self.swizzled, "SwizzleLayout": self.swizzled, "Compose": self.compose,
             "ComposeLayout": self.compose, **dict.fromkeys(CONSTRUCTORS, self.constructed),
             "PaddedSharedLayout": self.padded, "PaddedSharedLayout.with_identity_for": self.padded,
+            **dict.fromkeys(FORMS, self.formed),
         }  # fmt: skip
         if token.kind == "name" and token.text in forms:
             return forms[token.text]()
@@ -261,15 +262,21 @@ class _Parser:
         values, options = self.arguments(names)
         return self.located(token.start, lambda: _call(build, values, options))  # type: ignore[no-any-return]
 
+    def formed(self) -> Any:
+        token = self.advance()
+        values, options = self.arguments(FORM_ARGUMENTS[token.text])
+        return self.located(token.start, lambda: _call(FORMS[token.text], values, options))
+
     # ------------------------------------------------------------ calls
-    def arguments(self, allowed: set[str]) -> tuple[list[Any], dict[str, Any]]:
+    def arguments(self, allowed: set[str] | None) -> tuple[list[Any], dict[str, Any]]:
         self.expect("(")
         values: list[Any] = []
         options: dict[str, Any] = {}
         while self.token.text != ")" or self.token.kind != "symbol":
             if self.token.kind == "name" and self.tokens[self.at + 1].text == "=":
-                if self.token.text not in allowed or self.token.text in options:
-                    raise self.refuse(f"no argument {self.found()}", hint=f"arguments are {', '.join(sorted(allowed))}")
+                if (allowed is not None and self.token.text not in allowed) or self.token.text in options:
+                    hint = f"arguments are {', '.join(sorted(allowed))}" if allowed else "each argument once"
+                    raise self.refuse(f"no argument {self.found()}", hint)
                 key = self.advance().text
                 self.expect("=")
                 options[key] = self.argument()
@@ -293,6 +300,8 @@ class _Parser:
             return self.tuple_or_expression()
         if self.token.text == "[":
             return self.nested(self.token, self.list)
+        if self.token.text in FORMS and self.token.kind == "name":
+            return self.nested(self.token, self.formed)
         return self.expression()
 
     def list(self) -> Any:

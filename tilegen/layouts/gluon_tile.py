@@ -1,0 +1,152 @@
+"""What Gluon's layouts share: bases that grow bit by bit, the parts of CTAs, checks, names and views."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from tilegen.errors import LayoutError
+from tilegen.layouts.gluon_views import hardware_view, tensor_view
+from tilegen.layouts.linear_algebra import bits_of
+from tilegen.layouts.linear_values import LinearLayout, linear_from_bases
+
+Rows = tuple[tuple[int, ...], ...]
+Extents = Sequence[int] | Mapping[int, int]
+
+
+# ---------------------------------------------------------------- bases that grow
+class Tile:
+    """Bases under construction: each new bit steps over everything that its dimension has reached."""
+
+    def __init__(self, rank: int, inputs: Sequence[str]):
+        self.bases: dict[str, list[list[int]]] = {name: [] for name in inputs}
+        self.sizes = [1] * rank
+
+    def grow(self, name: str, extents: Extents, order: Sequence[int], copied: int | None = None) -> Tile:
+        """extents[d] positions of an input along each dimension, in order; along ``copied`` they are copies."""
+        for d in order:
+            for _ in range(bits_of(extents[d])):
+                basis = [0] * len(self.sizes)
+                if d != copied:
+                    basis[d] = self.sizes[d]
+                    self.sizes[d] *= 2
+                self.bases[name].append(basis)
+        return self
+
+    def grow_to(self, name: str, shape: Sequence[int], order: Sequence[int]) -> Tile:
+        """Repeated over ``name`` until no dimension is smaller than the shape."""
+        return self.grow(name, [max(1, n // reached) for n, reached in zip(shape, self.sizes, strict=True)], order)
+
+
+def combine(tile: Tile, cga_layout: Rows, shape: tuple[int, ...], order: Sequence[int], drop: bool) -> LinearLayout:
+    """The tile of a CTA repeated or cut to its part of the shape, then one such part for each block.
+
+    The first input repeats. ``drop`` leaves out its bits that reach past the shape, otherwise they become copies.
+    """
+    repeating = next(iter(tile.bases))
+    part = cta_part(shape, cga_layout)
+    cga_sizes = [n // p for n, p in zip(shape, part, strict=True)]
+    tile.grow_to(repeating, part, order)
+    bases = {name: [_cut(b, part) for b in found] for name, found in tile.bases.items()}
+    if drop:
+        kept = zip(tile.bases[repeating], bases[repeating], strict=True)
+        bases[repeating] = [after for before, after in kept if any(after) or not any(before)]
+    bases["block"] = [[x * n for x, n in zip(_cut(b, cga_sizes), part, strict=True)] for b in cga_layout]
+    return linear_from_bases(bases, shape)
+
+
+def cta_part(shape: Sequence[int], cga_layout: Rows) -> list[int]:
+    """The extents that one CTA holds: those of the tensor over the CTAs along each dimension.
+
+    >>> cta_part((32, 64), ((1, 0), (2, 0)))
+    [8, 64]
+    """
+    ctas = (1 << max((b[d].bit_length() for b in cga_layout), default=0) for d in range(len(shape)))
+    return [n // min(c, n) for c, n in zip(ctas, shape, strict=True)]
+
+
+def _cut(basis: Sequence[int], shape: Sequence[int]) -> list[int]:
+    return [x if x < n else 0 for x, n in zip(basis, shape, strict=True)]
+
+
+def row_major_order(rank: int) -> list[int]:
+    return list(range(rank - 1, -1, -1))
+
+
+# ---------------------------------------------------------------- values
+class GluonLayout:
+    rank: int
+
+    def to_linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The layout of a tensor of that shape as bases.
+
+        Raises LayoutError for extents that are no powers of two, another rank, and a shape that the layout cannot tile.
+        """
+        shape = tuple(shape)
+        if len(shape) != self.rank:
+            raise LayoutError(f"{self} has rank {self.rank}, shape {list(shape)} has {len(shape)} dimensions")
+        for n in shape:
+            bits_of(n, "an extent of the shape")
+        return self._linear(shape)
+
+    def _linear(self, shape: tuple[int, ...]) -> LinearLayout:
+        raise NotImplementedError
+
+    def format_tensor_view(self, shape: Sequence[int]) -> str:
+        """Who holds each element, as Gluon prints it: threads and registers, or the memory in the tensor's shape."""
+        return tensor_view(self.to_linear(shape))
+
+    def format_hardware_view(self, shape: Sequence[int]) -> str:
+        """What each place holds, as Gluon prints it: a line for each register of a warp, or for each offset."""
+        return hardware_view(self.to_linear(shape))
+
+    def __str__(self) -> str:
+        values = ((f.name, getattr(self, f.name)) for f in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={_spell(v)}' for name, v in values)})"
+
+
+def _spell(value: Any) -> str:
+    return f"[{', '.join(map(_spell, value))}]" if isinstance(value, tuple) else str(value)
+
+
+def freeze(layout: Any, *names: str) -> None:
+    """Lists of numbers and of bases as tuples."""
+    for name in names:
+        value = getattr(layout, name)
+        if not isinstance(value, (list, tuple)):
+            raise LayoutError(f"{name} is a list, not {value!r}")
+        frozen = tuple(tuple(x) if isinstance(x, (list, tuple)) else x for x in value)
+        object.__setattr__(layout, name, frozen)
+        for n in (n for x in frozen for n in (x if isinstance(x, tuple) else (x,))):
+            if not isinstance(n, int) or isinstance(n, bool) or n < 0:
+                raise LayoutError(f"{name} holds integers that are not negative, not {n!r}")
+
+
+def require_rank(layout: Any, rank: int, *names: str) -> None:
+    for name in names:
+        if len(getattr(layout, name)) != rank:
+            raise LayoutError(f"{name} has {len(getattr(layout, name))} entries for a rank of {rank}")
+    for basis in layout.cga_layout:
+        if not isinstance(basis, tuple) or len(basis) != rank:
+            raise LayoutError(f"a basis of cga_layout has {rank} coordinates, not {basis}")
+
+
+def require_powers(layout: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(layout, name)
+        for n in value if isinstance(value, tuple) else (value,):
+            bits_of(n, f"an entry of {name}" if isinstance(value, tuple) else name)
+
+
+def require_order(order: tuple[int, ...]) -> None:
+    if sorted(order) != list(range(len(order))):
+        raise LayoutError(f"order {list(order)} is no permutation of the dimensions")
+
+
+def mangle_rows(rows: Rows) -> str:
+    return "_".join("~".join(map(str, row)) for row in rows)
+
+
+def mangle_numbers(*values: tuple[int, ...]) -> str:
+    return "_".join("_".join(map(str, v)) for v in values)

@@ -1,0 +1,164 @@
+"""Linear layouts: operations on them, and the way from and to every other layout that is XOR-linear.
+
+    from tilegen.layouts import linear, parse
+
+    linear.bases(parse("Swizzle(0, 2, 2) o S[(4, 4):(4, 1)]"), (4, 4))["offset"]   # [[0, 1], [0, 2], [1, 1], [2, 2]]
+
+Inputs are named as in Triton: register, lane, warp and block for what threads hold, offset (in elements) and block for
+shared memory. A layout that names thread axes has registers on axis m, any other has offsets there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tilegen.errors import LayoutError
+from tilegen.layouts.iters import flatten, split
+from tilegen.layouts.linear_algebra import eliminate, rank_of, span_basis
+from tilegen.layouts.linear_from import to_linear
+from tilegen.layouts.linear_to import as_buffer_layout, to_tile
+from tilegen.layouts.linear_values import LinearLayout, linear_from_columns, name_bits
+
+__all__ = [
+    "LinearLayout",
+    "as_buffer_layout",
+    "bases",
+    "compose",
+    "image",
+    "inverse",
+    "is_injective",
+    "is_surjective",
+    "kernel",
+    "product",
+    "reshape",
+    "to_linear",
+    "to_tile",
+]
+
+
+def bases(layout: object, shape: Sequence[int] | None = None) -> dict[str, list[list[int]]]:
+    """The bases of any XOR-linear layout over a buffer of ``shape``: {input: one coordinate for each bit}.
+
+    Linear layouts know their shape. Raises LayoutError as ``to_linear``.
+
+    >>> from tilegen.layouts import mma_fragment
+    >>> found = bases(mma_fragment("m16n8k8", "C"), (16, 8))
+    >>> found["register"], found["lane"]
+    ([[0, 1], [8, 0]], [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]])
+    """
+    return to_linear(layout, shape).bases
+
+
+def compose(outer: LinearLayout, inner: LinearLayout) -> LinearLayout:
+    """outer after inner: (outer o inner)(p) = outer(inner(p)); inner's outs are named as outer's inputs.
+
+    Inputs of ``outer`` that ``inner`` does not name stay at 0. Raises LayoutError when an out is no input of ``outer``
+    or reaches past it.
+
+    >>> registers = LinearLayout(register=[[0, 1]], lane=[[1, 0]], shape=[2, 2])
+    >>> memory = LinearLayout(offset=[[0, 1], [1, 1]], shape=[2, 2])
+    >>> print(compose(inverse(memory), registers))
+    LinearLayout(register=[[1]], lane=[[3]], shape=[4], outs=['offset'])
+    """
+    sizes = outer.in_sizes
+    for name, n in zip(inner.outs, inner.shape, strict=True):
+        if name not in sizes:
+            raise LayoutError(f"{name} is no input of {outer}: inputs are {', '.join(outer.names) or 'none'}")
+        if n > sizes[name]:
+            raise LayoutError(f"{name} reaches {n} positions, but {outer} has {sizes[name]}")
+    columns = []
+    for _, vectors in inner.inputs:
+        for vector in vectors:
+            element = outer.element(**dict(zip(inner.outs, vector, strict=True)))
+            columns.append(flatten(element, outer.shape))
+    widths = dict(zip(inner.names, inner.widths, strict=True))
+    return linear_from_columns(columns, widths, outer.shape, outer.outs)
+
+
+def inverse(layout: LinearLayout) -> LinearLayout:
+    """The map from logical to hardware coordinates, copies at their first place: layout o inverse = identity.
+
+    Its inputs are the layout's outs, its outs the inputs. Raises LayoutError with an element that is held nowhere.
+
+    >>> print(inverse(LinearLayout(offset=[[0, 1], [1, 1]])))
+    LinearLayout(dim0=[[3]], dim1=[[1]], shape=[4], outs=['offset'])
+    """
+    found = layout.inverse_columns
+    if not isinstance(found, tuple):
+        raise LayoutError(f"{layout} has no inverse: it holds element {tuple(split(found, layout.shape))} nowhere")
+    vectors = [tuple(name_bits(layout, column).get(name, 0) for name in layout.names) for column in found]
+    inputs: dict[str, list[tuple[int, ...]]] = {}
+    low = layout.out_bits
+    for name, n in zip(layout.outs, layout.shape, strict=True):  # the last dimension has the lowest bits
+        low -= n.bit_length() - 1
+        inputs[name] = vectors[low : low + n.bit_length() - 1]
+    return LinearLayout(shape=[1 << w for w in layout.widths], outs=layout.names, **inputs)
+
+
+def kernel(layout: LinearLayout) -> tuple[dict[str, int], ...]:
+    """A basis of the places that hold element 0: XORing one into a place gives another copy of the same element.
+
+    >>> kernel(LinearLayout(register=[[1]], lane=[[1], [0]]))
+    ({'register': 1, 'lane': 1}, {'lane': 2})
+    """
+    return tuple(name_bits(layout, vector) for vector in span_basis(eliminate(layout.columns).kernel))
+
+
+def image(layout: LinearLayout) -> tuple[tuple[int, ...], ...]:
+    """A basis of the elements that are held, smallest first.
+
+    >>> image(LinearLayout(lane=[[1, 1], [0, 2], [1, 3]]))
+    ((0, 2), (1, 1))
+    """
+    return tuple(tuple(split(vector, layout.shape)) for vector in span_basis(layout.columns))
+
+
+def is_injective(layout: LinearLayout) -> bool:
+    """Whether no two places hold the same element: the kernel is 0.
+
+    >>> is_injective(LinearLayout(lane=[[1], [0]]))
+    False
+    """
+    return rank_of(layout.columns) == len(layout.columns)
+
+
+def is_surjective(layout: LinearLayout) -> bool:
+    """Whether every element is held somewhere: the image is everything.
+
+    >>> is_surjective(LinearLayout(lane=[[1], [4]]))
+    False
+    """
+    return rank_of(layout.columns) == layout.out_bits
+
+
+def product(inner: LinearLayout, outer: LinearLayout) -> LinearLayout:
+    """Side by side, as Triton's ``*``: inputs of one name follow each other, inner bits first, and so do the outs.
+
+    (inner * outer)(p + 2**k q) = inner(p) + size * outer(q) for k inner bits. Raises LayoutError above 62 bits.
+
+    >>> print(product(LinearLayout(register=[[1]]), LinearLayout(lane=[[1]], register=[[2]])))
+    LinearLayout(register=[[1], [4]], lane=[[2]], shape=[8])
+    """
+    sizes = dict(zip(inner.outs, inner.shape, strict=True))
+    outs = tuple(dict.fromkeys((*inner.outs, *outer.outs)))
+    inputs: dict[str, list[tuple[int, ...]]] = {name: [] for name in (*inner.names, *outer.names)}
+    for layout, scales in ((inner, dict.fromkeys(outs, 1)), (outer, sizes)):
+        for name, vectors in layout.inputs:
+            for vector in vectors:
+                at = dict(zip(layout.outs, vector, strict=True))
+                inputs[name].append(tuple(at.get(out, 0) * scales.get(out, 1) for out in outs))
+    other = dict(zip(outer.outs, outer.shape, strict=True))
+    shape = [sizes.get(out, 1) * other.get(out, 1) for out in outs]
+    return LinearLayout(shape=shape, outs=outs, **inputs)
+
+
+def reshape(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
+    """The same map with the row-major flat index split by another shape of equal size.
+
+    Raises LayoutError for a shape of another size and extents that are no powers of two.
+
+    >>> print(reshape(LinearLayout(offset=[[0, 1], [1, 1]]), (4,)))
+    LinearLayout(offset=[[1], [3]], shape=[4])
+    """
+    return to_linear(layout, shape)
+
