@@ -58,7 +58,20 @@ def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: st
         raise _place_layout_error(error, node, setting, what) from None
     if isinstance(layout, layouts.SwizzleLayout):
         return layouts.ComposeLayout(layout, layouts.row_major(shape))
+    if not isinstance(layout, (layouts.TileLayout, layouts.ComposeLayout, layouts.PaddedSharedLayout)):
+        return _as_buffer_layout(layout, shape, node, what)
     return _repeat_atom(layout, shape)
+
+
+def _as_buffer_layout(layout: Any, shape: tuple[Index, ...], node: Node, what: str) -> Any:
+    """A linear or a Gluon layout as the tile, or the swizzled tile, that it is."""
+    extents = tuple(n for n in shape if isinstance(n, int))
+    if len(extents) < len(shape):
+        raise Fault("TG201", f"the layout of {what} needs extents that are known when it is built", node.mark)
+    try:
+        return layouts.linear.as_buffer_layout(layout, extents)
+    except LayoutError as error:
+        raise Fault("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
 
 
 def _repeat_atom(layout: Any, shape: tuple[Index, ...]) -> Any:

@@ -12,7 +12,6 @@ from tilegen.spec.nodes import Mapping, Node, Scalar
 OPS = ("gemm", "mma", "permute", "elementwise", "reduce", "commit", "wait")
 COPY_KEYS = ("async", "barrier")
 VARIANTS = ("cp_async", "tma", "ldstmatrix", "ldmatrix", "stmatrix")
-CONSTRUCTORS = ("LinearLayout", "BlockedLayout", "SwizzledSharedLayout", "NVMMASharedLayout")
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
@@ -38,11 +37,8 @@ def refuse_later_layout(node: Node) -> None:
     text = node.text.strip()
     if text == "auto":
         raise refuse_later("the layout 'auto'", node, "write the layout, or 'row'")
-    for name in CONSTRUCTORS:
-        if text.startswith(name):
-            raise refuse_later(f"the layout {name}(...)", node, "write it in S[...] notation")
     if _CUTE.match(text):
-        message = "a layout in CuTe's notation is column-major over its shape; a buffer takes S[...], which is row-major"
+        message = "a layout in CuTe's notation is column-major over its shape; buffers take S[...], which is row-major"
         raise Fault("TG200", message, node.mark, _say_as_tile(text))
 
 
