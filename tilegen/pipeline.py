@@ -15,7 +15,7 @@ from tilegen import spec as spec_room
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError, SpecError
 from tilegen.index import evaluate
-from tilegen.interpret import FaultFound, corners, interpret
+from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import REGISTER_INDEX
 from tilegen.ops import FORMS
 from tilegen.plan import Plan, arrays
@@ -25,6 +25,7 @@ from tilegen.redundant import find_redundant_syncs
 from tilegen.reference import Array, Input, run_reference
 from tilegen.render import launch_info, render
 from tilegen.report import explain_plan
+from tilegen.sample import sample_ctas
 from tilegen.spec.data import Spec, Statement
 
 
@@ -105,7 +106,7 @@ def prove(spec: Spec, plan: Plan) -> Proof:
         raise ProofError(errors)
     done, steps = [], 0
     for case in runs:
-        ctas = corners(launch_of(spec, case).grid)
+        ctas = sample_ctas(spec, launch_of(spec, case).grid, case)
         steps += check_meaning(spec, plan, ctas, case)
         done.append((tuple(case.items()), tuple(ctas)))
     return Proof(tuple(done), steps, redundant_syncs(spec, plan, steps), tuple(notes))
@@ -240,7 +241,7 @@ def _hazard(spec: Spec, plan: Plan, found: FaultFound) -> Diagnostic:
 
 def redundant_syncs(spec: Spec, plan: Plan, steps: int) -> tuple[Diagnostic, ...]:
     """Warnings for syncs of the spec that order nothing: the CTAs that were proved are as right without them."""
-    runs = [(corners(launch_of(spec, case).grid), case) for case in parameter_cases(spec)]
+    runs = [(sample_ctas(spec, launch_of(spec, case).grid, case), case) for case in parameter_cases(spec)]
 
     def is_sound(without: Plan) -> bool:
         try:

@@ -154,7 +154,8 @@ class _Builder:
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
         wrap, trip, count, value = _loop_steps(loop, self.taken)
         loops, values = self.loops, self.values
-        self.loops, self.values = (*loops, (trip, substitute(count, values))), {**values, loop.var.name: value}
+        self.loops = (*loops, (trip, substitute(count, values)))
+        self.values = {**values, loop.var.name: substitute(value, values)}
         body = self.statements(loop.body, lambda inner: enclose(wrap(inner)))
         self.loops, self.values = loops, values
         return wrap(body)

@@ -125,7 +125,8 @@ def write(ref: Ref, bits: Array, site: Site) -> None:
 
 def fill(step: Map, site: Site) -> Array:
     """The constant ``value`` in every element."""
-    return np.full((len(site.group), step.elems), step.value or 0, numpy_dtype(step.dst.memory.dtype))
+    value = 0 if step.value is None else step.value
+    return np.full((len(site.group), step.elems), value, numpy_dtype(step.dst.memory.dtype))
 
 
 def cast(step: Map, site: Site) -> Array:

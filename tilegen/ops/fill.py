@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from tilegen.dtypes import numpy_dtype
+from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.ops.dispatch import Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.partition import Fill, plan_tile
@@ -19,7 +19,9 @@ from tilegen.spec.form import OpFields, OpForm
 
 class FillFields(OpFields):
     dst: str = Field(description="region written")
-    value: int | float | bool = Field(description="the value, exactly representable in the buffer's dtype")
+    value: int | float | bool = Field(
+        description="the value: integers must be exact in the buffer's dtype, decimals are rounded to it"
+    )
     edge: Literal["error", "clip"] = Field(
         default="error", description="clip: writes past the edge of a global array are dropped"
     )
@@ -35,15 +37,19 @@ def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
 
 
 def _reject_value(call: Call) -> str | None:
-    dtype = call.regions["dst"].buffer.dtype
-    value = call.fields.value
+    """Integers must be stored as they are; other numbers may be rounded, but not to 0, infinity or NaN."""
+    dtype, value = call.regions["dst"].buffer.dtype, call.fields.value
     try:
         with np.errstate(all="ignore"):
             stored = np.array([value]).astype(numpy_dtype(dtype))[0]
-            same = bool(stored == value) or (value != value and bool(stored != stored))
+            kept = stored.item() if isinstance(stored, np.generic) else float(stored)
     except (OverflowError, ValueError, TypeError):
-        same = False
-    return None if same else f"{value} is not a value of {dtype}"
+        return f"{value} is not a value of {dtype}"
+    if value != value or kept == value:
+        return None if (kept != kept) == (value != value) else f"{value} is not a value of {dtype}"
+    rounds = isinstance(value, float) and DTYPES[dtype].kind in ("float", "complex")
+    keeps_size = rounds and kept == kept and abs(kept) not in (0, float("inf"))
+    return None if keeps_size else f"{value} is not a value of {dtype}, which would hold {kept}"
 
 
 def _refuse_registers(call: Call, context: Context) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.index import Index, evaluate, substitute, variables
+from tilegen.index import Index, bound, evaluate, substitute, variables
 from tilegen.plan import CLUSTER_AXES, CTA_AXES, Memory, Owned, Plan, thread_variables
 from tilegen.prove.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
 
@@ -85,11 +85,17 @@ def _same(a: Memory, b: Memory) -> bool:
 def _axes(owned: Owned, plan: Plan, grid: tuple[int, ...], params: Mapping[str, int]) -> dict[str, range]:
     """What a box's start and condition range over: CTAs always, then loops, and tx if a thread variable is used."""
     axes = {name: range(n) for name, n in zip(CTA_AXES, grid, strict=True)}
-    axes |= {var.name: range(int(evaluate(count, params))) for var, count in owned.loops}
+    axes |= {var.name: range(_most(count, params)) for var, count in owned.loops}
     names = {v.name for x in (*owned.start, owned.condition) for v in variables(x)}
     if (names - set(axes)) & set(thread_variables(plan.threads)):
         axes["tx"] = range(plan.threads)
     return axes
+
+
+def _most(count: Index, params: Mapping[str, int]) -> int:
+    """Trips of a loop at most; one that differs between CTAs or outer trips is cut where the boxes are made."""
+    known = all(v.name in params for v in variables(count))
+    return int(evaluate(count, params)) if known else bound(count) - 1
 
 
 def _boxes(
@@ -106,6 +112,9 @@ def _boxes(
         return np.broadcast_to(np.asarray(evaluate(substitute(x, threads), values)), full).ravel()
 
     keep = spread(owned.condition).astype(bool)
+    for var, count in owned.loops:
+        if not isinstance(count, int):
+            keep &= spread(var) < spread(count)
     number = np.broadcast_to(values["bx"] + grid[0] * (values["by"] + grid[1] * values["bz"]), full).ravel()
     low = np.stack([spread(x) for x in owned.start], axis=1)
     high = np.minimum(low + np.array(owned.box), np.array(shape))

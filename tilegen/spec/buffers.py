@@ -193,9 +193,10 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
     dtype = fields.dtype or other.dtype
     if fields.dtype is not None:
         _check_dtype(node["dtype"], fields.dtype)
-        if other.scope == "global" and dtype != other.dtype:
+        if other.scope != "shared" and dtype != other.dtype:
             fix = "copy into shared memory and view that"
-            raise Fault("TG115", f"a view of a global array keeps its dtype, {other.dtype}", node["dtype"].mark, fix)
+            keeps = f"a view of a {other.scope} buffer keeps its dtype, {other.dtype}"
+            raise Fault("TG115", keeps, node["dtype"].mark, fix)
     if fields.axes is not None:
         return _transpose(key, node, fields.axes, other, dtype)
     shape = other.shape

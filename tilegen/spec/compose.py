@@ -173,9 +173,10 @@ class _Composer:
             self.findings.report("TG008", f"{shorten(text)!r} could be read as more than one number", place.mark, plain)
             return Scalar(place, text, int(re.sub("[^0-9]", "", text)[:15] or 0))
         if _INTEGER.match(text):
-            if len(text) > 19:
+            fits = len(text.lstrip("-+")) <= 20 and -(2**63) <= int(text) < 2**64
+            if not fits:
                 self.findings.report("TG008", f"{shorten(text)!r} does not fit 64 bits", place.mark)
-            return Scalar(place, text, int(text) if len(text) <= 19 else 1)
+            return Scalar(place, text, int(text) if fits else 1)
         if _FLOAT.match(text):
             return Scalar(place, text, float(text))
         return Scalar(place, text, text)

@@ -1,0 +1,80 @@
+"""Which CTAs a proof runs, and kernels whose faults only some CTA shows."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilegen
+from tilegen.errors import ProofError, SpecError
+
+MIDDLE = """kernel: middle
+threads: 64
+grid: {bx: 9}
+buffers:
+  X: {scope: global, dtype: float32, shape: [9, 64]}
+  Y: {scope: global, dtype: float32, shape: [9, 64]}
+  t: {scope: shared, dtype: float32, shape: [64]}
+ops:
+  - copy: {src: "X[bx]", dst: t}
+  - sync: cta
+  - copy: {scope: warp, src: "t[(1-warpid)*32 : +32]", dst: "Y[bx, warpid*32 : +32]", when: bx == 4}
+  - copy: {src: t, dst: "Y[bx]", when: bx != 4}
+"""
+LOOPS = """kernel: loops
+threads: 32
+grid: {bx: 4}
+buffers:
+  X: {scope: global, dtype: float32, shape: [16, 32]}
+  Y: {scope: global, dtype: float32, shape: [16, 32]}
+ops:
+  - for: {%s}
+    do:
+      - copy: {scope: warp, src: "X[%s]", dst: "Y[%s]"%s}
+"""
+FILL = """kernel: filled
+threads: 32
+buffers: {Y: {scope: global, dtype: %s, shape: [32]}}
+ops:
+  - fill: {dst: Y, value: %s}
+"""
+
+
+def test_a_cta_runs_for_each_outcome_of_a_condition() -> None:
+    built = tilegen.build(MIDDLE)
+    assert (4, 0, 0) in built.proof.runs[0][1]
+    assert not built.proof.warnings
+
+
+def test_a_hazard_that_only_a_middle_cta_has_is_found() -> None:
+    with pytest.raises(ProofError, match="TG403"):
+        tilegen.build(MIDDLE.replace("  - sync: cta\n", ""))
+
+
+@pytest.mark.parametrize(
+    ("loops", "row", "when"),
+    [
+        ("i: [bx, 16, 4]", "i", ""),
+        ("i: [0, 12, 3], j: [i, i + 3]", "j", ", when: bx == 0"),
+        ("i: 4, j: i + 1", "i*4 + j", ", when: bx == 0"),
+    ],
+)
+def test_loops_that_start_or_end_where_others_say(loops: str, row: str, when: str) -> None:
+    assert tilegen.build(LOOPS % (loops, row, row, when)).proof.steps
+    tilegen.explain(LOOPS % (loops, row, row, when))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("float16", "70000"), ("float16", "2049"), ("float32", "1e-46"), ("float32", "3.5e38"), ("float32", "16777217")],
+)
+def test_a_fill_that_would_store_another_number_is_refused(dtype: str, value: str) -> None:
+    with pytest.raises(SpecError, match="is not a value of"):
+        tilegen.build(FILL % (dtype, value))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [("float32", "-0.0"), ("bfloat16", "0.1"), ("int64", "-9223372036854775808"), ("uint64", "18446744073709551615")],
+)
+def test_a_fill_that_the_dtype_holds_is_built(dtype: str, value: str) -> None:
+    assert tilegen.build(FILL % (dtype, value)).source
