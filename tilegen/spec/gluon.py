@@ -19,7 +19,7 @@ _PLACE = re.compile(r"(\w+)(?:\[(\d+)\])?")  # how messages about a padded layou
 def read_gluon(node: Mapping, shape: tuple[Index, ...], what: str, findings: Findings) -> PaddedSharedLayout:
     """The padded layout of a mapping: bases, or an order for none; ``shape`` is the buffer's unless it names one.
 
-    Raises TG101 to TG103 for keys and values, TG190 for Gluon's other layouts, TG201 for what is no layout.
+    Raises TG101 to TG103 for keys and values, TG201 for Gluon's other layouts and for what is no layout.
     """
     refuse_later_gluon(node)
     fields = check_fields(node, PaddedFields, f"the layout of {what}", findings)

@@ -51,11 +51,12 @@ def _say_as_tile(text: str) -> str:
 
 
 def refuse_later_gluon(node: Mapping) -> None:
-    """Raises TG190 for the arguments of Gluon's layouts other than PaddedSharedLayout."""
+    """Raises TG201 for the arguments of Gluon's layouts other than PaddedSharedLayout: those are written as calls."""
     for name, arguments in GLUON.items():
         for key in arguments:
             if key in node and "interval_padding_pairs" not in node:
-                raise refuse_later(f"{name} by its argument names", node.key(key), "write it in S[...] notation")
+                message = f"{name} is written as a call, as text, not by its argument names"
+                raise Fault("TG201", message, node.key(key).mark, f'"{name}({", ".join(arguments)}, ..)"')
 
 
 def refuse_later_op(key: Scalar, value: Node) -> None:
