@@ -13,7 +13,7 @@ import numpy as np
 
 from tilegen import spec as spec_room
 from tilegen.dtypes import bits_dtype, numpy_dtype
-from tilegen.errors import Diagnostic, ProofError, SpecError
+from tilegen.errors import Diagnostic, Mark, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import REGISTER_INDEX
@@ -94,12 +94,12 @@ def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[st
 def prove(spec: Spec, plan: Plan) -> Proof:
     """Ranges and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning."""
     unproven = unproven_ranges(plan)
-    errors = [_finding(spec, plan, f) for f in unproven if f.severity == "error"]
+    errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
     runs = parameter_cases(spec)
     for f in check_partition(plan, dict(runs[0])):
         if f.severity == "error":
-            errors.append(_finding(spec, plan, f))
+            errors.append(_finding(spec, f))
         else:
             notes.append(f.message)
     if errors:
@@ -181,7 +181,7 @@ def check_meaning(
     try:
         outcome = interpret(plan, ctas, inputs, params)
     except FaultFound as found:
-        raise ProofError(_hazard(spec, plan, found)) from None
+        raise ProofError(_hazard(spec, found)) from None
     wanted = run_reference(spec, outcome.ctas, inputs, params)
     for name in sorted(set(wanted) | set(outcome.written)):
         compare_images(spec, name, outcome.written.get(name), wanted.get(name), params)
@@ -221,16 +221,19 @@ def statements_by_op(statements: Sequence[Statement]) -> list[Any]:
     return out
 
 
-def _finding(spec: Spec, plan: Plan, finding: Any) -> Diagnostic:
+def _finding(spec: Spec, finding: Any) -> Diagnostic:
+    return Diagnostic(finding.code, finding.message, _mark_of(spec, finding.op))
+
+
+def _mark_of(spec: Spec, op: int) -> Mark | None:
+    """Where the spec writes the plan's operation number ``op``; None for -1, which is no operation."""
     calls = statements_by_op(spec.ops)
-    mark = calls[finding.op].mark if 0 <= finding.op < len(calls) else None
-    return Diagnostic(finding.code, finding.message, mark)
+    return calls[op].mark if 0 <= op < len(calls) else None
 
 
-def _hazard(spec: Spec, plan: Plan, found: FaultFound) -> Diagnostic:
+def _hazard(spec: Spec, found: FaultFound) -> Diagnostic:
     fault = found.fault
-    calls = statements_by_op(spec.ops)
-    mark = calls[fault.op].mark if 0 <= fault.op < len(calls) else None
+    mark = _mark_of(spec, fault.op)
     hint = ""
     if fault.code == REGISTER_INDEX:
         hint = "give the loop 'unroll: true'"

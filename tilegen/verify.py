@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from tilegen import gpu
+from tilegen import gpu, layouts
 from tilegen.arch import ARCHES
 from tilegen.describe import count_words
 from tilegen.dtypes import bits_dtype, numpy_dtype
@@ -154,8 +154,6 @@ def _compare(spec: Spec, memory: Memory, want: Array, got: Array, case: Mapping[
 
 def locate(buffer: Buffer, offset: int, case: Mapping[str, int]) -> str:
     """The logical coordinates that lie at a physical offset, as ``[i, j]``; a note where none does."""
-    from tilegen import layouts
-
     shape = tuple(int(evaluate(n, dict(case))) for n in buffer.shape)
     layout = layouts.bind(buffer.layout, dict(case))
     rows = max(1, (1 << 22) // max(1, int(np.prod(shape[1:]))))

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 from tilegen import layouts
 from tilegen.drawing.reading import Subject
 from tilegen.errors import LayoutError
-from tilegen.layouts import cute
+from tilegen.layouts import cute, linear
 
 WARP_BITS = 5  # 32 lanes
 
@@ -31,8 +29,8 @@ def _to_tile(subject: Subject) -> Any:
     layout = subject.layout
     if isinstance(layout, layouts.PaddedSharedLayout):
         raise LayoutError(f"{layout} pads, which no TileLayout can say")
-    if _is_linear(layout):
-        return _linear_room().to_tile(layout)
+    if isinstance(layout, layouts.LinearLayout):
+        return linear.to_tile(layout)
     return layouts.over_shape(layout, subject.shape)
 
 
@@ -43,9 +41,9 @@ def _to_cute(subject: Subject) -> Any:
 
 
 def _to_linear(subject: Subject) -> Any:
-    if _is_linear(subject.layout):
+    if isinstance(subject.layout, layouts.LinearLayout):
         return subject.layout
-    return _linear_room().to_linear(subject.layout, subject.shape)
+    return linear.to_linear(subject.layout, subject.shape)
 
 
 def _to_gluon(subject: Subject) -> Any:
@@ -55,12 +53,12 @@ def _to_gluon(subject: Subject) -> Any:
     return spell_gluon(_to_linear(subject))
 
 
-def spell_gluon(linear: Any) -> str:
+def spell_gluon(layout: Any) -> str:
     """Gluon's DistributedLinearLayout of a linear layout of registers, its SharedLinearLayout of one of offsets.
 
     Raises LayoutError for other inputs, and for warps that have not 32 lanes.
     """
-    bases = linear.bases
+    bases = layout.bases
     if set(bases) <= {"offset", "block"}:
         return f"SharedLinearLayout(offset_bases={bases.get('offset', [])}, block_bases={bases.get('block', [])})"
     if other := sorted(set(bases) - {"register", "lane", "warp", "block"}):
@@ -71,17 +69,7 @@ def spell_gluon(linear: Any) -> str:
         raise LayoutError(f"Gluon's warps have 32 lanes, this layout has {1 << len(bases.get('lane', []))}")
     names = {"reg_bases": "register", "lane_bases": "lane", "warp_bases": "warp", "block_bases": "block"}
     parts = [f"{argument}={bases.get(name, [])}" for argument, name in names.items()]
-    return f"DistributedLinearLayout({', '.join(parts)}, shape={list(linear.shape)})"
-
-
-def _is_linear(layout: Any) -> bool:
-    return type(layout).__name__ == "LinearLayout"
-
-
-def _linear_room() -> Any:
-    if find_spec("tilegen.layouts.linear") is None:
-        raise LayoutError("linear layouts are not yet supported")
-    return import_module("tilegen.layouts.linear")
+    return f"DistributedLinearLayout({', '.join(parts)}, shape={list(layout.shape)})"
 
 
 TARGETS: dict[str, Callable[[Subject], Any]] = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib import import_module
 from math import prod
 from typing import Any
 
@@ -80,7 +79,7 @@ def _describe_linear(layout: Any) -> dict[str, Any]:
     sizes = layout.in_sizes
     axes = [_describe_input(name, n) for name, n in sizes.items()]
     scope = None if "lane" not in sizes else ["thread", "cta" if sizes.get("warp", 1) > 1 else "warp"]
-    held = import_module("tilegen.layouts.linear").is_surjective(layout)
+    held = layouts.linear.is_surjective(layout)
     return {
         "axes": axes, "scope": scope, "scope_reason": None, "injective": True, "injective_reason": None, "held": held
     }  # fmt: skip
@@ -100,7 +99,7 @@ def count_copies(layout: Any) -> int:
     """
     if isinstance(layout, _TILED):
         return prod(i.extent for i in layouts.tile_of(layout).replica if isinstance(i.extent, int))
-    return 1 << len(import_module("tilegen.layouts.linear").kernel(layout))
+    return 1 << len(layouts.linear.kernel(layout))
 
 
 def _try(ask: Any) -> tuple[Any, str | None]:

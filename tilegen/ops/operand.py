@@ -127,7 +127,7 @@ def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
     """The element at these coordinates of the region."""
     at = absolute(operand, relative)
     if operand.memory.space != "global":
-        return operand.memory[layouts_offset(operand.buffer, at)]
+        return operand.memory[offset_at(operand.buffer, at)]
     digits: list[Index] = []
     for x, iters in zip(at, operand.iters, strict=True):
         digits.extend(_split(x, iters))
@@ -142,7 +142,7 @@ def _split(x: Index, iters: Sequence[Iter]) -> tuple[Index, ...]:
     return split_number(x, [int(i[0]) for i in iters])  # type: ignore[arg-type]
 
 
-def layouts_offset(buffer: Buffer, at: Sequence[Index]) -> Index:
+def offset_at(buffer: Buffer, at: Sequence[Index]) -> Index:
     """The element offset on axis m that the buffer's layout gives to absolute coordinates."""
     return buffer.layout.place(at, buffer.shape).get("m", 0)  # type: ignore[no-any-return]
 
