@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from tilegen.ops.dispatch import Planned, Variant
-from tilegen.ops.operand import Context
+from tilegen.ops.operand import Context, Operand
 from tilegen.ops.partition import plan_tile, reject_carries
+from tilegen.ops.register_board import refuse_board
+from tilegen.ops.register_tile import plan_register_tile
 from tilegen.ops.registers import plan_convert, plan_transfer
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields, OpForm
@@ -19,8 +21,8 @@ from tilegen.spec.form import OpFields, OpForm
 class CopyFields(OpFields):
     src: str = Field(description="region read")
     dst: str = Field(description="region written; its shape equals the source's after dropping extents of 1")
-    variant: Literal["auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "reg_reg", "scalar"] = Field(
-        default="auto", description="pin a variant instead of taking the cheapest"
+    variant: Literal["auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "reg_reg", "scalar"] = (
+        Field(default="auto", description="pin a variant instead of taking the cheapest")
     )
     edge: Literal["error", "clip"] = Field(
         default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
@@ -73,6 +75,21 @@ def _plan_tile(call: Call, context: Context) -> Planned:
     return plan_tile(context, (src, dst), call.scope, f"copy_{src.buffer.name}_{dst.buffer.name}")
 
 
+def _refuse_register_tile(call: Call, context: Context) -> str | None:
+    if "register" in _spaces(call):
+        return "it moves tiles between memories, through registers of its own"
+    return _reject_dtypes(call) or refuse_board(_operands(call, context))
+
+
+def _plan_register_tile(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    return plan_register_tile(context, (src, dst), call.scope, f"copy_{src.buffer.name}_{dst.buffer.name}")
+
+
+def _operands(call: Call, context: Context) -> tuple[Operand, Operand]:
+    return context.operand(call.regions["src"]), context.operand(call.regions["dst"])
+
+
 def _refuse_reg_reg(call: Call, context: Context) -> str | None:
     if _spaces(call) != ("register", "register"):
         return "both sides must be in registers"
@@ -100,6 +117,7 @@ VARIANTS = (
     Variant("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile),
     Variant("smem_smem", 20, _refuse_tile(("shared", "shared")), _plan_tile),
     Variant("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile),
+    Variant("register_tile", 10, _refuse_register_tile, _plan_register_tile),
     Variant("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
     Variant("scalar", 0, _refuse_scalar, _plan_scalar),
 )

@@ -9,7 +9,7 @@ from math import prod
 
 from tilegen import layouts
 from tilegen.arch import Arch
-from tilegen.choose.count import Launch, cost_of, count_steps
+from tilegen.choose.count import Counted, Launch, cost_of, count_steps
 from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Op, Var, add, bound, every, less, mul, multiple, terms, total, variables
@@ -29,9 +29,13 @@ class Context:
     op: int
     taken: frozenset[str]
 
+    def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
+        """Every access of the steps, counted over one interior CTA with every loop around the op."""
+        return count_steps(self.enclose(tuple(steps)), self.launch, self.launch.interior)
+
     def cost(self, steps: Iterable[Step]) -> Cost:
         """What the steps cost over one interior CTA, with every loop around the op."""
-        return cost_of(count_steps(self.enclose(tuple(steps)), self.launch, self.launch.interior))
+        return cost_of(self.count(steps))
 
     def fresh(self, name: str) -> str:
         """``name``, or with underscores behind it as long as the spec has something of that name."""
