@@ -8,7 +8,7 @@ from typing import Any, Union
 
 from tilegen.errors import Mark
 from tilegen.index import Index, Var
-from tilegen.plan import Param
+from tilegen.plan import Choice, Param
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,20 @@ class Meeting:
     mark: Mark | None = field(default=None, compare=False)
 
 
-Statement = Union[Call, Loop, Meeting]  # noqa: UP007 - a runtime alias
+@dataclass(frozen=True)
+class WholeCall:
+    """An op on whole global arrays: the only one of its spec, which then has no grid and no threads of its own.
+
+    ``arrays``: its operands by field name. ``ops.expand`` turns it into the statements that carry it out, tile by tile.
+    """
+
+    op: str
+    fields: Any
+    arrays: Mapping[str, Buffer] = field(hash=False)
+    mark: Mark | None = field(default=None, compare=False)
+
+
+Statement = Union[Call, Loop, Meeting, WholeCall]  # noqa: UP007 - a runtime alias
 
 
 @dataclass(frozen=True)
@@ -96,7 +109,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Spec:
-    """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression."""
+    """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
+
+    ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded, and ``choices`` what was chosen
+    for the kernel before its ops were planned.
+    """
 
     kernel: str
     arch: str
@@ -109,6 +126,8 @@ class Spec:
     ops: tuple[Statement, ...]
     path: str = "<text>"
     text: str = field(default="", repr=False)
+    choices: tuple[Choice, ...] = ()
+    whole: WholeCall | None = None
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name (KeyError if there is none)."""
