@@ -131,7 +131,11 @@ class Move:
 
 @dataclass(frozen=True)
 class Map:
-    """dst[e] = fn(src[e]) for e in range(elems), in registers. fn: ``fill`` (with ``value``) or ``cast``."""
+    """dst[e] = fn(src[e]) for e in range(elems), in registers. fn: ``fill`` (with ``value``) or ``cast``.
+
+    ``byte_permute`` takes two words of ``elems`` elements: byte k of the result is the one that nibble k of ``value``
+    names, 0 to 3 of the first word and 4 to 7 of the second.
+    """
 
     fn: str
     dst: Ref

@@ -7,12 +7,10 @@
 //   instructions, 560 address operations
 //    register_tile: rows = 1, columns 2, load_bytes 16, store_bytes 8 (256 sectors); 1 of 1 shapes that both
 //      sides allow were searched
-//    lanes: inner = dst, along_src 16, along_dst 2 (256 sectors; inner = src, along_src 8, along_dst 4: 752
-//      address operations; inner = src, along_src 16, along_dst 2: 128 wavefronts; inner = dst, along_src 8,
-//      along_dst 4: 128 wavefronts; inner = src, along_src 4, along_dst 8: 128 wavefronts; inner = dst,
-//      along_src 4, along_dst 8: 128 wavefronts; inner = dst, along_src 2, along_dst 16: 752 address
-//      operations; inner = src, along_src 2, along_dst 16: 128 wavefronts; inner = src, along_src 1,
-//      along_dst 32: 512); every split of a warp into powers of two was costed: whole lines first, then banks
+//    lanes: inner = dst, along_src 16, along_dst 2 (64 wavefronts; inner = src, along_src 8, along_dst 4: 752
+//      address operations; inner = src, along_src 16, along_dst 2: 128; inner = dst, along_src 8, along_dst
+//      4: 128); every split of a warp into powers of two that touches the fewest lines of global memory was
+//      costed
 //    vector_width: 1 element, 8 bytes (64 wavefronts; 2 elements: 128); the cheapest of those that each side
 //      allows: wider ones cost more
 //    partition: outer = 8, threads 128, elems 1, order X's strides (row-major: costs more; X's strides:

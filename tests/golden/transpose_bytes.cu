@@ -4,13 +4,12 @@
 // Y: row [N, M]
 //
 // 1. copy X[by*128 : +128, bx*128 : +128] -> turned: variant register_tile, scope cta, 384 sectors, 128
-//   wavefronts, 64 instructions, 512 address operations
+//   wavefronts, 64 instructions, 576 address operations
 //    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16 (384 sectors); 1 of 24 shapes that
 //      both sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 8, along_dst 4 (384 sectors; inner = dst, along_src 8, along_dst 2: 256
-//      wavefronts; inner = dst, along_src 8, along_dst 4: 256 wavefronts; inner = src, along_src 1, along_dst
-//      8: 448; inner = src, along_src 2, along_dst 8: 448; inner = src, along_src 4, along_dst 8: 448); every
-//      split of a warp into powers of two was costed: whole lines first, then banks
+//    lanes: inner = src, along_src 8, along_dst 4 (128 wavefronts; inner = dst, along_src 8, along_dst 2:
+//      256; inner = dst, along_src 8, along_dst 4: 256); every split of a warp into powers of two that
+//      touches the fewest lines of global memory was costed
 //    vector_width: 16 elements, 16 bytes (384 sectors; 1 element: 512); the widest accesses that each side
 //      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 16, threads 64, elems 16, order row-major (row-major: picked; turned's strides: costs
@@ -32,7 +31,8 @@ __device__ __forceinline__ void copy_X_turned(int tx, int bx, int by, int M, int
     unsigned char *turned)
 {
     __align__(16) unsigned char regs[256];
-    __align__(16) unsigned char pack[16];
+    __align__(16) unsigned char pairs[16];
+    __align__(16) unsigned char pack[64];
     #pragma unroll
     for (int r = 0; r < 16; ++r) {
         *(uint4 *)&regs[r * 16] =
@@ -40,12 +40,35 @@ __device__ __forceinline__ void copy_X_turned(int tx, int bx, int by, int M, int
                 ? *(const uint4 *)&X[((tx >> 3) * 16 + r) * N + (tx & 7) * 16] : uint4{};
     }
     #pragma unroll
-    for (int c = 0; c < 16; ++c) {
+    for (int c = 0; c < 4; ++c) {
         #pragma unroll
-        for (int r = 0; r < 16; ++r) {
-            pack[r] = regs[r * 16 + c];
+        for (int r = 0; r < 4; ++r) {
+            *(unsigned *)&pairs[0] =
+                __byte_perm(*(const unsigned *)&regs[r * 64 + c * 4],
+                    *(const unsigned *)&regs[r * 64 + c * 4 + 16], 0x5140);
+            *(unsigned *)&pairs[4] =
+                __byte_perm(*(const unsigned *)&regs[r * 64 + c * 4 + 32],
+                    *(const unsigned *)&regs[r * 64 + c * 4 + 48], 0x5140);
+            *(unsigned *)&pairs[8] =
+                __byte_perm(*(const unsigned *)&regs[r * 64 + c * 4],
+                    *(const unsigned *)&regs[r * 64 + c * 4 + 16], 0x7362);
+            *(unsigned *)&pairs[12] =
+                __byte_perm(*(const unsigned *)&regs[r * 64 + c * 4 + 32],
+                    *(const unsigned *)&regs[r * 64 + c * 4 + 48], 0x7362);
+            *(unsigned *)&pack[r * 4] =
+                __byte_perm(*(const unsigned *)&pairs[0], *(const unsigned *)&pairs[4], 0x5410);
+            *(unsigned *)&pack[r * 4 + 16] =
+                __byte_perm(*(const unsigned *)&pairs[0], *(const unsigned *)&pairs[4], 0x7632);
+            *(unsigned *)&pack[r * 4 + 32] =
+                __byte_perm(*(const unsigned *)&pairs[8], *(const unsigned *)&pairs[12], 0x5410);
+            *(unsigned *)&pack[r * 4 + 48] =
+                __byte_perm(*(const unsigned *)&pairs[8], *(const unsigned *)&pairs[12], 0x7632);
         }
-        *(uint4 *)&turned[(tx & 7) * 2048 + c * 128 + ((tx >> 3) ^ (tx & 7)) * 16] = *(const uint4 *)&pack[0];
+        #pragma unroll
+        for (int k = 0; k < 4; ++k) {
+            *(uint4 *)&turned[(tx & 7) * 2048 + c * 512 + k * 128 + ((tx >> 3) ^ (tx & 7)) * 16] =
+                *(const uint4 *)&pack[k * 16];
+        }
     }
 }
 

@@ -4,13 +4,13 @@
 // Y: row [100, 64, 32]
 //
 // 1. copy X[bx*4 + warpid] -> turned[bx*4 + warpid]: variant register_tile, scope warp, 1024 sectors, 64
-//   instructions, 448 address operations
+//   instructions, 512 address operations
 //    register_tile: rows = 8, columns 8, load_bytes 16, store_bytes 16 (1024 sectors); 1 of 15 shapes that
 //      both sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 1, along_dst 4 (448 address operations; inner = src, along_src 8,
-//      along_dst 4: the same cost; inner = src, along_src 2, along_dst 4: 704; inner = src, along_src 4,
-//      along_dst 4: 704; inner = dst, along_src 8, along_dst 2: 704); every split of a warp into powers of
-//      two was costed: whole lines first, then banks
+//    lanes: inner = src, along_src 1, along_dst 4 (512 address operations; inner = src, along_src 8,
+//      along_dst 4: the same cost; inner = src, along_src 2, along_dst 4: 768; inner = src, along_src 4,
+//      along_dst 4: 768; inner = dst, along_src 8, along_dst 2: 768); every split of a warp into powers of
+//      two that touches the fewest lines of global memory was costed
 //    vector_width: 8 elements, 16 bytes (1536 sectors; 1 element: 8704); the widest accesses that each side
 //      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 8, threads 32, elems 8, order turned's strides (row-major: costs more; turned's
@@ -26,18 +26,27 @@ typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 __device__ __forceinline__ void copy_X_turned(int laneid, const bfloat16_t *X, bfloat16_t *turned)
 {
     __align__(16) bfloat16_t regs[64];
-    __align__(16) bfloat16_t pack[8];
+    __align__(16) bfloat16_t pack[16];
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
         *(uint4 *)&regs[r * 8] = *(const uint4 *)&X[((laneid & 3) * 8 + r) * 64 + (laneid >> 2) * 8];
     }
     #pragma unroll
-    for (int c = 0; c < 8; ++c) {
+    for (int c = 0; c < 4; ++c) {
         #pragma unroll
-        for (int r = 0; r < 8; ++r) {
-            pack[r] = regs[r * 8 + c];
+        for (int r = 0; r < 4; ++r) {
+            *(unsigned *)&pack[r * 2] =
+                __byte_perm(*(const unsigned *)&regs[r * 16 + c * 2],
+                    *(const unsigned *)&regs[r * 16 + c * 2 + 8], 0x5410);
+            *(unsigned *)&pack[r * 2 + 8] =
+                __byte_perm(*(const unsigned *)&regs[r * 16 + c * 2],
+                    *(const unsigned *)&regs[r * 16 + c * 2 + 8], 0x7632);
         }
-        *(uint4 *)&turned[(laneid & 3) * 8 + ((laneid >> 2) * 8 + c) * 32] = *(const uint4 *)&pack[0];
+        #pragma unroll
+        for (int k = 0; k < 2; ++k) {
+            *(uint4 *)&turned[(laneid & 3) * 8 + ((laneid >> 2) * 8 + c * 2 + k) * 32] =
+                *(const uint4 *)&pack[k * 8];
+        }
     }
 }
 

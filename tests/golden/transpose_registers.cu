@@ -9,10 +9,8 @@
 //      sides allow were searched; the rest take more accesses, and none of these has a conflict
 //    lanes: inner = src, along_src 16, along_dst 2 (128 wavefronts; inner = src, along_src 8, along_dst 4:
 //      1024 address operations; inner = dst, along_src 16, along_dst 2: 256; inner = dst, along_src 8,
-//      along_dst 4: 256; inner = dst, along_src 4, along_dst 8: 1184 address operations; inner = src,
-//      along_src 4, along_dst 8: 256; inner = src, along_src 1, along_dst 16: 544 address operations; inner =
-//      src, along_src 2, along_dst 16: 256); every split of a warp into powers of two was costed: whole lines
-//      first, then banks
+//      along_dst 4: 256); every split of a warp into powers of two that touches the fewest lines of global
+//      memory was costed
 //    vector_width: 4 elements, 16 bytes (256 wavefronts; 1 element: 512); the widest accesses that each side
 //      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 4, threads 256, elems 4, order row-major (row-major: picked; turned's strides: costs

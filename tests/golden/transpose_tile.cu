@@ -14,13 +14,9 @@
 //   wavefronts, 160 instructions, 2528 address operations
 //    register_tile: rows = 4, columns 1, load_bytes 4, store_bytes 16 (512 sectors); 1 of 2 shapes that both
 //      sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 4, along_dst 8 (512 sectors; inner = dst, along_src 4, along_dst 8: the
-//      same cost; inner = src, along_src 1, along_dst 16: 256 wavefronts; inner = src, along_src 2, along_dst
-//      16: 256 wavefronts; inner = src, along_src 8, along_dst 4: 256 wavefronts; inner = dst, along_src 8,
-//      along_dst 4: 256 wavefronts; inner = dst, along_src 16, along_dst 2: 256 wavefronts; inner = src,
-//      along_src 16, along_dst 2: 256 wavefronts; inner = src, along_src 32, along_dst 1: 1024; inner = dst,
-//      along_src 32, along_dst 1: 1024); every split of a warp into powers of two was costed: whole lines
-//      first, then banks
+//    lanes: inner = src, along_src 4, along_dst 8 (128 wavefronts; inner = dst, along_src 4, along_dst 8: the
+//      same cost; inner = src, along_src 1, along_dst 16: 256; inner = src, along_src 2, along_dst 16: 256);
+//      every split of a warp into powers of two that touches the fewest lines of global memory was costed
 //    vector_width: 1 element, 4 bytes (128 wavefronts; 4 elements: 256); the cheapest of those that each side
 //      allows: wider ones cost more
 //    partition: outer = 16, threads 256, elems 1, order row-major (row-major: picked; tileT's strides: costs

@@ -21,6 +21,15 @@ struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) double2 { double x, y; };
+static unsigned __byte_perm(unsigned first, unsigned second, unsigned selector)
+{
+    const uint64_t both = (uint64_t)second << 32 | first;
+    unsigned result = 0;
+    for (int k = 0; k < 4; ++k) {
+        result |= (unsigned)(both >> 8 * (selector >> 4 * k & 7) & 0xff) << 8 * k;
+    }
+    return result;
+}
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace cpu {

@@ -166,6 +166,13 @@ def digits_at(board: Board, shape: Shape, walk: Walk, group: Index, row: Index, 
     return values
 
 
+def coalesced(board: Board, shape: Shape) -> tuple[Walk, ...]:
+    """The walks that touch the fewest lines of global memory: a layout can move what lies in banks, but no lines."""
+    walks = walks_of(board, shape)
+    lines = [count_lines(board, shape, walk) for walk in walks]
+    return tuple(walk for walk, n in zip(walks, lines, strict=True) if n == min(lines))
+
+
 def count_lines(board: Board, shape: Shape, walk: Walk) -> int:
     """128-byte lines of global memory that all accesses of the board touch, rows taken to begin with a line."""
     lines = 0

@@ -61,6 +61,9 @@ def _hold_bits(*dtypes: DType) -> bool:
 
 
 def _render_map(page: Page, step: Map) -> str:
+    if step.fn == "byte_permute":
+        dst, first, second = (element(r) for r in (step.dst, *step.srcs))
+        return str(page.steps.byte_permute(dst, first, second, f"0x{step.value:04x}"))
     names = {v.name for r in refs_of(step) for v in variables(r.offset)} | {r.memory.name for r in refs_of(step)}
     e = fresh("e", names) if step.elems > 1 else ""
     at: Index = Var(e, step.elems) if e else 0
