@@ -27,6 +27,9 @@ class CopyFields(OpFields):
     edge: Literal["error", "clip"] = Field(
         default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
     )
+    cache: Literal["default", "stream"] = Field(
+        default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
+    )
 
 
 FORM = OpForm("copy", CopyFields, reads=("src",), writes=("dst",))
@@ -56,7 +59,8 @@ def _refuse_reg(call: Call, context: Context) -> str | None:
 def _plan_reg(call: Call, context: Context) -> Planned:
     loads = call.regions["dst"].buffer.scope == "register"
     register, other = (call.regions[f] for f in (("dst", "src") if loads else ("src", "dst")))
-    return plan_transfer(context, call, context.operand(register), context.operand(other), loads)
+    cache = call.fields.cache
+    return plan_transfer(context, call, context.operand(register), context.operand(other, cache), loads)
 
 
 def _refuse_tile(*accepted: tuple[str, str]) -> Callable[[Call, Context], str | None]:
@@ -64,14 +68,13 @@ def _refuse_tile(*accepted: tuple[str, str]) -> Callable[[Call, Context], str | 
         spaces = _spaces(call)
         if spaces not in accepted:
             return f"it moves {' or '.join(f'{a} -> {b}' for a, b in accepted)}, not {spaces[0]} -> {spaces[1]}"
-        operands = [context.operand(call.regions[f]) for f in ("src", "dst")]
-        return _reject_dtypes(call) or reject_carries(operands)
+        return _reject_dtypes(call) or reject_carries(_operands(call, context))
 
     return refuse
 
 
 def _plan_tile(call: Call, context: Context) -> Planned:
-    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
+    src, dst = _operands(call, context)
     return plan_tile(context, (src, dst), call.scope, f"copy_{src.buffer.name}_{dst.buffer.name}")
 
 
@@ -87,7 +90,8 @@ def _plan_register_tile(call: Call, context: Context) -> Planned:
 
 
 def _operands(call: Call, context: Context) -> tuple[Operand, Operand]:
-    return context.operand(call.regions["src"]), context.operand(call.regions["dst"])
+    cache = call.fields.cache
+    return context.operand(call.regions["src"], cache), context.operand(call.regions["dst"], cache)
 
 
 def _refuse_reg_reg(call: Call, context: Context) -> str | None:
@@ -107,7 +111,7 @@ def _refuse_scalar(call: Call, context: Context) -> str | None:
 
 
 def _plan_scalar(call: Call, context: Context) -> Planned:
-    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
+    src, dst = _operands(call, context)
     name = f"copy_{src.buffer.name}_{dst.buffer.name}"
     return plan_tile(context, (src, dst), call.scope, name, scalar=True)
 

@@ -41,8 +41,11 @@ class Context:
         """``name``, or with underscores behind it as long as the spec has something of that name."""
         return fresh_name(name, self.taken)
 
-    def operand(self, region: Region) -> Operand:
-        return bind(region, self.memories[region.buffer.name])
+    def operand(self, region: Region, cache: str = "") -> Operand:
+        """The operand of a region. ``cache``: "stream" is for arrays that the kernel reads or writes, not both."""
+        memory = self.memories[region.buffer.name]
+        streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
+        return replace(bind(region, memory), cache="stream" if streams else "")
 
 
 def fresh_name(name: str, taken: frozenset[str]) -> str:
@@ -64,6 +67,7 @@ class Operand:
     memory: Memory
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
+    cache: str = ""  # as of the Memory that a function sees
 
     @property
     def buffer(self) -> Buffer:
@@ -214,7 +218,7 @@ class Frame:
 
 
 def _formal_of(operand: Operand, flat: bool, name: str) -> Memory:
-    m = operand.memory
+    m = replace(operand.memory, cache=operand.cache)
     if not flat or m.space == "register":
         return replace(m, name=name)
     return replace(m, name=name, shape=(m.span,), pitches=(1,))

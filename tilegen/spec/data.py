@@ -12,6 +12,17 @@ from tilegen.plan import Choice, Param
 
 
 @dataclass(frozen=True)
+class Auto:
+    """The layout of a shared buffer until ``resolve`` has chosen one."""
+
+    def __str__(self) -> str:
+        return "auto"
+
+
+AUTO = Auto()
+
+
+@dataclass(frozen=True)
 class Buffer:
     """A declared buffer. ``layout`` is a tilegen.layouts value over ``shape`` (never None, never auto).
 
@@ -28,6 +39,12 @@ class Buffer:
     align_bytes: int = 16
     layout_text: str = ""  # as the user wrote it ("" for the default)
     mark: Mark | None = field(default=None, compare=False)
+    parent: str = ""  # of a view that follows another buffer's layout: that buffer
+    axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
+
+    @property
+    def is_auto(self) -> bool:
+        return isinstance(self.layout, Auto)
 
 
 @dataclass(frozen=True)
