@@ -17,16 +17,18 @@ from tilegen.errors import Diagnostic, Mark, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import REGISTER_INDEX
-from tilegen.ops import FORMS
+from tilegen.ops import FORMS, SOURCES
+from tilegen.ops.expand import expand_spec
 from tilegen.plan import Plan, arrays
 from tilegen.planner import launch_of, plan_spec
 from tilegen.prove import check_partition, unproven_ranges
+from tilegen.prove.finding import NO_OWNER
 from tilegen.redundant import find_redundant_syncs
 from tilegen.reference import Array, Input, run_reference
 from tilegen.render import launch_info, render
 from tilegen.report import explain_plan
 from tilegen.sample import sample_ctas
-from tilegen.spec.data import Spec, Statement
+from tilegen.spec.data import Spec, Statement, WholeCall
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def load(source: str | Path, arch: str | None = None, params: Mapping[str, int] 
 
 def build(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Built:
     """The kernel of a spec, proved. Raises SpecError or ProofError; writes nothing."""
-    spec = spec if isinstance(spec, Spec) else load(spec, arch, params)
+    spec = settle(spec if isinstance(spec, Spec) else load(spec, arch, params))
     if not spec.ops:
         raise SpecError(Diagnostic("TG303", f"kernel '{spec.kernel}' has no ops, so there is nothing to build"))
     plan = plan_spec(spec)
@@ -70,8 +72,13 @@ def explain(
     spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """Every choice and every predicted count of a spec, as JSON data (the keys are stable)."""
-    spec = spec if isinstance(spec, Spec) else load(spec, arch, params)
+    spec = settle(spec if isinstance(spec, Spec) else load(spec, arch, params))
     return explain_plan(plan_spec(spec), launch_of(spec))
+
+
+def settle(spec: Spec) -> Spec:
+    """The spec with nothing left to choose before its ops are planned: an op on whole arrays expanded."""
+    return expand_spec(spec)
 
 
 def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[str, Any]:
@@ -98,7 +105,7 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     notes = [f.message for f in unproven if f.severity != "error"]
     runs = parameter_cases(spec)
     for f in check_partition(plan, dict(runs[0])):
-        if f.severity == "error":
+        if f.severity == "error" or (spec.whole and f.code == NO_OWNER):  # a whole array is written whole
             errors.append(_finding(spec, f))
         else:
             notes.append(f.message)
@@ -185,7 +192,20 @@ def check_meaning(
     wanted = run_reference(spec, outcome.ctas, inputs, params)
     for name in sorted(set(wanted) | set(outcome.written)):
         compare_images(spec, name, outcome.written.get(name), wanted.get(name), params)
+    if spec.whole is not None:
+        _check_whole(spec, spec.whole, outcome.written, inputs, params)
     return outcome.steps
+
+
+def _check_whole(
+    spec: Spec, call: WholeCall, written: Mapping[str, tuple[Array, Array]], inputs: Mapping[str, Input],
+    params: Mapping[str, int],
+) -> None:  # fmt: skip
+    """What was written is what the op on whole arrays means: the tiles that carry it out have no say in it."""
+    src, dst = call.arrays["src"].name, call.arrays["dst"].name
+    at, _ = written[dst]
+    values = np.ascontiguousarray(inputs[src](SOURCES[call.op](call, at, params)["src"]))
+    compare_images(spec, dst, written[dst], (at, values.view(bits_dtype(values.dtype.itemsize))), params)
 
 
 def compare_images(
