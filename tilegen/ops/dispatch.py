@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops.operand import Context
 from tilegen.plan import Choice, Cost, Operation, Refusal, Step
-from tilegen.spec.data import Call
+from tilegen.spec.data import Buffer, Call
 
 
 class Refused(Exception):
@@ -26,12 +26,19 @@ class Planned:
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to carry out an op. ``refuse`` gives a reason or None and is cheap; ``plan`` may still raise Refused."""
+    """A way to carry out an op. ``refuse`` gives a reason or None and is cheap; ``plan`` may still raise Refused.
+
+    For buffers whose layout is to be chosen: ``constrain`` says why the variant cannot take an operand with the layout
+    that it has (a descriptor's modes, say), or None; ``adapts`` means that its accesses are made for the layouts, so
+    that those planned for one layout say no more than what is possible under another.
+    """
 
     name: str
     priority: int
     refuse: Callable[[Call, Context], str | None]
     plan: Callable[[Call, Context], Planned]
+    constrain: Callable[[Call, Buffer], str | None] | None = None
+    adapts: bool = False
 
 
 def dispatch(call: Call, variants: Sequence[Variant], context: Context) -> tuple[Planned, Operation]:
