@@ -7,12 +7,9 @@ from dataclasses import dataclass, replace
 
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops.operand import Context
+from tilegen.ops.operand import Refused as Refused
 from tilegen.plan import Choice, Cost, Operation, Refusal, Step
 from tilegen.spec.data import Buffer, Call
-
-
-class Refused(Exception):
-    """A variant found while planning that it cannot carry out the op; the text is the reason."""
 
 
 @dataclass(frozen=True)

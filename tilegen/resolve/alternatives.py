@@ -14,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from tilegen.access import KINDS
 from tilegen.choose.count import Access, Counted, Launch, cost_of, count_access, find_accesses, list_lanes
 from tilegen.choose.layout_families import FamilyLayout, Ints, enumerate_layouts, place_elements, span_elems
 from tilegen.choose.tile_access import TileAccess, fold
@@ -165,7 +166,8 @@ def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> TileAccess:
     offsets, weights = list_lanes(a, launch, launch.interior)
     size = a.memory.elem_bytes
     elements = np.where(offsets >= 0, stand_in.elements[offsets // size], -1)
-    return fold(TileAccess(a.kind, a.width_bytes // size, elements, weights))
+    kind = a.kind if a.kind in KINDS else "st"  # a copy past the registers writes as a store, as far as estimates go
+    return fold(TileAccess(kind, a.width_bytes // size, elements, weights))
 
 
 def _cost_beside(counted: Sequence[Counted], names: frozenset[str]) -> Cost:
