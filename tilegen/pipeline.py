@@ -1,11 +1,11 @@
-"""Where the stages meet: load -> plan -> prove -> render -> write. Nothing else sees two of them."""
+"""Where the stages meet: load -> resolve -> plan -> prove -> render -> write. Nothing else sees two of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from tilegen.redundant import find_redundant_syncs
 from tilegen.reference import Array, Input, run_reference
 from tilegen.render import launch_info, render
 from tilegen.report import explain_plan
+from tilegen.resolve import compare_pinned, resolve_spec
 from tilegen.sample import sample_ctas
 from tilegen.spec.data import Spec, Statement, WholeCall
 
@@ -53,13 +54,16 @@ class Built:
 
 
 def load(source: str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Spec:
-    """A checked spec from a path or from text (a str with a newline). Raises SpecError with every error found."""
-    return spec_room.load(source, FORMS, arch, dict(params or {}))
+    """A checked spec from a path or from text (a str with a newline): whole-array ops expanded, 'auto' layouts chosen.
+
+    Raises SpecError with every error found.
+    """
+    return settle(spec_room.load(source, FORMS, arch, dict(params or {})))
 
 
 def build(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Built:
     """The kernel of a spec, proved. Raises SpecError or ProofError; writes nothing."""
-    spec = settle(spec if isinstance(spec, Spec) else load(spec, arch, params))
+    spec = settle(spec) if isinstance(spec, Spec) else load(spec, arch, params)
     if not spec.ops:
         raise SpecError(Diagnostic("TG303", f"kernel '{spec.kernel}' has no ops, so there is nothing to build"))
     plan = plan_spec(spec)
@@ -72,13 +76,18 @@ def explain(
     spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """Every choice and every predicted count of a spec, as JSON data (the keys are stable)."""
-    spec = settle(spec if isinstance(spec, Spec) else load(spec, arch, params))
-    return explain_plan(plan_spec(spec), launch_of(spec))
+    spec = settle(spec) if isinstance(spec, Spec) else load(spec, arch, params)
+    return explain_plan(with_comparisons(spec, plan_spec(spec)), launch_of(spec))
+
+
+def with_comparisons(spec: Spec, plan: Plan) -> Plan:
+    """The plan with what 'auto' would have given where the spec writes the layout of a shared buffer."""
+    return replace(plan, choices=(*plan.choices, *compare_pinned(spec)))
 
 
 def settle(spec: Spec) -> Spec:
-    """The spec with nothing left to choose before its ops are planned: an op on whole arrays expanded."""
-    return expand_spec(spec)
+    """The spec with nothing left to choose before its ops are planned: ops on whole arrays expanded, layouts resolved."""
+    return resolve_spec(expand_spec(spec))
 
 
 def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[str, Any]:
@@ -88,6 +97,7 @@ def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[st
         "tilegen": 1,
         **launch_info(plan),
         "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
+        "choices": explained["choices"],
         "ops": explained["ops"],
         "grid_totals": explained["grid_totals"],
         "proof": {

@@ -263,6 +263,7 @@ class Plan:
     owns: tuple[Owned, ...] = ()
     operations: tuple[Operation, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    choices: tuple[Choice, ...] = ()  # for the kernel as a whole, such as the layouts of shared buffers
 
     @property
     def threads(self) -> int:

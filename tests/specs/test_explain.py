@@ -22,7 +22,7 @@ COST = {"sectors", "wavefronts", "instructions", "shared_bytes", "address_ops"}
 KINDS = {"shared_ld", "shared_st", "global_ld", "global_st"}
 TOTALS = {"instructions", "wavefronts", "floor", "sectors"}
 # Names that other programs read (keep them) | names that came since.
-TOP = {"kernel", "arch", "ops", "grid_totals"} | {"grid", "threads", "params"}
+TOP = {"kernel", "arch", "ops", "grid_totals"} | {"grid", "threads", "params", "choices"}
 OP = {"op", "variant", "scope", "refused", "choices", "accesses"} | {"text", "line", "cost"}
 REFUSED = {"variant", "reason"} | {"cost"}
 CHOICE = {"question", "picked", "candidates", "proof"}

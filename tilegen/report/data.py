@@ -12,7 +12,7 @@ _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
 
 
 def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
-    """Kernel, arch, ops (variant, refusals, choices, accesses over one interior CTA) and totals over the grid."""
+    """Kernel, arch, choices for all of it, ops (variant, refusals, choices, accesses over one interior CTA), totals."""
     accesses = find_accesses([s for r in plan.roles for s in r.steps], plan.cluster)
     inside = [count_access(a, launch, launch.interior) for a in accesses]
     whole = [count_access(a, launch, None) for a in accesses]
@@ -22,6 +22,7 @@ def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
         "grid": list(launch.grid),
         "threads": plan.threads,
         "params": dict(launch.params),
+        "choices": [choice_data(c) for c in plan.choices],
         "ops": [_explain_op(o, [c for c in inside if c.op == k]) for k, o in enumerate(plan.operations)],
         "grid_totals": _totals(whole),
     }
