@@ -42,8 +42,6 @@ def refuse_matrices(call: Call, context: Context, loads: bool) -> str | None:
         return f"{name} moves elements of 2 bytes, {register.dtype} has {DTYPES[register.dtype].bytes}"
     if name not in context.arch.features:
         return f"{context.arch.name} has no {name}"
-    if context.launch.threads % _LANES:
-        return f"{name} takes whole warps: {context.launch.threads} threads end in a part of one"
     return None
 
 
