@@ -11,7 +11,7 @@ from tilegen.spec.nodes import Mapping, Node, Scalar
 
 OPS = ("gemm", "mma", "elementwise", "reduce", "commit", "wait")
 COPY_KEYS = ("async", "barrier")
-VARIANTS = ("cp_async", "tma", "ldstmatrix", "ldmatrix", "stmatrix")
+VARIANTS = ("cp_async", "tma")
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
