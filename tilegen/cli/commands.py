@@ -105,7 +105,7 @@ def cli() -> None:
 def build(
     specs: tuple[str, ...], output: str, arch: str | None, settings: dict[str, int], compiles: bool, checks: bool
 ) -> int:
-    """Check, choose, prove and render: SPEC becomes DIR/<kernel>.cu and DIR/<kernel>.json.
+    """Check, choose, prove and render: SPEC becomes DIR/<kernel>.cu, its launcher .h, and .json.
 
     All specs are built before the first file is written. If one of them fails, DIR stays as it was.
     """
