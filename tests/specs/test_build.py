@@ -18,8 +18,8 @@ _PATH = re.compile(r"(^|[\s\"'(=])(/|~/|[A-Z]:\\)\w")
 _PRINT_DIGESTS = """
 import hashlib, json, sys
 from tilegen.pipeline import build, output_texts
-digests = {path: hashlib.sha256("".join(output_texts(build(path)).values()).encode()).hexdigest() for path in sys.argv[1:]}
-print(json.dumps(digests))
+texts = {path: "".join(output_texts(build(path)).values()) for path in sys.argv[1:]}
+print(json.dumps({path: hashlib.sha256(text.encode()).hexdigest() for path, text in texts.items()}))
 """
 
 

@@ -18,7 +18,7 @@ from tilegen.render.page import templates
 _HOST_TYPES = {
     "float16": ("__half", "cuda_fp16.h"), "bfloat16": ("__nv_bfloat16", "cuda_bf16.h"),
     "float8_e4m3fn": ("__nv_fp8_e4m3", "cuda_fp8.h"), "float8_e5m2": ("__nv_fp8_e5m2", "cuda_fp8.h"),
-} | {f"{sign}int{bits}": (f"{sign}int{bits}_t", "stdint.h") for sign in ("", "u") for bits in (8, 16, 32, 64)}  # fmt: skip
+} | {name: (f"{name}_t", "stdint.h") for name in DTYPES if name.rstrip("0123456789") in ("int", "uint")}  # fmt: skip
 _OWN_NAMES = ("stream", "error", "grid", "block", "arguments")
 _ACCESS = {"in": "read", "out": "written", "inout": "read and written"}
 
@@ -39,7 +39,7 @@ def render_launcher(plan: Plan, spec_name: str = "") -> str:
         own={name: fresh(name, taken) for name in _OWN_NAMES},
         grid=[to_c(x) for x in plan.grid],
         threads=plan.threads,
-        arguments=[f"&{x.name}" for x in (*arrays(plan), *plan.params)],
+        arguments=[*(f"&{m.name}" for m in arrays(plan)), *(f"&{p.name}" for p in plan.params)],
         dynamic_bytes=shared.bytes if shared.dynamic else 0,
     )  # fmt: skip
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
