@@ -1,4 +1,4 @@
-"""The rules by code, from six tables: file TG0xx, name TG1xx, layout TG2xx, build TG3xx to TG5xx, command TG6xx, call TG7xx."""
+"""The rules by code: file TG0xx, name TG1xx, layout TG2xx, build TG3xx to TG5xx, command TG6xx, call TG7xx."""
 
 from __future__ import annotations
 
