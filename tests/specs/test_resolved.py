@@ -66,9 +66,11 @@ def test_overrides_are_written(tmp_path: Path) -> None:
     "ops",
     [
         "ops:\n  - copy: {src: X, dst: s}\n  - sync: cta\n  - copy: {src: s, dst: Y,}  # last\n",
-        "ops:\n  - copy:\n      # all\n      src: X\n      dst: s\n  - sync: cta\n  - copy:\n      dst: Y\n      src: s\n",
+        "ops:\n  - copy:\n      # all\n      src: X\n      dst: s\n  - sync: cta\n"
+        "  - copy:\n      dst: Y\n      src: s\n",
         "ops: [copy: {src: X, dst: s}, sync: cta, {for: {i: 1}, do: [copy: {src: s, dst: Y}]}]\n",
-        "ops:\n  - copy: {src: \"X\", dst: 's', variant: auto}\n  - sync: cta\n  - copy: {src: s, dst: Y, scope: warp}\n",
+        "ops:\n  - copy: {src: \"X\", dst: 's', variant: auto}\n  - sync: cta\n"
+        "  - copy: {src: s, dst: Y, scope: warp}\n",
     ],
     ids=["braces", "lines", "one-line", "quotes"],
 )

@@ -1,4 +1,4 @@
-"""explain: choices and counts as data (``data``, ``banks``), as text (``text``, ``bank_text``), as a spec (``resolved``)."""
+"""explain: choices and counts as data (data, banks), as text (text, bank_text), and as a spec (resolved)."""
 
 from __future__ import annotations
 
