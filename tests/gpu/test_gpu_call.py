@@ -127,23 +127,35 @@ def test_what_a_call_does_not_take(library: Any, transpose: Any) -> None:
         square(library.random(128 * 128 + 1)[1:].reshape(128, 128))
 
 
-def test_arrays_by_their_protocols(library: Any, transpose: Any) -> None:
-    class Interface:
-        def __init__(self, array: Any):
-            self.__cuda_array_interface__ = array.__cuda_array_interface__
+class Interface:
+    """An array that has nothing but this protocol."""
 
-    class Exchange:
-        def __init__(self, array: Any):
-            self.__dlpack__, self.__dlpack_device__ = array.__dlpack__, array.__dlpack_device__
+    def __init__(self, array: Any):
+        self.array = array
 
-    Exchange.__dlpack__ = None  # type: ignore[attr-defined]
-    x = library.random(256, 200)
-    for wrap in (Interface, Exchange):
-        y = library.zeros(200, 256)
-        if wrap is Interface:
-            Interface.__cuda_array_interface__ = None  # type: ignore[attr-defined]
-        transpose(wrap(x), wrap(y))
-        assert library.equal(y, x.T)
+    @property
+    def __cuda_array_interface__(self) -> Any:
+        return self.array.__cuda_array_interface__
+
+
+class Exchange:
+    """An array that has nothing but DLPack."""
+
+    def __init__(self, array: Any):
+        self.array = array
+
+    def __dlpack__(self, stream: Any = None) -> Any:
+        return self.array.__dlpack__(stream=stream)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+@pytest.mark.parametrize("wrap", [Interface, Exchange])
+def test_arrays_by_their_protocols(library: Any, transpose: Any, wrap: Any) -> None:
+    x, y = library.random(256, 200), library.zeros(200, 256)
+    transpose(wrap(x), wrap(y))
+    assert library.equal(y, x.T)
 
 
 def test_memory_of_the_cpu(transpose: Any) -> None:
