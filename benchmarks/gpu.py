@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from launch_once import build_for
+from launch_ways import check_ways
 
 import tilegen
 from tilegen import gpu
@@ -59,6 +60,7 @@ def main() -> int:
         row = {"spec": Path(path).name, "arch": built.plan.arch, "params": params}
         kernels[f"{built.plan.name} large"] = row | verify_and_time(device, built)
         print(summary(f"{built.plan.name} large", kernels[f"{built.plan.name} large"]), flush=True)
+    launches = check_ways(device, list(builds.values()))
     counted = count_kernels(args.specs)
     for name, built in builds.items():
         kernels[name]["counters"] = compare_counts(built, counted.get(name))
@@ -68,6 +70,7 @@ def main() -> int:
         "cuda": device.driver,
         "date": datetime.date.today().isoformat(),
         "kernels": kernels,
+        "launches": launches,
         "per_instruction": {n: count_instructions(builds[n], p) for n, p in paths_of(builds, args.specs).items()},
         "warp_permute_loop": measure_permute_loop(device),
     }
@@ -99,6 +102,8 @@ def list_failures(result: dict[str, Any]) -> list[str]:
                 out.append(f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}")
             if row["counted"] is None:
                 out.append(f"{name} {what}: not counted")
+    for way, said in result["launches"].items():
+        out += [f"{name} by {way}: {words}" for name, words in said.items() if words != "ok"]
     instructions = result["per_instruction"].items()
     return out + [f"{n}: instructions differ from the prediction" for n, p in instructions if not p["agree"]]
 

@@ -25,7 +25,7 @@ from tilegen.prove import check_partition, unproven_ranges
 from tilegen.prove.finding import NO_OWNER
 from tilegen.redundant import find_redundant_syncs
 from tilegen.reference import Array, Input, run_reference
-from tilegen.render import launch_info, render
+from tilegen.render import launch_info, render, render_launcher
 from tilegen.report import explain_plan
 from tilegen.resolve import compare_pinned, resolve_spec
 from tilegen.sample import sample_ctas
@@ -68,8 +68,12 @@ def build(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str,
         raise SpecError(Diagnostic("TG303", f"kernel '{spec.kernel}' has no ops, so there is nothing to build"))
     plan = plan_spec(spec)
     proof = prove(spec, plan)
-    source = render(plan, Path(spec.path).name if spec.path else "")
+    source = render(plan, _spec_name(spec))
     return Built(source, describe_build(spec, plan, source, proof), plan, spec, proof)
+
+
+def _spec_name(spec: Spec) -> str:
+    return Path(spec.path).name if spec.path else ""
 
 
 def explain(
@@ -288,6 +292,11 @@ def redundant_syncs(spec: Spec, plan: Plan, steps: int) -> tuple[Diagnostic, ...
 
 
 # ---------------------------------------------------------------- what is written
-def output_texts(built: Built) -> tuple[str, str]:
-    """The text of ``<kernel>.cu`` and of ``<kernel>.json``; the command line writes them."""
-    return built.source, json.dumps(built.manifest, indent=2) + "\n"
+def output_texts(built: Built) -> dict[str, str]:
+    """The files of a kernel by name, ``<kernel>.cu``, ``.h`` and ``.json``; the command line writes them."""
+    texts = {
+        "cu": built.source,
+        "h": render_launcher(built.plan, _spec_name(built.spec)),
+        "json": json.dumps(built.manifest, indent=2) + "\n",
+    }
+    return {f"{built.plan.name}.{ending}": text for ending, text in texts.items()}

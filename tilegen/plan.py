@@ -228,6 +228,7 @@ class Operation:
     cost: Cost
     refused: tuple[Refusal, ...] = ()
     choices: tuple[Choice, ...] = ()
+    pins: tuple[tuple[str, Any], ...] = ()  # fields of the op, beside its variant, that write out what was chosen
 
 
 @dataclass(frozen=True)
