@@ -52,6 +52,15 @@ def gb_per_s(moved_bytes: int, us: float) -> float:
     return moved_bytes / us / 1e3
 
 
+def spell_rate(rate: float) -> str:
+    """A rate with the digits that mean something.
+
+    >>> spell_rate(4066.6), spell_rate(2.5333)
+    ('4067', '2.53')
+    """
+    return f"{rate:.{0 if rate >= 100 else 1 if rate >= 10 else 2}f}"
+
+
 def of_ceiling(result: Result, row: Row) -> float:
     """Bytes in a second over those of the device's own copy of 1 GiB, measured in the same run."""
     return gb_per_s(result.moved_bytes, row.us.median) / result.ceiling_gb_per_s
