@@ -19,7 +19,8 @@ class Memory:
 
     ``shape`` holds the extents of the coordinates that a Ref uses: one flat dimension for shared memory and registers,
     the dimensions of the layout for global arrays. Registers are private to a thread. Shared memories are views of one
-    pool of bytes, so two may overlap. Global pointers are aligned to ``align_bytes``.
+    pool of bytes, so two may overlap. Global pointers are aligned to ``align_bytes``. ``cache`` of a function's parameter
+    is "stream" where each element of the array is touched once: its accesses ask the L2 to keep nothing.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Memory:
     offset_bytes: int = 0  # shared only: place in the pool
     align_bytes: int = 16
     note: str = ""  # what a reader should know, e.g. the layout
+    cache: str = ""  # global only: "" | stream
 
     def __getitem__(self, at: Index | tuple[Index, ...]) -> Ref:
         coordinates = at if isinstance(at, tuple) else (at,)
@@ -131,7 +133,11 @@ class Move:
 
 @dataclass(frozen=True)
 class Map:
-    """dst[e] = fn(src[e]) for e in range(elems), in registers. fn: ``fill`` (with ``value``) or ``cast``."""
+    """dst[e] = fn(src[e]) for e in range(elems), in registers. fn: ``fill`` (with ``value``) or ``cast``.
+
+    ``byte_permute`` takes two words of ``elems`` elements: byte k of the result is the one that nibble k of ``value``
+    names, 0 to 3 of the first word and 4 to 7 of the second.
+    """
 
     fn: str
     dst: Ref

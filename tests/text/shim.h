@@ -21,6 +21,15 @@ struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) double2 { double x, y; };
+static unsigned __byte_perm(unsigned first, unsigned second, unsigned selector)
+{
+    const uint64_t both = (uint64_t)second << 32 | first;
+    unsigned result = 0;
+    for (int k = 0; k < 4; ++k) {
+        result |= (unsigned)(both >> 8 * (selector >> 4 * k & 7) & 0xff) << 8 * k;
+    }
+    return result;
+}
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace cpu {
@@ -154,6 +163,15 @@ static inline double __longlong_as_double(long long x) { return cpu::bits<double
 // ---- the prelude
 static inline void sync_warpgroup(int wgid) { cpu::meet(cpu::warpgroups[wgid], 128); }
 static inline void sync_cluster() { __syncthreads(); }  // CTAs run one after another: what they exchange is not modelled
+#define STREAM(bytes, word) \
+    static inline word load_stream_##bytes(const word *p) { word x; memcpy(&x, p, bytes); return x; } \
+    static inline void store_stream_##bytes(word *p, word x) { memcpy(p, &x, bytes); }
+STREAM(1, unsigned char)
+STREAM(2, unsigned short)
+STREAM(4, unsigned)
+STREAM(8, uint2)
+STREAM(16, uint4)
+#undef STREAM
 static inline int cluster_ctaid_x() { return blockIdx.x % cpu::cluster.x; }
 static inline int cluster_ctaid_y() { return blockIdx.y % cpu::cluster.y; }
 static inline int cluster_ctaid_z() { return blockIdx.z % cpu::cluster.z; }

@@ -137,7 +137,17 @@ def cast(step: Map, site: Site) -> Array:
         return values.astype(numpy_dtype(step.dst.memory.dtype))
 
 
-FUNCTIONS: dict[str, Callable[[Map, Any], Array]] = {"fill": fill, "cast": cast}
+def byte_permute(step: Map, site: Site) -> Array:
+    """Four bytes out of the eight of two words, each named by a nibble of ``value``."""
+    size, selector = step.dst.memory.elem_bytes, step.value
+    if step.elems * size != 4 or not isinstance(selector, int) or len(step.srcs) != 2:
+        site.fail(MALFORMED, f"byte_permute of {step.elems * size} bytes: it takes two words of 4")
+    both = [np.ascontiguousarray(read(src, step.elems, site)).view(np.uint8) for src in step.srcs]
+    taken = [(selector >> 4 * k) % 16 % 8 for k in range(4)]
+    return np.ascontiguousarray(np.concatenate(both, axis=1)[:, taken])
+
+
+FUNCTIONS: dict[str, Callable[[Map, Any], Array]] = {"fill": fill, "cast": cast, "byte_permute": byte_permute}
 
 
 def apply_map(step: Map, site: Site) -> None:

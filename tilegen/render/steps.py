@@ -48,11 +48,13 @@ def _render_step(page: Page, step: Step, noted: bool) -> str:
 def _render_move(page: Page, move: Move) -> str:
     dst, src = DTYPES[move.dst.memory.dtype], DTYPES[move.src.memory.dtype]
     assert dst.bytes == src.bytes, f"a move of {src.name} to {dst.name} changes the size of an element"
-    plain = move.elems == 1 and (dst == src or _hold_bits(dst, src))
-    word = "" if plain else _WORD[move.elems * dst.bytes]
+    streams = [side for side, ref in (("src", move.src), ("dst", move.dst)) if ref.memory.cache == "stream"]
+    bytes_ = move.elems * dst.bytes
+    plain = move.elems == 1 and (dst == src or _hold_bits(dst, src)) and not streams
+    word = "" if plain else _WORD[bytes_]
     valid = "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Op) else to_c(move.valid)
     zero = zero_of(dst) if plain else f"{word}{{}}" if word.startswith("uint") else "0"
-    return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero))
+    return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_))
 
 
 def _hold_bits(*dtypes: DType) -> bool:
@@ -61,6 +63,9 @@ def _hold_bits(*dtypes: DType) -> bool:
 
 
 def _render_map(page: Page, step: Map) -> str:
+    if step.fn == "byte_permute":
+        dst, first, second = (element(r) for r in (step.dst, *step.srcs))
+        return str(page.steps.byte_permute(dst, first, second, f"0x{step.value:04x}"))
     names = {v.name for r in refs_of(step) for v in variables(r.offset)} | {r.memory.name for r in refs_of(step)}
     e = fresh("e", names) if step.elems > 1 else ""
     at: Index = Var(e, step.elems) if e else 0

@@ -9,7 +9,7 @@ from tilegen.layouts import cute
 from tilegen.spec.findings import Fault, Passage
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
-OPS = ("gemm", "mma", "permute", "elementwise", "reduce", "commit", "wait")
+OPS = ("gemm", "mma", "elementwise", "reduce", "commit", "wait")
 COPY_KEYS = ("async", "barrier")
 VARIANTS = ("cp_async", "tma", "ldstmatrix", "ldmatrix", "stmatrix")
 GLUON = {
