@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import tilegen
 from tilegen.bench.meaning import Meaning, dense_strides, derive_meaning, is_copy, merge_dims
 from tilegen.bench.tiling import Tiling, cut_permute, is_wide, merged_dims, next_power, tile_shapes
-from tilegen.spec.data import Call, Region, Spec
+from tilegen.index import evaluate
+from tilegen.spec.data import Call, Region, Spec, WholeCall
 
 TEXT = """kernel: k
 arch: sm_90
@@ -33,41 +34,53 @@ ops: []
 """
 
 
-def spec_of(op: str, src: str, dst: str, axes: list[int] | None = None, cut: bool = False) -> Spec:
+def copy_of(src: str, dst: str, op: str = "copy", cut: bool = False) -> Spec:
     spec = tilegen.load(TEXT)
 
     def whole(name: str) -> Region:
-        buffer = spec.buffer(name)
-        lengths = (4, *buffer.shape[1:]) if cut else buffer.shape
-        return Region(buffer, (0,) * len(lengths), lengths, (True,) * len(lengths), name)  # type: ignore[arg-type]
+        shape = spec.buffer(name).shape
+        lengths = (4, *shape[1:]) if cut else tuple(int(evaluate(n, {"M": 8, "N": 6})) for n in shape)
+        return Region(spec.buffer(name), (0,) * len(shape), lengths, (True,) * len(shape), name)  # type: ignore[arg-type]
 
-    fields = SimpleNamespace() if axes is None else SimpleNamespace(axes=axes)
-    return replace(spec, ops=(Call(op, "cta", fields, {"src": whole(src), "dst": whole(dst)}),))
+    return replace(spec, ops=(Call(op, "cta", SimpleNamespace(), {"src": whole(src), "dst": whole(dst)}),))
+
+
+def permute_of(src: str, dst: str, axes: list[int], op: str = "permute") -> Spec:
+    spec = tilegen.load(TEXT)
+    arrays = {"src": spec.buffer(src), "dst": spec.buffer(dst)}
+    return replace(spec, ops=(WholeCall(op, SimpleNamespace(axes=axes), arrays),))
 
 
 def test_a_permute_of_whole_arrays() -> None:
-    found = derive_meaning(spec_of("permute", "X", "Y", [1, 0]), {"M": 8, "N": 6})
+    spec = permute_of("X", "Y", [1, 0])
+    found = derive_meaning(spec, {"M": 8, "N": 6})
     assert found == Meaning("X", "Y", (8, 6), (1, 0), 2)
     assert found.target_shape == (6, 8) and found.array_bytes == 96 and not is_copy(found)
     assert str(found) == "permute (1,0) of 8 x 6, 2 bytes each"
+    (whole,) = spec.ops
+    expanded = replace(copy_of("X", "s"), whole=whole)  # as it is once tiles carry it out
+    assert derive_meaning(expanded, {"M": 8, "N": 6}) == found
 
 
-def test_a_copy_of_whole_arrays_by_its_params() -> None:
-    found = derive_meaning(spec_of("copy", "X", "Z"), {"M": 8, "N": 1})
-    assert found == Meaning("X", "Z", (8, 1), (0, 1), 2) and is_copy(found)
-    assert str(found) == "copy of 8 elements of 2 bytes"
+def test_a_copy_of_whole_arrays() -> None:
+    found = derive_meaning(copy_of("X", "Z"), {"M": 8, "N": 6})
+    assert found == Meaning("X", "Z", (8, 6), (0, 1), 2) and is_copy(found)
+    assert str(found) == "copy of 48 elements of 2 bytes"
+    assert derive_meaning(permute_of("X", "Z", [0, 1]), {"M": 8, "N": 1}) == Meaning("X", "Z", (8, 1), (0, 1), 2)
 
 
 @pytest.mark.parametrize(
     ("spec", "why"),
     [
-        (spec_of("fill", "X", "Z"), "not one copy or one permute"),
-        (spec_of("copy", "X", "Z", cut=True), "X is not a whole global array"),
-        (spec_of("copy", "s", "Z"), "s is not a whole global array"),
-        (spec_of("copy", "Pad", "Z"), "Pad is not dense"),
-        (spec_of("copy", "X", "Wide"), "changes its array in place, or its element type"),
-        (spec_of("copy", "X", "X"), "changes its array in place, or its element type"),
-        (replace(spec_of("copy", "X", "Z"), ops=spec_of("copy", "X", "Z").ops * 2), "not one copy or one permute"),
+        (copy_of("X", "Z", op="fill"), "not one copy or one permute"),
+        (permute_of("X", "Y", [1, 0], op="reduce"), "not one copy or one permute"),
+        (replace(copy_of("X", "Z"), ops=copy_of("X", "Z").ops * 2), "not one copy or one permute"),
+        (copy_of("X", "Z", cut=True), "X is not a whole array"),
+        (copy_of("s", "Z"), "s is not a global array"),
+        (copy_of("Pad", "Z"), "Pad is not dense"),
+        (permute_of("Pad", "Z", [0, 1]), "Pad is not dense"),
+        (copy_of("X", "Wide"), "changes its array in place, or its element type"),
+        (copy_of("X", "X"), "changes its array in place, or its element type"),
     ],
 )
 def test_what_has_no_meaning_says_why(spec: Spec, why: str) -> None:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any
 
 from tilegen import layouts
 from tilegen.dtypes import DTYPES
 from tilegen.index import evaluate
-from tilegen.spec.data import Buffer, Call, Region, Spec
+from tilegen.spec.data import Buffer, Call, Spec, WholeCall
 
 
 @dataclass(frozen=True)
@@ -52,44 +51,51 @@ def is_copy(meaning: Meaning) -> bool:
 
 
 def derive_meaning(spec: Spec, params: Mapping[str, int]) -> Meaning | str:
-    """The meaning of a spec whose only op is a copy or a permute of whole arrays, or why there is none to compare."""
-    calls = [s for s in spec.ops if isinstance(s, Call)]
-    if len(spec.ops) != 1 or not calls or calls[0].op not in ("copy", "permute"):
-        return "the spec is not one copy or one permute of whole arrays"
-    source, target = (calls[0].regions.get(name) for name in ("src", "dst"))
-    if source is None or target is None or calls[0].when is not True:
-        return "the spec is not one copy or one permute of whole arrays"
-    for region in (source, target):
-        if why := _why_not_dense(region, params):
+    """The meaning of a spec that permutes a whole array, or copies one in one op; or why there is none to compare."""
+    found = _find_arrays(spec, params)
+    if isinstance(found, str):
+        return found
+    source, target, axes = found
+    for buffer in (source, target):
+        if why := _why_not_dense(buffer, params):
             return why
-    if source.buffer.root == target.buffer.root or source.buffer.dtype != target.buffer.dtype:
+    if source.name == target.name or source.dtype != target.dtype:
         return "the spec changes its array in place, or its element type"
-    shape = _shape_of(source.buffer, params)
-    axes = getattr(calls[0].fields, "axes", None)
-    order = tuple(range(len(shape))) if axes is None else tuple(int(a) for a in axes)
-    elem_bytes = DTYPES[source.buffer.dtype].bytes
-    return Meaning(source.buffer.root, target.buffer.root, shape, order, elem_bytes)
+    shape = _shape_of(source, params)
+    order = tuple(range(len(shape))) if axes is None else axes
+    return Meaning(source.name, target.name, shape, order, DTYPES[source.dtype].bytes)
 
 
-def _why_not_dense(region: Region, params: Mapping[str, int]) -> str:
-    buffer = region.buffer
-    shape = _shape_of(buffer, params)
-    if buffer.scope != "global" or tuple(_values(region.lengths, params)) != shape:
-        return f"{region.text or buffer.name} is not a whole global array"
+def _find_arrays(spec: Spec, params: Mapping[str, int]) -> tuple[Buffer, Buffer, tuple[int, ...] | None] | str:
+    """Source, target and axes (None: a copy) of the spec's only op, or why there are none."""
+    none = "the spec is not one copy or one permute of whole arrays"
+    op = spec.whole or (spec.ops[0] if len(spec.ops) == 1 else None)
+    if isinstance(op, WholeCall):
+        if op.op != "permute":
+            return none
+        return op.arrays["src"], op.arrays["dst"], tuple(op.fields.axes)
+    if not isinstance(op, Call) or op.op != "copy" or op.when is not True:
+        return none
+    regions = (op.regions["src"], op.regions["dst"])
+    for region in regions:
+        if tuple(region.lengths) != _shape_of(region.buffer, params):
+            return f"{region.text or region.buffer.name} is not a whole array"
+    return regions[0].buffer, regions[1].buffer, None
+
+
+def _why_not_dense(buffer: Buffer, params: Mapping[str, int]) -> str:
+    if buffer.scope != "global":
+        return f"{buffer.name} is not a global array"
     if buffer.name != buffer.root:
         return f"{buffer.name} is a view"
-    dense = layouts.canonicalize(layouts.row_major(shape))
+    dense = layouts.canonicalize(layouts.row_major(_shape_of(buffer, params)))
     if layouts.canonicalize(layouts.bind(buffer.layout, dict(params))) != dense:
         return f"{buffer.name} is not dense and row-major"
     return ""
 
 
 def _shape_of(buffer: Buffer, params: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(_values(buffer.shape, params))
-
-
-def _values(expressions: Sequence[Any], params: Mapping[str, int]) -> list[int]:
-    return [int(evaluate(e, dict(params))) for e in expressions]
+    return tuple(int(evaluate(n, dict(params))) for n in buffer.shape)
 
 
 def merge_dims(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
