@@ -119,14 +119,16 @@ class Block:
 class Move:
     """Each thread copies ``elems`` consecutive elements in one access on each side.
 
-    Where ``valid`` is false nothing is read and the destination receives zeros (registers only). Both sides have
-    element types of one size.
+    Where ``valid`` is false nothing is read and the destination receives zeros (registers, and ``cp.async``). Both
+    sides have element types of one size. ``via`` names the instruction where it is no plain load or store: cp.async
+    (global to shared, 4, 8 or 16 bytes; the data lands at a ``Wait``).
     """
 
     dst: Ref
     src: Ref
     elems: int = 1
     valid: Index = True
+    via: str = ""  # "" | cp.async | ldmatrix | ldmatrix.trans | stmatrix | stmatrix.trans
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,22 @@ class Sync:
     scope: str
 
 
-Step = Union[Let, Repeat, When, Block, Move, Map, Sync]  # noqa: UP007 - a runtime alias
+@dataclass(frozen=True)
+class Commit:
+    """Each thread's asynchronous copies since its last Commit become one group of the queue: cp.async."""
+
+    queue: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Each thread goes on when at most ``pending`` of its committed groups of the queue are in flight."""
+
+    queue: str
+    pending: int = 0
+
+
+Step = Union[Let, Repeat, When, Block, Move, Map, Sync, Commit, Wait]  # noqa: UP007 - a runtime alias
 
 
 @dataclass(frozen=True)

@@ -71,16 +71,20 @@ class Launch:
 
 @dataclass(frozen=True)
 class Access:
-    """One side of one Move: its byte address in terms of threads, CTA axes, loops and params."""
+    """One side of one Move: its byte address in terms of threads, CTA axes, loops and params.
+
+    ``partner`` is the other side of an instruction that reads and writes memory at once (ldgsts, which is cp.async).
+    """
 
     memory: Memory
-    kind: str  # ld | st
+    kind: str  # ld | st | ldgsts
     width_bytes: int
     byte: Index
     conditions: tuple[Index, ...]
     loops: tuple[tuple[Var, Index], ...]
     operators: int  # in the printed offset
     op: int
+    partner: Access | None = None
 
 
 @dataclass(frozen=True)
@@ -154,7 +158,8 @@ def _resolve(ref: Ref, scope: _Scope) -> Ref:
 
 def _sides(move: Move, scope: _Scope) -> list[Access]:
     sides = []
-    for kind, ref, guard in (("ld", move.src, move.valid), ("st", move.dst, True)):
+    load, store = ("ldgsts", "ldgsts") if move.via == "cp.async" else ("ld", "st")
+    for kind, ref, guard in ((load, move.src, move.valid), (store, move.dst, True)):
         if ref.memory.space == "register":
             continue
         where = _resolve(ref, scope)
@@ -166,6 +171,8 @@ def _sides(move: Move, scope: _Scope) -> list[Access]:
                 count_operators(ref.offset), scope.op,
             )
         )  # fmt: skip
+    if load == store:
+        return [replace(a, partner=b) for a, b in zip(sides, reversed(sides), strict=True)]
     return sides
 
 
@@ -184,7 +191,7 @@ def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) ->
         fixed |= dict(zip(axes, cta, strict=True))
         axes = {}
     extents = dict(axes) | {v.name: _extent(count, launch, fixed) for v, count in a.loops}
-    named = variables(a.byte).union(*(variables(c) for c in a.conditions))
+    named = frozenset[Var]().union(*(variables(x) for side in _both(a) for x in (side.byte, *side.conditions)))
     outer = [n for n in extents if any(v.name == n for v in named)]
     weight = int(np.prod([extents[n] for n in extents if n not in outer], dtype=np.int64))
     totals = np.zeros(5, np.int64)
@@ -195,6 +202,10 @@ def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) ->
         a.memory.name, a.memory.space, a.kind, a.width_bytes, instructions, wavefronts, floor, bytes_floor, sectors,
         a.operators, a.op,
     )  # fmt: skip
+
+
+def _both(a: Access) -> tuple[Access, ...]:
+    return (a,) if a.partner is None else (a, a.partner)
 
 
 def _extent(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
@@ -217,7 +228,8 @@ def _classes(
     for first in range(0, size, _CHUNK):
         flat = np.arange(first, min(size, first + _CHUNK), dtype=np.int64)
         values = dict(zip(outer, np.unravel_index(flat, extents), strict=True))
-        keys = np.stack(_keys(a, values, fixed, launch), axis=1)
+        sides = [_keys(side, values, fixed, launch) for side in _both(a)]
+        keys = np.stack([key for side in sides for key in side], axis=1)
         _, index, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
         yield {n: np.asarray(v, np.int64)[index] for n, v in values.items()}, counts
 
@@ -226,7 +238,7 @@ def _keys(
     a: Access, values: Mapping[str, NDArray[np.int64]], fixed: Mapping[str, int], launch: Launch
 ) -> list[NDArray[np.int64]]:
     everything = [np.asarray(v, np.int64) for v in values.values()]
-    period = _LINE_BYTES if a.memory.space == "shared" else _SECTOR_BYTES
+    period = _SECTOR_BYTES if a.memory.space == "global" and a.partner is None else _LINE_BYTES
     zero = np.zeros(len(everything[0]), np.int64)
     split = _separate(a.byte, values)
     if split is None:
@@ -267,12 +279,14 @@ def _count_classes(
     launch: Launch,
 ) -> NDArray[np.int64]:  # fmt: skip
     env = {**fixed, **_threads(launch.threads), **{n: v[:, None] for n, v in values.items()}}
-    lanes = _lane_offsets(a, env, (len(counts), launch.threads))
+    lanes, *other = (_lane_offsets(side, env, (len(counts), launch.threads)) for side in _both(a))
     weights = np.repeat(counts, lanes.shape[0] // len(counts))
-    issued = (lanes >= 0).any(1)
+    issued = np.any([(side >= 0).any(1) for side in (lanes, *other)], axis=0)
     lanes, weights = lanes[issued], weights[issued]
     if not len(lanes):
         return np.zeros(5, np.int64)
+    if a.partner is not None:
+        return _count_ldgsts(a, lanes, other[0][issued], weights)
     if a.memory.space == "global":
         return np.array([weights.sum(), 0, 0, 0, (weights * access.sectors(a.width_bytes, lanes)).sum()])
     parts = (
@@ -280,6 +294,33 @@ def _count_classes(
         access.bytes_floor(a.width_bytes, lanes),
     )  # fmt: skip
     return np.array([weights.sum(), *((weights * p).sum() for p in parts), 0])
+
+
+def _count_ldgsts(
+    a: Access, lanes: NDArray[np.int64], other: NDArray[np.int64], weights: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """What one side of cp.async counts: wavefronts on the shared side, sectors on the global one."""
+    if a.memory.space == "global":
+        return np.array([weights.sum(), 0, 0, 0, (weights * cp_async_cost(a.width_bytes, other, lanes)[1]).sum()])
+    parts = (
+        cp_async_cost(a.width_bytes, lanes, other)[0], access.phases("st", a.width_bytes, lanes),
+        access.bytes_floor(a.width_bytes, lanes),
+    )  # fmt: skip
+    return np.array([weights.sum(), *((weights * p).sum() for p in parts), 0])
+
+
+def cp_async_cost(
+    width_bytes: int, shared_offsets: NDArray[np.int64], global_offsets: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(wavefronts, sectors) of each cp.async of a warp, from its byte offsets on both sides: (n, 32), -1 if inactive.
+
+    Taken for a load and a store of that width, until the rules of the instruction itself are known.
+    """
+    some = global_offsets.max(1) >= 0  # an access may lie past the edge as a whole
+    sectors = np.zeros(len(global_offsets), np.int64)
+    if some.any():
+        sectors[some] = access.sectors(width_bytes, global_offsets[some])
+    return access.wavefronts("st", width_bytes, shared_offsets), sectors
 
 
 # ---------------------------------------------------------------- one warp of one of them
@@ -327,9 +368,10 @@ def count_steps(steps: Iterable[Step], launch: Launch, cta: tuple[int, int, int]
 
 
 def cost_of(counted: Iterable[Counted], shared_bytes: int = 0) -> Cost:
-    """The sum of counted accesses as a Cost."""
+    """The sum of counted accesses as a Cost. The two sides of cp.async are one instruction."""
     rows = tuple(counted)
+    issued = sum(c.instructions for c in rows if (c.kind, c.space) != ("ldgsts", "global"))
     return Cost(
-        sum(c.sectors for c in rows), sum(c.wavefronts for c in rows), sum(c.instructions for c in rows), shared_bytes,
+        sum(c.sectors for c in rows), sum(c.wavefronts for c in rows), issued, shared_bytes,
         sum(c.operators * c.instructions for c in rows),
     )  # fmt: skip

@@ -12,8 +12,9 @@ from tilegen.arch import Arch
 from tilegen.choose.count import Launch, cost_of, count_steps
 from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, Op, Var, add, bound, every, less, mul, multiple, terms, total, variables
+from tilegen.index import Index, Op, Var, add, bound, conjuncts, every, less, mul, multiple, terms, total, variables
 from tilegen.plan import Block, Cost, Memory, Ref, Step
+from tilegen.prove.bounds import is_below
 from tilegen.spec.data import Buffer, Region, Spec
 
 
@@ -28,6 +29,7 @@ class Context:
     enclose: Callable[[tuple[Step, ...]], tuple[Step, ...]]
     op: int
     taken: frozenset[str]
+    condition: Index = True  # the op's own ``when``
 
     def cost(self, steps: Iterable[Step]) -> Cost:
         """What the steps cost over one interior CTA, with every loop around the op."""
@@ -38,7 +40,7 @@ class Context:
         return fresh_name(name, self.taken)
 
     def operand(self, region: Region) -> Operand:
-        return bind(region, self.memories[region.buffer.name])
+        return bind(region, self.memories[region.buffer.name], self.condition)
 
 
 def fresh_name(name: str, taken: frozenset[str]) -> str:
@@ -54,12 +56,16 @@ def fresh_name(name: str, taken: frozenset[str]) -> str:
 
 @dataclass(frozen=True)
 class Operand:
-    """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order."""
+    """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order.
+
+    ``condition`` holds wherever the region is used.
+    """
 
     region: Region
     memory: Memory
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
+    condition: Index = True
 
     @property
     def buffer(self) -> Buffer:
@@ -79,11 +85,11 @@ class Operand:
         return layouts.chunk_of(self.buffer.layout)
 
 
-def bind(region: Region, memory: Memory) -> Operand:
+def bind(region: Region, memory: Memory, condition: Index = True) -> Operand:
     """The operand of a region."""
     lengths = region.lengths
     dims = tuple(d for d, n in enumerate(lengths) if n > 1)
-    return Operand(region, memory, dimension_iters(region.buffer), dims)
+    return Operand(region, memory, dimension_iters(region.buffer), dims, condition)
 
 
 def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
@@ -254,9 +260,11 @@ def guarded_dims(operand: Operand) -> frozenset[int]:
     r, shape = operand.region, operand.buffer.shape
     if operand.memory.space != "global":
         return frozenset()
+    held = conjuncts(operand.condition)
     return frozenset(
         k for k, d in enumerate(operand.dims)
         if less(add(r.begins[d], r.lengths[d] - 1), shape[d]) is not True and not _divides(r, d, shape[d])
+        and not (held and is_below(add(r.begins[d], r.lengths[d] - 1), shape[d], held))
     )  # fmt: skip
 
 

@@ -73,7 +73,8 @@ def _totals(whole: list[Counted]) -> dict[str, dict[str, int]]:
     """Per space and kind, summed over the grid: what the hardware's counters should show."""
     out: dict[str, dict[str, int]] = {}
     for space in ("shared", "global"):
-        for kind in ("ld", "st"):
+        for kind in ("ld", "st", "ldgsts"):
             rows = [c for c in whole if (c.space, c.kind) == (space, kind)]
-            out[f"{space}_{kind}"] = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
+            if rows or kind != "ldgsts":
+                out[f"{space}_{kind}"] = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
     return out

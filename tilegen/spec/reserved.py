@@ -51,8 +51,10 @@ FUNCTIONS = frozenset(_LIBRARY) | {name + suffix for name in _MATH for suffix in
 TYPES = frozenset(_TYPES)
 PRELUDE = frozenset(
     """
-    sync_warpgroup sync_cluster cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z half_to_float float_to_half
-    double_to_half bfloat16_to_float float_to_bfloat16 e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2
+    sync_warpgroup sync_cluster cp_async_4 cp_async_8 cp_async_16 cp_async_4_or_zero cp_async_8_or_zero
+    cp_async_16_or_zero cp_async_commit cp_async_wait cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z
+    half_to_float float_to_half double_to_half bfloat16_to_float float_to_bfloat16
+    e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2
     """.split()  # noqa: SIM905
 )
 

@@ -9,9 +9,9 @@ from tilegen.layouts import cute
 from tilegen.spec.findings import Fault, Passage
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
-OPS = ("gemm", "mma", "permute", "elementwise", "reduce", "commit", "wait")
-COPY_KEYS = ("async", "barrier")
-VARIANTS = ("cp_async", "tma", "ldstmatrix", "ldmatrix", "stmatrix")
+OPS = ("gemm", "mma", "permute", "elementwise", "reduce")
+COPY_KEYS = ("barrier",)
+VARIANTS = ("tma", "ldstmatrix", "ldmatrix", "stmatrix")
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
