@@ -35,7 +35,7 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
     begins = [mul(tile, b) for tile, b in zip(launch.tiles, chosen.box, strict=True)]
     regions = [_region(b, dims, side, begins, chosen.box) for side, b in enumerate((src, dst))]
     edge = "error" if all(_fits(dims, d, begins, chosen.box) for d in range(len(dims.dims))) else "clip"
-    cache = _cache(spec, dims, DTYPES[src.dtype].bytes)
+    cache = call.fields.cache if call.fields.cache != "auto" else _cache(spec, dims, DTYPES[src.dtype].bytes)
     if chosen.variant == "direct":
         ops: tuple[Statement, ...] = (_copy(call, *regions, edge, cache),)
     else:
