@@ -2,43 +2,27 @@
 
 from __future__ import annotations
 
-from math import prod
+import os
 
 import numpy as np
 import pytest
+from specs.kernels import ROOT
 
 from tests.oracles import layout_brute
 from tests.oracles.access_sets import AccessSet, draw_sets
+from tests.oracles.layout_regret import FAMILIES, SETS, measure, place, print_linear, print_table
 from tilegen import access
 from tilegen.choose.layout_families import enumerate_layouts
-from tilegen.choose.shared_layouts import choose_shared_layout
 
-SETS = draw_sets(240)
-
-
-def place(layout, shape) -> np.ndarray:
-    """The element address of every element, from the layout alone."""
-    rows, columns = np.indices(shape).reshape(2, -1)
-    return np.asarray(layout.place((rows, columns), shape)["m"], np.int64)
+DOC = ROOT / "docs" / "layout-chooser.md"
 
 
 @pytest.mark.parametrize("drawn", SETS, ids=lambda s: s.name.replace(" ", "_"))
 def test_regret_is_zero(drawn: AccessSet) -> None:
-    layout, choice = choose_shared_layout(drawn.shape, drawn.elem_bytes, drawn.accesses)
-    mine = layout_brute.Placed(choice.picked, place(layout, drawn.shape))
-    cost = layout_brute.count(mine.addresses, drawn.elem_bytes, list(drawn.accesses))
-    assert cost is not None, "the pick cuts a vector"
-    assert len(np.unique(mine.addresses)) == prod(drawn.shape)
-    others = [
-        (found, p.span, p.name)
-        for p in layout_brute.every_layout(*drawn.shape, drawn.elem_bytes)
-        if (found := layout_brute.count(p.addresses, drawn.elem_bytes, list(drawn.accesses))) is not None
-    ]
-    assert (cost, mine.span) == min(others)[:2], (choice.picked, min(others))
-    picked = next(c for c in choice.candidates if c.verdict == "picked")
-    assert picked.cost is not None and (picked.cost.wavefronts, picked.cost.shared_bytes) == (
-        cost, mine.span * drawn.elem_bytes,
-    )  # fmt: skip
+    row = measure(drawn)
+    assert row.cost == row.best, "wavefronts, then bytes"
+    assert row.claimed == row.cost, "what the chooser says of its pick"
+    assert row.linear == -1 or row.floor <= row.linear
 
 
 def test_the_families_are_those_of_the_brute_force() -> None:
@@ -57,8 +41,22 @@ def test_the_brute_force_counts_as_the_model_does() -> None:
 
 
 def test_the_corpus_is_worth_its_name() -> None:
-    """It has conflicts that only one family removes, and picks of every family."""
-    picked = [choose_shared_layout(s.shape, s.elem_bytes, s.accesses)[1].picked for s in SETS]
-    assert {"row", "S[(", "Swi"} <= {p[:3] for p in picked}
+    """Every family is picked somewhere, no family alone would do, and the draw is the seed's."""
+    rows = [measure(s) for s in SETS]
+    assert {r.picked for r in rows} == set(FAMILIES)
+    for family in FAMILIES:
+        assert any(r.least.get(family, r.best) > r.best for r in rows)
     assert len({(s.shape, s.dtype) for s in SETS}) > 60
-    assert SETS[0].name == draw_sets(1)[0].name
+    assert [s.name for s in draw_sets(9)] == [s.name for s in SETS[:9]]
+
+
+def test_the_docs_have_this_table() -> None:
+    rows = [measure(s) for s in SETS]
+    wanted = f"{print_table(rows)}\n\n{print_linear(rows)}\n"
+    text = DOC.read_text(encoding="utf-8")
+    head, rest = text.split("<!-- regret -->\n")
+    _, tail = rest.split("<!-- end of regret -->")
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        text = f"{head}<!-- regret -->\n{wanted}<!-- end of regret -->{tail}"
+        DOC.write_text(text, encoding="utf-8")
+    assert wanted in text, "the table is stale: UPDATE_GOLDEN=1 rewrites it"

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 from tilegen.choose.digits import Digit, coordinates, fuse, join, split_number
-from tilegen.index import Index, Var, add, div, mul
+from tilegen.index import Index, Var, add, mul
 from tilegen.ops.operand import Operand, allows_width, guarded_dims, parts_of, ref_at
 
 _LANES = 32
@@ -179,15 +180,27 @@ def count_lines(board: Board, shape: Shape, walk: Walk) -> int:
     Lanes are looked up in groups that move 128 bytes together: 8 lanes of 16 bytes in four lines are four look-ups,
     even if the other 24 lanes are in the same four.
     """
+    lanes = min(_LANES, board.count // shape.elems)
     lines = 0
-    lanes = [digits_at(board, shape, walk, lane, 0, 0) for lane in range(min(_LANES, board.count // shape.elems))]
     for side, operand in enumerate(board.operands):
         if operand.memory.space == "global":
             own, accesses, width = (
                 (board.row, shape.columns, shape.rows) if side else (board.column, shape.rows, shape.columns)
             )
             elems = _LINE_BYTES // operand.elem_bytes
-            touched = [tuple(div(v, elems) if k == own else v for k, v in enumerate(at)) for at in lanes]
-            group = max(1, elems // width)
-            lines += sum(len(set(touched[first : first + group])) for first in range(0, len(lanes), group)) * accesses
+            lines += _count_lookups(walk.parts, lanes, own, elems, max(1, elems // width)) * accesses
     return lines * -(-board.count // shape.elems // _LANES)
+
+
+@cache
+def _count_lookups(parts: tuple[tuple[int, int, int], ...], lanes: int, own: int, line_elems: int, group: int) -> int:
+    """Lines that the lanes of a warp touch, group by group; a line holds ``line_elems`` along digit ``own``."""
+    touched = []
+    for lane in range(lanes):
+        at: dict[int, int] = {}
+        rest = lane
+        for digit, weight, extent in reversed(parts):
+            rest, number = divmod(rest, extent)
+            at[digit] = at.get(digit, 0) + number * weight
+        touched.append(tuple(sorted((d, x // line_elems if d == own else x) for d, x in at.items())))
+    return sum(len(set(touched[first : first + group])) for first in range(0, lanes, group))
