@@ -27,11 +27,17 @@ Pair = tuple[Lanes, Lanes]  # units of the width: where each lane writes, where 
 lanes = np.arange(LANES)
 
 
-def make_patterns(seed: int = SEED) -> list[dict[str, Any]]:
-    """Every pattern, in an order that puts a bit of every family into each stretch of the list."""
+def make_patterns(name: str, seed: int = SEED) -> list[dict[str, Any]]:
+    """The patterns of one set, in an order that puts a bit of every family into each stretch of the list."""
     rng = np.random.default_rng(seed)
-    found = [p for mode in MODES for p in _of_mode(rng, *mode)]
+    found = list(SETS[name](rng))
     return [found[k] for k in rng.permutation(len(found))]
+
+
+def _mixed(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """Every mode and family, some with zero-filled lanes, some repeated."""
+    for mode in MODES:
+        yield from _of_mode(rng, *mode)
 
 
 def _of_mode(rng: np.random.Generator, cache: str, width: int) -> Iterator[dict[str, Any]]:
@@ -205,8 +211,50 @@ FAMILIES: dict[str, tuple[Callable[[np.random.Generator, int, int], Pair], int]]
 }
 
 
+def _zero_fill(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """cp.async.cg with a source size, every target another one: what the form for edges costs. Some come twice."""
+    for name in ("scatter", "pitches", "swizzles", "few_sources", "lines", "halves", "merge", "line_to_sectors"):
+        for k in range(24):
+            to, at = (16 * np.asarray(side) for side in FAMILIES[name][0](rng, 16, k))
+            first = np.isin(lanes, np.unique(to, return_index=True)[1])
+            keep = (_active_lanes(rng, k // 4) > 0) & first
+            share = (0.0, 0.1, 0.5, 1.0)[k % 4]
+            copied = np.where(rng.random(LANES) < share, 0, 16) if k % 8 < 6 else _source_bytes(rng, 16, k)
+            yield from [_zero_filled(name, to, at, keep, np.asarray(copied))] * (2 if k % 6 == 0 else 1)
+
+
+def _zero_filled(name: str, to: Lanes, at: Lanes, keep: NDArray[np.bool_], copied: Lanes) -> dict[str, Any]:
+    offsets = [int(x) if on else -1 for x, on in zip(to, keep, strict=True)]
+    sizes = [int(x) for x in copied]
+    pattern = {"family": name, "kind": "cp.async.cg", "width": 16, "offsets": offsets}
+    return pattern | {"global_offsets": [int(x) for x in at], "src_bytes": sizes}
+
+
+def _races(rng: np.random.Generator) -> Iterator[dict[str, Any]]:
+    """cp.async.cg with lanes that write the same place: which one's sector is asked for?"""
+    for k in range(160):
+        chunks, lines = (1, 2, 3, 4, 8, 12, 16, 24)[k % 8], (1, 2, 4, 8, 32)[k // 8 % 5]
+        to = 16 * (rng.permutation(64)[rng.integers(0, chunks, LANES)])
+        at = LINE_BYTES * rng.permutation(2000)[rng.integers(0, lines, LANES)] + 16 * rng.integers(0, 8, LANES)
+        active = _active_lanes(rng, k // 8)
+        yield {
+            "family": "races",
+            "kind": "cp.async.cg",
+            "width": 16,
+            "offsets": [int(x) if on else -1 for x, on in zip(to, active, strict=True)],
+            "global_offsets": [int(x) for x in at],
+        }
+
+
+SETS: dict[str, Callable[[np.random.Generator], Iterator[dict[str, Any]]]] = {
+    "mixed": _mixed,
+    "zero_fill": _zero_fill,
+    "races": _races,
+}
+
+
 def list_patterns() -> None:
-    patterns = make_patterns()
+    patterns = [p for name in SETS for p in make_patterns(name)]
     kinds = Counter((p["family"], p["kind"], p["width"]) for p in patterns)
     for (family, kind, width), number in sorted(kinds.items()):
         print(f"{family:16s} {kind} {width:2d} bytes  {number}")

@@ -24,6 +24,7 @@ from typing import Any
 from cases import Case, all_cases
 from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels
 from launch_once import build_for
+from launch_ways import check_ways
 from measure_cases import measure_cases
 from measure_kernels import LARGE, measure_kernel, summary
 from permute_loop import measure_permute_loop
@@ -119,6 +120,8 @@ def list_failures(result: dict[str, Any]) -> list[str]:
                 out.append(f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}")
             if row["counted"] is None:
                 out.append(f"{name} {what}: not counted")
+    for way, said in result.get("launches", {}).items():
+        out += [f"{name} by {way}: {words}" for name, words in said.items() if words != "ok"]
     instructions = result.get("per_instruction", {}).items()
     return out + [f"{n}: instructions differ from the prediction" for n, p in instructions if not p.get("agree")]
 
@@ -138,6 +141,7 @@ def run_kernels(session: bench.Session, specs: list[str], result: dict[str, Any]
         row = {"spec": Path(path).name, "arch": built.plan.arch, "params": params}
         kernels[name] = row | measure_kernel(session, built)
         print(summary(name, kernels[name]), flush=True)
+    result["launches"] = check_ways(session.device, list(builds.values()))
     counted = count_kernels(specs)
     for built in builds.values():
         kernels[built.plan.name]["counters"] = compare_counts(built, counted.get(built.plan.name))

@@ -68,6 +68,7 @@ def describe(result: dict[str, Any], name: str) -> str:
         f" every parameter case and two inputs each. {equal} of {len(counters)} predicted totals equal the hardware's"
         " counters (`smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_*`,"
         " `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).",
+        launch_line(result.get("launches", {})),
         counter_table(kernels),
         "Instruction by instruction (source counters), the same widths, counts and costs: "
         + ", ".join(f"`{n}` {'agrees' if p['agree'] else 'DIFFERS'}" for n, p in result["per_instruction"].items())
@@ -76,6 +77,13 @@ def describe(result: dict[str, Any], name: str) -> str:
         time_table(kernels),
     ]
     return "\n\n".join(p for p in parts if p)
+
+
+def launch_line(launches: dict[str, dict[str, str]]) -> str:
+    """How many kernels were right by each way of launching them."""
+    names = {"header": "their C++ headers", "cupy": "calls with CuPy arrays", "torch": "calls with torch tensors"}
+    said = [f"{names[way]} {sum(s == 'ok' for s in k.values())} of {len(k)}" for way, k in launches.items()]
+    return f"Launched in other ways, right to the last byte: by {', by '.join(said)}." if said else ""
 
 
 def counter_table(kernels: dict[str, Any]) -> str:

@@ -62,16 +62,10 @@ def count_by_sets(kind: str, width: int, to: list[int], source: list[int]) -> tu
         return 0, len({(source[lane] // 128, to[lane] // 32) for lane in active})
     total, size = 0, {4: 32, 8: 16, 16: 8}[width]
     for first in range(0, 32, size):
+        banks = {lane: {("to", to[lane] // 4 % 32), ("from", source[lane] // 4 % 32)} for lane in active}
         lanes = [lane for lane in active if first <= lane < first + size]
-        total += max(busiest_bank(width, [side[lane] for lane in lanes]) for side in (to, source))
+        total += max((sum(bool(banks[a] & banks[b]) for b in lanes) for a in lanes), default=0)
     return total, len({source[lane] // 32 for lane in active})
-
-
-def busiest_bank(width: int, offsets: list[int]) -> int:
-    banks = defaultdict(set)
-    for word in (x // 4 + k for x in offsets for k in range(width // 4)):
-        banks[word % 32].add(word)
-    return max((len(words) for words in banks.values()), default=0)
 
 
 @st.composite

@@ -123,12 +123,18 @@ class Move:
 
     Where ``valid`` is false nothing is read and the destination receives zeros (registers only). Both sides have
     element types of one size.
+
+    ``via`` names the instruction where it is no plain load or store: "" | "cp.async" | "ldmatrix" | "ldmatrix.trans" |
+    "stmatrix" | "stmatrix.trans". The matrix ones move 8 x 8 matrices of 2-byte elements between shared memory and the
+    registers of a whole warp: ``elems`` is 2 for each of 1, 2 or 4 matrices, and the shared Ref of lane 8 k + r says
+    where row r of matrix k (8 elements, 16 bytes) begins; other lanes' are not read.
     """
 
     dst: Ref
     src: Ref
     elems: int = 1
     valid: Index = True
+    via: str = ""
 
 
 @dataclass(frozen=True)
@@ -222,6 +228,7 @@ class Operation:
     cost: Cost
     refused: tuple[Refusal, ...] = ()
     choices: tuple[Choice, ...] = ()
+    pins: tuple[tuple[str, Any], ...] = ()  # fields of the op, beside its variant, that write out what was chosen
 
 
 @dataclass(frozen=True)
@@ -263,10 +270,19 @@ class Plan:
     owns: tuple[Owned, ...] = ()
     operations: tuple[Operation, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    choices: tuple[Choice, ...] = ()  # for the kernel as a whole, such as the layouts of shared buffers
 
     @property
     def threads(self) -> int:
         return sum(r.threads for r in self.roles)
+
+
+MATRIX_ROW_ELEMS = 8
+
+
+def matrices(move: Move) -> int:
+    """How many 8 x 8 matrices a move through ldmatrix or stmatrix takes; 0 for any other move."""
+    return move.elems // 2 if "matrix" in move.via else 0
 
 
 # ---- building

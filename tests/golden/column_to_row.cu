@@ -2,6 +2,7 @@
 // Launch: grid (6, 8, 1), 128 threads, 8440 bytes of static shared memory.
 // X: col [256, 192]
 // Y: row [256, 192]
+// t: S[(32,32):(33,1)] [32, 32], shared
 //
 // 1. copy X[by*32 : +32, bx*32 : +32] -> t: variant register_tile, scope cta, 256 sectors, 64 wavefronts, 48
 //   instructions, 560 address operations

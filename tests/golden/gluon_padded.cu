@@ -2,6 +2,7 @@
 // Launch: grid (1, 1, 1), 32 threads, 140 bytes of static shared memory.
 // In: row [8, 4]
 // Out: row [4, 8]
+// s: PaddedSharedLayout([[8, 1]], [[0, 1], [0, 2], [2, 0], [4, 0], [1, 0]], [], [8, 4]) [8, 4], shared
 //
 // 1. copy In -> s: variant gmem_smem, scope warp, 4 sectors, 2 wavefronts, 2 instructions, 10 address
 //   operations

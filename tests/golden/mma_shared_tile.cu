@@ -2,6 +2,7 @@
 // Launch: grid (4, 4, 1), 128 threads, 8192 bytes of static shared memory.
 // X: row [256, 256]
 // Y: row [256, 256]
+// t: mma_shared_layout('float16', '128B', (64, 64)) [64, 64], shared
 //
 // 1. copy X[by*64 : +64, bx*64 : +64] -> t: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 32
 //   instructions, 208 address operations

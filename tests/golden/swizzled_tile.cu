@@ -2,6 +2,7 @@
 // Launch: grid (1, 1, 1), 32 threads, 1024 bytes of static shared memory.
 // In: row [8, 64]
 // Out: row [64, 8]
+// t: Swizzle(3,3,3) o S[(8,64):(64,1)] [8, 64], shared
 //
 // 1. copy In -> t: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 20 address
 //   operations

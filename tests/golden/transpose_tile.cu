@@ -2,6 +2,7 @@
 // Launch: grid (16, 16, 1), 256 threads, 16636 bytes of static shared memory.
 // X: row [1024, 1000]
 // Y: row [1000, 1024]
+// tile: S[(64,64):(65,1)] [64, 64], shared
 //
 // 1. copy X[by*64 : +64, bx*64 : +64] -> tile: variant gmem_smem, scope cta, 512 sectors, 128 wavefronts, 256
 //   instructions, 1536 address operations

@@ -175,6 +175,41 @@ STREAM(16, uint4)
 static inline int cluster_ctaid_x() { return blockIdx.x % cpu::cluster.x; }
 static inline int cluster_ctaid_y() { return blockIdx.y % cpu::cluster.y; }
 static inline int cluster_ctaid_z() { return blockIdx.z % cpu::cluster.z; }
+// ldmatrix and stmatrix: the lanes lay out their addresses and words, meet, and each serves itself; then they meet again.
+namespace cpu {
+static unsigned short *rows[64][32];
+static void exchange(void *row)
+{
+    rows[threadIdx.x / 32][threadIdx.x % 32] = (unsigned short *)row;
+    __syncwarp();
+}
+// element e of word k of this lane, in memory
+static unsigned short &cell(int k, int e, bool trans)
+{
+    const int lane = threadIdx.x % 32, mine = lane >> 2, pair = (lane & 3) << 1 | e;
+    return trans ? rows[threadIdx.x / 32][8 * k + pair][mine] : rows[threadIdx.x / 32][8 * k + mine][pair];
+}
+static void load_matrices(unsigned *words, const void *row, int n, bool trans)
+{
+    exchange((void *)row);
+    for (int k = 0; k < n; ++k) words[k] = cell(k, 0, trans) | (unsigned)cell(k, 1, trans) << 16;
+    __syncwarp();
+}
+static void store_matrices(const unsigned *words, void *row, int n, bool trans)
+{
+    exchange(row);
+    for (int k = 0; k < n; ++k) cell(k, 0, trans) = words[k] & 0xffff, cell(k, 1, trans) = words[k] >> 16;
+    __syncwarp();
+}
+}  // namespace cpu
+#define MATRICES(n) \
+    static inline void ldmatrix_x##n(unsigned *w, const void *row) { cpu::load_matrices(w, row, n, false); } \
+    static inline void ldmatrix_x##n##_trans(unsigned *w, const void *row) { cpu::load_matrices(w, row, n, true); } \
+    static inline void stmatrix_x##n(const unsigned *w, void *row) { cpu::store_matrices(w, row, n, false); } \
+    static inline void stmatrix_x##n##_trans(const unsigned *w, void *row) { cpu::store_matrices(w, row, n, true); }
+MATRICES(1)
+MATRICES(2)
+MATRICES(4)
 static inline float half_to_float(unsigned short x) { return (float)cpu::bits<_Float16>(x); }
 static inline unsigned short float_to_half(float x) { return cpu::bits<unsigned short>((_Float16)x); }
 static inline unsigned short double_to_half(double x) { return cpu::bits<unsigned short>((_Float16)x); }

@@ -1,9 +1,10 @@
 """cp.async from global to shared memory: what the hardware does for one warp's instruction, as an H200 counted it.
 
 ``.ca`` goes through L1: the data pipe reads L1 lines and writes shared memory in the same wavefronts, and either side
-has the 32 banks. Phases are those of a store; one takes as many wavefronts as the busier side needs: the most distinct
-words in one bank that its lanes write, or the most that they read, a global word lying in bank ``address / 4 mod 32``
-as a shared one does. Sectors are the distinct 32-byte blocks that are read.
+has the 32 banks. Phases are those of a store. Two lanes of a phase are in each other's way if they write the same banks
+or read the same banks (a global word lies in bank ``address / 4 mod 32``, as a shared one does), also where the word is
+the same: nothing is broadcast. A phase takes as many wavefronts as the lane with most others in its way: those, and
+itself. Sectors are the distinct 32-byte blocks that are read.
 
 ``.cg`` passes L1 by: what L2 sends is written as it comes, and no wavefront is counted. One sector is asked for per
 distinct pair (128-byte line that is read, 32-byte sector of shared memory that is written), whatever the lanes. So
@@ -18,7 +19,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tilegen.access.counting import active_lanes, count_distinct, fill_banks, phase_lanes
+from tilegen.access.counting import Active, active_lanes, count_distinct, phase_lanes
 from tilegen.access.offsets import (
     LINE_BYTES,
     SECTOR_BYTES,
@@ -102,9 +103,21 @@ def _check_pair(to: Accesses, source: Accesses) -> None:
 
 # ---- counting, for one chunk
 def _count_ca_wavefronts(width_bytes: int, to: Accesses, source: Accesses) -> Accesses:
-    active, lanes = active_lanes(to), phase_lanes(width_bytes)
-    written, read = (fill_banks(width_bytes, side, active, lanes) for side in (to, source))
-    return np.asarray(np.maximum(written, read).sum(axis=1))
+    """Per phase, the lane that meets most lanes of the phase (itself included) in the banks of either side."""
+    lanes = phase_lanes(width_bytes)  # a phase moves 128 bytes: as many lanes as units of the width in all banks
+    meet = _meet_in_banks(width_bytes, to, lanes) | _meet_in_banks(width_bytes, source, lanes)
+    active: Active = active_lanes(to)
+    if active is not None:
+        on = active.reshape(-1, lanes)
+        meet &= on[:, :, None] & on[:, None, :]
+    most = meet.sum(axis=2, dtype=np.uint8).max(axis=1)
+    return np.asarray(most.reshape(len(to), -1).sum(axis=1))
+
+
+def _meet_in_banks(width_bytes: int, offsets: Accesses, lanes: int) -> Accesses:
+    """(phases, lanes, lanes): which lanes of a phase touch the same banks; aligned lanes share all or none."""
+    banks = ((offsets // width_bytes) & (lanes - 1)).astype(np.uint8).reshape(-1, lanes)
+    return np.asarray(banks[:, :, None] == banks[:, None, :])
 
 
 def _count_no_wavefronts(to: Accesses, source: Accesses) -> Accesses:

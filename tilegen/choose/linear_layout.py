@@ -106,9 +106,7 @@ def _grow(bad: NDArray[np.bool_], first: int, bits: int) -> int:
     return len(space).bit_length() - 1
 
 
-def _search(
-    bad: NDArray[np.bool_], low: int, bits: int, dimension: int
-) -> tuple[tuple[int, ...] | None, bool]:
+def _search(bad: NDArray[np.bool_], low: int, bits: int, dimension: int) -> tuple[tuple[int, ...] | None, bool]:
     """Vectors that span a space of the wanted dimension without bad members, and whether the search was complete."""
     numbers = np.arange(1 << bits)
     whole = numbers[:: 1 << low][::-1]  # the low bits stay where they are; high ones first

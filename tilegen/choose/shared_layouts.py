@@ -59,8 +59,11 @@ def choose_shared_layout(
         raise ValueError(f"no layout serves: {costed[0].layout.text} {costed[0].reason}")
     best = pick_least(serving, shape, folded)
     floor = count_floor(shape, elem_bytes, folded)
-    choice = explain_choice(f"layout of {name}", best, costed, shape, elem_bytes, folded, floor)
-    return best.layout.layout, choice
+    shown = [with_operators(c, shape, folded) for c in select_shown(best, costed)]
+    candidates = list_candidates(best, shown, floor)
+    if best.cost.wavefronts > floor:
+        candidates += (cost_linear(shape, elem_bytes, folded, replace(best.cost, wavefronts=0)),)
+    return best.layout.layout, Choice(f"layout of {name}", best.layout.text, candidates, _proof(best, costed, floor))
 
 
 def cost_layouts(
@@ -98,11 +101,16 @@ def with_operators(c: Costed, shape: Sequence[int], accesses: Sequence[TileAcces
     """The same with its address operations: those of one address in row and column, for each instruction."""
     if c.reason:
         return c
-    operators = sum(a.instructions * _count_operators(c.layout, tuple(shape), a.width_elems) for a in accesses)
+    operators = sum(a.instructions * count_place_operators(c.layout, tuple(shape), a.width_elems) for a in accesses)
     return Costed(c.layout, replace(c.cost, address_ops=operators))
 
 
-def _count_operators(f: FamilyLayout, shape: tuple[int, ...], width_elems: int) -> int:
+def count_place_operators(f: FamilyLayout, shape: tuple[int, ...], width_elems: int) -> int:
+    """Operators in the address of the vector at row-major coordinates, as it would be printed.
+
+    >>> [count_place_operators(f, (32, 32), 1) for f in enumerate_layouts((32, 32), 4)[:2]]
+    [2, 2]
+    """
     at: list[Index] = [Var(f"x{d}", n) if n > 1 else 0 for d, n in enumerate(shape)]
     if width_elems > 1 and shape[-1] % width_elems == 0:
         vectors = shape[-1] // width_elems
@@ -111,19 +119,7 @@ def _count_operators(f: FamilyLayout, shape: tuple[int, ...], width_elems: int) 
 
 
 # ---------------------------------------------------------------- why
-def explain_choice(
-    question: str, best: Costed, costed: Sequence[Costed], shape: Sequence[int], elem_bytes: int,
-    accesses: Sequence[TileAccess], floor: int,
-) -> Choice:  # fmt: skip
-    """The Choice: the best of each family and the runners-up with what they cost, and what was searched."""
-    shown = [with_operators(c, shape, accesses) for c in _shown(best, costed)]
-    candidates = [Candidate(c.layout.text, None if c.reason else c.cost, _verdict(c, best, floor)) for c in shown]
-    if best.cost.wavefronts > floor:
-        candidates.append(_linear_candidate(shape, elem_bytes, accesses, best))
-    return Choice(question, best.layout.text, tuple(candidates), _proof(best, costed, floor))
-
-
-def _shown(best: Costed, costed: Sequence[Costed]) -> list[Costed]:
+def select_shown(best: Costed, costed: Sequence[Costed]) -> list[Costed]:
     """The picked one, the least of each family and the next few, in the order of the families."""
     ranked = sorted(range(len(costed)), key=lambda k: (bool(costed[k].reason), costed[k].cost.key, k))
     kept = {next(k for k, c in enumerate(costed) if c.layout == best.layout)}
@@ -133,34 +129,47 @@ def _shown(best: Costed, costed: Sequence[Costed]) -> list[Costed]:
     return [costed[k] for k in sorted(kept)]
 
 
-def _verdict(c: Costed, best: Costed, floor: int) -> str:
+def list_candidates(best: Costed, shown: Sequence[Costed], floor: int) -> tuple[Candidate, ...]:
+    """What is shown, as candidates of a Choice with verdicts; ``floor``: the wavefronts that nothing is below."""
+    return tuple(Candidate(c.layout.text, None if c.reason else c.cost, say_verdict(c, best, floor)) for c in shown)
+
+
+def say_verdict(c: Costed, best: Costed, floor: int) -> str:
+    """Why a layout was not picked, by the first figure in which it costs more."""
     if c.layout == best.layout:
         return "picked"
     if c.reason:
         return c.reason
-    if c.cost.wavefronts > best.cost.wavefronts:
-        return f"{c.cost.wavefronts - floor} wavefronts of bank conflicts"
-    if c.cost.shared_bytes > best.cost.shared_bytes:
-        return "more shared bytes"
-    return "more address operations" if c.cost.address_ops > best.cost.address_ops else "the same cost, not simpler"
+    mine, least = c.cost, best.cost
+    if mine.sectors == least.sectors and mine.wavefronts > least.wavefronts:
+        return f"bank conflicts: {mine.wavefronts - floor} wavefronts above the floor"
+    for name in ("sectors", "instructions", "shared_bytes", "address_ops"):
+        if getattr(mine, name) != getattr(least, name):
+            return f"more {name.replace('ops', 'operations').replace('_', ' ')}"
+    return "the same cost, not plainer"
 
 
-def _linear_candidate(
-    shape: Sequence[int], elem_bytes: int, accesses: Sequence[TileAccess], best: Costed
-) -> Candidate:
+def cost_linear(shape: Sequence[int], elem_bytes: int, accesses: Sequence[TileAccess], rest: Cost) -> Candidate:
+    """What an F2-linear layout would reach; ``rest`` is the cost of everything but the wavefronts of the accesses."""
     found = find_linear(shape, elem_bytes, accesses)
     if found.layout is None:
         return Candidate("LinearLayout", None, f"reported beside: {found.reason}")
-    cost = Cost(0, found.wavefronts, best.cost.instructions, elem_bytes * prod(shape))
-    return Candidate(str(found.layout), cost, "reported beside: no address is generated for it")
+    wavefronts = rest.wavefronts + found.wavefronts
+    cost = replace(rest, wavefronts=wavefronts, shared_bytes=elem_bytes * prod(shape), address_ops=0)
+    return Candidate(str(found.layout), cost, "reported beside: its addresses are not generated")
+
+
+def say_searched(costed: Sequence[Costed]) -> str:
+    """How many layouts of which families were costed."""
+    counts = {name: sum(c.layout.family == name for c in costed) for name in FAMILIES}
+    unfit = sum(bool(c.reason) for c in costed)
+    refused = f", of which {unfit} cannot serve" if unfit else ""
+    families = f"row-major, {counts['padding']} paddings, {counts['swizzle']} swizzles"
+    return f"all {len(costed)} layouts were costed ({families}{refused})"
 
 
 def _proof(best: Costed, costed: Sequence[Costed], floor: int) -> str:
     """What was searched, and whether anything could be below."""
-    counts = {name: sum(c.layout.family == name for c in costed) for name in FAMILIES}
-    searched = f"all {len(costed)} were costed: row-major, {counts['padding']} paddings, {counts['swizzle']} swizzles"
-    unfit = sum(bool(c.reason) for c in costed)
-    refused = f" ({unfit} cannot serve)" if unfit else ""
     if best.cost.wavefronts == floor:
-        return f"the floor of {floor} wavefronts, one a phase, which no layout is below; {searched}{refused}"
-    return f"{searched}{refused}; the least is {best.cost.wavefronts} wavefronts against a floor of {floor}"
+        return f"the floor of {floor} wavefronts, one a phase, which no layout is below; {say_searched(costed)}"
+    return f"{say_searched(costed)}; the least is {best.cost.wavefronts} wavefronts against a floor of {floor}"

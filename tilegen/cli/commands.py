@@ -105,7 +105,7 @@ def cli() -> None:
 def build(
     specs: tuple[str, ...], output: str, arch: str | None, settings: dict[str, int], compiles: bool, checks: bool
 ) -> int:
-    """Check, choose, prove and render: SPEC becomes DIR/<kernel>.cu and DIR/<kernel>.json.
+    """Check, choose, prove and render: SPEC becomes DIR/<kernel>.cu, its launcher .h, and .json.
 
     All specs are built before the first file is written. If one of them fails, DIR stays as it was.
     """
@@ -142,14 +142,19 @@ def verify(
 @with_format
 @click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
 @click.option("--compile", "compiles", is_flag=True, help="Add registers, shared memory, spills and occupancy.")
+@click.option("--resolved", is_flag=True, help="Print SPEC itself, every choice written out: it builds the same bytes.")
 @with_spec_options
 @with_color
 def explain(
-    spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int], compiles: bool
+    spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int], compiles: bool, resolved: bool
 ) -> int:
     """Say what was chosen for SPEC, at what cost, and why nothing else was."""
-    from tilegen.cli.explaining import explain_command
+    from tilegen.cli.explaining import explain_command, resolve_command
 
+    if resolved and (access is not None or compiles or form != "text"):
+        raise click.UsageError("--resolved prints a spec, in YAML: it takes no --access, --compile or --format json")
+    if resolved:
+        return resolve_command(spec, arch, settings)
     return explain_command(spec, form, access, arch, settings, compiles)
 
 

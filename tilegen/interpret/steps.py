@@ -11,11 +11,12 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
+from tilegen.interpret.matrices import move_matrices
 from tilegen.interpret.memory import Registers
 from tilegen.interpret.places import Place, Root
 from tilegen.interpret.site import Blocked, Site
 from tilegen.interpret.threads import Array
-from tilegen.plan import Block, Let, Map, Memory, Move, Ref, Repeat, Step, Sync, When
+from tilegen.plan import Block, Let, Map, Memory, Move, Ref, Repeat, Step, Sync, When, matrices
 
 
 # ---------------------------------------------------------------- structure
@@ -93,6 +94,9 @@ STRUCTURE: dict[type, Callable[[Any, Any], Iterator[str] | None]] = {
 def move(step: Move, site: Site) -> None:
     """Bits from one place to another; zeros where ``valid`` does not hold."""
     size, group = step.src.memory.elem_bytes, site.group
+    if matrices(step):
+        move_matrices(step, site)
+        return
     if step.dst.memory.elem_bytes != size:
         site.fail(MALFORMED, f"moves {step.src.memory.dtype} elements to {step.dst.memory.dtype}: sizes differ")
     if step.valid is True:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from tilegen.ops.dispatch import Planned, Variant
+from tilegen.ops.matrices import plan_matrices, refuse_matrices
 from tilegen.ops.operand import Context, Operand
 from tilegen.ops.partition import plan_tile, reject_carries
 from tilegen.ops.register_board import refuse_board
@@ -21,9 +22,9 @@ from tilegen.spec.form import OpFields, OpForm
 class CopyFields(OpFields):
     src: str = Field(description="region read")
     dst: str = Field(description="region written; its shape equals the source's after dropping extents of 1")
-    variant: Literal["auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "reg_reg", "scalar"] = (
-        Field(default="auto", description="pin a variant instead of taking the cheapest")
-    )
+    variant: Literal[
+        "auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "ldstmatrix", "reg_reg", "scalar"
+    ] = Field(default="auto", description="pin a variant instead of taking the cheapest")
     edge: Literal["error", "clip"] = Field(
         default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
     )
@@ -61,6 +62,18 @@ def _plan_reg(call: Call, context: Context) -> Planned:
     register, other = (call.regions[f] for f in (("dst", "src") if loads else ("src", "dst")))
     cache = call.fields.cache
     return plan_transfer(context, call, context.operand(register), context.operand(other, cache), loads)
+
+
+def _refuse_matrices(call: Call, context: Context) -> str | None:
+    if _spaces(call).count("register") != 1:
+        return "exactly one side must be in registers"
+    return _reject_dtypes(call) or refuse_matrices(call, context, loads=_spaces(call)[1] == "register")
+
+
+def _plan_matrices(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    loads = dst.buffer.scope == "register"
+    return plan_matrices(context, call, dst if loads else src, src if loads else dst, loads)
 
 
 def _refuse_tile(*accepted: tuple[str, str]) -> Callable[[Call, Context], str | None]:
@@ -118,6 +131,7 @@ def _plan_scalar(call: Call, context: Context) -> Planned:
 
 VARIANTS = (
     Variant("reg", 20, _refuse_reg, _plan_reg),
+    Variant("ldstmatrix", 30, _refuse_matrices, _plan_matrices),
     Variant("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile),
     Variant("smem_smem", 20, _refuse_tile(("shared", "shared")), _plan_tile),
     Variant("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile),

@@ -4,34 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops.operand import Context
+from tilegen.ops.operand import Refused as Refused
 from tilegen.plan import Choice, Cost, Operation, Refusal, Step
-from tilegen.spec.data import Call
-
-
-class Refused(Exception):
-    """A variant found while planning that it cannot carry out the op; the text is the reason."""
+from tilegen.spec.data import Buffer, Call
 
 
 @dataclass(frozen=True)
 class Planned:
-    """One variant's steps, what they cost over an interior CTA, and the choices made on the way."""
+    """One variant's steps, what they cost over an interior CTA, and the choices made on the way.
+
+    ``pins`` are fields of the op, beside ``variant``, with which a spec says all of this itself.
+    """
 
     steps: tuple[Step, ...]
     cost: Cost
     choices: tuple[Choice, ...]
+    pins: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to carry out an op. ``refuse`` gives a reason or None and is cheap; ``plan`` may still raise Refused."""
+    """A way to carry out an op. ``refuse`` gives a reason or None and is cheap; ``plan`` may still raise Refused.
+
+    For buffers whose layout is to be chosen: ``constrain`` says why the variant cannot take an operand with the layout
+    that it has (a descriptor's modes, say), or None; ``adapts`` means that its accesses are made for the layouts, so
+    that those planned for one layout say no more than what is possible under another.
+    """
 
     name: str
     priority: int
     refuse: Callable[[Call, Context], str | None]
     plan: Callable[[Call, Context], Planned]
+    constrain: Callable[[Call, Buffer], str | None] | None = None
+    adapts: bool = False
 
 
 def dispatch(call: Call, variants: Sequence[Variant], context: Context) -> tuple[Planned, Operation]:
@@ -57,14 +66,18 @@ def dispatch(call: Call, variants: Sequence[Variant], context: Context) -> tuple
     if not planned:
         raise _refuse(call, "TG301", f"no variant can carry out this {call.op}", refused)
     order = {v.name: -v.priority for v in variants}
-    best = min(planned, key=lambda name: (planned[name].cost.key, order[name])) if pinned == "auto" else pinned
-    refused += [_lost(name, planned[name], planned[best], pinned) for name in planned if name != best]
+    cheapest = min(planned, key=lambda name: (planned[name].cost.key, order[name]))
+    best = cheapest if pinned == "auto" else pinned
+    # A pin that is the cheapest anyway changes no word of what is said, so that a resolved spec rebuilds every byte.
+    reason = "" if best == cheapest else f"'{pinned}' is pinned"
+    refused += [_lost(name, planned[name], planned[best], reason) for name in planned if name != best]
     kept = planned[best].choices
     asked = {c.question for c in kept}
     others = tuple(c for name in planned if name != best for c in planned[name].choices if c.question not in asked)
     line = call.mark.line if call.mark else 0
     return planned[best], Operation(
-        call.op, best, call.scope, describe_call(call), line, planned[best].cost, tuple(refused), kept + others
+        call.op, best, call.scope, describe_call(call), line, planned[best].cost, tuple(refused), kept + others,
+        planned[best].pins,
     )
 
 
@@ -82,9 +95,9 @@ def per_cta(choice: Choice, one: int, total: int) -> Choice:
     return replace(choice, candidates=candidates)
 
 
-def _lost(name: str, loser: Planned, winner: Planned, pinned: str) -> Refusal:
-    if pinned != "auto":
-        return Refusal(name, f"'{pinned}' is pinned", loser.cost)
+def _lost(name: str, loser: Planned, winner: Planned, reason: str) -> Refusal:
+    if reason:
+        return Refusal(name, reason, loser.cost)
     names = ("sectors", "wavefronts", "instructions", "shared_bytes", "address_ops")
     for what, mine, best in zip(names, loser.cost.key, winner.cost.key, strict=True):
         if mine != best:

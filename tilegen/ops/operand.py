@@ -17,6 +17,10 @@ from tilegen.plan import Block, Cost, Memory, Ref, Step
 from tilegen.spec.data import Buffer, Region, Spec
 
 
+class Refused(Exception):
+    """A variant found while planning that it cannot carry out the op; the text is the reason."""
+
+
 @dataclass(frozen=True)
 class Context:
     """What an op may know of its surroundings. ``enclose`` wraps steps in the loops and guards around the op."""
@@ -202,12 +206,22 @@ class Frame:
         if formal.space == "register":
             self.bases[side] = Ref(ref.memory, (0,))
             return Ref(formal, ref.at)
-        pairs = [split_terms(x, self.inner) for x in ref.at]
-        base = Ref(ref.memory, tuple(outside for outside, _ in pairs))
-        known = self.bases.setdefault(side, base)
-        assert known == base, f"{formal.name} has two bases: {known.at} and {base.at}"
-        inside = Ref(ref.memory, tuple(inside for _, inside in pairs))
+        known = self.bases.get(side) or self.share_base(side, (ref,))
+        apart = [_take_away(x, base) for x, base in zip(ref.at, known.at, strict=True)]
+        if any(rest is None for rest in apart):
+            raise Refused(f"{formal.name} has no base that is the same for all of its elements in one function")
+        inside = Ref(ref.memory, tuple(rest for rest in apart if rest is not None))
         return Ref(formal, (inside.offset,) if formal.pitches == (1,) else inside.at)
+
+    def share_base(self, side: int, refs: Sequence[Ref]) -> Ref:
+        """The base of an operand: what all these elements add over variables that are constant during a call.
+
+        A swizzle XORs such variables with an element's own place, so that not all elements add the same.
+        """
+        outside = [[terms(split_terms(x, self.inner)[0]) for x in ref.at] for ref in refs]
+        common = [[t for t in own if all(t in o[d] for o in outside)] for d, own in enumerate(outside[0])]
+        self.bases[side] = Ref(refs[0].memory, tuple(total(c) for c in common))
+        return self.bases[side]
 
     def block(
         self, name: str, body: tuple[Step, ...], op: int, registers: tuple[Memory, ...] = (), note: str = ""
@@ -215,6 +229,16 @@ class Frame:
         """The call of a function with this body."""
         args = tuple((f, self.bases[k]) for k, f in enumerate(self.formals) if k in self.bases)
         return Block(name, args, body, registers, note, op)
+
+
+def _take_away(x: Index, base: Index) -> Index | None:
+    """``x`` without the terms of ``base``; None where it does not have them all."""
+    rest = list(terms(x))
+    for t in terms(base) if base != 0 else ():
+        if t not in rest:
+            return None
+        rest.remove(t)
+    return total(rest)
 
 
 def _formal_of(operand: Operand, flat: bool, name: str) -> Memory:

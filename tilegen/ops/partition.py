@@ -156,12 +156,11 @@ def _moves(
 ) -> tuple[Step, ...]:
     load, store = widths
     bundle, last = max(widths), len(tile.operands) - 1
-    at, seen, guards = [], [], []
-    for k in range(bundle):
-        where, refs = element_refs(tile, add(mul(group, bundle), k))
-        at.append(where)
-        seen.append([frame.see(side, ref) for side, ref in enumerate(refs)])
-        guards.append([_guard(tile, side, where) for side in range(len(refs))])
+    found = [element_refs(tile, add(mul(group, bundle), k)) for k in range(bundle)]
+    for side in range(last + 1):
+        frame.share_base(side, [refs[side] for _, refs in found])
+    seen = [[frame.see(side, ref) for side, ref in enumerate(refs)] for _, refs in found]
+    guards = [[_guard(tile, side, where) for side in range(last + 1)] for where, _ in found]
     if source:
         loads: tuple[Step, ...] = (Map("fill", regs[0], (), bundle, source.value),)
     elif load == store and guards[0][0] is True:

@@ -36,6 +36,9 @@ class PermuteFields(WholeFields):
         description="what a CTA takes of each dimension that explain lists under 'dims', instead of the chosen box",
     )  # fmt: skip
     threads: int | None = Field(default=None, ge=32, le=1024, description="threads of a CTA, instead of the chosen number")
+    turn: Literal["auto", "load", "store"] = Field(
+        default="auto", description="whether tiles turn over on their way into shared memory, or out of it"
+    )
     layout: str = Field(default="auto", description="the layout of the shared tile, instead of the chosen one")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -45,7 +46,7 @@ def _pin(
 ) -> TileChoice | None:
     """What the call pins, completed from the best candidate that agrees with it; None where it pins nothing."""
     fields = call.fields
-    if fields.variant == "auto" and fields.box is None and fields.threads is None:
+    if fields.variant == "auto" and fields.box is None and fields.threads is None and fields.turn == "auto":
         return None
     box = tuple(fields.box) if fields.box is not None else None
     if box is not None and len(box) != len(dims.dims):
@@ -56,10 +57,11 @@ def _pin(
         c for c in ranked
         if fields.variant in ("auto", c.variant) and box in (None, c.box) and fields.threads in (None, c.threads)
     ]  # fmt: skip
+    turn = fields.turn if fields.turn != "auto" else ranked[0].turn
     if agreeing:
-        return agreeing[0]
+        return replace(agreeing[0], turn=turn)
     variant = fields.variant if fields.variant != "auto" else ranked[0].variant
-    pinned = TileChoice(variant, box or ranked[0].box, fields.threads or ranked[0].threads)
+    pinned = TileChoice(variant, box or ranked[0].box, fields.threads or ranked[0].threads, turn)
     if pinned.variant == "tiled" and prod(pinned.box) * elem_bytes > MAX_TILE_BYTES:
         message = f"a tile of {list(pinned.box)} takes {prod(pinned.box) * elem_bytes} bytes; {MAX_TILE_BYTES} are the most"
         raise SpecError(Diagnostic("TG302", message, call.mark, "take a smaller box"))
@@ -87,7 +89,8 @@ def _tile_choice(ranked: Sequence[tuple[TileChoice, Estimate]], is_pinned: bool)
 
 
 def _picked(c: TileChoice) -> dict[str, Any]:
-    return {"variant": c.variant, "box": list(c.box), "threads": c.threads}
+    turn = {"turn": c.turn} if c.variant == "tiled" else {}
+    return {"variant": c.variant, "box": list(c.box), "threads": c.threads, **turn}
 
 
 def _value(c: TileChoice, e: Estimate) -> dict[str, Any]:

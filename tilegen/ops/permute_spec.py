@@ -40,9 +40,9 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
         ops: tuple[Statement, ...] = (_copy(call, *regions, edge, cache),)
     else:
         names = frozenset(b.name for b in spec.buffers) | {p.name for p in spec.params} | {spec.kernel}
-        tile, turned = _tile_buffers(call, dims, chosen.box, names)
+        tile, turned = _tile_buffers(call, dims, chosen, names)
         buffers += (tile,) if turned is tile else (tile, turned)
-        into, out = _whole_of(tile), _whole_of(turned)
+        into, out = (_whole_of(b) for b in ((turned, tile) if chosen.turn == "load" else (tile, turned)))
         ops = (
             _copy(call, regions[0], into, edge, cache), Meeting("cta", True, call.mark),
             _copy(call, out, regions[1], edge, cache),
@@ -58,10 +58,17 @@ def _over_dims(array: Buffer, dims: Dims, side: int) -> Buffer:
     return replace(array, shape=tuple(d.extent for d in own), layout=layouts.TileLayout(iters))
 
 
-def _tile_buffers(call: WholeCall, dims: Dims, box: Sequence[int], names: frozenset[str]) -> tuple[Buffer, Buffer]:
-    """The shared tile in src's order, and the view of it in dst's order (itself where that is the same)."""
-    kept = [k for k in range(len(box)) if box[k] > 1] or [len(box) - 1]
-    axes = tuple(kept.index(k) for k in dims.order if k in kept)
+def _tile_buffers(
+    call: WholeCall, dims: Dims, chosen: TileChoice, names: frozenset[str]
+) -> tuple[Buffer, Buffer]:
+    """The shared tile, and the view of it in the other order (itself where that is the same).
+
+    It lies in src's order where elements turn over when they are stored, and in dst's where they do as they are loaded.
+    """
+    box = chosen.box
+    orders = (dims.order, range(len(box))) if chosen.turn == "load" else (range(len(box)), dims.order)
+    kept, other = ([k for k in order if box[k] > 1] or [orders[0][-1]] for order in orders)
+    axes = tuple(kept.index(k) for k in other)
     shape = tuple(box[k] for k in kept)
     name = fresh_name("tile", names)
     text = call.fields.layout

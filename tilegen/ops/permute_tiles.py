@@ -25,11 +25,15 @@ _LEAST_BYTES_PER_THREAD = 4
 
 @dataclass(frozen=True)
 class TileChoice:
-    """How one CTA works: ``variant`` (direct or tiled), its box, in src's order of dimensions, and its threads."""
+    """How one CTA works: ``variant`` (direct or tiled), its box, in src's order of dimensions, and its threads.
+
+    ``turn``: whether a tile's elements change their order on the way into shared memory (load) or out of it (store).
+    """
 
     variant: str
     box: tuple[int, ...]
     threads: int
+    turn: str = "load"
 
     @property
     def elems(self) -> int:

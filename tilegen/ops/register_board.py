@@ -174,13 +174,20 @@ def coalesced(board: Board, shape: Shape) -> tuple[Walk, ...]:
 
 
 def count_lines(board: Board, shape: Shape, walk: Walk) -> int:
-    """128-byte lines of global memory that all accesses of the board touch, rows taken to begin with a line."""
+    """128-byte lines of global memory that all accesses of the board touch, rows taken to begin with a line.
+
+    Lanes are looked up in groups that move 128 bytes together: 8 lanes of 16 bytes in four lines are four look-ups,
+    even if the other 24 lanes are in the same four.
+    """
     lines = 0
     lanes = [digits_at(board, shape, walk, lane, 0, 0) for lane in range(min(_LANES, board.count // shape.elems))]
     for side, operand in enumerate(board.operands):
         if operand.memory.space == "global":
-            own, accesses = (board.row, shape.columns) if side else (board.column, shape.rows)
+            own, accesses, width = (
+                (board.row, shape.columns, shape.rows) if side else (board.column, shape.rows, shape.columns)
+            )
             elems = _LINE_BYTES // operand.elem_bytes
-            touched = {tuple(div(v, elems) if k == own else v for k, v in enumerate(at)) for at in lanes}
-            lines += len(touched) * accesses
+            touched = [tuple(div(v, elems) if k == own else v for k, v in enumerate(at)) for at in lanes]
+            group = max(1, elems // width)
+            lines += sum(len(set(touched[first : first + group])) for first in range(0, len(lanes), group)) * accesses
     return lines * -(-board.count // shape.elems // _LANES)

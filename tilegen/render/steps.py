@@ -7,7 +7,7 @@ from functools import partial
 
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Index, Op, Var, add, to_c, variables
-from tilegen.plan import Block, Let, Map, Move, Ref, Repeat, Step, Sync, When
+from tilegen.plan import Block, Let, Map, Move, Ref, Repeat, Step, Sync, When, matrices
 from tilegen.render.addresses import element
 from tilegen.render.declarations import argument, int_type, parameter
 from tilegen.render.functions import define, rank
@@ -46,6 +46,8 @@ def _render_step(page: Page, step: Step, noted: bool) -> str:
 
 
 def _render_move(page: Page, move: Move) -> str:
+    if matrices(move):
+        return _render_matrices(page, move)
     dst, src = DTYPES[move.dst.memory.dtype], DTYPES[move.src.memory.dtype]
     assert dst.bytes == src.bytes, f"a move of {src.name} to {dst.name} changes the size of an element"
     streams = [side for side, ref in (("src", move.src), ("dst", move.dst)) if ref.memory.cache == "stream"]
@@ -55,6 +57,14 @@ def _render_move(page: Page, move: Move) -> str:
     valid = "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Op) else to_c(move.valid)
     zero = zero_of(dst) if plain else f"{word}{{}}" if word.startswith("uint") else "0"
     return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_))
+
+
+def _render_matrices(page: Page, move: Move) -> str:
+    """A call of the intrinsic: the registers as 32-bit words, and the row whose address this lane gives."""
+    kind, _, trans = move.via.partition(".")
+    register, row = (move.dst, move.src) if kind == "ldmatrix" else (move.src, move.dst)
+    name = f"{kind}_x{matrices(move)}{'_trans' if trans else ''}"
+    return str(page.steps.matrices(name, element(register), element(row), kind == "ldmatrix"))
 
 
 def _hold_bits(*dtypes: DType) -> bool:

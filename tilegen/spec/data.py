@@ -24,10 +24,11 @@ AUTO = Auto()
 
 @dataclass(frozen=True)
 class Buffer:
-    """A declared buffer. ``layout`` is a tilegen.layouts value over ``shape`` (never None, never auto).
+    """A declared buffer. ``layout`` is a tilegen.layouts value over ``shape``, never None.
 
     A view shares the bytes of ``root`` (the buffer at the end of its chain of views), else ``root`` is its own name.
-    Extents of global buffers may be runtime Vars; all others are ints.
+    Extents of global buffers may be runtime Vars; all others are ints. The layout of a shared buffer, and of views that
+    follow it (``parent``, and ``axes`` where they transpose it), is AUTO in a spec that is not resolved yet.
     """
 
     name: str
@@ -129,7 +130,7 @@ class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
     ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded, and ``choices`` what was chosen
-    for the kernel before its ops were planned.
+    for the kernel as a whole before its ops were planned, such as the layouts of shared buffers.
     """
 
     kernel: str

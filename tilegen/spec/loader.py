@@ -149,7 +149,7 @@ def _hide_objects(names: Names, buffers: Buffers) -> Names:
 
 def _check_no_overlap(name: str, buffers: Buffers, scope: str) -> None:
     """Two elements in one place of a buffer that is written: raises TG204."""
-    if scope == "register":
+    if scope == "register" or buffers.found[name].is_auto:
         return
     buffer, node = buffers.found[name], buffers.layout_nodes[name]
     try:

@@ -128,7 +128,7 @@ NAME_RULES = {
     "TG190": Rule(
         "not yet supported",
         "This is part of the language, but not of this version. Nothing is wrong with its spelling.",
-        "buffers:\n  A: {scope: shared, dtype: float32, shape: [8, 8], layout: auto}\n",
-        "buffers:\n  A: {scope: shared, dtype: float32, shape: [8, 8], layout: row}\n",
+        "buffers:\n  A: {scope: tmem, dtype: float32, shape: [128, 8]}\n",
+        "buffers:\n  A: {scope: shared, dtype: float32, shape: [128, 8]}\n",
     ),
 }
