@@ -53,6 +53,8 @@ PRELUDE = frozenset(
     """
     sync_warpgroup sync_cluster cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z half_to_float float_to_half
     double_to_half bfloat16_to_float float_to_bfloat16 e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2
+    ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans ldmatrix_x4_trans
+    stmatrix_x1 stmatrix_x2 stmatrix_x4 stmatrix_x1_trans stmatrix_x2_trans stmatrix_x4_trans
     """.split()  # noqa: SIM905
 )
 
