@@ -19,6 +19,7 @@ from tilegen.errors import Diagnostic, EnvironmentLack
 _COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
 _POINTER_DEVICE_ORDINAL = 9  # CUpointer_attribute
+NO_BINARY = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
 NO_CONTEXT = (201, 400)  # CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE: another device's context is current
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 

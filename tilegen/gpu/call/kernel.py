@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilegen.dtypes import DTYPES
-from tilegen.errors import CallError, Diagnostic
+from tilegen.errors import CallError, Diagnostic, EnvironmentLack, TilegenError
 from tilegen.gpu.call.kinds import Kind, decide
 from tilegen.gpu.call.libraries import Readers
 from tilegen.gpu.call.meeting import check_alignment, check_overlap
 from tilegen.gpu.call.slots import Slot, make_slot, write_maps, write_params
 from tilegen.gpu.call.terms import KernelTerms
 from tilegen.gpu.cubins import Cubin
-from tilegen.gpu.driver import CONFIG_STREAM_AT, NO_CONTEXT, Driver, Function, load_driver
+from tilegen.gpu.driver import CONFIG_STREAM_AT, NO_BINARY, NO_CONTEXT, Driver, DriverError, Function, load_driver
 
 
 class Kernel:
@@ -114,8 +114,17 @@ class Kernel:
     def _load(self, device: int) -> Function:
         if device not in self._functions:
             image, kernel = self.cubin.image, self.terms.kernel
-            self._functions[device] = self._driver().load(image, kernel, device, self.terms.dynamic_bytes)
+            try:
+                self._functions[device] = self._driver().load(image, kernel, device, self.terms.dynamic_bytes)
+            except DriverError as e:
+                raise self._explain_load(e, device) from None
         return self._functions[device]
+
+    def _explain_load(self, error: DriverError, device: int) -> TilegenError:
+        if error.status == NO_BINARY:
+            message = f"GPU {device} does not run {self.terms.kernel}, which is built for {self.cubin.arch}"
+            return EnvironmentLack(Diagnostic("TG503", message, hint="leave 'arch' out to build for the current GPU"))
+        return CallError(Diagnostic("TG491", f"CUDA does not load {self.terms.kernel}: {error}"))
 
     def _launch_again(self, kind: Kind, slot: Slot, status: int) -> None:
         """Where another device's context is current, or none: in the context of the arrays."""
