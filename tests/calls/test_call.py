@@ -426,7 +426,7 @@ def test_a_launch_that_fails_is_an_error_with_cudas_name() -> None:
     assert code == "TG491" and "CUDA_ERROR_700" in text
 
 
-@pytest.mark.parametrize(("status", "wanted"), [(209, "TG503: GPU 0 does not run k"), (200, "TG491: CUDA does not load")])
+@pytest.mark.parametrize(("status", "wanted"), [(209, "TG503: GPU 0 does not run"), (200, "TG491: CUDA does not load")])
 def test_a_cubin_that_does_not_load(monkeypatch: pytest.MonkeyPatch, status: int, wanted: str) -> None:
     def fail(*_: Any) -> Any:
         raise driver.DriverError("cuModuleLoadData", status, "CUDA_ERROR")
