@@ -1,29 +1,61 @@
-"""docs/results.md from the committed docs/results/*.json: ``python benchmarks/results_page.py`` rewrites it."""
+"""docs/results.md, the measured parts of docs/performance.md, and pictures: from the committed docs/results/*.json.
+
+``python benchmarks/results_page.py`` rewrites them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cases_page import case_tables, draw_cases
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "results.md"
+PERFORMANCE = ROOT / "docs" / "performance.md"
 _KINDS = ("shared_ld", "shared_st", "global_ld", "global_st")
+_MEASURED = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.S)
+
+
+def read_results() -> list[tuple[str, dict[str, Any]]]:
+    """(file name, content) of every device."""
+    paths = sorted((ROOT / "docs" / "results").glob("*.json"))
+    return [(path.name, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def write_page() -> str:
-    """The page's text."""
+    """The text of docs/results.md."""
     parts = [
         "# Measured",
         "Every figure comes from a file in `docs/results/`, which `make gpu` writes on the device that it names;"
         " this page is written from them by `python benchmarks/results_page.py`. Predictions are those of"
         " `tilegen explain`, summed over the grid.",
     ]
-    for path in sorted((ROOT / "docs" / "results").glob("*.json")):
-        parts.append(describe(json.loads(path.read_text(encoding="utf-8")), path.name))
+    parts += [describe(result, name) for name, result in read_results()]
     return "\n\n".join(parts) + "\n"
 
 
+def fill_performance(text: str) -> str:
+    """docs/performance.md with its measured parts as the results have them; a part is the name of a group of cases."""
+
+    def fill(match: re.Match[str]) -> str:
+        parts = [case_tables(name, result, match[2]) for name, result in read_results() if result.get("cases")]
+        return f"{match[1]}{chr(10).join(parts) or 'Not measured yet.'}\n{match[3]}"
+
+    return _MEASURED.sub(fill, text)
+
+
+def draw_pictures() -> Iterator[tuple[Path, str]]:
+    """(path, text) of the pictures of every device that the cases ran on."""
+    for name, result in read_results():
+        if result.get("cases"):
+            yield ROOT / "docs" / "results" / f"{Path(name).stem}-cases.svg", draw_cases(result)
+
+
+# ---------------------------------------------------------------- docs/results.md
 def describe(result: dict[str, Any], name: str) -> str:
     """One device's section."""
     kernels = result["kernels"]
@@ -102,5 +134,12 @@ def time_table(kernels: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-if __name__ == "__main__":
+def main() -> None:
     PAGE.write_text(write_page(), encoding="utf-8")
+    PERFORMANCE.write_text(fill_performance(PERFORMANCE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, text in draw_pictures():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,4 +1,4 @@
-"""README.md and docs/how-it-works.md show what the product prints; `make golden` rewrites the parts in between.
+"""The README and two pages of docs/ show what the product prints; `make golden` rewrites the parts in between.
 
 A generated part is a fenced block, or a table, after a line ``<!-- generated: NAME -->``.
 """
@@ -24,6 +24,7 @@ from tilegen.ops import FORMS, VARIANTS
 from tilegen.spec.names import SCOPES
 
 README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"
+CHOOSER = ROOT / "docs" / "layout-chooser.md"
 SPEC = ROOT / "specs" / "permute_sf.yaml"
 _UPDATES = os.environ.get("UPDATE_GOLDEN") == "1"
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -47,6 +48,12 @@ def print_explanation() -> str:
     """The permute of permute_sf, as explain has it."""
     text = _tilegen("explain", "specs/permute_sf.yaml")
     return _fence("text", text[text.index("op 2:") : text.index("op 3:")])
+
+
+def print_chosen() -> str:
+    """The layout of transpose_auto's tile, as explain has it."""
+    text = _tilegen("explain", "specs/transpose_auto.yaml")
+    return _fence("text", text[text.index("the kernel") : text.index("op 1:")])
 
 
 def print_cuda() -> str:
@@ -74,6 +81,7 @@ def print_function() -> str:
 
 PARTS: dict[str, Callable[[], str]] = {
     "explanation": print_explanation,
+    "chosen": print_chosen,
     "cuda": print_cuda,
     "table": print_table,
     "spec": lambda: _fence("yaml", SPEC.read_text(encoding="utf-8")),
@@ -85,8 +93,12 @@ PARTS: dict[str, Callable[[], str]] = {
 
 @pytest.mark.parametrize(
     ("path", "parts"),
-    [(README, {"explanation", "cuda", "table"}), (HOW, {"spec", "explanation", "plan", "function", "verified"})],
-    ids=["README", "how-it-works"],
+    [
+        (README, {"explanation", "cuda", "table"}),
+        (HOW, {"spec", "explanation", "plan", "function", "verified"}),
+        (CHOOSER, {"chosen"}),
+    ],
+    ids=["README", "how-it-works", "layout-chooser"],
 )
 def test_generated_parts(path: Path, parts: set[str]):
     text = path.read_text(encoding="utf-8")
@@ -105,7 +117,7 @@ def test_the_readmes_python_runs(monkeypatch):
     assert failed == 0
 
 
-@pytest.mark.parametrize("path", [README, HOW], ids=["README", "how-it-works"])
+@pytest.mark.parametrize("path", [README, HOW, CHOOSER], ids=["README", "how-it-works", "layout-chooser"])
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target

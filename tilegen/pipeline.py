@@ -1,11 +1,11 @@
-"""Where the stages meet: load -> plan -> prove -> render -> write. Nothing else sees two of them."""
+"""Where the stages meet: load -> resolve -> plan -> prove -> render -> write. Nothing else sees two of them."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +17,19 @@ from tilegen.errors import Diagnostic, Mark, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import REGISTER_INDEX
-from tilegen.ops import FORMS
+from tilegen.ops import FORMS, SOURCES
+from tilegen.ops.expand import expand_spec
 from tilegen.plan import Plan, arrays
 from tilegen.planner import launch_of, plan_spec
 from tilegen.prove import check_partition, unproven_ranges
+from tilegen.prove.finding import NO_OWNER
 from tilegen.redundant import find_redundant_syncs
 from tilegen.reference import Array, Input, run_reference
 from tilegen.render import launch_info, render, render_launcher
 from tilegen.report import explain_plan
+from tilegen.resolve import compare_pinned, resolve_spec
 from tilegen.sample import sample_ctas
-from tilegen.spec.data import Spec, Statement
+from tilegen.spec.data import Spec, Statement, WholeCall
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,16 @@ class Built:
 
 
 def load(source: str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Spec:
-    """A checked spec from a path or from text (a str with a newline). Raises SpecError with every error found."""
-    return spec_room.load(source, FORMS, arch, dict(params or {}))
+    """A checked spec from a path or from text (a str with a newline): whole-array ops expanded, 'auto' layouts chosen.
+
+    Raises SpecError with every error found.
+    """
+    return settle(spec_room.load(source, FORMS, arch, dict(params or {})))
 
 
 def build(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Built:
     """The kernel of a spec, proved. Raises SpecError or ProofError; writes nothing."""
-    spec = spec if isinstance(spec, Spec) else load(spec, arch, params)
+    spec = settle(spec) if isinstance(spec, Spec) else load(spec, arch, params)
     if not spec.ops:
         raise SpecError(Diagnostic("TG303", f"kernel '{spec.kernel}' has no ops, so there is nothing to build"))
     plan = plan_spec(spec)
@@ -74,8 +80,18 @@ def explain(
     spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """Every choice and every predicted count of a spec, as JSON data (the keys are stable)."""
-    spec = spec if isinstance(spec, Spec) else load(spec, arch, params)
-    return explain_plan(plan_spec(spec), launch_of(spec))
+    spec = settle(spec) if isinstance(spec, Spec) else load(spec, arch, params)
+    return explain_plan(with_comparisons(spec, plan_spec(spec)), launch_of(spec))
+
+
+def with_comparisons(spec: Spec, plan: Plan) -> Plan:
+    """The plan with what 'auto' would have given where the spec writes the layout of a shared buffer."""
+    return replace(plan, choices=(*plan.choices, *compare_pinned(spec)))
+
+
+def settle(spec: Spec) -> Spec:
+    """The spec with nothing left to choose before its ops are planned: ops on whole arrays expanded, layouts resolved."""
+    return resolve_spec(expand_spec(spec))
 
 
 def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[str, Any]:
@@ -85,6 +101,7 @@ def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[st
         "tilegen": 1,
         **launch_info(plan),
         "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
+        "choices": explained["choices"],
         "ops": explained["ops"],
         "grid_totals": explained["grid_totals"],
         "proof": {
@@ -102,7 +119,7 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     notes = [f.message for f in unproven if f.severity != "error"]
     runs = parameter_cases(spec)
     for f in check_partition(plan, dict(runs[0])):
-        if f.severity == "error":
+        if f.severity == "error" or (spec.whole and f.code == NO_OWNER):  # a whole array is written whole
             errors.append(_finding(spec, f))
         else:
             notes.append(f.message)
@@ -189,7 +206,20 @@ def check_meaning(
     wanted = run_reference(spec, outcome.ctas, inputs, params)
     for name in sorted(set(wanted) | set(outcome.written)):
         compare_images(spec, name, outcome.written.get(name), wanted.get(name), params)
+    if spec.whole is not None:
+        _check_whole(spec, spec.whole, outcome.written, inputs, params)
     return outcome.steps
+
+
+def _check_whole(
+    spec: Spec, call: WholeCall, written: Mapping[str, tuple[Array, Array]], inputs: Mapping[str, Input],
+    params: Mapping[str, int],
+) -> None:  # fmt: skip
+    """What was written is what the op on whole arrays means: the tiles that carry it out have no say in it."""
+    src, dst = call.arrays["src"].name, call.arrays["dst"].name
+    at, _ = written[dst]
+    values = np.ascontiguousarray(inputs[src](SOURCES[call.op](call, at, params)["src"]))
+    compare_images(spec, dst, written[dst], (at, values.view(bits_dtype(values.dtype.itemsize))), params)
 
 
 def compare_images(

@@ -39,7 +39,10 @@ def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
 
 
 def plan_spec(spec: Spec) -> Plan:
-    """The plan of a checked spec. Raises SpecError (TG3xx) for ops that no variant carries out, all at once."""
+    """The plan of a checked spec whose layouts are all known (``resolve.resolve_spec`` chooses those that are 'auto').
+
+    Raises SpecError (TG3xx) for ops that no variant carries out, all at once.
+    """
     memories = place_memories(spec)
     builder = _Builder(spec, memories, launch_of(spec))
     steps = builder.statements(spec.ops, lambda inner: inner)
@@ -48,7 +51,7 @@ def plan_spec(spec: Spec) -> Plan:
     forms = tuple(dict.fromkeys(memories.values()))  # an array and its views: several forms of one name
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, (Role("all", spec.threads, steps),), spec.params,
-        spec.cluster, tuple(builder.owns), tuple(builder.operations),
+        spec.cluster, tuple(builder.owns), tuple(builder.operations), choices=spec.choices,
     )  # fmt: skip
 
 
@@ -161,10 +164,7 @@ class _Builder:
         return wrap(body)
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
-        guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731
-        context = Context(
-            self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations), self.taken
-        )
+        context = self.context(call, enclose)
         try:
             planned, operation = dispatch(call, VARIANTS[call.op], context)
         except SpecError as error:
@@ -176,12 +176,37 @@ class _Builder:
             self.owns.append(self.owned(destination, call, context.op))
         return when(call.when, *planned.steps)
 
+    def context(self, call: Call, enclose: Enclose) -> Context:
+        guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731
+        return Context(
+            self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations), self.taken
+        )
+
     def owned(self, region: Region, call: Call, op: int) -> Owned:
         instances = _instances(self.spec.threads, region)
         start = tuple(substitute(x, self.values) for x in region.begins)
         condition = substitute(call.when, self.values)
         memory = logical_memory(region.buffer, self.memories[region.buffer.name])
         return Owned(memory, start, region.lengths, self.loops + instances, condition, op)
+
+
+class _Surveyor(_Builder):
+    """Walks statements as the builder does and plans none: what each call's variants would be given."""
+
+    def __init__(self, spec: Spec, memories: dict[str, Memory], launch: Launch):
+        super().__init__(spec, memories, launch)
+        self.found: list[tuple[Call, Context]] = []
+
+    def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
+        self.found.append((call, self.context(call, enclose)))
+        return ()
+
+
+def survey_calls(spec: Spec) -> tuple[tuple[Call, Context], ...]:
+    """Every op of a spec, in order, with its surroundings: what ``dispatch`` takes."""
+    surveyor = _Surveyor(spec, place_memories(spec), launch_of(spec))
+    surveyor.statements(spec.ops, lambda inner: inner)
+    return tuple(surveyor.found)
 
 
 def logical_memory(buffer: Buffer, memory: Memory) -> Memory:

@@ -2,6 +2,7 @@
 // Launch: grid (64, 1, 1), 128 threads, 4096 bytes of static shared memory.
 // In: row [64, 6, 4, 4, 32]
 // Out: S[(batch,chunks,4,4,32):(chunks*512,512,128,1,4)] [64, 6, 4, 4, 32]
+// B: S[(4,4,32):(128,1,4)] [4, 4, 32], shared
 //
 // 1. copy In[bx, c + h, warpid] -> A[warpid]: variant gmem_smem, scope warp, 384 sectors, 96 wavefronts, 48
 //   instructions, 48 address operations

@@ -2,6 +2,7 @@
 // Launch: grid (1, 1, 1), 32 threads, 140 bytes of static shared memory.
 // In: row [8, 4]
 // Out: row [4, 8]
+// s: PaddedSharedLayout([[8, 1]], [[0, 1], [0, 2], [2, 0], [4, 0], [1, 0]], [], [8, 4]) [8, 4], shared
 //
 // 1. copy In -> s: variant gmem_smem, scope warp, 4 sectors, 2 wavefronts, 2 instructions, 10 address
 //   operations
@@ -16,6 +17,10 @@
 //      aligned for every thread and step, inside one chunk
 //    partition: outer = 1, threads 32, elems 1, order columns's strides (row-major: costs more; columns's
 //      strides: picked); every order by one operand's strides was costed
+//    register_tile: rows = 2, columns 1, load_bytes 4, store_bytes 8 (4 sectors); 1 of 1 shapes that both
+//      sides allow were searched
+//    lanes: inner = src, along_src 1, along_dst 1 (4 sectors); every split of a warp into powers of two that
+//      touches the fewest lines of global memory was costed
 
 __device__ __forceinline__ void copy_In_s(int laneid, const float *In, float *s)
 {

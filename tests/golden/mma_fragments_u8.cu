@@ -6,6 +6,7 @@
 // AOut: row [16, 32]
 // BOut: col [32, 8]
 // COut: row [16, 8]
+// sb: col [32, 8], shared
 //
 // 1. copy A -> sa: variant gmem_smem, scope warp, 16 sectors, 4 wavefronts, 2 instructions, 2 address
 //   operations

@@ -2,6 +2,8 @@
 // Launch: grid (1, 1, 1), 32 threads, 8444 bytes of static shared memory.
 // In: row [32, 32]
 // Out: row [32, 32]
+// p: S[(32,32):(33,1)] [32, 32], shared
+// q: S[(32,32):(33,1)] [32, 32], shared
 //
 // 1. copy In -> p: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 40 instructions, 272 address
 //   operations

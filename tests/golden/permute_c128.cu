@@ -2,6 +2,7 @@
 // Launch: grid (1, 1, 1), 32 threads, 8192 bytes of static shared memory.
 // In: row [16, 16]
 // Out: S[(16,16):(1,16)] [16, 16]
+// B: S[(16,16):(1,16)] [16, 16], shared
 //
 // 1. copy In -> A: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 16 instructions, 32 address
 //   operations

@@ -2,6 +2,7 @@
 // Launch: grid (1, 1, 1), 32 threads, 4096 bytes of static shared memory.
 // In: row [16, 16]
 // Out: S[(16,16):(1,16)] [16, 16]
+// B: S[(16,16):(1,16)] [16, 16], shared
 //
 // 1. copy In -> A: variant gmem_smem, scope warp, 64 sectors, 16 wavefronts, 8 instructions, 24 address
 //   operations

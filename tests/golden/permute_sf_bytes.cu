@@ -2,6 +2,7 @@
 // Launch: grid (128, 1, 1), 256 threads, 1024 bytes of static shared memory.
 // In: row [1024, 4, 32]
 // Out: S[(blocks,4,32):(128,1,4)] [1024, 4, 32]
+// A: S[(8,4,32):(128,32,1)] [8, 4, 32], shared
 //
 // 1. copy In[bx*8 + warpid] -> A[warpid]: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 16
 //   instructions, 16 address operations

@@ -2,6 +2,7 @@
 // Launch: grid (32, 1, 1), 512 threads, 8192 bytes of static shared memory.
 // In: row [512, 4, 32]
 // Out: S[(blocks,4,32):(128,1,4)] [512, 4, 32]
+// B: S[(16,4,32):(128,1,4)] [16, 4, 32], shared
 //
 // 1. copy In[bx*16 + warpid] -> A[warpid]: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 32
 //   instructions, 32 address operations

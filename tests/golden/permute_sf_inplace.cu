@@ -2,6 +2,7 @@
 // Launch: grid (1, 1, 1), 32 threads, 1024 bytes of static shared memory.
 // In: row [2, 4, 32]
 // Out: S[(2,4,32):(128,1,4)] [2, 4, 32]
+// A: S[(2,4,32):(128,32,1)] [2, 4, 32], shared
 //
 // 1. copy In -> A: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
 //   operations

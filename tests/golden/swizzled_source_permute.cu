@@ -2,6 +2,8 @@
 // Launch: grid (1, 1, 1), 32 threads, 2048 bytes of static shared memory.
 // In: row [8, 64]
 // Out: S[(8,64):(1,8)] [8, 64]
+// t: Swizzle(3,3,3) [8, 64], shared
+// u: S[(8,64):(1,8)] [8, 64], shared
 //
 // 1. copy In -> t: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 20 address
 //   operations

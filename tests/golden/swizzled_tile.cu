@@ -2,6 +2,7 @@
 // Launch: grid (1, 1, 1), 32 threads, 1024 bytes of static shared memory.
 // In: row [8, 64]
 // Out: row [64, 8]
+// t: Swizzle(3,3,3) o S[(8,64):(64,1)] [8, 64], shared
 //
 // 1. copy In -> t: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 20 address
 //   operations
@@ -16,6 +17,10 @@
 //      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 8, order row-major (row-major: picked; tT's strides: costs
 //      more); every order by one operand's strides was costed
+//    register_tile: rows = 8, columns 8, load_bytes 16, store_bytes 16 (64 sectors); 1 of 15 shapes that both
+//      sides allow were searched; the rest take more accesses, and none of these has a conflict
+//    lanes: inner = src, along_src 1, along_dst 1 (64 sectors); every split of a warp into powers of two that
+//      touches the fewest lines of global memory was costed
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

@@ -37,6 +37,7 @@ from tilegen.index import (
 from tilegen.plan import (
     CLUSTER_AXES,
     CTA_AXES,
+    MATRIX_ROW_ELEMS,
     Block,
     Cost,
     Let,
@@ -46,6 +47,7 @@ from tilegen.plan import (
     Repeat,
     Step,
     When,
+    matrices,
     thread_variables,
 )
 
@@ -74,7 +76,7 @@ class Access:
     """One side of one Move: its byte address in terms of threads, CTA axes, loops and params."""
 
     memory: Memory
-    kind: str  # ld | st
+    kind: str  # one of access.KINDS
     width_bytes: int
     byte: Index
     conditions: tuple[Index, ...]
@@ -154,19 +156,26 @@ def _resolve(ref: Ref, scope: _Scope) -> Ref:
 
 def _sides(move: Move, scope: _Scope) -> list[Access]:
     sides = []
+    count = matrices(move)
     for kind, ref, guard in (("ld", move.src, move.valid), ("st", move.dst, True)):
         if ref.memory.space == "register":
             continue
         where = _resolve(ref, scope)
         size = ref.memory.elem_bytes
-        held = tuple(substitute(c, scope.values) for c in conjuncts(guard))
+        width, held = move.elems, tuple(substitute(c, scope.values) for c in conjuncts(guard))
+        if count:  # a row for each of the lanes whose addresses are read
+            kind, width, held = f"{kind}matrix{count}", MATRIX_ROW_ELEMS, conjuncts(_gives_row(count))
         sides.append(
             Access(
-                where.memory, kind, move.elems * size, mul(where.at[0], size), (*scope.conditions, *held), scope.loops,
+                where.memory, kind, width * size, mul(where.at[0], size), (*scope.conditions, *held), scope.loops,
                 count_operators(ref.offset), scope.op,
             )
         )  # fmt: skip
     return sides
+
+
+def _gives_row(count: int) -> Index:
+    return less(Var("laneid", access.WARP_LANES), MATRIX_ROW_ELEMS * count)
 
 
 # ---------------------------------------------------------------- counting them
@@ -178,6 +187,32 @@ def _threads(count: int) -> dict[str, NDArray[np.int64]]:
 
 def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> Counted:
     """Totals of one access over one CTA, or over the whole grid when ``cta`` is None."""
+    totals = np.zeros(5, np.int64)
+    for lanes, weights in _weighted_lanes(a, launch, cta, _LINE_BYTES if a.memory.space == "shared" else _SECTOR_BYTES):
+        totals += _count_lanes(a, lanes, weights)
+    instructions, wavefronts, floor, bytes_floor, sectors = map(int, totals)
+    return Counted(
+        a.memory.name, a.memory.space, a.kind, a.width_bytes, instructions, wavefronts, floor, bytes_floor, sectors,
+        a.operators, a.op,
+    )  # fmt: skip
+
+
+def list_lanes(a: Access, launch: Launch, cta: tuple[int, int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Every warp access of one CTA: byte offsets (n, 32), -1 where a lane is inactive, and how often each occurs (n,).
+
+    Offsets are exact, not residues: what another layout makes of them depends on all their bits.
+    """
+    found = list(_weighted_lanes(a, launch, cta, None))
+    return np.concatenate([lanes for lanes, _ in found]), np.concatenate([weights for _, weights in found])
+
+
+def _weighted_lanes(
+    a: Access, launch: Launch, cta: tuple[int, int, int] | None, period: int | None
+) -> Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """Byte offsets of warp accesses, one of each class of equal behaviour, and how many each stands for.
+
+    Addresses that differ by multiples of ``period`` bytes behave alike; None: only equal ones do.
+    """
     fixed: dict[str, int] = dict(launch.params)
     axes = dict(zip(("bx", "by", "bz"), launch.grid, strict=True))
     if cta is not None:
@@ -187,14 +222,12 @@ def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) ->
     named = variables(a.byte).union(*(variables(c) for c in a.conditions))
     outer = [n for n in extents if any(v.name == n for v in named)]
     weight = int(np.prod([extents[n] for n in extents if n not in outer], dtype=np.int64))
-    totals = np.zeros(5, np.int64)
-    for values, counts in _classes(a, outer, [extents[n] for n in outer], fixed, launch):
-        totals += _count_classes(a, values, counts, fixed, launch)
-    instructions, wavefronts, floor, bytes_floor, sectors = (int(t) * weight for t in totals)
-    return Counted(
-        a.memory.name, a.memory.space, a.kind, a.width_bytes, instructions, wavefronts, floor, bytes_floor, sectors,
-        a.operators, a.op,
-    )  # fmt: skip
+    for values, counts in _classes(a, outer, [extents[n] for n in outer], fixed, launch, period):
+        env = {**fixed, **_threads(launch.threads), **{n: v[:, None] for n, v in values.items()}}
+        lanes = _lane_offsets(a, env, (len(counts), launch.threads))
+        weights = np.repeat(counts, lanes.shape[0] // len(counts)) * weight
+        issued = (lanes >= 0).any(1)
+        yield lanes[issued], weights[issued]
 
 
 def _extent(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
@@ -207,7 +240,8 @@ def _extent(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
 
 
 def _classes(
-    a: Access, outer: Sequence[str], extents: Sequence[int], fixed: Mapping[str, int], launch: Launch
+    a: Access, outer: Sequence[str], extents: Sequence[int], fixed: Mapping[str, int], launch: Launch,
+    period: int | None,
 ) -> Iterable[tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]]:
     """Values of the outer variables, one per class of equal behaviour, and how many each stands for."""
     if not outer:
@@ -217,21 +251,21 @@ def _classes(
     for first in range(0, size, _CHUNK):
         flat = np.arange(first, min(size, first + _CHUNK), dtype=np.int64)
         values = dict(zip(outer, np.unravel_index(flat, extents), strict=True))
-        keys = np.stack(_keys(a, values, fixed, launch), axis=1)
+        keys = np.stack(_keys(a, values, fixed, launch, period), axis=1)
         _, index, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
         yield {n: np.asarray(v, np.int64)[index] for n, v in values.items()}, counts
 
 
 def _keys(
-    a: Access, values: Mapping[str, NDArray[np.int64]], fixed: Mapping[str, int], launch: Launch
+    a: Access, values: Mapping[str, NDArray[np.int64]], fixed: Mapping[str, int], launch: Launch, period: int | None
 ) -> list[NDArray[np.int64]]:
     everything = [np.asarray(v, np.int64) for v in values.values()]
-    period = _LINE_BYTES if a.memory.space == "shared" else _SECTOR_BYTES
     zero = np.zeros(len(everything[0]), np.int64)
     split = _separate(a.byte, values)
     if split is None:
         return everything
-    keys = [(zero + evaluate(split[0], {**fixed, **values})) % period]
+    base = zero + evaluate(split[0], {**fixed, **values})
+    keys = [base % period if period else base]
     for c in a.conditions:
         if not any(v.name in values for v in variables(c)):
             continue
@@ -262,15 +296,8 @@ def _separate(x: Index, outer: Mapping[str, object]) -> tuple[Index, Index] | No
     return total(over), total(rest)
 
 
-def _count_classes(
-    a: Access, values: Mapping[str, NDArray[np.int64]], counts: NDArray[np.int64], fixed: Mapping[str, int],
-    launch: Launch,
-) -> NDArray[np.int64]:  # fmt: skip
-    env = {**fixed, **_threads(launch.threads), **{n: v[:, None] for n, v in values.items()}}
-    lanes = _lane_offsets(a, env, (len(counts), launch.threads))
-    weights = np.repeat(counts, lanes.shape[0] // len(counts))
-    issued = (lanes >= 0).any(1)
-    lanes, weights = lanes[issued], weights[issued]
+def _count_lanes(a: Access, lanes: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
+    """(instructions, wavefronts, floor, bytes_floor, sectors) of weighted warp accesses."""
     if not len(lanes):
         return np.zeros(5, np.int64)
     if a.memory.space == "global":

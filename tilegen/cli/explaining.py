@@ -9,7 +9,7 @@ import click
 from tilegen.arch import ARCHES
 from tilegen.cli.compiling import describe_resources, measure_resources
 from tilegen.cli.console import print_data, print_json
-from tilegen.pipeline import build, load
+from tilegen.pipeline import build, load, with_comparisons
 from tilegen.planner import launch_of, plan_spec
 from tilegen.report import access_text, explain_access, explain_plan, explain_text, resolved_text
 
@@ -21,7 +21,7 @@ def explain_command(
     spec = load(path, arch, settings)
     plan, launch = plan_spec(spec), launch_of(spec)
     if access is None:
-        explained = explain_plan(plan, launch)
+        explained = explain_plan(with_comparisons(spec, plan), launch)
         compiled = measure_resources(build(spec)) if compiles else None
         if form == "json":
             print_json(explained | ({"compiled": compiled} if compiled else {}))

@@ -8,12 +8,9 @@ from typing import Any
 
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops.operand import Context
+from tilegen.ops.operand import Refused as Refused
 from tilegen.plan import Choice, Cost, Operation, Refusal, Step
-from tilegen.spec.data import Call
-
-
-class Refused(Exception):
-    """A variant found while planning that it cannot carry out the op; the text is the reason."""
+from tilegen.spec.data import Buffer, Call
 
 
 @dataclass(frozen=True)
@@ -31,12 +28,19 @@ class Planned:
 
 @dataclass(frozen=True)
 class Variant:
-    """A way to carry out an op. ``refuse`` gives a reason or None and is cheap; ``plan`` may still raise Refused."""
+    """A way to carry out an op. ``refuse`` gives a reason or None and is cheap; ``plan`` may still raise Refused.
+
+    For buffers whose layout is to be chosen: ``constrain`` says why the variant cannot take an operand with the layout
+    that it has (a descriptor's modes, say), or None; ``adapts`` means that its accesses are made for the layouts, so
+    that those planned for one layout say no more than what is possible under another.
+    """
 
     name: str
     priority: int
     refuse: Callable[[Call, Context], str | None]
     plan: Callable[[Call, Context], Planned]
+    constrain: Callable[[Call, Buffer], str | None] | None = None
+    adapts: bool = False
 
 
 def dispatch(call: Call, variants: Sequence[Variant], context: Context) -> tuple[Planned, Operation]:

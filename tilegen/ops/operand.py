@@ -9,12 +9,16 @@ from math import prod
 
 from tilegen import layouts
 from tilegen.arch import Arch
-from tilegen.choose.count import Launch, cost_of, count_steps
+from tilegen.choose.count import Counted, Launch, cost_of, count_steps
 from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Op, Var, add, bound, every, less, mul, multiple, terms, total, variables
 from tilegen.plan import Block, Cost, Memory, Ref, Step
 from tilegen.spec.data import Buffer, Region, Spec
+
+
+class Refused(Exception):
+    """A variant found while planning that it cannot carry out the op; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -29,16 +33,23 @@ class Context:
     op: int
     taken: frozenset[str]
 
+    def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
+        """Every access of the steps, counted over one interior CTA with every loop around the op."""
+        return count_steps(self.enclose(tuple(steps)), self.launch, self.launch.interior)
+
     def cost(self, steps: Iterable[Step]) -> Cost:
         """What the steps cost over one interior CTA, with every loop around the op."""
-        return cost_of(count_steps(self.enclose(tuple(steps)), self.launch, self.launch.interior))
+        return cost_of(self.count(steps))
 
     def fresh(self, name: str) -> str:
         """``name``, or with underscores behind it as long as the spec has something of that name."""
         return fresh_name(name, self.taken)
 
-    def operand(self, region: Region) -> Operand:
-        return bind(region, self.memories[region.buffer.name])
+    def operand(self, region: Region, cache: str = "") -> Operand:
+        """The operand of a region. ``cache``: "stream" is for arrays that the kernel reads or writes, not both."""
+        memory = self.memories[region.buffer.name]
+        streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
+        return replace(bind(region, memory), cache="stream" if streams else "")
 
 
 def fresh_name(name: str, taken: frozenset[str]) -> str:
@@ -60,6 +71,7 @@ class Operand:
     memory: Memory
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
+    cache: str = ""  # as of the Memory that a function sees
 
     @property
     def buffer(self) -> Buffer:
@@ -194,12 +206,22 @@ class Frame:
         if formal.space == "register":
             self.bases[side] = Ref(ref.memory, (0,))
             return Ref(formal, ref.at)
-        pairs = [split_terms(x, self.inner) for x in ref.at]
-        base = Ref(ref.memory, tuple(outside for outside, _ in pairs))
-        known = self.bases.setdefault(side, base)
-        assert known == base, f"{formal.name} has two bases: {known.at} and {base.at}"
-        inside = Ref(ref.memory, tuple(inside for _, inside in pairs))
+        known = self.bases.get(side) or self.share_base(side, (ref,))
+        apart = [_take_away(x, base) for x, base in zip(ref.at, known.at, strict=True)]
+        if any(rest is None for rest in apart):
+            raise Refused(f"{formal.name} has no base that is the same for all of its elements in one function")
+        inside = Ref(ref.memory, tuple(rest for rest in apart if rest is not None))
         return Ref(formal, (inside.offset,) if formal.pitches == (1,) else inside.at)
+
+    def share_base(self, side: int, refs: Sequence[Ref]) -> Ref:
+        """The base of an operand: what all these elements add over variables that are constant during a call.
+
+        A swizzle XORs such variables with an element's own place, so that not all elements add the same.
+        """
+        outside = [[terms(split_terms(x, self.inner)[0]) for x in ref.at] for ref in refs]
+        common = [[t for t in own if all(t in o[d] for o in outside)] for d, own in enumerate(outside[0])]
+        self.bases[side] = Ref(refs[0].memory, tuple(total(c) for c in common))
+        return self.bases[side]
 
     def block(
         self, name: str, body: tuple[Step, ...], op: int, registers: tuple[Memory, ...] = (), note: str = ""
@@ -209,8 +231,18 @@ class Frame:
         return Block(name, args, body, registers, note, op)
 
 
+def _take_away(x: Index, base: Index) -> Index | None:
+    """``x`` without the terms of ``base``; None where it does not have them all."""
+    rest = list(terms(x))
+    for t in terms(base) if base != 0 else ():
+        if t not in rest:
+            return None
+        rest.remove(t)
+    return total(rest)
+
+
 def _formal_of(operand: Operand, flat: bool, name: str) -> Memory:
-    m = operand.memory
+    m = replace(operand.memory, cache=operand.cache)
     if not flat or m.space == "register":
         return replace(m, name=name)
     return replace(m, name=name, shape=(m.span,), pitches=(1,))

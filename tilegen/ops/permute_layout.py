@@ -241,7 +241,7 @@ def _width_value(tile: Tile, shape: _Shape) -> dict[str, int]:
 
 
 VARIANTS = (
-    Variant("warp_vector", 30, _refuse, _plan_vector),
-    Variant("warp_xor_swizzle", 20, _refuse, _plan_xor),
-    Variant("warp_linear_swizzle", 10, _refuse, _plan_linear),
+    Variant("warp_vector", 30, _refuse, _plan_vector, adapts=True),
+    Variant("warp_xor_swizzle", 20, _refuse, _plan_xor, adapts=True),
+    Variant("warp_linear_swizzle", 10, _refuse, _plan_linear, adapts=True),
 )

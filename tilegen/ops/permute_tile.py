@@ -161,8 +161,10 @@ def permute_block(call: Call, context: Context, tile: Tile, bundle: Bundle) -> B
     slot = add(first, mul(d, columns))
     load = Move(regs[slot], frame.see(0, ref_at(tile.src, bundle.at(r, d, 0))), columns)
     stores: list[Step] = []
-    for column in [0] if bundle.both else range(columns):
-        to = frame.see(1, ref_at(tile.dst, bundle.at(r, 0, column)))
+    targets = [ref_at(tile.dst, bundle.at(r, 0, column)) for column in ([0] if bundle.both else range(columns))]
+    frame.share_base(1, targets)
+    for column, target in enumerate(targets):
+        to = frame.see(1, target)
         if rows > 1 and columns > 1:
             stores += _over(d, (Move(pack[d], regs[add(slot, column)]),))
             stores.append(Move(to, pack[0], rows))

@@ -16,12 +16,14 @@ _COSTS = {
     "sectors": "sectors", "wavefronts": "wavefronts", "instructions": "instructions", "shared_bytes": "shared bytes",
     "address_ops": "address ops",
 }  # fmt: skip
-KINDS = {"ld": "load", "st": "store"}
+KINDS = {"ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store"} | {
+    f"{kind}matrix{n}": f"{kind}matrix.x{n}" for kind in ("ld", "st") for n in (1, 2, 4)
+}
 
 
 def explain_text(explained: Data, arch: Arch) -> str:
-    """The page: a heading per op with its variants, choices and accesses, then the totals and what they rest on."""
-    parts = [_head(explained)]
+    """The page: what was chosen for all, each op with its variants, choices and accesses, totals, what they rest on."""
+    parts = [_head(explained), _whole(explained["choices"])]
     number = 1
     for k, op in enumerate(explained["ops"]):
         parts.append([*_op(k + 1, op), *_accesses(op["accesses"], number)])
@@ -38,6 +40,11 @@ def _head(explained: Data) -> list[str]:
         values = ", ".join(f"{name} = {value}" for name, value in explained["params"].items())
         lines.append(f"counted at {values}")
     return lines
+
+
+def _whole(choices: Sequence[Data]) -> list[str]:
+    """What was chosen for the kernel as a whole."""
+    return ["the kernel", *(line for c in choices for line in _choice(c))] if choices else []
 
 
 # ---------------------------------------------------------------- an op

@@ -10,7 +10,7 @@ from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Op, Var, bound, evaluate, least, mul
-from tilegen.spec.data import Buffer
+from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
 from tilegen.spec.models import BufferFields, ViewFields, check_fields
@@ -20,6 +20,7 @@ from tilegen.spec.placing import (
     MAX_ELEMS,
     Setting,
     check_layout_fits,
+    is_auto,
     multiply,
     owner_scope,
     read_layout,
@@ -89,11 +90,27 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if shape is None or len(findings.found) > ok:
         return None
     layout_node = node.get("layout")
-    layout = read_layout(layout_node, shape, state, what, findings) if layout_node else layouts.row_major(shape)
     place = layout_node or node["shape"]
+    if layout_node and is_auto(layout_node):
+        _check_auto(layout_node, fields.scope, what)
+        check_layout_fits(layouts.row_major(shape), shape, state, what, fields.scope, fields.dtype, place)
+        return Buffer(key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark)
+    layout = read_layout(layout_node, shape, state, what, findings) if layout_node else layouts.row_major(shape)
     check_layout_fits(layout, shape, state, what, fields.scope, fields.dtype, place)
     text = _text_of(layout_node, layout)
     return Buffer(key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark)
+
+
+def _check_auto(node: Node, scope: str, what: str) -> None:
+    """Only shared memory has banks, so only there is a layout tilegen's to choose; raises TG209."""
+    if scope == "shared":
+        return
+    has = "in global memory, where its caller laid it out"
+    fix = "write the layout, or 'row'"
+    if scope == "register":
+        has = "in registers, whose layout says which threads own them"
+        fix = "write the layout: S[(32,8):(1@laneid,1)], say"
+    raise Fault("TG209", f"'auto' chooses layouts of shared buffers, but {what} is {has}", node.mark, fix)
 
 
 def _text_of(node: Node | None, layout: Any) -> str:
@@ -146,7 +163,8 @@ def _check_shared_total(node: Node, state: Buffers) -> None:
     total, limit = 0, ARCHES[state.arch].max_shared_bytes_per_cta
     for buffer in state.found.values():
         if buffer.scope == "shared" and buffer.root == buffer.name:
-            total += -(-(int(bound(layouts.extent_of(buffer.layout, "m")) - 1) * DTYPES[buffer.dtype].bytes) // 16) * 16
+            reach = multiply(buffer.shape) if buffer.is_auto else layouts.extent_of(buffer.layout, "m")
+            total += -(-(int(bound(reach) - 1) * DTYPES[buffer.dtype].bytes) // 16) * 16
             if total > limit:
                 message = (
                     f"the shared buffers up to '{buffer.name}' take {total} bytes; a CTA on {state.arch} has {limit}"
@@ -206,6 +224,8 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
             raise Fault()
         shape = read
     layout_node = node.get("layout")
+    if other.is_auto:
+        return _follow(key, node, other, dtype, shape, state)
     if layout_node is not None:
         layout = read_layout(layout_node, shape, state, what, findings)
     else:
@@ -213,7 +233,8 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
     check_layout_fits(layout, shape, state, what, other.scope, dtype, layout_node or node["view"])
     _check_same_bytes(layout, dtype, other, state, what, layout_node or node["view"])
     text = _text_of(layout_node, layout) if layout_node else other.layout_text
-    return Buffer(key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, text, key.mark)
+    parent = other.name if layout is other.layout else ""
+    return Buffer(key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, text, key.mark, parent)
 
 
 def _transpose(key: Scalar, node: Mapping, axes: list[int], other: Buffer, dtype: str) -> Buffer:
@@ -228,12 +249,30 @@ def _transpose(key: Scalar, node: Mapping, axes: list[int], other: Buffer, dtype
     if DTYPES[dtype].bytes != DTYPES[other.dtype].bytes:
         raise Fault("TG115", "a transpose keeps the bytes of an element", node["dtype"].mark, "make a view of the view")
     try:
-        layout = layouts.permute_dims(other.layout, other.shape, tuple(axes))
+        layout = AUTO if other.is_auto else layouts.permute_dims(other.layout, other.shape, tuple(axes))
     except LayoutError as error:
         raise Fault("TG201", f"{shorten(error, 200)}, in view '{key.text}'", node["axes"].mark) from None
     shape = tuple(other.shape[a] for a in axes)
     return Buffer(
-        key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, other.layout_text, key.mark
+        key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, other.layout_text, key.mark,
+        other.name, tuple(axes),
+    )  # fmt: skip
+
+
+def _follow(
+    key: Scalar, node: Mapping, other: Buffer, dtype: str, shape: tuple[Index, ...], state: Buffers
+) -> Buffer:
+    """A view of a buffer whose layout is chosen: another shape or another type of one size; raises TG115 else."""
+    fix = f"write the layout of '{other.root}' instead of 'auto', or leave it out of the view"
+    if "layout" in node:
+        message = f"the layout of '{other.root}' is still to be chosen, so nobody can say what a view of it would see"
+        raise Fault("TG115", message, node["layout"].mark, fix)
+    if DTYPES[dtype].bytes != DTYPES[other.dtype].bytes:
+        message = f"'{other.root}', whose layout is to be chosen, has no elements of {DTYPES[dtype].bytes} bytes"
+        raise Fault("TG115", message, node["dtype"].mark, fix)
+    shape, _ = _reinterpret(node, other, dtype, shape, "shape" in node, state)
+    return Buffer(
+        key.text, other.scope, dtype, shape, AUTO, other.root, other.align_bytes, "auto", key.mark, other.name
     )
 
 

@@ -8,15 +8,27 @@ from typing import Any, Union
 
 from tilegen.errors import Mark
 from tilegen.index import Index, Var
-from tilegen.plan import Param
+from tilegen.plan import Choice, Param
+
+
+@dataclass(frozen=True)
+class Auto:
+    """The layout of a shared buffer until ``resolve`` has chosen one."""
+
+    def __str__(self) -> str:
+        return "auto"
+
+
+AUTO = Auto()
 
 
 @dataclass(frozen=True)
 class Buffer:
-    """A declared buffer. ``layout`` is a tilegen.layouts value over ``shape`` (never None, never auto).
+    """A declared buffer. ``layout`` is a tilegen.layouts value over ``shape``, never None.
 
     A view shares the bytes of ``root`` (the buffer at the end of its chain of views), else ``root`` is its own name.
-    Extents of global buffers may be runtime Vars; all others are ints.
+    Extents of global buffers may be runtime Vars; all others are ints. The layout of a shared buffer, and of views that
+    follow it (``parent``, and ``axes`` where they transpose it), is AUTO in a spec that is not resolved yet.
     """
 
     name: str
@@ -28,6 +40,12 @@ class Buffer:
     align_bytes: int = 16
     layout_text: str = ""  # as the user wrote it ("" for the default)
     mark: Mark | None = field(default=None, compare=False)
+    parent: str = ""  # of a view that follows another buffer's layout: that buffer
+    axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
+
+    @property
+    def is_auto(self) -> bool:
+        return isinstance(self.layout, Auto)
 
 
 @dataclass(frozen=True)
@@ -83,7 +101,20 @@ class Meeting:
     mark: Mark | None = field(default=None, compare=False)
 
 
-Statement = Union[Call, Loop, Meeting]  # noqa: UP007 - a runtime alias
+@dataclass(frozen=True)
+class WholeCall:
+    """An op on whole global arrays: the only one of its spec, which then has no grid and no threads of its own.
+
+    ``arrays``: its operands by field name. ``ops.expand`` turns it into the statements that carry it out, tile by tile.
+    """
+
+    op: str
+    fields: Any
+    arrays: Mapping[str, Buffer] = field(hash=False)
+    mark: Mark | None = field(default=None, compare=False)
+
+
+Statement = Union[Call, Loop, Meeting, WholeCall]  # noqa: UP007 - a runtime alias
 
 
 @dataclass(frozen=True)
@@ -96,7 +127,11 @@ class Constant:
 
 @dataclass(frozen=True)
 class Spec:
-    """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression."""
+    """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
+
+    ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded, and ``choices`` what was chosen
+    for the kernel as a whole before its ops were planned, such as the layouts of shared buffers.
+    """
 
     kernel: str
     arch: str
@@ -109,6 +144,8 @@ class Spec:
     ops: tuple[Statement, ...]
     path: str = "<text>"
     text: str = field(default="", repr=False)
+    choices: tuple[Choice, ...] = ()
+    whole: WholeCall | None = None
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name (KeyError if there is none)."""

@@ -47,6 +47,9 @@ def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: st
     """The layout that a node writes: row, col, notation or Gluon's names; raises TG190, TG201 and TG104."""
     if isinstance(node, Mapping):
         return read_gluon(node, shape, what, findings)
+    if is_auto(node):
+        message = f"'auto' chooses layouts of shared buffers, but {what} shows the bytes of another"
+        raise Fault("TG209", message, node.mark, "write 'layout: auto' at the buffer itself")
     refuse_later_layout(node)
     assert isinstance(node, Scalar)
     if node.text.strip() in ("row", "col"):
@@ -61,6 +64,11 @@ def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: st
     if not isinstance(layout, (layouts.TileLayout, layouts.ComposeLayout, layouts.PaddedSharedLayout)):
         return _as_buffer_layout(layout, shape, node, what)
     return _repeat_atom(layout, shape)
+
+
+def is_auto(node: Node | None) -> bool:
+    """Does a node leave the layout to tilegen?"""
+    return isinstance(node, Scalar) and node.text.strip() == "auto"
 
 
 def _as_buffer_layout(layout: Any, shape: tuple[Index, ...], node: Node, what: str) -> Any:

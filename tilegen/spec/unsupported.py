@@ -9,9 +9,9 @@ from tilegen.layouts import cute
 from tilegen.spec.findings import Fault, Passage
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
-OPS = ("gemm", "mma", "permute", "elementwise", "reduce", "commit", "wait")
+OPS = ("gemm", "mma", "elementwise", "reduce", "commit", "wait")
 COPY_KEYS = ("async", "barrier")
-VARIANTS = ("cp_async", "tma", "ldstmatrix", "ldmatrix", "stmatrix")
+VARIANTS = ("cp_async", "tma")
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
@@ -31,12 +31,10 @@ def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Fault:
 
 
 def refuse_later_layout(node: Node) -> None:
-    """Raises TG190 for layouts that come later."""
+    """Raises TG200 for layouts in a notation that buffers do not take."""
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         return
     text = node.text.strip()
-    if text == "auto":
-        raise refuse_later("the layout 'auto'", node, "write the layout, or 'row'")
     if _CUTE.match(text):
         message = "a layout in CuTe's notation is column-major over its shape; buffers take S[...], which is row-major"
         raise Fault("TG200", message, node.mark, _say_as_tile(text))

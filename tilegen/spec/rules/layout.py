@@ -84,6 +84,14 @@ LAYOUT_RULES = {
         "grid: {bx: 2}\n" + _copy("X[0, bx : 32]"),
         "grid: {bx: 2}\n" + _copy("X[bx, 0 : 32]"),
     ),
+    "TG209": Rule(
+        "a layout that is not tilegen's to choose",
+        "'auto' chooses where the elements of a shared buffer lie, so that its accesses meet no bank twice. A global "
+        "array lies as its caller made it, registers belong to the threads that the layout names, and a view sees the "
+        "bytes of another buffer: leave the view's layout out, and it follows.",
+        _buffer("auto", "global"),
+        _buffer("auto"),
+    ),
     "TG210": Rule(
         "too large",
         "A thread has 1020 bytes of registers, a CTA the shared memory of its arch, and a global array at most 2**36 "

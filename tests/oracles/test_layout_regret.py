@@ -1,0 +1,62 @@
+"""The chooser against brute force: over 240 access sets drawn by a seed, no layout of the families costs less."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from specs.kernels import ROOT
+
+from tests.oracles import layout_brute
+from tests.oracles.access_sets import AccessSet, draw_sets
+from tests.oracles.layout_regret import FAMILIES, SETS, measure, place, print_linear, print_table
+from tilegen import access
+from tilegen.choose.layout_families import enumerate_layouts
+
+DOC = ROOT / "docs" / "layout-chooser.md"
+
+
+@pytest.mark.parametrize("drawn", SETS, ids=lambda s: s.name.replace(" ", "_"))
+def test_regret_is_zero(drawn: AccessSet) -> None:
+    row = measure(drawn)
+    assert row.cost == row.best, "wavefronts, then bytes"
+    assert row.claimed == row.cost, "what the chooser says of its pick"
+    assert row.linear == -1 or row.floor <= row.linear
+
+
+def test_the_families_are_those_of_the_brute_force() -> None:
+    for shape, size in (((16, 20), 1), ((32, 64), 4), ((8, 33), 16), ((24, 40), 2)):
+        mine = {place(f.layout, shape).tobytes() for f in enumerate_layouts(shape, size)}
+        assert mine == {p.addresses.tobytes() for p in layout_brute.every_layout(*shape, size)}
+
+
+def test_the_brute_force_counts_as_the_model_does() -> None:
+    """Both follow the measured rules; they are written apart."""
+    for drawn in SETS[:60]:
+        for a in drawn.accesses:
+            offsets = np.where(a.elements >= 0, a.elements * drawn.elem_bytes, -1)
+            width = a.width_elems * drawn.elem_bytes
+            assert (layout_brute.wavefronts(a.kind, width, offsets) == access.wavefronts(a.kind, width, offsets)).all()
+
+
+def test_the_corpus_is_worth_its_name() -> None:
+    """Every family is picked somewhere, no family alone would do, and the draw is the seed's."""
+    rows = [measure(s) for s in SETS]
+    assert {r.picked for r in rows} == set(FAMILIES)
+    for family in FAMILIES:
+        assert any(r.least.get(family, r.best) > r.best for r in rows)
+    assert len({(s.shape, s.dtype) for s in SETS}) > 60
+    assert [s.name for s in draw_sets(9)] == [s.name for s in SETS[:9]]
+
+
+def test_the_docs_have_this_table() -> None:
+    rows = [measure(s) for s in SETS]
+    wanted = f"{print_table(rows)}\n\n{print_linear(rows)}\n"
+    text = DOC.read_text(encoding="utf-8")
+    head, rest = text.split("<!-- regret -->\n")
+    _, tail = rest.split("<!-- end of regret -->")
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        text = f"{head}<!-- regret -->\n{wanted}<!-- end of regret -->{tail}"
+        DOC.write_text(text, encoding="utf-8")
+    assert wanted in text, "the table is stale: UPDATE_GOLDEN=1 rewrites it"
