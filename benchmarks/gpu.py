@@ -53,7 +53,7 @@ def main() -> int:
             result["warp_permute_loop"] = measure_permute_loop(device)
             write_result(target, result)
         if "cases" in args.part:
-            for name, row in measure_cases(session, chosen_cases(args), args.rounds):
+            for name, row in measure_cases(session, chosen_cases(args), args.rounds, args.peers):
                 result.setdefault("cases", {})[name] = row
                 write_result(target, result)
     failures = list(list_failures(result))
@@ -71,6 +71,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--group", nargs="*", default=[], help="cases of these groups alone")
     parser.add_argument("--name", default="", help="cases with this in their name alone")
     parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--peers", nargs="*", choices=bench.NAMES, default=list(bench.NAMES))
     return parser.parse_args()
 
 

@@ -23,7 +23,9 @@ KEPT = (
 )  # fmt: skip
 
 
-def measure_cases(session: bench.Session, cases: Sequence[Case], rounds: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def measure_cases(
+    session: bench.Session, cases: Sequence[Case], rounds: int, peers: Sequence[str] = bench.NAMES
+) -> Iterator[tuple[str, dict[str, Any]]]:
     """(name, row) of every case, as soon as it has been measured."""
     arch = "sm_{}{}".format(*session.device.compute_capability)
     workers = max(1, min(8, (os.cpu_count() or 2) - 2))
@@ -32,7 +34,7 @@ def measure_cases(session: bench.Session, cases: Sequence[Case], rounds: int) ->
         for case, built in zip(cases, waiting, strict=True):
             start = time.monotonic()
             row = {"group": case.group, "shape": case.shape, "axes": case.axes, "dtype": case.dtype, "arch": arch}
-            row |= measure_case(session, built.result(), rounds)
+            row |= measure_case(session, built.result(), rounds, peers)
             print(f"{summary(case.name, row | ratios_of(row))} ({time.monotonic() - start:.1f} s)", flush=True)
             yield case.name, row
 
@@ -47,12 +49,12 @@ def build_case(case: Case, arch: str) -> Built | str:
     return built
 
 
-def measure_case(session: bench.Session, built: Built | str, rounds: int) -> dict[str, Any]:
+def measure_case(session: bench.Session, built: Built | str, rounds: int, peers: Sequence[str]) -> dict[str, Any]:
     """Right or not, the times and ratios; a kernel that fails leaves the error and the others go on."""
     if isinstance(built, str):
         return {"correct": False, "error": built}
     try:
-        result = bench.bench_built(session, built, bench.Wishes(bench.NAMES, rounds))
+        result = bench.bench_built(session, built, bench.Wishes(tuple(peers), rounds))
     except Exception as error:
         return {"correct": False, "error": describe_bug(error)}
     data = bench.result_data(result)

@@ -18,6 +18,7 @@ from tilegen.index import bound, evaluate
 from tilegen.ops.permute_choice import choose_tiles
 from tilegen.ops.permute_dims import Dims, merge_dims, plain_strides
 from tilegen.ops.permute_spec import tile_statements
+from tilegen.ops.permute_tiles import TileChoice
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields, WholeForm
 
@@ -102,15 +103,23 @@ def expand(spec: Spec, call: WholeCall) -> Spec:
     if any(bound(n) - 1 > limit for n, limit in zip(expanded.grid, (2**31 - 1, 65535, 65535), strict=True)):
         message = f"a box of {list(chosen.box)} needs a grid of {expanded.grid}, more than can be launched"
         raise SpecError(Diagnostic("TG302", message, call.mark, "take a larger box"))
-    return replace(expanded, choices=(*spec.choices, *choices), whole=call)
+    notes = (*spec.notes, describe_tiles(call, chosen))
+    return replace(expanded, choices=(*spec.choices, *choices), whole=call, notes=notes)
+
+
+def describe_tiles(call: WholeCall, chosen: TileChoice) -> str:
+    """What is carried out and how, for the head of the CUDA file."""
+    axes, box = (", ".join(map(str, x)) for x in (call.fields.axes, chosen.box))
+    through = f"through a tile in shared memory, turned over on the {chosen.turn}"
+    how = through if chosen.variant == "tiled" else "through registers alone"
+    text = f"permute {call.arrays['src'].name} -> {call.arrays['dst'].name}, axes [{axes}]"
+    return f"{text}: boxes of [{box}] elements of src's dimensions, {how}"
 
 
 def reference(call: WholeCall, offsets: NDArray[Any], params: Mapping[str, int]) -> dict[str, NDArray[Any]]:
     """Where the elements at these ``offsets`` of dst come from: offsets in src, by the meaning of ``axes`` alone.
 
-    >>> import numpy as np
-    >>> [(i * 3 + j) for j in range(3) for i in range(2)]  # dst of 3 x 2 from src of 2 x 3
-    [0, 3, 1, 4, 2, 5]
+    dst[y] = src[x] with y[i] = x[axes[i]]; offsets are flat, in elements, and so are the answers.
     """
     src, dst = call.arrays["src"], call.arrays["dst"]
     at = _coordinates(dst, offsets, params)

@@ -54,8 +54,10 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
 def _over_dims(array: Buffer, dims: Dims, side: int) -> Buffer:
     """An array over the merged dimensions, in its own order."""
     own = [dims.dims[k] for k in (dims.order if side else range(len(dims.dims)))]
-    iters = tuple(layouts.Iter(d.extent, d.dst if side else d.src) for d in own)
-    return replace(array, shape=tuple(d.extent for d in own), layout=layouts.TileLayout(iters))
+    shape = tuple(d.extent for d in own)
+    layout = layouts.TileLayout(tuple(layouts.Iter(d.extent, d.dst if side else d.src) for d in own))
+    text = "" if layout == layouts.row_major(shape) else str(layout)
+    return replace(array, shape=shape, layout=layout, layout_text=text)
 
 
 def _tile_buffers(

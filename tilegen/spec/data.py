@@ -146,6 +146,7 @@ class Spec:
     text: str = field(default="", repr=False)
     choices: tuple[Choice, ...] = ()
     whole: WholeCall | None = None
+    notes: tuple[str, ...] = ()  # for the head of the CUDA file
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name (KeyError if there is none)."""
