@@ -16,7 +16,7 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, interpret
-from tilegen.interpret.fault import REGISTER_INDEX
+from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX
 from tilegen.ops import FORMS, SOURCES
 from tilegen.ops.expand import expand_spec
 from tilegen.plan import Plan, arrays
@@ -271,6 +271,9 @@ def _hazard(spec: Spec, found: FaultFound) -> Diagnostic:
     hint = ""
     if fault.code == REGISTER_INDEX:
         hint = "give the loop 'unroll: true'"
+    elif fault.insert and mark is not None:
+        lines = ", ".join(f"`- {statement}`" for statement in fault.insert)
+        hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} line {mark.line}"
     elif fault.needs_sync and mark is not None:
         hint = f"insert `- sync: {fault.needs_sync}` before line {mark.line}"
     return Diagnostic(fault.code, fault.message, mark, hint)

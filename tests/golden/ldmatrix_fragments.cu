@@ -4,6 +4,8 @@
 // B: row [2, 64, 64]
 // AOut: row [2, 64, 64]
 // BOut: row [2, 4, 64, 16]
+// sa: Swizzle(3,3,3) o S[(64,64):(64,1)] [64, 64], shared
+// sb: Swizzle(3,3,3) o S[(64,64):(64,1)] [64, 64], shared
 //
 // 1. copy A[bx] -> sa: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 32 instructions, 144 address
 //   operations

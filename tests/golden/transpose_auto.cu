@@ -11,11 +11,19 @@
 //    partition: outer = 8, threads 256, elems 2, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
-// 2. copy tileT -> Y[bx*64 : +64, by*64 : +64]: variant gmem_smem, scope cta, 512 sectors, 128 wavefronts,
-//   160 instructions, 1472 address operations
+// 2. copy tileT -> Y[bx*64 : +64, by*64 : +64]: variant register_tile, scope cta, 512 sectors, 128
+//   wavefronts, 96 instructions, 992 address operations
+//    register_tile: rows = 4, columns 2, load_bytes 8, store_bytes 16 (512 sectors); 1 of 5 shapes that both
+//      sides allow were searched; the rest take more accesses, and none of these has a conflict
+//    lanes: inner = src, along_src 1, along_dst 16 (128 wavefronts; inner = dst: 256); every split of a warp
+//      into powers of two that touches the fewest lines of global memory was costed
 //    vector_width: 4 elements, 16 bytes (128 wavefronts; 1 element: 512); the widest accesses that each side
 //      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 4, threads 256, elems 4, order row-major (row-major: picked; tileT's strides: costs
+//      more); every order by one operand's strides was costed
+//    vector_width: 1 element, 4 bytes (512 sectors); the widest accesses that each side allows: contiguous,
+//      aligned for every thread and step, inside one chunk
+//    partition: outer = 16, threads 256, elems 1, order row-major (row-major: picked; tileT's strides: costs
 //      more); every order by one operand's strides was costed
 
 __device__ __forceinline__ void copy_X_tile(int tx, int bx, const float *X, float *tile)
@@ -30,17 +38,27 @@ __device__ __forceinline__ void copy_X_tile(int tx, int bx, const float *X, floa
     }
 }
 
+// Each thread turns 4 x 2 elements over in registers.
 __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT, float *Y)
 {
-    __align__(16) float regs[4];
+    __align__(16) float regs[8];
+    __align__(16) float pack[4];
     #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        if (bx * 64 + i * 16 + (tx >> 4) < 1000) {
-            regs[0] = tileT[((tx & 15) * 256 + i * 16 + (tx >> 4)) ^ ((tx & 15) * 2)];
-            regs[1] = tileT[((tx & 15) * 256 + i * 16 + (tx >> 4) + 64) ^ ((tx & 15) * 2)];
-            regs[2] = tileT[((tx & 15) * 256 + i * 16 + (tx >> 4) + 128) ^ ((tx & 15) * 2)];
-            regs[3] = tileT[((tx & 15) * 256 + i * 16 + (tx >> 4) + 192) ^ ((tx & 15) * 2)];
-            *(uint4 *)&Y[(i * 16 + (tx >> 4)) * 1024 + (tx & 15) * 4] = *(const uint4 *)&regs[0];
+    for (int i = 0; i < 2; ++i) {
+        if (bx * 64 + i * 32 + (tx >> 4) * 2 + 1 < 1000) {
+            #pragma unroll
+            for (int r = 0; r < 4; ++r) {
+                *(uint2 *)&regs[r * 2] =
+                    *(const uint2 *)&tileT[(tx & 15) * 256 + r * 64 + i * 32 + ((tx >> 4) ^ (tx & 15)) * 2];
+            }
+            #pragma unroll
+            for (int c = 0; c < 2; ++c) {
+                #pragma unroll
+                for (int r = 0; r < 4; ++r) {
+                    pack[r] = regs[r * 2 + c];
+                }
+                *(uint4 *)&Y[(i * 32 + (tx >> 4) * 2 + c) * 1024 + (tx & 15) * 4] = *(const uint4 *)&pack[0];
+            }
         }
     }
 }

@@ -14,7 +14,7 @@ from tests.layouts.recorded import select
 from tests.oracles import brute
 from tests.oracles.draw import draw_layout
 from tests.oracles.kernels import LOAD, STORE, build, choice, elem_bytes, register_round_trip, whole, widths
-from tilegen.choose.count import find_accesses
+from tilegen.choose.accesses import find_accesses
 from tilegen.index import evaluate
 from tilegen.plan import Block, Move, thread_variables, walk
 from tilegen.planner import launch_of

@@ -12,7 +12,7 @@ from math import prod
 
 from tilegen.choose.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.index import Index, Var, add, bound, less, mul
-from tilegen.ops.dispatch import Planned, judge
+from tilegen.ops.dispatch import Planned, Refused, judge
 from tilegen.ops.operand import (
     Context,
     Frame,
@@ -146,8 +146,9 @@ def _loop(tile: Tile, trips: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
 
 
 def tile_block(
-    context: Context, tile: Tile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None
-) -> Block:
+    context: Context, tile: Tile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None,
+    via: str = "",
+) -> Block:  # fmt: skip
     """The function that copies (or fills) the tile with these widths of load and store, in elements."""
     bundle = max(widths)
     groups, group = tile.count // bundle, _group(tile, bundle)
@@ -165,14 +166,14 @@ def tile_block(
     regs = flat_memory(
         context.fresh("regs"), source.dtype if source else tile.operands[0].buffer.dtype, bundle, "register"
     )
-    moves = _moves(tile, frame, regs, group, widths, source)
+    moves = _moves(tile, frame, regs, group, widths, source, via)
     body = (*start, *when(held, *moves))
     body = _loop(tile, _trips(tile, bundle), body)
     return frame.block(name, body, context.op, (regs,) if _uses(moves, regs) else ())
 
 
 def _moves(
-    tile: Tile, frame: Frame, regs: Memory, group: Index, widths: tuple[int, int], source: Fill | None
+    tile: Tile, frame: Frame, regs: Memory, group: Index, widths: tuple[int, int], source: Fill | None, via: str
 ) -> tuple[Step, ...]:
     load, store = widths
     bundle, last = max(widths), len(tile.operands) - 1
@@ -181,6 +182,8 @@ def _moves(
         frame.share_base(side, [refs[side] for _, refs in found])
     seen = [[frame.see(side, ref) for side, ref in enumerate(refs)] for _, refs in found]
     guards = [[_guard(tile, side, where) for side in range(last + 1)] for where, _ in found]
+    if via:  # what lies past the edge is filled with zeros by the instruction itself
+        return (Move(seen[0][last], seen[0][0], bundle, guards[0][0], via),)
     if source:
         loads: tuple[Step, ...] = (Map("fill", regs[0], (), bundle, source.value),)
     elif load == store and guards[0][0] is True:
@@ -231,13 +234,19 @@ def plan_tile(
     name: str,
     source: Fill | None = None,
     scalar: bool = False,
+    via: str = "",
 ) -> Planned:
-    """The cheapest order and widths for a tile (only one element at a time if ``scalar``), every candidate costed."""
+    """The cheapest order and widths for a tile (only one element at a time if ``scalar``), every candidate costed.
+
+    ``via`` is cp.async or "". Raises Refused if no width is one that the instruction has.
+    """
     found: list[_Plan] = []
     for tile in orders_of(context, operands, scope):
-        for widths in [(1, 1)] if scalar else _widths(tile, source):
-            block = tile_block(context, tile, widths, name, scope, source)
+        for widths in [(1, 1)] if scalar else _async_widths(tile) if via else _widths(tile, source):
+            block = tile_block(context, tile, widths, name, scope, source, via)
             found.append(_Plan(tile, widths, block, context.cost((block,))))
+    if not found:
+        raise Refused(_too_narrow(context, operands, scope))
     best = min(found, key=lambda f: f.cost.key)
     return Planned((best.block,), best.cost, (_width_choice(found, best), _partition_choice(found, best)))
 
@@ -250,6 +259,21 @@ def _widths(tile: Tile, source: Fill | None) -> list[tuple[int, int]]:
     load, store = widest(tile, 0), widest(tile, 1)
     both = min(load, store)
     return list(dict.fromkeys([(load, store), (both, both), (max(1, both // 2),) * 2, (1, 1)]))
+
+
+_ASYNC_BYTES = (16, 8, 4)  # PTX ISA, cp.async: cp-size
+
+
+def _async_widths(tile: Tile) -> list[tuple[int, int]]:
+    """The widths of cp.async that both sides allow."""
+    both, size = min(widest(tile, 0), widest(tile, 1)), tile.operands[0].elem_bytes
+    return [(n // size,) * 2 for n in _ASYNC_BYTES if n % size == 0 and n // size <= both]
+
+
+def _too_narrow(context: Context, operands: Sequence[Operand], scope: str) -> str:
+    size = operands[0].elem_bytes
+    most = max(min(widest(tile, 0), widest(tile, 1)) for tile in orders_of(context, operands, scope)) * size
+    return f"cp.async moves 4, 8 or 16 bytes, and here both sides are contiguous and aligned for {most} at most"
 
 
 def _width_choice(found: Sequence[_Plan], best: _Plan) -> Choice:

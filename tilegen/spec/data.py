@@ -114,7 +114,24 @@ class WholeCall:
     mark: Mark | None = field(default=None, compare=False)
 
 
-Statement = Union[Call, Loop, Meeting, WholeCall]  # noqa: UP007 - a runtime alias
+@dataclass(frozen=True)
+class Closing:
+    """commit: the asynchronous copies since the last commit become one group."""
+
+    when: Index = True
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """wait: until at most ``pending`` groups of asynchronous copies are in flight."""
+
+    pending: int
+    when: Index = True
+    mark: Mark | None = field(default=None, compare=False)
+
+
+Statement = Union[Call, Loop, Meeting, Closing, Waiting, WholeCall]  # noqa: UP007 - a runtime alias
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,14 @@ from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.models import (
     BufferFields,
     ClusterFields,
+    CommitFields,
     GridFields,
     LoopFields,
     ParamFields,
     SpecFields,
     SyncFields,
     ViewFields,
+    WaitFields,
 )
 
 _LOOP_BOUND = {
@@ -51,14 +53,18 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     fields["cluster"] = _describe(ClusterFields)
     fields["buffers"]["additionalProperties"] = {"anyOf": [_refer("buffer"), _refer("view")]}
     fields["ops"]["items"] = _refer("statement")
-    statements = [_refer("loop"), _refer("sync"), *(_refer(f"op_{name}") for name in forms)]
+    kinds = ("loop", "sync", "commit", "closing", "wait", *(f"op_{name}" for name in forms))
+    statements = [_refer(kind) for kind in kinds]
     definitions = {
         "param": _describe(ParamFields),
         "buffer": _with_dtypes(_describe(BufferFields)),
         "view": _with_dtypes(_describe(ViewFields)),
         "sync": _describe(SyncFields),
+        "commit": {"description": "the asynchronous copies since the last commit become one group", "const": "commit"},
+        "closing": _describe(CommitFields),
+        "wait": _describe(WaitFields),
         "loop": _describe_loop(),
-        "statement": {"description": "an op, a sync or a loop", "anyOf": statements},
+        "statement": {"description": "an op, a loop, a sync, a commit or a wait", "anyOf": statements},
         **{f"op_{name}": _describe_op(form) for name, form in forms.items()},
     }
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "tilegen spec"}
