@@ -549,7 +549,7 @@ def test_doctor() -> None:
 
 def test_help_and_version() -> None:
     assert tilegen("--version").stdout == f"tilegen {__version__}\n"
-    commands = ("build", "verify", "explain", "rule", "schema", "doctor")
+    commands = ("build", "verify", "explain", "bench", "rule", "schema", "doctor")
     assert all(name in tilegen("--help").stdout for name in commands)
     for name in commands:
         result = tilegen(name, "--help")
@@ -558,7 +558,8 @@ def test_help_and_version() -> None:
 
 def test_usage_errors() -> None:
     for words in ([], ["bild"], ["build"], ["build", SF, "--nothing"], ["explain", SF, "--format", "xml"],
-                  ["verify", SF, "--device", "tpu"], ["verify", SF, "--seed", "-1"]):  # fmt: skip
+                  ["verify", SF, "--device", "tpu"], ["verify", SF, "--seed", "-1"], ["bench"],
+                  ["bench", SF, "--rounds", "0"], ["bench", SF, "--against", "nobody"]):  # fmt: skip
         result = tilegen(*words)
         assert (result.exit_code, result.stdout) == (2, ""), words
         assert "Traceback" not in result.stderr and result.stderr

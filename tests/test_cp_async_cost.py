@@ -94,6 +94,13 @@ def test_what_a_race_costs_is_the_pairs_of_those_whose_data_stays() -> None:
         assert (cost.sectors, cost.l2_sectors) == (p["sectors"], p["l2_sectors"])
 
 
+def test_fills_show_where_the_kernel_reads_the_tile_afterwards() -> None:
+    """The plain cg: 0 in the kernel of the first sets, its fills in the kernel of the races."""
+    assert not any(p["wavefronts_ldgsts"] for p in FIRST + MORE if p["kind"] == "cp.async.cg" and "src_bytes" not in p)
+    alone = [p for p in RACES if not races(p)]
+    assert [cost_of(p).fills for p in alone] == [p["wavefronts_ldgsts"] for p in alone] and len(alone) == 3
+
+
 def test_what_the_model_misses_is_known() -> None:
     """Races in cg, and nothing else: it says more sectors than were counted there, and never fewer."""
     for patterns, racing, missed in ((FIRST, 0, 0), (MORE, 60, 45), (ZERO_FILL, 0, 0), (RACES, 157, 124)):

@@ -18,7 +18,7 @@ import tilegen
 from calls.pretended import Cupy, Exchange, Interface, PretendedDriver, Torch, aligned, pretend_kernel
 from tilegen import calling
 from tilegen.dtypes import numpy_dtype
-from tilegen.errors import CallError, EnvironmentLack
+from tilegen.errors import CallError, EnvironmentLack, TilegenError
 from tilegen.gpu import Cubin, device, driver
 from tilegen.gpu.call.kinds import form_of_output
 from tilegen.index import evaluate
@@ -424,6 +424,17 @@ def test_a_launch_that_fails_is_an_error_with_cudas_name() -> None:
     pretended.refuse.append(700)
     code, text = refused(kernel, Interface(filled((4, 8))), Interface(aligned((4, 8))))
     assert code == "TG491" and "CUDA_ERROR_700" in text
+
+
+@pytest.mark.parametrize(("status", "wanted"), [(209, "TG503: GPU 0 does not run"), (200, "TG491: CUDA does not load")])
+def test_a_cubin_that_does_not_load(monkeypatch: pytest.MonkeyPatch, status: int, wanted: str) -> None:
+    def fail(*_: Any) -> Any:
+        raise driver.DriverError("cuModuleLoadData", status, "CUDA_ERROR")
+
+    kernel, pretended = pretend_kernel(PLAIN, runs=False)
+    monkeypatch.setitem(pretended.__dict__, "load", fail)
+    with pytest.raises(TilegenError, match=wanted):
+        kernel(Interface(filled((4, 8))), Interface(aligned((4, 8))))
 
 
 def test_threads_that_call_at_once_share_no_memory() -> None:

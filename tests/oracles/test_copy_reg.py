@@ -28,7 +28,7 @@ def check(
     box: list[list[int]], oracle: int | None = None, threads: int | None = None,
 ) -> tuple[Any, list[dict[str, Any]]]:  # fmt: skip
     """Build the round trip; both directions have the brute force's width and touch the layouts' own elements."""
-    text = register_round_trip(scope, dtype, shape, registers, shared, shared_shape, box, threads)
+    text = register_round_trip(scope, dtype, shape, registers, shared, shared_shape, box, threads, "reg")
     built, ops = build(text)
     size = elem_bytes(dtype)
     thread, register = brute.owners(registers, shape)

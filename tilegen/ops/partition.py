@@ -55,6 +55,7 @@ class Tile:
     threads: int
     order: str
     step: str  # the name of the loop variable
+    chunk: str  # and of the loop around it, where there are many trips
 
     @property
     def count(self) -> int:
@@ -79,11 +80,12 @@ def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tupl
     guarded = frozenset().union(*(guarded_dims(o) for o in operands))
     joined = join([parts_of(o) for o in operands], operands[0].lengths)
     tiles: dict[tuple[Digit, ...], Tile] = {}
-    names = ("row-major", *(f"{o.buffer.name}'s strides" for o in operands))
-    for k, name in enumerate(names):
+    orders = ("row-major", *(f"{o.buffer.name}'s strides" for o in operands))
+    for k, order in enumerate(orders):
         digits = joined if k == 0 else sorted(joined, key=lambda d: -_size(d.strides[k - 1]))
         fused = fuse(digits, guarded)
-        tiles.setdefault(fused, Tile(tuple(operands), fused, guarded, thread, threads, name, context.fresh("i")))
+        names = context.fresh("i"), context.fresh("j")
+        tiles.setdefault(fused, Tile(tuple(operands), fused, guarded, thread, threads, order, *names))
     return tuple(tiles.values())
 
 
@@ -118,9 +120,29 @@ def widest(tile: Tile, side: int) -> int:
 
 
 def _group(tile: Tile, bundle: int) -> Index:
-    outer = -(-tile.count // bundle // tile.threads)
-    step = Var(tile.step, outer) if outer > 1 else 0
-    return add(mul(step, tile.threads), tile.thread)
+    return add(mul(_trip(tile, _trips(tile, bundle)), tile.threads), tile.thread)
+
+
+def _trips(tile: Tile, bundle: int) -> int:
+    return -(-tile.count // bundle // tile.threads)
+
+
+def _trip(tile: Tile, trips: int) -> Index:
+    """The number of a trip. Many trips are a loop of unrolled ones: a thread's loads of several trips are in flight."""
+    if trips <= _UNROLL_LIMIT:
+        return Var(tile.step, trips) if trips > 1 else 0
+    inner = Var(tile.step, _UNROLL_LIMIT)
+    return add(mul(Var(tile.chunk, -(-trips // _UNROLL_LIMIT)), _UNROLL_LIMIT), inner)
+
+
+def _loop(tile: Tile, trips: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
+    """``body`` for every trip, as ``_trip`` numbers them."""
+    if trips == 1:
+        return body
+    inner = min(trips, _UNROLL_LIMIT)
+    body = (Repeat(Var(tile.step, inner), inner, body, True),)
+    chunks = -(-trips // _UNROLL_LIMIT)
+    return body if trips <= _UNROLL_LIMIT else (Repeat(Var(tile.chunk, chunks), chunks, body, False),)
 
 
 def tile_block(
@@ -139,16 +161,14 @@ def tile_block(
         tile.operands,
         [is_flat(o, tile.digits) for o in tile.operands],
         scope,
-        {tile.step, context.fresh("group")},
+        {tile.step, tile.chunk, context.fresh("group")},
     )
     regs = flat_memory(
         context.fresh("regs"), source.dtype if source else tile.operands[0].buffer.dtype, bundle, "register"
     )
     moves = _moves(tile, frame, regs, group, widths, source, via)
     body = (*start, *when(held, *moves))
-    outer = -(-groups // tile.threads)
-    if outer > 1:
-        body = (Repeat(Var(tile.step, outer), outer, body, outer <= _UNROLL_LIMIT),)
+    body = _loop(tile, _trips(tile, bundle), body)
     return frame.block(name, body, context.op, (regs,) if _uses(moves, regs) else ())
 
 

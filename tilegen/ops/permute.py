@@ -41,8 +41,8 @@ class PermuteFields(WholeFields):
         default="auto", description="whether tiles turn over on their way into shared memory, or out of it"
     )
     layout: str = Field(default="auto", description="the layout of the shared tile, instead of the chosen one")
-    cache: Literal["auto", "default", "stream"] = Field(
-        default="auto", description="stream: the L2 need not keep what is read and written"
+    cache: Literal["default", "stream"] = Field(
+        default="default", description="stream: no element is touched again, so the L2 need not keep any"
     )
 
 

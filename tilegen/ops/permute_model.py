@@ -21,11 +21,14 @@ LANES = 32
 _REACHED = 0.885  # of a memory's rated bandwidth, by a copy
 _L2_TO_MEMORY = 1.3  # bandwidth between L2 and the multiprocessors over that of a copy
 _RUN_OVERHEAD_BYTES = 2.0  # what each run of an access costs besides its own bytes
-_IN_FLIGHT_BYTES = 40 * 1024  # per multiprocessor, to keep the memory busy
+_IN_FLIGHT_BYTES = 32 * 1024  # per multiprocessor, to keep the memory busy
 _ISSUE_PER_CYCLE = 2.0  # instructions of a multiprocessor, of at most four
 _ACCESS_INSTRUCTIONS = 8  # address, guard and the access itself
 _TURN_INSTRUCTIONS = {1: 0.75, 2: 0.5}  # byte permutes for each element that is turned over in registers
-_START_SECONDS = 2.5e-6
+_MORE_LOADS = 0.004  # of the time, for each vector of a thread after the first where nothing waits between them
+_START_SECONDS = 1.5e-6
+_CTA_SECONDS = 0.8e-6  # a CTA's first load until its data is there, and its last store
+_ACCESS_SECONDS = 20e-9  # for each further access of a thread
 _TAIL = 0.3  # how much of a last, partly filled wave is not hidden
 
 
@@ -59,14 +62,18 @@ def estimate(dims: Dims, sizes: Sequence[int], choice: TileChoice, elem_bytes: i
     turned = elems / LANES * _TURN_INSTRUCTIONS.get(elem_bytes, 0) if choice.variant == "tiled" else 0
     instructions = int(accesses * _ACCESS_INSTRUCTIONS + turned)
     resident = _resident_ctas(choice, elem_bytes, arch)
+    each = accesses * LANES / ctas / choice.threads
     times = {
         "memory": _memory_seconds(elems * elem_bytes, sides, elem_bytes, resident * choice.elems * elem_bytes, device),
         "L2": sectors * SECTOR_BYTES / (device.memory_bytes_per_s * _REACHED * _L2_TO_MEMORY),
         "shared memory": max(wavefronts, accesses) / (device.sm_count * device.clock_hz),
         "instructions": instructions / (device.sm_count * device.clock_hz * _ISSUE_PER_CYCLE),
     }
-    bound_by = max(times, key=lambda k: times[k])
     waves = ctas / (resident * device.sm_count)
+    times["latency"] = -(-waves // 1) * (_CTA_SECONDS + _ACCESS_SECONDS * each) / _tail(waves)
+    if choice.variant == "direct":
+        times["memory"] *= 1 + _MORE_LOADS * max(0.0, each / 2 - 1)
+    bound_by = max(times, key=lambda k: times[k])
     seconds = times[bound_by] * _tail(waves) + _START_SECONDS
     return Estimate(
         seconds, bound_by, sectors, wavefronts, instructions, resident * choice.elems * elem_bytes, sides[0].width,

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen import layouts
-from tilegen.arch.typical import typical_device
-from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, bound, ceil_div, div, evaluate, mod, mul, multiple
 from tilegen.ops.copy import CopyFields
 from tilegen.ops.operand import fresh_name
@@ -35,7 +33,7 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
     begins = [mul(tile, b) for tile, b in zip(launch.tiles, chosen.box, strict=True)]
     regions = [_region(b, dims, side, begins, chosen.box) for side, b in enumerate((src, dst))]
     edge = "error" if all(_fits(dims, d, begins, chosen.box) for d in range(len(dims.dims))) else "clip"
-    cache = call.fields.cache if call.fields.cache != "auto" else _cache(spec, dims, DTYPES[src.dtype].bytes)
+    cache = call.fields.cache
     if chosen.variant == "direct":
         ops: tuple[Statement, ...] = (_copy(call, *regions, edge, cache),)
     else:
@@ -132,13 +130,3 @@ def _region(buffer: Buffer, dims: Dims, side: int, begins: Sequence[Index], box:
 def _copy(call: WholeCall, src: Region, dst: Region, edge: str, cache: str) -> Call:
     fields = CopyFields(src=src.text, dst=dst.text, edge=edge, cache=cache)  # type: ignore[arg-type]
     return Call("copy", "cta", fields, {"src": src, "dst": dst}, True, call.mark)
-
-
-def _cache(spec: Spec, dims: Dims, elem_bytes: int) -> str:
-    """Arrays that together exceed the L2 are streamed: nothing of them is worth keeping there."""
-    defaults = {p.name: int(p.default) for p in spec.params if p.var is not None}
-    elems: Index = 1
-    for d in dims.dims:
-        elems = mul(elems, d.extent)
-    both_bytes = 2 * int(evaluate(elems, defaults)) * elem_bytes
-    return "stream" if both_bytes > typical_device(spec.arch).l2_bytes else "default"

@@ -64,7 +64,7 @@ def _proof(search: Search, wavefronts: int, floor: int, shares: bool) -> str:
     else:
         said = [f"{searched}; its accesses take {wavefronts} wavefronts against a floor of {floor}"]
     if search.equals_left:
-        said.append(f"{search.equals_left} more cost the same, address operations aside")
+        said.append(f"{search.equals_left} more are estimated alike, address operations aside, and were not")
     if search.others_left:
         said.append(f"bounded: {search.others_left} whose estimates are no worse were not planned")
     if shares:

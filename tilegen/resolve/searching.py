@@ -7,6 +7,7 @@ may reach; it decides in which order layouts are planned, and when those that ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -31,7 +32,7 @@ from tilegen.resolve.replacing import set_layout
 from tilegen.spec.data import Buffer, Spec
 
 _MOST_PLANS = 12  # layouts that are planned for real where estimates do not settle it
-_MOST_EQUAL = 3  # of those whose estimates are the least and equal, which differ in address operations alone
+_MOST_EQUAL = 3  # of those that reach one and the same estimate
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,8 +50,8 @@ class Search:
     estimates: tuple[Costed, ...]
     planned: Mapping[int, Planned]
     alternatives: tuple[Alternative, ...]
-    equals_left: int  # layouts whose estimates equal the least, and that were not planned
-    others_left: int  # layouts not planned although their estimates are below the best: the search was cut short
+    equals_left: int  # not planned because others reached the same estimate
+    others_left: int  # not planned although no worse by their estimates: the search was cut short
 
     @property
     def best(self) -> int | None:
@@ -67,23 +68,36 @@ def search_layouts(spec: Spec, buffer: Buffer) -> Search:
     layouts = enumerate_layouts(shape_of(buffer), DTYPES[buffer.dtype].bytes)
     estimates = estimate_layouts(buffer, layouts, alternatives, _room_bytes(spec, buffer))
     order = _rank(estimates, shape_of(buffer))
-    equal = sum(estimates[k].cost.key == estimates[order[0]].cost.key for k in order)
-    planned: dict[int, Planned] = {}
-    others_left = 0
-    queue = [*order[: min(equal, _MOST_EQUAL)], *order[equal:]]
-    for done, k in enumerate(queue):
-        best = _best(planned)
-        if best is not None and estimates[k].cost.key[:4] > planned[best].costed.cost.key[:4]:
-            break
-        if done == _MOST_PLANS:
-            others_left = len(queue) - done
-            break
-        planned[k] = plan_with(spec, buffer, layouts[k])
+    planned, equals_left, others_left = _plan_in_order(spec, buffer, estimates, order)
     for family in FAMILIES:  # the best of each, to show what was passed over
         first = next((k for k in order if layouts[k].family == family), None)
         if first is not None and first not in planned:
             planned[first] = plan_with(spec, buffer, layouts[first])
-    return Search(tuple(estimates), planned, alternatives, max(0, equal - _MOST_EQUAL), others_left)
+    return Search(tuple(estimates), planned, alternatives, equals_left, others_left)
+
+
+def _plan_in_order(
+    spec: Spec, buffer: Buffer, estimates: Sequence[Costed], order: Sequence[int]
+) -> tuple[dict[int, Planned], int, int]:
+    """Real plans until no estimate that is left is below the best of them; how many equals and others were left out.
+
+    Of layouts that reach one and the same estimate a few are planned: they differ in address operations alone.
+    """
+    planned: dict[int, Planned] = {}
+    reached: Counter[tuple[int, ...]] = Counter()
+    equals_left = 0
+    for done, k in enumerate(order):
+        best, hoped = _best(planned), estimates[k].cost.key[:4]
+        if best is not None and hoped > planned[best].costed.cost.key[:4]:
+            break
+        if reached[hoped] >= _MOST_EQUAL:
+            equals_left += 1
+            continue
+        if len(planned) >= _MOST_PLANS:
+            return planned, equals_left, len(order) - done
+        planned[k] = plan_with(spec, buffer, estimates[k].layout)
+        reached[hoped] += planned[k].costed.cost.key[:4] == hoped
+    return planned, equals_left, 0
 
 
 def _best(planned: Mapping[int, Planned]) -> int | None:
@@ -92,15 +106,11 @@ def _best(planned: Mapping[int, Planned]) -> int | None:
 
 
 def _rank(estimates: Sequence[Costed], shape: tuple[int, ...]) -> list[int]:
-    """Layouts that can serve, the least estimate first; among equals those with the plainest addresses."""
-    serving = [k for k, e in enumerate(estimates) if not e.reason]
-    out: list[int] = []
-    for _, equals in groupby(sorted(serving, key=lambda k: estimates[k].cost.key), lambda k: estimates[k].cost.key):
-        group = list(equals)
-        if not out:  # only the first group is planned in part
-            group.sort(key=lambda k: count_place_operators(estimates[k].layout, shape, 1))
-        out += group
-    return out
+    """Layouts that can serve, the least estimate first; among the best those with the plainest addresses."""
+    order = sorted((k for k, e in enumerate(estimates) if not e.reason), key=lambda k: estimates[k].cost.key)
+    equal = sum(estimates[k].cost.key == estimates[order[0]].cost.key for k in order)
+    best = sorted(order[:equal], key=lambda k: count_place_operators(estimates[k].layout, shape, 1))
+    return [*best, *order[equal:]]
 
 
 # ---------------------------------------------------------------- estimates
