@@ -2,7 +2,7 @@
 
     python benchmarks/tune.py --out tune.json [--name 021] [--cache default stream]
 
-Candidates are planned and compiled in other processes (without the proofs: the pick itself is proved where it is built),
+Candidates are planned and compiled in other processes (without the proofs: the pick is proved where it is built),
 checked once against the pick's own output, then timed in turns with a copy; the best three and the pick again.
 """
 
@@ -146,18 +146,20 @@ def time_together(session: bench.Session, works: Sequence[Any], rotation: Any, r
 def tune_all(session: bench.Session, args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     arch = "sm_{}{}".format(*session.device.compute_capability)
     workers = max(1, min(14, (os.cpu_count() or 2) - 2))
-    chosen = [c for c in all_cases() if any(n in c.name for n in args.name) and (not args.group or c.group in args.group)]
+    named = [c for c in all_cases() if any(n in c.name for n in args.name)]
+    chosen = [c for c in named if not args.group or c.group in args.group]
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         waiting = [
-            [pool.submit(compile_candidate, c, arch, *p) for p in list_pins(c, arch, args.cache, args.turn)[: args.most]]
-            for c in chosen
+            [pool.submit(compile_candidate, c, arch, *p) for p in pins[: args.most]]
+            for c, pins in ((c, list_pins(c, arch, args.cache, args.turn)) for c in chosen)
         ]
         for case, built in zip(chosen, waiting, strict=True):
             start = time.monotonic()
             row = tune_case(session, case, built)
             seconds = time.monotonic() - start
             print(f"{case.name}: pick {row['picked_to_copy']}, best {row['best_to_copy']} of copy {row['best']},"
-                  f" {row['candidates']} candidates, {len(row['failed'])} failed, {len(row['wrong'])} wrong ({seconds:.1f} s)",
+                  f" {row['candidates']} candidates, {len(row['failed'])} failed, {len(row['wrong'])} wrong"
+                  f" ({seconds:.1f} s)",
                   flush=True)  # fmt: skip
             yield case.name, row
 
@@ -177,7 +179,8 @@ def main() -> int:
             rows[name] = row
             Path(args.out).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     worst = min((r["picked_to_best"] for r in rows.values()), default=1.0)
-    print(f"{len(rows)} cases, the worst pick at {worst} of the best, median {statistics.median(r['picked_to_best'] for r in rows.values())}")
+    median = statistics.median(r["picked_to_best"] for r in rows.values())
+    print(f"{len(rows)} cases, the worst pick at {worst} of the best, median {median}")
     return 1 if any(r["wrong"] or r["failed"] for r in rows.values()) else 0
 
 

@@ -31,23 +31,6 @@
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
-// 16 bytes that are read once: fetched by 256 bytes, first to leave the L2 (PTX ISA, ld: .level::prefetch_size, .level::cache_hint).
-__device__ __forceinline__ uint4 load_stream_16(const uint4 *p)
-{
-    uint4 x;
-    asm("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
-        "ld.global.nc.L2::cache_hint.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4], once;\n\t}"
-        : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(p));
-    return x;
-}
-
-// 16 bytes that this kernel does not read again: first to leave the L2 (PTX ISA, st: .level::cache_hint).
-__device__ __forceinline__ void store_stream_16(uint4 *p, uint4 x)
-{
-    asm volatile("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
-                 "st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, once;\n\t}" ::"l"(p), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
-}
-
 // Each thread turns 8 x 8 elements over in registers.
 __device__ __forceinline__ void copy_X_tile_turned(int tx, const half_t *X, half_t *tile_turned)
 {
@@ -57,8 +40,7 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, const half_t *X, half
     for (int i = 0; i < 2; ++i) {
         #pragma unroll
         for (int r = 0; r < 8; ++r) {
-            *(uint4 *)&regs[r * 8] =
-                load_stream_16((const uint4 *)&X[(i * 64 + (tx >> 4) * 8 + r) * 8192 + (tx & 15) * 8]);
+            *(uint4 *)&regs[r * 8] = *(const uint4 *)&X[(i * 64 + (tx >> 4) * 8 + r) * 8192 + (tx & 15) * 8];
         }
         #pragma unroll
         for (int c = 0; c < 4; ++c) {
@@ -84,8 +66,8 @@ __device__ __forceinline__ void copy_tile_Y(int tx, const half_t *tile, half_t *
 {
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
-        store_stream_16((uint4 *)&Y[(i * 8 + (tx >> 4)) * 8192 + (tx & 15) * 8],
-            *(const uint4 *)&tile[((i * 128 + tx) ^ i) * 8]);
+        *(uint4 *)&Y[(i * 8 + (tx >> 4)) * 8192 + (tx & 15) * 8] =
+            *(const uint4 *)&tile[((i * 128 + tx) ^ i) * 8];
     }
 }
 

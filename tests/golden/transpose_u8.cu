@@ -28,23 +28,6 @@
 //    partition: outer = 16, threads 128, elems 16, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 
-// 16 bytes that are read once: fetched by 256 bytes, first to leave the L2 (PTX ISA, ld: .level::prefetch_size, .level::cache_hint).
-__device__ __forceinline__ uint4 load_stream_16(const uint4 *p)
-{
-    uint4 x;
-    asm("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
-        "ld.global.nc.L2::cache_hint.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4], once;\n\t}"
-        : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(p));
-    return x;
-}
-
-// 16 bytes that this kernel does not read again: first to leave the L2 (PTX ISA, st: .level::cache_hint).
-__device__ __forceinline__ void store_stream_16(uint4 *p, uint4 x)
-{
-    asm volatile("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
-                 "st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, once;\n\t}" ::"l"(p), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
-}
-
 // Each thread turns 16 x 16 elements over in registers.
 __device__ __forceinline__ void copy_X_tile_turned(int tx, const unsigned char *X, unsigned char *tile_turned)
 {
@@ -53,8 +36,7 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, const unsigned char *
     __align__(16) unsigned char pack[64];
     #pragma unroll
     for (int r = 0; r < 16; ++r) {
-        *(uint4 *)&regs[r * 16] =
-            load_stream_16((const uint4 *)&X[((tx >> 3) * 16 + r) * 8192 + (tx & 7) * 16]);
+        *(uint4 *)&regs[r * 16] = *(const uint4 *)&X[((tx >> 3) * 16 + r) * 8192 + (tx & 7) * 16];
     }
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
@@ -93,8 +75,8 @@ __device__ __forceinline__ void copy_tile_Y(int tx, const unsigned char *tile, u
 {
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
-        store_stream_16((uint4 *)&Y[(i * 8 + (tx >> 4)) * 8192 + (tx & 15) * 16],
-            *(const uint4 *)&tile[((i * 128 + tx) ^ (i >> 1)) * 16]);
+        *(uint4 *)&Y[(i * 8 + (tx >> 4)) * 8192 + (tx & 15) * 16] =
+            *(const uint4 *)&tile[((i * 128 + tx) ^ (i >> 1)) * 16];
     }
 }
 

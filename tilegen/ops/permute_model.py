@@ -1,4 +1,4 @@
-"""How long a permute takes with one candidate, estimated: its traffic, its accesses, its instructions, what is in flight.
+"""How long a permute takes with one candidate, estimated: traffic, accesses, instructions, what is in flight.
 
 The estimate ranks candidates; what a kernel really costs is counted and measured afterwards. Its constants were fitted
 to a sweep of hand-written transposes on an H200 and to nothing else (docs/performance.md says which).
@@ -83,7 +83,7 @@ def estimate(dims: Dims, sizes: Sequence[int], choice: TileChoice, elem_bytes: i
 
 @dataclass(frozen=True)
 class _Side:
-    """One array's accesses: elements of one, elements that follow one another in a box, sectors that such a run takes."""
+    """One array's accesses: elements of one, elements in a run of a box, sectors that such a run takes."""
 
     width: int
     run_elems: int
@@ -104,7 +104,8 @@ def _side(dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_
 def _run_alignment(dims: Dims, box: Sequence[int], side: int) -> int:
     """What every run of a box begins at a multiple of, in elements."""
     strides = [d.dst if side else d.src for d in dims.dims]
-    return gcd(*(multiple(s) * (b if k == _inner(dims, side) else 1) for k, (s, b) in enumerate(zip(strides, box, strict=True))))
+    inner, pairs = _inner(dims, side), zip(strides, box, strict=True)
+    return gcd(*(multiple(s) * (b if k == inner else 1) for k, (s, b) in enumerate(pairs)))
 
 
 def _inner(dims: Dims, side: int) -> int:

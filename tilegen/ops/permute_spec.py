@@ -11,7 +11,7 @@ from tilegen.ops.copy import CopyFields
 from tilegen.ops.operand import fresh_name
 from tilegen.ops.permute_dims import Dims
 from tilegen.ops.permute_tiles import TileChoice
-from tilegen.spec.data import AUTO, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
+from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
 
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
@@ -35,7 +35,7 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
     edge = "error" if all(_fits(dims, d, begins, chosen.box) for d in range(len(dims.dims))) else "clip"
     cache = call.fields.cache
     if chosen.variant == "direct":
-        ops: tuple[Statement, ...] = (_copy(call, *regions, edge, cache),)
+        ops: tuple[Statement, ...] = (_copy(call, regions[0], regions[1], edge, cache),)
     else:
         names = frozenset(b.name for b in spec.buffers) | {p.name for p in spec.params} | {spec.kernel}
         tile, turned = _tile_buffers(call, dims, chosen, names)
@@ -76,7 +76,7 @@ def _tile_buffers(
     tile = Buffer(name, "shared", call.arrays["src"].dtype, shape, layout, name, 16, text, call.mark)
     if axes == tuple(range(len(axes))):
         return tile, tile
-    turned = AUTO if text == "auto" else layouts.permute_dims(layout, shape, axes)
+    turned = layout if isinstance(layout, Auto) else layouts.permute_dims(layout, shape, axes)
     view = replace(
         tile, name=fresh_name(f"{name}_turned", names), shape=tuple(shape[a] for a in axes), layout=turned,
         parent=tile.name, axes=axes,
