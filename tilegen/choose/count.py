@@ -240,7 +240,8 @@ def first_warp_offsets(a: Access, launch: Launch, cta: tuple[int, int, int]) -> 
     for values in product(*trips):
         loops = {v.name: k for (v, _), k in zip(a.loops, values, strict=True)}
         env = {**fixed, **_threads(launch.threads), **loops}
-        for warp, lanes in enumerate(zip(*(_lane_offsets(side, env, (launch.threads,)) for side in _both(a)), strict=True)):
+        sides = [_lane_offsets(side, env, (launch.threads,)) for side in _both(a)]
+        for warp, lanes in enumerate(zip(*sides, strict=True)):
             if (np.stack(lanes) >= 0).any():
                 named = tuple((name.rsplit("_", 1)[0], k) for name, k in loops.items())
                 return WarpOffsets(cta, warp, named, *(tuple(side.tolist()) for side in lanes))

@@ -1,4 +1,4 @@
-"""How long a permute takes with one candidate, estimated: its traffic, its accesses, its instructions, what is in flight.
+"""How long a permute takes with one candidate, estimated: traffic, accesses, instructions, bytes in flight, latency.
 
 The estimate ranks candidates; what a kernel really costs is counted and measured afterwards. Its constants were fitted
 to a sweep of hand-written transposes on an H200 and to nothing else (docs/performance.md says which).
@@ -83,7 +83,7 @@ def estimate(dims: Dims, sizes: Sequence[int], choice: TileChoice, elem_bytes: i
 
 @dataclass(frozen=True)
 class _Side:
-    """One array's accesses: elements of one, elements that follow one another in a box, sectors that such a run takes."""
+    """One array's accesses: elements of one, elements of a run of the box, sectors that such a run takes."""
 
     width: int
     run_elems: int
@@ -103,8 +103,9 @@ def _side(dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_
 
 def _run_alignment(dims: Dims, box: Sequence[int], side: int) -> int:
     """What every run of a box begins at a multiple of, in elements."""
-    strides = [d.dst if side else d.src for d in dims.dims]
-    return gcd(*(multiple(s) * (b if k == _inner(dims, side) else 1) for k, (s, b) in enumerate(zip(strides, box, strict=True))))
+    strides = [multiple(d.dst if side else d.src) for d in dims.dims]
+    strides[_inner(dims, side)] *= box[_inner(dims, side)]
+    return gcd(*strides)
 
 
 def _inner(dims: Dims, side: int) -> int:
