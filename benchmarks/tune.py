@@ -57,7 +57,7 @@ def list_pins(case: Case, arch: str, caches: Sequence[str], turns: Sequence[str]
     out = []
     for choice, estimate in ranked:
         for turn in turns if choice.variant == "tiled" and turns else [choice.turn]:
-            for cache in caches or ["auto"]:
+            for cache in caches or ["default"]:
                 pins = {"variant": choice.variant, "box": list(choice.box), "threads": choice.threads, "turn": turn}
                 out.append((pins | {"cache": cache}, estimate.seconds * 1e6))
     return out
