@@ -390,6 +390,17 @@ def test_explain_text_tells_what_was_chosen() -> None:
     assert "on sm_100 not yet" in tilegen("explain", SF, "--arch", "sm_100").stdout
 
 
+def test_explain_prints_the_resolved_spec(tmp_path: Path) -> None:
+    result = tilegen("explain", SF, "--resolved")
+    assert (result.exit_code, result.stderr) == (0, "")
+    tilegen("build", SF, "-o", tmp_path / "a")
+    write(tmp_path, result.stdout, Path(SF).name)
+    assert tilegen("build", tmp_path / Path(SF).name, "-o", tmp_path / "b").exit_code == 0
+    assert listing(tmp_path / "a") == listing(tmp_path / "b")
+    for other in (("--format", "json"), ("--access", "1"), ("--compile",)):
+        assert tilegen("explain", SF, "--resolved", *other).exit_code == 2
+
+
 def test_explain_numbers_every_access_once() -> None:
     text = tilegen("explain", ANY).stdout
     explained = json.loads(tilegen("explain", ANY, "--format", "json").stdout)

@@ -90,7 +90,7 @@ def with_comparisons(spec: Spec, plan: Plan) -> Plan:
 
 
 def settle(spec: Spec) -> Spec:
-    """The spec with nothing left to choose before ops are planned: ops on whole arrays expanded, layouts resolved."""
+    """The spec with nothing left to choose before its ops are planned: whole-array ops expanded, layouts resolved."""
     return resolve_spec(expand_spec(spec))
 
 

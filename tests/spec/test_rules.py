@@ -18,8 +18,7 @@ PACKAGE = Path(__file__).parents[2] / "tilegen"
 def complete(example: str) -> str:
     """The example with the keys that it leaves out."""
     head = "" if re.search("^kernel:", example, re.M) else "kernel: k\n"
-    has_own = re.search("^threads?:|^  - permute:", example, re.M)  # an op on whole arrays chooses them
-    threads = "" if has_own else "threads: 32\n"
+    threads = "" if re.search("^threads?:|- permute: ", example, re.M) else "threads: 32\n"
     ops = "" if re.search("^ops:", example, re.M) else "ops: []\n"
     return head + threads + example + ops
 

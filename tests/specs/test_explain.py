@@ -139,7 +139,7 @@ def _count_one_by_one(a: Access, launch: Launch) -> np.ndarray:
 
 
 def _count_cp_async(a: Access, offsets: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Wavefronts (with the fills of cg where zeros may be filled in) and floor of one side, or the other's sectors."""
+    """Wavefronts (with the fills of cg where zeros may be filled in), floor of the shared side; the other's sectors."""
     _, _, cache, *fill = a.kind.split(".")
     on_global = a.memory.space == "global"
     shared, source = (other, offsets) if on_global else (offsets, other)

@@ -36,7 +36,7 @@ class PermuteFields(WholeFields):
         default=None, min_length=1, max_length=MAX_RANK,
         description="what a CTA takes of each dimension that explain lists under 'dims', instead of the chosen box",
     )  # fmt: skip
-    threads: int | None = Field(default=None, ge=32, le=1024, description="threads of a CTA, not the chosen number")
+    threads: int | None = Field(default=None, ge=32, le=1024, description="threads of a CTA, instead of those chosen")
     turn: Literal["auto", "load", "store"] = Field(
         default="auto", description="whether tiles turn over on their way into shared memory, or out of it"
     )
@@ -57,7 +57,7 @@ def check(fields: PermuteFields, arrays: Mapping[str, Buffer]) -> tuple[str, str
     if wanted != dst.shape:
         has, due = (f"[{', '.join(map(str, s))}]" for s in (dst.shape, wanted))
         message = f"'{dst.name}' has shape {has}, but these axes of '{src.name}' give {due}"
-        return "TG212", message, "dst", f"write {due}"
+        return "TG212", message, "dst", f"give '{dst.name}' the shape {due}"
     if src.dtype != dst.dtype:
         return "TG212", f"permute does not convert {src.dtype} to {dst.dtype}", "dst", f"give '{dst.name}' {src.dtype}"
     if src.name == dst.name:

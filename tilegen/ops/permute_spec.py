@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen import layouts
+from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.index import Index, Var, bound, ceil_div, div, evaluate, mod, mul, multiple
 from tilegen.ops.copy import CopyFields
 from tilegen.ops.operand import fresh_name
@@ -58,9 +59,7 @@ def _over_dims(array: Buffer, dims: Dims, side: int) -> Buffer:
     return replace(array, shape=shape, layout=layout, layout_text=text)
 
 
-def _tile_buffers(
-    call: WholeCall, dims: Dims, chosen: TileChoice, names: frozenset[str]
-) -> tuple[Buffer, Buffer]:
+def _tile_buffers(call: WholeCall, dims: Dims, chosen: TileChoice, names: frozenset[str]) -> tuple[Buffer, Buffer]:
     """The shared tile, and the view of it in the other order (itself where that is the same).
 
     It lies in src's order where elements turn over when they are stored, and in dst's where they do as they are loaded.
@@ -72,16 +71,32 @@ def _tile_buffers(
     shape = tuple(box[k] for k in kept)
     name = fresh_name("tile", names)
     text = call.fields.layout
-    layout = AUTO if text == "auto" else layouts.over_shape(layouts.parse(text), shape)
+    layout = AUTO if text == "auto" else _read_layout(call, shape)
     tile = Buffer(name, "shared", call.arrays["src"].dtype, shape, layout, name, 16, text, call.mark)
     if axes == tuple(range(len(axes))):
         return tile, tile
-    turned = layout if isinstance(layout, Auto) else layouts.permute_dims(layout, shape, axes)
+    turned = AUTO if isinstance(layout, Auto) else layouts.permute_dims(layout, shape, axes)
     view = replace(
         tile, name=fresh_name(f"{name}_turned", names), shape=tuple(shape[a] for a in axes), layout=turned,
         parent=tile.name, axes=axes,
     )  # fmt: skip
     return tile, view
+
+
+def _read_layout(call: WholeCall, shape: tuple[int, ...]) -> layouts.Layout:
+    """The layout that the call pins. Raises SpecError (TG302) for one that is not of such a tile."""
+    try:
+        layout = layouts.over_shape(layouts.parse(call.fields.layout), shape)
+        axes = {i.axis for i in layouts.tile_of(layout).shard}
+        layout.place((0,) * len(shape), shape)
+        if axes <= {"m"} and layouts.is_injective(layout):
+            return layout
+        others = ", ".join(sorted(axes - {"m"}))
+        why = f"it places elements on {others}" if others else "two elements share a place"
+    except LayoutError as error:
+        why = str(error)
+    message = f"{call.fields.layout} is no layout of a shared tile of {list(shape)} elements: {why}"
+    raise SpecError(Diagnostic("TG302", message, call.mark, "leave 'layout' out to have it chosen"))
 
 
 def _whole_of(buffer: Buffer) -> Region:

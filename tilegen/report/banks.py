@@ -24,8 +24,8 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     """Access ``number`` (from 1) of the first warp of the interior CTA that carries it out, at the first loop step.
 
     Shared: phases of {lanes, wavefronts, words: [{bank, word, lanes}]}, words counted from the start of the buffer.
-    Global: sectors of {sector, lanes, bytes}. The phases of cp.async are those of a store. Raises ValueError for a
-    number that explain does not list.
+    Global: sectors of {sector, lanes, bytes}. The phases of cp.async are those of a store.
+    Raises ValueError for a number that explain does not list.
     """
     accesses = numbered_accesses(plan)
     if not 1 <= number <= len(accesses):

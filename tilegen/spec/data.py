@@ -146,8 +146,8 @@ class Constant:
 class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
-    ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded, and ``choices`` what was
-    chosen for the kernel as a whole before its ops were planned, such as the layouts of shared buffers.
+    ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
+    for the kernel as a whole before its ops were planned, such as the layouts of shared buffers.
     """
 
     kernel: str

@@ -42,7 +42,8 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     top = _describe(SpecFields)
     whole = [_refer(f"op_{name}") for name, form in forms.items() if isinstance(form, WholeForm)]
     if whole:  # an op on whole arrays chooses the threads
-        alone = {"ops": {"description": "one op alone", "items": {"anyOf": whole}, "minItems": 1, "maxItems": 1}}
+        said = "an op on whole arrays, alone: it chooses the threads"
+        alone = {"ops": {"description": said, "items": {"anyOf": whole}, "minItems": 1, "maxItems": 1}}
         top["anyOf"] = [{"required": ["threads"]}, {"properties": alone}]
     else:
         top["required"].append("threads")
