@@ -12,7 +12,8 @@ import numpy as np
 
 from specs.kernels import ROOT, build_spec, every_spec
 from tilegen import access
-from tilegen.choose.count import Access, Launch, cp_async_cost, find_accesses
+from tilegen.choose.asynchronous import cp_async_cost
+from tilegen.choose.count import Access, Launch, find_accesses
 from tilegen.index import bound, evaluate
 from tilegen.pipeline import explain
 from tilegen.plan import thread_variables
@@ -20,7 +21,7 @@ from tilegen.planner import launch_of
 
 COST = {"sectors", "wavefronts", "instructions", "shared_bytes", "address_ops"}
 KINDS = {"shared_ld", "shared_st", "global_ld", "global_st"}
-ASYNC = {"shared_ldgsts", "global_ldgsts"}  # only where a kernel has cp.async
+ASYNC = ({"shared_ldgsts", "global_ldgsts"}, {"shared_tma", "global_tma"})  # where a kernel has cp.async, TMA
 TOTALS = {"instructions", "wavefronts", "floor", "sectors"}
 # Names that other programs read (keep them) | names that came since.
 TOP = {"kernel", "arch", "ops", "grid_totals"} | {"grid", "threads", "params"}
@@ -42,7 +43,7 @@ def _explain(path: Path) -> dict[str, Any]:
 def test_keys(path):
     data = _explain(path)
     assert set(data) == TOP
-    assert set(data["grid_totals"]) in (KINDS, KINDS | ASYNC)
+    assert set(data["grid_totals"]) in (KINDS, KINDS | ASYNC[0], KINDS | ASYNC[1], KINDS.union(*ASYNC))
     assert all(set(total) == TOTALS for total in data["grid_totals"].values())
     for op in data["ops"]:
         assert set(op) == OP
@@ -119,7 +120,9 @@ def _count_one_by_one(a: Access, launch: Launch) -> np.ndarray:
             continue
         offsets, other = sides[0][issued], sides[-1][issued]
         total[0] += len(offsets)
-        if a.kind == "ldgsts":
+        if a.kind == "tma":
+            total[1:] += _count_rows(a, offsets.max(1), dict(launch.params))
+        elif a.kind == "ldgsts":
             on_global = a.memory.space == "global"
             counted = cp_async_cost(a.width_bytes, *((other, offsets) if on_global else (offsets, other)))
             total[3 if on_global else 1] += counted[on_global].sum()
@@ -130,6 +133,16 @@ def _count_one_by_one(a: Access, launch: Launch) -> np.ndarray:
             total[1] += access.wavefronts(a.kind, a.width_bytes, offsets).sum()
             total[2] += access.phases(a.kind, a.width_bytes, offsets).sum()
     return total
+
+
+def _count_rows(a: Access, starts: np.ndarray, params: dict[str, int]) -> np.ndarray:
+    """Wavefronts, floor and sectors of boxes that begin at these bytes, row by row."""
+    sizes = [(n, int(evaluate(stride, params))) for n, stride in a.rows]
+    rows = [sum(i * s for i, (_, s) in zip(at, sizes, strict=True)) for at in product(*(range(n) for n, _ in sizes))]
+    if a.memory.space == "shared":
+        return np.array([1, 1, 0]) * len(starts) * -(-len(rows) * a.width_bytes // 128)
+    first = [int(start) + row for start in starts for row in rows]
+    return np.array([0, 0, sum((b + a.width_bytes - 1) // 32 - b // 32 + 1 for b in first)])
 
 
 def _offsets_of(a: Access, env: dict[str, Any], shape: tuple[int, int], threads: int) -> np.ndarray:

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import access
+from tilegen.choose.asynchronous import count_boxes, count_ldgsts
 from tilegen.index import (
     INT_LIMIT,
     Index,
@@ -45,6 +46,7 @@ from tilegen.plan import (
     Ref,
     Repeat,
     Step,
+    Tma,
     When,
     thread_variables,
 )
@@ -74,10 +76,11 @@ class Access:
     """One side of one Move: its byte address in terms of threads, CTA axes, loops and params.
 
     ``partner`` is the other side of an instruction that reads and writes memory at once (ldgsts, which is cp.async).
+    Of a box that TMA moves (tma), ``width_bytes`` is a row and ``rows`` are the extents and byte strides around it.
     """
 
     memory: Memory
-    kind: str  # ld | st | ldgsts
+    kind: str  # ld | st | ldgsts | tma
     width_bytes: int
     byte: Index
     conditions: tuple[Index, ...]
@@ -85,6 +88,7 @@ class Access:
     operators: int  # in the printed offset
     op: int
     partner: Access | None = None
+    rows: tuple[tuple[int, Index], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -145,6 +149,8 @@ def _visit(steps: Iterable[Step], scope: _Scope, found: list[Access]) -> None:
             _visit(step.body, replace(scope, memories={**scope.memories, **bindings}, op=op), found)
         elif isinstance(step, Move):
             found.extend(_sides(step, scope))
+        elif isinstance(step, Tma):
+            found.extend(_box_sides(step, scope))
 
 
 def _resolve(ref: Ref, scope: _Scope) -> Ref:
@@ -174,6 +180,22 @@ def _sides(move: Move, scope: _Scope) -> list[Access]:
     if load == store:
         return [replace(a, partner=b) for a, b in zip(sides, reversed(sides), strict=True)]
     return sides
+
+
+def _box_sides(step: Tma, scope: _Scope) -> list[Access]:
+    """The box in shared memory and in the array."""
+    m, size = step.map, step.map.memory.elem_bytes
+    at: list[Index] = [0] * len(m.memory.shape)
+    for d, x in zip(m.dims, step.at, strict=True):
+        at[d] = x
+    rows = tuple((n, mul(m.memory.pitches[d], size)) for d, n in zip(m.dims[:-1], m.box[:-1], strict=True))
+    found = []
+    for ref, shape in ((Ref(m.memory, tuple(at)), rows), (step.shared, ((m.box_bytes // (m.box[-1] * size), 0),))):
+        where = _resolve(ref, scope)
+        byte = mul(where.at[0], size)
+        found.append(Access(where.memory, "tma", m.box[-1] * size, byte, scope.conditions, scope.loops, 0, scope.op,
+                            None, shape))  # fmt: skip
+    return found
 
 
 # ---------------------------------------------------------------- counting them
@@ -285,8 +307,11 @@ def _count_classes(
     lanes, weights = lanes[issued], weights[issued]
     if not len(lanes):
         return np.zeros(5, np.int64)
+    if a.kind == "tma":
+        rows = tuple((n, int(evaluate(stride, fixed))) for n, stride in a.rows)
+        return count_boxes(a.memory.space, a.width_bytes, rows, lanes.max(1), weights)
     if a.partner is not None:
-        return _count_ldgsts(a, lanes, other[0][issued], weights)
+        return count_ldgsts(a.memory.space, a.width_bytes, lanes, other[0][issued], weights)
     if a.memory.space == "global":
         return np.array([weights.sum(), 0, 0, 0, (weights * access.sectors(a.width_bytes, lanes)).sum()])
     parts = (
@@ -294,33 +319,6 @@ def _count_classes(
         access.bytes_floor(a.width_bytes, lanes),
     )  # fmt: skip
     return np.array([weights.sum(), *((weights * p).sum() for p in parts), 0])
-
-
-def _count_ldgsts(
-    a: Access, lanes: NDArray[np.int64], other: NDArray[np.int64], weights: NDArray[np.int64]
-) -> NDArray[np.int64]:
-    """What one side of cp.async counts: wavefronts on the shared side, sectors on the global one."""
-    if a.memory.space == "global":
-        return np.array([weights.sum(), 0, 0, 0, (weights * cp_async_cost(a.width_bytes, other, lanes)[1]).sum()])
-    parts = (
-        cp_async_cost(a.width_bytes, lanes, other)[0], access.phases("st", a.width_bytes, lanes),
-        access.bytes_floor(a.width_bytes, lanes),
-    )  # fmt: skip
-    return np.array([weights.sum(), *((weights * p).sum() for p in parts), 0])
-
-
-def cp_async_cost(
-    width_bytes: int, shared_offsets: NDArray[np.int64], global_offsets: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """(wavefronts, sectors) of each cp.async of a warp, from its byte offsets on both sides: (n, 32), -1 if inactive.
-
-    Taken for a load and a store of that width, until the rules of the instruction itself are known.
-    """
-    some = global_offsets.max(1) >= 0  # an access may lie past the edge as a whole
-    sectors = np.zeros(len(global_offsets), np.int64)
-    if some.any():
-        sectors[some] = access.sectors(width_bytes, global_offsets[some])
-    return access.wavefronts("st", width_bytes, shared_offsets), sectors
 
 
 # ---------------------------------------------------------------- one warp of one of them
@@ -368,9 +366,9 @@ def count_steps(steps: Iterable[Step], launch: Launch, cta: tuple[int, int, int]
 
 
 def cost_of(counted: Iterable[Counted], shared_bytes: int = 0) -> Cost:
-    """The sum of counted accesses as a Cost. The two sides of cp.async are one instruction."""
+    """The sum of counted accesses as a Cost. The two sides of cp.async, and of TMA, are one instruction."""
     rows = tuple(counted)
-    issued = sum(c.instructions for c in rows if (c.kind, c.space) != ("ldgsts", "global"))
+    issued = sum(c.instructions for c in rows if c.space == "shared" or c.kind not in ("ldgsts", "tma"))
     return Cost(
         sum(c.sectors for c in rows), sum(c.wavefronts for c in rows), issued, shared_bytes,
         sum(c.operators * c.instructions for c in rows),

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tilegen.plan import Block, Move, Plan, Ref, Step
+from tilegen.plan import Block, Move, Plan, Ref, Step, Tma
+
+CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,11 @@ def survey(plan: Plan) -> dict[str, Use]:
             if isinstance(step, Move):
                 touch(names.get(step.src.memory.name, step.src.memory.name), step.elems, True)
                 touch(names.get(step.dst.memory.name, step.dst.memory.name), step.elems, False)
+            elif isinstance(step, Tma):
+                size, is_load = step.map.memory.elem_bytes, step.done is not None
+                touch(step.map.memory.name, 1, is_load)
+                shared = names.get(step.shared.memory.name, step.shared.memory.name)
+                touch(shared, max(1, CHUNK_BYTES // size), not is_load)
             elif isinstance(step, Block):
                 actual = {f.name: a.memory.name for f, a in step.args if isinstance(a, Ref)}
                 visit(step.body, {**names, **{f: names.get(a, a) for f, a in actual.items()}})

@@ -10,6 +10,8 @@ from tilegen.index import Index, Op, Var, add, bound, conjuncts, less, mul, mult
 from tilegen.plan import (
     CLUSTER_AXES,
     CTA_AXES,
+    Arrive,
+    Await,
     Block,
     Let,
     Map,
@@ -18,7 +20,9 @@ from tilegen.plan import (
     Plan,
     Ref,
     Repeat,
+    Slot,
     Step,
+    Tma,
     When,
     thread_variables,
 )  # fmt: skip
@@ -114,6 +118,14 @@ def _visit(steps: Iterable[Step], scope: Scope) -> Iterator[Finding]:
         elif isinstance(step, Move):
             yield from _access(step.src, step.elems, scope.guarded(step.valid))
             yield from _access(step.dst, step.elems, scope)
+        elif isinstance(step, Tma):
+            yield from _claims(step.at, scope)
+            yield from _box(step, scope)
+            if step.done:
+                yield from _slot(step.done, scope)
+        elif isinstance(step, Arrive | Await):
+            yield from _claims((step.parity,) if isinstance(step, Await) else (), scope)
+            yield from _slot(step.slot, scope)
         elif isinstance(step, Map):
             for ref in (step.dst, *step.srcs):
                 yield from _access(ref, step.elems, scope)
@@ -204,6 +216,25 @@ def _access(ref: Ref, elems: int, scope: Scope) -> Iterator[Finding]:
             yield from _vector(spot, elems, scope)
     if elems > 1 and memory.space != "register":
         yield from _alignment(spot, elems, scope)
+
+
+def _box(step: Tma, scope: Scope) -> Iterator[Finding]:
+    """A box lies inside its shared memory, and begins where TMA can put it."""
+    yield from _claims(step.shared.at, scope)
+    spot = scope.find(step.shared)
+    memory, elems = spot.root, step.map.box_bytes // spot.root.elem_bytes
+    if not scope.is_below(add(spot.flat, elems - 1), memory.span):
+        yield _outside(scope, memory.name, -1, spot.flat, memory.span, elems)
+    align = step.map.align_bytes
+    if memory.offset_bytes % align or multiple(spot.flat) * memory.elem_bytes % align:
+        message = f"a box of {memory.name} begins at offset {to_c(spot.flat)}: not proved a multiple of {align} bytes"
+        yield Finding(UNPROVEN_ALIGNMENT, message, "error", scope.op, memory.name, -1, to_c(spot.flat), str(align))
+
+
+def _slot(slot: Slot, scope: Scope) -> Iterator[Finding]:
+    yield from _claims((slot.at,), scope)
+    if not scope.is_below(scope.expand(slot.at), slot.barrier.slots):
+        yield _outside(scope, slot.barrier.name, -1, slot.at, slot.barrier.slots, 1)
 
 
 def _steps_by(x: Index, n: Index, elems: int) -> bool:

@@ -7,8 +7,24 @@ from functools import partial
 
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Index, Op, Var, add, to_c, variables
-from tilegen.plan import Block, Commit, Let, Map, Move, Ref, Repeat, Step, Sync, Wait, When
-from tilegen.render.addresses import element, pointer
+from tilegen.plan import (
+    Arrive,
+    Await,
+    Block,
+    Commit,
+    Let,
+    Map,
+    Move,
+    Ref,
+    Repeat,
+    Slot,
+    Step,
+    Sync,
+    Tma,
+    Wait,
+    When,
+)  # fmt: skip
+from tilegen.render.addresses import element, is_zero, pointer
 from tilegen.render.declarations import argument, int_type, parameter
 from tilegen.render.functions import define, rank
 from tilegen.render.lines import comment_lines, with_note
@@ -47,6 +63,12 @@ def _render_step(page: Page, step: Step, noted: bool) -> str:
             return str(macros.commit(queue))
         case Wait(queue, pending):
             return str(macros.wait(queue, pending))
+        case Tma():
+            return _render_tma(page, step)
+        case Arrive(slot, announced):
+            return str(macros.arrive(_slot(slot), announced))
+        case Await(slot, parity):
+            return str(macros.await_phase(_slot(slot), to_c(parity)))
 
 
 def _render_move(page: Page, move: Move) -> str:
@@ -60,6 +82,17 @@ def _render_move(page: Page, move: Move) -> str:
     valid = "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Op) else to_c(move.valid)
     zero = zero_of(dst) if plain else f"{word}{{}}" if word.startswith("uint") else "0"
     return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero))
+
+
+def _render_tma(page: Page, step: Tma) -> str:
+    coordinates = [to_c(x) for x in reversed(step.at)]  # the innermost first
+    slot = _slot(step.done) if step.done else ""
+    return str(page.steps.tma(pointer(step.shared), step.map.name, coordinates, slot))
+
+
+def _slot(slot: Slot) -> str:
+    """A pointer to an mbarrier."""
+    return slot.barrier.name if is_zero(slot.at) else f"&{slot.barrier.name}[{to_c(slot.at)}]"
 
 
 def _hold_bits(*dtypes: DType) -> bool:

@@ -26,6 +26,8 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     if not 1 <= number <= len(accesses):
         raise ValueError(f"{plan.name} has accesses 1 to {len(accesses)}, not {number}")
     a = accesses[number - 1]
+    if a.kind == "tma":
+        raise ValueError(f"access {number} is a box that TMA moves: no lane of a warp touches it")
     first = first_warp_offsets(a, launch, launch.interior)
     operation = plan.operations[a.op]
     head = {
@@ -40,7 +42,7 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
 
 
 def _banks(a: Access, first: WarpOffsets) -> dict[str, Any]:
-    table: BankTable = access.bank_table(a.kind, a.width_bytes, first.offsets)
+    table: BankTable = access.bank_table("st" if a.kind == "ldgsts" else a.kind, a.width_bytes, first.offsets)
     phases = [
         {
             "lanes": list(phase.lanes),

@@ -73,8 +73,8 @@ def _totals(whole: list[Counted]) -> dict[str, dict[str, int]]:
     """Per space and kind, summed over the grid: what the hardware's counters should show."""
     out: dict[str, dict[str, int]] = {}
     for space in ("shared", "global"):
-        for kind in ("ld", "st", "ldgsts"):
+        for kind in ("ld", "st", "ldgsts", "tma"):
             rows = [c for c in whole if (c.space, c.kind) == (space, kind)]
-            if rows or kind != "ldgsts":
+            if rows or kind in ("ld", "st"):
                 out[f"{space}_{kind}"] = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
     return out

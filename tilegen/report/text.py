@@ -16,7 +16,7 @@ _COSTS = {
     "sectors": "sectors", "wavefronts": "wavefronts", "instructions": "instructions", "shared_bytes": "shared bytes",
     "address_ops": "address ops",
 }  # fmt: skip
-KINDS = {"ld": "load", "st": "store", "ldgsts": "cp.async"}
+KINDS = {"ld": "load", "st": "store", "ldgsts": "cp.async", "tma": "TMA"}
 
 
 def explain_text(explained: Data, arch: Arch) -> str:
