@@ -79,7 +79,7 @@ def parity_of(wait: Waiting, barrier: Barrier, before: Index) -> Index:
 
     >>> k = Var("k", 64)
     >>> print(parity_of(Waiting(0, barrier=SlotName("full", k % 3)), Barrier("full", 3, 1), 0))
-    k / 3 & 1
+    (k / 3) & 1
     """
     slot = wait.barrier
     assert slot is not None

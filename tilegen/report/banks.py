@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from tilegen import access
 from tilegen.access import BankTable
-from tilegen.choose.count import Access, Launch, WarpOffsets, find_accesses, first_warp_offsets
+from tilegen.choose.count import Access, Launch, WarpOffsets, count_access, find_accesses, first_warp_offsets
 from tilegen.plan import Plan
 
 
@@ -20,14 +21,13 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     """Access ``number`` (from 1) of the first warp of the interior CTA that carries it out, at the first loop step.
 
     Shared: phases of {lanes, wavefronts, words: [{bank, word, lanes}]}, words counted from the start of the buffer.
-    Global: sectors of {sector, lanes, bytes}. Raises ValueError for a number that explain does not list.
+    Global: sectors of {sector, lanes, bytes}. A box that TMA moves: its rows.
+    Raises ValueError for a number that explain does not list.
     """
     accesses = numbered_accesses(plan)
     if not 1 <= number <= len(accesses):
         raise ValueError(f"{plan.name} has accesses 1 to {len(accesses)}, not {number}")
     a = accesses[number - 1]
-    if a.kind == "tma":
-        raise ValueError(f"access {number} is a box that TMA moves: no lane of a warp touches it")
     first = first_warp_offsets(a, launch, launch.interior)
     operation = plan.operations[a.op]
     head = {
@@ -38,7 +38,17 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     }  # fmt: skip
     if first is None:
         return head
+    if a.kind == "tma":
+        return head | _box(a, launch)
     return head | (_banks(a, first) if a.memory.space == "shared" else _sectors(a, first))
+
+
+def _box(a: Access, launch: Launch) -> dict[str, Any]:
+    """A box that TMA moves: no lane touches it, so there is no table, only its rows and what they count."""
+    counted = count_access(a, launch, launch.interior)
+    boxes, rows = max(1, counted.instructions), prod(n for n, _ in a.rows)
+    figure = {"wavefronts": counted.wavefronts // boxes} if a.memory.space == "shared" else {}
+    return {"rows": rows, "sectors": counted.sectors // boxes} | figure
 
 
 def _banks(a: Access, first: WarpOffsets) -> dict[str, Any]:
