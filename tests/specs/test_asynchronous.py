@@ -1,4 +1,4 @@
-"""Asynchronous copies that cannot be: each says which limit it breaks. Mistakes of order say what to write, and where."""
+"""Asynchronous copies that cannot be say which limit they break; mistakes of order say what to write, and where."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ FULL, DONE, SYNC = "  - wait: {barrier: full}", "  - wait: 0", "  - sync: cta"
         (kernel('  - copy: {src: "X[0:32, 0:6]", dst: "s[:, 0:6]", variant: tma, barrier: full}'), "64 elements apart"),
         (kernel('  - copy: {src: "X[0:1, 0:6]", dst: "s[0:1, 0:6]", variant: tma, barrier: full}'), "24 bytes, not a"),
         (kernel('  - copy: {src: "X[0]", dst: "s[0]", variant: tma, barrier: full, scope: thread}'), "of scope thread"),
-        (kernel('  - copy: {src: "X[0, 0:32]", dst: "s[0, 8:40]", variant: tma, barrier: full}'), "TMA needs 128 without"),
+        (kernel('  - copy: {src: "X[0, 0:32]", dst: "s[0, 8:40]", variant: tma, barrier: full}'), "TMA needs 128"),
         (kernel('  - copy: {src: "X[0:32]", dst: s, variant: tma}'), "a TMA load reports to an mbarrier"),
         (kernel(STORE.replace("tma}", "tma, barrier: full}")), "a TMA store is waited for with 'wait: N'"),
         (kernel(LOAD, FULL, OUT.replace("dst: Y", 'dst: "X[32:64]"')), "the kernel also writes X"),
@@ -92,5 +92,6 @@ def test_columns_wider_than_the_swizzle_are_several_boxes():
 
 def test_two_copies_fill_one_phase():
     second = LOAD.replace("X[0:32]", "X[32:64]").replace("dst: s", "dst: u")
-    text = kernel(LOAD, second, FULL, OUT).replace("ops:", "  u: {scope: shared, dtype: float32, shape: [32, 64]}\nops:")
+    more = "  u: {scope: shared, dtype: float32, shape: [32, 64]}\nops:"
+    text = kernel(LOAD, second, FULL, OUT).replace("ops:", more)
     assert [(b.name, b.slots, b.arrivals) for b in build(text).plan.barriers] == [("full", 1, 2)]
