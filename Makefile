@@ -28,6 +28,7 @@ golden: .venv/installed
 # On a machine with a GPU: verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
 gpu: .venv/installed-$(CUDA)
 	$(BIN)/python benchmarks/gpu.py
+	$(BIN)/python benchmarks/bench_call.py
 	$(BIN)/python benchmarks/results_page.py
 
 clean:

@@ -1,29 +1,61 @@
-"""docs/results.md from the committed docs/results/*.json: ``python benchmarks/results_page.py`` rewrites it."""
+"""docs/results.md, the measured parts of docs/performance.md, and pictures: from the committed docs/results/*.json.
+
+``python benchmarks/results_page.py`` rewrites them.
+"""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from cases_page import case_tables, draw_cases
+
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "results.md"
+PERFORMANCE = ROOT / "docs" / "performance.md"
 _KINDS = ("shared_ld", "shared_st", "global_ld", "global_st")
+_MEASURED = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.S)
+
+
+def read_results() -> list[tuple[str, dict[str, Any]]]:
+    """(file name, content) of every device."""
+    paths = sorted((ROOT / "docs" / "results").glob("*.json"))
+    return [(path.name, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
 
 def write_page() -> str:
-    """The page's text."""
+    """The text of docs/results.md."""
     parts = [
         "# Measured",
         "Every figure comes from a file in `docs/results/`, which `make gpu` writes on the device that it names;"
         " this page is written from them by `python benchmarks/results_page.py`. Predictions are those of"
         " `tilegen explain`, summed over the grid.",
     ]
-    for path in sorted((ROOT / "docs" / "results").glob("*.json")):
-        parts.append(describe(json.loads(path.read_text(encoding="utf-8")), path.name))
+    parts += [describe(result, name) for name, result in read_results()]
     return "\n\n".join(parts) + "\n"
 
 
+def fill_performance(text: str) -> str:
+    """docs/performance.md with its measured parts as the results have them; a part is the name of a group of cases."""
+
+    def fill(match: re.Match[str]) -> str:
+        parts = [case_tables(name, result, match[2]) for name, result in read_results() if result.get("cases")]
+        return f"{match[1]}{chr(10).join(parts) or 'Not measured yet.'}\n{match[3]}"
+
+    return _MEASURED.sub(fill, text)
+
+
+def draw_pictures() -> Iterator[tuple[Path, str]]:
+    """(path, text) of the pictures of every device that the cases ran on."""
+    for name, result in read_results():
+        if result.get("cases"):
+            yield ROOT / "docs" / "results" / f"{Path(name).stem}-cases.svg", draw_cases(result)
+
+
+# ---------------------------------------------------------------- docs/results.md
 def describe(result: dict[str, Any], name: str) -> str:
     """One device's section."""
     kernels = result["kernels"]
@@ -36,6 +68,7 @@ def describe(result: dict[str, Any], name: str) -> str:
         f" every parameter case and two inputs each. {equal} of {len(counters)} predicted totals equal the hardware's"
         " counters (`smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_*`,"
         " `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).",
+        launch_line(result.get("launches", {})),
         counter_table(kernels),
         "Instruction by instruction (source counters), the same widths, counts and costs: "
         + ", ".join(f"`{n}` {'agrees' if p['agree'] else 'DIFFERS'}" for n, p in result["per_instruction"].items())
@@ -44,6 +77,13 @@ def describe(result: dict[str, Any], name: str) -> str:
         time_table(kernels),
     ]
     return "\n\n".join(p for p in parts if p)
+
+
+def launch_line(launches: dict[str, dict[str, str]]) -> str:
+    """How many kernels were right by each way of launching them."""
+    names = {"header": "their C++ headers", "cupy": "calls with CuPy arrays", "torch": "calls with torch tensors"}
+    said = [f"{names[way]} {sum(s == 'ok' for s in k.values())} of {len(k)}" for way, k in launches.items()]
+    return f"Launched in other ways, right to the last byte: by {', by '.join(said)}." if said else ""
 
 
 def counter_table(kernels: dict[str, Any]) -> str:
@@ -94,5 +134,12 @@ def time_table(kernels: dict[str, Any]) -> str:
     return "\n".join(rows)
 
 
-if __name__ == "__main__":
+def main() -> None:
     PAGE.write_text(write_page(), encoding="utf-8")
+    PERFORMANCE.write_text(fill_performance(PERFORMANCE.read_text(encoding="utf-8")), encoding="utf-8")
+    for path, text in draw_pictures():
+        path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

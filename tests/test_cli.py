@@ -67,10 +67,10 @@ def listing(folder: Path) -> dict[str, bytes]:
 
 
 # ---------------------------------------------------------------- build
-def test_build_writes_two_files_and_says_one_line(tmp_path: Path) -> None:
+def test_build_writes_three_files_and_says_one_line(tmp_path: Path) -> None:
     result = tilegen("build", SF, "-o", tmp_path)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert sorted(listing(tmp_path)) == ["permute_sf.cu", "permute_sf.json"]
+    assert sorted(listing(tmp_path)) == ["permute_sf.cu", "permute_sf.h", "permute_sf.json"]
     line = f"{tmp_path}/permute_sf.cu: copy gmem_smem, permute_layout warp_vector, copy gmem_smem; proved on 1 CTA"
     assert result.stdout.startswith(line) and result.stdout.count("\n") == 1
 
@@ -189,7 +189,7 @@ def test_a_folder_that_may_not_be_written(tmp_path: Path) -> None:
     assert result.exit_code == 2 and "error[TG602]" in result.stderr and listing(tmp_path) == {}
 
 
-@pytest.mark.parametrize("failing", [1, 2, 3, 4])
+@pytest.mark.parametrize("failing", [1, 2, 3, 4, 5, 6])
 def test_a_write_that_fails_half_way_puts_everything_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, failing: int
 ) -> None:
@@ -218,7 +218,7 @@ def test_a_file_where_a_folder_lies(tmp_path: Path) -> None:
     (tmp_path / "permute_sf.json").mkdir()
     assert tilegen("build", SF, "-o", tmp_path, "--arch", "sm_80").exit_code == 2
     assert (tmp_path / "permute_sf.cu").read_bytes() == before
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["permute_sf.cu", "permute_sf.json"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["permute_sf.cu", "permute_sf.h", "permute_sf.json"]
 
 
 KILL = """
@@ -235,7 +235,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("after", [0, 1])
+@pytest.mark.parametrize("after", [0, 1, 2])
 def test_a_killed_build_leaves_only_whole_files(tmp_path: Path, after: int) -> None:
     tilegen("build", SF, "-o", tmp_path)
     old = listing(tmp_path)
@@ -266,7 +266,7 @@ def test_check_says_what_is_stale_and_writes_nothing(tmp_path: Path) -> None:
     words = ("build", SF, "--check", "-o", tmp_path)
     result = tilegen(*words)
     assert (result.exit_code, listing(tmp_path)) == (1, {})
-    assert result.stdout.splitlines() == [f"{tmp_path}/permute_sf{end}: missing" for end in (".cu", ".json")]
+    assert result.stdout.splitlines() == [f"{tmp_path}/permute_sf{end}: missing" for end in (".cu", ".h", ".json")]
     tilegen("build", SF, "-o", tmp_path)
     result = tilegen(*words)
     assert (result.exit_code, result.stdout) == (0, "")

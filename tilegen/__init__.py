@@ -10,15 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tilegen.calling import compile as compile
+    from tilegen.gpu.call import Kernel as Kernel
     from tilegen.pipeline import Built as Built
     from tilegen.pipeline import build as build
     from tilegen.pipeline import explain as explain
     from tilegen.pipeline import load as load
 
 __version__ = "0.1.0"
-__all__ = ["Built", "build", "explain", "load"]
+__all__ = ["Built", "Kernel", "build", "compile", "explain", "load"]
 
-_LAZY = {name: "tilegen.pipeline" for name in __all__} | {"layouts": "", "access": ""}
+_LAZY = {name: "tilegen.pipeline" for name in ("Built", "build", "explain", "load")}
+_LAZY |= {"compile": "tilegen.calling", "Kernel": "tilegen.gpu.call", "layouts": "", "access": ""}
 
 
 def __getattr__(name: str) -> Any:

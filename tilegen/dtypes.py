@@ -23,6 +23,11 @@ class DType:
     def bytes(self) -> int:
         return self.bits // 8
 
+    @property
+    def storage(self) -> str:
+        """The built-in type that ``c`` is, or is another name of."""
+        return self.typedef.partition(";")[0].removeprefix("typedef ").rpartition(" ")[0] or self.c
+
 
 _TABLE = (
     DType("bool", 8, "bool", kind="bool"),

@@ -1,7 +1,8 @@
 """The errors a user can see. Every one has a code; ``tilegen rule CODE`` explains it.
 
 TG0xx the file and its YAML, TG1xx names and structure of a spec, TG2xx layouts and regions, TG3xx operations and
-their variants, TG4xx a proof that failed, TG5xx what the environment lacks.
+their variants, TG4xx a proof that failed, TG5xx what the environment lacks, TG6xx the command line, TG7xx a call of a
+kernel from Python.
 """
 
 from __future__ import annotations
@@ -63,6 +64,13 @@ class EnvironmentLack(TilegenError):
     """What was asked needs something that is not here: a GPU, a compiler, a package (TG5xx)."""
 
     exit_code = 3
+
+
+class CallError(TilegenError):
+    """A kernel was called from Python with what it does not take (TG7xx). Its text ends with the nearest fix."""
+
+    def __str__(self) -> str:
+        return "\n".join(f"{d.code}: {d.message}" + (f" ({d.hint})" if d.hint else "") for d in self.diagnostics)
 
 
 class LayoutError(ValueError):

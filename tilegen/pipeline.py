@@ -17,17 +17,19 @@ from tilegen.errors import Diagnostic, Mark, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import REGISTER_INDEX
-from tilegen.ops import FORMS
+from tilegen.ops import FORMS, SOURCES
+from tilegen.ops.expand import expand_spec
 from tilegen.plan import Plan, arrays
 from tilegen.planner import launch_of, plan_spec
 from tilegen.prove import check_partition, unproven_ranges
+from tilegen.prove.finding import NO_OWNER
 from tilegen.redundant import find_redundant_syncs
 from tilegen.reference import Array, Input, run_reference
-from tilegen.render import launch_info, render
+from tilegen.render import launch_info, render, render_launcher
 from tilegen.report import explain_plan
 from tilegen.resolve import compare_pinned, resolve_spec
 from tilegen.sample import sample_ctas
-from tilegen.spec.data import Spec, Statement
+from tilegen.spec.data import Spec, Statement, WholeCall
 
 
 @dataclass(frozen=True)
@@ -52,35 +54,44 @@ class Built:
 
 
 def load(source: str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Spec:
-    """A checked spec from a path or from text (a str with a newline), layouts that are 'auto' chosen.
+    """A checked spec from a path or from text (a str with a newline): whole-array ops expanded, 'auto' layouts chosen.
 
     Raises SpecError with every error found.
     """
-    return resolve_spec(spec_room.load(source, FORMS, arch, dict(params or {})))
+    return settle(spec_room.load(source, FORMS, arch, dict(params or {})))
 
 
 def build(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Built:
     """The kernel of a spec, proved. Raises SpecError or ProofError; writes nothing."""
-    spec = resolve_spec(spec) if isinstance(spec, Spec) else load(spec, arch, params)
+    spec = settle(spec) if isinstance(spec, Spec) else load(spec, arch, params)
     if not spec.ops:
         raise SpecError(Diagnostic("TG303", f"kernel '{spec.kernel}' has no ops, so there is nothing to build"))
     plan = plan_spec(spec)
     proof = prove(spec, plan)
-    source = render(plan, Path(spec.path).name if spec.path else "")
+    source = render(plan, _spec_name(spec))
     return Built(source, describe_build(spec, plan, source, proof), plan, spec, proof)
+
+
+def _spec_name(spec: Spec) -> str:
+    return Path(spec.path).name if spec.path else ""
 
 
 def explain(
     spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
     """Every choice and every predicted count of a spec, as JSON data (the keys are stable)."""
-    spec = resolve_spec(spec) if isinstance(spec, Spec) else load(spec, arch, params)
+    spec = settle(spec) if isinstance(spec, Spec) else load(spec, arch, params)
     return explain_plan(with_comparisons(spec, plan_spec(spec)), launch_of(spec))
 
 
 def with_comparisons(spec: Spec, plan: Plan) -> Plan:
     """The plan with what 'auto' would have given where the spec writes the layout of a shared buffer."""
     return replace(plan, choices=(*plan.choices, *compare_pinned(spec)))
+
+
+def settle(spec: Spec) -> Spec:
+    """The spec with nothing left to choose before its ops are planned: ops on whole arrays expanded, layouts resolved."""
+    return resolve_spec(expand_spec(spec))
 
 
 def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[str, Any]:
@@ -108,7 +119,7 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     notes = [f.message for f in unproven if f.severity != "error"]
     runs = parameter_cases(spec)
     for f in check_partition(plan, dict(runs[0])):
-        if f.severity == "error":
+        if f.severity == "error" or (spec.whole and f.code == NO_OWNER):  # a whole array is written whole
             errors.append(_finding(spec, f))
         else:
             notes.append(f.message)
@@ -195,7 +206,20 @@ def check_meaning(
     wanted = run_reference(spec, outcome.ctas, inputs, params)
     for name in sorted(set(wanted) | set(outcome.written)):
         compare_images(spec, name, outcome.written.get(name), wanted.get(name), params)
+    if spec.whole is not None:
+        _check_whole(spec, spec.whole, outcome.written, inputs, params)
     return outcome.steps
+
+
+def _check_whole(
+    spec: Spec, call: WholeCall, written: Mapping[str, tuple[Array, Array]], inputs: Mapping[str, Input],
+    params: Mapping[str, int],
+) -> None:  # fmt: skip
+    """What was written is what the op on whole arrays means: the tiles that carry it out have no say in it."""
+    src, dst = call.arrays["src"].name, call.arrays["dst"].name
+    at, _ = written[dst]
+    values = np.ascontiguousarray(inputs[src](SOURCES[call.op](call, at, params)["src"]))
+    compare_images(spec, dst, written[dst], (at, values.view(bits_dtype(values.dtype.itemsize))), params)
 
 
 def compare_images(
@@ -268,6 +292,11 @@ def redundant_syncs(spec: Spec, plan: Plan, steps: int) -> tuple[Diagnostic, ...
 
 
 # ---------------------------------------------------------------- what is written
-def output_texts(built: Built) -> tuple[str, str]:
-    """The text of ``<kernel>.cu`` and of ``<kernel>.json``; the command line writes them."""
-    return built.source, json.dumps(built.manifest, indent=2) + "\n"
+def output_texts(built: Built) -> dict[str, str]:
+    """The files of a kernel by name, ``<kernel>.cu``, ``.h`` and ``.json``; the command line writes them."""
+    texts = {
+        "cu": built.source,
+        "h": render_launcher(built.plan, _spec_name(built.spec)),
+        "json": json.dumps(built.manifest, indent=2) + "\n",
+    }
+    return {f"{built.plan.name}.{ending}": text for ending, text in texts.items()}

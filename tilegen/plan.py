@@ -19,7 +19,8 @@ class Memory:
 
     ``shape`` holds the extents of the coordinates that a Ref uses: one flat dimension for shared memory and registers,
     the dimensions of the layout for global arrays. Registers are private to a thread. Shared memories are views of one
-    pool of bytes, so two may overlap. Global pointers are aligned to ``align_bytes``.
+    pool of bytes, so two may overlap. Global pointers are aligned to ``align_bytes``. ``cache`` of a function's parameter
+    is "stream" where each element of the array is touched once: its accesses ask the L2 to keep nothing.
     """
 
     name: str
@@ -31,6 +32,7 @@ class Memory:
     offset_bytes: int = 0  # shared only: place in the pool
     align_bytes: int = 16
     note: str = ""  # what a reader should know, e.g. the layout
+    cache: str = ""  # global only: "" | stream
 
     def __getitem__(self, at: Index | tuple[Index, ...]) -> Ref:
         coordinates = at if isinstance(at, tuple) else (at,)
@@ -121,17 +123,27 @@ class Move:
 
     Where ``valid`` is false nothing is read and the destination receives zeros (registers only). Both sides have
     element types of one size.
+
+    ``via`` names the instruction where it is no plain load or store: "" | "cp.async" | "ldmatrix" | "ldmatrix.trans" |
+    "stmatrix" | "stmatrix.trans". The matrix ones move 8 x 8 matrices of 2-byte elements between shared memory and the
+    registers of a whole warp: ``elems`` is 2 for each of 1, 2 or 4 matrices, and the shared Ref of lane 8 k + r says
+    where row r of matrix k (8 elements, 16 bytes) begins; other lanes' are not read.
     """
 
     dst: Ref
     src: Ref
     elems: int = 1
     valid: Index = True
+    via: str = ""
 
 
 @dataclass(frozen=True)
 class Map:
-    """dst[e] = fn(src[e]) for e in range(elems), in registers. fn: ``fill`` (with ``value``) or ``cast``."""
+    """dst[e] = fn(src[e]) for e in range(elems), in registers. fn: ``fill`` (with ``value``) or ``cast``.
+
+    ``byte_permute`` takes two words of ``elems`` elements: byte k of the result is the one that nibble k of ``value``
+    names, 0 to 3 of the first word and 4 to 7 of the second.
+    """
 
     fn: str
     dst: Ref
@@ -216,6 +228,7 @@ class Operation:
     cost: Cost
     refused: tuple[Refusal, ...] = ()
     choices: tuple[Choice, ...] = ()
+    pins: tuple[tuple[str, Any], ...] = ()  # fields of the op, beside its variant, that write out what was chosen
 
 
 @dataclass(frozen=True)
@@ -262,6 +275,14 @@ class Plan:
     @property
     def threads(self) -> int:
         return sum(r.threads for r in self.roles)
+
+
+MATRIX_ROW_ELEMS = 8
+
+
+def matrices(move: Move) -> int:
+    """How many 8 x 8 matrices a move through ldmatrix or stmatrix takes; 0 for any other move."""
+    return move.elems // 2 if "matrix" in move.via else 0
 
 
 # ---- building

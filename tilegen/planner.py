@@ -51,7 +51,7 @@ def plan_spec(spec: Spec) -> Plan:
     forms = tuple(dict.fromkeys(memories.values()))  # an array and its views: several forms of one name
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, (Role("all", spec.threads, steps),), spec.params,
-        spec.cluster, tuple(builder.owns), tuple(builder.operations), choices=spec.choices,
+        spec.cluster, tuple(builder.owns), tuple(builder.operations), choices=spec.choices, notes=spec.notes,
     )  # fmt: skip
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -53,8 +53,9 @@ def verify_gpu(built: Built, seeds: Sequence[int]) -> Verified:
     lines = []
     for case in parameter_cases(built.spec):
         elems = 0
+        how = launch_case(built, case)
         for seed in seeds:
-            elems = _verify_case(built, cubin, case, seed)
+            elems = verify_run(built, case, seed, lambda i, o, how=how: gpu.run_images(cubin, how, i, o))  # type: ignore[misc]
         lines.append(f"{_case_text(case)}{elems} elements written, {len(seeds)} inputs, every byte compared")
     return Verified(device.name, tuple(lines))
 
@@ -92,12 +93,20 @@ def launch_case(built: Built, case: Mapping[str, int]) -> gpu.Launch:
     )  # fmt: skip
 
 
-def _verify_case(built: Built, cubin: gpu.Cubin, case: Mapping[str, int], seed: int) -> int:
+Run = Callable[[Mapping[str, gpu.Image], Mapping[str, int]], Mapping[str, gpu.Image]]
+
+
+def verify_run(built: Built, case: Mapping[str, int], seed: int, run: Run) -> int:
+    """Run the kernel in any way and compare every byte; returns how many elements the spec writes.
+
+    ``run(inputs, outputs)`` takes bytes of inputs and sizes of outputs, and returns the bytes of the outputs. Raises
+    ProofError (TG421) at the first element that differs.
+    """
     memories = {m.name: m for m in arrays(built.plan)}
     images = {name: make_image(built.spec, m, case, seed) for name, m in memories.items()}
     inputs = {n: images[n].view(np.uint8) for n, m in memories.items() if m.access != "out"}
     outputs = {n: images[n].nbytes for n, m in memories.items() if m.access != "in"}
-    got = gpu.run_images(cubin, launch_case(built, case), inputs, outputs)
+    got = run(inputs, outputs)
     want, elems = reference_images(built.spec, memories, images, case)
     for name in outputs:
         _compare(built.spec, memories[name], want[name], got[name], case)

@@ -4,10 +4,20 @@
 // Y: row [256, 192]
 // t: S[(32,32):(33,1)] [32, 32], shared
 //
-// 1. copy X[by*32 : +32, bx*32 : +32] -> t: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 64
-//   instructions, 384 address operations
+// 1. copy X[by*32 : +32, bx*32 : +32] -> t: variant register_tile, scope cta, 256 sectors, 64 wavefronts, 48
+//   instructions, 560 address operations
+//    register_tile: rows = 1, columns 2, load_bytes 16, store_bytes 8 (256 sectors); 1 of 1 shapes that both
+//      sides allow were searched
+//    lanes: inner = dst, along_src 16, along_dst 2 (64 wavefronts; inner = src, along_src 8, along_dst 4: 752
+//      address operations; inner = src, along_src 16, along_dst 2: 128; inner = dst, along_src 8, along_dst
+//      4: 128); every split of a warp into powers of two that touches the fewest lines of global memory was
+//      costed
 //    vector_width: 1 element, 8 bytes (64 wavefronts; 2 elements: 128); the cheapest of those that each side
 //      allows: wider ones cost more
+//    partition: outer = 8, threads 128, elems 1, order X's strides (row-major: costs more; X's strides:
+//      picked); every order by one operand's strides was costed
+//    vector_width: 1 element, 8 bytes (256 sectors); the widest accesses that each side allows: contiguous,
+//      aligned for every thread and step, inside one chunk
 //    partition: outer = 8, threads 128, elems 1, order X's strides (row-major: costs more; X's strides:
 //      picked); every order by one operand's strides was costed
 //
@@ -20,9 +30,15 @@
 
 __device__ __forceinline__ void copy_X_t(int tx, const double *X, double *t)
 {
+    __align__(16) double regs[2];
     #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        t[(tx & 31) * 33 + i * 4 + (tx >> 5)] = X[(tx & 31) + (i * 4 + (tx >> 5)) * 256];
+    for (int i = 0; i < 4; ++i) {
+        *(uint4 *)&regs[0] =
+            *(const uint4 *)&X[((tx >> 1) & 15) * 2 + (i * 8 + (tx >> 5) * 2 + (tx & 1)) * 256];
+        #pragma unroll
+        for (int c = 0; c < 2; ++c) {
+            t[((tx >> 1) & 15) * 66 + c * 33 + i * 8 + (tx >> 5) * 2 + (tx & 1)] = regs[c];
+        }
     }
 }
 

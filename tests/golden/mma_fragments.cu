@@ -21,16 +21,20 @@
 //    partition: outer = 1, threads 32, elems 8, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
-// 3. copy sa -> a: variant reg, scope warp, 8 wavefronts, 4 instructions, 44 address operations
+// 3. copy sa -> a: variant ldstmatrix, scope warp, 8 wavefronts, 1 instruction, 9 address operations
+//    matrices: matrices = 4, trans false (1 instruction; matrices = 2: 2; matrices = 1: 4); registers in
+//      order are the words of whole matrices, and each row is 16 contiguous, aligned bytes
+//    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    vector_width: 2 elements, 4 bytes (8 wavefronts; 1 element: 16); the widest power of two that is
 //      contiguous in registers and in memory and aligned for every thread and step
-//    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 4; registers per thread / vector elements
 //
-// 4. copy sb -> b: variant reg, scope warp, 4 wavefronts, 4 instructions, 40 address operations
+// 4. copy sb -> b: variant ldstmatrix, scope warp, 2 wavefronts, 1 instruction, 6 address operations
+//    matrices: matrices = 2, trans true (1 instruction; matrices = 1: 2); registers in order are the words of
+//      whole matrices, and each row is 16 contiguous, aligned bytes
+//    registers_per_thread: 4; the elements that the register layout gives to one thread
 //    vector_width: 1 element, 2 bytes (4 wavefronts); the widest power of two that is contiguous in registers
 //      and in memory and aligned for every thread and step
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
 //    outer: 4; registers per thread / vector elements
 //
 // 5. copy C -> c: variant reg, scope warp, 16 sectors, 2 instructions, 6 address operations
@@ -59,6 +63,20 @@
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 
+// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its row l / 4.
+__device__ __forceinline__ void ldmatrix_x4(unsigned *words, const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+        : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
+}
+
+// Lane 8 k + r gives the address of row r of matrix k; word k of lane l holds elements 2 (l % 4), + 1 of its column l / 4.
+__device__ __forceinline__ void ldmatrix_x2_trans(unsigned *words, const void *row)
+{
+    asm volatile("ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {%0, %1}, [%2];"
+        : "=r"(words[0]), "=r"(words[1]) : "r"((unsigned)__cvta_generic_to_shared(row)) : "memory");
+}
+
 __device__ __forceinline__ void copy_A_sa(int laneid, const half_t *A, half_t *sa)
 {
     *(uint4 *)&sa[laneid * 8] = *(const uint4 *)&A[laneid * 8];
@@ -73,19 +91,12 @@ __device__ __forceinline__ void copy_B_sb(int laneid, const half_t *B, half_t *s
 
 __device__ __forceinline__ void copy_sa_a(int laneid, half_t (&a)[8], const half_t *sa)
 {
-    #pragma unroll
-    for (int f = 0; f < 4; ++f) {
-        *(unsigned *)&a[f * 2] =
-            *(const unsigned *)&sa[(f & 1) * 128 + (laneid >> 2) * 16 + (f >> 1) * 8 + (laneid & 3) * 2];
-    }
+    ldmatrix_x4((unsigned *)&a[0], &sa[((laneid >> 3) & 1) * 128 + (laneid & 7) * 16 + (laneid >> 4) * 8]);
 }
 
 __device__ __forceinline__ void copy_sb_b(int laneid, half_t (&b)[4], const half_t *sb)
 {
-    #pragma unroll
-    for (int f = 0; f < 4; ++f) {
-        b[f] = sb[(f >> 1) * 64 + (laneid & 3) * 16 + (f & 1) * 8 + (laneid >> 2)];
-    }
+    ldmatrix_x2_trans((unsigned *)&b[0], &sb[((laneid >> 3) & 1) * 64 + (laneid & 7) * 8]);
 }
 
 __device__ __forceinline__ void copy_C_c(int laneid, float (&c)[4], const float *C)

@@ -11,10 +11,23 @@
 //    partition: outer = 4, threads 128, elems 8, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
-// 2. copy tT -> Y[bx*64 : +64, by*64 : +64]: variant gmem_smem, scope cta, 256 sectors, 512 wavefronts, 256
-//   instructions, 1920 address operations
+// 2. copy tT -> Y[bx*64 : +64, by*64 : +64]: variant register_tile, scope cta, 256 sectors, 64 wavefronts,
+//   144 instructions, 1168 address operations
+//    register_tile: rows = 1, columns 8, load_bytes 16, store_bytes 2 (64 wavefronts; rows = 8, columns 8,
+//      load_bytes 16, store_bytes 16: 128; rows = 4, columns 8, load_bytes 16, store_bytes 8: 128; rows = 2,
+//      columns 8, load_bytes 16, store_bytes 4: 128; rows = 8, columns 4, load_bytes 8, store_bytes 16: 256;
+//      rows = 4, columns 4, load_bytes 8, store_bytes 8: 256; rows = 2, columns 4, load_bytes 8, store_bytes
+//      4: 256; rows = 8, columns 2, load_bytes 4, store_bytes 16: 512; rows = 4, columns 2, load_bytes 4,
+//      store_bytes 8: 512; rows = 2, columns 2, load_bytes 4, store_bytes 4: 512); 10 of 15 shapes that both
+//      sides allow were searched; the rest take more accesses, and none of these has a conflict
+//    lanes: inner = dst, along_src 1, along_dst 32 (1168 address operations; inner = src: 1744); every split
+//      of a warp into powers of two that touches the fewest lines of global memory was costed
 //    vector_width: 1 element, 2 bytes (512 wavefronts; 8 elements: 1024); the cheapest of those that each
 //      side allows: wider ones cost more
+//    partition: outer = 32, threads 128, elems 1, order row-major (row-major: picked; tT's strides: costs
+//      more); every order by one operand's strides was costed
+//    vector_width: 1 element, 2 bytes (256 sectors); the widest accesses that each side allows: contiguous,
+//      aligned for every thread and step, inside one chunk
 //    partition: outer = 32, threads 128, elems 1, order row-major (row-major: picked; tT's strides: costs
 //      more); every order by one operand's strides was costed
 
@@ -31,9 +44,14 @@ __device__ __forceinline__ void copy_X_t(int tx, const half_t *X, half_t *t)
 
 __device__ __forceinline__ void copy_tT_Y(int tx, const half_t *tT, half_t *Y)
 {
-    for (int i = 0; i < 32; ++i) {
-        Y[(i * 2 + (tx >> 6)) * 256 + (tx & 63)] =
-            tT[(tx & 63) * 64 + ((i * 2 + (tx >> 6)) ^ ((tx & 7) * 8))];
+    __align__(16) half_t regs[8];
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        *(uint4 *)&regs[0] = *(const uint4 *)&tT[(tx & 63) * 64 + ((i * 2 + (tx >> 6)) ^ (tx & 7)) * 8];
+        #pragma unroll
+        for (int c = 0; c < 8; ++c) {
+            Y[(i * 16 + (tx >> 6) * 8 + c) * 256 + (tx & 63)] = regs[c];
+        }
     }
 }
 

@@ -17,6 +17,10 @@
 //      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 2, threads 32, elems 8, order row-major (row-major: picked; tT's strides: costs
 //      more); every order by one operand's strides was costed
+//    register_tile: rows = 8, columns 8, load_bytes 16, store_bytes 16 (64 sectors); 1 of 15 shapes that both
+//      sides allow were searched; the rest take more accesses, and none of these has a conflict
+//    lanes: inner = src, along_src 1, along_dst 1 (64 sectors); every split of a warp into powers of two that
+//      touches the fewest lines of global memory was costed
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

@@ -180,6 +180,26 @@ def test_cast_rounds_to_nearest_even():
     assert set(got.values()) == {2048.0}
 
 
+@pytest.mark.parametrize("selector", [0x5410, 0x7632, 0x5140, 0x7362, 0x0123])
+def test_byte_permute_takes_the_bytes_that_the_nibbles_name(selector):
+    """CUDA Math API, __byte_perm: nibble k of the selector names byte k of the result."""
+    b, out = flat_memory("b", "uint8", 12, "register"), Memory("G", "uint8", (128,), (1,), "global", "out")
+    bytes_ = Memory("X", "uint8", (8,), (1,), "global", "in")
+    steps = (
+        Move(b[0], bytes_[0], 8),
+        Map("byte_permute", b[8], (b[0], b[4]), 4, selector),
+        Move(out[lane * 4], b[8], 4),
+    )
+    plan = kernel(*steps, memories=(bytes_, b, out))
+    got = values_at(interpret(plan, ONE_CTA, {"X": lambda i: (i + 40).astype(np.uint8)}), "G")
+    assert [got[k] - 40 for k in range(4)] == [int(nibble) for nibble in f"{selector:04x}"[::-1]]
+
+
+def test_byte_permute_takes_words():
+    assert code(Map("byte_permute", r[0], (r[1], r[2]), 2, 0x5410)) == "TG412"
+    assert code(Map("byte_permute", r[0], (r[1],), 1, 0x5410)) == "TG412"
+
+
 def test_written_elements_show_through_an_inout_array():
     inout = dataclasses.replace(G, access="inout")
     plan = kernel(*put(lane * 2, inout), Sync("warp"), *get(lane, inout), Sync("warp"), Move(inout[lane + 64], q[0]),

@@ -77,7 +77,8 @@ def _changes(step: Step) -> Iterator[tuple[str, str, tuple[Step, ...]]]:
             yield _kind(ref), f"dst {what}", (replace(step, dst=ref),)
         for n, src in enumerate(step.srcs):
             for what, ref in _shifted(src):
-                yield _kind(ref), f"src {what}", (replace(step, srcs=(*step.srcs[:n], ref, *step.srcs[n + 1 :])),)
+                changed = replace(step, srcs=(*step.srcs[:n], ref, *step.srcs[n + 1 :]))
+                yield _kind(ref), f"src{n or ''} {what}", (changed,)
     elif isinstance(step, Block):
         for n, (formal, actual) in enumerate(step.args):
             if isinstance(actual, Ref):

@@ -9,6 +9,7 @@ from text.plans import (
     build_cast,
     build_fill,
     build_fragment,
+    build_matrices,
     build_permute_sf,
     build_pool,
     build_runtime_copy,
@@ -41,6 +42,11 @@ def test_compiles_with_no_stack_and_no_spills(arch):
     for plan, report in zip(plans, compile_texts([render(p) for p in plans], arch), strict=True):
         assert (report.stack, report.spills) == (0, 0), report
         assert report.shared == launch_info(plan)["static_shared_bytes"], report
+
+
+def test_matrices_compile_where_both_instructions_are():
+    texts = [render(build_matrices(n, trans)) for n in (1, 2, 4) for trans in (False, True)]
+    assert all((r.stack, r.spills) == (0, 0) for r in compile_texts(texts, "sm_90"))
 
 
 def test_what_ptxas_says_is_read():

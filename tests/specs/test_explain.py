@@ -19,7 +19,7 @@ from tilegen.plan import thread_variables
 from tilegen.planner import launch_of
 
 COST = {"sectors", "wavefronts", "instructions", "shared_bytes", "address_ops"}
-KINDS = {"shared_ld", "shared_st", "global_ld", "global_st"}
+KINDS = {"shared_ld", "shared_st", "shared_ldsm", "shared_stsm", "global_ld", "global_st"}
 TOTALS = {"instructions", "wavefronts", "floor", "sectors"}
 # Names that other programs read (keep them) | names that came since.
 TOP = {"kernel", "arch", "ops", "grid_totals"} | {"grid", "threads", "params", "choices"}
@@ -99,7 +99,8 @@ def test_grid_totals_are_the_sum_over_every_warp_access(path):
     launch = launch_of(built.spec)
     totals = {kind: np.zeros(4, np.int64) for kind in KINDS}
     for a in find_accesses([s for role in built.plan.roles for s in role.steps]):
-        totals[f"{a.memory.space}_{a.kind}"] += _count_one_by_one(a, launch)
+        counter = f"{a.kind[:2]}sm" if "matrix" in a.kind else a.kind  # ldmatrix is counted as LDSM, stmatrix as STSM
+        totals[f"{a.memory.space}_{counter}"] += _count_one_by_one(a, launch)
     names = ("instructions", "wavefronts", "floor", "sectors")
     assert {k: dict(zip(names, map(int, t), strict=True)) for k, t in totals.items()} == _explain(path)["grid_totals"]
 

@@ -210,3 +210,25 @@ def build_pool() -> Plan:
         Repeat(i, 64, (Move(Out[i * 256 + tx], B[i * 256 + tx]),)),
     )
     return Plan("pool", "sm_90", (1, 1, 1), (In, Out, A, B), (Role("all", 256, steps),))
+
+
+def build_matrices(n: int, trans: bool, warps: int = 2) -> Plan:
+    """n matrices a warp: In -> shared -> registers through ldmatrix -> Held, and through stmatrix -> shared -> Out."""
+    elems = 64 * n
+    In, Held, Out = (
+        flat_memory(name, "uint16", warps * elems, "global", access=access)
+        for name, access in (("In", "in"), ("Held", "out"), ("Out", "out"))
+    )
+    S = flat_memory("S", "uint16", warps * elems, "shared")
+    T = flat_memory("T", "uint16", warps * elems, "shared", offset_bytes=warps * elems * 2)
+    r, warp, lane = flat_memory("r", "uint16", 2 * n, "register"), Var("warpid", warps), Var("laneid", 32)
+    first, mine, row = warp * elems, warp * elems + lane * (2 * n), warp * elems + lane % (8 * n) * 8
+    suffix = ".trans" if trans else ""
+    steps = (
+        Move(S[mine], In[mine], 2 * n), Sync("warp"),
+        Move(r[0], S[row], 2 * n, via=f"ldmatrix{suffix}"), Move(Held[first + lane * (2 * n)], r[0], 2 * n),
+        Move(T[row], r[0], 2 * n, via=f"stmatrix{suffix}"), Sync("warp"),
+        Move(Out[mine], T[mine], 2 * n),
+    )  # fmt: skip
+    name = f"matrices_{n}{'_trans' if trans else ''}"
+    return Plan(name, "sm_90", (1, 1, 1), (In, Held, Out, S, T, r), (Role("all", 32 * warps, steps),))

@@ -21,6 +21,15 @@ struct alignas(8) uint2 { unsigned x, y; };
 struct alignas(16) uint4 { unsigned x, y, z, w; };
 struct alignas(8) float2 { float x, y; };
 struct alignas(16) double2 { double x, y; };
+static unsigned __byte_perm(unsigned first, unsigned second, unsigned selector)
+{
+    const uint64_t both = (uint64_t)second << 32 | first;
+    unsigned result = 0;
+    for (int k = 0; k < 4; ++k) {
+        result |= (unsigned)(both >> 8 * (selector >> 4 * k & 7) & 0xff) << 8 * k;
+    }
+    return result;
+}
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace cpu {
@@ -154,9 +163,53 @@ static inline double __longlong_as_double(long long x) { return cpu::bits<double
 // ---- the prelude
 static inline void sync_warpgroup(int wgid) { cpu::meet(cpu::warpgroups[wgid], 128); }
 static inline void sync_cluster() { __syncthreads(); }  // CTAs run one after another: what they exchange is not modelled
+#define STREAM(bytes, word) \
+    static inline word load_stream_##bytes(const word *p) { word x; memcpy(&x, p, bytes); return x; } \
+    static inline void store_stream_##bytes(word *p, word x) { memcpy(p, &x, bytes); }
+STREAM(1, unsigned char)
+STREAM(2, unsigned short)
+STREAM(4, unsigned)
+STREAM(8, uint2)
+STREAM(16, uint4)
+#undef STREAM
 static inline int cluster_ctaid_x() { return blockIdx.x % cpu::cluster.x; }
 static inline int cluster_ctaid_y() { return blockIdx.y % cpu::cluster.y; }
 static inline int cluster_ctaid_z() { return blockIdx.z % cpu::cluster.z; }
+// ldmatrix and stmatrix: the lanes lay out their addresses and words, meet, and each serves itself; then they meet again.
+namespace cpu {
+static unsigned short *rows[64][32];
+static void exchange(void *row)
+{
+    rows[threadIdx.x / 32][threadIdx.x % 32] = (unsigned short *)row;
+    __syncwarp();
+}
+// element e of word k of this lane, in memory
+static unsigned short &cell(int k, int e, bool trans)
+{
+    const int lane = threadIdx.x % 32, mine = lane >> 2, pair = (lane & 3) << 1 | e;
+    return trans ? rows[threadIdx.x / 32][8 * k + pair][mine] : rows[threadIdx.x / 32][8 * k + mine][pair];
+}
+static void load_matrices(unsigned *words, const void *row, int n, bool trans)
+{
+    exchange((void *)row);
+    for (int k = 0; k < n; ++k) words[k] = cell(k, 0, trans) | (unsigned)cell(k, 1, trans) << 16;
+    __syncwarp();
+}
+static void store_matrices(const unsigned *words, void *row, int n, bool trans)
+{
+    exchange(row);
+    for (int k = 0; k < n; ++k) cell(k, 0, trans) = words[k] & 0xffff, cell(k, 1, trans) = words[k] >> 16;
+    __syncwarp();
+}
+}  // namespace cpu
+#define MATRICES(n) \
+    static inline void ldmatrix_x##n(unsigned *w, const void *row) { cpu::load_matrices(w, row, n, false); } \
+    static inline void ldmatrix_x##n##_trans(unsigned *w, const void *row) { cpu::load_matrices(w, row, n, true); } \
+    static inline void stmatrix_x##n(const unsigned *w, void *row) { cpu::store_matrices(w, row, n, false); } \
+    static inline void stmatrix_x##n##_trans(const unsigned *w, void *row) { cpu::store_matrices(w, row, n, true); }
+MATRICES(1)
+MATRICES(2)
+MATRICES(4)
 static inline float half_to_float(unsigned short x) { return (float)cpu::bits<_Float16>(x); }
 static inline unsigned short float_to_half(float x) { return cpu::bits<unsigned short>((_Float16)x); }
 static inline unsigned short double_to_half(double x) { return cpu::bits<unsigned short>((_Float16)x); }

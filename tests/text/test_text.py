@@ -12,6 +12,7 @@ from text.plans import (
     build_cast,
     build_fill,
     build_fragment,
+    build_matrices,
     build_permute_sf,
     build_pool,
     build_runtime_copy,
@@ -19,6 +20,7 @@ from text.plans import (
 )
 from text.run import POISON, compile_plans, requires_gxx, run_text
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
+from tilegen.layouts import ldmatrix_fragment
 
 pytestmark = requires_gxx
 CASTS = [(a, b) for a, b in product(DTYPES, DTYPES)]
@@ -169,3 +171,16 @@ def test_fragments_in_registers():
 def test_a_pool_with_two_views():
     x = random_image("uint32", 16384)
     assert (run_text(build_pool(), {"In": x})["Out"] == x).all()
+
+
+def test_matrices_both_ways():
+    """What ldmatrix leaves in each lane's registers is the layout of that name; stmatrix puts it back."""
+    cases = [(n, trans) for n in (1, 2, 4) for trans in (False, True)]
+    for (n, trans), runner in zip(cases, compile_plans([build_matrices(*c) for c in cases]), strict=True):
+        x = random_image("uint16", 2 * 64 * n, seed=n)
+        images = runner.run({"In": x})
+        assert np.array_equal(images["Out"], x)
+        held, tiles = images["Held"].reshape(2, 32, 2 * n), x.reshape(2, n, 8, 8)
+        for at in np.ndindex(n, 8, 8):
+            home = ldmatrix_fragment(n, trans).place(at, (n, 8, 8))
+            assert np.array_equal(held[:, home["laneid"], home["m"]], tiles[:, *at]), (n, trans, at)

@@ -37,6 +37,7 @@ from tilegen.index import (
 from tilegen.plan import (
     CLUSTER_AXES,
     CTA_AXES,
+    MATRIX_ROW_ELEMS,
     Block,
     Cost,
     Let,
@@ -46,6 +47,7 @@ from tilegen.plan import (
     Repeat,
     Step,
     When,
+    matrices,
     thread_variables,
 )
 
@@ -74,7 +76,7 @@ class Access:
     """One side of one Move: its byte address in terms of threads, CTA axes, loops and params."""
 
     memory: Memory
-    kind: str  # ld | st
+    kind: str  # one of access.KINDS
     width_bytes: int
     byte: Index
     conditions: tuple[Index, ...]
@@ -154,19 +156,26 @@ def _resolve(ref: Ref, scope: _Scope) -> Ref:
 
 def _sides(move: Move, scope: _Scope) -> list[Access]:
     sides = []
+    count = matrices(move)
     for kind, ref, guard in (("ld", move.src, move.valid), ("st", move.dst, True)):
         if ref.memory.space == "register":
             continue
         where = _resolve(ref, scope)
         size = ref.memory.elem_bytes
-        held = tuple(substitute(c, scope.values) for c in conjuncts(guard))
+        width, held = move.elems, tuple(substitute(c, scope.values) for c in conjuncts(guard))
+        if count:  # a row for each of the lanes whose addresses are read
+            kind, width, held = f"{kind}matrix{count}", MATRIX_ROW_ELEMS, conjuncts(_gives_row(count))
         sides.append(
             Access(
-                where.memory, kind, move.elems * size, mul(where.at[0], size), (*scope.conditions, *held), scope.loops,
+                where.memory, kind, width * size, mul(where.at[0], size), (*scope.conditions, *held), scope.loops,
                 count_operators(ref.offset), scope.op,
             )
         )  # fmt: skip
     return sides
+
+
+def _gives_row(count: int) -> Index:
+    return less(Var("laneid", access.WARP_LANES), MATRIX_ROW_ELEMS * count)
 
 
 # ---------------------------------------------------------------- counting them

@@ -42,7 +42,7 @@ def build_command(
         built = build(spec, arch, settings)
         return add_resources(built) if compiles else built
 
-    outputs = [_Output(b, _files(b)) for b in do_all(specs, make)]
+    outputs = [_Output(b, output_texts(b)) for b in do_all(specs, make)]
     _refuse_equal_names(specs, outputs)
     if checks:
         _warn(outputs)
@@ -101,11 +101,6 @@ def _warn(outputs: Sequence[_Output]) -> None:
 
 
 # ---------------------------------------------------------------- files
-def _files(built: Built) -> dict[str, str]:
-    source, manifest = output_texts(built)
-    return {f"{built.plan.name}.cu": source, f"{built.plan.name}.json": manifest}
-
-
 def _refuse_equal_names(specs: Sequence[str], outputs: Sequence[_Output]) -> None:
     first: dict[str, str] = {}
     for spec, output in zip(dict.fromkeys(specs), outputs, strict=True):

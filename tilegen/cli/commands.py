@@ -105,7 +105,7 @@ def cli() -> None:
 def build(
     specs: tuple[str, ...], output: str, arch: str | None, settings: dict[str, int], compiles: bool, checks: bool
 ) -> int:
-    """Check, choose, prove and render: SPEC becomes DIR/<kernel>.cu and DIR/<kernel>.json.
+    """Check, choose, prove and render: SPEC becomes DIR/<kernel>.cu, its launcher .h, and .json.
 
     All specs are built before the first file is written. If one of them fails, DIR stays as it was.
     """
@@ -142,15 +142,50 @@ def verify(
 @with_format
 @click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
 @click.option("--compile", "compiles", is_flag=True, help="Add registers, shared memory, spills and occupancy.")
+@click.option("--resolved", is_flag=True, help="Print SPEC itself, every choice written out: it builds the same bytes.")
 @with_spec_options
 @with_color
 def explain(
-    spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int], compiles: bool
+    spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int], compiles: bool, resolved: bool
 ) -> int:
     """Say what was chosen for SPEC, at what cost, and why nothing else was."""
-    from tilegen.cli.explaining import explain_command
+    from tilegen.cli.explaining import explain_command, resolve_command
 
+    if resolved and (access is not None or compiles or form != "text"):
+        raise click.UsageError("--resolved prints a spec, in YAML: it takes no --access, --compile or --format json")
+    if resolved:
+        return resolve_command(spec, arch, settings)
     return explain_command(spec, form, access, arch, settings, compiles)
+
+
+@cli.command(short_help="Time the kernel beside what would be called instead.")
+@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@click.option(
+    "--against", multiple=True, metavar="NAME",
+    help="Only this peer beside the copy; may be repeated: torch, torch.compile, cupy, triton.  "
+    "[default: all but torch.compile, which is slow to start]",
+)  # fmt: skip
+@click.option("--rounds", type=click.IntRange(1, 10_000), default=30, show_default=True, help="Samples of each.")
+@click.option("--seed", type=click.IntRange(0, 65535), default=1, show_default=True, help="Seed of the data.")
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True,
+    help="json prints JSON on stdout, errors too; svg is a picture for documents.",
+)  # fmt: skip
+@with_spec_options
+@with_color
+def bench(
+    specs: tuple[str, ...], against: tuple[str, ...], rounds: int, seed: int, form: str, arch: str | None,
+    settings: dict[str, int],
+) -> int:  # fmt: skip
+    """Check SPEC's kernel on the GPU, then time it: bytes in a second, and ratios to the device's copy and to peers.
+
+    All run in turns in one process, on random data, over buffers larger than the L2. A ratio is the peer's time over
+    the kernel's: above 1, the kernel is faster. A peer that cannot take part is named as absent, with the reason.
+    """
+    from tilegen.bench import Wishes
+    from tilegen.cli.benching import bench_command
+
+    return bench_command(specs, form, Wishes(against, rounds, seed), arch, settings)
 
 
 @cli.command(short_help="A layout: described, located, converted, drawn.")

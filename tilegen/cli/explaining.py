@@ -11,7 +11,7 @@ from tilegen.cli.compiling import describe_resources, measure_resources
 from tilegen.cli.console import print_data, print_json
 from tilegen.pipeline import build, load, with_comparisons
 from tilegen.planner import launch_of, plan_spec
-from tilegen.report import access_text, explain_access, explain_plan, explain_text
+from tilegen.report import access_text, explain_access, explain_plan, explain_text, resolved_text
 
 
 def explain_command(
@@ -34,4 +34,11 @@ def explain_command(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--access'") from None
     print_json(shown) if form == "json" else print_data(access_text(shown))
+    return 0
+
+
+def resolve_command(path: str, arch: str | None, settings: Mapping[str, int]) -> int:
+    """The spec on stdout, with every choice written out."""
+    spec = load(path, arch, settings)
+    print_data(resolved_text(spec, plan_spec(spec)).rstrip("\n"))
     return 0

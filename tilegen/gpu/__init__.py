@@ -8,9 +8,21 @@ from __future__ import annotations
 from tilegen.gpu.compilers import CompileError, Compiler, find_compilers
 from tilegen.gpu.cubins import Cubin, cache_dir, compile_cubin
 from tilegen.gpu.device import Device, find_device, require_gpu
-from tilegen.gpu.run import POISON, Launch, launch, load_function, run_images
+from tilegen.gpu.instruments import Difference, compare_images, fill_random, gather_image
+from tilegen.gpu.run import POISON, Image, Launch, launch, load_function, run_guarded, run_images
+from tilegen.gpu.timing import (
+    Stopwatch,
+    allocate_bytes,
+    copy_bytes,
+    fill_bytes,
+    free_memory,
+    open_stopwatch,
+    view_elems,
+)
 
 __all__ = [
-    "POISON", "CompileError", "Compiler", "Cubin", "Device", "Launch", "cache_dir", "compile_cubin", "find_compilers",
-    "find_device", "launch", "load_function", "require_gpu", "run_images",
+    "POISON", "CompileError", "Compiler", "Cubin", "Device", "Difference", "Image", "Launch", "Stopwatch",
+    "allocate_bytes", "cache_dir", "compare_images", "compile_cubin", "copy_bytes", "fill_bytes", "fill_random",
+    "find_compilers", "find_device", "free_memory", "gather_image", "launch", "load_function", "open_stopwatch",
+    "require_gpu", "run_guarded", "run_images", "view_elems",
 ]  # fmt: skip

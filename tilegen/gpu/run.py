@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,24 +64,32 @@ def load_function(cubin: Cubin, how: Launch) -> Any:
 
 
 def run_images(cubin: Cubin, how: Launch, inputs: Mapping[str, Image], outputs: Mapping[str, int]) -> dict[str, Image]:
-    """Run the kernel once and return the physical images of its outputs.
+    """Run the kernel once and return the physical images of its outputs, as ``run_guarded`` does."""
+    require_gpu(cubin.arch)
+    return run_guarded(how.kernel, how.arguments, lambda arrays: launch(cubin, how, arrays), inputs, outputs)
+
+
+def run_guarded(
+    kernel: str, arguments: Sequence[str], start: Callable[[list[Any]], None], inputs: Mapping[str, Image],
+    outputs: Mapping[str, int],
+) -> dict[str, Image]:  # fmt: skip
+    """Start a kernel in any way, over one CuPy array of bytes for each argument; the physical images of its outputs.
 
     ``inputs`` holds bytes, ``outputs`` sizes in bytes; a buffer in both starts as its input. Every other output starts
     as POISON, so that bytes outside its layout can be seen to be untouched. Raises ProofError if the kernel faults,
     writes beside a buffer, or changes a buffer that is only an input.
     """
-    require_gpu(cubin.arch)
     cupy = load_cupy()
-    before = {name: _start_image(name, inputs, outputs) for name in how.arguments}
+    before = {name: _start_image(name, inputs, outputs) for name in arguments}
     guarded = {name: cupy.asarray(_add_guards(image)) for name, image in before.items()}
-    inner = [guarded[name][GUARD_BYTES : GUARD_BYTES + before[name].size] for name in how.arguments]
+    inner = [guarded[name][GUARD_BYTES : GUARD_BYTES + before[name].size] for name in arguments]
     try:
-        launch(cubin, how, inner)
+        start(inner)
         cupy.cuda.get_current_stream().synchronize()
         after = {name: cupy.asnumpy(array) for name, array in guarded.items()}
     except (cupy.cuda.driver.CUDADriverError, cupy.cuda.runtime.CUDARuntimeError) as e:
-        raise ProofError(Diagnostic("TG491", f"kernel {how.kernel} failed on the GPU: {e}")) from e
-    _check_damage(how.kernel, before, after, outputs)
+        raise ProofError(Diagnostic("TG491", f"kernel {kernel} failed on the GPU: {e}")) from e
+    _check_damage(kernel, before, after, outputs)
     return {name: after[name][GUARD_BYTES : GUARD_BYTES + before[name].size] for name in outputs}
 
 

@@ -8,13 +8,14 @@ elements costs what is touched.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import NoReturn, Protocol
 
 import numpy as np
 
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.interpret.fault import RACE, SAME_STEP, TWO_CTAS, UNWRITTEN
-from tilegen.interpret.order import NOBODY, Clash, Clocks, Shadow
+from tilegen.interpret.order import NOBODY, TOGETHER, Clash, Clocks, Shadow
 from tilegen.interpret.threads import Array, Group
 from tilegen.plan import Memory
 
@@ -104,6 +105,29 @@ class Shared:
         report(self.pool.shadow.write(granules, group, site.op), "writes", granules, self._where, site)
         refuse_double_write(self.pool.shadow, granules, group, self._where, site)
         self.pool.cells[width][cell] = np.ascontiguousarray(bits).view(bits_dtype(width)).ravel()
+
+    def read_rows(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
+        """``read`` by whole warps together: no lane of them is ordered with a write by any other access."""
+        together = crowd(group)
+        bits = self.read(flat, elems, together, site)
+        self.pool.shadow.spread(self._place(flat, elems, group)[2], together)
+        return bits
+
+    def write_rows(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+        """``write`` by whole warps together; each thread of the group gives the address of a row."""
+        together, granules = crowd(group), self._place(flat, bits.shape[1], group)[2]
+        ordered = np.sort(granules.ravel())
+        twice = ordered[1:][ordered[1:] == ordered[:-1]]
+        if len(twice):
+            thread, what = self._where(int(np.flatnonzero(granules.ravel() == twice[0])[1]), granules)
+            site.fail(SAME_STEP, f"writes {what}, which another row of the same step writes too", thread)
+        self.write(flat, bits, together, site)
+        self.pool.shadow.spread(granules, together)
+
+
+def crowd(group: Group) -> Group:
+    """The threads of a group as parts of their warps, no lane told from another."""
+    return replace(group, lane=np.full(len(group), TOGETHER))
 
 
 class Virtual:

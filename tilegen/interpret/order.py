@@ -13,7 +13,7 @@ import numpy as np
 
 from tilegen.interpret.threads import Array, Crew, Group
 
-NOBODY, MANY = -1, -2
+NOBODY, MANY, TOGETHER = -1, -2, -3  # lanes: TOGETHER, one that no lane equals, not even itself later
 SCOPES = ("warp", "warpgroup", "cta", "cluster", "")  # from narrow to wide; "": no sync reaches that far
 
 
@@ -117,6 +117,15 @@ class Shadow:
         self.writer_epoch[g] = self.clocks.now(who)
         return clash
 
+    def spread(self, at: Array, group: Group) -> None:
+        """What was just recorded was done by the lanes of each warp together: it is ordered with no lane's accesses."""
+        g, who = _entries(at, group)
+        mine = (self.writer[g] == who.warp) & (self.writer_lane[g] == TOGETHER)
+        self.writer_lane[g[mine]] = MANY
+        if self.reads:
+            mine = self.read_lane[g, who.seat] == TOGETHER
+            self.read_lane[g[mine], who.seat[mine]] = MANY
+
     def double_write(self, at: Array, group: Group) -> tuple[int, int] | None:
         """A granule of this step's writes that another thread wrote too: (its entry, that thread's warp)."""
         g, who = _entries(at, group)
@@ -175,7 +184,7 @@ class Shadow:
 
     def _name(self, warp: int, lane: int) -> str:
         cta, warp = divmod(warp, self.crew.warps)
-        lanes = "several lanes" if lane == MANY else f"lane {lane}"
+        lanes = "several lanes" if lane < 0 else f"lane {lane}"
         return f"warp {warp} {lanes}" + (f" of CTA {self.crew.ctas[cta]}" if self.shared_by_all else "")
 
 

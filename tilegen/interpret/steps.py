@@ -11,11 +11,12 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
+from tilegen.interpret.matrices import move_matrices
 from tilegen.interpret.memory import Registers
 from tilegen.interpret.places import Place, Root
 from tilegen.interpret.site import Blocked, Site
 from tilegen.interpret.threads import Array
-from tilegen.plan import Block, Let, Map, Memory, Move, Ref, Repeat, Step, Sync, When
+from tilegen.plan import Block, Let, Map, Memory, Move, Ref, Repeat, Step, Sync, When, matrices
 
 
 # ---------------------------------------------------------------- structure
@@ -93,6 +94,9 @@ STRUCTURE: dict[type, Callable[[Any, Any], Iterator[str] | None]] = {
 def move(step: Move, site: Site) -> None:
     """Bits from one place to another; zeros where ``valid`` does not hold."""
     size, group = step.src.memory.elem_bytes, site.group
+    if matrices(step):
+        move_matrices(step, site)
+        return
     if step.dst.memory.elem_bytes != size:
         site.fail(MALFORMED, f"moves {step.src.memory.dtype} elements to {step.dst.memory.dtype}: sizes differ")
     if step.valid is True:
@@ -137,7 +141,17 @@ def cast(step: Map, site: Site) -> Array:
         return values.astype(numpy_dtype(step.dst.memory.dtype))
 
 
-FUNCTIONS: dict[str, Callable[[Map, Any], Array]] = {"fill": fill, "cast": cast}
+def byte_permute(step: Map, site: Site) -> Array:
+    """Four bytes out of the eight of two words, each named by a nibble of ``value``."""
+    size, selector = step.dst.memory.elem_bytes, step.value
+    if step.elems * size != 4 or not isinstance(selector, int) or len(step.srcs) != 2:
+        site.fail(MALFORMED, f"byte_permute of {step.elems * size} bytes: it takes two words of 4")
+    both = [np.ascontiguousarray(read(src, step.elems, site)).view(np.uint8) for src in step.srcs]
+    taken = [(selector >> 4 * k) % 16 % 8 for k in range(4)]
+    return np.ascontiguousarray(np.concatenate(both, axis=1)[:, taken])
+
+
+FUNCTIONS: dict[str, Callable[[Map, Any], Array]] = {"fill": fill, "cast": cast, "byte_permute": byte_permute}
 
 
 def apply_map(step: Map, site: Site) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tilegen.plan import Block, Move, Plan, Ref, Step
+from tilegen.plan import MATRIX_ROW_ELEMS, Block, Move, Plan, Ref, Step, matrices
 
 
 @dataclass(frozen=True)
@@ -31,8 +31,10 @@ def survey(plan: Plan) -> dict[str, Use]:
     def visit(steps: Iterable[Step], names: Mapping[str, str]) -> None:
         for step in steps:
             if isinstance(step, Move):
-                touch(names.get(step.src.memory.name, step.src.memory.name), step.elems, True)
-                touch(names.get(step.dst.memory.name, step.dst.memory.name), step.elems, False)
+                for ref, is_read in ((step.src, True), (step.dst, False)):
+                    is_row = matrices(step) and ref.memory.space != "register"
+                    elems = MATRIX_ROW_ELEMS if is_row else step.elems
+                    touch(names.get(ref.memory.name, ref.memory.name), elems, is_read)
             elif isinstance(step, Block):
                 actual = {f.name: a.memory.name for f, a in step.args if isinstance(a, Ref)}
                 visit(step.body, {**names, **{f: names.get(a, a) for f, a in actual.items()}})

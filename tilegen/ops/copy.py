@@ -9,8 +9,11 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from tilegen.ops.dispatch import Planned, Variant
-from tilegen.ops.operand import Context
+from tilegen.ops.matrices import plan_matrices, refuse_matrices
+from tilegen.ops.operand import Context, Operand
 from tilegen.ops.partition import plan_tile, reject_carries
+from tilegen.ops.register_board import refuse_board
+from tilegen.ops.register_tile import plan_register_tile
 from tilegen.ops.registers import plan_convert, plan_transfer
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields, OpForm
@@ -19,11 +22,14 @@ from tilegen.spec.form import OpFields, OpForm
 class CopyFields(OpFields):
     src: str = Field(description="region read")
     dst: str = Field(description="region written; its shape equals the source's after dropping extents of 1")
-    variant: Literal["auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "reg_reg", "scalar"] = Field(
-        default="auto", description="pin a variant instead of taking the cheapest"
-    )
+    variant: Literal[
+        "auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "ldstmatrix", "reg_reg", "scalar"
+    ] = Field(default="auto", description="pin a variant instead of taking the cheapest")
     edge: Literal["error", "clip"] = Field(
         default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
+    )
+    cache: Literal["default", "stream"] = Field(
+        default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
 
 
@@ -54,7 +60,20 @@ def _refuse_reg(call: Call, context: Context) -> str | None:
 def _plan_reg(call: Call, context: Context) -> Planned:
     loads = call.regions["dst"].buffer.scope == "register"
     register, other = (call.regions[f] for f in (("dst", "src") if loads else ("src", "dst")))
-    return plan_transfer(context, call, context.operand(register), context.operand(other), loads)
+    cache = call.fields.cache
+    return plan_transfer(context, call, context.operand(register), context.operand(other, cache), loads)
+
+
+def _refuse_matrices(call: Call, context: Context) -> str | None:
+    if _spaces(call).count("register") != 1:
+        return "exactly one side must be in registers"
+    return _reject_dtypes(call) or refuse_matrices(call, context, loads=_spaces(call)[1] == "register")
+
+
+def _plan_matrices(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    loads = dst.buffer.scope == "register"
+    return plan_matrices(context, call, dst if loads else src, src if loads else dst, loads)
 
 
 def _refuse_tile(*accepted: tuple[str, str]) -> Callable[[Call, Context], str | None]:
@@ -62,15 +81,30 @@ def _refuse_tile(*accepted: tuple[str, str]) -> Callable[[Call, Context], str | 
         spaces = _spaces(call)
         if spaces not in accepted:
             return f"it moves {' or '.join(f'{a} -> {b}' for a, b in accepted)}, not {spaces[0]} -> {spaces[1]}"
-        operands = [context.operand(call.regions[f]) for f in ("src", "dst")]
-        return _reject_dtypes(call) or reject_carries(operands)
+        return _reject_dtypes(call) or reject_carries(_operands(call, context))
 
     return refuse
 
 
 def _plan_tile(call: Call, context: Context) -> Planned:
-    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
+    src, dst = _operands(call, context)
     return plan_tile(context, (src, dst), call.scope, f"copy_{src.buffer.name}_{dst.buffer.name}")
+
+
+def _refuse_register_tile(call: Call, context: Context) -> str | None:
+    if "register" in _spaces(call):
+        return "it moves tiles between memories, through registers of its own"
+    return _reject_dtypes(call) or refuse_board(_operands(call, context))
+
+
+def _plan_register_tile(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    return plan_register_tile(context, (src, dst), call.scope, f"copy_{src.buffer.name}_{dst.buffer.name}")
+
+
+def _operands(call: Call, context: Context) -> tuple[Operand, Operand]:
+    cache = call.fields.cache
+    return context.operand(call.regions["src"], cache), context.operand(call.regions["dst"], cache)
 
 
 def _refuse_reg_reg(call: Call, context: Context) -> str | None:
@@ -90,16 +124,18 @@ def _refuse_scalar(call: Call, context: Context) -> str | None:
 
 
 def _plan_scalar(call: Call, context: Context) -> Planned:
-    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
+    src, dst = _operands(call, context)
     name = f"copy_{src.buffer.name}_{dst.buffer.name}"
     return plan_tile(context, (src, dst), call.scope, name, scalar=True)
 
 
 VARIANTS = (
     Variant("reg", 20, _refuse_reg, _plan_reg),
+    Variant("ldstmatrix", 30, _refuse_matrices, _plan_matrices),
     Variant("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile),
     Variant("smem_smem", 20, _refuse_tile(("shared", "shared")), _plan_tile),
     Variant("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile),
+    Variant("register_tile", 10, _refuse_register_tile, _plan_register_tile),
     Variant("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
     Variant("scalar", 0, _refuse_scalar, _plan_scalar),
 )

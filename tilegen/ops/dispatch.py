@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops.operand import Context
@@ -14,11 +15,15 @@ from tilegen.spec.data import Buffer, Call
 
 @dataclass(frozen=True)
 class Planned:
-    """One variant's steps, what they cost over an interior CTA, and the choices made on the way."""
+    """One variant's steps, what they cost over an interior CTA, and the choices made on the way.
+
+    ``pins`` are fields of the op, beside ``variant``, with which a spec says all of this itself.
+    """
 
     steps: tuple[Step, ...]
     cost: Cost
     choices: tuple[Choice, ...]
+    pins: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,18 @@ def dispatch(call: Call, variants: Sequence[Variant], context: Context) -> tuple
     if not planned:
         raise _refuse(call, "TG301", f"no variant can carry out this {call.op}", refused)
     order = {v.name: -v.priority for v in variants}
-    best = min(planned, key=lambda name: (planned[name].cost.key, order[name])) if pinned == "auto" else pinned
-    refused += [_lost(name, planned[name], planned[best], pinned) for name in planned if name != best]
+    cheapest = min(planned, key=lambda name: (planned[name].cost.key, order[name]))
+    best = cheapest if pinned == "auto" else pinned
+    # A pin that is the cheapest anyway changes no word of what is said, so that a resolved spec rebuilds every byte.
+    reason = "" if best == cheapest else f"'{pinned}' is pinned"
+    refused += [_lost(name, planned[name], planned[best], reason) for name in planned if name != best]
     kept = planned[best].choices
     asked = {c.question for c in kept}
     others = tuple(c for name in planned if name != best for c in planned[name].choices if c.question not in asked)
     line = call.mark.line if call.mark else 0
     return planned[best], Operation(
-        call.op, best, call.scope, describe_call(call), line, planned[best].cost, tuple(refused), kept + others
+        call.op, best, call.scope, describe_call(call), line, planned[best].cost, tuple(refused), kept + others,
+        planned[best].pins,
     )
 
 
@@ -86,9 +95,9 @@ def per_cta(choice: Choice, one: int, total: int) -> Choice:
     return replace(choice, candidates=candidates)
 
 
-def _lost(name: str, loser: Planned, winner: Planned, pinned: str) -> Refusal:
-    if pinned != "auto":
-        return Refusal(name, f"'{pinned}' is pinned", loser.cost)
+def _lost(name: str, loser: Planned, winner: Planned, reason: str) -> Refusal:
+    if reason:
+        return Refusal(name, reason, loser.cost)
     names = ("sectors", "wavefronts", "instructions", "shared_bytes", "address_ops")
     for what, mine, best in zip(names, loser.cost.key, winner.cost.key, strict=True):
         if mine != best:

@@ -9,7 +9,7 @@ from math import prod
 
 from tilegen import layouts
 from tilegen.arch import Arch
-from tilegen.choose.count import Launch, cost_of, count_steps
+from tilegen.choose.count import Counted, Launch, cost_of, count_steps
 from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Op, Var, add, bound, every, less, mul, multiple, terms, total, variables
@@ -33,16 +33,23 @@ class Context:
     op: int
     taken: frozenset[str]
 
+    def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
+        """Every access of the steps, counted over one interior CTA with every loop around the op."""
+        return count_steps(self.enclose(tuple(steps)), self.launch, self.launch.interior)
+
     def cost(self, steps: Iterable[Step]) -> Cost:
         """What the steps cost over one interior CTA, with every loop around the op."""
-        return cost_of(count_steps(self.enclose(tuple(steps)), self.launch, self.launch.interior))
+        return cost_of(self.count(steps))
 
     def fresh(self, name: str) -> str:
         """``name``, or with underscores behind it as long as the spec has something of that name."""
         return fresh_name(name, self.taken)
 
-    def operand(self, region: Region) -> Operand:
-        return bind(region, self.memories[region.buffer.name])
+    def operand(self, region: Region, cache: str = "") -> Operand:
+        """The operand of a region. ``cache``: "stream" is for arrays that the kernel reads or writes, not both."""
+        memory = self.memories[region.buffer.name]
+        streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
+        return replace(bind(region, memory), cache="stream" if streams else "")
 
 
 def fresh_name(name: str, taken: frozenset[str]) -> str:
@@ -64,6 +71,7 @@ class Operand:
     memory: Memory
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
+    cache: str = ""  # as of the Memory that a function sees
 
     @property
     def buffer(self) -> Buffer:
@@ -234,7 +242,7 @@ def _take_away(x: Index, base: Index) -> Index | None:
 
 
 def _formal_of(operand: Operand, flat: bool, name: str) -> Memory:
-    m = operand.memory
+    m = replace(operand.memory, cache=operand.cache)
     if not flat or m.space == "register":
         return replace(m, name=name)
     return replace(m, name=name, shape=(m.span,), pitches=(1,))

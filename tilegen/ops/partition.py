@@ -136,7 +136,7 @@ def tile_block(
         start, group, held = (first,), first.var, less(first.var, groups)
     frame = Frame(
         tile.operands,
-        [_is_flat(tile, k) for k in range(len(tile.operands))],
+        [is_flat(o, tile.digits) for o in tile.operands],
         scope,
         {tile.step, context.fresh("group")},
     )
@@ -185,14 +185,13 @@ def _guard(tile: Tile, side: int, at: Sequence[Index]) -> Index:
     return edge_guard(operand, at) if guarded_dims(operand) else True
 
 
-def _is_flat(tile: Tile, side: int) -> bool:
+def is_flat(operand: Operand, digits: Sequence[Digit]) -> bool:
     """One offset, or the array's own dimensions: those where it can be guarded and no digit runs across them."""
-    operand = tile.operands[side]
     if operand.memory.space != "global" or len(operand.memory.shape) == 1:
         return True
     if guarded_dims(operand):
         return False
-    return any(len({p[0] for p in d.places}) > 1 for d in tile.digits)
+    return any(len({p[0] for p in d.places}) > 1 for d in digits)
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from tilegen.index import Index, Op, Var, add, bound, conjuncts, less, mul, mult
 from tilegen.plan import (
     CLUSTER_AXES,
     CTA_AXES,
+    MATRIX_ROW_ELEMS,
     Block,
     Let,
     Map,
@@ -20,6 +21,7 @@ from tilegen.plan import (
     Repeat,
     Step,
     When,
+    matrices,
     thread_variables,
 )  # fmt: skip
 from tilegen.prove.bounds import is_below, undecided
@@ -112,11 +114,18 @@ def _visit(steps: Iterable[Step], scope: Scope) -> Iterator[Finding]:
         elif isinstance(step, Block):
             yield from _visit_block(step, scope)
         elif isinstance(step, Move):
-            yield from _access(step.src, step.elems, scope.guarded(step.valid))
-            yield from _access(step.dst, step.elems, scope)
+            yield from _access(step.src, *_reach(step, step.src, scope.guarded(step.valid)))
+            yield from _access(step.dst, *_reach(step, step.dst, scope))
         elif isinstance(step, Map):
             for ref in (step.dst, *step.srcs):
                 yield from _access(ref, step.elems, scope)
+
+
+def _reach(move: Move, ref: Ref, scope: Scope) -> tuple[int, Scope]:
+    """How many elements one side touches from its Ref on, and where: a matrix row, for the lanes that give rows."""
+    if not matrices(move) or ref.memory.space == "register":
+        return move.elems, scope
+    return MATRIX_ROW_ELEMS, scope.guarded(less(Var("laneid", 32), MATRIX_ROW_ELEMS * matrices(move)))
 
 
 def _visit_repeat(step: Repeat, scope: Scope) -> Iterator[Finding]:

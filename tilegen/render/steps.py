@@ -7,7 +7,7 @@ from functools import partial
 
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Index, Op, Var, add, to_c, variables
-from tilegen.plan import Block, Let, Map, Move, Ref, Repeat, Step, Sync, When
+from tilegen.plan import Block, Let, Map, Move, Ref, Repeat, Step, Sync, When, matrices
 from tilegen.render.addresses import element
 from tilegen.render.declarations import argument, int_type, parameter
 from tilegen.render.functions import define, rank
@@ -46,13 +46,25 @@ def _render_step(page: Page, step: Step, noted: bool) -> str:
 
 
 def _render_move(page: Page, move: Move) -> str:
+    if matrices(move):
+        return _render_matrices(page, move)
     dst, src = DTYPES[move.dst.memory.dtype], DTYPES[move.src.memory.dtype]
     assert dst.bytes == src.bytes, f"a move of {src.name} to {dst.name} changes the size of an element"
-    plain = move.elems == 1 and (dst == src or _hold_bits(dst, src))
-    word = "" if plain else _WORD[move.elems * dst.bytes]
+    streams = [side for side, ref in (("src", move.src), ("dst", move.dst)) if ref.memory.cache == "stream"]
+    bytes_ = move.elems * dst.bytes
+    plain = move.elems == 1 and (dst == src or _hold_bits(dst, src)) and not streams
+    word = "" if plain else _WORD[bytes_]
     valid = "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Op) else to_c(move.valid)
     zero = zero_of(dst) if plain else f"{word}{{}}" if word.startswith("uint") else "0"
-    return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero))
+    return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_))
+
+
+def _render_matrices(page: Page, move: Move) -> str:
+    """A call of the intrinsic: the registers as 32-bit words, and the row whose address this lane gives."""
+    kind, _, trans = move.via.partition(".")
+    register, row = (move.dst, move.src) if kind == "ldmatrix" else (move.src, move.dst)
+    name = f"{kind}_x{matrices(move)}{'_trans' if trans else ''}"
+    return str(page.steps.matrices(name, element(register), element(row), kind == "ldmatrix"))
 
 
 def _hold_bits(*dtypes: DType) -> bool:
@@ -61,6 +73,9 @@ def _hold_bits(*dtypes: DType) -> bool:
 
 
 def _render_map(page: Page, step: Map) -> str:
+    if step.fn == "byte_permute":
+        dst, first, second = (element(r) for r in (step.dst, *step.srcs))
+        return str(page.steps.byte_permute(dst, first, second, f"0x{step.value:04x}"))
     names = {v.name for r in refs_of(step) for v in variables(r.offset)} | {r.memory.name for r in refs_of(step)}
     e = fresh("e", names) if step.elems > 1 else ""
     at: Index = Var(e, step.elems) if e else 0

@@ -9,6 +9,14 @@ from tilegen.choose.count import Counted, Launch, count_access, find_accesses
 from tilegen.plan import Choice, Cost, Operation, Plan
 
 _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
+# Which kinds of access a hardware counter counts together: ldmatrix as LDSM, stmatrix as STSM.
+_COUNTERS: dict[str, dict[str, tuple[str, ...]]] = {
+    "shared": {
+        "ld": ("ld",), "st": ("st",), "ldsm": ("ldmatrix1", "ldmatrix2", "ldmatrix4"),
+        "stsm": ("stmatrix1", "stmatrix2", "stmatrix4"),
+    },
+    "global": {"ld": ("ld",), "st": ("st",)},
+}  # fmt: skip
 
 
 def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
@@ -73,8 +81,8 @@ def _access_data(c: Counted) -> dict[str, Any]:
 def _totals(whole: list[Counted]) -> dict[str, dict[str, int]]:
     """Per space and kind, summed over the grid: what the hardware's counters should show."""
     out: dict[str, dict[str, int]] = {}
-    for space in ("shared", "global"):
-        for kind in ("ld", "st"):
-            rows = [c for c in whole if (c.space, c.kind) == (space, kind)]
-            out[f"{space}_{kind}"] = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
+    for space, counters in _COUNTERS.items():
+        for counter, kinds in counters.items():
+            rows = [c for c in whole if c.space == space and c.kind in kinds]
+            out[f"{space}_{counter}"] = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
     return out

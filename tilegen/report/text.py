@@ -16,7 +16,9 @@ _COSTS = {
     "sectors": "sectors", "wavefronts": "wavefronts", "instructions": "instructions", "shared_bytes": "shared bytes",
     "address_ops": "address ops",
 }  # fmt: skip
-KINDS = {"ld": "load", "st": "store"}
+KINDS = {"ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store"} | {
+    f"{kind}matrix{n}": f"{kind}matrix.x{n}" for kind in ("ld", "st") for n in (1, 2, 4)
+}
 
 
 def explain_text(explained: Data, arch: Arch) -> str:

@@ -48,15 +48,15 @@ class Alternative:
 
 @dataclass(frozen=True)
 class _Listening(Context):
-    """A context that keeps the accesses of whatever is costed."""
+    """A context that keeps the accesses of whatever is counted or costed."""
 
     heard: list[tuple[tuple[Access, Counted], ...]] = field(default_factory=list)
 
-    def cost(self, steps: Iterable[Step]) -> Cost:
+    def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
         accesses = find_accesses(self.enclose(tuple(steps)), self.launch.cluster)
         counted = tuple(count_access(a, self.launch, self.launch.interior) for a in accesses)
         self.heard.append(tuple(zip(accesses, counted, strict=True)))
-        return cost_of(counted)
+        return counted
 
 
 def list_alternatives(spec: Spec, buffer: Buffer) -> tuple[Alternative, ...]:

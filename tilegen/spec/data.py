@@ -101,7 +101,20 @@ class Meeting:
     mark: Mark | None = field(default=None, compare=False)
 
 
-Statement = Union[Call, Loop, Meeting]  # noqa: UP007 - a runtime alias
+@dataclass(frozen=True)
+class WholeCall:
+    """An op on whole global arrays: the only one of its spec, which then has no grid and no threads of its own.
+
+    ``arrays``: its operands by field name. ``ops.expand`` turns it into the statements that carry it out, tile by tile.
+    """
+
+    op: str
+    fields: Any
+    arrays: Mapping[str, Buffer] = field(hash=False)
+    mark: Mark | None = field(default=None, compare=False)
+
+
+Statement = Union[Call, Loop, Meeting, WholeCall]  # noqa: UP007 - a runtime alias
 
 
 @dataclass(frozen=True)
@@ -116,7 +129,8 @@ class Constant:
 class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
-    ``choices``: what was chosen for the kernel as a whole, such as the layouts of shared buffers.
+    ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded, and ``choices`` what was chosen
+    for the kernel as a whole before its ops were planned, such as the layouts of shared buffers.
     """
 
     kernel: str
@@ -131,6 +145,8 @@ class Spec:
     path: str = "<text>"
     text: str = field(default="", repr=False)
     choices: tuple[Choice, ...] = ()
+    whole: WholeCall | None = None
+    notes: tuple[str, ...] = ()  # for the head of the CUDA file
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name (KeyError if there is none)."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+from tilegen.spec.data import Buffer
 
 ScopeName = Literal["thread", "warp", "warpgroup", "cta"]
 
@@ -29,3 +32,26 @@ class OpForm:
     model: type[OpFields]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+
+
+class WholeFields(BaseModel):
+    """What the ops on whole arrays have in common: their operands are names of global buffers."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+@dataclass(frozen=True)
+class WholeForm:
+    """An op on whole arrays: the model of its fields, and which of them are arrays that it reads or writes.
+
+    ``check(fields, arrays)`` gives what is wrong with a call as (code, message, field, hint), or None.
+    """
+
+    name: str
+    model: type[WholeFields]
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+    check: Callable[[Any, Mapping[str, Buffer]], tuple[str, str, str, str] | None]
+
+
+Form = OpForm | WholeForm

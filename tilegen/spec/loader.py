@@ -14,7 +14,7 @@ from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.compose import MAX_CHARACTERS, compose
 from tilegen.spec.data import Spec
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
-from tilegen.spec.form import OpForm
+from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.header import (
     Params,
     cta_variables,
@@ -29,13 +29,12 @@ from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.ranges import Cases, Walk
 from tilegen.spec.statements import Surroundings, cta_names, read_statements, written_buffers
-
-_WHOLE_ARRAY_OPS = ("gemm", "permute")  # they choose the grid and the threads themselves
+from tilegen.spec.whole import check_alone
 
 
 def load(
     source: str | Path,
-    forms: Dict[str, OpForm],
+    forms: Dict[str, Form],
     arch: str | None = None,
     overrides: Dict[str, int] | None = None,
 ) -> Spec:
@@ -50,7 +49,7 @@ def load(
     path, text = read_source(source)
     findings = Findings()
     root = compose(text, path, findings)
-    _check_keys(root, findings)
+    _check_keys(root, forms, findings)
     register = Register()
     kernel = _read_kernel(root.get("kernel"), register, findings)
     target = read_arch(root, arch, findings)
@@ -65,6 +64,7 @@ def load(
     names = cta_names(axes, params.names)
     around = Surroundings(forms, buffers, _hide_objects(names, buffers), cases, register, findings, prod(cluster))
     ops = read_statements(root["ops"], around) if "ops" in root else ()
+    check_alone(root, ops, findings)
     for name, buffer in written_buffers(ops, forms).items():
         with findings.collect():
             _check_no_overlap(name, buffers, buffer.scope)
@@ -96,7 +96,7 @@ def read_source(source: str | Path) -> tuple[str, str]:
     return path, text
 
 
-def _check_keys(root: Mapping, findings: Findings) -> None:
+def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> None:
     """The keys of the spec itself: unknown, missing, or without a value."""
     fields = SpecFields.model_fields
     for key, value in root.entries:
@@ -107,7 +107,7 @@ def _check_keys(root: Mapping, findings: Findings) -> None:
         elif isinstance(value, Scalar) and value.value is None:
             report_null(key, value, findings)
     needed = [name for name, field in fields.items() if field.is_required()]
-    if not _chooses_launch(root.get("ops")):
+    if not _chooses_launch(root.get("ops"), forms):
         needed.append("threads")
     for name in needed:
         if name not in root and not is_misspelt(name, root, fields):
@@ -115,10 +115,12 @@ def _check_keys(root: Mapping, findings: Findings) -> None:
             findings.report("TG102", f"the spec needs the key '{name}'", root.place.page.mark(root.place.line, 0), hint)
 
 
-def _chooses_launch(ops: Node | None) -> bool:
+def _chooses_launch(ops: Node | None, forms: Dict[str, Form]) -> bool:
+    """Is there an op on whole arrays (or one to come), which chooses the grid and the threads itself?"""
     if not isinstance(ops, Sequence):
         return False
-    return any(isinstance(op, Mapping) and op.entries and op.entries[0][0].text in _WHOLE_ARRAY_OPS for op in ops.items)
+    whole = {"gemm", *(name for name, form in forms.items() if isinstance(form, WholeForm))}
+    return any(isinstance(op, Mapping) and op.entries and op.entries[0][0].text in whole for op in ops.items)
 
 
 def _read_kernel(node: Node | None, register: Register, findings: Findings) -> str:

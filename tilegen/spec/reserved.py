@@ -53,6 +53,8 @@ PRELUDE = frozenset(
     """
     sync_warpgroup sync_cluster cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z half_to_float float_to_half
     double_to_half bfloat16_to_float float_to_bfloat16 e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2
+    load_stream_1 load_stream_2 load_stream_4 load_stream_8 load_stream_16
+    store_stream_1 store_stream_2 store_stream_4 store_stream_8 store_stream_16
     """.split()  # noqa: SIM905
 )
 

@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
-from tilegen.spec.form import OpForm
+from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.models import (
     BufferFields,
     ClusterFields,
@@ -31,14 +31,19 @@ _LOOP_BOUND = {
 }
 
 
-def schema(forms: Dict[str, OpForm]) -> dict[str, Any]:
+def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     """The JSON Schema of specs whose ops are ``forms``.
 
     >>> schema({})["required"]
     ['kernel', 'ops', 'threads']
     """
     top = _describe(SpecFields)
-    top["required"].append("threads")  # no op of this version chooses them
+    whole = [_refer(f"op_{name}") for name, form in forms.items() if isinstance(form, WholeForm)]
+    if whole:  # an op on whole arrays chooses the threads
+        alone = {"ops": {"items": {"anyOf": whole}, "minItems": 1, "maxItems": 1}}
+        top["anyOf"] = [{"required": ["threads"]}, {"properties": alone}]
+    else:
+        top["required"].append("threads")
     fields = top["properties"]
     fields["arch"]["enum"] = list(ARCHES)
     fields["params"]["additionalProperties"] = {"anyOf": [{"type": "integer", "minimum": 0}, _refer("param")]}
@@ -96,7 +101,7 @@ def _describe_loop() -> dict[str, Any]:
     return loop
 
 
-def _describe_op(form: OpForm) -> dict[str, Any]:
+def _describe_op(form: Form) -> dict[str, Any]:
     fields = _describe(form.model)
     words = sys.modules[form.model.__module__].__doc__ or form.name
     description = " ".join(words.split("\n\n")[0].split())

@@ -11,10 +11,10 @@ from tilegen.errors import Mark
 from tilegen.index import Index, Op, Var, bound, least, multiple
 from tilegen.plan import CLUSTER_AXES, CTA_AXES, thread_variables
 from tilegen.spec.buffers import Buffers
-from tilegen.spec.data import Call, Loop, Meeting, Region, Statement
+from tilegen.spec.data import Call, Loop, Meeting, Region, Statement, WholeCall
 from tilegen.spec.expressions import read_condition, read_constant, read_number
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
-from tilegen.spec.form import OpForm
+from tilegen.spec.form import Form, OpForm, WholeForm
 from tilegen.spec.models import LoopFields, SyncFields, check_fields
 from tilegen.spec.names import SCOPES, THREAD_AXES, Names, Register, names_in_scope
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
@@ -22,6 +22,7 @@ from tilegen.spec.placing import owner_scope
 from tilegen.spec.ranges import Cases, Walk, check_region_range
 from tilegen.spec.regions import parse_region
 from tilegen.spec.unsupported import OPS, refuse_later, refuse_later_op
+from tilegen.spec.whole import read_whole
 
 _UNIT = {"warp": 32, "warpgroup": 128}
 _FREE = {"thread": "tx", "warp": "warpid", "warpgroup": "wgid"}
@@ -31,7 +32,7 @@ _FREE = {"thread": "tx", "warp": "warpid", "warpgroup": "wgid"}
 class Surroundings:
     """All that a statement may refer to."""
 
-    forms: Dict[str, OpForm]
+    forms: Dict[str, Form]
     buffers: Buffers
     names: Names  # params, CTA axes and the loops around
     cases: Cases
@@ -79,7 +80,10 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
         hint = f"move it into the braces of {op.text}" if is_field else "start a new list item with '- '"
         message = f"'{shorten(others[0].text)}' stands beside the op '{op.text}'"
         raise Fault("TG114", message, others[0].mark, hint)
-    return _read_call(op, node[op.text], around.forms[op.text], around)
+    form = around.forms[op.text]
+    if isinstance(form, WholeForm):
+        return read_whole(op, node[op.text], form, around.buffers.found, around.findings)
+    return _read_call(op, node[op.text], form, around)
 
 
 # ---------------------------------------------------------------- ops
@@ -282,7 +286,7 @@ def _make_variable(name: str, start: Index, stop: Index, step: int, mark: Mark) 
     return Var(name, last + 1, max(1, divisor), least(start))
 
 
-def written_buffers(statements: tuple[Statement, ...], forms: Dict[str, OpForm]) -> dict[str, Any]:
+def written_buffers(statements: tuple[Statement, ...], forms: Dict[str, Form]) -> dict[str, Any]:
     """The buffers that any op writes, by name."""
     written: dict[str, Any] = {}
     for statement in statements:
@@ -291,6 +295,9 @@ def written_buffers(statements: tuple[Statement, ...], forms: Dict[str, OpForm])
         elif isinstance(statement, Call):
             for name in forms[statement.op].writes:
                 written[statement.regions[name].buffer.name] = statement.regions[name].buffer
+        elif isinstance(statement, WholeCall):
+            for name in forms[statement.op].writes:
+                written[statement.arrays[name].name] = statement.arrays[name]
     return written
 
 

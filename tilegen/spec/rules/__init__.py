@@ -1,14 +1,15 @@
-"""The rules by code, from five tables: file TG0xx, name TG1xx, layout TG2xx, build TG3xx to TG5xx, command TG6xx."""
+"""The rules by code: file TG0xx, name TG1xx, layout TG2xx, build TG3xx to TG5xx, command TG6xx, call TG7xx."""
 
 from __future__ import annotations
 
 from tilegen.spec.rules.build import BUILD_RULES
+from tilegen.spec.rules.call import CALL_RULES
 from tilegen.spec.rules.command import COMMAND_RULES
 from tilegen.spec.rules.file import FILE_RULES
 from tilegen.spec.rules.layout import LAYOUT_RULES
 from tilegen.spec.rules.name import NAME_RULES
 from tilegen.spec.rules.rule import Rule, format_rule
 
-RULES: dict[str, Rule] = {**FILE_RULES, **NAME_RULES, **LAYOUT_RULES, **BUILD_RULES, **COMMAND_RULES}
+RULES: dict[str, Rule] = {**FILE_RULES, **NAME_RULES, **LAYOUT_RULES, **BUILD_RULES, **COMMAND_RULES, **CALL_RULES}
 
 __all__ = ["RULES", "Rule", "format_rule"]

@@ -14,8 +14,8 @@ COMMAND_RULES = {
     ),
     "TG603": Rule(
         "two kernels of one name",
-        "A kernel is written to <kernel>.cu and <kernel>.json, so the specs of one build need kernels of different "
-        "names.",
+        "A kernel is written to <kernel>.cu, <kernel>.h and <kernel>.json, so the specs of one build need kernels of "
+        "different names.",
     ),
     "TG690": Rule("a bug in tilegen", "An exception that no code here expects. Please report it with the spec."),
 }

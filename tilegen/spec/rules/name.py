@@ -8,6 +8,13 @@ _X = (
     "buffers:\n  X: {scope: global, dtype: float32, shape: [1024]}\n  s: {scope: shared, dtype: float32, shape: [32]}\n"
 )
 
+_WHOLE = (
+    "buffers:\n"
+    "  X: {scope: global, dtype: float32, shape: [64, 32]}\n"
+    "  Y: {scope: global, dtype: float32, shape: [32, 64]}\n"
+    "ops:\n  - permute: {src: X, dst: Y, axes: [1, 0]}\n"
+)
+
 NAME_RULES = {
     "TG101": Rule(
         "unknown key",
@@ -110,6 +117,13 @@ NAME_RULES = {
         "layout of its own, and is either a transpose (axes) or another layout, shape or dtype.",
         "buffers:\n  A: {scope: shared, dtype: float32, shape: [4, 32]}\n  B: {view: A, axes: [0, 2]}\n",
         "buffers:\n  A: {scope: shared, dtype: float32, shape: [4, 32]}\n  B: {view: A, axes: [1, 0]}\n",
+    ),
+    "TG116": Rule(
+        "an op on whole arrays is not alone",
+        "permute works on whole global arrays: tilegen chooses its tiles, its grid and its threads, so it is the only op of "
+        "its kernel and the spec gives no launch.",
+        _WHOLE.replace("ops:", "threads: 256\nops:"),
+        _WHOLE,
     ),
     "TG190": Rule(
         "not yet supported",

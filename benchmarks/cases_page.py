@@ -1,0 +1,75 @@
+"""Tables and a picture of the measured cases, for docs/performance.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tilegen.bench import Bar, Group, svg_picture
+
+RIVALS = ("torch", "torch.compile", "triton")  # what the goals speak of; cupy and the copy stand beside
+GROUPS = ("transpose", "permute", "odd")
+HEAD = ("case", "MB", "us", "GB/s", "of a copy", *RIVALS, "of the best")
+
+
+def case_tables(name: str, result: dict[str, Any], group: str) -> str:
+    """The cases of a group as a table, and what they say together. Raises ValueError for another group."""
+    if group not in GROUPS:
+        raise ValueError(f"cases are of {', '.join(GROUPS)}, not {group}")
+    rows = {n: row for n, row in result["cases"].items() if row["group"] == group}
+    if not rows:
+        return f"Not measured on {result['device']} yet."
+    lines = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
+    lines += [_case_line(row) for row in rows.values()]
+    where = f"{result['device']}, driver {result['driver']}, from `docs/results/{name}`; a copy of 1 GiB there: "
+    return "\n".join([where + f"{result['ceiling_gb_per_s']:.0f} GB/s.", "", *lines, "", summarize(rows)])
+
+
+def _case_line(row: dict[str, Any]) -> str:
+    sizes = " x ".join(map(str, row["shape"]))
+    label = f"{sizes} by {','.join(map(str, row['axes']))}, {row['dtype']}"
+    if not row["correct"]:
+        return f"| {label} | WRONG: {row['error'].splitlines()[0][:80]} |" + " |" * (len(HEAD) - 2)
+    moved = f"{row['bytes'] / 1e6:.3g}"
+    ratios = [_ratio(row, peer) for peer in ("copy", *RIVALS)]
+    best = best_ratio(row)
+    cells = (label, moved, row["median_us"], row["gb_per_s"], *ratios, "-" if best is None else f"{best:.3f}")
+    return f"| {' | '.join(map(str, cells))} |"
+
+
+def _ratio(row: dict[str, Any], peer: str) -> str:
+    return f"{row['peers'][peer]['ratio']:.3f}" if peer in row["peers"] else "absent"
+
+
+def best_ratio(row: dict[str, Any]) -> float | None:
+    """t / t of the fastest rival that took part, or None where none did.
+
+    >>> best_ratio({"peers": {"torch": {"ratio": 3.5}, "triton": {"ratio": 1.02}, "cupy": {"ratio": 0.5}}})
+    1.02
+    """
+    ratios = [row["peers"][peer]["ratio"] for peer in RIVALS if peer in row["peers"]]
+    return min(ratios, default=None)
+
+
+def summarize(rows: dict[str, Any]) -> str:
+    """How many are right, and the least of each ratio."""
+    right = [row for row in rows.values() if row["correct"]]
+    parts = [f"{len(right)} of {len(rows)} are right, bit for bit"]
+    for what, found in (
+        ("a copy", [row["peers"]["copy"]["ratio"] for row in right if "copy" in row["peers"]]),
+        ("the best rival", [best for row in right if (best := best_ratio(row)) is not None]),
+    ):
+        if found:
+            parts.append(f"least ratio to {what} {min(found):.3f}")
+    return "; ".join(parts) + "."
+
+
+def draw_cases(result: dict[str, Any]) -> str:
+    """Bars of the transposes and the permutes: GB/s of the kernel and its peers, as a picture."""
+    rows = [(n, row) for n, row in result["cases"].items() if row["correct"] and row["group"] != "odd"]
+    note = f"GB/s read and written on {result['device']}; dashed: its own copy of 1 GiB"
+    return svg_picture([Group(name, _bars(row, result["ceiling_gb_per_s"])) for name, row in rows], note)
+
+
+def _bars(row: dict[str, Any], ceiling: float) -> tuple[Bar, ...]:
+    rates = {"tilegen": row["gb_per_s"]} | {name: peer["gb_per_s"] for name, peer in row["peers"].items()}
+    return tuple(Bar(n, rate / ceiling, f"{rate:.0f} GB/s", n == "tilegen") for n, rate in rates.items())

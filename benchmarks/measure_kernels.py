@@ -1,0 +1,52 @@
+"""A spec's kernel on the GPU: right for every parameter case, its resources, its time beside its peers."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from tilegen import bench, gpu
+from tilegen.errors import TilegenError
+from tilegen.pipeline import Built
+from tilegen.verify import compile_for, verify_gpu
+
+LARGE = (("specs/transpose_tile.yaml", {"M": 8192, "N": 8000}),)  # sizes at which time says something
+SAYING_BYTES = 16 << 20  # below, launch overhead is all that a ratio to a copy would show
+TIMED = ("bytes", "launches", "sets", "cold", "median_us", "quartiles_us", "gb_per_s", "of_ceiling")
+
+
+def measure_kernel(session: bench.Session, built: Built) -> dict[str, Any]:
+    """Correctness over two seeds and every parameter case; registers; the median time and the ratios to peers."""
+    row: dict[str, Any] = {"source_sha256": hashlib.sha256(built.source.encode()).hexdigest()}
+    try:
+        verified = verify_gpu(built, [1, 2])
+        cubin = compile_for(session.device, built)
+        result = bench.bench_built(session, built, bench.Wishes(is_verified=True))
+    except (TilegenError, gpu.CompileError) as error:
+        return row | {"correct": False, "error": str(error)[:400]}
+    return row | {"correct": True, "max_error": 0, "cases": list(verified.lines)} | resources(cubin) | timing(result)
+
+
+def resources(cubin: gpu.Cubin) -> dict[str, int]:
+    return {
+        "registers": cubin.registers, "stack_bytes": cubin.stack_bytes, "shared_bytes": cubin.shared_bytes,
+        "spill_bytes": cubin.spill_store_bytes + cubin.spill_load_bytes,
+    }  # fmt: skip
+
+
+def timing(result: bench.Result) -> dict[str, Any]:
+    """What a row of the results keeps: times, and a ratio to each peer that took part."""
+    data = bench.result_data(result)
+    kept = {key: data[key] for key in TIMED}
+    kept["ratios"] = {name: peer["ratio"] for name, peer in data["peers"].items()}
+    if data["bytes"] >= SAYING_BYTES:
+        kept["ratio_to_copy"] = data["peers"]["copy"]["ratio"]
+    return kept
+
+
+def summary(name: str, row: dict[str, Any]) -> str:
+    """A row on one line, for whoever watches."""
+    state = "ok" if row["correct"] else f"WRONG {row['error']}"
+    speed = f"{row.get('median_us', 0):.1f} us, {row.get('gb_per_s', 0)} GB/s"
+    ratios = "".join(f", {peer} {ratio:.3f}" for peer, ratio in row.get("ratios", {}).items())
+    return f"{name:44s} {state}, {speed}{ratios}"

@@ -1,0 +1,185 @@
+"""Every tile that the model of permute enumerates, measured: how far is the pick from the best?
+
+    python benchmarks/tune.py --out tune.json [--name 021] [--cache default stream]
+
+Candidates are planned and compiled in other processes (without the proofs: the pick itself is proved where it is built),
+checked once against the pick's own output, then timed in turns with a copy; the best three and the pick again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from cases import Case, all_cases, spec_text
+
+from tilegen import bench, gpu
+from tilegen.arch import ARCHES
+from tilegen.bench.measuring import choose_launches, make_samplers, paired_ratio, plan_rotation, take_turns, warm_up
+from tilegen.dtypes import DTYPES
+from tilegen.ops.permute import dims_of
+from tilegen.ops.permute_choice import rank_candidates
+from tilegen.pipeline import load, settle
+from tilegen.planner import plan_spec
+from tilegen.render import launch_info, render
+
+ROUNDS, FINAL_ROUNDS = 5, 25
+BEST = 3
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A candidate's kernel: its pins, its launch and its cubin."""
+
+    pins: dict[str, Any]
+    estimate_us: float
+    grid: tuple[int, int, int]
+    threads: int
+    shared_bytes: int
+    cubin: gpu.Cubin
+
+
+def list_pins(case: Case, arch: str, caches: Sequence[str], turns: Sequence[str]) -> list[tuple[dict[str, Any], float]]:
+    """The pins of every candidate, the model's own order, each with its estimate in microseconds."""
+    call = load(spec_text(case, arch)).whole
+    assert call is not None
+    ranked = rank_candidates(dims_of(call), DTYPES[case.dtype].bytes, {}, ARCHES[arch])
+    out = []
+    for choice, estimate in ranked:
+        for turn in turns if choice.variant == "tiled" and turns else [choice.turn]:
+            for cache in caches or ["auto"]:
+                pins = {"variant": choice.variant, "box": list(choice.box), "threads": choice.threads, "turn": turn}
+                out.append((pins | {"cache": cache}, estimate.seconds * 1e6))
+    return out
+
+
+def compile_candidate(case: Case, arch: str, pins: dict[str, Any], estimate_us: float) -> Compiled | str:
+    """One candidate, planned and compiled; runs in a process of its own."""
+    words = ", ".join(f"{name}: {value}" for name, value in pins.items())
+    text = spec_text(case, arch).replace(f"axes: {list(case.axes)}", f"axes: {list(case.axes)}, {words}")
+    try:
+        plan = plan_spec(settle(load(text)))
+        info = launch_info(plan)
+        x, y, z = info["grid"]
+        cubin = gpu.compile_cubin(render(plan), arch, plan.name)
+        return Compiled(pins, estimate_us, (x, y, z), plan.threads, info["dynamic_shared_bytes"], cubin)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}"[:300]
+
+
+def tune_case(session: bench.Session, case: Case, built: Sequence[Future[Compiled | str]]) -> dict[str, Any]:
+    """Every candidate's ratio to a copy, the best again, and where the model's first stands."""
+    gpu.free_memory()
+    size = case.array_bytes
+    rotation = plan_rotation(2 * size, session.device.l2_bytes, session.device.memory_bytes)
+    sets = [(gpu.allocate_bytes(size), gpu.allocate_bytes(size)) for _ in range(rotation.sets)]
+    for k, (source, _) in enumerate(sets):
+        gpu.fill_random(session.watch.instruments, source, k)
+    compiled = [b.result() for b in built]
+    failed = [c for c in compiled if isinstance(c, str)]
+    kernels = [c for c in compiled if not isinstance(c, str)]
+    runs = [load_candidate(c, sets) for c in kernels]
+    wrong = check_all(runs, sets)
+
+    def copy(k: int) -> None:
+        gpu.copy_bytes(*sets[k % len(sets)])
+
+    first = time_together(session, [copy, *runs], rotation, ROUNDS)
+    order = sorted(range(len(runs)), key=lambda k: -first[k + 1])
+    again = list(dict.fromkeys([0, *order[:BEST]]))
+    final = time_together(session, [copy, *(runs[k] for k in again)], rotation, FINAL_ROUNDS)
+    ratios = {k: round(r, 4) for k, r in zip(again, final[1:], strict=True)}
+    best = max(ratios, key=lambda k: ratios[k])
+    return {
+        "candidates": len(kernels), "failed": failed, "wrong": [kernels[k].pins for k in wrong],
+        "picked": kernels[0].pins, "picked_to_copy": ratios[0], "best": kernels[best].pins,
+        "best_to_copy": ratios[best], "picked_to_best": round(ratios[0] / ratios[best], 4),
+        "all": [
+            {**kernels[k].pins, "estimate_us": round(kernels[k].estimate_us, 1), "to_copy": round(first[k + 1], 4),
+             "registers": kernels[k].cubin.registers} for k in order
+        ],
+    }  # fmt: skip
+
+
+def load_candidate(c: Compiled, sets: Sequence[tuple[Any, Any]]) -> Any:
+    how = gpu.Launch(c.cubin.kernel, c.grid, (c.threads, 1, 1), ("X", "Y"), (), c.shared_bytes)
+    function = gpu.load_function(c.cubin, how)
+
+    def run(k: int) -> None:
+        function(how.grid, how.block, sets[k % len(sets)], shared_mem=how.shared_bytes)
+
+    return run
+
+
+def check_all(runs: Sequence[Any], sets: Sequence[tuple[Any, Any]]) -> list[int]:
+    """Candidates whose output differs from the first one's."""
+    wrong, target = [], sets[0][1]
+    expected = None
+    for k, run in enumerate(runs):
+        gpu.fill_bytes(target, 0xA5)
+        run(0)
+        expected = target.copy() if expected is None else expected
+        if not bool((target == expected).all()):
+            wrong.append(k)
+    return wrong
+
+
+def time_together(session: bench.Session, works: Sequence[Any], rotation: Any, rounds: int) -> list[float]:
+    """The median of the ratios of the first one's times to each one's."""
+    estimates = [warm_up(session.watch, w) for w in works]
+    launches = choose_launches(estimates[:1])
+    samplers = {str(k): make_samplers(session.watch, w, rotation.sets, launches) for k, w in enumerate(works)}
+    times = take_turns(session.watch, samplers, rounds, launches, rotation.is_cold).rounds
+    return [paired_ratio(times[str(k)], times["0"]).median for k in range(len(works))]
+
+
+def tune_all(session: bench.Session, args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
+    arch = "sm_{}{}".format(*session.device.compute_capability)
+    workers = max(1, min(14, (os.cpu_count() or 2) - 2))
+    chosen = [c for c in all_cases() if any(n in c.name for n in args.name) and (not args.group or c.group in args.group)]
+    with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        waiting = [
+            [pool.submit(compile_candidate, c, arch, *p) for p in list_pins(c, arch, args.cache, args.turn)[: args.most]]
+            for c in chosen
+        ]
+        for case, built in zip(chosen, waiting, strict=True):
+            start = time.monotonic()
+            row = tune_case(session, case, built)
+            seconds = time.monotonic() - start
+            print(f"{case.name}: pick {row['picked_to_copy']}, best {row['best_to_copy']} of copy {row['best']},"
+                  f" {row['candidates']} candidates, {len(row['failed'])} failed, {len(row['wrong'])} wrong ({seconds:.1f} s)",
+                  flush=True)  # fmt: skip
+            yield case.name, row
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", default="tune.json")
+    parser.add_argument("--name", nargs="*", default=[""])
+    parser.add_argument("--group", nargs="*", default=[])
+    parser.add_argument("--cache", nargs="*", default=[])
+    parser.add_argument("--turn", nargs="*", default=[])
+    parser.add_argument("--most", type=int, default=64)
+    args = parser.parse_args()
+    rows: dict[str, Any] = {}
+    with bench.open_session() as session:
+        for name, row in tune_all(session, args):
+            rows[name] = row
+            Path(args.out).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    worst = min((r["picked_to_best"] for r in rows.values()), default=1.0)
+    print(f"{len(rows)} cases, the worst pick at {worst} of the best, median {statistics.median(r['picked_to_best'] for r in rows.values())}")
+    return 1 if any(r["wrong"] or r["failed"] for r in rows.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

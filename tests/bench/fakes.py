@@ -1,0 +1,93 @@
+"""A GPU that is none: NumPy arrays as its memory, and a stopwatch whose times are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tilegen import gpu
+
+SILENT_US = 80.0  # of work that says nothing
+DEVICE = gpu.Device("Pretended GPU", (9, 0), "CUDA 13.0", 132, 1 << 20, 8 << 30)
+
+
+@dataclass
+class FakeWatch:
+    """Time passes only where a candidate says so: ``spend`` is called by what pretends to be a kernel."""
+
+    instruments: Any = None
+    stream: Any = None
+    now_us: float = 0.0
+    is_capturing: bool = False
+    log: list[tuple[str, bool]] = field(default_factory=list)
+
+    def spend(self, us: float) -> None:
+        if not self.is_capturing:
+            self.now_us += us
+
+    def time_us(self, work: Callable[[], object], is_cold: bool = False) -> float:
+        assert not self.is_capturing
+        before = self.now_us
+        work()
+        self.log.append(("timed", is_cold))
+        return self.now_us - before or SILENT_US
+
+    def capture(self, works: Sequence[Callable[[], object]]) -> Callable[[], object]:
+        self.is_capturing = True
+        try:
+            for work in works:
+                work()
+        finally:
+            self.is_capturing = False
+        self.log.append((f"captured {len(works)}", False))
+
+        def launch() -> None:
+            for work in works:
+                work()
+
+        return launch
+
+    def synchronize(self) -> None:
+        assert not self.is_capturing
+
+
+def fake_gpu(monkeypatch: pytest.MonkeyPatch, watch: FakeWatch, kernel: Callable[..., None]) -> None:
+    """Put NumPy behind the GPU room, and ``kernel(arrays of bytes)`` behind every launch."""
+
+    def fill_random(_: Any, image: Any, seed: int, mask: int = 0xFF) -> None:
+        image[:] = np.random.default_rng(seed).integers(0, 256, image.size, np.uint8) & mask
+
+    def gather(_: Any, source: Any, target: Any, sizes: Any, strides: Any, size: int) -> None:
+        index = sum(i * s for i, s in zip(np.indices(tuple(sizes)), strides, strict=True))
+        target[:] = source.reshape(-1, size)[np.asarray(index).reshape(-1)].reshape(-1)
+
+    def compare(_: Any, got: Any, want: Any) -> gpu.Difference | None:
+        wrong = np.flatnonzero(got != want)
+        return gpu.Difference(len(wrong), int(wrong[0])) if len(wrong) else None
+
+    def copy(source: Any, target: Any) -> None:
+        target[:] = source
+        watch.spend(100.0)
+
+    @contextmanager
+    def open_stopwatch(_: Any) -> Iterator[FakeWatch]:
+        yield watch
+
+    def load(*_: Any) -> Any:
+        return lambda grid, block, arguments, shared_mem: kernel(*arguments)
+
+    pretended = {
+        "require_gpu": lambda *_: DEVICE, "open_stopwatch": open_stopwatch, "load_function": load,
+        "allocate_bytes": lambda n: np.zeros(n, np.uint8), "fill_random": fill_random, "gather_image": gather,
+        "fill_bytes": lambda image, value: image.fill(value), "compare_images": compare, "copy_bytes": copy,
+        "free_memory": lambda: None,
+    }  # fmt: skip
+    for name, function in pretended.items():
+        monkeypatch.setattr(gpu, name, function)
+    monkeypatch.setattr("tilegen.bench.buffers.compile_for", lambda *_: None)
+    monkeypatch.setattr("tilegen.bench.checking.verify_gpu", lambda *_: None)

@@ -1,0 +1,63 @@
+"""The measured permutes: the odd ones are those that seed 0 draws, and every case is a spec of its own."""
+
+from __future__ import annotations
+
+import sys
+from math import prod
+from pathlib import Path
+
+import pytest
+import yaml
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from cases import (
+    BYTES,
+    LARGEST_SIZE,
+    LEAST_BYTES,
+    MOST_BYTES,
+    ODD_FILE,
+    Case,
+    all_cases,
+    draw_odd,
+    odd_cases,
+    odd_text,
+    spec_text,
+)
+
+every_case = pytest.mark.parametrize("case", all_cases(), ids=lambda c: c.name)
+
+
+def test_the_odd_shapes_are_the_drawn_ones() -> None:
+    assert ODD_FILE.read_text(encoding="utf-8") == odd_text(draw_odd())
+    assert draw_odd() != draw_odd(seed=1)
+
+
+def test_the_odd_shapes_are_what_they_are_said_to_be() -> None:
+    cases = odd_cases()
+    assert len(cases) == len(set(cases)) == 40
+    assert {len(c.shape) for c in cases} == {2, 3, 4, 5} and {c.dtype for c in cases} == set(BYTES)
+    sizes = {n for c in cases for n in c.shape}
+    assert min(sizes) == 1 and max(sizes) == LARGEST_SIZE
+    assert all(LEAST_BYTES <= c.array_bytes <= MOST_BYTES for c in cases)
+    assert any(n % 2 and n > 100 for n in sizes) and not any(list(c.axes) == sorted(c.axes) for c in cases)
+
+
+def test_the_cases_of_the_goals_are_there() -> None:
+    found = {(c.group, c.axes, BYTES[c.dtype]) for c in all_cases()}
+    assert {("transpose", (1, 0), size) for size in (1, 2, 4)} <= found
+    for axes in ((0, 2, 1), (0, 2, 1, 3), (2, 1, 0, 3), (3, 2, 1, 0)):
+        assert {("permute", axes, 4), ("permute", axes, 2)} <= found
+    assert all(c.array_bytes == 256 << 20 for c in all_cases() if c.group == "permute")
+    assert len({c.name for c in all_cases()}) == len(all_cases()) == 54
+
+
+@every_case
+def test_a_case_is_a_spec(case: Case) -> None:
+    spec = yaml.safe_load(spec_text(case))
+    assert spec["kernel"].isidentifier()
+    source, target = spec["buffers"]["X"], spec["buffers"]["Y"]
+    assert tuple(source["shape"]) == case.shape
+    assert target["shape"] == [case.shape[a] for a in case.axes] and target["dtype"] == source["dtype"]
+    assert prod(source["shape"]) * BYTES[case.dtype] == case.array_bytes
+    assert spec["ops"] == [{"permute": {"src": "X", "dst": "Y", "axes": list(case.axes)}}]

@@ -1,0 +1,215 @@
+"""A GPU that is none: arrays of the CPU's memory that say they are a GPU's, and a driver that runs g++'s kernel."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import product
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from text.run import compile_plans
+
+from tilegen.calling import terms_of
+from tilegen.gpu import Cubin
+from tilegen.gpu.call import Kernel
+from tilegen.gpu.call.slots import read_slot
+from tilegen.gpu.driver import Driver, Function
+from tilegen.pipeline import Built
+
+
+class PretendedDriver(Driver):
+    """Launches run at once; ``seen`` has what each of them was. ``refuse``: statuses that the next launches return."""
+
+    def __init__(self, built: Built | None = None):
+        object.__setattr__(self, "launch", self.start)
+        object.__setattr__(self, "library", None)
+        self.__dict__.update(seen=[], refuse=[], entered=0, loaded=[], form=None)
+        self.__dict__["runner"] = compile_plans([built.plan])[0] if built else None
+
+    def start(self, config: Any, handle: Any, arguments: Any, extra: Any) -> int:
+        if self.refuse:
+            return self.refuse.pop(0)
+        launched = read_slot(config, arguments, self.form)
+        self.seen.append(launched)
+        if self.runner:
+            self.run(launched, arguments)
+        return 0
+
+    def run(self, launched: dict[str, Any], arguments: Any) -> None:
+        grid, plan = launched["grid"], self.runner.plan
+        shape = (ctypes.c_uint * 7)(*grid, *plan.cluster, launched["threads"])
+        ctas = [cta for cta in product(*map(range, grid))]
+        flat = (ctypes.c_uint * (3 * len(ctas)))(*(n for cta in ctas for n in cta))
+        pointers = launched["arguments"][: self.form.pointers]  # it takes these themselves, and values by address
+        args = (ctypes.c_void_p * len(arguments))(*pointers, *list(arguments)[self.form.pointers :])
+        assert self.runner.function(args, shape, flat, len(ctas)) == 0
+
+    def load(self, image: bytes, kernel: str, device: int, dynamic_bytes: int) -> Function:
+        self.loaded.append((kernel, device, dynamic_bytes))
+        return Function(ctypes.c_void_p(1), ctypes.c_void_p(2), device)
+
+    def device_of(self, pointer: int) -> int | None:
+        return 0
+
+    def name_status(self, status: int) -> str:
+        return f"CUDA_ERROR_{status}"
+
+    @contextmanager
+    def in_context(self, context: Any) -> Iterator[None]:
+        self.__dict__["entered"] += 1
+        yield
+
+
+def pretend_kernel(built: Built, runs: bool = True) -> tuple[Kernel, PretendedDriver]:
+    """A spec's kernel on the pretended GPU; without ``runs`` launches are only noted."""
+    driver = PretendedDriver(built if runs else None)
+    cubin = Cubin(built.plan.name, built.plan.arch, "g++", b"", "", 0, 0, 0, 0, 0)
+    kernel = Kernel(terms_of(built.spec, built.plan), cubin, built.source, lambda: driver)
+    decide = kernel._decide
+
+    def decide_and_tell(*args: Any) -> Any:
+        kind = decide(*args)
+        driver.__dict__["form"] = kind.form
+        return kind
+
+    kernel._decide = decide_and_tell  # type: ignore[method-assign]
+    return kernel, driver
+
+
+# ---------------------------------------------------------------- arrays
+def aligned(shape: Any, dtype: Any = np.float32, at: int = 0) -> np.ndarray[Any, Any]:
+    """Zeros that start ``at`` bytes past a multiple of 256."""
+    dtype = np.dtype(dtype)
+    size = int(np.prod(shape)) * dtype.itemsize
+    whole = np.zeros(size + 512, np.uint8)
+    start = -whole.ctypes.data % 256 + at
+    return whole[start : start + size].view(dtype).reshape(shape)
+
+
+class Interface:
+    """Any library's array, by __cuda_array_interface__."""
+
+    def __init__(self, array: np.ndarray[Any, Any], **more: Any):
+        self.array, self.more = array, more
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        array = self.array
+        return {
+            "shape": array.shape, "typestr": array.dtype.str, "data": (array.ctypes.data, False), "version": 3,
+            "strides": array.strides, **self.more,
+        }  # fmt: skip
+
+
+class Cupy:
+    """CuPy, as far as a call knows it. Its name in sys.modules is ``cupy``."""
+
+    def __init__(self) -> None:
+        self.stream = 7
+
+        class ndarray:
+            def __init__(self, shape: Any, dtype: Any, memory: Any, strides: Any, device: int = 0):
+                self.array = np.ndarray(shape, dtype, memory, strides=strides)
+                self.shape, self.dtype, self.strides = self.array.shape, self.array.dtype, self.array.strides
+                self.data = SimpleNamespace(ptr=self.array.ctypes.data, device_id=device)
+
+        self.ndarray, self.dtype = ndarray, np.dtype
+        self.cuda = SimpleNamespace(
+            get_current_stream=lambda device: SimpleNamespace(ptr=self.stream), Device=lambda device: nullcontext(),
+            alloc=lambda size: aligned(size, np.uint8),
+        )  # fmt: skip
+
+    def array(self, array: np.ndarray[Any, Any], device: int = 0) -> Any:
+        return self.ndarray(array.shape, array.dtype, array, array.strides, device)
+
+
+class Torch:
+    """torch, as far as a call knows it. Its name in sys.modules is ``torch``."""
+
+    def __init__(self) -> None:
+        class Tensor:
+            is_cuda = True
+
+            def __init__(self, array: np.ndarray[Any, Any], conj: bool = False, device: int = 0):
+                self.array, self._conj, self._device = array, conj, device
+                self.shape, self.dtype = array.shape, f"torch.{array.dtype.name}"
+
+            def stride(self) -> tuple[int, ...]:
+                return tuple(n // self.array.itemsize for n in self.array.strides)
+
+            def is_contiguous(self) -> bool:
+                return bool(self.array.flags.c_contiguous)
+
+            def is_conj(self) -> bool:
+                return self._conj
+
+            def is_neg(self) -> bool:
+                return False
+
+            def get_device(self) -> int:
+                return self._device
+
+            def data_ptr(self) -> int:
+                return self.array.ctypes.data
+
+        def empty_strided(shape: Any, strides: Any, *, dtype: Any, device: Any) -> Any:
+            span = 1 + sum((n - 1) * step for n, step in zip(shape, strides, strict=True))
+            image = aligned(span, dtype)
+            steps = tuple(n * image.itemsize for n in strides)
+            return Tensor(np.lib.stride_tricks.as_strided(image, shape, steps))
+
+        self.Tensor, self.empty_strided = Tensor, empty_strided
+        self.device = lambda kind, number: (kind, number)
+        self.float32, self.uint8, self.float16 = np.float32, np.uint8, np.float16
+        self._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda device: 40 + device)
+
+
+class Exchange:
+    """Any library's array, by DLPack alone; ``asked`` has the streams that it was asked to be ready on."""
+
+    def __init__(self, array: np.ndarray[Any, Any], device: tuple[int, int] = (2, 0), versioned: bool = False,
+                 flags: int = 0, bare: bool = False):  # fmt: skip
+        self.array, self.device, self.versioned, self.flags, self.bare = array, device, versioned, flags, bare
+        self.asked: list[int | None] = []
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.device
+
+    def __dlpack__(self, stream: int | None = None) -> Any:
+        self.asked.append(stream)
+        array = self.array
+        rank = array.ndim
+        self.shape = (ctypes.c_int64 * rank)(*array.shape)
+        self.strides = (ctypes.c_int64 * rank)(*(n // array.itemsize for n in array.strides))
+        code = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}[array.dtype.kind]
+        self.tensor = _Tensor(
+            array.ctypes.data - 64, *self.device, rank, code, 8 * array.itemsize, 1, ctypes.addressof(self.shape),
+            None if self.bare else ctypes.addressof(self.strides), 64,
+        )  # fmt: skip
+        self.managed = _Versioned(1, 0, None, None, self.flags, self.tensor)
+        at = ctypes.addressof(self.managed if self.versioned else self.tensor)
+        self.name = b"dltensor_versioned" if self.versioned else b"dltensor"
+        return _new_capsule(at, self.name, None)
+
+
+class _Tensor(ctypes.Structure):
+    _fields_ = (
+        ("data", ctypes.c_void_p), ("kind", ctypes.c_int32), ("device", ctypes.c_int32), ("ndim", ctypes.c_int32),
+        ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.c_void_p),
+        ("strides", ctypes.c_void_p), ("offset", ctypes.c_uint64),
+    )  # fmt: skip
+
+
+class _Versioned(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p),
+        ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Tensor),
+    )  # fmt: skip
+
+
+_new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+    ("PyCapsule_New", ctypes.pythonapi)
+)

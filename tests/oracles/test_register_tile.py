@@ -1,0 +1,105 @@
+"""copy's register_tile: every element by one thread once, whole vectors where both sides allow them, its refusals."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+import tilegen
+from tests.oracles.kernels import buffer, build, choice, kernel
+from tilegen.dtypes import DTYPES
+from tilegen.errors import SpecError
+from tilegen.ops.operand import bind
+from tilegen.ops.register_board import board_of, coalesced, digits_at, shapes_of, walks_of
+from tilegen.ops.register_turn import block_elems
+from tilegen.planner import place_memories
+
+GENERATED = 24
+
+
+def turned(threads: int, dtype: str, rows: int, columns: int, variant: str = "register_tile", outer: int = 1) -> str:
+    """X, outer matrices of rows x columns, is copied into the transposed view of Y."""
+    return kernel(threads, [
+        buffer("X", "global", dtype, [outer, rows, columns]), buffer("Y", "global", dtype, [outer, columns, rows]),
+        "  T: {view: Y, axes: [0, 2, 1]}",
+    ], [f"copy: {{src: X, dst: T, variant: {variant}}}"])  # fmt: skip
+
+
+def generated() -> list[Any]:
+    pick = random.Random(20251121)
+    cases = []
+    for n in range(GENERATED):
+        dtype = pick.choice(["uint8", "bool", "int16", "bfloat16", "float32", "int64", "complex128"])
+        rows, columns = (pick.choice([1, 3, 4, 8, 12, 20, 32, 48, 64]) * pick.choice([2, 4]) for _ in range(2))
+        threads, outer = pick.choice([1, 24, 32, 96, 128]), pick.choice([1, 1, 3])
+        if rows * columns * outer // threads <= 2048 and dtype != "complex128":
+            cases.append(pytest.param(threads, dtype, rows, columns, outer, id=f"{n}-{dtype}-{outer}x{rows}x{columns}"))
+    return cases
+
+
+@pytest.mark.parametrize(("threads", "dtype", "rows", "columns", "outer"), generated())
+def test_a_transpose_is_exact_and_as_wide_as_its_sides_allow(threads, dtype, rows, columns, outer):
+    built, (op,) = build(turned(threads, dtype, rows, columns, outer=outer))  # its proofs compare every element
+    assert built.proof.steps > 0
+    size = DTYPES[dtype].bytes
+    widest = [max(w for w in (1, 2, 4, 8, 16) if n % w == 0 and w * size <= 16) for n in (columns, rows)]
+    picked = choice(op, "register_tile")
+    assert picked["columns"] <= widest[0] and picked["rows"] <= widest[1]
+    widths = {a["kind"]: a["width_bytes"] for a in op["accesses"]}
+    assert widths == {"ld": picked["load_bytes"], "st": picked["store_bytes"]}
+    scalar = build(turned(threads, dtype, rows, columns, "scalar", outer))[1][0]
+    if min(rows, columns) * size >= 32:  # smaller rows share sectors
+        assert op["cost"]["sectors"] <= scalar["cost"]["sectors"]
+
+
+def board(dtype: str, rows: int, columns: int, outer: int = 1) -> Any:
+    spec = tilegen.load(turned(32, dtype, rows, columns, outer=outer))
+    memories = place_memories(spec)
+    (call,) = spec.ops
+    src, dst = (bind(call.regions[f], memories[call.regions[f].buffer.name]) for f in ("src", "dst"))
+    return board_of((src, dst))
+
+
+@pytest.mark.parametrize(("rows", "columns", "outer"), [(32, 32, 1), (24, 40, 3), (6, 4, 5), (128, 16, 2)])
+def test_every_walk_meets_every_element_once(rows, columns, outer):
+    it = board("float16", rows, columns, outer)
+    for shape in shapes_of(it):
+        walks = walks_of(it, shape)
+        assert set(coalesced(it, shape)) <= set(walks)
+        for walk in walks:
+            seen = {
+                it.at(digits_at(it, shape, walk, group, r, c))
+                for group in range(it.count // shape.elems) for r in range(shape.rows) for c in range(shape.columns)
+            }  # fmt: skip
+            assert len(seen) == rows * columns * outer, (shape, walk)
+
+
+def test_a_warp_covers_whole_lines_where_the_tile_has_them():
+    it = board("float32", 64, 64)
+    for walk in coalesced(it, shapes_of(it)[0]):
+        assert walk.along_src * 16 >= 64 and walk.along_dst * 16 >= 64, walk
+
+
+@pytest.mark.parametrize(("elem_bytes", "permutes"), [(1, 8), (2, 2), (4, 0)])
+def test_small_elements_turn_by_byte_permutes(elem_bytes, permutes):
+    """As few as there are: a word of a result for each; 4 bytes and more only change their names."""
+    built, _ = build(turned(32, {1: "uint8", 2: "uint16", 4: "uint32"}[elem_bytes], 32, 64))
+    assert built.source.count("__byte_perm") == permutes
+    assert block_elems(elem_bytes, 16, 16) == (4 // elem_bytes if permutes else 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (turned(32, "float32", 1, 64), "contiguous along the same dimension"),
+        (turned(32, "complex128", 8, 8), "two contiguous, aligned elements"),
+        (turned(32, "float32", 7, 9), "two contiguous, aligned elements"),
+    ],
+)
+def test_it_refuses_what_it_cannot_widen(text, why):
+    with pytest.raises(SpecError) as raised:
+        build(text)
+    assert [d.code for d in raised.value.diagnostics] == ["TG302"]
+    assert why in raised.value.diagnostics[0].message

@@ -1,0 +1,108 @@
+"""What `explain --resolved` prints leaves nothing to choose, and builds every byte again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specs.kernels import SPECS, build_spec, every_spec
+from tilegen.ops import FORMS
+from tilegen.pipeline import Built, build, load, output_texts
+from tilegen.planner import plan_spec
+from tilegen.report import resolved_text
+
+HEAD = "kernel: k\nthreads: 32\n"
+BUFFERS = "  X: {scope: global, dtype: float32, shape: [4, 32]}\n  s: {scope: shared, dtype: float32, shape: [4, 32]}\n"
+BUFFERS += "  Y: {scope: global, dtype: float32, shape: [4, 32]}\n"
+
+
+def resolve(built: Built) -> str:
+    return resolved_text(built.spec, built.plan)
+
+
+def build_again(text: str, built: Built, folder: Path) -> Built:
+    """The resolved text, saved under the name of the spec that it is of."""
+    path = folder / Path(built.spec.path).name
+    path.write_text(text, encoding="utf-8")
+    return build(path)
+
+
+@every_spec
+def test_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    built = build_spec(path)
+    text = resolve(built)
+    assert output_texts(build_again(text, built, tmp_path)) == output_texts(built)
+
+
+@every_spec
+def test_nothing_is_left_open_and_nothing_else_changes(path: Path) -> None:
+    built = build_spec(path)
+    text = resolve(built)
+    before, after = path.read_text(encoding="utf-8").splitlines(), text.splitlines()
+    assert [line for line in before if line.lstrip().startswith("#")] == [s for s in after if s.lstrip()[:1] == "#"]
+    variants = [o.variant for o in built.plan.operations if "variant" in FORMS[o.op].model.model_fields]
+    assert sum(text.count(f"variant: {v}") for v in set(variants)) == len(variants)
+    assert resolve_text(text) == text, "resolving twice changes nothing"
+
+
+def resolve_text(text: str) -> str:
+    spec = load(text)
+    return resolved_text(spec, plan_spec(spec))
+
+
+def test_overrides_are_written(tmp_path: Path) -> None:
+    path = next(p for p in SPECS if p.stem == "rows_any_size")
+    built = build(path, "sm_80", {"M": 96, "ldx": 1000})
+    text = resolve(built)
+    assert "M: {default: 96, max: 1048576}" in text and "ldx: {default: 1000, max: 8192}" in text
+    assert "arch: sm_80\n" in text and "N: {default: 777," in text
+    assert output_texts(build_again(text, built, tmp_path)) == output_texts(built)
+    constant = build(next(p for p in SPECS if p.stem == "transpose_tile"), params={"M": 128})
+    assert "params: {M: 128, N: 1000}" in resolve(constant)
+
+
+@pytest.mark.parametrize(
+    "ops",
+    [
+        "ops:\n  - copy: {src: X, dst: s}\n  - sync: cta\n  - copy: {src: s, dst: Y,}  # last\n",
+        "ops:\n  - copy:\n      # all\n      src: X\n      dst: s\n  - sync: cta\n"
+        "  - copy:\n      dst: Y\n      src: s\n",
+        "ops: [copy: {src: X, dst: s}, sync: cta, {for: {i: 1}, do: [copy: {src: s, dst: Y}]}]\n",
+        "ops:\n  - copy: {src: \"X\", dst: 's', variant: auto}\n  - sync: cta\n"
+        "  - copy: {src: s, dst: Y, scope: warp}\n",
+    ],
+    ids=["braces", "lines", "one-line", "quotes"],
+)
+def test_however_the_yaml_is_written(ops: str) -> None:
+    built = build(f"{HEAD}buffers:\n{BUFFERS}{ops}")
+    text = resolve(built)
+    again = build(text)
+    assert again.source == built.source
+    assert text.count("variant: gmem_smem") == 2 and "auto" not in text
+    assert text.count("scope: cta") + text.count("scope: warp") == 2
+    assert "arch: sm_90" in text and text.count("layout: row") == 3
+    assert text.count("#") == ops.count("#")
+    assert [o.variant for o in again.plan.operations] == ["gmem_smem"] * 2
+
+
+def test_an_alias_for_ops_that_resolve_differently_is_written_out() -> None:
+    text = f"""{HEAD}buffers:
+{BUFFERS}  r: {{scope: register, dtype: float32, shape: [4, 32], layout: "S[(4,32):(1,1@laneid)]"}}
+ops:
+  - copy: &load {{scope: warp, src: "X[0:4]", dst: r}}
+  - copy: *load
+  - copy: {{scope: warp, src: r, dst: Y}}
+"""
+    built = build(text)
+    assert build(resolve(built)).source == built.source
+    alike = resolve(built)
+    assert "*load" in alike and alike.count("variant: reg") == 2, "one variant for both: the alias stays"
+
+
+def test_a_pin_that_costs_more_is_kept_and_said() -> None:
+    path = next(p for p in SPECS if p.stem == "permute_sf")
+    text = path.read_text(encoding="utf-8").replace('dst: "B[s]"}', 'dst: "B[s]", variant: warp_xor_swizzle}')
+    built = build(text)
+    assert "variant: warp_xor_swizzle" in resolve(built)
+    assert [r.reason for r in built.plan.operations[1].refused] == ["'warp_xor_swizzle' is pinned"] * 2

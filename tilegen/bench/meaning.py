@@ -1,0 +1,128 @@
+"""What a kernel does to whole arrays, in words that a library knows too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilegen import layouts
+from tilegen.dtypes import DTYPES
+from tilegen.index import evaluate
+from tilegen.spec.data import Buffer, Call, Spec, WholeCall
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """Dimension d of the dense array ``target`` is dimension ``axes[d]`` of the dense array ``source`` of ``shape``.
+
+    The whole of both; with the axes in order it is a copy.
+    """
+
+    source: str
+    target: str
+    shape: tuple[int, ...]
+    axes: tuple[int, ...]
+    elem_bytes: int
+
+    @property
+    def target_shape(self) -> tuple[int, ...]:
+        return tuple(self.shape[axis] for axis in self.axes)
+
+    @property
+    def array_bytes(self) -> int:
+        """Bytes of the source, and of the target."""
+        return prod(self.shape) * self.elem_bytes
+
+    def __str__(self) -> str:
+        if is_copy(self):
+            return f"copy of {prod(self.shape)} elements of {self.elem_bytes} bytes"
+        axes = ",".join(map(str, self.axes))
+        return f"permute ({axes}) of {' x '.join(map(str, self.shape))}, {self.elem_bytes} bytes each"
+
+
+def is_copy(meaning: Meaning) -> bool:
+    """Whether the target's bytes are the source's in the same order.
+
+    >>> is_copy(Meaning("X", "Y", (1, 8, 1, 4), (1, 2, 0, 3), 4))
+    True
+    """
+    return len(merge_dims(meaning.shape, meaning.axes)[0]) <= 1
+
+
+def derive_meaning(spec: Spec, params: Mapping[str, int]) -> Meaning | str:
+    """The meaning of a spec that permutes a whole array, or copies one in one op; or why there is none to compare."""
+    found = _find_arrays(spec, params)
+    if isinstance(found, str):
+        return found
+    source, target, axes = found
+    for buffer in (source, target):
+        if why := _why_not_dense(buffer, params):
+            return why
+    if source.name == target.name or source.dtype != target.dtype:
+        return "the spec changes its array in place, or its element type"
+    shape = _shape_of(source, params)
+    order = tuple(range(len(shape))) if axes is None else axes
+    return Meaning(source.name, target.name, shape, order, DTYPES[source.dtype].bytes)
+
+
+def _find_arrays(spec: Spec, params: Mapping[str, int]) -> tuple[Buffer, Buffer, tuple[int, ...] | None] | str:
+    """Source, target and axes (None: a copy) of the spec's only op, or why there are none."""
+    none = "the spec is not one copy or one permute of whole arrays"
+    op = spec.whole or (spec.ops[0] if len(spec.ops) == 1 else None)
+    if isinstance(op, WholeCall):
+        if op.op != "permute":
+            return none
+        return op.arrays["src"], op.arrays["dst"], tuple(op.fields.axes)
+    if not isinstance(op, Call) or op.op != "copy" or op.when is not True:
+        return none
+    regions = (op.regions["src"], op.regions["dst"])
+    for region in regions:
+        if tuple(region.lengths) != _shape_of(region.buffer, params):
+            return f"{region.text or region.buffer.name} is not a whole array"
+    return regions[0].buffer, regions[1].buffer, None
+
+
+def _why_not_dense(buffer: Buffer, params: Mapping[str, int]) -> str:
+    if buffer.scope != "global":
+        return f"{buffer.name} is not a global array"
+    if buffer.name != buffer.root:
+        return f"{buffer.name} is a view"
+    dense = layouts.canonicalize(layouts.row_major(_shape_of(buffer, params)))
+    if layouts.canonicalize(layouts.bind(buffer.layout, dict(params))) != dense:
+        return f"{buffer.name} is not dense and row-major"
+    return ""
+
+
+def _shape_of(buffer: Buffer, params: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(int(evaluate(n, dict(params))) for n in buffer.shape)
+
+
+def merge_dims(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The same permute with as few dimensions as it has: sizes of 1 dropped, neighbours that stay so fused.
+
+    >>> merge_dims((8, 1, 16, 32), (0, 2, 3, 1))
+    ((4096,), (0,))
+    >>> merge_dims((8, 4, 16, 32), (2, 3, 0, 1))
+    ((32, 512), (1, 0))
+    """
+    order = [axis for axis in axes if shape[axis] != 1]
+    place = {axis: k for k, axis in enumerate(sorted(order))}  # among the dimensions that are left
+    runs: list[list[int]] = []
+    for axis in order:
+        if runs and place[axis] == place[runs[-1][-1]] + 1:
+            runs[-1].append(axis)
+        else:
+            runs.append([axis])
+    sources = sorted(runs)
+    sizes = tuple(prod(shape[axis] for axis in run) for run in sources)
+    return sizes, tuple(sources.index(run) for run in runs)
+
+
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides in elements of a dense row-major array.
+
+    >>> dense_strides((4, 8, 2))
+    (16, 2, 1)
+    """
+    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))

@@ -1,0 +1,107 @@
+"""How a permute is cut into two-dimensional tiles, for a peer that is written as anybody would write it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilegen.bench.meaning import Meaning, dense_strides, merge_dims
+
+OUTER_DIMS = 6  # of 8 dimensions, two are in the tile
+_MOST_ELEMS = 1 << 31
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension of both arrays: how many elements, and how far apart they lie in each (in elements)."""
+
+    size: int
+    source_stride: int
+    target_stride: int
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """Tiles of ``rows`` by ``cols``, where cols run along the source's rows; ``outer`` numbers the planes of tiles."""
+
+    rows: Dim
+    cols: Dim
+    outer: tuple[Dim, ...]
+
+
+@dataclass(frozen=True)
+class TileShape:
+    """Elements of a tile, and the warps that move it."""
+
+    rows: int
+    cols: int
+    warps: int
+
+    def __str__(self) -> str:
+        return f"{self.rows} x {self.cols} tiles, {self.warps} warps"
+
+
+def cut_permute(meaning: Meaning) -> Tiling | None:
+    """The tiling over the fastest dimensions of either side, or None where the permute is a plain copy.
+
+    Where both sides have the same fastest dimension, its rows are moved, many rows a tile.
+
+    >>> cut_permute(Meaning("X", "Y", (8, 64, 32), (0, 2, 1), 4)).outer
+    (Dim(size=8, source_stride=2048, target_stride=2048),)
+    """
+    dims = merged_dims(meaning)
+    if len(dims) < 2:
+        return None
+    cols = next(d for d in dims if d.source_stride == 1)
+    others = sorted((d for d in dims if d is not cols), key=lambda d: d.target_stride)
+    return Tiling(others[0], cols, tuple(others[1:]))
+
+
+def merged_dims(meaning: Meaning) -> list[Dim]:
+    """The dimensions that are left after merging, in the source's order; 16-byte elements are pairs of 8 bytes."""
+    shape, axes = meaning.shape, meaning.axes
+    if meaning.elem_bytes == 16:
+        shape, axes = (*shape, 2), (*axes, len(shape))
+    sizes, order = merge_dims(shape, axes)
+    target = dense_strides([sizes[axis] for axis in order])
+    placed = {axis: target[k] for k, axis in enumerate(order)}
+    strides = dense_strides(sizes)
+    return [Dim(size, strides[k], placed[k]) for k, size in enumerate(sizes)]
+
+
+def tile_shapes(tiling: Tiling, areas: Sequence[int], warps: Sequence[int]) -> list[TileShape]:
+    """Tiles of about so many elements, square and four times as long as wide either way, as far as the sizes allow.
+
+    >>> square = Dim(8192, 8192, 1), Dim(8192, 1, 8192)
+    >>> [str(s) for s in tile_shapes(Tiling(*square, ()), [1024], [4])]
+    ['16 x 64 tiles, 4 warps', '32 x 32 tiles, 4 warps', '64 x 16 tiles, 4 warps']
+    >>> [str(s) for s in tile_shapes(Tiling(Dim(3, 9, 1), Dim(9999, 1, 3), ()), [1024], [4])]
+    ['4 x 256 tiles, 4 warps']
+    """
+    found = [_fit(tiling, area, 2**half) for area in areas for half in (-1, 0, 1)]
+    return [TileShape(*shape, count) for shape in dict.fromkeys(found) for count in warps]
+
+
+def _fit(tiling: Tiling, area: int, stretch: float) -> tuple[int, int]:
+    most_rows, most_cols = next_power(tiling.rows.size), next_power(tiling.cols.size)
+    rows = min(most_rows, int(area**0.5 * stretch))
+    cols = min(most_cols, area // rows)
+    return min(most_rows, area // cols), cols
+
+
+def next_power(n: int) -> int:
+    """The least power of two that is not less.
+
+    >>> next_power(1), next_power(5), next_power(64)
+    (1, 8, 64)
+    """
+    return 1 << (n - 1).bit_length()
+
+
+def is_wide(tiling: Tiling, shape: TileShape) -> bool:
+    """Whether offsets inside of a tile need 64 bits."""
+    sides = ((tiling.rows, shape.rows), (tiling.cols, shape.cols))
+    return any(sum((n - 1) * getattr(d, side) for d, n in sides) >= _MOST_ELEMS for side in _STRIDES)
+
+
+_STRIDES = ("source_stride", "target_stride")

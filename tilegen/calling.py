@@ -1,0 +1,102 @@
+"""A spec as a Python function: built, proved, compiled for a GPU, and called with arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from tilegen import layouts
+from tilegen.arch import ARCHES
+from tilegen.errors import Diagnostic, EnvironmentLack
+from tilegen.gpu import compile_cubin
+from tilegen.gpu.call import ArrayTerms, Kernel, KernelTerms
+from tilegen.gpu.device import runs_cubin
+from tilegen.gpu.driver import load_driver
+from tilegen.index import Index
+from tilegen.ops.operand import dimension_iters
+from tilegen.pipeline import Built, build, load
+from tilegen.plan import Plan, arrays
+from tilegen.render.launch import plan_shared
+from tilegen.spec.data import Buffer, Spec
+
+
+def compile(
+    spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None
+) -> Kernel:
+    """The kernel of a spec as a function of arrays: ``compile("specs/transpose_tile.yaml")(x, y)``.
+
+    ``arch`` is by default the current GPU's; ``params`` overrides the spec's (compile-time ones, and defaults). The
+    kernel is proved as ``build`` proves it; its cubin is kept on disk. Raises SpecError or ProofError as ``build``
+    does, and EnvironmentLack without a compiler, or, if ``arch`` is not given, without a GPU.
+    """
+    spec = spec if isinstance(spec, Spec) and arch is None else load(_source(spec), arch, params)
+    if arch is None:
+        found = device_arch(spec.arch)
+        spec = spec if found == spec.arch else load(_source(spec), found, params)
+    return kernel_of(build(spec))
+
+
+def kernel_of(built: Built) -> Kernel:
+    """A built kernel, compiled."""
+    cubin = compile_cubin(built.source, built.plan.arch, built.plan.name)
+    return Kernel(terms_of(built.spec, built.plan), cubin, built.source)
+
+
+def _source(spec: Spec | str | Path) -> str | Path:
+    if not isinstance(spec, Spec):
+        return spec
+    return spec.text if spec.path == "<text>" else spec.path
+
+
+def device_arch(asked: str) -> str:
+    """The arch to build for on the current GPU: the one asked for if it is the GPU's own, else its own.
+
+    Raises EnvironmentLack: TG502 without a GPU, TG503 if tilegen knows no arch that the GPU runs.
+    """
+    driver = load_driver()
+    capability = driver.compute_capability(driver.current_device())
+    return choose_arch(asked, capability)
+
+
+def choose_arch(asked: str, capability: tuple[int, int]) -> str:
+    """The newest arch that a GPU runs; the one asked for where that is as new.
+
+    >>> choose_arch("sm_90a", (9, 0)), choose_arch("sm_80", (9, 0)), choose_arch("sm_90", (8, 9))
+    ('sm_90a', 'sm_90', 'sm_89')
+    """
+    runs = [name for name in ARCHES if runs_cubin(capability, name)]
+    if not runs:
+        has = "sm_{}{}".format(*capability)
+        raise EnvironmentLack(Diagnostic("TG503", f"this GPU is {has}, which tilegen does not build for"))
+    newest = max(ARCHES[name].compute_capability for name in runs)
+    if asked in runs and ARCHES[asked].compute_capability == newest:
+        return asked
+    return next(n for n in runs if ARCHES[n].compute_capability == newest and not n.endswith("a"))
+
+
+# ---------------------------------------------------------------- what the kernel asks of a call
+def terms_of(spec: Spec, plan: Plan) -> KernelTerms:
+    """The terms of a kernel, from what the spec says of its buffers and the plan of its launch."""
+    shared = plan_shared(plan)
+    return KernelTerms(
+        plan.name, plan.arch,
+        tuple(
+            ArrayTerms(m.name, m.dtype, m.access, m.align_bytes, b.shape, strides_of(b), m.span, b.layout_text, b.mark)
+            for m in arrays(plan) for b in (spec.buffer(m.name),)
+        ),
+        plan.params, plan.grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
+    )  # fmt: skip
+
+
+def strides_of(buffer: Buffer) -> tuple[Index, ...] | None:
+    """Elements from one index of each dimension to the next; None where a dimension is not evenly spaced.
+
+    >>> strides_of(Buffer("X", "global", "float32", (8, 4), layouts.parse("S[(8,4):(1,8)]"), "X"))
+    (1, 8)
+    >>> strides_of(Buffer("X", "global", "float32", (8, 4), layouts.parse("S[(2,4,4):(16,1,4)]"), "X")) is None
+    True
+    """
+    iters = dimension_iters(buffer)
+    if layouts.tile_of(buffer.layout).offset or any(len(dimension) > 1 for dimension in iters):
+        return None
+    return tuple(dimension[0][1] for dimension in iters)

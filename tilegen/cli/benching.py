@@ -1,0 +1,55 @@
+"""tilegen bench: kernels timed beside what a user would call instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import click
+
+from tilegen.bench import (
+    Result,
+    Session,
+    Wishes,
+    bench_built,
+    choose_peers,
+    group_of,
+    nearest_peer,
+    open_session,
+    result_data,
+    result_text,
+    svg_picture,
+)
+from tilegen.cli.building import do_all
+from tilegen.cli.console import print_data, print_json
+from tilegen.pipeline import build
+
+
+def bench_command(
+    specs: Sequence[str], form: str, wishes: Wishes, arch: str | None, settings: Mapping[str, int]
+) -> int:
+    """Measure every spec and print one picture. Raises SeveralFailed, or EnvironmentLack without a GPU."""
+    try:
+        choose_peers(wishes.against)
+    except KeyError as error:
+        name = str(error.args[0])
+        message = f"{name[:40]!r} is no peer; did you mean {nearest_peer(name)!r}?"
+        raise click.BadParameter(message, param_hint="'--against'") from None
+    with open_session() as session:
+        results = do_all(specs, lambda path: _bench_spec(session, path, wishes, arch, settings))
+    print_results(results, form)
+    return 0
+
+
+def _bench_spec(session: Session, path: str, wishes: Wishes, arch: str | None, settings: Mapping[str, int]) -> Result:
+    return bench_built(session, build(path, arch, settings), wishes)
+
+
+def print_results(results: Sequence[Result], form: str) -> None:
+    """Results as text, JSON or SVG on stdout."""
+    if form == "json":
+        print_json({"results": [result_data(result) for result in results]})
+    elif form == "svg":
+        note = f"GB/s read and written on {results[0].device}; dashed: its own copy of 1 GiB"
+        print_data(svg_picture([group_of(result) for result in results], note).rstrip("\n"))
+    else:
+        print_data("\n\n".join(result_text(result) for result in results))

@@ -1,0 +1,53 @@
+"""An array as a call sees it, and what a library of arrays must offer to be called with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+Part = tuple[Any, ...]  # hashable: all that decides whether a call is right but where the arrays lie
+
+
+@dataclass(frozen=True)
+class Seen:
+    """An array: ``strides`` in elements, ``device`` the GPU whose memory it is (None: no GPU's)."""
+
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    device: int | None
+    pointer: int
+    is_writable: bool = True
+    fault: str = ""  # why its memory is not what it seems, with the fix after a semicolon
+    stream: int | None = None  # a stream that it says it is being made on
+
+
+@dataclass(frozen=True)
+class Library:
+    """How arrays of a library are read: ``read`` on every call, ``look`` when a call is of a new kind.
+
+    ``stream(device)`` is the stream that its user has made current. ``allocate(shape, strides, dtype, device)`` gives a
+    function that makes uninitialised arrays. ``syncs(array, stream)`` makes the stream wait for what fills the array,
+    where it is on the reader to ask for that. Each is None where the library has no such thing.
+    """
+
+    name: str
+    read: Callable[[Any], tuple[Part, int]]
+    look: Callable[[Any], Seen]
+    stream: Callable[[int], int] | None
+    allocate: Callable[..., Callable[[], Any]] | None = None
+    syncs: Callable[[Any, int], Any] | None = None
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of a dense row-major array, in elements.
+
+    >>> dense_strides((2, 3, 4))
+    (12, 4, 1)
+    """
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= extent
+    return tuple(reversed(strides))

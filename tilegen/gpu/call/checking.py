@@ -1,0 +1,156 @@
+"""Whether arrays are what a kernel was proved for: each against its terms, and all against each other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tilegen.dtypes import DTYPES
+from tilegen.errors import CallError, Diagnostic
+from tilegen.gpu.call.arrays import Seen, dense_strides
+from tilegen.gpu.call.overlap import overlaps_itself
+from tilegen.gpu.call.solving import Measure, solve_params
+from tilegen.gpu.call.terms import ArrayTerms, KernelTerms
+from tilegen.index import evaluate
+
+_BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}  # raw bits, where a library lacks them
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CUDA Programming Guide, technical specifications, all archs
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A call that may be made: parameter values, and per given array the bytes that its layout spans."""
+
+    values: Mapping[str, int | float]
+    span_bytes: tuple[int, ...]
+    grid: tuple[int, int, int]
+    device: int
+
+
+def check_call(
+    terms: KernelTerms, given: Sequence[tuple[ArrayTerms, Seen]], params: Mapping[str, Any]
+) -> Checked:
+    """All that does not change from one call of a kind to the next. Raises CallError with everything found."""
+    unknown = [name for name in params if name not in {p.name for p in terms.params}]
+    found = [_unknown_param(terms, name) for name in unknown]
+    for array, seen in given:
+        found += check_array(terms.kernel, array, seen)
+    found += _check_devices(terms.kernel, given)
+    if found:
+        raise CallError(found)
+    measures = [m for array, seen in given for m in measure_array(array, seen)]
+    values, found = solve_params(terms.params, params, measures, terms.kernel)
+    if not found:
+        found = [d for array, seen in given for d in _check_form(terms.kernel, array, seen, values)]
+    if found:
+        raise CallError(found)
+    spans = tuple(int(evaluate(a.span, values)) * DTYPES[a.dtype].bytes for a, _ in given)
+    return Checked(values, spans, check_grid(terms, values), next(s.device for _, s in given if s.device is not None))
+
+
+def _unknown_param(terms: KernelTerms, name: str) -> Diagnostic:
+    known = ", ".join(p.name for p in terms.params) or "none"
+    return Diagnostic("TG701", f"{terms.kernel} has no runtime parameter '{name}'", hint=f"there are: {known}")
+
+
+# ---------------------------------------------------------------- one array
+def check_array(kernel: str, terms: ArrayTerms, seen: Seen) -> list[Diagnostic]:
+    """Memory, dtype and rank: what can be said without the parameters."""
+    who = f"{kernel}: {terms.name}"
+    found = []
+    if seen.device is None:
+        hint = "move it: cupy.asarray(x), or tensor.cuda()"
+        found.append(Diagnostic("TG702", f"{who} is not in a GPU's memory", terms.mark, hint))
+    if seen.dtype not in (terms.dtype, _BITS.get(terms.dtype)):
+        hint = f"convert it, or build a spec whose {terms.name} is {seen.dtype}"
+        found.append(Diagnostic("TG703", f"{who} holds {seen.dtype}, but must hold {terms.dtype}", terms.mark, hint))
+    if seen.fault:
+        why, _, fix = seen.fault.partition("; ")
+        found.append(Diagnostic("TG705", f"{who} cannot be read in place: {why}", terms.mark, fix))
+    if terms.access != "in" and not seen.is_writable:
+        found.append(Diagnostic("TG711", f"{who} is written, but the array is read-only", terms.mark, "copy it"))
+    if not _fits(terms, seen):
+        found.append(_wrong_rank(who, terms, seen))
+    return found
+
+
+def is_image(terms: ArrayTerms, seen: Seen) -> bool:
+    """Whether an array comes as its physical image: flat, where its own shape is not."""
+    return not terms.is_row and len(seen.shape) == 1 and (len(terms.shape) > 1 or terms.strides is None)
+
+
+def _fits(terms: ArrayTerms, seen: Seen) -> bool:
+    return is_image(terms, seen) or (terms.strides is not None and len(seen.shape) == len(terms.shape))
+
+
+def _wrong_rank(who: str, terms: ArrayTerms, seen: Seen) -> Diagnostic:
+    image = f"its physical image, flat, {terms.span} elements"
+    wanted = _show(terms.shape) if terms.strides is not None else f"{image}, for no strides place {terms.layout_text}"
+    also = f", or {image}" if terms.strides is not None and not terms.is_row else ""
+    hint = "reshape it" if terms.strides is not None else "pass a flat array"
+    return Diagnostic("TG704", f"{who} has the shape {_show(seen.shape)}, but must be {wanted}{also}", terms.mark, hint)
+
+
+def _show(shape: Sequence[Any]) -> str:
+    return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
+
+
+def measure_array(terms: ArrayTerms, seen: Seen) -> list[Measure]:
+    """What an array says of the parameters: its extents, and the strides that name one."""
+    if is_image(terms, seen):
+        return [Measure(terms.span, seen.shape[0], f"{terms.name}, a physical image, has the length")]
+    measures = [
+        Measure(n, extent, f"{terms.name} has in dimension {d} the extent")
+        for d, (n, extent) in enumerate(zip(terms.shape, seen.shape, strict=True))
+    ]
+    for d, (stride, found) in enumerate(zip(terms.strides or (), seen.strides, strict=True)):
+        if not isinstance(stride, int):  # the others are compared with the parameters known, all at once
+            words = f"{terms.name} has in dimension {d} the stride"
+            measures.append(Measure(stride, found, words, is_weak=True))
+    return measures
+
+
+def _check_form(kernel: str, terms: ArrayTerms, seen: Seen, values: Mapping[str, Any]) -> list[Diagnostic]:
+    """Strides, once every extent is right. Those of extents of 1 place nothing."""
+    is_flat = is_image(terms, seen)
+    wanted = (1,) if is_flat else tuple(int(evaluate(n, values)) for n in terms.strides or ())
+    if all(n == 1 or have == want for n, have, want in zip(seen.shape, seen.strides, wanted, strict=True)):
+        if is_flat or terms.access == "in" or not overlaps_itself(seen.shape, wanted):
+            return []
+        message = f"{kernel}: {terms.name} is written, but with strides of {_show(wanted)} its own elements overlap"
+        return [Diagnostic("TG707", message, terms.mark, "rows must be at least as far apart as they are long")]
+    form = "a physical image" if is_flat else f"the layout {terms.layout_text or 'row'}"
+    message = f"{kernel}: {terms.name} has strides of {_show(seen.strides)} elements, but {form} has {_show(wanted)}"
+    return [Diagnostic("TG705", message, terms.mark, _stride_fix(seen, wanted))]
+
+
+def _stride_fix(seen: Seen, wanted: tuple[int, ...]) -> str:
+    if wanted == dense_strides(seen.shape):
+        return "make it contiguous: cupy.ascontiguousarray(x), or tensor.contiguous()"
+    return "copy it into an array of these strides"
+
+
+# ---------------------------------------------------------------- all together
+def _check_devices(kernel: str, given: Sequence[tuple[ArrayTerms, Seen]]) -> list[Diagnostic]:
+    places = {seen.device: terms.name for terms, seen in reversed(given) if seen.device is not None}
+    if len(places) < 2:
+        return []
+    said = ", ".join(f"{name} on device {device}" for device, name in sorted(places.items()))
+    return [Diagnostic("TG708", f"{kernel}: its arrays lie on several GPUs: {said}", hint="move them to one")]
+
+
+def check_grid(terms: KernelTerms, values: Mapping[str, Any]) -> tuple[int, int, int]:
+    """The CTAs of the launch; raises CallError (TG710) where there are none, or more than CUDA launches."""
+    x, y, z = (int(evaluate(g, values)) for g in terms.grid)
+    for axis, n, limit, part in zip("xyz", (x, y, z), _GRID_LIMITS, terms.cluster, strict=True):
+        if not 1 <= n <= limit:
+            raise CallError(
+                Diagnostic("TG710", f"{terms.kernel}: the grid has {n} CTAs in {axis}; CUDA launches 1 to {limit}")
+            )
+        if n % part:
+            message = f"{terms.kernel}: the grid has {n} CTAs in {axis}, no multiple of the cluster's {part}"
+            raise CallError(Diagnostic("TG710", message))
+    assert prod((x, y, z)) > 0
+    return x, y, z

@@ -1,0 +1,150 @@
+"""Kinds of calls: all that is decided when a call differs from every call before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tilegen.dtypes import DTYPES
+from tilegen.errors import CallError, Diagnostic
+from tilegen.gpu.call.arrays import Library, Seen
+from tilegen.gpu.call.checking import Checked, check_call, is_image
+from tilegen.gpu.call.slots import Slot, SlotForm
+from tilegen.gpu.call.terms import ArrayTerms, KernelTerms
+from tilegen.gpu.driver import Function
+from tilegen.index import evaluate
+
+Given = tuple[ArrayTerms, Seen, Library]
+Maker = Callable[[list[int]], Any]  # makes an output, and puts its pointer among the others
+
+
+class Kind:
+    """Calls that differ in pointers, streams and float parameters alone."""
+
+    __slots__ = ("apart", "device", "form", "function", "given", "handle", "launch", "makers", "mask", "pairs", "spare",
+                 "stream", "syncs", "values", "varies", "write")  # fmt: skip
+
+    def __init__(
+        self, given: Sequence[Given], checked: Checked, form: SlotForm, function: Function, launch: Callable[..., int]
+    ):
+        self.given, self.form, self.function = tuple(given), form, function
+        self.values, self.device = checked.values, checked.device
+        self.launch, self.handle = launch, function.handle
+        self.varies = form.maps > 0 or any(value is None for _, value in form.params)
+        self.write = form.varying.pack_into
+        self.spare: list[Slot] = []  # slots that no thread is using
+        self.mask = max(a.align_bytes for a, _, _ in given) - 1  # what no pointer may have, unless its array may
+        self.pairs = pairs_of([a for a, _, _ in given], checked.span_bytes)
+        self.apart: set[tuple[int, int, int]] = set()  # distances at which two arrays interleave and do not meet
+        self.stream = choose_stream(given)
+        self.makers: tuple[Maker, ...] = ()
+        self.syncs = syncs_of(given)
+
+
+def match_arrays(terms: KernelTerms, arrays: Sequence[Any]) -> tuple[ArrayTerms, ...]:
+    """The terms of each array that was given: of all, or of all but those that are only written. Raises TG701."""
+    inputs = tuple(a for a in terms.arrays if a.access != "out")
+    for accepted in (terms.arrays, inputs):
+        if arrays and len(arrays) == len(accepted):
+            return accepted
+    ways = {f"{terms.kernel}({', '.join(a.name for a in way)})": None for way in (terms.arrays, inputs) if way}
+    count = f"{len(arrays)} array" + ("" if len(arrays) == 1 else "s")
+    raise CallError(Diagnostic("TG701", f"{terms.kernel} was called with {count}", hint=f"call {' or '.join(ways)}"))
+
+
+def decide(
+    terms: KernelTerms, arrays: Sequence[Any], libraries: Sequence[Library], params: Mapping[str, Any],
+    load: Callable[[int], Function], launch: Callable[..., int],
+) -> Kind:  # fmt: skip
+    """The kind of a call. Raises CallError with everything that is wrong with it."""
+    matched = match_arrays(terms, arrays)
+    given = [(t, library.look(a), library) for t, a, library in zip(matched, arrays, libraries, strict=True)]
+    checked = check_call(terms, [(t, seen) for t, seen, _ in given], params)
+    codes = tuple(("f", None) if p.var is None else ("i", checked.values[p.name]) for p in terms.params)
+    form = SlotForm(checked.grid, terms.threads, terms.dynamic_bytes, len(terms.arrays), codes, terms.tensor_maps)
+    check_streams(terms.kernel, given)
+    kind = Kind(given, checked, form, load(checked.device), launch)
+    if len(matched) < len(terms.arrays):
+        kind.makers = plan_outputs(terms, given, checked)
+    return kind
+
+
+def pairs_of(arrays: Sequence[ArrayTerms], span_bytes: Sequence[int]) -> tuple[tuple[int, int, int, int], ...]:
+    """Every two arrays of which one is written, by number, and the bytes of each from its first to its last."""
+    numbered = [(i, j) for j in range(len(arrays)) for i in range(j)]
+    written = [(i, j) for i, j in numbered if arrays[i].access != "in" or arrays[j].access != "in"]
+    return tuple((i, j, span_bytes[i], span_bytes[j]) for i, j in written)
+
+
+# ---------------------------------------------------------------- streams
+def choose_stream(given: Sequence[Given]) -> Callable[[int], int]:
+    """The current stream of the first array's library; of libraries that name none, the array's own or CUDA's default.
+
+    (0 is the legacy default stream.)
+    """
+    library = given[0][2]
+    if library.stream is not None:
+        return library.stream
+    own = next((s.stream for _, s, _ in given if s.stream is not None), 0)
+    return lambda device: own
+
+
+def check_streams(kernel: str, given: Sequence[Given]) -> None:
+    """Arrays that say on which stream they are made must agree with the launch: nothing is synchronised in secret."""
+    said = {seen.stream: terms.name for terms, seen, _ in reversed(given) if seen.stream is not None}
+    if len(said) > 1 or (said and given[0][2].stream is not None):
+        name = next(iter(said.values()))
+        message = f"{kernel}: {name} is being made on a stream of its own, not on that of the launch"
+        raise CallError(Diagnostic("TG712", message, hint="synchronise that stream, or pass arrays of one library"))
+
+
+def syncs_of(given: Sequence[Given]) -> tuple[tuple[int, Callable[[Any, int], Any]], ...]:
+    """Arrays that must be asked to wait for what fills them: reading them did, but for CUDA's default stream alone."""
+    if given[0][2].stream is None:
+        return ()
+    return tuple((k, library.syncs) for k, (_, _, library) in enumerate(given) if library.syncs)
+
+
+# ---------------------------------------------------------------- outputs
+def plan_outputs(terms: KernelTerms, given: Sequence[Given], checked: Checked) -> tuple[Maker, ...]:
+    """How each array that is only written is made, in the order of the arguments."""
+    library = next((lib for _, _, lib in given if lib.allocate), None)
+    outputs = [(at, array) for at, array in enumerate(terms.arrays) if array.access == "out"]
+    if library is None or library.allocate is None:
+        message = f"{terms.kernel}: arrays of {given[0][2].name} cannot be allocated here"
+        raise CallError(Diagnostic("TG711", message, hint=f"pass {', '.join(a.name for _, a in outputs)} too"))
+    forms = [(at, a.dtype, *form_of_output(a, checked.values)) for at, a in outputs]
+    return tuple(
+        _maker(at, library.allocate(shape, strides, dtype, checked.device), library.read)
+        for at, dtype, shape, strides in forms
+    )
+
+
+def _maker(at: int, allocate: Callable[[], Any], read: Callable[[Any], tuple[Any, int]]) -> Maker:
+    def make(pointers: list[int]) -> Any:
+        array = allocate()
+        pointers.insert(at, read(array)[1])
+        return array
+
+    return make
+
+
+def form_of_output(array: ArrayTerms, values: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides, in elements; the physical image, flat, of a layout that no strides describe."""
+    if array.strides is None:
+        return (int(evaluate(array.span, values)),), (1,)
+    shape, strides = (tuple(int(evaluate(n, values)) for n in x) for x in (array.shape, array.strides))
+    return shape, strides
+
+
+def elem_bytes(array: ArrayTerms) -> int:
+    """Bytes of an element."""
+    return DTYPES[array.dtype].bytes
+
+
+def element_form(array: ArrayTerms, seen: Seen, values: Mapping[str, Any]) -> tuple[int, ...]:
+    """Shape and strides of what is really read or written, one after the other."""
+    if is_image(array, seen):
+        return (*seen.shape, *seen.strides)
+    shape, strides = form_of_output(array, values)
+    return (*shape, *strides)

@@ -1,0 +1,104 @@
+"""The memory of one launch: its configuration, its arguments and their addresses, laid out for the driver once.
+
+A launch writes a stream and the pointers, in one go, and calls. Slots are taken from a list and put back, so threads
+that call at the same time never share one, even while the driver reads it without Python's lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tilegen.gpu.driver import CONFIG_BYTES, CONFIG_STREAM_AT
+
+_CELL_BYTES = 8  # each pointer and parameter has a cell of its own
+MAP_BYTES, _MAP_ALIGN_BYTES = 128, 64  # CUtensorMap, cuda.h
+
+
+@dataclass(frozen=True)
+class SlotForm:
+    """What the launches of one kind of call have in common.
+
+    The kernel's arguments are pointers, then ``params`` (a struct code, and the value; None where it varies from call
+    to call), then tensor maps.
+    """
+
+    grid: tuple[int, int, int]
+    threads: int
+    dynamic_bytes: int
+    pointers: int
+    params: tuple[tuple[str, Any], ...] = ()
+    maps: int = 0
+
+    @property
+    def varying(self) -> struct.Struct:
+        """Stream, no launch attributes, the pointers: what each launch writes, from CONFIG_STREAM_AT on."""
+        return struct.Struct(f"=QQQ{self.pointers}Q")
+
+    @property
+    def cells(self) -> tuple[int, ...]:
+        """Where each pointer and parameter lies, in bytes."""
+        return tuple(CONFIG_BYTES + _CELL_BYTES * k for k in range(self.pointers + len(self.params)))
+
+    @property
+    def map_places(self) -> tuple[int, ...]:
+        """Where each tensor map lies, in bytes."""
+        end = CONFIG_BYTES + _CELL_BYTES * (self.pointers + len(self.params))
+        first = -(-end // _MAP_ALIGN_BYTES) * _MAP_ALIGN_BYTES
+        return tuple(first + MAP_BYTES * k for k in range(self.maps))
+
+
+class Slot(NamedTuple):
+    """``memory`` starts with a CUlaunchConfig, where ``config`` points; ``arguments`` are all addresses."""
+
+    memory: Any
+    config: Any
+    arguments: Any
+
+
+def make_slot(form: SlotForm) -> Slot:
+    """A slot with everything written that does not vary."""
+    places = (*form.cells, *form.map_places)
+    size = (form.map_places[-1] + MAP_BYTES) if form.maps else CONFIG_BYTES + _CELL_BYTES * len(form.cells)
+    memory = _aligned_memory(size)
+    struct.pack_into("=7I", memory, 0, *form.grid, form.threads, 1, 1, form.dynamic_bytes)
+    for (code, value), at in zip(form.params, form.cells[form.pointers :], strict=True):
+        if value is not None:
+            struct.pack_into(f"={code}", memory, at, value)
+    start = ctypes.addressof(memory)
+    addresses = (ctypes.c_void_p * len(places))(*(start + at for at in places))
+    return Slot(memory, ctypes.byref(memory), addresses)
+
+
+def _aligned_memory(size: int) -> Any:
+    raw = bytearray(size + _MAP_ALIGN_BYTES)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(raw))
+    return (ctypes.c_char * size).from_buffer(raw, -start % _MAP_ALIGN_BYTES)
+
+
+def write_params(form: SlotForm, slot: Slot, values: Sequence[float]) -> None:
+    """The parameters that vary from call to call, into a slot."""
+    cells = zip(form.params, form.cells[form.pointers :], strict=True)
+    varying = [(code, at) for (code, value), at in cells if value is None]
+    for (code, at), value in zip(varying, values, strict=True):
+        struct.pack_into(f"={code}", slot.memory, at, value)
+
+
+def write_maps(form: SlotForm, slot: Slot, images: Sequence[bytes]) -> None:
+    """The tensor maps of a call, each MAP_BYTES as the driver encoded it, into a slot."""
+    for at, image in zip(form.map_places, images, strict=True):
+        struct.pack_into(f"={MAP_BYTES}s", slot.memory, at, image)
+
+
+def read_slot(config: Any, arguments: Any, form: SlotForm) -> dict[str, Any]:
+    """What a launch with these arguments starts, read as the driver reads it."""
+    raw = bytes(config._obj)
+    x, y, z, threads, _, _, dynamic = struct.unpack_from("=7I", raw, 0)
+    (stream,) = struct.unpack_from("=Q", raw, CONFIG_STREAM_AT)
+    codes = ["Q"] * form.pointers + [code for code, _ in form.params] + [f"{MAP_BYTES}s"] * form.maps
+    cells = [ctypes.string_at(at, struct.calcsize(f"={code}")) for at, code in zip(arguments, codes, strict=True)]
+    values = [struct.unpack(f"={code}", cell)[0] for code, cell in zip(codes, cells, strict=True)]
+    return {"grid": (x, y, z), "threads": threads, "dynamic_bytes": dynamic, "stream": stream, "arguments": values}

@@ -1,0 +1,127 @@
+"""The CUDA driver, called through ctypes: modules, functions and launches of every library's arrays, without CuPy.
+
+A call of a kernel costs what this costs: the launch takes one struct, prepared before, instead of eleven numbers.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from tilegen.errors import Diagnostic, EnvironmentLack
+
+# Of cuda.h: enumerators that never change.
+_COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
+_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
+_POINTER_DEVICE_ORDINAL = 9  # CUpointer_attribute
+NO_CONTEXT = (201, 400)  # CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE: another device's context is current
+_LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
+
+# struct CUlaunchConfig: gridDim, blockDim, sharedMemBytes (7 ints and 4 bytes of padding), hStream, attrs, numAttrs
+CONFIG_BYTES, CONFIG_STREAM_AT = 56, 32
+
+
+class DriverError(RuntimeError):
+    """A function of the driver failed."""
+
+    def __init__(self, what: str, status: int, name: str):
+        self.status = status
+        super().__init__(f"{what}: {name}")
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel loaded into a device's context."""
+
+    handle: ctypes.c_void_p
+    context: ctypes.c_void_p
+    device: int
+
+
+@dataclass(frozen=True)
+class Driver:
+    """``launch(config, function, arguments, extra)`` is cuLaunchKernelEx itself; it returns a status, 0 for success."""
+
+    library: Any
+    launch: Callable[..., int]
+
+    def call(self, name: str, *args: Any) -> None:
+        """A function of the driver; raises DriverError with CUDA's own name of what went wrong."""
+        status = getattr(self.library, name)(*args)
+        if status:
+            raise DriverError(name, status, self.name_status(status))
+
+    def name_status(self, status: int) -> str:
+        """CUDA's name of a status."""
+        text = ctypes.c_char_p()
+        self.library.cuGetErrorName(status, ctypes.byref(text))
+        return text.value.decode() if text.value else f"CUDA error {status}"
+
+    def current_device(self) -> int:
+        """The device of the current context, else the first."""
+        device = ctypes.c_int()
+        return device.value if self.library.cuCtxGetDevice(ctypes.byref(device)) == 0 else 0
+
+    def compute_capability(self, device: int) -> tuple[int, int]:
+        """The device's generation, e.g. (9, 0)."""
+        major, minor = ctypes.c_int(), ctypes.c_int()
+        self.call("cuDeviceGetAttribute", ctypes.byref(major), _COMPUTE_CAPABILITY_MAJOR, device)
+        self.call("cuDeviceGetAttribute", ctypes.byref(minor), _COMPUTE_CAPABILITY_MINOR, device)
+        return major.value, minor.value
+
+    def device_of(self, pointer: int) -> int | None:
+        """The device whose memory a pointer leads to; None if CUDA does not know the pointer."""
+        device = ctypes.c_int(-1)
+        asked = (ctypes.byref(device), _POINTER_DEVICE_ORDINAL, ctypes.c_uint64(pointer))
+        known = self.library.cuPointerGetAttribute(*asked) == 0 and device.value >= 0
+        return device.value if known else None
+
+    def load(self, image: bytes, kernel: str, device: int, dynamic_bytes: int) -> Function:
+        """A cubin's kernel in the device's primary context, which CuPy and torch use too."""
+        context, module, handle = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        with self.in_context(context):
+            self.call("cuModuleLoadData", ctypes.byref(module), image)
+            self.call("cuModuleGetFunction", ctypes.byref(handle), module, kernel.encode())
+            if dynamic_bytes:  # beyond 48 KB a kernel gets shared memory only if it was promised
+                self.call("cuFuncSetAttribute", handle, _MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_bytes)
+        return Function(handle, context, device)
+
+    @contextmanager
+    def in_context(self, context: ctypes.c_void_p) -> Iterator[None]:
+        """The context is current inside."""
+        self.call("cuCtxPushCurrent_v2", context)
+        try:
+            yield
+        finally:
+            self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+@cache
+def load_driver() -> Driver:
+    """The driver of this machine. Raises EnvironmentLack (TG502) where there is none, or no GPU."""
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+        launch = library.cuLaunchKernelEx
+    except (OSError, AttributeError) as e:
+        why = "the driver is older than CUDA 11.8" if isinstance(e, AttributeError) else f"no {_LIBRARY}"
+        raise _lack(why) from None
+    driver, count = Driver(library, launch), ctypes.c_int()
+    try:
+        driver.call("cuInit", 0)
+        driver.call("cuDeviceGetCount", ctypes.byref(count))
+    except DriverError as e:
+        raise _lack(str(e)) from None
+    if not count.value:
+        raise _lack("CUDA sees no device")
+    return driver
+
+
+def _lack(why: str) -> EnvironmentLack:
+    message = f"calling a kernel needs an NVIDIA GPU: {why}"
+    return EnvironmentLack(Diagnostic("TG502", message, hint="`tilegen doctor` lists what is here"))

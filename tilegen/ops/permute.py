@@ -1,0 +1,144 @@
+"""permute: a whole global array with its dimensions in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from tilegen import layouts
+from tilegen.arch import ARCHES
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Diagnostic, LayoutError, SpecError
+from tilegen.index import bound, evaluate
+from tilegen.ops.permute_choice import choose_tiles
+from tilegen.ops.permute_dims import Dims, merge_dims, plain_strides
+from tilegen.ops.permute_spec import tile_statements
+from tilegen.ops.permute_tiles import TileChoice
+from tilegen.spec.data import Buffer, Spec, WholeCall
+from tilegen.spec.form import WholeFields, WholeForm
+
+MAX_RANK = 8
+
+
+class PermuteFields(WholeFields):
+    src: str = Field(description="the array read")
+    dst: str = Field(description="the array written: its dimension i is dimension axes[i] of src")
+    axes: list[int] = Field(min_length=1, max_length=MAX_RANK, description="for each dimension of dst, that of src")
+    variant: Literal["auto", "direct", "tiled"] = Field(
+        default="auto", description="direct: through registers alone; tiled: through a tile in shared memory"
+    )
+    box: list[int] | None = Field(
+        default=None, min_length=1, max_length=MAX_RANK,
+        description="what a CTA takes of each dimension that explain lists under 'dims', instead of the chosen box",
+    )  # fmt: skip
+    threads: int | None = Field(default=None, ge=32, le=1024, description="threads of a CTA, instead of the chosen number")
+    turn: Literal["auto", "load", "store"] = Field(
+        default="auto", description="whether tiles turn over on their way into shared memory, or out of it"
+    )
+    layout: str = Field(default="auto", description="the layout of the shared tile, instead of the chosen one")
+    cache: Literal["auto", "default", "stream"] = Field(
+        default="auto", description="stream: the L2 need not keep what is read and written"
+    )
+
+
+def check(fields: PermuteFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, str, str] | None:
+    """What is wrong with a call: (code, message, field, hint)."""
+    src, dst = arrays["src"], arrays["dst"]
+    rank, axes = len(src.shape), fields.axes
+    if sorted(axes) != list(range(rank)):
+        hint = f"for example {list(range(rank))[::-1]}"
+        return "TG106", f"axes must name each of the {rank} dimensions of '{src.name}' once, not {axes}", "axes", hint
+    wanted = tuple(src.shape[a] for a in axes)
+    if wanted != dst.shape:
+        has, due = (f"[{', '.join(map(str, s))}]" for s in (dst.shape, wanted))
+        return "TG212", f"'{dst.name}' has shape {has}, but these axes of '{src.name}' give {due}", "dst", f"write {due}"
+    if src.dtype != dst.dtype:
+        return "TG212", f"permute does not convert {src.dtype} to {dst.dtype}", "dst", f"give '{dst.name}' {src.dtype}"
+    if src.name == dst.name:
+        return "TG205", f"'{src.name}' cannot be permuted into itself: CTAs would read what others wrote", "dst", ""
+    for name, buffer in (("src", src), ("dst", dst)):
+        if plain_strides(buffer) is None:
+            return "TG301", f"permute takes arrays with one stride a dimension, not {buffer.layout}", name, ""
+    return _check_pins(fields)
+
+
+def _check_pins(fields: PermuteFields) -> tuple[str, str, str, str] | None:
+    if fields.threads is not None and fields.threads % 32:
+        return "TG106", f"'threads' must be a multiple of 32, not {fields.threads}", "threads", ""
+    if fields.box is not None and min(fields.box) < 1:
+        return "TG106", f"a box has at least one element of each dimension, not {fields.box}", "box", ""
+    if fields.layout == "auto":
+        return None
+    try:
+        layouts.parse(fields.layout)
+    except LayoutError as error:
+        return "TG200", f"{error}, in the layout of the tile", "layout", ""
+    return None
+
+
+FORM = WholeForm("permute", PermuteFields, ("src",), ("dst",), check)
+
+
+def dims_of(call: WholeCall) -> Dims:
+    """The merged dimensions of a call."""
+    src, dst = call.arrays["src"], call.arrays["dst"]
+    src_strides, dst_strides = plain_strides(src), plain_strides(dst)
+    assert src_strides is not None and dst_strides is not None
+    moved = [dst_strides[call.fields.axes.index(a)] for a in range(len(src.shape))]
+    return merge_dims(src.shape, src_strides, moved)
+
+
+def expand(spec: Spec, call: WholeCall) -> Spec:
+    """The tiles that carry out a call: a spec with a launch, copies and a shared tile.
+
+    Raises SpecError (TG302) for pins that cannot be.
+    """
+    dims, arch = dims_of(call), ARCHES[spec.arch]
+    dtype = DTYPES[call.arrays["src"].dtype]
+    defaults = {p.name: int(p.default) for p in spec.params if p.var is not None}
+    chosen, choices = choose_tiles(call, dims, dtype.bytes, defaults, arch)
+    expanded = tile_statements(spec, call, dims, chosen)
+    if any(bound(n) - 1 > limit for n, limit in zip(expanded.grid, (2**31 - 1, 65535, 65535), strict=True)):
+        message = f"a box of {list(chosen.box)} needs a grid of {expanded.grid}, more than can be launched"
+        raise SpecError(Diagnostic("TG302", message, call.mark, "take a larger box"))
+    notes = (*spec.notes, describe_tiles(call, chosen))
+    return replace(expanded, choices=(*spec.choices, *choices), whole=call, notes=notes)
+
+
+def describe_tiles(call: WholeCall, chosen: TileChoice) -> str:
+    """What is carried out and how, for the head of the CUDA file."""
+    axes, box = (", ".join(map(str, x)) for x in (call.fields.axes, chosen.box))
+    through = f"through a tile in shared memory, turned over on the {chosen.turn}"
+    how = through if chosen.variant == "tiled" else "through registers alone"
+    text = f"permute {call.arrays['src'].name} -> {call.arrays['dst'].name}, axes [{axes}]"
+    return f"{text}: boxes of [{box}] elements of src's dimensions, {how}"
+
+
+def reference(call: WholeCall, offsets: NDArray[Any], params: Mapping[str, int]) -> dict[str, NDArray[Any]]:
+    """Where the elements at these ``offsets`` of dst come from: offsets in src, by the meaning of ``axes`` alone.
+
+    dst[y] = src[x] with y[i] = x[axes[i]]; offsets are flat, in elements, and so are the answers.
+    """
+    src, dst = call.arrays["src"], call.arrays["dst"]
+    at = _coordinates(dst, offsets, params)
+    own = [at[call.fields.axes.index(a)] for a in range(len(src.shape))]
+    strides = plain_strides(src) or ()
+    total = sum(x * int(evaluate(s, dict(params))) for x, s in zip(own, strides, strict=True))
+    return {"src": np.asarray(total, np.int64)}
+
+
+def _coordinates(buffer: Buffer, offsets: NDArray[Any], params: Mapping[str, int]) -> list[NDArray[Any]]:
+    """Coordinates of flat offsets: what each stride, from the largest, leaves over."""
+    extents = [int(evaluate(n, dict(params))) for n in buffer.shape]
+    strides = [int(evaluate(s, dict(params))) for s in plain_strides(buffer) or ()]
+    at: list[NDArray[Any]] = [np.zeros(offsets.shape, np.int64) for _ in extents]
+    rest = offsets.astype(np.int64)
+    for d in sorted(range(len(extents)), key=lambda d: (-strides[d], -extents[d])):
+        if extents[d] > 1:
+            at[d], rest = np.divmod(rest, strides[d])
+    return at

@@ -1,0 +1,108 @@
+"""Which tiles a permute takes: every candidate estimated, the shortest time wins; pins leave less to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from tilegen.arch import Arch
+from tilegen.errors import Diagnostic, SpecError
+from tilegen.ops.permute_dims import Dims
+from tilegen.ops.permute_model import Estimate, estimate
+from tilegen.ops.permute_tiles import MAX_CANDIDATES, MAX_TILE_BYTES, TileChoice, list_candidates, sizes_of
+from tilegen.plan import Candidate, Choice, Cost
+from tilegen.spec.data import WholeCall
+
+_SHOWN = 6
+
+
+def choose_tiles(
+    call: WholeCall, dims: Dims, elem_bytes: int, defaults: dict[str, int], arch: Arch
+) -> tuple[TileChoice, tuple[Choice, ...]]:
+    """The candidate with the shortest estimated time, and what was chosen from."""
+    sizes = sizes_of(dims, defaults)
+    ranked = rank_candidates(dims, elem_bytes, defaults, arch)
+    pinned = _pin(call, dims, sizes, [c for c, _ in ranked], elem_bytes)
+    if pinned is not None:
+        ranked = [(pinned, estimate(dims, sizes, pinned, elem_bytes, arch))]
+    best = ranked[0][0]
+    return best, (_dims_choice(dims), _tile_choice(ranked, pinned is not None))
+
+
+def rank_candidates(
+    dims: Dims, elem_bytes: int, defaults: dict[str, int], arch: Arch
+) -> list[tuple[TileChoice, Estimate]]:
+    """Every candidate with its estimate, the shortest time first; ties go to the smaller tile, then to fewer threads."""
+    sizes = sizes_of(dims, defaults)
+    candidates = list_candidates(dims, elem_bytes, defaults)
+    found = [(c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates]
+    return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))[:MAX_CANDIDATES]
+
+
+def _pin(
+    call: WholeCall, dims: Dims, sizes: Sequence[int], ranked: Sequence[TileChoice], elem_bytes: int
+) -> TileChoice | None:
+    """What the call pins, completed from the best candidate that agrees with it; None where it pins nothing."""
+    fields = call.fields
+    if fields.variant == "auto" and fields.box is None and fields.threads is None and fields.turn == "auto":
+        return None
+    box = tuple(fields.box) if fields.box is not None else None
+    if box is not None and len(box) != len(dims.dims):
+        message = f"the box has {len(box)} extents, but the permute has {len(dims.dims)} dimensions once merged"
+        raise SpecError(Diagnostic("TG302", message, call.mark, "`tilegen explain` lists them under 'dims'"))
+    box = box and tuple(min(b, 1 << (n - 1).bit_length()) for b, n in zip(box, sizes, strict=True))
+    agreeing = [
+        c for c in ranked
+        if fields.variant in ("auto", c.variant) and box in (None, c.box) and fields.threads in (None, c.threads)
+    ]  # fmt: skip
+    turn = fields.turn if fields.turn != "auto" else ranked[0].turn
+    if agreeing:
+        return replace(agreeing[0], turn=turn)
+    variant = fields.variant if fields.variant != "auto" else ranked[0].variant
+    pinned = TileChoice(variant, box or ranked[0].box, fields.threads or ranked[0].threads, turn)
+    if pinned.variant == "tiled" and prod(pinned.box) * elem_bytes > MAX_TILE_BYTES:
+        message = f"a tile of {list(pinned.box)} takes {prod(pinned.box) * elem_bytes} bytes; {MAX_TILE_BYTES} are the most"
+        raise SpecError(Diagnostic("TG302", message, call.mark, "take a smaller box"))
+    return pinned
+
+
+def _dims_choice(dims: Dims) -> Choice:
+    picked = [{"extent": _plain(d.extent), "src": _plain(d.src), "dst": _plain(d.dst)} for d in dims.dims]
+    why = "dimensions of 1 are dropped and neighbours that both arrays keep together are one; strides in elements"
+    return Choice("dims", picked, (), why)
+
+
+def _plain(x: Any) -> Any:
+    return x if isinstance(x, int) else str(x)
+
+
+def _tile_choice(ranked: Sequence[tuple[TileChoice, Estimate]], is_pinned: bool) -> Choice:
+    best = ranked[0][0]
+    candidates = tuple(
+        Candidate(_value(c, e), Cost(e.sectors, e.wavefronts, e.instructions), _verdict(e, ranked[0][1], c is best))
+        for c, e in ranked[:_SHOWN]
+    )
+    proof = "pinned" if is_pinned else f"the shortest of {len(ranked)} estimates"
+    return Choice("tile", _picked(best), candidates, f"{proof}: {_say_bound(ranked[0][1])}")
+
+
+def _picked(c: TileChoice) -> dict[str, Any]:
+    turn = {"turn": c.turn} if c.variant == "tiled" else {}
+    return {"variant": c.variant, "box": list(c.box), "threads": c.threads, **turn}
+
+
+def _value(c: TileChoice, e: Estimate) -> dict[str, Any]:
+    return _picked(c) | {"us": round(e.seconds * 1e6, 1)}
+
+
+def _verdict(e: Estimate, best: Estimate, is_picked: bool) -> str:
+    return "picked" if is_picked else f"{e.seconds / best.seconds:.2f} of its time"
+
+
+def _say_bound(e: Estimate) -> str:
+    return (
+        f"{e.seconds * 1e6:.1f} us, bound by {e.bound_by}; accesses of {e.src_elems} and {e.dst_elems} elements, "
+        f"{e.in_flight_bytes} bytes in flight a multiprocessor"
+    )

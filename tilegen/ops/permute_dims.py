@@ -1,0 +1,71 @@
+"""The dimensions of a permute: those that stay together on both sides are one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tilegen import layouts
+from tilegen.index import Index, bound, mul
+from tilegen.spec.data import Buffer
+
+
+@dataclass(frozen=True)
+class Dim:
+    """A dimension of both arrays: its extent, and how many elements a step moves in each."""
+
+    extent: Index
+    src: Index
+    dst: Index
+
+
+@dataclass(frozen=True)
+class Dims:
+    """The dimensions in src's order, the slowest first. ``order``: their positions in dst's order, the slowest first."""
+
+    dims: tuple[Dim, ...]
+    order: tuple[int, ...]
+
+    @property
+    def src_inner(self) -> int:
+        """The dimension in which src is fastest."""
+        return len(self.dims) - 1
+
+    @property
+    def dst_inner(self) -> int:
+        """The dimension in which dst is fastest."""
+        return self.order[-1]
+
+
+def plain_strides(buffer: Buffer) -> tuple[Index, ...] | None:
+    """The stride of each dimension, in elements; None where the layout is more than strides."""
+    layout = buffer.layout
+    if not isinstance(layout, layouts.TileLayout) or layout.replica or layout.offset:
+        return None
+    if len(layout.shard) != len(buffer.shape) or any(i.axis != "m" for i in layout.shard):
+        return None
+    if any(i.extent != n for i, n in zip(layout.shard, buffer.shape, strict=True)):
+        return None
+    return tuple(i.stride for i in layout.shard)
+
+
+def merge_dims(extents: Sequence[Index], src: Sequence[Index], dst: Sequence[Index]) -> Dims:
+    """The fewest dimensions that say the same: extents of 1 dropped, neighbours that both sides keep together joined.
+
+    ``extents`` and ``src`` and ``dst`` (strides, in elements) are per dimension, in any order.
+
+    >>> merge_dims((8, 4, 6), (24, 6, 1), (1, 48, 8)).dims  # (8, 24) to (24, 8): a plain transpose
+    (Dim(extent=8, src=24, dst=1), Dim(extent=24, src=1, dst=8))
+    >>> merge_dims((8, 1, 6), (6, 6, 1), (6, 6, 1)).dims  # nothing moves
+    (Dim(extent=48, src=1, dst=1),)
+    """
+    own = (d for d in map(Dim, extents, src, dst) if not (isinstance(d.extent, int) and d.extent == 1))
+    out: list[Dim] = []
+    for d in sorted(own, key=lambda d: -bound(d.src)):
+        last = out[-1] if out else None
+        if last and (last.src, last.dst) == (mul(d.src, d.extent), mul(d.dst, d.extent)):
+            out[-1] = Dim(mul(last.extent, d.extent), d.src, d.dst)
+        else:
+            out.append(d)
+    out = out or [Dim(1, 1, 1)]
+    return Dims(tuple(out), tuple(sorted(range(len(out)), key=lambda k: -bound(out[k].dst))))

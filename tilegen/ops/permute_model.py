@@ -1,0 +1,142 @@
+"""How long a permute takes with one candidate, estimated: its traffic, its accesses, its instructions, what is in flight.
+
+The estimate ranks candidates; what a kernel really costs is counted and measured afterwards. Its constants were fitted
+to a sweep of hand-written transposes on an H200 and to nothing else (docs/performance.md says which).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd
+
+from tilegen.access import SECTOR_BYTES
+from tilegen.arch import Arch, occupancy
+from tilegen.arch.typical import Device, typical_device
+from tilegen.index import multiple
+from tilegen.ops.permute_dims import Dims
+from tilegen.ops.permute_tiles import TileChoice, count_ctas, run_elems
+
+LANES = 32
+_REACHED = 0.885  # of a memory's rated bandwidth, by a copy
+_L2_TO_MEMORY = 1.3  # bandwidth between L2 and the multiprocessors over that of a copy
+_RUN_OVERHEAD_BYTES = 2.0  # what each run of an access costs besides its own bytes
+_IN_FLIGHT_BYTES = 40 * 1024  # per multiprocessor, to keep the memory busy
+_ISSUE_PER_CYCLE = 2.0  # instructions of a multiprocessor, of at most four
+_ACCESS_INSTRUCTIONS = 8  # address, guard and the access itself
+_TURN_INSTRUCTIONS = {1: 0.75, 2: 0.5}  # byte permutes for each element that is turned over in registers
+_START_SECONDS = 2.5e-6
+_TAIL = 0.3  # how much of a last, partly filled wave is not hidden
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """One candidate, over the whole grid. ``src_elems`` and ``dst_elems``: what an access of each side moves."""
+
+    seconds: float
+    bound_by: str
+    sectors: int
+    wavefronts: int
+    instructions: int
+    in_flight_bytes: int
+    src_elems: int
+    dst_elems: int
+
+
+def estimate(dims: Dims, sizes: Sequence[int], choice: TileChoice, elem_bytes: int, arch: Arch) -> Estimate:
+    """The time of one candidate and what it follows from."""
+    device = typical_device(arch.name)
+    sides = [_side(dims, sizes, choice.box, side, elem_bytes) for side in (0, 1)]
+    if choice.variant == "direct":
+        width = min(s.width for s in sides)
+        sides = [_Side(width, s.run_elems, s.sectors_per_run) for s in sides]
+    ctas = count_ctas(choice.box, sizes)
+    elems = ctas * choice.elems
+    sectors = sum(int(elems / s.run_elems * s.sectors_per_run) for s in sides)
+    moves = [elems / s.width / LANES for s in sides]
+    accesses = sum(moves) * (2 if choice.variant == "tiled" else 1)
+    wavefronts = int(elems * elem_bytes / 128 * (4 if choice.variant == "tiled" else 2))
+    turned = elems / LANES * _TURN_INSTRUCTIONS.get(elem_bytes, 0) if choice.variant == "tiled" else 0
+    instructions = int(accesses * _ACCESS_INSTRUCTIONS + turned)
+    resident = _resident_ctas(choice, elem_bytes, arch)
+    times = {
+        "memory": _memory_seconds(elems * elem_bytes, sides, elem_bytes, resident * choice.elems * elem_bytes, device),
+        "L2": sectors * SECTOR_BYTES / (device.memory_bytes_per_s * _REACHED * _L2_TO_MEMORY),
+        "shared memory": max(wavefronts, accesses) / (device.sm_count * device.clock_hz),
+        "instructions": instructions / (device.sm_count * device.clock_hz * _ISSUE_PER_CYCLE),
+    }
+    bound_by = max(times, key=lambda k: times[k])
+    waves = ctas / (resident * device.sm_count)
+    seconds = times[bound_by] * _tail(waves) + _START_SECONDS
+    return Estimate(
+        seconds, bound_by, sectors, wavefronts, instructions, resident * choice.elems * elem_bytes, sides[0].width,
+        sides[1].width,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One array's accesses: elements of one, elements that follow one another in a box, sectors that such a run takes."""
+
+    width: int
+    run_elems: int
+    sectors_per_run: float
+
+
+def _side(dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_bytes: int) -> _Side:
+    order = dims.order if side else tuple(range(len(sizes)))
+    run = run_elems(order, box, sizes)
+    align = gcd(_run_alignment(dims, box, side) * elem_bytes, SECTOR_BYTES)
+    return _Side(
+        access_elems(dims, sizes, box, side, elem_bytes), run,
+        (run * elem_bytes + SECTOR_BYTES - align) / SECTOR_BYTES if (run * elem_bytes) % SECTOR_BYTES or align < 32
+        else run * elem_bytes / SECTOR_BYTES,
+    )  # fmt: skip
+
+
+def _run_alignment(dims: Dims, box: Sequence[int], side: int) -> int:
+    """What every run of a box begins at a multiple of, in elements."""
+    strides = [d.dst if side else d.src for d in dims.dims]
+    return gcd(*(multiple(s) * (b if k == _inner(dims, side) else 1) for k, (s, b) in enumerate(zip(strides, box, strict=True))))
+
+
+def _inner(dims: Dims, side: int) -> int:
+    return dims.dst_inner if side else dims.src_inner
+
+
+def access_elems(dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_bytes: int) -> int:
+    """The widest access of up to 16 bytes that every run of a side allows: aligned, and never across an edge."""
+    inner = _inner(dims, side)
+    others = [multiple(d.dst if side else d.src) for k, d in enumerate(dims.dims) if k != inner]
+    order = dims.order if side else tuple(range(len(sizes)))
+    whole = box[inner] == sizes[inner]
+    run = run_elems(order, box, sizes) if whole else box[inner]
+    edge = run if whole else multiple(dims.dims[inner].extent)
+    strides = others if not whole else [o for o in others if o > run]
+    width = max(1, 16 // elem_bytes)
+    while width > 1 and gcd(run, edge, *strides) % width:
+        width //= 2
+    return width
+
+
+def _resident_ctas(choice: TileChoice, elem_bytes: int, arch: Arch) -> int:
+    """CTAs that a multiprocessor holds, if the compiler keeps a thread's elements in registers besides 24 others."""
+    each = choice.elems * elem_bytes / choice.threads
+    registers = min(255, int(24 + each / 4 * 1.25))
+    shared = choice.elems * elem_bytes if choice.variant == "tiled" else 0
+    return max(1, occupancy(arch, choice.threads, registers, shared) * LANES // choice.threads)
+
+
+def _memory_seconds(
+    array_bytes: int, sides: Sequence[_Side], elem_bytes: int, in_flight_bytes: int, device: Device
+) -> float:
+    """Both arrays once, each run with its overhead, slower where too little is in flight."""
+    overhead = sum(_RUN_OVERHEAD_BYTES / (s.run_elems * elem_bytes) for s in sides)
+    busy = min(1.0, in_flight_bytes / _IN_FLIGHT_BYTES)
+    return 2 * array_bytes * (1 + overhead) / (device.memory_bytes_per_s * _REACHED * busy)
+
+
+def _tail(waves: float) -> float:
+    """How much longer the last wave makes it; the first one cannot be hidden behind anything."""
+    whole = -(-waves // 1)
+    return 1 + (_TAIL if waves > 1 else 1.0) * (whole / waves - 1)

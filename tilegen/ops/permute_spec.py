@@ -1,0 +1,144 @@
+"""The tiles of a permute as statements: which CTA takes which box, and the copies that carry it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tilegen import layouts
+from tilegen.arch.typical import typical_device
+from tilegen.dtypes import DTYPES
+from tilegen.index import Index, Var, bound, ceil_div, div, evaluate, mod, mul, multiple
+from tilegen.ops.copy import CopyFields
+from tilegen.ops.operand import fresh_name
+from tilegen.ops.permute_dims import Dims
+from tilegen.ops.permute_tiles import TileChoice
+from tilegen.spec.data import AUTO, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
+
+_GRID_LIMITS = (2**31 - 1, 65535, 65535)
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """The grid, and each dimension's tile number as a function of the CTA."""
+
+    grid: tuple[Index, Index, Index]
+    tiles: tuple[Index, ...]
+
+
+def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice) -> Spec:
+    """The spec that carries out a permute: the arrays over the merged dimensions, the launch, the copies."""
+    src, dst = (_over_dims(call.arrays[name], dims, side) for side, name in enumerate(("src", "dst")))
+    arrays = {src.name: src, dst.name: dst}
+    buffers = tuple(arrays.get(b.name, b) for b in spec.buffers)
+    launch = _launch(dims, chosen.box)
+    begins = [mul(tile, b) for tile, b in zip(launch.tiles, chosen.box, strict=True)]
+    regions = [_region(b, dims, side, begins, chosen.box) for side, b in enumerate((src, dst))]
+    edge = "error" if all(_fits(dims, d, begins, chosen.box) for d in range(len(dims.dims))) else "clip"
+    cache = call.fields.cache if call.fields.cache != "auto" else _cache(spec, dims, DTYPES[src.dtype].bytes)
+    if chosen.variant == "direct":
+        ops: tuple[Statement, ...] = (_copy(call, *regions, edge, cache),)
+    else:
+        names = frozenset(b.name for b in spec.buffers) | {p.name for p in spec.params} | {spec.kernel}
+        tile, turned = _tile_buffers(call, dims, chosen, names)
+        buffers += (tile,) if turned is tile else (tile, turned)
+        into, out = (_whole_of(b) for b in ((turned, tile) if chosen.turn == "load" else (tile, turned)))
+        ops = (
+            _copy(call, regions[0], into, edge, cache), Meeting("cta", True, call.mark),
+            _copy(call, out, regions[1], edge, cache),
+        )  # fmt: skip
+    return replace(spec, threads=chosen.threads, grid=launch.grid, buffers=buffers, ops=ops)
+
+
+# ---------------------------------------------------------------- arrays and tiles
+def _over_dims(array: Buffer, dims: Dims, side: int) -> Buffer:
+    """An array over the merged dimensions, in its own order."""
+    own = [dims.dims[k] for k in (dims.order if side else range(len(dims.dims)))]
+    shape = tuple(d.extent for d in own)
+    layout = layouts.TileLayout(tuple(layouts.Iter(d.extent, d.dst if side else d.src) for d in own))
+    text = "" if layout == layouts.row_major(shape) else str(layout)
+    return replace(array, shape=shape, layout=layout, layout_text=text)
+
+
+def _tile_buffers(
+    call: WholeCall, dims: Dims, chosen: TileChoice, names: frozenset[str]
+) -> tuple[Buffer, Buffer]:
+    """The shared tile, and the view of it in the other order (itself where that is the same).
+
+    It lies in src's order where elements turn over when they are stored, and in dst's where they do as they are loaded.
+    """
+    box = chosen.box
+    orders = (dims.order, range(len(box))) if chosen.turn == "load" else (range(len(box)), dims.order)
+    kept, other = ([k for k in order if box[k] > 1] or [orders[0][-1]] for order in orders)
+    axes = tuple(kept.index(k) for k in other)
+    shape = tuple(box[k] for k in kept)
+    name = fresh_name("tile", names)
+    text = call.fields.layout
+    layout = AUTO if text == "auto" else layouts.over_shape(layouts.parse(text), shape)
+    tile = Buffer(name, "shared", call.arrays["src"].dtype, shape, layout, name, 16, text, call.mark)
+    if axes == tuple(range(len(axes))):
+        return tile, tile
+    turned = AUTO if text == "auto" else layouts.permute_dims(layout, shape, axes)
+    view = replace(
+        tile, name=fresh_name(f"{name}_turned", names), shape=tuple(shape[a] for a in axes), layout=turned,
+        parent=tile.name, axes=axes,
+    )  # fmt: skip
+    return tile, view
+
+
+def _whole_of(buffer: Buffer) -> Region:
+    rank = len(buffer.shape)
+    lengths = tuple(int(evaluate(n, {})) for n in buffer.shape)
+    return Region(buffer, (0,) * rank, lengths, (True,) * rank, buffer.name, buffer.mark)
+
+
+# ---------------------------------------------------------------- who takes what
+def _launch(dims: Dims, box: Sequence[int]) -> _Launch:
+    """CTAs in dst's order, neighbours in its fastest dimension first: their stores follow one another in memory.
+
+    Up to three dimensions are axes of the grid; more, or too many tiles in one, are folded into bx.
+    """
+    counts = [ceil_div(d.extent, b) for d, b in zip(dims.dims, box, strict=True)]
+    tiled = [k for k in reversed(dims.order) if not (isinstance(counts[k], int) and counts[k] == 1)]
+    tiles: list[Index] = [0] * len(counts)
+    if len(tiled) <= 3 and all(bound(counts[k]) - 1 <= most for k, most in zip(tiled, _GRID_LIMITS, strict=False)):
+        grid: list[Index] = [counts[k] for k in tiled] + [1] * (3 - len(tiled))
+        for axis, k in zip(("bx", "by", "bz"), tiled, strict=False):
+            tiles[k] = Var(axis, max(1, bound(counts[k]) - 1))
+        return _Launch((grid[0], grid[1], grid[2]), tuple(tiles))
+    total: Index = 1
+    for k in tiled:
+        total = mul(total, counts[k])
+    rest: Index = Var("bx", max(1, bound(total) - 1))
+    for k in tiled[:-1]:
+        tiles[k], rest = mod(rest, counts[k]), div(rest, counts[k])
+    tiles[tiled[-1]] = rest
+    return _Launch((total, 1, 1), tuple(tiles))
+
+
+def _fits(dims: Dims, d: int, begins: Sequence[Index], box: Sequence[int]) -> bool:
+    """Does no box leave the arrays in this dimension?"""
+    extent = dims.dims[d].extent
+    return multiple(extent) % box[d] == 0 or (isinstance(extent, int) and extent <= box[d] and extent == box[d])
+
+
+def _region(buffer: Buffer, dims: Dims, side: int, begins: Sequence[Index], box: Sequence[int]) -> Region:
+    order = dims.order if side else tuple(range(len(box)))
+    own, lengths = tuple(begins[k] for k in order), tuple(box[k] for k in order)
+    text = f"{buffer.name}[{', '.join(f'{b} : +{n}' for b, n in zip(own, lengths, strict=True))}]"
+    return Region(buffer, own, lengths, (True,) * len(box), text, buffer.mark)
+
+
+def _copy(call: WholeCall, src: Region, dst: Region, edge: str, cache: str) -> Call:
+    fields = CopyFields(src=src.text, dst=dst.text, edge=edge, cache=cache)  # type: ignore[arg-type]
+    return Call("copy", "cta", fields, {"src": src, "dst": dst}, True, call.mark)
+
+
+def _cache(spec: Spec, dims: Dims, elem_bytes: int) -> str:
+    """Arrays that together exceed the L2 are streamed: nothing of them is worth keeping there."""
+    defaults = {p.name: int(p.default) for p in spec.params if p.var is not None}
+    elems: Index = 1
+    for d in dims.dims:
+        elems = mul(elems, d.extent)
+    both_bytes = 2 * int(evaluate(elems, defaults)) * elem_bytes
+    return "stream" if both_bytes > typical_device(spec.arch).l2_bytes else "default"

@@ -1,0 +1,76 @@
+"""Ops on whole arrays: read, and checked against what they rule out, a launch of the spec's own and other ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tilegen.spec.data import Buffer, Loop, Statement, WholeCall
+from tilegen.spec.findings import Fault, Findings, Passage, shorten, suggest
+from tilegen.spec.form import WholeForm
+from tilegen.spec.models import check_fields
+from tilegen.spec.nodes import Mapping, Node, Scalar
+
+_CHOSEN = ("grid", "cluster", "threads")
+
+
+def read_whole(
+    key: Scalar, node: Node, form: WholeForm, buffers: dict[str, Buffer], findings: Findings
+) -> WholeCall | None:
+    """The call of an op on whole arrays. Raises what its form finds wrong, TG105 and TG205 for its operands."""
+    fields = check_fields(node, form.model, key.text, findings, key.mark)
+    if fields is None or not isinstance(node, Mapping):
+        return None
+    arrays: dict[str, Buffer] = {}
+    for name in (*form.reads, *form.writes):
+        operand = node[name]
+        assert isinstance(operand, Scalar)
+        with findings.collect():
+            arrays[name] = _find_array(operand.passage, buffers, form.name)
+    if len(arrays) < len({*form.reads, *form.writes}):
+        return None
+    wrong = form.check(fields, arrays)
+    if wrong is not None:
+        code, message, field, hint = wrong
+        raise Fault(code, message, node[field].mark if field in node else key.mark, hint)
+    return WholeCall(form.name, fields, arrays, key.mark)
+
+
+def _find_array(passage: Passage, buffers: dict[str, Buffer], op: str) -> Buffer:
+    name = passage.text.strip()
+    buffer = buffers.get(name)
+    if buffer is None:
+        mark = passage.locate(0, len(passage.text))
+        stem = name.split("[")[0]
+        if stem in buffers:
+            raise Fault("TG205", f"{op} takes whole arrays, not a part of '{stem}'", mark, f"write '{stem}'")
+        raise Fault("TG105", f"unknown buffer '{shorten(name)}'", mark, suggest(name, buffers))
+    if buffer.scope != "global" or buffer.root != buffer.name:
+        has = "a view" if buffer.scope == "global" else f"in {buffer.scope} memory"
+        mark = passage.locate(0, len(passage.text))
+        raise Fault("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark)
+    return buffer
+
+
+def check_alone(root: Mapping, ops: Sequence[Statement], findings: Findings) -> WholeCall | None:
+    """The op on whole arrays, if the spec has one; what may not stand beside it is reported (TG116)."""
+    found = list(_whole_calls(ops))
+    if not found:
+        return None
+    call = found[0]
+    if len(ops) > 1 or isinstance(ops[0], Loop):
+        message = f"{call.op} works on whole arrays and is the only op of its kernel"
+        findings.report("TG116", message, call.mark, "give it a spec of its own")
+    for name in _CHOSEN:
+        if name in root:
+            message = f"'{name}' is chosen by tilegen where the op is {call.op}"
+            fix = "pin it inside the op: 'threads: 256'" if name == "threads" else "remove it"
+            findings.report("TG116", message, root.key(name).mark, fix)
+    return call
+
+
+def _whole_calls(ops: Sequence[Statement]) -> Iterator[WholeCall]:
+    for op in ops:
+        if isinstance(op, WholeCall):
+            yield op
+        elif isinstance(op, Loop):
+            yield from _whole_calls(op.body)
