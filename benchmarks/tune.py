@@ -2,8 +2,8 @@
 
     python benchmarks/tune.py --out tune.json [--name 021] [--cache default stream]
 
-Candidates are planned and compiled in other processes (without the proofs: the pick itself is proved where it is built),
-checked once against the pick's own output, then timed in turns with a copy; the best three and the pick again.
+Candidates are planned and compiled in other processes (without the proofs: the pick itself is proved where it is
+built), checked once against the pick's own output, then timed in turns with a copy; the best three and the pick again.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def list_pins(case: Case, arch: str, caches: Sequence[str], turns: Sequence[str]
     out = []
     for choice, estimate in ranked:
         for turn in turns if choice.variant == "tiled" and turns else [choice.turn]:
-            for cache in caches or ["auto"]:
+            for cache in caches or ["default"]:
                 pins = {"variant": choice.variant, "box": list(choice.box), "threads": choice.threads, "turn": turn}
                 out.append((pins | {"cache": cache}, estimate.seconds * 1e6))
     return out
@@ -146,20 +146,25 @@ def time_together(session: bench.Session, works: Sequence[Any], rotation: Any, r
 def tune_all(session: bench.Session, args: argparse.Namespace) -> Iterator[tuple[str, dict[str, Any]]]:
     arch = "sm_{}{}".format(*session.device.compute_capability)
     workers = max(1, min(14, (os.cpu_count() or 2) - 2))
-    chosen = [c for c in all_cases() if any(n in c.name for n in args.name) and (not args.group or c.group in args.group)]
+    named = [c for c in all_cases() if any(n in c.name for n in args.name)]
+    chosen = [c for c in named if not args.group or c.group in args.group]
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
+        pins = [list_pins(c, arch, args.cache, args.turn)[: args.most] for c in chosen]
         waiting = [
-            [pool.submit(compile_candidate, c, arch, *p) for p in list_pins(c, arch, args.cache, args.turn)[: args.most]]
-            for c in chosen
+            [pool.submit(compile_candidate, c, arch, *p) for p in mine] for c, mine in zip(chosen, pins, strict=True)
         ]
         for case, built in zip(chosen, waiting, strict=True):
             start = time.monotonic()
             row = tune_case(session, case, built)
             seconds = time.monotonic() - start
-            print(f"{case.name}: pick {row['picked_to_copy']}, best {row['best_to_copy']} of copy {row['best']},"
-                  f" {row['candidates']} candidates, {len(row['failed'])} failed, {len(row['wrong'])} wrong ({seconds:.1f} s)",
-                  flush=True)  # fmt: skip
+            print(f"{describe_row(case.name, row)} ({seconds:.1f} s)", flush=True)
             yield case.name, row
+
+
+def describe_row(name: str, row: dict[str, Any]) -> str:
+    pick, best = row["picked_to_copy"], row["best_to_copy"]
+    counts = f"{row['candidates']} candidates, {len(row['failed'])} failed, {len(row['wrong'])} wrong"
+    return f"{name}: pick {pick} of copy, best {best} with {row['best']}, {counts}"
 
 
 def main() -> int:
@@ -176,8 +181,8 @@ def main() -> int:
         for name, row in tune_all(session, args):
             rows[name] = row
             Path(args.out).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    worst = min((r["picked_to_best"] for r in rows.values()), default=1.0)
-    print(f"{len(rows)} cases, the worst pick at {worst} of the best, median {statistics.median(r['picked_to_best'] for r in rows.values())}")
+    shares = [r["picked_to_best"] for r in rows.values()] or [1.0]
+    print(f"{len(rows)} cases, the worst pick at {min(shares)} of the best, median {statistics.median(shares)}")
     return 1 if any(r["wrong"] or r["failed"] for r in rows.values()) else 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tilegen.plan import Block, Let, Map, Memory, Move, Plan, Ref, Repeat, Step, Sync, When
+from tilegen.plan import Block, Commit, Let, Map, Memory, Move, Plan, Ref, Repeat, Step, Sync, Wait, When
 
 
 def print_plan(plan: Plan) -> str:
@@ -50,10 +50,14 @@ def _step(step: Step) -> str:
             return f"When {condition}"
         case Block(name, args):
             return f"Block {name}: {', '.join(f'{formal.name} is {_ref(actual)}' for formal, actual in args)}"
-        case Move(dst, src, elems, valid):
-            guard = "" if valid is True else f", where {valid}"
+        case Move(dst, src, elems, valid, via):
+            guard = ("" if valid is True else f", where {valid}") + (f", via {via}" if via else "")
             return f"Move {_ref(dst)} <- {_ref(src)}, {elems} elements{guard}".replace(" 1 elements", " 1 element")
         case Map(fn, dst, srcs, elems):
             return f"Map {_ref(dst)} <- {fn}({', '.join(map(_ref, srcs))}), {elems} elements"
         case Sync(scope):
             return f"Sync {scope}"
+        case Commit(queue):
+            return f"Commit {queue}"
+        case Wait(queue, pending):
+            return f"Wait {queue}, {pending} pending"

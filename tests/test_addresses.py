@@ -23,18 +23,22 @@ BY_HAND = {
     "transpose_tile": {  # row i * 4 + tx / 64, column tx % 64 of a 64x64 tile
         ("copy_X_tile", "X"): ["(i * 4 + (tx >> 6)) * 1000 + (tx & 63)"],
         ("copy_X_tile", "tile"): ["(i * 4 + (tx >> 6)) * 65 + (tx & 63)"],
-        ("copy_tileT_Y", "tileT"): ["(tx & 63) * 65 + i * 4 + (tx >> 6)"],
-        ("copy_tileT_Y", "Y"): ["(i * 4 + (tx >> 6)) * 1024 + (tx & 63)"],
+        ("copy_tileT_Y", "tileT"): [  # four rows of a column: 32 x 32 elements a step, 8 x 4 lanes a warp
+            "((i >> 1) * 32 + ((tx >> 2) & 7) * 4 + r) * 65 + (i & 1) * 32 + (tx >> 5) * 4 + (tx & 3)",
+        ],
+        ("copy_tileT_Y", "Y"): [
+            "((i & 1) * 32 + (tx >> 5) * 4 + (tx & 3)) * 1024 + (i >> 1) * 32 + ((tx >> 2) & 7) * 4",
+        ],
         ("transpose_tile", "X"): ["by * 64000 + bx * 64"],
         ("transpose_tile", "Y"): ["bx * 65536 + by * 64"],
     },
     "mma_fragments": {  # PTX's tables: row laneid / 4 (+ 8), columns laneid % 4 * 2 (+ 8)
-        ("copy_sa_a", "sa"): ["((laneid >> 2) + (f & 1) * 8) * 16 + (laneid & 3) * 2 + (f >> 1) * 8"],
-        ("copy_sb_b", "sb"): ["((laneid & 3) * 2 + (f & 1) + (f >> 1) * 8) * 8 + (laneid >> 2)"],
+        ("copy_sa_a", "sa"): ["(laneid & 15) * 16 + (laneid >> 4) * 8"],  # the rows whose addresses ldmatrix takes
+        ("copy_sb_b", "sb"): ["(laneid & 15) * 8"],
         ("copy_C_c", "C"): ["f * 64 + laneid * 2"],
         ("copy_a_AOut", "AOut"): ["((laneid >> 2) + (f & 1) * 8) * 16 + (laneid & 3) * 2 + (f >> 1) * 8"],
         ("copy_b_BOut", "BOut"): ["((laneid & 3) * 2 + (f & 1) + (f >> 1) * 8) * 8 + (laneid >> 2)"],
-        ("copy_sa_a", "a"): ["f * 2"],
+        ("copy_sa_a", "a"): ["0"],
     },
     "swizzled_tile": {  # row i * 4 + laneid / 8, chunk laneid % 8 xor row; a column of t read row by row
         ("copy_In_t", "t"): ["(i * 4 + (laneid >> 3)) * 64 + ((laneid & 7) ^ (i * 4 + (laneid >> 3))) * 8"],

@@ -390,6 +390,17 @@ def test_explain_text_tells_what_was_chosen() -> None:
     assert "on sm_100 not yet" in tilegen("explain", SF, "--arch", "sm_100").stdout
 
 
+def test_explain_prints_the_resolved_spec(tmp_path: Path) -> None:
+    result = tilegen("explain", SF, "--resolved")
+    assert (result.exit_code, result.stderr) == (0, "")
+    tilegen("build", SF, "-o", tmp_path / "a")
+    write(tmp_path, result.stdout, Path(SF).name)
+    assert tilegen("build", tmp_path / Path(SF).name, "-o", tmp_path / "b").exit_code == 0
+    assert listing(tmp_path / "a") == listing(tmp_path / "b")
+    for other in (("--format", "json"), ("--access", "1"), ("--compile",)):
+        assert tilegen("explain", SF, "--resolved", *other).exit_code == 2
+
+
 def test_explain_numbers_every_access_once() -> None:
     text = tilegen("explain", ANY).stdout
     explained = json.loads(tilegen("explain", ANY, "--format", "json").stdout)
@@ -549,7 +560,7 @@ def test_doctor() -> None:
 
 def test_help_and_version() -> None:
     assert tilegen("--version").stdout == f"tilegen {__version__}\n"
-    commands = ("build", "verify", "explain", "rule", "schema", "doctor")
+    commands = ("build", "verify", "explain", "bench", "rule", "schema", "doctor")
     assert all(name in tilegen("--help").stdout for name in commands)
     for name in commands:
         result = tilegen(name, "--help")
@@ -558,7 +569,8 @@ def test_help_and_version() -> None:
 
 def test_usage_errors() -> None:
     for words in ([], ["bild"], ["build"], ["build", SF, "--nothing"], ["explain", SF, "--format", "xml"],
-                  ["verify", SF, "--device", "tpu"], ["verify", SF, "--seed", "-1"]):  # fmt: skip
+                  ["verify", SF, "--device", "tpu"], ["verify", SF, "--seed", "-1"], ["bench"],
+                  ["bench", SF, "--rounds", "0"], ["bench", SF, "--against", "nobody"]):  # fmt: skip
         result = tilegen(*words)
         assert (result.exit_code, result.stdout) == (2, ""), words
         assert "Traceback" not in result.stderr and result.stderr

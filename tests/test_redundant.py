@@ -82,6 +82,13 @@ def test_the_syncs_inside_an_op_are_its_own():
     assert warned(kernel(*ops[:3], "  - sync: warp", ops[3])) == [4], "permute_layout ends with its own"
 
 
+def test_waits_that_land_nothing():
+    start, done = "  - copy: {src: X, dst: s, async: true}", "  - wait: 0"
+    assert warned(kernel(start, "  - commit", done, SYNC, TURN)) == []
+    assert warned(kernel(start, "  - commit", done, SYNC, TURN, done)) == [6]
+    assert warned(kernel(start, "  - commit", "  - wait: 1", done, SYNC, TURN)) == [3]
+
+
 def test_no_warning_when_proving_again_is_long(monkeypatch):
     monkeypatch.setattr(redundant, "_WORK", 1)
     assert warned(kernel(IN, SYNC, OUT)) == []

@@ -21,6 +21,11 @@ KERNELS = [
     for path in RESULTS
     for name, row in json.loads(path.read_text(encoding="utf-8"))["kernels"].items()
 ]
+CASES = [
+    pytest.param(name, row, id=f"{path.stem}-{name}")
+    for path in RESULTS
+    for name, row in json.loads(path.read_text(encoding="utf-8")).get("cases", {}).items()
+]
 
 
 def test_there_are_results() -> None:
@@ -30,6 +35,16 @@ def test_there_are_results() -> None:
 @pytest.mark.parametrize("row", KERNELS)
 def test_the_measured_kernel_is_the_one_that_is_built(row: dict[str, Any]) -> None:
     built = tilegen.build(ROOT / "specs" / row["spec"], arch=row["arch"], params=row.get("params"))
+    assert hashlib.sha256(built.source.encode()).hexdigest() == row["source_sha256"]
+
+
+@pytest.mark.parametrize(("name", "row"), CASES)
+def test_the_measured_case_is_the_one_that_is_built(name: str, row: dict[str, Any]) -> None:
+    from cases import Case, spec_text
+
+    case = Case(row["group"], tuple(row["shape"]), tuple(row["axes"]), row["dtype"])
+    built = tilegen.build(spec_text(case, row["arch"]))
+    assert row["correct"] and case.name == name
     assert hashlib.sha256(built.source.encode()).hexdigest() == row["source_sha256"]
 
 

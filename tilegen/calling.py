@@ -78,11 +78,12 @@ def choose_arch(asked: str, capability: tuple[int, int]) -> str:
 def terms_of(spec: Spec, plan: Plan) -> KernelTerms:
     """The terms of a kernel, from what the spec says of its buffers and the plan of its launch."""
     shared = plan_shared(plan)
+    declared = {b.name: b for b in (*spec.buffers, *(spec.whole.arrays.values() if spec.whole else ()))}
     return KernelTerms(
         plan.name, plan.arch,
         tuple(
             ArrayTerms(m.name, m.dtype, m.access, m.align_bytes, b.shape, strides_of(b), m.span, b.layout_text, b.mark)
-            for m in arrays(plan) for b in (spec.buffer(m.name),)
+            for m in arrays(plan) for b in (declared[m.name],)
         ),
         plan.params, plan.grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
     )  # fmt: skip

@@ -16,7 +16,7 @@ from tilegen.gpu.cubins import cache_dir
 from tilegen.gpu.device import CUPY_HINT, probe_device
 
 NEEDED = ("click", "jinja2", "ml-dtypes", "numpy", "pydantic", "pyyaml", "rich")
-OPTIONAL = ("cuda-bindings", "nvidia-cuda-nvrtc", "cupy-cuda13x", "cupy-cuda12x")
+OPTIONAL = ("cuda-bindings", "nvidia-cuda-nvrtc", "cupy-cuda13x", "cupy-cuda12x", "torch", "triton")
 
 
 @dataclass(frozen=True)

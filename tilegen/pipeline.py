@@ -16,7 +16,7 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, interpret
-from tilegen.interpret.fault import REGISTER_INDEX
+from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX
 from tilegen.ops import FORMS, SOURCES
 from tilegen.ops.expand import expand_spec
 from tilegen.plan import Plan, arrays
@@ -90,7 +90,7 @@ def with_comparisons(spec: Spec, plan: Plan) -> Plan:
 
 
 def settle(spec: Spec) -> Spec:
-    """The spec with nothing left to choose before its ops are planned: ops on whole arrays expanded, layouts resolved."""
+    """The spec with nothing left to choose before its ops are planned: whole-array ops expanded, layouts resolved."""
     return resolve_spec(expand_spec(spec))
 
 
@@ -271,6 +271,9 @@ def _hazard(spec: Spec, found: FaultFound) -> Diagnostic:
     hint = ""
     if fault.code == REGISTER_INDEX:
         hint = "give the loop 'unroll: true'"
+    elif fault.insert and mark is not None:
+        lines = ", ".join(f"`- {statement}`" for statement in fault.insert)
+        hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} line {mark.line}"
     elif fault.needs_sync and mark is not None:
         hint = f"insert `- sync: {fault.needs_sync}` before line {mark.line}"
     return Diagnostic(fault.code, fault.message, mark, hint)

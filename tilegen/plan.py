@@ -19,8 +19,8 @@ class Memory:
 
     ``shape`` holds the extents of the coordinates that a Ref uses: one flat dimension for shared memory and registers,
     the dimensions of the layout for global arrays. Registers are private to a thread. Shared memories are views of one
-    pool of bytes, so two may overlap. Global pointers are aligned to ``align_bytes``. ``cache`` of a function's parameter
-    is "stream" where each element of the array is touched once: its accesses ask the L2 to keep nothing.
+    pool of bytes, so two may overlap. Global pointers are aligned to ``align_bytes``. ``cache`` of a function's
+    parameter is "stream" where each element of the array is touched once: its accesses ask the L2 to keep nothing.
     """
 
     name: str
@@ -121,13 +121,14 @@ class Block:
 class Move:
     """Each thread copies ``elems`` consecutive elements in one access on each side.
 
-    Where ``valid`` is false nothing is read and the destination receives zeros (registers only). Both sides have
-    element types of one size.
+    Where ``valid`` is false nothing is read and the destination receives zeros (registers, and ``cp.async``). Both
+    sides have element types of one size.
 
     ``via`` names the instruction where it is no plain load or store: "" | "cp.async" | "ldmatrix" | "ldmatrix.trans" |
-    "stmatrix" | "stmatrix.trans". The matrix ones move 8 x 8 matrices of 2-byte elements between shared memory and the
-    registers of a whole warp: ``elems`` is 2 for each of 1, 2 or 4 matrices, and the shared Ref of lane 8 k + r says
-    where row r of matrix k (8 elements, 16 bytes) begins; other lanes' are not read.
+    "stmatrix" | "stmatrix.trans". cp.async goes from global to shared memory, 4, 8 or 16 bytes; the data lands at a
+    ``Wait``. The matrix ones move 8 x 8 matrices of 2-byte elements between shared memory and the registers of a whole
+    warp: ``elems`` is 2 for each of 1, 2 or 4 matrices, and the shared Ref of lane 8 k + r says where row r of matrix k
+    (8 elements, 16 bytes) begins; other lanes' are not read.
     """
 
     dst: Ref
@@ -160,7 +161,22 @@ class Sync:
     scope: str
 
 
-Step = Union[Let, Repeat, When, Block, Move, Map, Sync]  # noqa: UP007 - a runtime alias
+@dataclass(frozen=True)
+class Commit:
+    """Each thread's asynchronous copies since its last Commit become one group of the queue: cp.async."""
+
+    queue: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Each thread goes on when at most ``pending`` of its committed groups of the queue are in flight."""
+
+    queue: str
+    pending: int = 0
+
+
+Step = Union[Let, Repeat, When, Block, Move, Map, Sync, Commit, Wait]  # noqa: UP007 - a runtime alias
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,11 @@ from tilegen.choose.count import Launch
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError, TilegenError
 from tilegen.index import Index, Var, add, bound, ceil_div, evaluate, mul, sub, substitute, variables
-from tilegen.ops import VARIANTS
+from tilegen.ops import QUEUES, VARIANTS
 from tilegen.ops.dispatch import Planned, dispatch
 from tilegen.ops.operand import Context, fresh_name, memory_of
 from tilegen.plan import (
+    Commit,
     Let,
     Memory,
     Operation,
@@ -23,10 +24,11 @@ from tilegen.plan import (
     Role,
     Step,
     Sync,
+    Wait,
     thread_variables,
     when,
 )  # fmt: skip
-from tilegen.spec.data import Buffer, Call, Loop, Meeting, Region, Spec, Statement
+from tilegen.spec.data import Buffer, Call, Closing, Loop, Meeting, Region, Spec, Statement, Waiting
 
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
 
@@ -130,6 +132,17 @@ def _loop_names(statements: Sequence[Statement]) -> set[str]:
     return {s.var.name for s in loops}.union(*(_loop_names(s.body) for s in loops))
 
 
+def queues_of(statements: Sequence[Statement]) -> tuple[str, ...]:
+    """The queues that the asynchronous copies of the statements are in."""
+    found: dict[str, None] = {}
+    for s in statements:
+        if isinstance(s, Loop):
+            found |= dict.fromkeys(queues_of(s.body))
+        elif isinstance(s, Call) and s.op in QUEUES and (queue := QUEUES[s.op](s)):
+            found[queue] = None
+    return tuple(found)
+
+
 # ---------------------------------------------------------------- statements
 class _Builder:
     """Walks statements in order, numbering ops and collecting what the plan records beside its steps."""
@@ -141,6 +154,7 @@ class _Builder:
         self.errors: list[TilegenError] = []
         self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
         self.taken = names_of(spec)
+        self.queues = queues_of(spec.ops)
         self.values: dict[str, Index] = {}  # loop variables that are functions of those
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
@@ -148,11 +162,23 @@ class _Builder:
         for s in statements:
             if isinstance(s, Meeting):
                 out.extend(when(s.when, Sync(s.scope)))
+            elif isinstance(s, Closing | Waiting):
+                out.extend(self.queue(s))
             elif isinstance(s, Loop):
                 out.extend(self.loop(s, enclose))
-            else:
+            elif isinstance(s, Call):
                 out.extend(self.call(s, enclose))
         return tuple(out)
+
+    def queue(self, s: Closing | Waiting) -> tuple[Step, ...]:
+        """A commit or a wait, for every queue that the kernel's copies are in."""
+        if not self.queues:
+            what = "commit closes" if isinstance(s, Closing) else "wait waits for"
+            message = f"this {what} groups of asynchronous copies, and the kernel has none"
+            self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, "write 'async: true' on the copy")))
+        if isinstance(s, Closing):
+            return when(s.when, *(Commit(q) for q in self.queues))
+        return when(s.when, *(Wait(q, s.pending) for q in self.queues))
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
         wrap, trip, count, value = _loop_steps(loop, self.taken)
@@ -179,7 +205,8 @@ class _Builder:
     def context(self, call: Call, enclose: Enclose) -> Context:
         guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731
         return Context(
-            self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations), self.taken
+            self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations), self.taken,
+            call.when,
         )
 
     def owned(self, region: Region, call: Call, op: int) -> Owned:

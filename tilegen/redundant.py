@@ -1,7 +1,7 @@
-"""Syncs of a spec that order nothing, found by dropping them one after the other and proving again.
+"""Syncs and waits of a spec that order nothing, found by dropping them one after the other and proving again.
 
-Only the spec's own ``sync:`` statements are tried: those inside an op's function are the op's business. A sync
-that was found redundant stays dropped for the next, so all that are reported can go together.
+Only the spec's own statements are tried: those inside an op's function are the op's business. One that was found
+redundant stays dropped for the next, so all that are reported can go together.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tilegen.errors import Diagnostic
-from tilegen.plan import Block, Plan, Repeat, Step, Sync, When
-from tilegen.spec.data import Loop, Meeting, Spec, Statement
+from tilegen.plan import Block, Plan, Repeat, Step, Sync, Wait, When
+from tilegen.spec.data import Loop, Meeting, Spec, Statement, Waiting
 
 _WORK = 1 << 19  # interpreted steps x threads over all re-runs: about 60 ms; beyond that nobody is warned
 _LEAST_THREADS = 1024  # a step takes about as long as this many threads, however few it has
@@ -20,7 +20,7 @@ _LEAST_THREADS = 1024  # a step takes about as long as this many threads, howeve
 def find_redundant_syncs(
     spec: Spec, plan: Plan, steps: int, ctas: int, is_sound: Callable[[Plan], bool]
 ) -> tuple[Diagnostic, ...]:
-    """A warning TG430 for each ``sync:`` without which ``is_sound`` still holds.
+    """A warning TG430 for each ``sync:`` or ``wait:`` without which ``is_sound`` still holds.
 
     ``steps`` were interpreted for the plan itself, by at most ``ctas`` CTAs at once; too much work gives no warnings.
     """
@@ -34,20 +34,21 @@ def find_redundant_syncs(
         if is_sound(without):
             plan = without
             where = f" at line {meeting.mark.line}" if meeting.mark else ""
-            message = f"sync: {meeting.scope}{where} orders nothing"
+            what = f"sync: {meeting.scope}" if isinstance(meeting, Meeting) else f"wait: {meeting.pending}"
+            message = f"{what}{where} orders nothing"
             found.append(Diagnostic("TG430", message, meeting.mark, severity="warning"))
     return tuple(found)
 
 
 def drop_sync(plan: Plan, number: int) -> Plan:
-    """The plan without its sync of that number, counting those outside functions."""
+    """The plan without its sync or wait of that number, counting those outside functions."""
     left = number
 
     def edit(steps: Sequence[Step]) -> tuple[Step, ...]:
         nonlocal left
         out: list[Step] = []
         for step in steps:
-            if isinstance(step, Sync):
+            if isinstance(step, Sync | Wait):
                 left -= 1
                 if left == -1:
                     continue
@@ -59,17 +60,17 @@ def drop_sync(plan: Plan, number: int) -> Plan:
     return replace(plan, roles=tuple(replace(role, steps=edit(role.steps)) for role in plan.roles))
 
 
-def _meetings(statements: Sequence[Statement]) -> Iterator[Meeting]:
+def _meetings(statements: Sequence[Statement]) -> Iterator[Meeting | Waiting]:
     for s in statements:
-        if isinstance(s, Meeting):
+        if isinstance(s, Meeting | Waiting):
             yield s
         elif isinstance(s, Loop):
             yield from _meetings(s.body)
 
 
-def _syncs(steps: Sequence[Step]) -> Iterator[Sync]:
+def _syncs(steps: Sequence[Step]) -> Iterator[Sync | Wait]:
     for step in steps:
-        if isinstance(step, Sync):
+        if isinstance(step, Sync | Wait):
             yield step
         elif not isinstance(step, Block):
             yield from _syncs(getattr(step, "body", ()))

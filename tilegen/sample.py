@@ -9,7 +9,7 @@ import numpy as np
 from tilegen.index import Index, evaluate, variables
 from tilegen.interpret import corners
 from tilegen.plan import CTA_AXES
-from tilegen.spec.data import Loop, Spec, Statement
+from tilegen.spec.data import Loop, Spec, Statement, WholeCall
 
 _MOST_CTAS = 1 << 22  # of the grid that are looked at for an outcome
 Cta = tuple[int, int, int]
@@ -46,5 +46,5 @@ def conditions_of(statements: Sequence[Statement]) -> Iterator[Index]:
             yield s.start
             yield s.stop
             yield from conditions_of(s.body)
-        else:
+        elif not isinstance(s, WholeCall):
             yield s.when

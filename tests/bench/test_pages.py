@@ -14,6 +14,7 @@ from fakes import DEVICE, FakeWatch, fake_gpu
 
 import tilegen
 from tilegen import bench
+from tilegen.bench.meaning import Meaning, derive_meaning
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "benchmarks"))
@@ -97,7 +98,7 @@ def test_a_case_that_breaks_does_not_end_the_run(session: bench.Session, monkeyp
 
 def test_the_cases_are_specs_that_tilegen_reads() -> None:
     spec = tilegen.load(spec_text(Case("odd", (7, 1, 10007), (2, 0, 1), "float16")))
-    assert [b.shape for b in spec.buffers] == [(7, 1, 10007), (10007, 7, 1)]
+    assert derive_meaning(spec, {}) == Meaning("X", "Y", (7, 1, 10007), (2, 0, 1), 2)
 
 
 # ---------------------------------------------------------------- the file of a device

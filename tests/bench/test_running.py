@@ -75,6 +75,22 @@ def test_json_of_a_copy(spec: Path, pretend: Callable[..., FakeWatch]) -> None:
     assert [is_cold for _, is_cold in watch.log].count(True) == 0 and len(watch.log) == ceiling + mine
 
 
+def test_a_permute_beside_cupy(pretend: Callable[..., FakeWatch], tmp_path: Path) -> None:
+    path = tmp_path / "turned.yaml"
+    text = COPY.replace("threads: 64\n", "").replace("Y: {scope: global, dtype: float32, shape: [64, 32]}",
+                                                     "Y: {scope: global, dtype: float32, shape: [32, 64]}")  # fmt: skip
+    path.write_text(text.replace("copy: {src: X, dst: Y}", "permute: {src: X, dst: Y, axes: [1, 0]}"), encoding="utf-8")
+
+    def turn(x: Any, y: Any) -> None:
+        y[:] = x.reshape(64, 32, 4).transpose(1, 0, 2).reshape(-1)
+
+    pretend(turn)
+    done = bench(path, "--format", "json", "--rounds", "2", "--against", "cupy")
+    (found,) = json.loads(done.stdout)["results"]
+    assert found["meaning"] == "permute (1,0) of 64 x 32, 4 bytes each"
+    assert list(found["peers"]) == ["copy", "cupy"] and found["absent"] == {}
+
+
 def test_text_of_a_copy(spec: Path, pretend: Callable[..., FakeWatch]) -> None:
     pretend()
     done = bench(spec, "--rounds", "3", "--against", "torch.compile")

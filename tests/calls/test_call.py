@@ -18,7 +18,7 @@ import tilegen
 from calls.pretended import Cupy, Exchange, Interface, PretendedDriver, Torch, aligned, pretend_kernel
 from tilegen import calling
 from tilegen.dtypes import numpy_dtype
-from tilegen.errors import CallError, EnvironmentLack
+from tilegen.errors import CallError, EnvironmentLack, TilegenError
 from tilegen.gpu import Cubin, device, driver
 from tilegen.gpu.call.kinds import form_of_output
 from tilegen.index import evaluate
@@ -78,6 +78,8 @@ def refused(kernel: Any, *given: Any, **params: Any) -> tuple[str, str]:
 def test_a_call_does_what_the_spec_means(path: Any) -> None:
     built = build_spec(path)
     case = min(parameter_cases(built.spec), key=lambda c: tuple(c.values()))
+    if int(np.prod([int(evaluate(g, case)) for g in built.plan.grid])) > 600:
+        pytest.skip("too many CTAs for a CPU")
     kernel, pretended = pretend_kernel(built)
     memories = {m.name: m for m in arrays(built.plan)}
     images = {name: make_image(built.spec, m, case, 1) for name, m in memories.items()}
@@ -90,8 +92,6 @@ def test_a_call_does_what_the_spec_means(path: Any) -> None:
         steps = tuple(n * placed[terms.name].itemsize for n in strides)
         view = np.lib.stride_tricks.as_strided(placed[terms.name], shape, steps)
         given.append(Interface(view, typestr=_typestr(terms.dtype)))
-    if int(np.prod([int(evaluate(g, case)) for g in built.plan.grid])) > 600:
-        pytest.skip("too many CTAs for a CPU")
     assert kernel(*given) is None
     assert pretended.seen[0]["threads"] == built.plan.threads
     wanted, _ = reference_images(built.spec, memories, images, case)
@@ -424,6 +424,17 @@ def test_a_launch_that_fails_is_an_error_with_cudas_name() -> None:
     pretended.refuse.append(700)
     code, text = refused(kernel, Interface(filled((4, 8))), Interface(aligned((4, 8))))
     assert code == "TG491" and "CUDA_ERROR_700" in text
+
+
+@pytest.mark.parametrize(("status", "wanted"), [(209, "TG503: GPU 0 does not run"), (200, "TG491: CUDA does not load")])
+def test_a_cubin_that_does_not_load(monkeypatch: pytest.MonkeyPatch, status: int, wanted: str) -> None:
+    def fail(*_: Any) -> Any:
+        raise driver.DriverError("cuModuleLoadData", status, "CUDA_ERROR")
+
+    kernel, pretended = pretend_kernel(PLAIN, runs=False)
+    monkeypatch.setitem(pretended.__dict__, "load", fail)
+    with pytest.raises(TilegenError, match=wanted):
+        kernel(Interface(filled((4, 8))), Interface(aligned((4, 8))))
 
 
 def test_threads_that_call_at_once_share_no_memory() -> None:

@@ -5,12 +5,11 @@
 // t: S[(32,32):(33,1)] [32, 32], shared
 //
 // 1. copy X[by*32 : +32, bx*32 : +32] -> t: variant register_tile, scope cta, 256 sectors, 64 wavefronts, 48
-//   instructions, 560 address operations
+//   instructions, 752 address operations
 //    register_tile: rows = 1, columns 2, load_bytes 16, store_bytes 8 (256 sectors); 1 of 1 shapes that both
 //      sides allow were searched
-//    lanes: inner = dst, along_src 16, along_dst 2 (64 wavefronts; inner = src, along_src 8, along_dst 4: 752
-//      address operations; inner = src, along_src 16, along_dst 2: 128; inner = dst, along_src 8, along_dst
-//      4: 128); every split of a warp into powers of two that touches the fewest lines of global memory was
+//    lanes: inner = src, along_src 8, along_dst 4 (64 wavefronts; inner = src, along_src 16, along_dst 2:
+//      128); every split of a warp into powers of two that touches the fewest lines of global memory was
 //      costed
 //    vector_width: 1 element, 8 bytes (64 wavefronts; 2 elements: 128); the cheapest of those that each side
 //      allows: wider ones cost more
@@ -34,10 +33,12 @@ __device__ __forceinline__ void copy_X_t(int tx, const double *X, double *t)
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         *(uint4 *)&regs[0] =
-            *(const uint4 *)&X[((tx >> 1) & 15) * 2 + (i * 8 + (tx >> 5) * 2 + (tx & 1)) * 256];
+            *(const uint4 *)&X[((tx >> 5) & 1) * 16 + (tx & 7) * 2
+                + (i * 8 + (tx >> 6) * 4 + ((tx >> 3) & 3)) * 256];
         #pragma unroll
         for (int c = 0; c < 2; ++c) {
-            t[((tx >> 1) & 15) * 66 + c * 33 + i * 8 + (tx >> 5) * 2 + (tx & 1)] = regs[c];
+            t[((tx >> 5) & 1) * 528 + (tx & 7) * 66 + c * 33 + i * 8 + (tx >> 6) * 4 + ((tx >> 3) & 3)] =
+                regs[c];
         }
     }
 }

@@ -4,6 +4,8 @@
 // B: row [2, 64, 64]
 // AOut: row [2, 64, 64]
 // BOut: row [2, 4, 64, 16]
+// sa: Swizzle(3,3,3) o S[(64,64):(64,1)] [64, 64], shared
+// sb: Swizzle(3,3,3) o S[(64,64):(64,1)] [64, 64], shared
 //
 // 1. copy A[bx] -> sa: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 32 instructions, 144 address
 //   operations
@@ -19,7 +21,7 @@
 //    partition: outer = 4, threads 128, elems 8, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
-// 3. copy sa[warpid*16 : +16] -> a: variant ldstmatrix, scope warp, 64 wavefronts, 16 instructions, 208
+// 3. copy sa[warpid*16 : +16] -> a: variant ldstmatrix, scope warp, 64 wavefronts, 16 instructions, 144
 //   address operations
 //    matrices: matrices = 4, trans false (16 instructions; matrices = 2: 32; matrices = 1: 64); registers in
 //      order are the words of whole matrices, and each row is 16 contiguous, aligned bytes
@@ -28,7 +30,7 @@
 //      contiguous in registers and in memory and aligned for every thread and step
 //    outer: 16; registers per thread / vector elements
 //
-// 4. copy sb[:, warpid*16 : +16] -> b: variant ldstmatrix, scope warp, 64 wavefronts, 16 instructions, 240
+// 4. copy sb[:, warpid*16 : +16] -> b: variant ldstmatrix, scope warp, 64 wavefronts, 16 instructions, 176
 //   address operations
 //    matrices: matrices = 4, trans true (16 instructions; matrices = 2: 32; matrices = 1: 64); registers in
 //      order are the words of whole matrices, and each row is 16 contiguous, aligned bytes
@@ -44,7 +46,7 @@
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 32; registers per thread / vector elements
 //
-// 6. copy a -> sa[warpid*16 : +16]: variant ldstmatrix, scope warp, 64 wavefronts, 16 instructions, 208
+// 6. copy a -> sa[warpid*16 : +16]: variant ldstmatrix, scope warp, 64 wavefronts, 16 instructions, 144
 //   address operations
 //    matrices: matrices = 4, trans false (16 instructions; matrices = 2: 32; matrices = 1: 64); registers in
 //      order are the words of whole matrices, and each row is 16 contiguous, aligned bytes
@@ -104,8 +106,7 @@ __device__ __forceinline__ void copy_sa_a(int laneid, bfloat16_t (&a)[32], const
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
         ldmatrix_x4((unsigned *)&a[f * 8],
-            &sa[((laneid >> 3) & 1) * 512 + (laneid & 7) * 64
-                + ((f * 2 + (laneid >> 4)) ^ (laneid & 7)) * 8]);
+            &sa[(laneid & 15) * 64 + ((f * 2 + (laneid >> 4)) ^ (laneid & 7)) * 8]);
     }
 }
 
@@ -114,8 +115,7 @@ __device__ __forceinline__ void copy_sb_b(int warpid, int laneid, bfloat16_t (&b
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
         ldmatrix_x4_trans((unsigned *)&b[f * 8],
-            &sb[f * 1024 + ((laneid >> 3) & 1) * 512 + (laneid & 7) * 64
-                + ((warpid * 2 + (laneid >> 4)) ^ (laneid & 7)) * 8]);
+            &sb[f * 1024 + (laneid & 15) * 64 + ((warpid * 2 + (laneid >> 4)) ^ (laneid & 7)) * 8]);
     }
 }
 
@@ -133,8 +133,7 @@ __device__ __forceinline__ void copy_a_sa(int laneid, const bfloat16_t (&a)[32],
     #pragma unroll
     for (int f = 0; f < 4; ++f) {
         stmatrix_x4((const unsigned *)&a[f * 8],
-            &sa[((laneid >> 3) & 1) * 512 + (laneid & 7) * 64
-                + ((f * 2 + (laneid >> 4)) ^ (laneid & 7)) * 8]);
+            &sa[(laneid & 15) * 64 + ((f * 2 + (laneid >> 4)) ^ (laneid & 7)) * 8]);
     }
 }
 

@@ -21,7 +21,7 @@
 //    partition: outer = 1, threads 32, elems 8, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
-// 3. copy sa -> a: variant ldstmatrix, scope warp, 8 wavefronts, 1 instruction, 9 address operations
+// 3. copy sa -> a: variant ldstmatrix, scope warp, 8 wavefronts, 1 instruction, 5 address operations
 //    matrices: matrices = 4, trans false (1 instruction; matrices = 2: 2; matrices = 1: 4); registers in
 //      order are the words of whole matrices, and each row is 16 contiguous, aligned bytes
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
@@ -29,7 +29,7 @@
 //      contiguous in registers and in memory and aligned for every thread and step
 //    outer: 4; registers per thread / vector elements
 //
-// 4. copy sb -> b: variant ldstmatrix, scope warp, 2 wavefronts, 1 instruction, 6 address operations
+// 4. copy sb -> b: variant ldstmatrix, scope warp, 2 wavefronts, 1 instruction, 2 address operations
 //    matrices: matrices = 2, trans true (1 instruction; matrices = 1: 2); registers in order are the words of
 //      whole matrices, and each row is 16 contiguous, aligned bytes
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
@@ -91,12 +91,12 @@ __device__ __forceinline__ void copy_B_sb(int laneid, const half_t *B, half_t *s
 
 __device__ __forceinline__ void copy_sa_a(int laneid, half_t (&a)[8], const half_t *sa)
 {
-    ldmatrix_x4((unsigned *)&a[0], &sa[((laneid >> 3) & 1) * 128 + (laneid & 7) * 16 + (laneid >> 4) * 8]);
+    ldmatrix_x4((unsigned *)&a[0], &sa[(laneid & 15) * 16 + (laneid >> 4) * 8]);
 }
 
 __device__ __forceinline__ void copy_sb_b(int laneid, half_t (&b)[4], const half_t *sb)
 {
-    ldmatrix_x2_trans((unsigned *)&b[0], &sb[((laneid >> 3) & 1) * 64 + (laneid & 7) * 8]);
+    ldmatrix_x2_trans((unsigned *)&b[0], &sb[(laneid & 15) * 8]);
 }
 
 __device__ __forceinline__ void copy_C_c(int laneid, float (&c)[4], const float *C)

@@ -13,11 +13,11 @@
 //
 // 2. copy tT -> Y[bx*64 : +64, by*64 : +64]: variant register_tile, scope cta, 256 sectors, 64 wavefronts,
 //   144 instructions, 1168 address operations
-//    register_tile: rows = 1, columns 8, load_bytes 16, store_bytes 2 (64 wavefronts; rows = 8, columns 8,
-//      load_bytes 16, store_bytes 16: 128; rows = 4, columns 8, load_bytes 16, store_bytes 8: 128; rows = 2,
-//      columns 8, load_bytes 16, store_bytes 4: 128; rows = 8, columns 4, load_bytes 8, store_bytes 16: 256;
-//      rows = 4, columns 4, load_bytes 8, store_bytes 8: 256; rows = 2, columns 4, load_bytes 8, store_bytes
-//      4: 256; rows = 8, columns 2, load_bytes 4, store_bytes 16: 512; rows = 4, columns 2, load_bytes 4,
+//    register_tile: rows = 1, columns 8, load_bytes 16, store_bytes 2 (64 wavefronts; rows = 2, columns 8,
+//      load_bytes 16, store_bytes 4: 128; rows = 4, columns 8, load_bytes 16, store_bytes 8: 256; rows = 2,
+//      columns 4, load_bytes 8, store_bytes 4: 256; rows = 8, columns 8, load_bytes 16, store_bytes 16: 512;
+//      rows = 8, columns 4, load_bytes 8, store_bytes 16: 512; rows = 4, columns 4, load_bytes 8, store_bytes
+//      8: 512; rows = 8, columns 2, load_bytes 4, store_bytes 16: 512; rows = 4, columns 2, load_bytes 4,
 //      store_bytes 8: 512; rows = 2, columns 2, load_bytes 4, store_bytes 4: 512); 10 of 15 shapes that both
 //      sides allow were searched; the rest take more accesses, and none of these has a conflict
 //    lanes: inner = dst, along_src 1, along_dst 32 (1168 address operations; inner = src: 1744); every split

@@ -2,45 +2,60 @@
 // Launch: grid (16, 16, 1), 256 threads, 16384 bytes of static shared memory.
 // X: row [1024, 1000]
 // Y: row [1000, 1024]
-// tile: Swizzle(1, 4, 7) o S[(64, 64):(64, 1)] [64, 64], shared
+// tile: Swizzle(2, 4, 6) o S[(64, 64):(64, 1)] [64, 64], shared
 //
-// 1. copy X[by*64 : +64, bx*64 : +64] -> tile: variant gmem_smem, scope cta, 512 sectors, 128 wavefronts, 128
-//   instructions, 896 address operations
-//    vector_width: 2 elements, 8 bytes (128 wavefronts; 4 elements: 256; 1 element: 256 instructions); the
-//      cheapest of those that each side allows: wider ones cost more
-//    partition: outer = 8, threads 256, elems 2, order row-major (row-major: picked); every order by one
+// 1. copy X[by*64 : +64, bx*64 : +64] -> tile: variant gmem_smem, scope cta, 512 sectors, 128 wavefronts, 64
+//   instructions, 448 address operations
+//    vector_width: 4 elements, 16 bytes (64 instructions; 2 elements: 128; 1 element: 256); the widest
+//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
+//    partition: outer = 4, threads 256, elems 4, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
-// 2. copy tileT -> Y[bx*64 : +64, by*64 : +64]: variant gmem_smem, scope cta, 512 sectors, 128 wavefronts,
-//   160 instructions, 1472 address operations
-//    vector_width: 4 elements, 16 bytes (128 wavefronts; 1 element: 512); the widest accesses that each side
+// 2. copy tileT -> Y[bx*64 : +64, by*64 : +64]: variant register_tile, scope cta, 512 sectors, 128
+//   wavefronts, 64 instructions, 512 address operations
+//    register_tile: rows = 4, columns 4, load_bytes 16, store_bytes 16 (512 sectors); 1 of 8 shapes that both
+//      sides allow were searched; the rest take more accesses, and none of these has a conflict
+//    lanes: inner = src, along_src 1, along_dst 16 (512 address operations; inner = dst: 1152); every split
+//      of a warp into powers of two that touches the fewest lines of global memory was costed
+//    vector_width: 4 elements, 16 bytes (256 wavefronts; 1 element: 512); the widest accesses that each side
 //      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 4, threads 256, elems 4, order row-major (row-major: picked; tileT's strides: costs
+//      more); every order by one operand's strides was costed
+//    vector_width: 1 element, 4 bytes (512 sectors); the widest accesses that each side allows: contiguous,
+//      aligned for every thread and step, inside one chunk
+//    partition: outer = 16, threads 256, elems 1, order row-major (row-major: picked; tileT's strides: costs
 //      more); every order by one operand's strides was costed
 
 __device__ __forceinline__ void copy_X_tile(int tx, int bx, const float *X, float *tile)
 {
-    __align__(8) float regs[2];
-    #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        *(uint2 *)&regs[0] =
-            (bx * 64 + (tx & 31) * 2 < 1000) ? *(const uint2 *)&X[(i * 8 + (tx >> 5)) * 1000 + (tx & 31) * 2]
-                : uint2{};
-        *(uint2 *)&tile[((i * 256 + tx) ^ (i * 2 + (tx >> 7))) * 2] = *(const uint2 *)&regs[0];
-    }
-}
-
-__device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT, float *Y)
-{
     __align__(16) float regs[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if (bx * 64 + i * 16 + (tx >> 4) < 1000) {
-            regs[0] = tileT[((tx & 15) * 256 + i * 16 + (tx >> 4)) ^ ((tx & 15) * 2)];
-            regs[1] = tileT[((tx & 15) * 256 + i * 16 + (tx >> 4) + 64) ^ ((tx & 15) * 2)];
-            regs[2] = tileT[((tx & 15) * 256 + i * 16 + (tx >> 4) + 128) ^ ((tx & 15) * 2)];
-            regs[3] = tileT[((tx & 15) * 256 + i * 16 + (tx >> 4) + 192) ^ ((tx & 15) * 2)];
-            *(uint4 *)&Y[(i * 16 + (tx >> 4)) * 1024 + (tx & 15) * 4] = *(const uint4 *)&regs[0];
+        *(uint4 *)&regs[0] =
+            (bx * 64 + (tx & 15) * 4 < 1000) ? *(const uint4 *)&X[(i * 16 + (tx >> 4)) * 1000 + (tx & 15) * 4]
+                : uint4{};
+        *(uint4 *)&tile[((i * 256 + tx) ^ (i * 4 + (tx >> 6))) * 4] = *(const uint4 *)&regs[0];
+    }
+}
+
+// Each thread turns 4 x 4 elements over in registers.
+__device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT, float *Y)
+{
+    __align__(16) float regs[16];
+    __align__(16) float pack[4];
+    if (bx * 64 + (tx >> 4) * 4 + 3 < 1000) {
+        #pragma unroll
+        for (int r = 0; r < 4; ++r) {
+            *(uint4 *)&regs[r * 4] =
+                *(const uint4 *)&tileT[(tx & 15) * 256 + r * 64 + ((tx >> 4) ^ (tx & 15)) * 4];
+        }
+        #pragma unroll
+        for (int c = 0; c < 4; ++c) {
+            #pragma unroll
+            for (int r = 0; r < 4; ++r) {
+                pack[r] = regs[r * 4 + c];
+            }
+            *(uint4 *)&Y[((tx >> 4) * 4 + c) * 1024 + (tx & 15) * 4] = *(const uint4 *)&pack[0];
         }
     }
 }
@@ -48,7 +63,7 @@ __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT,
 extern "C" __global__ void __launch_bounds__(256)
 transpose_auto(const float *__restrict__ X, float *__restrict__ Y)
 {
-    __shared__ __align__(1024) float tile[4096];  // Swizzle(1, 4, 7) o S[(64, 64):(64, 1)] [64, 64]
+    __shared__ __align__(1024) float tile[4096];  // Swizzle(2, 4, 6) o S[(64, 64):(64, 1)] [64, 64]
     const int tx = threadIdx.x;
     const int bx = blockIdx.x;
     const int by = blockIdx.y;

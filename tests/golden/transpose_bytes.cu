@@ -2,14 +2,14 @@
 // Launch: grid ((N + 127) >> 7, (M + 127) >> 7, 1), 64 threads, 16384 bytes of static shared memory.
 // X: row [M, N]
 // Y: row [N, M]
+// tile: Swizzle(4,3,7) o S[(128,128):(128,1)] [128, 128], shared
 //
 // 1. copy X[by*128 : +128, bx*128 : +128] -> turned: variant register_tile, scope cta, 384 sectors, 128
 //   wavefronts, 64 instructions, 576 address operations
 //    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16 (384 sectors); 1 of 24 shapes that
 //      both sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 8, along_dst 4 (128 wavefronts; inner = dst, along_src 8, along_dst 2:
-//      256; inner = dst, along_src 8, along_dst 4: 256); every split of a warp into powers of two that
-//      touches the fewest lines of global memory was costed
+//    lanes: inner = src, along_src 8, along_dst 4 (384 sectors); every split of a warp into powers of two
+//      that touches the fewest lines of global memory was costed
 //    vector_width: 16 elements, 16 bytes (384 sectors; 1 element: 512); the widest accesses that each side
 //      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 16, threads 64, elems 16, order row-major (row-major: picked; turned's strides: costs

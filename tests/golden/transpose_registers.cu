@@ -2,14 +2,14 @@
 // Launch: grid (16, 16, 1), 256 threads, 16384 bytes of static shared memory.
 // X: row [1024, 1000]
 // Y: row [1000, 1024]
+// tile: Swizzle(2,3,6) o S[(64,64):(64,1)] [64, 64], shared
 //
 // 1. copy X[by*64 : +64, bx*64 : +64] -> turned: variant register_tile, scope cta, 512 sectors, 128
 //   wavefronts, 64 instructions, 512 address operations
 //    register_tile: rows = 4, columns 4, load_bytes 16, store_bytes 16 (512 sectors); 1 of 8 shapes that both
 //      sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 16, along_dst 2 (128 wavefronts; inner = src, along_src 8, along_dst 4:
-//      1024 address operations; inner = dst, along_src 16, along_dst 2: 256; inner = dst, along_src 8,
-//      along_dst 4: 256); every split of a warp into powers of two that touches the fewest lines of global
+//    lanes: inner = src, along_src 16, along_dst 2 (512 address operations; inner = src, along_src 8,
+//      along_dst 4: 1024); every split of a warp into powers of two that touches the fewest lines of global
 //      memory was costed
 //    vector_width: 4 elements, 16 bytes (256 wavefronts; 1 element: 512); the widest accesses that each side
 //      allows: contiguous, aligned for every thread and step, inside one chunk

@@ -15,9 +15,8 @@
 //   wavefronts, 160 instructions, 2528 address operations
 //    register_tile: rows = 4, columns 1, load_bytes 4, store_bytes 16 (512 sectors); 1 of 2 shapes that both
 //      sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 4, along_dst 8 (128 wavefronts; inner = dst, along_src 4, along_dst 8: the
-//      same cost; inner = src, along_src 1, along_dst 16: 256; inner = src, along_src 2, along_dst 16: 256);
-//      every split of a warp into powers of two that touches the fewest lines of global memory was costed
+//    lanes: inner = dst, along_src 4, along_dst 8 (128 wavefronts; inner = src: 256); every split of a warp
+//      into powers of two that touches the fewest lines of global memory was costed
 //    vector_width: 1 element, 4 bytes (128 wavefronts; 4 elements: 256); the cheapest of those that each side
 //      allows: wider ones cost more
 //    partition: outer = 16, threads 256, elems 1, order row-major (row-major: picked; tileT's strides: costs
@@ -42,15 +41,15 @@ __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT,
     __align__(16) float regs[4];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        if (bx * 64 + (i & 1) * 32 + (tx >> 5) * 4 + (tx & 3) < 1000) {
+        if (bx * 64 + i * 16 + (tx >> 6) * 4 + ((tx >> 3) & 3) < 1000) {
             #pragma unroll
             for (int r = 0; r < 4; ++r) {
                 regs[r] =
-                    tileT[(i >> 1) * 2080 + ((tx >> 2) & 7) * 260 + r * 65 + (i & 1) * 32 + (tx >> 5) * 4
-                        + (tx & 3)];
+                    tileT[((tx >> 5) & 1) * 2080 + (tx & 7) * 260 + r * 65 + i * 16 + (tx >> 6) * 4
+                        + ((tx >> 3) & 3)];
             }
-            *(uint4 *)&Y[((i & 1) * 32 + (tx >> 5) * 4 + (tx & 3)) * 1024 + (i >> 1) * 32
-                + ((tx >> 2) & 7) * 4] = *(const uint4 *)&regs[0];
+            *(uint4 *)&Y[(i * 16 + (tx >> 6) * 4 + ((tx >> 3) & 3)) * 1024 + ((tx >> 5) & 1) * 32
+                + (tx & 7) * 4] = *(const uint4 *)&regs[0];
         }
     }
 }

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.interpret.edits import ONE_CTA, fault_of, values_at
-from tilegen.choose.count import Launch, count_steps, find_accesses
+from tilegen.choose.accesses import find_accesses
+from tilegen.choose.count import Launch, count_steps
 from tilegen.index import Index, Var, less
 from tilegen.interpret import interpret
 from tilegen.layouts import ldmatrix_fragment, ldmatrix_rows

@@ -12,11 +12,14 @@ from tilegen.errors import ProofError
 from tilegen.index import add, sub
 from tilegen.interpret import corners, interpret
 from tilegen.pipeline import check_meaning, inputs_of, parameter_cases, prove
-from tilegen.plan import Block, Map, Move, Plan, Ref, Step, Sync
+from tilegen.plan import Block, Commit, Map, Move, Plan, Ref, Step, Sync, Wait
 from tilegen.planner import launch_of
 from tilegen.spec.data import Spec
 
-KINDS = ("sync dropped", "global address", "shared address", "register index", "base of a function")
+KINDS = (
+    "sync dropped", "commit dropped", "wait dropped", "wait weakened", "global address", "shared address",
+    "register index", "base of a function",
+)  # fmt: skip
 EQUIVALENT = "orders nothing"
 
 
@@ -68,6 +71,11 @@ def _changes(step: Step) -> Iterator[tuple[str, str, tuple[Step, ...]]]:
     """The mutations of one step."""
     if isinstance(step, Sync):
         yield "sync dropped", step.scope, ()
+    elif isinstance(step, Commit):
+        yield "commit dropped", step.queue, ()
+    elif isinstance(step, Wait):
+        yield "wait dropped", f"{step.queue}, {step.pending}", ()
+        yield "wait weakened", f"{step.queue}, {step.pending + 1}", (replace(step, pending=step.pending + 1),)
     elif isinstance(step, Move):
         for side in ("dst", "src"):
             for what, ref in _shifted(getattr(step, side)):

@@ -59,9 +59,9 @@ LOAD, STORE = 1, 2  # the ops of a register round trip that are compared
 
 def register_round_trip(
     scope: str, dtype: str, shape: Shape, registers: str, shared: str, shared_shape: Shape, box: Box,
-    threads: int | None = None,
+    threads: int | None = None, variant: str = "auto",
 ) -> str:  # fmt: skip
-    """In -> s; s[box] -> r (op 1); r -> t[box] (op 2); t[box] -> Out."""
+    """In -> s; s[box] -> r (op 1); r -> t[box] (op 2); t[box] -> Out. ``variant`` is that of ops 1 and 2."""
     n = threads or SCOPE_THREADS.get(scope) or prod(shape[:1])
     return kernel(n, [
         buffer("In", "global", dtype, shared_shape), buffer("Out", "global", dtype, shape),
@@ -69,8 +69,8 @@ def register_round_trip(
         buffer("r", "register", dtype, shape, registers),
     ], [
         "copy: {src: In, dst: s}", "sync: cta",
-        f"copy: {{scope: {scope}, src: {region('s', box)}, dst: r}}",
-        f"copy: {{scope: {scope}, src: r, dst: {region('t', box)}}}", "sync: cta",
+        f"copy: {{scope: {scope}, src: {region('s', box)}, dst: r, variant: {variant}}}",
+        f"copy: {{scope: {scope}, src: r, dst: {region('t', box)}, variant: {variant}}}", "sync: cta",
         f"copy: {{src: {region('t', box)}, dst: Out}}",
     ])  # fmt: skip
 

@@ -14,7 +14,7 @@ from tests.layouts.recorded import select
 from tests.oracles import brute
 from tests.oracles.draw import draw_layout
 from tests.oracles.kernels import LOAD, STORE, build, choice, elem_bytes, register_round_trip, whole, widths
-from tilegen.choose.count import find_accesses
+from tilegen.choose.accesses import find_accesses
 from tilegen.index import evaluate
 from tilegen.plan import Block, Move, thread_variables, walk
 from tilegen.planner import launch_of
@@ -28,7 +28,7 @@ def check(
     box: list[list[int]], oracle: int | None = None, threads: int | None = None,
 ) -> tuple[Any, list[dict[str, Any]]]:  # fmt: skip
     """Build the round trip; both directions have the brute force's width and touch the layouts' own elements."""
-    text = register_round_trip(scope, dtype, shape, registers, shared, shared_shape, box, threads)
+    text = register_round_trip(scope, dtype, shape, registers, shared, shared_shape, box, threads, "reg")
     built, ops = build(text)
     size = elem_bytes(dtype)
     thread, register = brute.owners(registers, shape)

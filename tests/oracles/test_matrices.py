@@ -13,12 +13,9 @@ SWIZZLED = "Swizzle(3,3,3) o S[(64,64):(64,1)]"
 
 def round_trip(
     registers: str, shape: list[int], shared: str, scope: str = "warp", dtype: str = "float16", arch: str = "sm_90",
-    pinned: bool = False,
+    variant: str = "auto",
 ) -> list[Any]:  # fmt: skip
-    text = register_round_trip(scope, dtype, shape, registers, shared, shape, whole(shape))
-    if pinned:
-        variant = f"scope: {scope}, variant: ldstmatrix"
-        text = "\n".join(t.replace(f"scope: {scope}", variant) if "copy" in t else t for t in text.split("\n"))
+    text = register_round_trip(scope, dtype, shape, registers, shared, shape, whole(shape), None, variant)
     return build(text.replace("arch: sm_90", f"arch: {arch}"))[1]
 
 
@@ -45,7 +42,7 @@ def test_a_fragment_takes_as_many_matrices_as_it_has(fragment, shape, matrices, 
     strides = [64, 1, 8] if len(shape) == 3 else [1, shape[0]]
     shared = f"S[({','.join(map(str, shape))}):({','.join(map(str, strides))})]" if turned else "row"
     scope = "warpgroup" if "wgmma" in fragment else "warp"
-    ops = round_trip(fragment, shape, shared, scope, pinned=True)
+    ops = round_trip(fragment, shape, shared, scope, variant="ldstmatrix")
     picked = [choice(ops[k], "matrices") for k in (LOAD, STORE)]
     assert [ops[k]["variant"] for k in (LOAD, STORE)] == ["ldstmatrix"] * 2
     assert picked == [{"matrices": matrices, "trans": picked[0]["trans"]}] * 2

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <deque>
 #include <memory>
 #include <ucontext.h>
 #include <vector>
@@ -44,6 +45,10 @@ static dim3 cluster;
 static void (*body)(void **);
 static void **arguments;
 static Barrier cta, warps[64], warpgroups[16];
+// A thread's asynchronous copies: the open group is the last. Until a wait, nothing of them is done but harm.
+struct Copy { void *to; const void *from; int bytes; };
+typedef std::vector<Copy> Group;
+static std::vector<std::deque<Group>> copies;
 
 static void yield()
 {
@@ -77,6 +82,7 @@ static bool run_cta()
     for (auto &b : warps) b = Barrier();
     for (auto &b : warpgroups) b = Barrier();
     fibers.resize(threads);
+    copies.assign(threads, std::deque<Group>(1));
     finished = 0;
     for (auto &f : fibers) {
         if (!f.stack) f.stack.reset(new char[STACK_BYTES]);
@@ -172,6 +178,27 @@ STREAM(4, unsigned)
 STREAM(8, uint2)
 STREAM(16, uint4)
 #undef STREAM
+template <int bytes> static void cp_async(void *smem, const void *gmem, bool inside)
+{
+    memset(smem, 0xA5, bytes);
+    cpu::copies[threadIdx.x].back().push_back({smem, inside ? gmem : nullptr, bytes});
+}
+static inline void cp_async_4(void *smem, const void *gmem) { cp_async<4>(smem, gmem, true); }
+static inline void cp_async_8(void *smem, const void *gmem) { cp_async<8>(smem, gmem, true); }
+static inline void cp_async_16(void *smem, const void *gmem) { cp_async<16>(smem, gmem, true); }
+static inline void cp_async_4_or_zero(void *smem, const void *gmem, bool inside) { cp_async<4>(smem, gmem, inside); }
+static inline void cp_async_8_or_zero(void *smem, const void *gmem, bool inside) { cp_async<8>(smem, gmem, inside); }
+static inline void cp_async_16_or_zero(void *smem, const void *gmem, bool inside) { cp_async<16>(smem, gmem, inside); }
+static inline void cp_async_commit() { cpu::copies[threadIdx.x].emplace_back(); }
+template <int pending> static void cp_async_wait()
+{
+    std::deque<cpu::Group> &groups = cpu::copies[threadIdx.x];
+    for (; groups.size() > pending + 1; groups.pop_front()) {
+        for (const cpu::Copy &c : groups.front()) {
+            if (c.from) memcpy(c.to, c.from, c.bytes); else memset(c.to, 0, c.bytes);
+        }
+    }
+}
 static inline int cluster_ctaid_x() { return blockIdx.x % cpu::cluster.x; }
 static inline int cluster_ctaid_y() { return blockIdx.y % cpu::cluster.y; }
 static inline int cluster_ctaid_z() { return blockIdx.z % cpu::cluster.z; }

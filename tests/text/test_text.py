@@ -21,6 +21,7 @@ from text.plans import (
 from text.run import POISON, compile_plans, requires_gxx, run_text
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.layouts import ldmatrix_fragment
+from tilegen.plan import flat_memory
 
 pytestmark = requires_gxx
 CASTS = [(a, b) for a, b in product(DTYPES, DTYPES)]
@@ -72,6 +73,23 @@ def test_a_thread_that_never_arrives_is_reported():
     plan = Plan("stuck", "sm_90", (1, 1, 1), (), (Role("all", 64, when(less(Var("tx", 64), 7), Sync("cta"))),))
     with pytest.raises(AssertionError, match="barrier"):
         run_text(plan, {})
+
+
+def test_a_copy_in_flight_brings_nothing_before_its_wait():
+    from tilegen.index import Var
+    from tilegen.plan import Commit, Memory, Move, Plan, Role, Wait
+
+    t, S = Var("tx", 32), flat_memory("S", "float32", 32, "shared")
+    X, Y = (Memory(n, "float32", (32,), (1,), "global", access=a) for n, a in (("X", "in"), ("Y", "out")))
+    steps = (Move(S[t], X[t], via="cp.async"), Commit("cp.async"), Wait("cp.async", 0), Move(Y[t], S[t]))
+    late = (*steps[:2], Wait("cp.async", 1), steps[3])
+    x = random_image("float32", 32)
+    right, early = compile_plans([
+        Plan(name, "sm_90", (1, 1, 1), (X, Y, S), (Role("all", 32, body),))
+        for name, body in (("right", steps), ("early", late))
+    ])  # fmt: skip
+    assert (bits(right.run({"X": x})["Y"]) == bits(x)).all()
+    assert (early.run({"X": x})["Y"].view(np.uint8) == POISON).all()
 
 
 # ---- casts

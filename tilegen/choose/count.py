@@ -8,7 +8,7 @@ is evaluated and weighted. Where an address does not separate, every value is it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from itertools import product
 
@@ -16,40 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import access
-from tilegen.index import (
-    INT_LIMIT,
-    Index,
-    Op,
-    Var,
-    add,
-    bound,
-    conjuncts,
-    count_operators,
-    evaluate,
-    less,
-    mod,
-    mul,
-    substitute,
-    terms,
-    total,
-    variables,
-)  # fmt: skip
-from tilegen.plan import (
-    CLUSTER_AXES,
-    CTA_AXES,
-    MATRIX_ROW_ELEMS,
-    Block,
-    Cost,
-    Let,
-    Memory,
-    Move,
-    Ref,
-    Repeat,
-    Step,
-    When,
-    matrices,
-    thread_variables,
-)
+from tilegen.choose.accesses import Access, find_accesses
+from tilegen.choose.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
+from tilegen.index import Index, Op, Var, bound, evaluate, terms, total, variables
+from tilegen.plan import Cost, Step, thread_variables
 
 _LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
 _SECTOR_BYTES = 32
@@ -72,20 +42,6 @@ class Launch:
 
 
 @dataclass(frozen=True)
-class Access:
-    """One side of one Move: its byte address in terms of threads, CTA axes, loops and params."""
-
-    memory: Memory
-    kind: str  # one of access.KINDS
-    width_bytes: int
-    byte: Index
-    conditions: tuple[Index, ...]
-    loops: tuple[tuple[Var, Index], ...]
-    operators: int  # in the printed offset
-    op: int
-
-
-@dataclass(frozen=True)
 class Counted:
     """Totals of one access: warp instructions, wavefronts (shared) or sectors (global), and what they could be."""
 
@@ -102,82 +58,6 @@ class Counted:
     op: int
 
 
-# ---------------------------------------------------------------- finding them
-@dataclass(frozen=True)
-class _Scope:
-    values: Mapping[str, Index]
-    memories: Mapping[str, Ref]
-    conditions: tuple[Index, ...]
-    loops: tuple[tuple[Var, Index], ...]
-    op: int
-
-
-def find_accesses(steps: Iterable[Step], cluster: tuple[int, int, int] = (1, 1, 1)) -> tuple[Access, ...]:
-    """Every shared or global access of the steps, addresses written out in base variables."""
-    found: list[Access] = []
-    axes = zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)
-    values = {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes}
-    _visit(steps, _Scope(values, {}, (), (), -1), found)
-    return tuple(found)
-
-
-def _visit(steps: Iterable[Step], scope: _Scope, found: list[Access]) -> None:
-    for step in steps:
-        if isinstance(step, Let):
-            scope = replace(scope, values={**scope.values, step.var.name: substitute(step.value, scope.values)})
-        elif isinstance(step, Repeat):
-            count = substitute(step.count, scope.values)
-            var = Var(f"{step.var.name}__{len(scope.loops)}", max(1, bound(count) - 1))  # a name that no spec may give
-            extra = () if isinstance(count, int) else (less(var, count),)
-            inner = replace(
-                scope, values={**scope.values, step.var.name: var}, loops=(*scope.loops, (var, count)),
-                conditions=(*scope.conditions, *extra),
-            )  # fmt: skip
-            _visit(step.body, inner, found)
-        elif isinstance(step, When):
-            held = tuple(substitute(c, scope.values) for c in conjuncts(step.condition))
-            _visit(step.body, replace(scope, conditions=(*scope.conditions, *held)), found)
-        elif isinstance(step, Block):
-            bindings = {formal.name: _resolve(ref, scope) for formal, ref in step.args}
-            op = step.op if step.op >= 0 else scope.op
-            _visit(step.body, replace(scope, memories={**scope.memories, **bindings}, op=op), found)
-        elif isinstance(step, Move):
-            found.extend(_sides(step, scope))
-
-
-def _resolve(ref: Ref, scope: _Scope) -> Ref:
-    """A reference in terms of the plan's own memories and base variables, as one flat offset."""
-    offset = substitute(ref.offset, scope.values)
-    base = scope.memories.get(ref.memory.name)
-    if base is None:
-        return Ref(replace(ref.memory, shape=(ref.memory.span,), pitches=(1,)), (offset,))
-    return Ref(base.memory, (add(base.at[0], offset),))
-
-
-def _sides(move: Move, scope: _Scope) -> list[Access]:
-    sides = []
-    count = matrices(move)
-    for kind, ref, guard in (("ld", move.src, move.valid), ("st", move.dst, True)):
-        if ref.memory.space == "register":
-            continue
-        where = _resolve(ref, scope)
-        size = ref.memory.elem_bytes
-        width, held = move.elems, tuple(substitute(c, scope.values) for c in conjuncts(guard))
-        if count:  # a row for each of the lanes whose addresses are read
-            kind, width, held = f"{kind}matrix{count}", MATRIX_ROW_ELEMS, conjuncts(_gives_row(count))
-        sides.append(
-            Access(
-                where.memory, kind, width * size, mul(where.at[0], size), (*scope.conditions, *held), scope.loops,
-                count_operators(ref.offset), scope.op,
-            )
-        )  # fmt: skip
-    return sides
-
-
-def _gives_row(count: int) -> Index:
-    return less(Var("laneid", access.WARP_LANES), MATRIX_ROW_ELEMS * count)
-
-
 # ---------------------------------------------------------------- counting them
 @cache
 def _threads(count: int) -> dict[str, NDArray[np.int64]]:
@@ -188,8 +68,9 @@ def _threads(count: int) -> dict[str, NDArray[np.int64]]:
 def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> Counted:
     """Totals of one access over one CTA, or over the whole grid when ``cta`` is None."""
     totals = np.zeros(5, np.int64)
-    for lanes, weights in _weighted_lanes(a, launch, cta, _LINE_BYTES if a.memory.space == "shared" else _SECTOR_BYTES):
-        totals += _count_lanes(a, lanes, weights)
+    period = _SECTOR_BYTES if a.memory.space == "global" and a.partner is None else _LINE_BYTES
+    for sides, weights in _weighted_lanes(a, launch, cta, period):
+        totals += _count_lanes(a, sides, weights)
     instructions, wavefronts, floor, bytes_floor, sectors = map(int, totals)
     return Counted(
         a.memory.name, a.memory.space, a.kind, a.width_bytes, instructions, wavefronts, floor, bytes_floor, sectors,
@@ -197,21 +78,26 @@ def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) ->
     )  # fmt: skip
 
 
-def list_lanes(a: Access, launch: Launch, cta: tuple[int, int, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def list_lanes(
+    a: Access, launch: Launch, cta: tuple[int, int, int]
+) -> tuple[tuple[NDArray[np.int64], ...], NDArray[np.int64]]:
     """Every warp access of one CTA: byte offsets (n, 32), -1 where a lane is inactive, and how often each occurs (n,).
 
-    Offsets are exact, not residues: what another layout makes of them depends on all their bits.
+    The offsets are those of the access and, if it has one, of its partner. They are exact, not residues: what another
+    layout makes of them depends on all their bits.
     """
     found = list(_weighted_lanes(a, launch, cta, None))
-    return np.concatenate([lanes for lanes, _ in found]), np.concatenate([weights for _, weights in found])
+    sides = zip(*(both for both, _ in found), strict=True)
+    return tuple(np.concatenate(side) for side in sides), np.concatenate([weights for _, weights in found])
 
 
 def _weighted_lanes(
     a: Access, launch: Launch, cta: tuple[int, int, int] | None, period: int | None
-) -> Iterable[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+) -> Iterable[tuple[list[NDArray[np.int64]], NDArray[np.int64]]]:
     """Byte offsets of warp accesses, one of each class of equal behaviour, and how many each stands for.
 
-    Addresses that differ by multiples of ``period`` bytes behave alike; None: only equal ones do.
+    They are those of the access and, if it has one, of its partner. Addresses that differ by multiples of ``period``
+    bytes behave alike; None: only equal ones do.
     """
     fixed: dict[str, int] = dict(launch.params)
     axes = dict(zip(("bx", "by", "bz"), launch.grid, strict=True))
@@ -219,15 +105,19 @@ def _weighted_lanes(
         fixed |= dict(zip(axes, cta, strict=True))
         axes = {}
     extents = dict(axes) | {v.name: _extent(count, launch, fixed) for v, count in a.loops}
-    named = variables(a.byte).union(*(variables(c) for c in a.conditions))
+    named = frozenset[Var]().union(*(variables(x) for side in _both(a) for x in (side.byte, *side.conditions)))
     outer = [n for n in extents if any(v.name == n for v in named)]
     weight = int(np.prod([extents[n] for n in extents if n not in outer], dtype=np.int64))
     for values, counts in _classes(a, outer, [extents[n] for n in outer], fixed, launch, period):
         env = {**fixed, **_threads(launch.threads), **{n: v[:, None] for n, v in values.items()}}
-        lanes = _lane_offsets(a, env, (len(counts), launch.threads))
-        weights = np.repeat(counts, lanes.shape[0] // len(counts)) * weight
-        issued = (lanes >= 0).any(1)
-        yield lanes[issued], weights[issued]
+        sides = [_lane_offsets(side, env, (len(counts), launch.threads)) for side in _both(a)]
+        weights = np.repeat(counts, sides[0].shape[0] // len(counts)) * weight
+        issued = np.any([(side >= 0).any(1) for side in sides], axis=0)
+        yield [side[issued] for side in sides], weights[issued]
+
+
+def _both(a: Access) -> tuple[Access, ...]:
+    return (a,) if a.partner is None else (a, a.partner)
 
 
 def _extent(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
@@ -251,7 +141,8 @@ def _classes(
     for first in range(0, size, _CHUNK):
         flat = np.arange(first, min(size, first + _CHUNK), dtype=np.int64)
         values = dict(zip(outer, np.unravel_index(flat, extents), strict=True))
-        keys = np.stack(_keys(a, values, fixed, launch, period), axis=1)
+        sides = [_keys(side, values, fixed, launch, period) for side in _both(a)]
+        keys = np.stack([key for side in sides for key in side], axis=1)
         _, index, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
         yield {n: np.asarray(v, np.int64)[index] for n, v in values.items()}, counts
 
@@ -296,10 +187,14 @@ def _separate(x: Index, outer: Mapping[str, object]) -> tuple[Index, Index] | No
     return total(over), total(rest)
 
 
-def _count_lanes(a: Access, lanes: NDArray[np.int64], weights: NDArray[np.int64]) -> NDArray[np.int64]:
+def _count_lanes(a: Access, sides: Sequence[NDArray[np.int64]], weights: NDArray[np.int64]) -> NDArray[np.int64]:
     """(instructions, wavefronts, floor, bytes_floor, sectors) of weighted warp accesses."""
+    lanes = sides[0]
     if not len(lanes):
         return np.zeros(5, np.int64)
+    if a.partner is not None:
+        shared, source = sides if a.memory.space == "shared" else reversed(sides)
+        return _count_both(a, shared, source, weights)
     if a.memory.space == "global":
         return np.array([weights.sum(), 0, 0, 0, (weights * access.sectors(a.width_bytes, lanes)).sum()])
     parts = (
@@ -309,15 +204,30 @@ def _count_lanes(a: Access, lanes: NDArray[np.int64], weights: NDArray[np.int64]
     return np.array([weights.sum(), *((weights * p).sum() for p in parts), 0])
 
 
+def _count_both(
+    a: Access, shared: NDArray[np.int64], source: NDArray[np.int64], weights: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """What one side of cp.async counts: wavefronts on the shared side, sectors on the global one."""
+    wavefronts, sectors = count_cp_async(a.kind, a.width_bytes, shared, source)
+    if a.memory.space == "global":
+        return np.array([weights.sum(), 0, 0, 0, weights @ sectors])
+    floors = (floor(a.kind, a.width_bytes, shared, source) for floor in (floor_cp_async, bytes_floor_cp_async))
+    return np.array([weights.sum(), weights @ wavefronts, *(weights @ f for f in floors), 0])
+
+
 # ---------------------------------------------------------------- one warp of one of them
 @dataclass(frozen=True)
 class WarpOffsets:
-    """One access of one warp: byte offsets from the start of the memory, -1 where a lane is inactive."""
+    """One access of one warp: byte offsets from the start of the memory, -1 where a lane is inactive.
+
+    ``partner``: those of its other side, if it has one.
+    """
 
     cta: tuple[int, int, int]
     warp: int
     loops: tuple[tuple[str, int], ...]
     offsets: tuple[int, ...]
+    partner: tuple[int, ...] = ()
 
 
 def first_warp_offsets(a: Access, launch: Launch, cta: tuple[int, int, int]) -> WarpOffsets | None:
@@ -329,11 +239,12 @@ def first_warp_offsets(a: Access, launch: Launch, cta: tuple[int, int, int]) -> 
     trips = [range(_extent(count, launch, fixed)) for _, count in a.loops]
     for values in product(*trips):
         loops = {v.name: k for (v, _), k in zip(a.loops, values, strict=True)}
-        lanes = _lane_offsets(a, {**fixed, **_threads(launch.threads), **loops}, (launch.threads,))
-        for warp, offsets in enumerate(lanes):
-            if (offsets >= 0).any():
+        env = {**fixed, **_threads(launch.threads), **loops}
+        sides = [_lane_offsets(side, env, (launch.threads,)) for side in _both(a)]
+        for warp, lanes in enumerate(zip(*sides, strict=True)):
+            if (np.stack(lanes) >= 0).any():
                 named = tuple((name.rsplit("_", 1)[0], k) for name, k in loops.items())
-                return WarpOffsets(cta, warp, named, tuple(map(int, offsets)))
+                return WarpOffsets(cta, warp, named, *(tuple(side.tolist()) for side in lanes))
     return None
 
 
@@ -354,9 +265,10 @@ def count_steps(steps: Iterable[Step], launch: Launch, cta: tuple[int, int, int]
 
 
 def cost_of(counted: Iterable[Counted], shared_bytes: int = 0) -> Cost:
-    """The sum of counted accesses as a Cost."""
+    """The sum of counted accesses as a Cost. The two sides of cp.async are one instruction."""
     rows = tuple(counted)
+    issued = sum(c.instructions for c in rows if c.space == "shared" or c.kind not in CP_ASYNC)
     return Cost(
-        sum(c.sectors for c in rows), sum(c.wavefronts for c in rows), sum(c.instructions for c in rows), shared_bytes,
+        sum(c.sectors for c in rows), sum(c.wavefronts for c in rows), issued, shared_bytes,
         sum(c.operators * c.instructions for c in rows),
     )  # fmt: skip

@@ -44,6 +44,8 @@ def find_linear(shape: Sequence[int], elem_bytes: int, accesses: Sequence[TileAc
     (1, 'free of conflicts')
     """
     bits = prod(shape).bit_length() - 1
+    if any(a.source is not None for a in accesses):
+        return LinearFound(None, -1, "what cp.async costs depends on more than conflicts")
     if any(n & (n - 1) for n in shape):
         return LinearFound(None, -1, "an extent is no power of two")
     if bits > _MOST_BITS:

@@ -2,8 +2,8 @@
 
     Cost = (global sectors, shared wavefronts, instructions, shared bytes, address operations)
 
-Sectors and instructions are the accesses' own: no layout changes them. Every layout of the families is costed, in one
-batch; what is searched and what the floor is goes into the proof.
+Instructions are the accesses' own, and so are sectors, but for those of cp.async: no layout changes them. Every layout
+of the families is costed, in one batch; what is searched and what the floor is goes into the proof.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from tilegen.choose.layout_families import FAMILIES, FamilyLayout, enumerate_layouts, span_elems
 from tilegen.choose.linear_layout import find_linear
-from tilegen.choose.tile_access import TileAccess, count_floor, count_wavefronts, fold
+from tilegen.choose.tile_access import TileAccess, count_costs, count_floor, fold
 from tilegen.index import Index, Var, count_operators, mul
 from tilegen.plan import Candidate, Choice, Cost
 
@@ -75,12 +75,12 @@ def cost_layouts(
     most_bytes: int | None = None,
 ) -> list[Costed]:
     """Every layout with its cost (address operations left at 0), or the reason why it cannot serve."""
-    waves = count_wavefronts(layouts, shape, elem_bytes, accesses)
+    waves, sectors = count_costs(layouts, shape, elem_bytes, accesses)
     instructions = sum(a.instructions for a in accesses)
     out = []
-    for f, row in zip(layouts, waves.tolist(), strict=True):
+    for f, row, read in zip(layouts, waves.tolist(), sectors.tolist(), strict=True):
         bytes_ = span_elems(f, shape) * elem_bytes
-        cost = Cost(0, sum(row), instructions, bytes_)
+        cost = Cost(sum(read), sum(row), instructions, bytes_)
         reason = constrain(f.layout) if constrain else None
         if -1 in row:
             reason = f"it cuts a vector of {accesses[row.index(-1)].width_elems} elements"

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tilegen import access
+from tilegen.choose.cp_async import CP_ASYNC, count_cp_async, floor_cp_async
 from tilegen.choose.layout_families import FamilyLayout, Ints, place_elements
 
 _BATCH = 1 << 15  # accesses of 32 lanes that are placed at a time
@@ -19,34 +20,44 @@ _SAMPLE = 64  # vectors that are looked at before all are
 class TileAccess:
     """Warp accesses of one kind and width. ``elements``: the row-major number of the first element that each lane
     touches, -1 for an inactive lane, shape (n, 32); ``weights``: how often each runs per CTA, shape (n,).
+
+    cp.async writes the elements and reads global memory at the byte offsets ``source``, (n, 32), -1 for zeros. (Its
+    sectors, too, then depend on the layout.)
     """
 
-    kind: str  # as in tilegen.access: ld, st, ldmatrix4, ...
+    kind: str  # as in tilegen.access: ld, st, ldmatrix4, ..., or as in cp_async: cp.async.cg, ...
     width_elems: int
     elements: Ints
     weights: Ints
+    source: Ints | None = None
 
     @property
     def instructions(self) -> int:
         return int(self.weights.sum())
 
 
-def tile_access(kind: str, width_elems: int, elements: ArrayLike, weights: ArrayLike = 1) -> TileAccess:
-    """Accesses from anything like arrays: ``elements`` (32,) or (n, 32), ``weights`` one number or n.
+def tile_access(
+    kind: str, width_elems: int, elements: ArrayLike, weights: ArrayLike = 1, source: ArrayLike | None = None
+) -> TileAccess:
+    """Accesses from anything like arrays: ``elements`` and ``source`` (32,) or (n, 32), ``weights`` one number or n.
 
-    Raises ValueError for an unknown kind, a width that is no power of two, and other shapes.
+    Raises ValueError for an unknown kind, a width that is no power of two, other shapes, and a ``source`` that is
+    missing or should not be there.
 
     >>> tile_access("st", 1, range(32), 4).instructions
     4
     """
     rows = np.atleast_2d(np.asarray(elements, np.int64))
-    if kind not in access.KINDS:
-        raise ValueError(f"unknown kind of access {kind!r}: one of {', '.join(access.KINDS)}")
+    if kind not in (*access.KINDS, *CP_ASYNC):
+        raise ValueError(f"unknown kind of access {kind!r}: one of {', '.join((*access.KINDS, *CP_ASYNC))}")
     if width_elems < 1 or width_elems & (width_elems - 1):
         raise ValueError(f"a vector has 1, 2, 4, ... elements, not {width_elems}")
     if rows.ndim != 2 or rows.shape[1] != access.WARP_LANES:
         raise ValueError(f"elements have shape (32,) or (n, 32), one per lane, not {rows.shape}")
-    return TileAccess(kind, width_elems, rows, np.broadcast_to(np.asarray(weights, np.int64), (len(rows),)))
+    read = None if source is None else np.atleast_2d(np.asarray(source, np.int64))
+    if (read is not None) != (kind in CP_ASYNC) or (read is not None and read.shape != rows.shape):
+        raise ValueError("cp.async, and nothing else, has a source as long as its elements")
+    return TileAccess(kind, width_elems, rows, np.broadcast_to(np.asarray(weights, np.int64), (len(rows),)), read)
 
 
 def count_floor(shape: Sequence[int], elem_bytes: int, accesses: Iterable[TileAccess]) -> int:
@@ -55,8 +66,13 @@ def count_floor(shape: Sequence[int], elem_bytes: int, accesses: Iterable[TileAc
     >>> count_floor((32, 32), 4, [tile_access("ld", 1, [32 * lane for lane in range(32)])])
     1
     """
-    rows = ((a, _dense_bytes(a, elem_bytes)) for a in accesses)
-    return sum(int(access.phases(a.kind, a.width_elems * elem_bytes, at) @ a.weights) for a, at in rows)
+    return sum(int(_floors(a, a.width_elems * elem_bytes, _dense_bytes(a, elem_bytes)) @ a.weights) for a in accesses)
+
+
+def _floors(a: TileAccess, width_bytes: int, rows: Ints) -> Ints:
+    if a.source is not None:
+        return floor_cp_async(a.kind, width_bytes, rows, a.source)
+    return np.asarray(access.phases(a.kind, width_bytes, rows))
 
 
 def is_merged(a: TileAccess, elem_bytes: int) -> NDArray[np.bool_]:
@@ -74,7 +90,7 @@ def _dense_bytes(a: TileAccess, elem_bytes: int) -> Ints:
     return np.where(a.elements >= 0, first * elem_bytes, -1)
 
 
-# ---------------------------------------------------------------- wavefronts of many layouts
+# ---------------------------------------------------------------- costs of many layouts
 def count_wavefronts(
     layouts: Sequence[FamilyLayout], shape: Sequence[int], elem_bytes: int, accesses: Sequence[TileAccess]
 ) -> Ints:
@@ -85,15 +101,25 @@ def count_wavefronts(
     >>> count_wavefronts(enumerate_layouts((32, 32), 4)[:3], (32, 32), 4, [column]).ravel().tolist()
     [32, 1, 2]
     """
-    result = np.full((len(layouts), len(accesses)), -1, np.int64)
+    return count_costs(layouts, shape, elem_bytes, accesses)[0]
+
+
+def count_costs(
+    layouts: Sequence[FamilyLayout], shape: Sequence[int], elem_bytes: int, accesses: Sequence[TileAccess]
+) -> tuple[Ints, Ints]:
+    """Weighted (wavefronts, sectors) of each access under each layout, each (layouts, accesses).
+
+    -1 where a vector is cut. Sectors are those of cp.async, 0 for others.
+    """
+    result = np.full((2, len(layouts), len(accesses)), -1, np.int64)
     is_xor = np.array([f.family == "swizzle" for f in layouts], bool)
     for k, a in enumerate(accesses):
         fits = keep_vectors(layouts, shape, elem_bytes, a)
         for group, folded in ((fits & is_xor, _fold_xor), (fits & ~is_xor, _fold_affine)):
             if group.any():
                 some = [layouts[c] for c in np.flatnonzero(group).tolist()]
-                result[group, k] = _count_group(some, shape, elem_bytes, folded(a, shape, elem_bytes))
-    return result
+                result[:, group, k] = _count_group(some, shape, elem_bytes, folded(a, shape, elem_bytes))
+    return result[0], result[1]
 
 
 def _count_group(layouts: Sequence[FamilyLayout], shape: Sequence[int], elem_bytes: int, a: TileAccess) -> Ints:
@@ -102,9 +128,17 @@ def _count_group(layouts: Sequence[FamilyLayout], shape: Sequence[int], elem_byt
     for first in range(0, len(layouts), step):
         address = place_elements(layouts[first : first + step], shape, a.elements)
         rows = np.where(address >= 0, address * elem_bytes, -1).reshape(-1, access.WARP_LANES)
-        found = access.wavefronts(a.kind, a.width_elems * elem_bytes, rows)
-        counts.append(np.asarray(found).reshape(address.shape[:2]) @ a.weights)
-    return np.concatenate(counts)
+        found = _count_rows(a, a.width_elems * elem_bytes, rows)
+        counts.append(np.stack([np.asarray(f).reshape(address.shape[:2]) @ a.weights for f in found]))
+    return np.concatenate(counts, axis=1)
+
+
+def _count_rows(a: TileAccess, width_bytes: int, rows: Ints) -> tuple[Ints, Ints]:
+    """(wavefronts, sectors) of each row of offsets: the accesses under one layout after the other."""
+    if a.source is not None:
+        return count_cp_async(a.kind, width_bytes, rows, np.tile(a.source, (len(rows) // len(a.source), 1)))
+    found = np.asarray(access.wavefronts(a.kind, width_bytes, rows))
+    return found, np.zeros_like(found)
 
 
 def keep_vectors(
@@ -147,8 +181,9 @@ def _fold_affine(a: TileAccess, shape: Sequence[int], elem_bytes: int) -> TileAc
     at = np.stack(np.unravel_index(np.where(active, a.elements, 0), tuple(shape)), axis=1)  # (n, rank, 32)
     base = np.take_along_axis(at, np.argmax(active, axis=1)[:, None, None], axis=2)
     key = np.where(active[:, None, :], at - base, np.iinfo(np.int64).min)
-    words = max(1, 4 // elem_bytes)  # with elements smaller than a word, the place in the word is part of the pattern
-    return _keep_one(a, np.concatenate([key.reshape(len(key), -1), base[:, :, 0] % words], axis=1))
+    # With elements smaller than a word, the place in the word is part of the pattern; with cp.async that in the line.
+    unit = max(1, (4 if a.source is None else access.LINE_BYTES) // elem_bytes)
+    return _keep_one(a, np.concatenate([key.reshape(len(key), -1), base[:, :, 0] % unit], axis=1))
 
 
 def _first_active(a: TileAccess) -> Ints:
@@ -156,15 +191,26 @@ def _first_active(a: TileAccess) -> Ints:
 
 
 def _keep_one(a: TileAccess, key: Ints) -> TileAccess:
-    """The access with one row for each distinct row of ``key``, weights added up."""
+    """The access with one row for each distinct row of ``key`` (and place in the source), weights added up."""
+    if a.source is not None:
+        key = np.concatenate([key, _from_line(a.source)], axis=1)
     _, index, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
     weights = np.zeros(len(index), np.int64)
     np.add.at(weights, inverse.ravel(), a.weights)
-    return replace(a, elements=a.elements[index], weights=weights)
+    return replace(
+        a, elements=a.elements[index], weights=weights, source=None if a.source is None else a.source[index]
+    )
+
+
+def _from_line(source: Ints) -> Ints:
+    """Global offsets counted from the line of the first byte that is read: which lines they are makes no difference."""
+    first = np.where(source >= 0, source, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+    return np.where(source >= 0, source - first // access.LINE_BYTES * access.LINE_BYTES, -1)
 
 
 def fold(a: TileAccess) -> TileAccess:
     """The same accesses with equal rows written once, inactive warps left out."""
     kept = (a.elements >= 0).any(axis=1)
-    some = replace(a, elements=a.elements[kept], weights=a.weights[kept])
+    source = None if a.source is None else a.source[kept]
+    some = replace(a, elements=a.elements[kept], weights=a.weights[kept], source=source)
     return _keep_one(some, some.elements) if kept.any() else some

@@ -19,6 +19,7 @@ from tilegen.errors import Diagnostic, EnvironmentLack
 _COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
 _POINTER_DEVICE_ORDINAL = 9  # CUpointer_attribute
+NO_BINARY = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
 NO_CONTEXT = (201, 400)  # CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE: another device's context is current
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
@@ -78,13 +79,21 @@ class Driver:
         """The device whose memory a pointer leads to; None if CUDA does not know the pointer."""
         device = ctypes.c_int(-1)
         asked = (ctypes.byref(device), _POINTER_DEVICE_ORDINAL, ctypes.c_uint64(pointer))
-        known = self.library.cuPointerGetAttribute(*asked) == 0 and device.value >= 0
-        return device.value if known else None
+        status = self.library.cuPointerGetAttribute(*asked)
+        if status in NO_CONTEXT:  # a thread that has called nothing of CUDA before
+            with self.in_context(self.primary_context(0)):
+                status = self.library.cuPointerGetAttribute(*asked)
+        return None if status or device.value < 0 else device.value
+
+    def primary_context(self, device: int) -> ctypes.c_void_p:
+        """The context of a device that CuPy and torch use too."""
+        context = ctypes.c_void_p()
+        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        return context
 
     def load(self, image: bytes, kernel: str, device: int, dynamic_bytes: int) -> Function:
-        """A cubin's kernel in the device's primary context, which CuPy and torch use too."""
-        context, module, handle = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
-        self.call("cuDevicePrimaryCtxRetain", ctypes.byref(context), device)
+        """A cubin's kernel in the device's primary context."""
+        context, module, handle = self.primary_context(device), ctypes.c_void_p(), ctypes.c_void_p()
         with self.in_context(context):
             self.call("cuModuleLoadData", ctypes.byref(module), image)
             self.call("cuModuleGetFunction", ctypes.byref(handle), module, kernel.encode())

@@ -168,7 +168,7 @@ def total(pairs: Iterable[tuple[int, Any]]) -> Index:
     merged: dict[Any, int] = {}
     for c, f in pairs:
         merged[f] = merged.get(f, 0) + c
-    if any(isinstance(f, Op) and f.symbol == "%" for f in merged):
+    if any(_is_digit(f) for f in merged):
         merged = _rejoin(merged)
     constant = merged.pop(1, 0)
     ordered = sorted(merged.items(), key=_stride, reverse=True) if len(merged) > 1 else merged.items()
@@ -186,14 +186,35 @@ def _stride(term: tuple[Any, int]) -> int:
 
 
 def _rejoin(merged: dict[Any, int]) -> dict[Any, int]:
-    for f in [f for f in merged if isinstance(f, Op) and f.symbol == "%" and isinstance(f.args[1], int)]:
+    """``x % n`` with the quotient's whole ``x / n`` is x, with its lowest digit ``x / n % m`` it is ``x % (n * m)``."""
+    waiting = [f for f in merged if _is_digit(f)]
+    while waiting:
+        f = waiting.pop()
         x, n = f.args
         quotient, c = div(x, n), merged[f]
-        if c and isinstance(quotient, (Var, Op)) and merged.get(quotient) == c * n:
-            merged[f] = merged[quotient] = 0
-            for k, g in terms(x):
-                merged[g] = merged.get(g, 0) + c * k
+        if not c or not isinstance(quotient, (Var, Op)):
+            continue
+        over = next((g for g in merged if merged[g] == c * n and _is_digit_of(g, quotient)), None)
+        if merged.get(quotient) == c * n:
+            over, whole = quotient, x
+        elif over is not None:
+            whole = mod(x, n * over.args[1])
+        else:
+            continue
+        merged[f] = merged[over] = 0
+        for k, g in terms(whole):
+            merged[g] = merged.get(g, 0) + c * k
+            waiting += [g] if _is_digit(g) else []
     return merged
+
+
+def _is_digit(f: Any) -> bool:
+    return isinstance(f, Op) and f.symbol == "%" and isinstance(f.args[1], int)
+
+
+def _is_digit_of(g: Any, quotient: Index) -> bool:
+    """g is ``quotient % m``."""
+    return _is_digit(g) and bool(g.args[0] == quotient)
 
 
 def _times(f: Any, c: int) -> Index:

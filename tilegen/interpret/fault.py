@@ -20,6 +20,8 @@ RANGE = "TG410"
 DISAGREE = "TG411"
 MALFORMED = "TG412"
 DEADLOCK = "TG413"
+IN_FLIGHT = "TG422"
+NEVER_AWAITED = "TG423"
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Fault:
     """One fault: ``message`` says what and where; the other fields say it to programs.
 
     ``op`` is the plan's operation that met the fault and ``other_op`` the one that it clashes with (-1: none).
-    ``needs_sync`` is the narrowest scope whose sync between the two would order them ("": no sync would).
+    ``needs_sync`` is the narrowest scope whose sync between the two would order them ("": no sync would); ``insert``
+    are the statements of a spec that would, in their order.
     """
 
     code: str
@@ -35,6 +38,7 @@ class Fault:
     op: int = -1
     other_op: int = -1
     needs_sync: str = ""
+    insert: tuple[str, ...] = ()
     cta: tuple[int, ...] | None = None
     warp: int = -1
     lane: int = -1

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tilegen.index import Index, evaluate
+from tilegen.interpret.flights import Flights
 from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.places import Place, Root, form
@@ -20,7 +21,7 @@ class Machine:
 
     def __init__(self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, int]):
         self.plan, self.crew, self.clocks = plan, crew, Clocks(crew)
-        self.params, self.steps = params, 0
+        self.params, self.steps, self.flights = params, 0, Flights(len(crew.ctas) * crew.threads)
         self.texts: dict[int, tuple[Index, Text]] = {}
         self.addresses: dict[int, tuple[Ref, Address]] = {}
         self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}

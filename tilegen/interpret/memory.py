@@ -8,13 +8,13 @@ elements costs what is touched.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import NoReturn, Protocol
 
 import numpy as np
 
 from tilegen.dtypes import bits_dtype, numpy_dtype
-from tilegen.interpret.fault import RACE, SAME_STEP, TWO_CTAS, UNWRITTEN
+from tilegen.interpret.fault import IN_FLIGHT, RACE, SAME_STEP, TWO_CTAS, UNWRITTEN
 from tilegen.interpret.order import NOBODY, TOGETHER, Clash, Clocks, Shadow
 from tilegen.interpret.threads import Array, Group
 from tilegen.plan import Memory
@@ -27,11 +27,17 @@ _POISON = 0xCD
 class Site(Protocol):
     """Where in the plan an access happens; ``fail`` raises the fault."""
 
-    op: int
+    @property
+    def op(self) -> int: ...
 
     def fail(
-        self, code: str, message: str, thread: int | None = None, *, other_op: int = NOBODY, needs_sync: str = ""
-    ) -> NoReturn: ...
+        self, code: str, message: str, thread: int | None = None, *, other_op: int = NOBODY, needs_sync: str = "",
+        insert: tuple[str, ...] = (),
+    ) -> NoReturn: ...  # fmt: skip
+
+    def awaiting(self, shadow: Shadow, granule: int) -> tuple[str, ...]:
+        """The statements that would land the copy in flight that touches a granule."""
+        ...
 
 
 class Store(Protocol):
@@ -73,6 +79,38 @@ class Pool:
         self.shadow = Shadow(clocks, len(cells) // grain_bytes)
 
 
+@dataclass(frozen=True)
+class Filling:
+    """Words on their way to cells: one, and a row of granules, per thread."""
+
+    shadow: Shadow
+    cells: Array
+    at: Array
+    words: Array
+    granules: Array
+
+    def land(self, some: Array | slice = slice(None)) -> None:
+        """The words (of some of the threads) arrive."""
+        self.cells[self.at[some]] = self.words[some]
+
+
+@dataclass(frozen=True)
+class Holding:
+    """What copies in flight read, for the ``rows`` of their step that read: nobody may write there."""
+
+    shadow: Shadow
+    granules: Array
+    rows: Array
+
+    def land(self, rows: Array, who: Group, op: int) -> None:
+        """Those of ``rows`` (a mask over ``who``) have read by now."""
+        mine = rows[self.rows]
+        if mine.any():
+            at = np.zeros(len(rows), bool)
+            at[self.rows[mine]] = True
+            self.shadow.land_read(self.granules[mine], who.where(at), op)
+
+
 class Shared:
     """One shared memory: a typed view of the pool."""
 
@@ -97,14 +135,24 @@ class Shared:
         if unwritten.any():
             thread, what = self._where(int(np.flatnonzero(unwritten)[0]), granules)
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", thread)
-        report(self.pool.shadow.read(granules, group, site.op), "reads", granules, self._where, site)
+        report(self.pool.shadow, self.pool.shadow.read(granules, group, site.op), "reads", granules, self._where, site)
         return self.pool.cells[width][cell].view(bits_dtype(self.size)).reshape(-1, elems)
 
     def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+        self._write(flat, bits, group, site).land()
+
+    def write_later(self, flat: Array, bits: Array, group: Group, site: Site) -> Filling:
+        """As ``write``, but the data is nobody's until the filling lands."""
+        filling = self._write(flat, bits, group, site)
+        self.pool.shadow.start_write(filling.granules)
+        return filling
+
+    def _write(self, flat: Array, bits: Array, group: Group, site: Site) -> Filling:
         width, cell, granules = self._place(flat, bits.shape[1], group)
-        report(self.pool.shadow.write(granules, group, site.op), "writes", granules, self._where, site)
-        refuse_double_write(self.pool.shadow, granules, group, self._where, site)
-        self.pool.cells[width][cell] = np.ascontiguousarray(bits).view(bits_dtype(width)).ravel()
+        shadow, words = self.pool.shadow, np.ascontiguousarray(bits).view(bits_dtype(width)).ravel()
+        report(shadow, shadow.write(granules, group, site.op), "writes", granules, self._where, site)
+        refuse_double_write(shadow, granules, group, self._where, site)
+        return Filling(shadow, self.pool.cells[width], cell, words, granules)
 
     def read_rows(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
         """``read`` by whole warps together: no lane of them is ordered with a write by any other access."""
@@ -139,6 +187,10 @@ class Virtual:
     def read(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
         index = flat[:, None] + np.arange(elems) if elems > 1 else flat[:, None]
         return fetch(self.memory, self.values, index)
+
+    def read_later(self, flat: Array, elems: int, group: Group, site: Site) -> tuple[Array, Array | None]:
+        """As ``read``; nothing ever writes here."""
+        return self.read(flat, elems, group, site), None
 
     def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
         raise AssertionError(f"{self.memory.name} is written, but no step of the plan writes it")
@@ -195,16 +247,22 @@ class Paged:
         if self.values is None and unwritten.any():
             thread, what = self._where(int(np.flatnonzero(unwritten)[0]), granules)
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote and is no input", thread)
-        report(self.shadow.read(granules, group, site.op), "reads", granules, self._where, site)
+        report(self.shadow, self.shadow.read(granules, group, site.op), "reads", granules, self._where, site)
         bits = self.bits[index]
         if self.values is not None and unwritten.any():
             initial = np.repeat(unwritten, self.grain, axis=1)
             bits[initial] = fetch(self.memory, self.values, (flat[:, None] + np.arange(elems))[initial])
         return bits
 
+    def read_later(self, flat: Array, elems: int, group: Group, site: Site) -> tuple[Array, Array | None]:
+        """As ``read``, and the granules where nobody may write until the copies have landed."""
+        bits, granules = self.read(flat, elems, group, site), self._place(flat, elems)[1]
+        self.shadow.start_read(granules)
+        return bits, granules
+
     def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
         index, granules = self._place(flat, bits.shape[1])
-        report(self.shadow.write(granules, group, site.op), "writes", granules, self._where, site)
+        report(self.shadow, self.shadow.write(granules, group, site.op), "writes", granules, self._where, site)
         refuse_double_write(self.shadow, granules, group, self._where, site)
         self.bits[index] = bits
 
@@ -230,12 +288,17 @@ def fetch(memory: Memory, values: Input, index: Array) -> Array:
 
 
 def report(
-    clash: Clash | None, verb: str, granules: Array, where: Callable[[int, Array], tuple[int, str]], site: Site
-) -> None:
+    shadow: Shadow, clash: Clash | None, verb: str, granules: Array, where: Callable[[int, Array], tuple[int, str]],
+    site: Site,
+) -> None:  # fmt: skip
     """Raise the race that a shadow found."""
     if clash is None:
         return
     thread, what = where(clash.entry, granules)
+    if clash.in_flight:
+        then = (f"sync: {clash.needs}",) if clash.needs else ()
+        due = site.awaiting(shadow, int(granules.ravel()[clash.entry])) + then
+        site.fail(IN_FLIGHT, f"{verb} {what}, which {clash.other}", thread, other_op=clash.other_op, insert=due)
     if clash.needs:
         message = f"{verb} {what} that {clash.other}; nothing orders the two, sync: {clash.needs} between them would"
         site.fail(RACE, message, thread, other_op=clash.other_op, needs_sync=clash.needs)

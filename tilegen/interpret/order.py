@@ -14,6 +14,7 @@ import numpy as np
 from tilegen.interpret.threads import Array, Crew, Group
 
 NOBODY, MANY, TOGETHER = -1, -2, -3  # lanes: TOGETHER, one that no lane equals, not even itself later
+NEVER = 2**31 - 1  # the epoch of a write that has not landed: no clock knows of it
 SCOPES = ("warp", "warpgroup", "cta", "cluster", "")  # from narrow to wide; "": no sync reaches that far
 
 
@@ -55,6 +56,7 @@ class Clash:
     other: str  # in words: who touched it before
     other_op: int
     needs: str  # one of SCOPES
+    in_flight: bool = False  # the other is an asynchronous copy that its thread has not waited for
 
 
 class Shadow:
@@ -76,6 +78,7 @@ class Shadow:
         self.read_lane = np.zeros((granules, seats), np.int8)
         self.read_op = np.zeros((granules, seats), np.int16)
         self.read_cluster = np.full(granules, NOBODY, np.int32)
+        self.readers_in_flight = np.zeros(granules if reads else 0, np.int32)
 
     def grow(self, granules: int) -> None:
         """Room for more granules, untouched."""
@@ -126,6 +129,25 @@ class Shadow:
             mine = self.read_lane[g, who.seat] == TOGETHER
             self.read_lane[g[mine], who.seat[mine]] = MANY
 
+    def start_write(self, at: Array) -> None:
+        """The writes of granules ``at``, just recorded, are in flight."""
+        self.writer_epoch[at] = NEVER
+
+    def land_write(self, at: Array, group: Group) -> None:
+        """Writes in flight land: as if their threads had made them now."""
+        self.writer_epoch[at] = self.clocks.now(group)[:, None]
+
+    def start_read(self, at: Array) -> None:
+        """Reads of granules ``at``, just recorded, are in flight."""
+        if self.reads:
+            np.add.at(self.readers_in_flight, at, 1)
+
+    def land_read(self, at: Array, group: Group, op: int) -> None:
+        """Reads in flight have been made by now."""
+        if self.reads:
+            np.subtract.at(self.readers_in_flight, at, 1)
+            self.read(at, group, op)
+
     def double_write(self, at: Array, group: Group) -> tuple[int, int] | None:
         """A granule of this step's writes that another thread wrote too: (its entry, that thread's warp)."""
         g, who = _entries(at, group)
@@ -139,7 +161,7 @@ class Shadow:
         writer, epoch = self.writer[g], self.writer_epoch[g]
         known = self.clocks.known[who.warp, self.crew.seat_of[writer]]
         own = writer == who.warp
-        bad = np.where(own, (epoch >= known) & (self.writer_lane[g] != who.lane), epoch > known)
+        bad = np.where(own, (epoch >= known) & (self.writer_lane[g] != who.lane), epoch > known) | (epoch == NEVER)
         if self.shared_by_all:
             bad |= self.crew.cluster_of[writer] != who.cluster
         bad &= writer != NOBODY
@@ -148,11 +170,18 @@ class Shadow:
         entries = np.flatnonzero(bad)
         reach = self._reach(writer[entries], who.warp[entries])
         worst = int(np.argmax(reach))
-        entry = int(entries[worst])
-        other = self._name(int(writer[entry]), int(self.writer_lane[g[entry]]))
-        return Clash(entry, f"{other} wrote", int(self.writer_op[g[entry]]), SCOPES[reach[worst]])
+        entry, scope = int(entries[worst]), SCOPES[reach[worst]]
+        lane, op = int(self.writer_lane[g[entry]]), int(self.writer_op[g[entry]])
+        other = self._name(int(writer[entry]), lane)
+        if epoch[entry] != NEVER:
+            return Clash(entry, f"{other} wrote", op, scope)
+        is_own = scope == "warp" and lane == who.lane[entry]
+        return Clash(entry, f"an asynchronous copy of {other} still fills", op, "" if is_own else scope, True)
 
     def _after_reads(self, g: Array, who: Group) -> Clash | None:
+        held = np.flatnonzero(self.readers_in_flight[g])
+        if len(held):
+            return Clash(int(held[0]), "an asynchronous copy still reads", NOBODY, "", True)
         if self.shared_by_all:
             foreign = (self.read_cluster[g] != NOBODY) & (self.read_cluster[g] != who.cluster)
             if foreign.any():

@@ -54,6 +54,7 @@ def interpret(
     crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster)
     machine = Machine(plan, crew, inputs, values)
     take_turns(machine)
+    machine.flights.refuse_leftovers()
     written = {name: store.written() for name, store in machine.outputs.items()}
     return Outcome(written, crew.ctas, machine.steps)
 

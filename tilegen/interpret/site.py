@@ -11,7 +11,7 @@ import numpy as np
 from tilegen.index import Index, Var
 from tilegen.interpret.fault import DISAGREE, Fault, FaultFound
 from tilegen.interpret.machine import Machine
-from tilegen.interpret.order import NOBODY, Clocks
+from tilegen.interpret.order import NOBODY, Clocks, Shadow
 from tilegen.interpret.places import Place, form
 from tilegen.interpret.texts import Address, Text, read_address, read_text
 from tilegen.interpret.threads import Array, Cta, Group
@@ -98,6 +98,10 @@ class Site:
             entry = self.machine.addresses[id(ref)] = (ref, read_address(ref))
         return entry[1]
 
+    def awaiting(self, shadow: Shadow, granule: int) -> tuple[str, ...]:
+        """The statements that would land the copy in flight that touches a granule."""
+        return self.machine.flights.awaiting(shadow, granule)
+
     def rendezvous(self, scope: str, warps: Array, team: Array) -> Blocked:
         """Wait until every role has come here as often as this one has; the last to come joins the clocks."""
         arrivals = self.machine.arrivals.setdefault(scope, {role.name: [] for role in self.roles})
@@ -114,8 +118,9 @@ class Site:
         return blocked
 
     def fail(
-        self, code: str, message: str, thread: int | None = None, *, other_op: int = NOBODY, needs_sync: str = ""
-    ) -> NoReturn:
+        self, code: str, message: str, thread: int | None = None, *, other_op: int = NOBODY, needs_sync: str = "",
+        insert: tuple[str, ...] = (),
+    ) -> NoReturn:  # fmt: skip
         """Raise the fault: what, then where."""
         group, loops, where = self.group, dict(self.frame.loops), []
         cta: Cta | None = None
@@ -129,13 +134,13 @@ class Site:
         where += [f"{name} = {value}" for name, value in loops.items()]
         place = describe(self.step) if self.step is not None else "kernel"
         text = f"{place}{' (' + ', '.join(where) + ')' if where else ''}: {message}"
-        raise FaultFound(Fault(code, text, self.op, other_op, needs_sync, cta, warp, lane, loops))
+        raise FaultFound(Fault(code, text, self.op, other_op, needs_sync, insert, cta, warp, lane, loops))
 
 
 def describe(step: Step) -> str:
     """A step in a few words, for messages."""
     if isinstance(step, Move):
-        return f"move {step.src.memory.name} -> {step.dst.memory.name}"
+        return f"{step.via or 'move'} {step.src.memory.name} -> {step.dst.memory.name}"
     if isinstance(step, Map):
         return f"{step.fn} -> {step.dst.memory.name}"
     if isinstance(step, (Let, Repeat)):

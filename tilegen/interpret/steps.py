@@ -10,13 +10,14 @@ import numpy as np
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
+from tilegen.interpret.asynchronous import commit, start_copy, wait
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
 from tilegen.interpret.matrices import move_matrices
 from tilegen.interpret.memory import Registers
 from tilegen.interpret.places import Place, Root
 from tilegen.interpret.site import Blocked, Site
 from tilegen.interpret.threads import Array
-from tilegen.plan import Block, Let, Map, Memory, Move, Ref, Repeat, Step, Sync, When, matrices
+from tilegen.plan import Block, Commit, Let, Map, Memory, Move, Ref, Repeat, Step, Sync, Wait, When, matrices
 
 
 # ---------------------------------------------------------------- structure
@@ -99,6 +100,9 @@ def move(step: Move, site: Site) -> None:
         return
     if step.dst.memory.elem_bytes != size:
         site.fail(MALFORMED, f"moves {step.src.memory.dtype} elements to {step.dst.memory.dtype}: sizes differ")
+    if step.via == "cp.async":
+        start_copy(step, site)
+        return
     if step.valid is True:
         write(step.dst, read(step.src, step.elems, site), site)
         return
@@ -193,7 +197,9 @@ def sync(step: Sync, site: Site) -> Blocked | None:
     return site.rendezvous(step.scope, warps, team)
 
 
-DATA: dict[type, Callable[[Any, Any], Blocked | None]] = {Move: move, Map: apply_map, Sync: sync}
+DATA: dict[type, Callable[[Any, Any], Blocked | None]] = {
+    Move: move, Map: apply_map, Sync: sync, Commit: commit, Wait: wait,
+}  # fmt: skip
 
 
 # ---------------------------------------------------------------- in order

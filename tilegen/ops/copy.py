@@ -18,13 +18,19 @@ from tilegen.ops.registers import plan_convert, plan_transfer
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields, OpForm
 
+Refuse = Callable[[Call, Context], str | None]
+
 
 class CopyFields(OpFields):
     src: str = Field(description="region read")
     dst: str = Field(description="region written; its shape equals the source's after dropping extents of 1")
     variant: Literal[
-        "auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "ldstmatrix", "reg_reg", "scalar"
-    ] = Field(default="auto", description="pin a variant instead of taking the cheapest")
+        "auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "ldstmatrix", "reg_reg", "scalar",
+        "cp_async",
+    ] = Field(default="auto", description="pin a variant instead of taking the cheapest")  # fmt: skip
+    asynchronous: bool = Field(
+        default=False, alias="async", description="true: the threads go on, and the data lands at a later wait"
+    )
     edge: Literal["error", "clip"] = Field(
         default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
     )
@@ -39,6 +45,19 @@ FORM = OpForm("copy", CopyFields, reads=("src",), writes=("dst",))
 def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
     """The elements of src, unchanged."""
     return values["src"]
+
+
+_ASYNCHRONOUS = ("cp_async",)  # variants whose data lands at a wait, whether 'async' is written or not
+
+
+def is_asynchronous(call: Call) -> bool:
+    """Does the data of this copy land at a later wait?"""
+    return call.fields.asynchronous or call.fields.variant in _ASYNCHRONOUS
+
+
+def queue_of(call: Call) -> str:
+    """The queue whose groups the copy belongs to, "" if it is done when its threads go on."""
+    return "cp.async" if is_asynchronous(call) else ""
 
 
 def _spaces(call: Call) -> tuple[str, str]:
@@ -76,7 +95,7 @@ def _plan_matrices(call: Call, context: Context) -> Planned:
     return plan_matrices(context, call, dst if loads else src, src if loads else dst, loads)
 
 
-def _refuse_tile(*accepted: tuple[str, str]) -> Callable[[Call, Context], str | None]:
+def _refuse_tile(*accepted: tuple[str, str]) -> Refuse:
     def refuse(call: Call, context: Context) -> str | None:
         spaces = _spaces(call)
         if spaces not in accepted:
@@ -129,13 +148,40 @@ def _plan_scalar(call: Call, context: Context) -> Planned:
     return plan_tile(context, (src, dst), call.scope, name, scalar=True)
 
 
+def _refuse_cp_async(call: Call, context: Context) -> str | None:
+    spaces = _spaces(call)
+    if not is_asynchronous(call):
+        return "the copy is not asynchronous ('async: true')"
+    if spaces != ("global", "shared"):
+        return f"cp.async moves global -> shared, not {spaces[0]} -> {spaces[1]}"
+    if "cp_async" not in context.arch.features:
+        return f"{context.arch.name} has no cp.async"
+    return _reject_dtypes(call) or reject_carries([context.operand(call.regions[f]) for f in ("src", "dst")])
+
+
+def _plan_cp_async(call: Call, context: Context) -> Planned:
+    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
+    name = f"start_{src.buffer.name}_{dst.buffer.name}"
+    return plan_tile(context, (src, dst), call.scope, name, via="cp.async")
+
+
+def _synchronous(name: str, priority: int, refuse: Refuse, plan: Callable[[Call, Context], Planned]) -> Variant:
+    """A variant that is done when its threads go on: it refuses asynchronous copies."""
+
+    def refuse_asynchronous(call: Call, context: Context) -> str | None:
+        return "it is not asynchronous" if is_asynchronous(call) else refuse(call, context)
+
+    return Variant(name, priority, refuse_asynchronous, plan)
+
+
 VARIANTS = (
-    Variant("reg", 20, _refuse_reg, _plan_reg),
-    Variant("ldstmatrix", 30, _refuse_matrices, _plan_matrices),
-    Variant("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile),
-    Variant("smem_smem", 20, _refuse_tile(("shared", "shared")), _plan_tile),
-    Variant("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile),
-    Variant("register_tile", 10, _refuse_register_tile, _plan_register_tile),
-    Variant("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
-    Variant("scalar", 0, _refuse_scalar, _plan_scalar),
+    _synchronous("reg", 20, _refuse_reg, _plan_reg),
+    _synchronous("ldstmatrix", 30, _refuse_matrices, _plan_matrices),
+    _synchronous("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile),
+    _synchronous("smem_smem", 20, _refuse_tile(("shared", "shared")), _plan_tile),
+    _synchronous("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile),
+    _synchronous("register_tile", 10, _refuse_register_tile, _plan_register_tile),
+    _synchronous("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
+    _synchronous("scalar", 0, _refuse_scalar, _plan_scalar),
+    Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async),
 )

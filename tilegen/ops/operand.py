@@ -12,8 +12,9 @@ from tilegen.arch import Arch
 from tilegen.choose.count import Counted, Launch, cost_of, count_steps
 from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, Op, Var, add, bound, every, less, mul, multiple, terms, total, variables
+from tilegen.index import Index, Op, Var, add, bound, conjuncts, every, less, mul, multiple, terms, total, variables
 from tilegen.plan import Block, Cost, Memory, Ref, Step
+from tilegen.prove.bounds import is_below
 from tilegen.spec.data import Buffer, Region, Spec
 
 
@@ -32,6 +33,7 @@ class Context:
     enclose: Callable[[tuple[Step, ...]], tuple[Step, ...]]
     op: int
     taken: frozenset[str]
+    condition: Index = True  # the op's own ``when``
 
     def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
         """Every access of the steps, counted over one interior CTA with every loop around the op."""
@@ -49,7 +51,7 @@ class Context:
         """The operand of a region. ``cache``: "stream" is for arrays that the kernel reads or writes, not both."""
         memory = self.memories[region.buffer.name]
         streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
-        return replace(bind(region, memory), cache="stream" if streams else "")
+        return replace(bind(region, memory, self.condition), cache="stream" if streams else "")
 
 
 def fresh_name(name: str, taken: frozenset[str]) -> str:
@@ -65,12 +67,16 @@ def fresh_name(name: str, taken: frozenset[str]) -> str:
 
 @dataclass(frozen=True)
 class Operand:
-    """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order."""
+    """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order.
+
+    ``condition`` holds wherever the region is used.
+    """
 
     region: Region
     memory: Memory
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
+    condition: Index = True
     cache: str = ""  # as of the Memory that a function sees
 
     @property
@@ -91,11 +97,11 @@ class Operand:
         return layouts.chunk_of(self.buffer.layout)
 
 
-def bind(region: Region, memory: Memory) -> Operand:
+def bind(region: Region, memory: Memory, condition: Index = True) -> Operand:
     """The operand of a region."""
     lengths = region.lengths
     dims = tuple(d for d, n in enumerate(lengths) if n > 1)
-    return Operand(region, memory, dimension_iters(region.buffer), dims)
+    return Operand(region, memory, dimension_iters(region.buffer), dims, condition)
 
 
 def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
@@ -286,9 +292,11 @@ def guarded_dims(operand: Operand) -> frozenset[int]:
     r, shape = operand.region, operand.buffer.shape
     if operand.memory.space != "global":
         return frozenset()
+    held = conjuncts(operand.condition)
     return frozenset(
         k for k, d in enumerate(operand.dims)
         if less(add(r.begins[d], r.lengths[d] - 1), shape[d]) is not True and not _divides(r, d, shape[d])
+        and not (held and is_below(add(r.begins[d], r.lengths[d] - 1), shape[d], held))
     )  # fmt: skip
 
 

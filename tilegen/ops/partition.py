@@ -12,7 +12,7 @@ from math import prod
 
 from tilegen.choose.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.index import Index, Var, add, bound, less, mul
-from tilegen.ops.dispatch import Planned, judge
+from tilegen.ops.dispatch import Planned, Refused, judge
 from tilegen.ops.operand import (
     Context,
     Frame,
@@ -55,6 +55,7 @@ class Tile:
     threads: int
     order: str
     step: str  # the name of the loop variable
+    chunk: str  # and of the loop around it, where there are many trips
 
     @property
     def count(self) -> int:
@@ -79,11 +80,12 @@ def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tupl
     guarded = frozenset().union(*(guarded_dims(o) for o in operands))
     joined = join([parts_of(o) for o in operands], operands[0].lengths)
     tiles: dict[tuple[Digit, ...], Tile] = {}
-    names = ("row-major", *(f"{o.buffer.name}'s strides" for o in operands))
-    for k, name in enumerate(names):
+    orders = ("row-major", *(f"{o.buffer.name}'s strides" for o in operands))
+    for k, order in enumerate(orders):
         digits = joined if k == 0 else sorted(joined, key=lambda d: -_size(d.strides[k - 1]))
         fused = fuse(digits, guarded)
-        tiles.setdefault(fused, Tile(tuple(operands), fused, guarded, thread, threads, name, context.fresh("i")))
+        names = context.fresh("i"), context.fresh("j")
+        tiles.setdefault(fused, Tile(tuple(operands), fused, guarded, thread, threads, order, *names))
     return tuple(tiles.values())
 
 
@@ -118,14 +120,35 @@ def widest(tile: Tile, side: int) -> int:
 
 
 def _group(tile: Tile, bundle: int) -> Index:
-    outer = -(-tile.count // bundle // tile.threads)
-    step = Var(tile.step, outer) if outer > 1 else 0
-    return add(mul(step, tile.threads), tile.thread)
+    return add(mul(_trip(tile, _trips(tile, bundle)), tile.threads), tile.thread)
+
+
+def _trips(tile: Tile, bundle: int) -> int:
+    return -(-tile.count // bundle // tile.threads)
+
+
+def _trip(tile: Tile, trips: int) -> Index:
+    """The number of a trip. Many trips are a loop of unrolled ones: a thread's loads of several trips are in flight."""
+    if trips <= _UNROLL_LIMIT:
+        return Var(tile.step, trips) if trips > 1 else 0
+    inner = Var(tile.step, _UNROLL_LIMIT)
+    return add(mul(Var(tile.chunk, -(-trips // _UNROLL_LIMIT)), _UNROLL_LIMIT), inner)
+
+
+def _loop(tile: Tile, trips: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
+    """``body`` for every trip, as ``_trip`` numbers them."""
+    if trips == 1:
+        return body
+    inner = min(trips, _UNROLL_LIMIT)
+    body = (Repeat(Var(tile.step, inner), inner, body, True),)
+    chunks = -(-trips // _UNROLL_LIMIT)
+    return body if trips <= _UNROLL_LIMIT else (Repeat(Var(tile.chunk, chunks), chunks, body, False),)
 
 
 def tile_block(
-    context: Context, tile: Tile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None
-) -> Block:
+    context: Context, tile: Tile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None,
+    via: str = "",
+) -> Block:  # fmt: skip
     """The function that copies (or fills) the tile with these widths of load and store, in elements."""
     bundle = max(widths)
     groups, group = tile.count // bundle, _group(tile, bundle)
@@ -138,21 +161,19 @@ def tile_block(
         tile.operands,
         [is_flat(o, tile.digits) for o in tile.operands],
         scope,
-        {tile.step, context.fresh("group")},
+        {tile.step, tile.chunk, context.fresh("group")},
     )
     regs = flat_memory(
         context.fresh("regs"), source.dtype if source else tile.operands[0].buffer.dtype, bundle, "register"
     )
-    moves = _moves(tile, frame, regs, group, widths, source)
+    moves = _moves(tile, frame, regs, group, widths, source, via)
     body = (*start, *when(held, *moves))
-    outer = -(-groups // tile.threads)
-    if outer > 1:
-        body = (Repeat(Var(tile.step, outer), outer, body, outer <= _UNROLL_LIMIT),)
+    body = _loop(tile, _trips(tile, bundle), body)
     return frame.block(name, body, context.op, (regs,) if _uses(moves, regs) else ())
 
 
 def _moves(
-    tile: Tile, frame: Frame, regs: Memory, group: Index, widths: tuple[int, int], source: Fill | None
+    tile: Tile, frame: Frame, regs: Memory, group: Index, widths: tuple[int, int], source: Fill | None, via: str
 ) -> tuple[Step, ...]:
     load, store = widths
     bundle, last = max(widths), len(tile.operands) - 1
@@ -161,6 +182,8 @@ def _moves(
         frame.share_base(side, [refs[side] for _, refs in found])
     seen = [[frame.see(side, ref) for side, ref in enumerate(refs)] for _, refs in found]
     guards = [[_guard(tile, side, where) for side in range(last + 1)] for where, _ in found]
+    if via:  # what lies past the edge is filled with zeros by the instruction itself
+        return (Move(seen[0][last], seen[0][0], bundle, guards[0][0], via),)
     if source:
         loads: tuple[Step, ...] = (Map("fill", regs[0], (), bundle, source.value),)
     elif load == store and guards[0][0] is True:
@@ -211,13 +234,19 @@ def plan_tile(
     name: str,
     source: Fill | None = None,
     scalar: bool = False,
+    via: str = "",
 ) -> Planned:
-    """The cheapest order and widths for a tile (only one element at a time if ``scalar``), every candidate costed."""
+    """The cheapest order and widths for a tile (only one element at a time if ``scalar``), every candidate costed.
+
+    ``via`` is cp.async or "". Raises Refused if no width is one that the instruction has.
+    """
     found: list[_Plan] = []
     for tile in orders_of(context, operands, scope):
-        for widths in [(1, 1)] if scalar else _widths(tile, source):
-            block = tile_block(context, tile, widths, name, scope, source)
+        for widths in [(1, 1)] if scalar else _async_widths(tile) if via else _widths(tile, source):
+            block = tile_block(context, tile, widths, name, scope, source, via)
             found.append(_Plan(tile, widths, block, context.cost((block,))))
+    if not found:
+        raise Refused(_too_narrow(context, operands, scope))
     best = min(found, key=lambda f: f.cost.key)
     return Planned((best.block,), best.cost, (_width_choice(found, best), _partition_choice(found, best)))
 
@@ -230,6 +259,21 @@ def _widths(tile: Tile, source: Fill | None) -> list[tuple[int, int]]:
     load, store = widest(tile, 0), widest(tile, 1)
     both = min(load, store)
     return list(dict.fromkeys([(load, store), (both, both), (max(1, both // 2),) * 2, (1, 1)]))
+
+
+_ASYNC_BYTES = (16, 8, 4)  # PTX ISA, cp.async: cp-size
+
+
+def _async_widths(tile: Tile) -> list[tuple[int, int]]:
+    """The widths of cp.async that both sides allow."""
+    both, size = min(widest(tile, 0), widest(tile, 1)), tile.operands[0].elem_bytes
+    return [(n // size,) * 2 for n in _ASYNC_BYTES if n % size == 0 and n // size <= both]
+
+
+def _too_narrow(context: Context, operands: Sequence[Operand], scope: str) -> str:
+    size = operands[0].elem_bytes
+    most = max(min(widest(tile, 0), widest(tile, 1)) for tile in orders_of(context, operands, scope)) * size
+    return f"cp.async moves 4, 8 or 16 bytes, and here both sides are contiguous and aligned for {most} at most"
 
 
 def _width_choice(found: Sequence[_Plan], best: _Plan) -> Choice:

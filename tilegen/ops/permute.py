@@ -36,13 +36,13 @@ class PermuteFields(WholeFields):
         default=None, min_length=1, max_length=MAX_RANK,
         description="what a CTA takes of each dimension that explain lists under 'dims', instead of the chosen box",
     )  # fmt: skip
-    threads: int | None = Field(default=None, ge=32, le=1024, description="threads of a CTA, instead of the chosen number")
+    threads: int | None = Field(default=None, ge=32, le=1024, description="threads of a CTA, instead of those chosen")
     turn: Literal["auto", "load", "store"] = Field(
         default="auto", description="whether tiles turn over on their way into shared memory, or out of it"
     )
     layout: str = Field(default="auto", description="the layout of the shared tile, instead of the chosen one")
-    cache: Literal["auto", "default", "stream"] = Field(
-        default="auto", description="stream: the L2 need not keep what is read and written"
+    cache: Literal["default", "stream"] = Field(
+        default="default", description="stream: no element is touched again, so the L2 need not keep any"
     )
 
 
@@ -56,7 +56,8 @@ def check(fields: PermuteFields, arrays: Mapping[str, Buffer]) -> tuple[str, str
     wanted = tuple(src.shape[a] for a in axes)
     if wanted != dst.shape:
         has, due = (f"[{', '.join(map(str, s))}]" for s in (dst.shape, wanted))
-        return "TG212", f"'{dst.name}' has shape {has}, but these axes of '{src.name}' give {due}", "dst", f"write {due}"
+        message = f"'{dst.name}' has shape {has}, but these axes of '{src.name}' give {due}"
+        return "TG212", message, "dst", f"give '{dst.name}' the shape {due}"
     if src.dtype != dst.dtype:
         return "TG212", f"permute does not convert {src.dtype} to {dst.dtype}", "dst", f"give '{dst.name}' {src.dtype}"
     if src.name == dst.name:

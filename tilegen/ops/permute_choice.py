@@ -34,7 +34,7 @@ def choose_tiles(
 def rank_candidates(
     dims: Dims, elem_bytes: int, defaults: dict[str, int], arch: Arch
 ) -> list[tuple[TileChoice, Estimate]]:
-    """Every candidate with its estimate, the shortest time first; ties go to the smaller tile, then to fewer threads."""
+    """Every candidate with its estimate, the shortest time first; ties go to the smaller tile, then fewer threads."""
     sizes = sizes_of(dims, defaults)
     candidates = list_candidates(dims, elem_bytes, defaults)
     found = [(c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates]
@@ -63,7 +63,8 @@ def _pin(
     variant = fields.variant if fields.variant != "auto" else ranked[0].variant
     pinned = TileChoice(variant, box or ranked[0].box, fields.threads or ranked[0].threads, turn)
     if pinned.variant == "tiled" and prod(pinned.box) * elem_bytes > MAX_TILE_BYTES:
-        message = f"a tile of {list(pinned.box)} takes {prod(pinned.box) * elem_bytes} bytes; {MAX_TILE_BYTES} are the most"
+        bytes_ = prod(pinned.box) * elem_bytes
+        message = f"a tile of {list(pinned.box)} takes {bytes_} bytes; {MAX_TILE_BYTES} are the most"
         raise SpecError(Diagnostic("TG302", message, call.mark, "take a smaller box"))
     return pinned
 

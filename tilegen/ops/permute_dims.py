@@ -21,7 +21,7 @@ class Dim:
 
 @dataclass(frozen=True)
 class Dims:
-    """The dimensions in src's order, the slowest first. ``order``: their positions in dst's order, the slowest first."""
+    """The dimensions in src's order, slowest first; ``order``: their positions in dst's order, slowest first."""
 
     dims: tuple[Dim, ...]
     order: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""How long a permute takes with one candidate, estimated: its traffic, its accesses, its instructions, what is in flight.
+"""How long a permute takes with one candidate, estimated: traffic, accesses, instructions, bytes in flight, latency.
 
 The estimate ranks candidates; what a kernel really costs is counted and measured afterwards. Its constants were fitted
 to a sweep of hand-written transposes on an H200 and to nothing else (docs/performance.md says which).
@@ -21,11 +21,15 @@ LANES = 32
 _REACHED = 0.885  # of a memory's rated bandwidth, by a copy
 _L2_TO_MEMORY = 1.3  # bandwidth between L2 and the multiprocessors over that of a copy
 _RUN_OVERHEAD_BYTES = 2.0  # what each run of an access costs besides its own bytes
-_IN_FLIGHT_BYTES = 40 * 1024  # per multiprocessor, to keep the memory busy
+_IN_FLIGHT_BYTES = 32 * 1024  # per multiprocessor, to keep the memory busy
 _ISSUE_PER_CYCLE = 2.0  # instructions of a multiprocessor, of at most four
-_ACCESS_INSTRUCTIONS = 8  # address, guard and the access itself
+_WARP_ISSUE_PER_CYCLE = 0.25  # instructions of a warp, each of which waits for the one before
+_ACCESS_INSTRUCTIONS = 6  # the access, its address and its guard
+_DIMENSION_INSTRUCTIONS = 2  # more for each dimension of a box after the first
+_DIVISION_INSTRUCTIONS = 6  # more for each whose extent is no power of two
 _TURN_INSTRUCTIONS = {1: 0.75, 2: 0.5}  # byte permutes for each element that is turned over in registers
-_START_SECONDS = 2.5e-6
+_MORE_LOADS = 0.004  # of the time, for each vector of a thread after the first where nothing waits between them
+_START_SECONDS = 2.3e-6  # a launch, and the latency of a CTA
 _TAIL = 0.3  # how much of a last, partly filled wave is not hidden
 
 
@@ -57,26 +61,29 @@ def estimate(dims: Dims, sizes: Sequence[int], choice: TileChoice, elem_bytes: i
     accesses = sum(moves) * (2 if choice.variant == "tiled" else 1)
     wavefronts = int(elems * elem_bytes / 128 * (4 if choice.variant == "tiled" else 2))
     turned = elems / LANES * _TURN_INSTRUCTIONS.get(elem_bytes, 0) if choice.variant == "tiled" else 0
-    instructions = int(accesses * _ACCESS_INSTRUCTIONS + turned)
+    instructions = int(accesses * _access_instructions(choice.box) + turned)
     resident = _resident_ctas(choice, elem_bytes, arch)
+    rounds = -(-ctas // device.sm_count)  # CTAs of the busiest multiprocessor
+    in_flight = int(min(resident, ctas / device.sm_count) * choice.elems * elem_bytes)
     times = {
-        "memory": _memory_seconds(elems * elem_bytes, sides, elem_bytes, resident * choice.elems * elem_bytes, device),
+        "memory": _memory_seconds(elems * elem_bytes, sides, elem_bytes, in_flight, device),
         "L2": sectors * SECTOR_BYTES / (device.memory_bytes_per_s * _REACHED * _L2_TO_MEMORY),
-        "shared memory": max(wavefronts, accesses) / (device.sm_count * device.clock_hz),
-        "instructions": instructions / (device.sm_count * device.clock_hz * _ISSUE_PER_CYCLE),
+        "shared memory": rounds * max(wavefronts, accesses) / ctas / device.clock_hz,
+        "instructions": rounds * instructions / ctas / (device.clock_hz * _ISSUE_PER_CYCLE),
     }
+    if choice.variant == "direct":
+        times["memory"] *= 1 + _MORE_LOADS * max(0.0, accesses * LANES / ctas / choice.threads / 2 - 1)
     bound_by = max(times, key=lambda k: times[k])
-    waves = ctas / (resident * device.sm_count)
-    seconds = times[bound_by] * _tail(waves) + _START_SECONDS
-    return Estimate(
-        seconds, bound_by, sectors, wavefronts, instructions, resident * choice.elems * elem_bytes, sides[0].width,
-        sides[1].width,
-    )  # fmt: skip
+    alone = min(_ISSUE_PER_CYCLE, choice.threads / LANES * _WARP_ISSUE_PER_CYCLE)
+    last_cta = instructions / ctas / (device.clock_hz * alone)
+    seconds = times[bound_by] * _tail(ctas / (resident * device.sm_count)) + last_cta + _START_SECONDS
+    widths = (side.width for side in sides)
+    return Estimate(seconds, bound_by, sectors, wavefronts, instructions, in_flight, *widths)
 
 
 @dataclass(frozen=True)
 class _Side:
-    """One array's accesses: elements of one, elements that follow one another in a box, sectors that such a run takes."""
+    """One array's accesses: elements of one, elements of a run of the box, sectors that such a run takes."""
 
     width: int
     run_elems: int
@@ -96,8 +103,9 @@ def _side(dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_
 
 def _run_alignment(dims: Dims, box: Sequence[int], side: int) -> int:
     """What every run of a box begins at a multiple of, in elements."""
-    strides = [d.dst if side else d.src for d in dims.dims]
-    return gcd(*(multiple(s) * (b if k == _inner(dims, side) else 1) for k, (s, b) in enumerate(zip(strides, box, strict=True))))
+    strides = [multiple(d.dst if side else d.src) for d in dims.dims]
+    strides[_inner(dims, side)] *= box[_inner(dims, side)]
+    return gcd(*strides)
 
 
 def _inner(dims: Dims, side: int) -> int:
@@ -137,6 +145,12 @@ def _memory_seconds(
 
 
 def _tail(waves: float) -> float:
-    """How much longer the last wave makes it; the first one cannot be hidden behind anything."""
-    whole = -(-waves // 1)
-    return 1 + (_TAIL if waves > 1 else 1.0) * (whole / waves - 1)
+    """How much longer the last wave of CTAs makes it."""
+    return 1 + _TAIL * (-(-waves // 1) / waves - 1) if waves > 1 else 1.0
+
+
+def _access_instructions(box: Sequence[int]) -> float:
+    """Instructions for an access of a box: itself, its guard, and for each dimension a part of its address."""
+    split = [n for n in box if n > 1]
+    odd = sum(1 for n in split if n & (n - 1))
+    return _ACCESS_INSTRUCTIONS + _DIMENSION_INSTRUCTIONS * max(0, len(split) - 1) + _DIVISION_INSTRUCTIONS * odd

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen import layouts
-from tilegen.arch.typical import typical_device
-from tilegen.dtypes import DTYPES
+from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.index import Index, Var, bound, ceil_div, div, evaluate, mod, mul, multiple
 from tilegen.ops.copy import CopyFields
 from tilegen.ops.operand import fresh_name
 from tilegen.ops.permute_dims import Dims
 from tilegen.ops.permute_tiles import TileChoice
-from tilegen.spec.data import AUTO, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
+from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
 
 _GRID_LIMITS = (2**31 - 1, 65535, 65535)
 
@@ -35,9 +34,9 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
     begins = [mul(tile, b) for tile, b in zip(launch.tiles, chosen.box, strict=True)]
     regions = [_region(b, dims, side, begins, chosen.box) for side, b in enumerate((src, dst))]
     edge = "error" if all(_fits(dims, d, begins, chosen.box) for d in range(len(dims.dims))) else "clip"
-    cache = call.fields.cache if call.fields.cache != "auto" else _cache(spec, dims, DTYPES[src.dtype].bytes)
+    cache = call.fields.cache
     if chosen.variant == "direct":
-        ops: tuple[Statement, ...] = (_copy(call, *regions, edge, cache),)
+        ops: tuple[Statement, ...] = (_copy(call, regions[0], regions[1], edge, cache),)
     else:
         names = frozenset(b.name for b in spec.buffers) | {p.name for p in spec.params} | {spec.kernel}
         tile, turned = _tile_buffers(call, dims, chosen, names)
@@ -60,9 +59,7 @@ def _over_dims(array: Buffer, dims: Dims, side: int) -> Buffer:
     return replace(array, shape=shape, layout=layout, layout_text=text)
 
 
-def _tile_buffers(
-    call: WholeCall, dims: Dims, chosen: TileChoice, names: frozenset[str]
-) -> tuple[Buffer, Buffer]:
+def _tile_buffers(call: WholeCall, dims: Dims, chosen: TileChoice, names: frozenset[str]) -> tuple[Buffer, Buffer]:
     """The shared tile, and the view of it in the other order (itself where that is the same).
 
     It lies in src's order where elements turn over when they are stored, and in dst's where they do as they are loaded.
@@ -74,16 +71,32 @@ def _tile_buffers(
     shape = tuple(box[k] for k in kept)
     name = fresh_name("tile", names)
     text = call.fields.layout
-    layout = AUTO if text == "auto" else layouts.over_shape(layouts.parse(text), shape)
+    layout = AUTO if text == "auto" else _read_layout(call, shape)
     tile = Buffer(name, "shared", call.arrays["src"].dtype, shape, layout, name, 16, text, call.mark)
     if axes == tuple(range(len(axes))):
         return tile, tile
-    turned = AUTO if text == "auto" else layouts.permute_dims(layout, shape, axes)
+    turned = AUTO if isinstance(layout, Auto) else layouts.permute_dims(layout, shape, axes)
     view = replace(
         tile, name=fresh_name(f"{name}_turned", names), shape=tuple(shape[a] for a in axes), layout=turned,
         parent=tile.name, axes=axes,
     )  # fmt: skip
     return tile, view
+
+
+def _read_layout(call: WholeCall, shape: tuple[int, ...]) -> layouts.Layout:
+    """The layout that the call pins. Raises SpecError (TG302) for one that is not of such a tile."""
+    try:
+        layout = layouts.over_shape(layouts.parse(call.fields.layout), shape)
+        axes = {i.axis for i in layouts.tile_of(layout).shard}
+        layout.place((0,) * len(shape), shape)
+        if axes <= {"m"} and layouts.is_injective(layout):
+            return layout
+        others = ", ".join(sorted(axes - {"m"}))
+        why = f"it places elements on {others}" if others else "two elements share a place"
+    except LayoutError as error:
+        why = str(error)
+    message = f"{call.fields.layout} is no layout of a shared tile of {list(shape)} elements: {why}"
+    raise SpecError(Diagnostic("TG302", message, call.mark, "leave 'layout' out to have it chosen"))
 
 
 def _whole_of(buffer: Buffer) -> Region:
@@ -132,13 +145,3 @@ def _region(buffer: Buffer, dims: Dims, side: int, begins: Sequence[Index], box:
 def _copy(call: WholeCall, src: Region, dst: Region, edge: str, cache: str) -> Call:
     fields = CopyFields(src=src.text, dst=dst.text, edge=edge, cache=cache)  # type: ignore[arg-type]
     return Call("copy", "cta", fields, {"src": src, "dst": dst}, True, call.mark)
-
-
-def _cache(spec: Spec, dims: Dims, elem_bytes: int) -> str:
-    """Arrays that together exceed the L2 are streamed: nothing of them is worth keeping there."""
-    defaults = {p.name: int(p.default) for p in spec.params if p.var is not None}
-    elems: Index = 1
-    for d in dims.dims:
-        elems = mul(elems, d.extent)
-    both_bytes = 2 * int(evaluate(elems, defaults)) * elem_bytes
-    return "stream" if both_bytes > typical_device(spec.arch).l2_bytes else "default"

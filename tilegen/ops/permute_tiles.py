@@ -65,7 +65,7 @@ def _direct(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes:
 
 
 def _tiled(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: int) -> Iterable[TileChoice]:
-    """Boxes with runs of so many bytes on either side; none where src and dst run along one dimension from the start."""
+    """Boxes with runs of so many bytes on either side; none where there is but one dimension."""
     if len(dims.dims) == 1:
         return
     for src_bytes, dst_bytes, threads in combinations(_RUN_BYTES, _RUN_BYTES, _THREADS):
@@ -78,9 +78,9 @@ def _tiled(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: 
 
 def _sized(variant: str, box: tuple[int, ...], threads: int, elem_bytes: int) -> Iterable[TileChoice]:
     each = prod(box) * elem_bytes / threads
-    if threads == _THREADS[0] or _LEAST_BYTES_PER_THREAD <= each:
-        if each <= _MOST_BYTES_PER_THREAD or threads == _THREADS[-1]:
-            yield TileChoice(variant, box, threads)
+    is_enough = each >= _LEAST_BYTES_PER_THREAD or threads == _THREADS[0]
+    if is_enough and (each <= _MOST_BYTES_PER_THREAD or threads == _THREADS[-1]):
+        yield TileChoice(variant, box, threads)
 
 
 def fill_box(order: Iterable[int], sizes: Sequence[int], fixed: Sequence[bool], elems: int) -> tuple[int, ...]:

@@ -7,8 +7,8 @@ from functools import partial
 
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Index, Op, Var, add, to_c, variables
-from tilegen.plan import Block, Let, Map, Move, Ref, Repeat, Step, Sync, When, matrices
-from tilegen.render.addresses import element
+from tilegen.plan import Block, Commit, Let, Map, Move, Ref, Repeat, Step, Sync, Wait, When, matrices
+from tilegen.render.addresses import element, pointer
 from tilegen.render.declarations import argument, int_type, parameter
 from tilegen.render.functions import define, rank
 from tilegen.render.lines import comment_lines, with_note
@@ -43,6 +43,10 @@ def _render_step(page: Page, step: Step, noted: bool) -> str:
             return _render_map(page, step)
         case Sync(scope):
             return str(macros.sync(scope, to_c(page.wgid)))
+        case Commit(queue):
+            return str(macros.commit(queue))
+        case Wait(queue, pending):
+            return str(macros.wait(queue, pending))
 
 
 def _render_move(page: Page, move: Move) -> str:
@@ -50,8 +54,11 @@ def _render_move(page: Page, move: Move) -> str:
         return _render_matrices(page, move)
     dst, src = DTYPES[move.dst.memory.dtype], DTYPES[move.src.memory.dtype]
     assert dst.bytes == src.bytes, f"a move of {src.name} to {dst.name} changes the size of an element"
-    streams = [side for side, ref in (("src", move.src), ("dst", move.dst)) if ref.memory.cache == "stream"]
     bytes_ = move.elems * dst.bytes
+    if move.via == "cp.async":
+        inside = "" if move.valid is True else to_c(move.valid)
+        return str(page.steps.cp_async(pointer(move.dst), pointer(move.src), bytes_, inside))
+    streams = [side for side, ref in (("src", move.src), ("dst", move.dst)) if ref.memory.cache == "stream"]
     plain = move.elems == 1 and (dst == src or _hold_bits(dst, src)) and not streams
     word = "" if plain else _WORD[bytes_]
     valid = "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Op) else to_c(move.valid)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilegen.access import BANK_BYTES, BANKS, LINE_BYTES, SECTOR_BYTES
+from tilegen.choose.cp_async import CP_ASYNC
 from tilegen.describe import count_words, printable
 from tilegen.report.table import draw_table, lane_ranges
 from tilegen.report.text import KINDS
@@ -36,6 +37,8 @@ def _banks(shown: Data) -> list[str]:
         f"{count_words(shown['floor'], 'phase', 'phases')}{merged}: "
         f"{count_words(shown['conflicts'], 'conflict', 'conflicts')}"
     ]
+    if shown["kind"] in CP_ASYNC:
+        lines.append("cp.async also depends on where it reads; the phases are those of a store of the same bytes")
     for number, phase in enumerate(shown["phases"], 1):
         lines += ["", *_phase(number, phase)]
     return [*lines, "", *_legend(shown["phases"])]

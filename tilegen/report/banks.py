@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tilegen import access
 from tilegen.access import BankTable
-from tilegen.choose.count import Access, Launch, WarpOffsets, find_accesses, first_warp_offsets
+from tilegen.choose.accesses import Access, find_accesses
+from tilegen.choose.count import Launch, WarpOffsets, first_warp_offsets
+from tilegen.choose.cp_async import count_cp_async, floor_cp_async
 from tilegen.plan import Plan
 
 
@@ -20,7 +24,8 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     """Access ``number`` (from 1) of the first warp of the interior CTA that carries it out, at the first loop step.
 
     Shared: phases of {lanes, wavefronts, words: [{bank, word, lanes}]}, words counted from the start of the buffer.
-    Global: sectors of {sector, lanes, bytes}. Raises ValueError for a number that explain does not list.
+    Global: sectors of {sector, lanes, bytes}. The phases of cp.async are those of a store.
+    Raises ValueError for a number that explain does not list.
     """
     accesses = numbered_accesses(plan)
     if not 1 <= number <= len(accesses):
@@ -40,7 +45,7 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
 
 
 def _banks(a: Access, first: WarpOffsets) -> dict[str, Any]:
-    table: BankTable = access.bank_table(a.kind, a.width_bytes, first.offsets)
+    table: BankTable = access.bank_table("st" if a.partner else a.kind, a.width_bytes, first.offsets)
     phases = [
         {
             "lanes": list(phase.lanes),
@@ -53,9 +58,13 @@ def _banks(a: Access, first: WarpOffsets) -> dict[str, Any]:
         }
         for phase in table.phases
     ]
+    wavefronts, floor = table.wavefronts, len(table.phases)
+    if a.partner:
+        both = a.kind, a.width_bytes, np.array([first.offsets]), np.array([first.partner])
+        wavefronts, floor = int(count_cp_async(*both)[0][0]), int(floor_cp_async(*both)[0])
     return {
-        "wavefronts": table.wavefronts, "floor": len(table.phases), "conflicts": table.conflicts,
-        "merged": table.merged, "phases": phases,
+        "wavefronts": wavefronts, "floor": floor, "conflicts": wavefronts - floor, "merged": table.merged,
+        "phases": phases,
     }  # fmt: skip
 
 
@@ -69,4 +78,7 @@ def _sectors(a: Access, first: WarpOffsets) -> dict[str, Any]:
         {"sector": sector, "lanes": lanes, "bytes": len({first.offsets[lane] for lane in lanes}) * a.width_bytes}
         for sector, lanes in sorted(touched.items())
     ]
-    return {"sectors": len(rows), "floor": -(-needed // access.SECTOR_BYTES), "bytes": needed, "touched": rows}
+    sectors = len(rows)
+    if a.partner:
+        sectors = int(count_cp_async(a.kind, a.width_bytes, np.array([first.partner]), np.array([first.offsets]))[1][0])
+    return {"sectors": sectors, "floor": -(-needed // access.SECTOR_BYTES), "bytes": needed, "touched": rows}

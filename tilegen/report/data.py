@@ -5,18 +5,22 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tilegen.choose.count import Counted, Launch, count_access, find_accesses
+from tilegen.choose.accesses import find_accesses
+from tilegen.choose.count import Counted, Launch, count_access
+from tilegen.choose.cp_async import CP_ASYNC
 from tilegen.plan import Choice, Cost, Operation, Plan
 
 _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
-# Which kinds of access a hardware counter counts together: ldmatrix as LDSM, stmatrix as STSM.
+# Which kinds of access a hardware counter counts together: ldmatrix as LDSM, stmatrix as STSM, cp.async as LDGSTS.
+# (The counter of global loads has the sectors of cp.async in it; here they stand apart.)
 _COUNTERS: dict[str, dict[str, tuple[str, ...]]] = {
     "shared": {
         "ld": ("ld",), "st": ("st",), "ldsm": ("ldmatrix1", "ldmatrix2", "ldmatrix4"),
-        "stsm": ("stmatrix1", "stmatrix2", "stmatrix4"),
+        "stsm": ("stmatrix1", "stmatrix2", "stmatrix4"), "ldgsts": CP_ASYNC,
     },
-    "global": {"ld": ("ld",), "st": ("st",)},
+    "global": {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC},
 }  # fmt: skip
+_WHERE_USED = ("ldgsts",)  # counters that are shown only for kernels that have such accesses
 
 
 def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
@@ -84,5 +88,6 @@ def _totals(whole: list[Counted]) -> dict[str, dict[str, int]]:
     for space, counters in _COUNTERS.items():
         for counter, kinds in counters.items():
             rows = [c for c in whole if c.space == space and c.kind in kinds]
-            out[f"{space}_{counter}"] = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
+            if rows or counter not in _WHERE_USED:
+                out[f"{space}_{counter}"] = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
     return out

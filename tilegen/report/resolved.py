@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilegen.plan import Plan
-from tilegen.spec.data import Buffer, Call, Loop, Spec, Statement
+from tilegen.spec.data import Call, Loop, Spec, Statement, WholeCall
 from tilegen.spec.pinning import Pins, pin_text
 
 
 def resolved_text(spec: Spec, plan: Plan) -> str:
-    """The spec's own text, comments and all, with arch, params, layouts, scopes and variants as they are in the plan.
+    """The spec's own text, comments and all, with arch, params, layouts, scopes, variants and what else was chosen.
 
-    ``spec`` has its layouts chosen. Saved under the same name it builds to the same ``.cu`` and ``.h``, and to the same
-    ``.json`` but for the numbers of lines that are new. A vector width and the like follow from these.
+    ``spec`` has everything chosen, as ``load`` returns it. Saved under the same name the text builds to the same
+    ``.cu`` and ``.h``, and to the same ``.json`` but for the record of what is now no choice, and for the numbers of
+    lines where new ones are. What no field says, such as a vector width, follows from the rest.
     """
-    pins = Pins({"arch": spec.arch}, _params_of(spec), dict(_layouts_of(spec)), _ops_of(spec, plan))
-    return pin_text(spec.text, pins)
+    layouts = {b.name: b.layout_text or "row" for b in spec.buffers}
+    ops = [_whole_of(spec.whole, spec)] if spec.whole else _ops_of(spec, plan)
+    return pin_text(spec.text, Pins({"arch": spec.arch}, _params_of(spec), layouts, ops))
 
 
 def _params_of(spec: Spec) -> dict[str, int | float]:
     return {c.name: c.value for c in spec.constants} | {p.name: p.default for p in spec.params}
-
-
-def _layouts_of(spec: Spec) -> Iterator[tuple[str, str]]:
-    """Layouts that the text does not say: the default, and those that were chosen."""
-    for buffer in spec.buffers:
-        if buffer.root == buffer.name and buffer.layout_text in ("", "auto"):
-            yield buffer.name, _say_layout(buffer)
-
-
-def _say_layout(buffer: Buffer) -> str:
-    return str(buffer.layout) if buffer.layout_text else "row"
 
 
 def _ops_of(spec: Spec, plan: Plan) -> list[tuple[str, dict[str, Any]]]:
@@ -44,6 +35,15 @@ def _ops_of(spec: Spec, plan: Plan) -> list[tuple[str, dict[str, Any]]]:
             fields["variant"] = operation.variant
         out.append((call.op, fields | dict(operation.pins)))
     return out
+
+
+def _whole_of(call: WholeCall, spec: Spec) -> tuple[str, dict[str, Any]]:
+    """An op on whole arrays: the choices that fields of it say, and the layout of the tile that it goes through."""
+    known = type(call.fields).model_fields
+    picked = [c.picked.items() for c in spec.choices if isinstance(c.picked, Mapping)]
+    fields = {name: value for items in picked for name, value in items if name in known}
+    tile = next((b for b in spec.buffers if b.scope == "shared" and b.root == b.name), None)
+    return call.op, fields | ({"layout": tile.layout_text or "row"} if tile and "layout" in known else {})
 
 
 def _calls(statements: tuple[Statement, ...]) -> Iterator[Call]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilegen.arch import ARCHES, Arch
+from tilegen.choose.cp_async import CP_ASYNC
 from tilegen.describe import count_words, describe_cost, describe_value, printable
 from tilegen.plan import Cost
 from tilegen.report.table import draw_table
@@ -16,9 +17,10 @@ _COSTS = {
     "sectors": "sectors", "wavefronts": "wavefronts", "instructions": "instructions", "shared_bytes": "shared bytes",
     "address_ops": "address ops",
 }  # fmt: skip
-KINDS = {"ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store"} | {
-    f"{kind}matrix{n}": f"{kind}matrix.x{n}" for kind in ("ld", "st") for n in (1, 2, 4)
-}
+KINDS = {
+    "ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store", "ldgsts": "cp.async",
+} | {f"{kind}matrix{n}": f"{kind}matrix.x{n}" for kind in ("ld", "st") for n in (1, 2, 4)}  # fmt: skip
+KINDS |= {kind: kind.replace(".zfill", " zfill") for kind in CP_ASYNC}
 
 
 def explain_text(explained: Data, arch: Arch) -> str:

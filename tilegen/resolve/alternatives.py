@@ -14,8 +14,8 @@ from math import prod
 
 import numpy as np
 
-from tilegen.access import KINDS
-from tilegen.choose.count import Access, Counted, Launch, cost_of, count_access, find_accesses, list_lanes
+from tilegen.choose.accesses import Access, find_accesses
+from tilegen.choose.count import Counted, Launch, cost_of, count_access, list_lanes
 from tilegen.choose.layout_families import FamilyLayout, Ints, enumerate_layouts, place_elements, span_elems
 from tilegen.choose.tile_access import TileAccess, fold
 from tilegen.dtypes import DTYPES
@@ -33,7 +33,7 @@ _VECTOR_BYTES = 16  # the widest access of one thread
 
 @dataclass(frozen=True, eq=False)
 class Alternative:
-    """One variant's plan of one call: its accesses of the buffer, and what it costs beside their wavefronts."""
+    """One variant's plan of one call: its accesses of the buffer, and the costs that no layout of it changes."""
 
     call: Call
     number: int  # of the call
@@ -145,7 +145,7 @@ def _listen(spec: Spec, buffer: Buffer, stand_in: _StandIn, adapting: bool) -> l
         for variant in [v for v in VARIANTS[call.op] if adapting or not v.adapts]:
             for heard in _hear(call, context, variant):
                 accesses = tuple(_to_elements(a, context.launch, stand_in) for a, _ in heard if a.memory.name in names)
-                found.append(Alternative(call, number, variant, accesses, _cost_beside([c for _, c in heard], names)))
+                found.append(Alternative(call, number, variant, accesses, _cost_beside(heard, names)))
     return found
 
 
@@ -163,17 +163,17 @@ def _hear(call: Call, context: Context, variant: Variant) -> Sequence[tuple[tupl
 
 
 def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> TileAccess:
-    offsets, weights = list_lanes(a, launch, launch.interior)
+    (offsets, *source), weights = list_lanes(a, launch, launch.interior)
     size = a.memory.elem_bytes
     elements = np.where(offsets >= 0, stand_in.elements[offsets // size], -1)
-    kind = a.kind if a.kind in KINDS else "st"  # a copy past the registers writes as a store, as far as estimates go
-    return fold(TileAccess(kind, a.width_bytes // size, elements, weights))
+    return fold(TileAccess(a.kind, a.width_bytes // size, elements, weights, *source))
 
 
-def _cost_beside(counted: Sequence[Counted], names: frozenset[str]) -> Cost:
-    """The cost of everything but the wavefronts of the buffer's own accesses."""
-    whole, own = cost_of(counted), cost_of(c for c in counted if c.space == "shared" and c.buffer in names)
-    return Cost(whole.sectors, whole.wavefronts - own.wavefronts, whole.instructions)
+def _cost_beside(heard: Sequence[tuple[Access, Counted]], names: frozenset[str]) -> Cost:
+    """The cost of everything but the wavefronts of the buffer's own accesses, and the sectors that cp.async reads."""
+    whole = cost_of(c for _, c in heard)
+    own = cost_of(c for a, c in heard if any(side and side.memory.name in names for side in (a, a.partner)))
+    return Cost(whole.sectors - own.sectors, whole.wavefronts - own.wavefronts, whole.instructions)
 
 
 def _drop_repeated(found: Iterable[Alternative]) -> tuple[Alternative, ...]:

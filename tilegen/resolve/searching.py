@@ -17,7 +17,7 @@ import numpy as np
 from tilegen.arch import ARCHES
 from tilegen.choose.layout_families import FAMILIES, FamilyLayout, enumerate_layouts, span_elems
 from tilegen.choose.shared_layouts import Costed, count_place_operators
-from tilegen.choose.tile_access import count_floor, count_wavefronts
+from tilegen.choose.tile_access import count_costs, count_floor
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.index import bound
@@ -139,14 +139,16 @@ def _cost_alternative(buffer: Buffer, layouts: Sequence[FamilyLayout], a: Altern
     constrain = a.variant.constrain or (lambda call, operand: None)
     if a.variant.adapts:
         waves = np.full((len(layouts), 1), count_floor(shape, size, a.accesses))
+        sectors = np.zeros((len(layouts), 1), np.int64)
     else:
-        waves = count_wavefronts(layouts, shape, size, a.accesses)
+        waves, sectors = count_costs(layouts, shape, size, a.accesses)
     out: list[Cost | str] = []
-    for f, row in zip(layouts, waves.tolist(), strict=True):
+    for f, row, read in zip(layouts, waves.tolist(), sectors.tolist(), strict=True):
         reason = constrain(a.call, replace(buffer, layout=f.layout))
         if -1 in row:
             reason = f"it cuts a vector of {a.accesses[row.index(-1)].width_elems} elements"
-        out.append(reason or replace(a.rest, wavefronts=a.rest.wavefronts + sum(row)))
+        own = Cost(sum(read), sum(row))
+        out.append(reason or _add(a.rest, own))
     return out
 
 

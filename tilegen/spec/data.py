@@ -114,7 +114,24 @@ class WholeCall:
     mark: Mark | None = field(default=None, compare=False)
 
 
-Statement = Union[Call, Loop, Meeting, WholeCall]  # noqa: UP007 - a runtime alias
+@dataclass(frozen=True)
+class Closing:
+    """commit: the asynchronous copies since the last commit become one group."""
+
+    when: Index = True
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """wait: until at most ``pending`` groups of asynchronous copies are in flight."""
+
+    pending: int
+    when: Index = True
+    mark: Mark | None = field(default=None, compare=False)
+
+
+Statement = Union[Call, Loop, Meeting, Closing, Waiting, WholeCall]  # noqa: UP007 - a runtime alias
 
 
 @dataclass(frozen=True)
@@ -129,7 +146,7 @@ class Constant:
 class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
-    ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded, and ``choices`` what was chosen
+    ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
     for the kernel as a whole before its ops were planned, such as the layouts of shared buffers.
     """
 

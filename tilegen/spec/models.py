@@ -106,6 +106,20 @@ class SyncFields(_Fields):
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
 
+class CommitFields(_Fields):
+    """The asynchronous copies since the last commit become one group; '- commit' alone says the same."""
+
+    commit: bool = Field(description="true")
+    when: str | bool | None = Field(default=None, description="only where this condition holds")
+
+
+class WaitFields(_Fields):
+    """Threads go on when few enough of their groups of asynchronous copies are in flight."""
+
+    wait: int | str = Field(description="how many groups may still be in flight: 0 waits for all")
+    when: str | bool | None = Field(default=None, description="only where this condition holds")
+
+
 class LoopFields(_Fields):
     """Loops around statements; several variables nest in order."""
 
@@ -141,6 +155,11 @@ _KINDS = {
     "bool_type": "true or false", "list_type": "a list", "dict_type": "a mapping", "model_type": "a mapping",
     "model_attributes_type": "a mapping",
 }  # fmt: skip
+
+
+def field_names(model: type[BaseModel]) -> list[str]:
+    """The keys that a model has in a spec."""
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def check_fields(
@@ -218,7 +237,7 @@ def _report(
     findings: Findings, mark: Mark | None,
 ) -> None:  # fmt: skip
     kind = faults[0]["type"]
-    known = [field.alias or name for name, field in model.model_fields.items()]
+    known = field_names(model)
     if kind == "missing":
         if not is_misspelt(str(path[-1]), node, known):
             findings.report("TG102", f"{what} needs the key '{path[-1]}'", mark or node.mark, f"add '{path[-1]}: ...'")

@@ -18,8 +18,8 @@ from tilegen.spec.nodes import Mapping, Node, Sequence, to_plain
 
 @dataclass(frozen=True)
 class Pins:
-    """What a spec leaves open, and what it is: keys of the spec, params by name, layouts by buffer, and of each op, in
-    the order in which they stand, its name and the fields that it gets.
+    """What a spec leaves open, and what it is: keys of the spec, params by name, layouts of the buffers whose layout is
+    'auto', and of each op, in the order in which they stand, its name and the fields that it gets.
     """
 
     keys: Dict[str, Any] = field(default_factory=dict)
@@ -104,15 +104,20 @@ class _Pinner:
             assert isinstance(params, Mapping)
             node = params[name]
             self.write(node, "default", number) if isinstance(node, Mapping) else self.write(params, name, number)
-        for name, layout in pins.layouts.items():
-            buffers = self.root["buffers"]
-            assert isinstance(buffers, Mapping) and isinstance(buffers[name], Mapping)
-            self.write(buffers[name], "layout", layout)  # type: ignore[arg-type]
+        self.pin_layouts(pins.layouts)
         nodes = find_ops(self.root["ops"], {name for name, _ in pins.ops})
         for node, (_, fields) in zip(nodes, pins.ops, strict=True):
             for name, value in fields.items():
                 self.write(node, name, value)
         return self.make_edits()
+
+    def pin_layouts(self, chosen: Dict[str, str]) -> None:
+        buffers = self.root.get("buffers")
+        for key, node in buffers.entries if isinstance(buffers, Mapping) else ():
+            assert isinstance(node, Mapping)
+            said = to_plain(node["layout"]) if "layout" in node else None
+            if "view" not in node and said in (None, "auto"):
+                self.write(node, "layout", chosen[key.text] if said else "row")
 
     def write(self, node: Mapping, key: str, value: Any) -> None:
         """``key: value`` in a mapping, in place of what is there."""

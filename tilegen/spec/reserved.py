@@ -51,10 +51,14 @@ FUNCTIONS = frozenset(_LIBRARY) | {name + suffix for name in _MATH for suffix in
 TYPES = frozenset(_TYPES)
 PRELUDE = frozenset(
     """
-    sync_warpgroup sync_cluster cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z half_to_float float_to_half
-    double_to_half bfloat16_to_float float_to_bfloat16 e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2
+    sync_warpgroup sync_cluster cp_async_4 cp_async_8 cp_async_16 cp_async_4_or_zero cp_async_8_or_zero
+    cp_async_16_or_zero cp_async_commit cp_async_wait cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z
+    half_to_float float_to_half double_to_half bfloat16_to_float float_to_bfloat16
+    e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2
     load_stream_1 load_stream_2 load_stream_4 load_stream_8 load_stream_16
     store_stream_1 store_stream_2 store_stream_4 store_stream_8 store_stream_16
+    ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans ldmatrix_x4_trans
+    stmatrix_x1 stmatrix_x2 stmatrix_x4 stmatrix_x1_trans stmatrix_x2_trans stmatrix_x4_trans
     """.split()  # noqa: SIM905
 )
 

@@ -14,12 +14,14 @@ from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.models import (
     BufferFields,
     ClusterFields,
+    CommitFields,
     GridFields,
     LoopFields,
     ParamFields,
     SpecFields,
     SyncFields,
     ViewFields,
+    WaitFields,
 )
 
 _LOOP_BOUND = {
@@ -40,7 +42,8 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     top = _describe(SpecFields)
     whole = [_refer(f"op_{name}") for name, form in forms.items() if isinstance(form, WholeForm)]
     if whole:  # an op on whole arrays chooses the threads
-        alone = {"ops": {"items": {"anyOf": whole}, "minItems": 1, "maxItems": 1}}
+        said = "an op on whole arrays, alone: it chooses the threads"
+        alone = {"ops": {"description": said, "items": {"anyOf": whole}, "minItems": 1, "maxItems": 1}}
         top["anyOf"] = [{"required": ["threads"]}, {"properties": alone}]
     else:
         top["required"].append("threads")
@@ -51,14 +54,18 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     fields["cluster"] = _describe(ClusterFields)
     fields["buffers"]["additionalProperties"] = {"anyOf": [_refer("buffer"), _refer("view")]}
     fields["ops"]["items"] = _refer("statement")
-    statements = [_refer("loop"), _refer("sync"), *(_refer(f"op_{name}") for name in forms)]
+    kinds = ("loop", "sync", "commit", "closing", "wait", *(f"op_{name}" for name in forms))
+    statements = [_refer(kind) for kind in kinds]
     definitions = {
         "param": _describe(ParamFields),
         "buffer": _with_dtypes(_describe(BufferFields)),
         "view": _with_dtypes(_describe(ViewFields)),
         "sync": _describe(SyncFields),
+        "commit": {"description": "the asynchronous copies since the last commit become one group", "const": "commit"},
+        "closing": _describe(CommitFields),
+        "wait": _describe(WaitFields),
         "loop": _describe_loop(),
-        "statement": {"description": "an op, a sync or a loop", "anyOf": statements},
+        "statement": {"description": "an op, a loop, a sync, a commit or a wait", "anyOf": statements},
         **{f"op_{name}": _describe_op(form) for name, form in forms.items()},
     }
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "tilegen spec"}

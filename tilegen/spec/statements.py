@@ -12,16 +12,17 @@ from tilegen.index import Index, Op, Var, bound, least, multiple
 from tilegen.plan import CLUSTER_AXES, CTA_AXES, thread_variables
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Call, Loop, Meeting, Region, Statement, WholeCall
-from tilegen.spec.expressions import read_condition, read_constant, read_number
+from tilegen.spec.expressions import read_constant, read_number
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
 from tilegen.spec.form import Form, OpForm, WholeForm
-from tilegen.spec.models import LoopFields, SyncFields, check_fields
+from tilegen.spec.models import LoopFields, SyncFields, check_fields, field_names
 from tilegen.spec.names import SCOPES, THREAD_AXES, Names, Register, names_in_scope
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import owner_scope
 from tilegen.spec.ranges import Cases, Walk, check_region_range
 from tilegen.spec.regions import parse_region
 from tilegen.spec.unsupported import OPS, refuse_later, refuse_later_op
+from tilegen.spec.waits import read_commit, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
 
 _UNIT = {"warp": 32, "warpgroup": 128}
@@ -60,6 +61,8 @@ def read_statements(node: Node, around: Surroundings) -> tuple[Statement, ...]:
 def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     if isinstance(node, Scalar) and node.text in OPS:
         raise refuse_later(f"the op '{node.text}'", node)
+    if isinstance(node, Scalar) and node.text == "commit":
+        return read_commit(node, around.names, around.findings)
     if not isinstance(node, Mapping) or not node.entries:
         raise Fault(
             "TG114", f"a statement is 'op: {{...}}', not {describe_node(node)}", node.mark, "for example '- sync: cta'"
@@ -69,14 +72,19 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
         return _read_loop(node, around)
     if op is None and "sync" in node:
         return _read_meeting(node, around)
+    if op is None and ("commit" in node or "wait" in node):
+        names = names_in_scope(around.names, "warp", around.buffers.threads or 1024)
+        if "commit" in node:
+            return read_commit(node, names, around.findings)
+        return read_wait(node, around.names, names, around.findings)
     key = op or node.entries[0][0]
     refuse_later_op(key, node[key.text])
     if op is None:
-        known = [*around.forms, "sync", "for"]
+        known = [*around.forms, "sync", "for", "commit", "wait"]
         raise Fault("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
     others = [other for other, _ in node.entries if other is not op]
     if others:
-        is_field = others[0].text in around.forms[op.text].model.model_fields
+        is_field = others[0].text in field_names(around.forms[op.text].model)
         hint = f"move it into the braces of {op.text}" if is_field else "start a new list item with '- '"
         message = f"'{shorten(others[0].text)}' stands beside the op '{op.text}'"
         raise Fault("TG114", message, others[0].mark, hint)
@@ -98,7 +106,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     names = names_in_scope(around.names, scope, threads or 1024)
     with around.findings.collect():
         _check_unit(scope, threads, node.key("scope").mark if "scope" in node else key.mark, key.text)
-    condition = _read_when(node, names, around.findings)
+    condition = read_when(node, names, around.findings)
     cases = instance_cases(around.cases, scope, threads or 1024, condition)
     regions: dict[str, Region] = {}
     for name in (*form.reads, *form.writes):
@@ -135,14 +143,6 @@ def _check_unit(scope: str, threads: int, mark: Mark, op: str) -> None:
     if scope in _UNIT and threads % _UNIT[scope]:
         message = f"{op} of scope {scope} needs 'threads' to be a multiple of {_UNIT[scope]}, not {threads}"
         raise Fault("TG106", message, mark)
-
-
-def _read_when(node: Mapping, names: Names, findings: Findings) -> Index:
-    when = node.get("when")
-    if isinstance(when, Scalar) and when.value is not None:  # the rest was reported with the fields
-        with findings.collect():
-            return read_condition(when, names)
-    return True
 
 
 def _read_operand(name: str, node: Mapping, names: Names, around: Surroundings) -> Region | None:
@@ -212,8 +212,8 @@ def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
             "TG106", "'sync: cluster' needs a cluster", scope.mark, "add 'cluster: {cbx: 2}', or write 'sync: cta'"
         )
     inner = scope.text if scope.text in SCOPES else "cta"
-    condition = _read_when(node, names_in_scope(around.names, inner, around.buffers.threads or 1024), around.findings)
-    return Meeting(scope.text, condition, _span(node.key("sync").mark, scope.mark)) if fields else None
+    condition = read_when(node, names_in_scope(around.names, inner, around.buffers.threads or 1024), around.findings)
+    return Meeting(scope.text, condition, span(node.key("sync").mark, scope.mark)) if fields else None
 
 
 # ---------------------------------------------------------------- loops
@@ -304,10 +304,3 @@ def written_buffers(statements: tuple[Statement, ...], forms: Dict[str, Form]) -
 def cta_names(values: Dict[str, Index], names: Names) -> Names:
     """What all statements may use: params and the axes of the CTA."""
     return names.with_values({name: values[name] for name in (*CTA_AXES, *CLUSTER_AXES)})
-
-
-def _span(first: Mark, last: Mark) -> Mark:
-    """From the start of one mark to the end of another on its line; the first alone where they are lines apart."""
-    if first.line != last.line:
-        return first
-    return replace(first, length=last.column + last.length - first.column)

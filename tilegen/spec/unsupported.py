@@ -9,9 +9,9 @@ from tilegen.layouts import cute
 from tilegen.spec.findings import Fault, Passage
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
-OPS = ("gemm", "mma", "elementwise", "reduce", "commit", "wait")
-COPY_KEYS = ("async", "barrier")
-VARIANTS = ("cp_async", "tma")
+OPS = ("gemm", "mma", "elementwise", "reduce")
+COPY_KEYS = ("barrier",)
+VARIANTS = ("tma",)
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,7 @@ _api = ctypes.pythonapi
 _capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
     ("PyCapsule_GetPointer", _api)
 )
-_capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", _api))
+_bytes_type = cache(lambda count: ctypes.c_char * count)  # memory read so costs a tenth of ctypes.string_at
 
 
 def dlpack_library() -> Library:
@@ -74,15 +75,18 @@ def read_dlpack(array: Any) -> tuple[Part, int]:
         capsule = array.__dlpack__(stream=_LEGACY_STREAM)
     else:
         capsule = array.__dlpack__()
-    name = _capsule_name(capsule)
-    at = _capsule_pointer(capsule, name)
     flags = 0
-    if name == b"dltensor_versioned":
-        flags = int.from_bytes(ctypes.string_at(at + _FLAGS_AT, 8), "little")
-        at += _VERSIONED_AT
-    data, kind, device, rank, code, bits, lanes, shape, strides, offset = _TENSOR.unpack(ctypes.string_at(at, 48))
-    extents = ctypes.string_at(shape, 8 * rank)
-    steps = ctypes.string_at(strides, 8 * rank) if strides else b""
+    try:
+        at = _capsule_pointer(capsule, b"dltensor")
+    except ValueError:
+        start = _capsule_pointer(capsule, b"dltensor_versioned")
+        flags = ctypes.c_uint64.from_address(start + _FLAGS_AT).value
+        at = start + _VERSIONED_AT
+    raw = _bytes_type(_TENSOR.size).from_address(at).raw
+    data, kind, device, rank, code, bits, lanes, shape, strides, offset = _TENSOR.unpack(raw)
+    table = _bytes_type(8 * rank)
+    extents = table.from_address(shape).raw
+    steps = table.from_address(strides).raw if strides else b""
     return (kind, device, code, bits, lanes, extents, steps, flags & _READ_ONLY), data + offset
 
 

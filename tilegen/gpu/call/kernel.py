@@ -10,14 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tilegen.dtypes import DTYPES
-from tilegen.errors import CallError, Diagnostic
+from tilegen.errors import CallError, Diagnostic, EnvironmentLack, TilegenError
 from tilegen.gpu.call.kinds import Kind, decide
 from tilegen.gpu.call.libraries import Readers
 from tilegen.gpu.call.meeting import check_alignment, check_overlap
 from tilegen.gpu.call.slots import Slot, make_slot, write_maps, write_params
 from tilegen.gpu.call.terms import KernelTerms
 from tilegen.gpu.cubins import Cubin
-from tilegen.gpu.driver import CONFIG_STREAM_AT, NO_CONTEXT, Driver, Function, load_driver
+from tilegen.gpu.driver import CONFIG_STREAM_AT, NO_BINARY, NO_CONTEXT, Driver, DriverError, Function, load_driver
 
 
 class Kernel:
@@ -33,6 +33,7 @@ class Kernel:
         self._driver = driver
         self._functions: dict[int, Function] = {}
         self._kinds: dict[tuple[Any, ...], Kind] = {}
+        self._short: dict[tuple[Any, ...], Kind] = {}  # those of two arrays that need nothing but a launch
         self._readers = Readers(terms.kernel, any(DTYPES[a.dtype].kind == "complex" for a in terms.arrays), driver)
         self._floats = tuple((p.name, float(p.default)) for p in terms.params if p.var is None)
 
@@ -41,39 +42,51 @@ class Kernel:
         return f"<kernel {self.terms.kernel}({', '.join(words)}), {self.cubin.arch}>"
 
     def __call__(self, *arrays: Any, **params: Any) -> Any:
-        # Every call pays for each line here: names are local, and what seldom happens has methods of its own.
-        readers, key, pointers, bits = self._readers, [], [], 0
+        if len(arrays) == 2 and not params:  # the short way of most calls: two arrays, nothing new about them
+            readers, (x, y) = self._readers, arrays
+            x_part, x_at = readers[type(x)](x)
+            y_part, y_at = readers[type(y)](y)
+            kind = self._short.get((x_part, y_part))
+            if kind and not (x_at | y_at) & kind.mask and not -kind.reach < x_at - y_at < kind.reach:
+                return self._launch(kind, (x_at, y_at))
+        return self._call(arrays, params)
+
+    def _call(self, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
+        """Any call: read, looked up or decided, compared, launched."""
+        key, pointers, bits = [], [], 0
         for array in arrays:
-            part, pointer = readers[type(array)](array)
+            part, pointer = self._readers[type(array)](array)
             key.append(part)
             pointers.append(pointer)
             bits |= pointer
-        floats = self._take_floats(params) if self._floats else None
+        floats = self._take_floats(params) if self._floats else ()
         if params:
             key.append(tuple(params.items()))
         try:
             kind = self._kinds[tuple(key)]
         except (KeyError, TypeError):  # a new kind, or a parameter that is nothing to look up
-            kind = self._decide(arrays, params, key)
+            kind = self._decide(arrays, params, tuple(key))
         if bits & kind.mask:
             check_alignment(self.terms.kernel, kind, pointers)
         for i, j, i_bytes, j_bytes in kind.pairs:
             if pointers[i] < pointers[j] + j_bytes and pointers[j] < pointers[i] + i_bytes:
                 check_overlap(self.terms.kernel, kind, (i, j), pointers)
-        made = kind.makers and [make(pointers) for make in kind.makers]
-        stream = kind.stream(kind.device)
+        made = [make(pointers) for make in kind.makers]
         for k, sync in kind.syncs:
-            sync(arrays[k], stream)
+            sync(arrays[k], kind.stream(kind.device))
+        self._launch(kind, pointers, floats)
+        return (made[0] if len(made) == 1 else tuple(made)) if made else None
+
+    def _launch(self, kind: Kind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
         slot = kind.spare.pop() if kind.spare else make_slot(kind.form)
         memory, config, arguments = slot
-        kind.write(memory, CONFIG_STREAM_AT, stream, 0, 0, *pointers)
+        kind.write(memory, CONFIG_STREAM_AT, kind.stream(kind.device), 0, 0, *pointers)
         if kind.varies:
             self._write_varying(kind, slot, pointers, floats)
         status = kind.launch(config, kind.handle, arguments, None)
         if status:
             self._launch_again(kind, slot, status)
         kind.spare.append(slot)
-        return (made[0] if len(made) == 1 else tuple(made)) if made else None
 
     # ---------------------------------------------------------------- what few calls come to
     def _take_floats(self, params: dict[str, Any]) -> tuple[float, ...]:
@@ -85,22 +98,33 @@ class Kernel:
             wrong = next(f"{name} is a number, not {value!r:.40}" for name, value in given if not _is_number(value))
             raise CallError(Diagnostic("TG709", f"{self.terms.kernel}: {wrong}")) from None
 
-    def _write_varying(self, kind: Kind, slot: Slot, pointers: Sequence[int], floats: Sequence[float] | None) -> None:
-        write_params(kind.form, slot, floats or ())
+    def _write_varying(self, kind: Kind, slot: Slot, pointers: Sequence[int], floats: Sequence[float]) -> None:
+        write_params(kind.form, slot, floats)
         if self.terms.encode_maps:
             write_maps(kind.form, slot, self.terms.encode_maps(pointers, kind.values))
 
-    def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: Sequence[Any]) -> Kind:
+    def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: tuple[Any, ...]) -> Kind:
         libraries = [self._readers.libraries[type(array)] for array in arrays]
         kind = decide(self.terms, arrays, libraries, params, self._load, self._driver().launch)
-        self._kinds[tuple(key)] = kind
+        self._kinds[key] = kind
+        if len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or kind.varies):
+            self._short[key] = kind
         return kind
 
     def _load(self, device: int) -> Function:
         if device not in self._functions:
             image, kernel = self.cubin.image, self.terms.kernel
-            self._functions[device] = self._driver().load(image, kernel, device, self.terms.dynamic_bytes)
+            try:
+                self._functions[device] = self._driver().load(image, kernel, device, self.terms.dynamic_bytes)
+            except DriverError as e:
+                raise self._explain_load(e, device) from None
         return self._functions[device]
+
+    def _explain_load(self, error: DriverError, device: int) -> TilegenError:
+        if error.status == NO_BINARY:
+            message = f"GPU {device} does not run {self.terms.kernel}, which is built for {self.cubin.arch}"
+            return EnvironmentLack(Diagnostic("TG503", message, hint="leave 'arch' out to build for the current GPU"))
+        return CallError(Diagnostic("TG491", f"CUDA does not load {self.terms.kernel}: {error}"))
 
     def _launch_again(self, kind: Kind, slot: Slot, status: int) -> None:
         """Where another device's context is current, or none: in the context of the arrays."""

@@ -21,8 +21,8 @@ Maker = Callable[[list[int]], Any]  # makes an output, and puts its pointer amon
 class Kind:
     """Calls that differ in pointers, streams and float parameters alone."""
 
-    __slots__ = ("apart", "device", "form", "function", "given", "handle", "launch", "makers", "mask", "pairs", "spare",
-                 "stream", "syncs", "values", "varies", "write")  # fmt: skip
+    __slots__ = ("apart", "device", "form", "function", "given", "handle", "launch", "makers", "mask", "pairs", "reach",
+                 "spare", "stream", "syncs", "values", "varies", "write")  # fmt: skip
 
     def __init__(
         self, given: Sequence[Given], checked: Checked, form: SlotForm, function: Function, launch: Callable[..., int]
@@ -35,6 +35,7 @@ class Kind:
         self.spare: list[Slot] = []  # slots that no thread is using
         self.mask = max(a.align_bytes for a, _, _ in given) - 1  # what no pointer may have, unless its array may
         self.pairs = pairs_of([a for a, _, _ in given], checked.span_bytes)
+        self.reach = max((n for _, _, *sizes in self.pairs for n in sizes), default=0)  # further apart, no pair meets
         self.apart: set[tuple[int, int, int]] = set()  # distances at which two arrays interleave and do not meet
         self.stream = choose_stream(given)
         self.makers: tuple[Maker, ...] = ()

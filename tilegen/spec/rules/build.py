@@ -10,8 +10,11 @@ _BUFFERS = (
     "  Y: {scope: global, dtype: float32, shape: [64, 32]}\n"
     "  s: {scope: shared, dtype: float32, shape: [32, 32]}\n"
     "  sT: {view: s, axes: [1, 0]}\n"
+    "  t: {scope: shared, dtype: float32, shape: [32, 32]}\n"
+    "  tT: {view: t, axes: [1, 0]}\n"
 )
 _IN = '  - copy: {scope: warp, src: "X[bx*32 : +32]", dst: s}\n'
+_ASYNC = _IN.replace("dst: s", "dst: s, async: true")
 _OUT = '  - copy: {scope: warp, src: sT, dst: "Y[bx*32 : +32]"}\n'
 _SYNC = "  - sync: warp\n"
 
@@ -47,6 +50,12 @@ BUILD_RULES = {
         "A kernel without ops writes nothing. A spec may have none while it is written.",
         _kernel().replace("ops:", "ops: []"),
         _RIGHT,
+    ),
+    "TG304": Rule(
+        "a commit or a wait, and no asynchronous copy",
+        "Groups are of copies that say 'async: true'. Every other copy is done when its threads go on.",
+        _kernel(_IN, "  - wait: 0\n", _SYNC, _OUT),
+        _kernel(_ASYNC, "  - commit\n  - wait: 0\n", _SYNC, _OUT),
     ),
     "TG401": Rule("out of bounds", "An access leaves its memory for some CTA, trip or thread."),
     "TG402": Rule("misaligned", "A vector access does not start at a multiple of its width for every thread."),
@@ -92,6 +101,20 @@ BUILD_RULES = {
         "the kernel does not do what the spec means",
         "The kernel ran on the GPU and an array differs from the spec's meaning: the first element that does is named. "
         "This is a bug of tilegen: please report the spec.",
+    ),
+    "TG422": Rule(
+        "an asynchronous copy is in the way",
+        "What an asynchronous copy writes may be touched by nobody, and what it reads written by nobody, until the "
+        "thread that started it has waited for its group: commit closes a group, 'wait: N' goes on when at most N are "
+        "in flight. Other threads need a sync after the wait.",
+        _kernel(_ASYNC, "  - commit\n", _SYNC, _OUT),
+        _kernel(_ASYNC, "  - commit\n  - wait: 0\n", _SYNC, _OUT),
+    ),
+    "TG423": Rule(
+        "an asynchronous copy that nobody waits for",
+        "Every copy must have landed when the kernel ends: its shared memory may belong to another CTA by then.",
+        _kernel(_ASYNC, _IN.replace("dst: s", "dst: t"), _SYNC, _OUT.replace("sT", "tT")),
+        _kernel(_ASYNC, "  - commit\n  - wait: 0\n", _SYNC, _OUT),
     ),
     "TG430": Rule(
         "a sync that orders nothing",

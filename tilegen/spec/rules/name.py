@@ -120,8 +120,8 @@ NAME_RULES = {
     ),
     "TG116": Rule(
         "an op on whole arrays is not alone",
-        "permute works on whole global arrays: tilegen chooses its tiles, its grid and its threads, so it is the only op of "
-        "its kernel and the spec gives no launch.",
+        "permute works on whole global arrays: tilegen chooses its tiles, its grid and its threads, so it is the only "
+        "op of its kernel and the spec gives no launch.",
         _WHOLE.replace("ops:", "threads: 256\nops:"),
         _WHOLE,
     ),

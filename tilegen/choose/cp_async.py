@@ -1,0 +1,68 @@
+"""cp.async among the accesses of a plan: its kinds, and what hardware counters show for it.
+
+A kind names the cache operator that the kernel's text has, and ``.zfill`` (SASS's word) where the instruction may read
+less than it writes: that form costs differently.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen import access
+
+Ints = NDArray[np.int64]
+
+CP_ASYNC = tuple(f"cp.async.{cache}{fill}" for cache in access.CP_ASYNC_WIDTHS for fill in ("", ".zfill"))
+_CG_BYTES = 16  # the prelude's cp_async functions pass by L1 wherever the instruction can
+
+
+def cp_async_kind(width_bytes: int, fills_zeros: bool) -> str:
+    """The kind of a cp.async of that width.
+
+    >>> cp_async_kind(16, False), cp_async_kind(4, True)
+    ('cp.async.cg', 'cp.async.ca.zfill')
+    """
+    return f"cp.async.{'cg' if width_bytes == _CG_BYTES else 'ca'}{'.zfill' if fills_zeros else ''}"
+
+
+def count_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> tuple[Ints, Ints]:
+    """(wavefronts, sectors) of each cp.async of a warp: byte offsets on both sides, (n, 32), -1 where a lane is out.
+
+    The wavefronts are those that the counter ``mem_shared_op_ldgsts`` shows: with zfill the fills of cg are in it.
+    """
+    cost = access.cp_async_cost(_cache_of(kind), width_bytes, shared, source, zero_fill=_fills_zeros(kind))
+    return np.asarray(cost.wavefronts + (cost.fills if _fills_zeros(kind) else 0)), np.asarray(cost.sectors)
+
+
+def floor_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> Ints:
+    """Wavefronts that each takes under any layout of the shared side: one a phase; for cg none of the instruction's
+    own, and with zfill also a fill for each line that is read.
+    """
+    return _both_parts(kind, np.asarray(access.phases("st", width_bytes, shared)), _count_lines(source))
+
+
+def bytes_floor_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> Ints:
+    """What the same bytes could cost if other lanes touched them."""
+    read = np.asarray(access.bytes_floor(width_bytes, source))
+    return _both_parts(kind, np.asarray(access.bytes_floor(width_bytes, shared)), read)
+
+
+def _both_parts(kind: str, own: Ints, fills: Ints) -> Ints:
+    """The instruction's wavefronts and the fills, as far as a kind counts them."""
+    if _cache_of(kind) == "ca":
+        return own
+    return own + fills if _fills_zeros(kind) else np.zeros_like(own)
+
+
+def _cache_of(kind: str) -> str:
+    return kind.split(".")[2]
+
+
+def _fills_zeros(kind: str) -> bool:
+    return kind.endswith(".zfill")
+
+
+def _count_lines(source: Ints) -> Ints:
+    lines = np.sort(np.where(source >= 0, source // access.LINE_BYTES, -1), axis=1)
+    return np.asarray((np.diff(lines, axis=1, prepend=-1) > 0).sum(axis=1))

@@ -1,0 +1,111 @@
+"""Copies in flight: what cp.async writes is nobody's until the thread that started it waits for its group.
+
+A thread's copies since its last commit are its open group; groups are counted per thread, and a wait lands the oldest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from tilegen.interpret.fault import NEVER_AWAITED
+from tilegen.interpret.memory import Filling, Holding, Site
+from tilegen.interpret.order import Shadow
+from tilegen.interpret.threads import Array, Group
+
+QUEUES = ("cp.async",)
+
+
+class Cargo(Protocol):
+    """What a step has in flight, a row for each thread that started it."""
+
+    def land(self, rows: Array, who: Group, op: int) -> None:
+        """The copies of these rows (a mask over ``who``, which started them) are done."""
+        ...
+
+    def touches(self, shadow: Shadow, granule: int) -> Array:
+        """Which rows read or write a granule."""
+        ...
+
+
+@dataclass(frozen=True)
+class Copies:
+    """The copies of one step: where they land, and what they read until then."""
+
+    filling: Filling
+    holding: Holding | None = None
+
+    def land(self, rows: Array, who: Group, op: int) -> None:
+        self.filling.land(rows)
+        self.filling.shadow.land_write(self.filling.granules[rows], who.where(rows))
+        if self.holding:
+            self.holding.land(rows, who, op)
+
+    def touches(self, shadow: Shadow, granule: int) -> Array:
+        found: Array = (self.filling.granules == granule).any(1) & (self.filling.shadow is shadow)
+        if self.holding and self.holding.shadow is shadow:
+            found[self.holding.rows] |= (self.holding.granules == granule).any(1)
+        return found
+
+
+@dataclass
+class Flight:
+    """A step's copies that are still in flight: ``left`` of the threads that started them, each in its group."""
+
+    queue: str
+    who: Group
+    number: Array
+    cargo: Cargo
+    left: Array
+    site: Site
+
+
+class Flights:
+    """Everything in flight, and how many groups each thread has committed to each queue."""
+
+    def __init__(self, threads: int):
+        self.committed = {queue: np.zeros(threads, np.int64) for queue in QUEUES}
+        self.flying: list[Flight] = []
+
+    def start(self, queue: str, who: Group, cargo: Cargo, site: Site) -> None:
+        """Copies that the threads have just started: part of their open groups."""
+        number = self.committed[queue][who.thread]
+        self.flying.append(Flight(queue, who, number, cargo, np.ones(len(who), bool), site))
+
+    def commit(self, queue: str, group: Group) -> None:
+        """The open group of each thread is closed; it may be empty."""
+        self.committed[queue][group.thread] += 1
+
+    def land(self, queue: str, pending: int, group: Group) -> None:
+        """Of each thread's committed groups, all but the last ``pending`` have landed."""
+        done = np.zeros(len(self.committed[queue]), np.int64)
+        done[group.thread] = self.committed[queue][group.thread] - pending
+        for flight in self.flying:
+            rows = flight.left & (flight.number < done[flight.who.thread])
+            if flight.queue == queue and rows.any():
+                flight.cargo.land(rows, flight.who, flight.site.op)
+                flight.left &= ~rows
+        self.flying = [f for f in self.flying if f.left.any()]
+
+    def awaiting(self, shadow: Shadow, granule: int) -> tuple[str, ...]:
+        """The statements that would land the copy in flight that touches a granule."""
+        for flight in self.flying:
+            rows = np.flatnonzero(flight.left & flight.cargo.touches(shadow, granule))
+            if len(rows):
+                row = int(rows[0])
+                later = int(self.committed[flight.queue][flight.who.thread[row]] - flight.number[row])
+                return (f"wait: {later - 1}",) if later else ("commit", "wait: 0")
+        return ()
+
+    def refuse_leftovers(self) -> None:
+        """Raise for copies that the kernel's end finds in flight."""
+        for flight in self.flying:
+            row = int(np.flatnonzero(flight.left)[0])
+            thread = int(flight.who.thread[row])
+            is_open = self.committed[flight.queue][thread] == flight.number[row]
+            what = "no commit follows it" if is_open else "no wait lands it"
+            due = ("commit", "wait: 0") if is_open else ("wait: 0",)
+            message = f"this asynchronous copy is still in flight when the kernel ends: {what}"
+            flight.site.fail(NEVER_AWAITED, message, row, insert=due)
