@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import get_args
 
 import pytest
 from plan_text import print_plan
@@ -63,7 +64,7 @@ def print_cuda() -> str:
 
 def print_table() -> str:
     """What works, from the tables that the product itself reads."""
-    rows = [(f"op `{name}`", "variants " + ", ".join(f"`{v.name}`" for v in VARIANTS[name])) for name in FORMS]
+    rows = [(f"op `{name}`", _say_variants(name)) for name in FORMS]
     rows += [
         ("scopes", ", ".join(SCOPES)),
         ("dtypes", ", ".join(DTYPES)),
@@ -71,6 +72,12 @@ def print_table() -> str:
         ("commands", ", ".join(re.findall(r"^  (\w+)  ", _tilegen("--help").split("Commands:")[1], re.M))),
     ]
     return "\n".join(["| | |", "|---|---|", *(f"| {name} | {what} |" for name, what in rows)])
+
+
+def _say_variants(op: str) -> str:
+    """The variants of an op on tiles; for one on whole arrays what its field takes."""
+    whole = get_args(FORMS[op].model.model_fields["variant"].annotation)[1:] if op not in VARIANTS else ()
+    return "variants " + ", ".join(f"`{name}`" for name in whole or [v.name for v in VARIANTS[op]])
 
 
 def print_function() -> str:

@@ -4,14 +4,14 @@
 // Y: row [M, N]
 //
 // 1. copy X[bx*16 : +16, j*256 : +256] -> t: variant gmem_smem, scope cta, 1568 sectors, 512 wavefronts, 912
-//   instructions, 3424 address operations
+//   instructions, 5248 address operations
 //    vector_width: 1 element, 4 bytes (1568 sectors; 4 elements: 6224); the cheapest of those that each side
 //      allows: wider ones cost more
 //    partition: outer = 32, threads 128, elems 1, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
 // 2. copy t -> Y[bx*16 : +16, j*256 : +256]: variant gmem_smem, scope cta, 1904 sectors, 400 wavefronts, 800
-//   instructions, 3200 address operations
+//   instructions, 4800 address operations
 //    vector_width: 1 element, 4 bytes (1904 sectors; 4 elements: 6440); the cheapest of those that each side
 //      allows: wider ones cost more
 //    partition: outer = 32, threads 128, elems 1, order row-major (row-major: picked); every order by one
@@ -21,19 +21,25 @@ __device__ __forceinline__ void copy_X_t(int tx, int bx, int M, int N, int ldx, 
     float *t)
 {
     float regs[1];
-    for (int i = 0; i < 32; ++i) {
-        regs[0] =
-            (bx * 16 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N)
-                ? X[(i >> 1) * ldx + (i & 1) * 128 + tx] : 0.0f;
-        t[i * 128 + tx] = regs[0];
+    for (int j_ = 0; j_ < 2; ++j_) {
+        #pragma unroll
+        for (int i = 0; i < 16; ++i) {
+            regs[0] =
+                (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N)
+                    ? X[(j_ * 8 + (i >> 1)) * ldx + (i & 1) * 128 + tx] : 0.0f;
+            t[j_ * 2048 + i * 128 + tx] = regs[0];
+        }
     }
 }
 
 __device__ __forceinline__ void copy_t_Y(int tx, int bx, int M, int N, int j, const float *t, float *Y)
 {
-    for (int i = 0; i < 32; ++i) {
-        if (bx * 16 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N) {
-            Y[(i >> 1) * N + (i & 1) * 128 + tx] = t[i * 128 + tx];
+    for (int j_ = 0; j_ < 2; ++j_) {
+        #pragma unroll
+        for (int i = 0; i < 16; ++i) {
+            if (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N) {
+                Y[(j_ * 8 + (i >> 1)) * N + (i & 1) * 128 + tx] = t[j_ * 2048 + i * 128 + tx];
+            }
         }
     }
 }

@@ -29,23 +29,6 @@
 //    partition: outer = 4, threads 256, elems 4, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 
-// 16 bytes that are read once: fetched by 256 bytes, first to leave the L2 (PTX ISA, ld: .level::prefetch_size, .level::cache_hint).
-__device__ __forceinline__ uint4 load_stream_16(const uint4 *p)
-{
-    uint4 x;
-    asm("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
-        "ld.global.nc.L2::cache_hint.L2::256B.v4.u32 {%0, %1, %2, %3}, [%4], once;\n\t}"
-        : "=r"(x.x), "=r"(x.y), "=r"(x.z), "=r"(x.w) : "l"(p));
-    return x;
-}
-
-// 16 bytes that this kernel does not read again: first to leave the L2 (PTX ISA, st: .level::cache_hint).
-__device__ __forceinline__ void store_stream_16(uint4 *p, uint4 x)
-{
-    asm volatile("{\n\t.reg .b64 once;\n\tcreatepolicy.fractional.L2::evict_first.b64 once, 1.0;\n\t"
-                 "st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, once;\n\t}" ::"l"(p), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
-}
-
 // Each thread turns 4 x 4 elements over in registers.
 __device__ __forceinline__ void copy_X_tile_turned(int tx, const float *X, float *tile_turned)
 {
@@ -53,8 +36,7 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, const float *X, float
     __align__(16) float pack[4];
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        *(uint4 *)&regs[r * 4] =
-            load_stream_16((const uint4 *)&X[((tx >> 4) * 4 + r) * 8192 + (tx & 15) * 4]);
+        *(uint4 *)&regs[r * 4] = *(const uint4 *)&X[((tx >> 4) * 4 + r) * 8192 + (tx & 15) * 4];
     }
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
@@ -71,8 +53,8 @@ __device__ __forceinline__ void copy_tile_Y(int tx, const float *tile, float *Y)
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        store_stream_16((uint4 *)&Y[(i * 16 + (tx >> 4)) * 8192 + (tx & 15) * 4],
-            *(const uint4 *)&tile[((i * 256 + tx) ^ (i * 4 + (tx >> 6))) * 4]);
+        *(uint4 *)&Y[(i * 16 + (tx >> 4)) * 8192 + (tx & 15) * 4] =
+            *(const uint4 *)&tile[((i * 256 + tx) ^ (i * 4 + (tx >> 6))) * 4];
     }
 }
 

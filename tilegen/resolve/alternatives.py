@@ -180,6 +180,11 @@ def _drop_repeated(found: Iterable[Alternative]) -> tuple[Alternative, ...]:
     """Alternatives of one call that do the same at the same cost, once; those of one call side by side."""
     kept: dict[tuple[object, ...], Alternative] = {}
     for a in found:
-        accesses = tuple((x.kind, x.width_elems, x.elements.tobytes(), x.weights.tobytes()) for x in a.accesses)
-        kept.setdefault((a.number, a.variant.name, a.rest.key, accesses), a)
+        kept.setdefault((a.number, a.variant.name, a.rest.key, tuple(map(_say_everything, a.accesses))), a)
     return tuple(sorted(kept.values(), key=lambda a: a.number))
+
+
+def _say_everything(a: TileAccess) -> tuple[object, ...]:
+    """All that makes an access what it is."""
+    source = b"" if a.source is None else a.source.tobytes()
+    return a.kind, a.width_elems, a.elements.tobytes(), a.weights.tobytes(), source
