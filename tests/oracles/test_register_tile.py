@@ -12,7 +12,7 @@ from tests.oracles.kernels import buffer, build, choice, kernel
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.ops.operand import bind
-from tilegen.ops.register_board import board_of, coalesced, digits_at, shapes_of, walks_of
+from tilegen.ops.register_board import board_of, coalesced, count_lines, digits_at, shapes_of, walks_of
 from tilegen.ops.register_turn import block_elems
 from tilegen.planner import place_memories
 
@@ -76,10 +76,21 @@ def test_every_walk_meets_every_element_once(rows, columns, outer):
             assert len(seen) == rows * columns * outer, (shape, walk)
 
 
-def test_a_warp_covers_whole_lines_where_the_tile_has_them():
+def test_lanes_that_are_looked_up_together_cover_a_line_where_the_tile_has_one():
+    """No other way to lay a warp over the board touches fewer lines, group by group."""
     it = board("float32", 64, 64)
-    for walk in coalesced(it, shapes_of(it)[0]):
-        assert walk.along_src * 16 >= 64 and walk.along_dst * 16 >= 64, walk
+    shape = shapes_of(it)[0]
+    least = min(count_lines(it, shape, walk) for walk in walks_of(it, shape))
+    assert {count_lines(it, shape, walk) for walk in coalesced(it, shape)} == {least}
+
+
+def test_lookups_are_counted_by_groups_of_lanes():
+    it = board("float32", 64, 64)
+    shape = shapes_of(it)[0]
+    walks = {(w.inner, w.along_src, w.along_dst): count_lines(it, shape, w) for w in walks_of(it, shape)}
+    # 8 warps; src: 4 loads of 4 groups, each one line; dst: 4 stores of 4 groups, a line for each of the 8 columns
+    assert walks["src", 8, 4] == 8 * (4 * 4 * 1 + 4 * 4 * 8)
+    assert walks["dst", 8, 4] == 8 * (4 * 4 * 4 + 4 * 4 * 2)
 
 
 @pytest.mark.parametrize(("elem_bytes", "permutes"), [(1, 8), (2, 2), (4, 0)])

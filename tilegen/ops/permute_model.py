@@ -20,13 +20,13 @@ from tilegen.ops.permute_tiles import TileChoice, count_ctas, run_elems
 LANES = 32
 _REACHED = 0.885  # of a memory's rated bandwidth, by a copy
 _L2_TO_MEMORY = 1.3  # bandwidth between L2 and the multiprocessors over that of a copy
-_RUN_OVERHEAD_BYTES = 2.0  # what each run of an access costs besides its own bytes
+_RUN_OVERHEAD_BYTES = 4.0  # what each run of an access costs besides its own bytes
 _IN_FLIGHT_BYTES = 32 * 1024  # per multiprocessor, to keep the memory busy
-_ISSUE_PER_CYCLE = 2.0  # instructions of a multiprocessor, of at most four
+_ISSUE_PER_CYCLE = 2.5  # instructions of a multiprocessor, of at most four
 _WARP_ISSUE_PER_CYCLE = 0.25  # instructions of a warp, each of which waits for the one before
-_ACCESS_INSTRUCTIONS = 6  # the access, its address and its guard
-_DIMENSION_INSTRUCTIONS = 2  # more for each dimension of a box after the first
-_DIVISION_INSTRUCTIONS = 6  # more for each whose extent is no power of two
+_ACCESS_INSTRUCTIONS = 4  # the access, its address and its guard
+_DIMENSION_INSTRUCTIONS = 1  # more for each dimension of a box after the first
+_DIVISION_INSTRUCTIONS = 2  # more for each whose extent is no power of two
 _TURN_INSTRUCTIONS = {1: 0.75, 2: 0.5}  # byte permutes for each element that is turned over in registers
 _MORE_LOADS = 0.004  # of the time, for each vector of a thread after the first where nothing waits between them
 _START_SECONDS = 2.3e-6  # a launch, and the latency of a CTA
@@ -64,7 +64,7 @@ def estimate(dims: Dims, sizes: Sequence[int], choice: TileChoice, elem_bytes: i
     instructions = int(accesses * _access_instructions(choice.box) + turned)
     resident = _resident_ctas(choice, elem_bytes, arch)
     rounds = -(-ctas // device.sm_count)  # CTAs of the busiest multiprocessor
-    in_flight = int(min(resident, ctas / device.sm_count) * choice.elems * elem_bytes)
+    in_flight = max(1, int(min(resident, ctas / device.sm_count) * choice.elems * elem_bytes))
     times = {
         "memory": _memory_seconds(elems * elem_bytes, sides, elem_bytes, in_flight, device),
         "L2": sectors * SECTOR_BYTES / (device.memory_bytes_per_s * _REACHED * _L2_TO_MEMORY),

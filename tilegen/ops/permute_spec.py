@@ -35,10 +35,13 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
     regions = [_region(b, dims, side, begins, chosen.box) for side, b in enumerate((src, dst))]
     edge = "error" if all(_fits(dims, d, begins, chosen.box) for d in range(len(dims.dims))) else "clip"
     cache = call.fields.cache
+    names = frozenset(b.name for b in spec.buffers) | {p.name for p in spec.params} | {spec.kernel}
     if chosen.variant == "direct":
-        ops: tuple[Statement, ...] = (_copy(call, regions[0], regions[1], edge, cache),)
+        seen = _in_order_of_src(dst, dims, chosen.box, names)
+        buffers += () if seen is dst else (seen,)
+        target = regions[1] if seen is dst else _region(seen, dims, 0, begins, chosen.box)
+        ops: tuple[Statement, ...] = (_copy(call, regions[0], target, edge, cache),)
     else:
-        names = frozenset(b.name for b in spec.buffers) | {p.name for p in spec.params} | {spec.kernel}
         tile, turned = _tile_buffers(call, dims, chosen, names)
         buffers += (tile,) if turned is tile else (tile, turned)
         into, out = (_whole_of(b) for b in ((turned, tile) if chosen.turn == "load" else (tile, turned)))
@@ -57,6 +60,19 @@ def _over_dims(array: Buffer, dims: Dims, side: int) -> Buffer:
     layout = layouts.TileLayout(tuple(layouts.Iter(d.extent, d.dst if side else d.src) for d in own))
     text = "" if layout == layouts.row_major(shape) else str(layout)
     return replace(array, shape=shape, layout=layout, layout_text=text)
+
+
+def _in_order_of_src(dst: Buffer, dims: Dims, box: Sequence[int], names: frozenset[str]) -> Buffer:
+    """dst with its dimensions in src's order, where a box reaches into several that are not in it already."""
+    kept = [k for k in dims.order if box[k] > 1]
+    if kept == sorted(kept):
+        return dst
+    shape = tuple(d.extent for d in dims.dims)
+    layout = layouts.TileLayout(tuple(layouts.Iter(d.extent, d.dst) for d in dims.dims))
+    return replace(
+        dst, name=fresh_name(f"{dst.name}_turned", names), shape=shape, layout=layout, layout_text=str(layout),
+        parent=dst.name, axes=tuple(dims.order.index(k) for k in range(len(shape))),
+    )  # fmt: skip
 
 
 def _tile_buffers(call: WholeCall, dims: Dims, chosen: TileChoice, names: frozenset[str]) -> tuple[Buffer, Buffer]:

@@ -17,7 +17,8 @@ from tilegen.ops.permute_dims import Dims
 MAX_TILE_BYTES = 48 * 1024  # what every arch gives a CTA without asking
 MAX_CANDIDATES = 64
 _THREADS = (128, 256, 512)
-_RUN_BYTES = (64, 128, 256, 512)
+_RUN_BYTES = (64, 128, 256, 512, 1024)
+_LOPSIDED = 8  # a run is not so many times as long as the other side's, or longer
 _DIRECT_BYTES = (2048, 4096, 8192, 16384)
 _MOST_BYTES_PER_THREAD = 256  # 64 registers
 _LEAST_BYTES_PER_THREAD = 4
@@ -69,6 +70,8 @@ def _tiled(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: 
     if len(dims.dims) == 1:
         return
     for src_bytes, dst_bytes, threads in combinations(_RUN_BYTES, _RUN_BYTES, _THREADS):
+        if max(src_bytes, dst_bytes) > _LOPSIDED * min(src_bytes, dst_bytes):
+            continue
         src = fill_box(range(len(sizes)), sizes, fixed, src_bytes // elem_bytes)
         dst = fill_box(dims.order, sizes, fixed, dst_bytes // elem_bytes)
         box = tuple(max(a, b) for a, b in zip(src, dst, strict=True))

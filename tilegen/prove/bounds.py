@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.index import Index, Op, Var, bound, evaluate, least, multiple, substitute, variables
+from tilegen.index import Index, Op, Var, add, bound, evaluate, least, multiple, substitute, total, variables
 
 TRY_ALL = 1 << 18  # values tried for one condition
 
@@ -133,11 +133,39 @@ def domains(names: Iterable[Var]) -> dict[str, range]:
 
 
 def _holds_always(condition: Index, guards: tuple[Index, ...], domain: Mapping[str, range]) -> bool:
-    """Tried for every value; guards that name other variables are left out, which only makes it harder."""
+    """Tried for every value. Guards are weakened to the variables that are tried: that only makes it harder."""
     grids = np.meshgrid(*(np.array(d) for d in domain.values()), indexing="ij", sparse=True)
     values = dict(zip(domain, grids, strict=True))
     held = np.asarray(evaluate(condition, values))
     for guard in guards:
-        if {v.name for v in variables(guard)} <= set(domain):
-            held = held | np.logical_not(evaluate(guard, values))
+        weaker = project(guard, frozenset(domain))
+        if not isinstance(weaker, int):
+            held = held | np.logical_not(evaluate(weaker, values))
     return bool(np.all(held))
+
+
+def project(guard: Index, names: frozenset[str]) -> Index:
+    """What a guard says of the variables ``names`` alone: it holds wherever the guard does; True if it says nothing.
+
+    Terms over other variables take the value that makes the guard easiest to meet.
+
+    >>> print(project(Var("i", 9) * 24 + Var("tx", 24) < 100, frozenset({"i"})))
+    i * 24 < 100
+    """
+    if {v.name for v in variables(guard)} <= names:
+        return guard
+    if not isinstance(guard, Op) or guard.symbol != "<":
+        return True
+    merged = _merge([linear(guard.args[0]), linear(guard.args[1], -1)])
+    room, kept = -merged.pop(1, 0), []
+    for f, c in merged.items():
+        named = {v.name for v in variables(f)}
+        if named <= names:
+            kept.append((c, f))
+        elif named & names:
+            return True
+        else:
+            room -= c * (least(f) if c > 0 else bound(f) - 1)
+    up = total((c, f) for c, f in kept if c > 0)
+    return Op("<", (up, add(total((-c, f) for c, f in kept if c < 0), max(0, room))), 2)
+

@@ -1,0 +1,260 @@
+"""permute: its dimensions, boxes and accesses by law and brute force, whole kernels by their proofs and by NumPy."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from text.run import requires_gxx, run_text
+
+import tilegen
+from tilegen.arch import ARCHES
+from tilegen.errors import ProofError, SpecError
+from tilegen.ops.permute import dims_of, reference
+from tilegen.ops.permute_choice import rank_candidates
+from tilegen.ops.permute_dims import Dims, merge_dims
+from tilegen.ops.permute_model import access_elems, estimate
+from tilegen.ops.permute_tiles import MAX_CANDIDATES, TileChoice, fill_box, list_candidates, run_elems, sizes_of
+from tilegen.pipeline import check_meaning, load
+from tilegen.planner import plan_spec
+from tilegen.prove import unproven_ranges
+from tilegen.render import render
+
+SIZES = st.lists(st.sampled_from([1, 1, 2, 3, 4, 5, 7, 8]), min_size=1, max_size=6)
+
+
+def text(dtype: str, shape: list[Any], axes: list[int], more: str = "", params: str = "") -> str:
+    words = [f"[{', '.join(map(str, s))}]" for s in (shape, [shape[a] for a in axes])]
+    return (
+        f"kernel: permuted\n{params}buffers:\n  X: {{scope: global, dtype: {dtype}, shape: {words[0]}}}\n"
+        f"  Y: {{scope: global, dtype: {dtype}, shape: {words[1]}}}\n"
+        f"ops:\n  - permute: {{src: X, dst: Y, axes: {axes}{more}}}\n"
+    )
+
+
+def strides_of(shape: list[int]) -> list[int]:
+    return [prod(shape[d + 1 :]) for d in range(len(shape))]
+
+
+@st.composite
+def permutes(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    shape = draw(SIZES)
+    return shape, list(draw(st.permutations(range(len(shape)))))
+
+
+def merged(shape: list[int], axes: list[int]) -> Dims:
+    moved = strides_of([shape[a] for a in axes])
+    return merge_dims(shape, strides_of(shape), [moved[axes.index(a)] for a in range(len(shape))])
+
+
+# ---------------------------------------------------------------- dimensions
+@settings(deadline=None)
+@given(permutes())
+def test_merged_dimensions_move_every_element_as_the_permute_does(case):
+    shape, axes = case
+    x = np.arange(prod(shape)).reshape(shape)
+    dims = merged(shape, axes)
+    grid = np.indices([d.extent for d in dims.dims]).reshape(len(dims.dims), -1)
+    src = sum(g * d.src for g, d in zip(grid, dims.dims, strict=True))
+    dst = sum(g * d.dst for g, d in zip(grid, dims.dims, strict=True))
+    got = np.empty(prod(shape), int)
+    got[dst] = src
+    assert (got == x.transpose(axes).ravel()).all()
+
+
+@settings(deadline=None)
+@given(permutes())
+def test_no_two_merged_dimensions_could_be_one(case):
+    shape, axes = case
+    dims = merged(shape, axes).dims
+    assert dims == merge_dims(*([getattr(d, n) for d in dims] for n in ("extent", "src", "dst"))).dims
+    for a, b in product(dims, repeat=2):
+        assert a is b or (a.src, a.dst) != (b.src * b.extent, b.dst * b.extent)
+
+
+def test_an_identity_is_one_dimension():
+    assert len(merged([4, 1, 6, 5], [0, 2, 1, 3]).dims) == 1
+
+
+# ---------------------------------------------------------------- boxes
+@settings(deadline=None)
+@given(permutes(), st.integers(0, 10))
+def test_a_box_holds_as_many_neighbours_as_were_asked_for(case, log):
+    shape, axes = case
+    dims = merged(shape, axes)
+    sizes = sizes_of(dims, {})
+    for order in (tuple(range(len(sizes))), dims.order):
+        box = fill_box(order, sizes, [True] * len(sizes), 1 << log)
+        assert run_elems(order, box, sizes) >= min(1 << log, prod(sizes)) or prod(box) >= prod(sizes)
+        assert all(b <= max(n, 1 << (n - 1).bit_length()) for b, n in zip(box, sizes, strict=True))
+
+
+@settings(deadline=None, max_examples=40)
+@given(permutes(), st.sampled_from([1, 2, 4, 8, 16]))
+def test_every_access_is_aligned_and_inside_of_its_run(case, elem_bytes):
+    """The widths that the model claims, against every run of every box: the addresses themselves."""
+    shape, axes = case
+    dims = merged(shape, axes)
+    sizes = sizes_of(dims, {})
+    for choice in list_candidates(dims, elem_bytes, {})[::7]:
+        for side in (0, 1):
+            width = access_elems(dims, sizes, choice.box, side, elem_bytes)
+            order = dims.order if side else tuple(range(len(sizes)))
+            strides = [d.dst if side else d.src for d in dims.dims]
+            run = run_elems(order, choice.box, sizes)
+            inner = [d for d in order if d in whole_suffix(order, choice.box, sizes)]
+            for at in product(*(range(0, n, b) for n, b in zip(sizes, choice.box, strict=True))):
+                for rest in product(*(range(1 if d in inner else min(b, n - a)) for d, (a, b, n) in
+                                      enumerate(zip(at, choice.box, sizes, strict=True)))):  # fmt: skip
+                    first = sum((a + r) * s for a, r, s in zip(at, rest, strides, strict=True))
+                    assert first % width == 0, (choice, side)
+            assert run % width == 0 and width * elem_bytes <= 16
+
+
+def whole_suffix(order: tuple[int, ...], box: tuple[int, ...], sizes: tuple[int, ...]) -> list[int]:
+    """The dimensions that a run goes over."""
+    out = []
+    for d in reversed(order):
+        out.append(d)
+        if box[d] < sizes[d]:
+            break
+    return out
+
+
+@settings(deadline=None)
+@given(permutes(), st.sampled_from([1, 2, 4, 8, 16]))
+def test_candidates_are_few_and_the_first_is_the_shortest(case, elem_bytes):
+    dims = merged(*case)
+    ranked = rank_candidates(dims, elem_bytes, {}, ARCHES["sm_90"])
+    assert 1 <= len(ranked) <= MAX_CANDIDATES
+    assert [c for c, _ in ranked] == list(dict.fromkeys(c for c, _ in ranked))
+    assert ranked[0][1].seconds <= min(e.seconds for _, e in ranked) + 1e-9
+
+
+def test_wider_accesses_and_longer_runs_take_less_time():
+    arch, dims = ARCHES["sm_90"], merged([4096, 4096], [1, 0])
+
+    def seconds(box: tuple[int, int], threads: int = 256) -> float:
+        return estimate(dims, (4096, 4096), TileChoice("tiled", box, threads), 4, arch).seconds
+
+    assert seconds((64, 64)) < seconds((16, 64)) < seconds((8, 64))
+    odd = merged([4095, 4097], [1, 0])
+    aligned, ragged = (
+        estimate(d, sizes_of(d, {}), TileChoice("tiled", (64, 64), 256), 2, arch) for d in (dims, odd)
+    )  # fmt: skip
+    assert (aligned.src_elems, aligned.dst_elems, ragged.src_elems, ragged.dst_elems) == (8, 8, 1, 1)
+    assert aligned.instructions * 4 < ragged.instructions
+
+
+# ---------------------------------------------------------------- whole kernels
+SHAPES = [
+    ([5], [0], "int64"), ([1, 1, 1], [2, 0, 1], "uint8"), ([37, 53], [1, 0], "float16"),
+    ([3, 5, 7, 2], [3, 1, 0, 2], "uint8"),
+    ([2, 3, 2, 3, 2, 3, 2, 3], [7, 5, 3, 1, 6, 4, 2, 0], "float32"), ([64, 48], [1, 0], "complex128"),
+    ([130, 4, 66], [2, 1, 0], "bfloat16"), ([4, 100, 12], [1, 0, 2], "float64"), ([257, 129], [1, 0], "int8"),
+]  # fmt: skip
+
+
+@requires_gxx
+@pytest.mark.parametrize(("shape", "axes", "dtype"), SHAPES, ids=lambda x: str(x).replace(" ", ""))
+def test_the_text_permutes_as_numpy_does(shape, axes, dtype):
+    built = tilegen.build(text(dtype, shape, axes))
+    size = tilegen.dtypes.DTYPES[dtype].bytes
+    x = np.random.default_rng(0).integers(0, 256, prod(shape) * size, np.uint8)
+    got = run_text(built.plan, {"X": x})["Y"].view(np.uint8)
+    assert (got.reshape(-1, size) == x.reshape(*shape, size).transpose(*axes, len(shape)).reshape(-1, size)).all()
+
+
+@requires_gxx
+@pytest.mark.parametrize("sizes", [{}, {"M": 1, "N": 1}, {"M": 65, "N": 3}, {"M": 31, "N": 128}])
+def test_runtime_sizes(sizes):
+    params = "params: {M: {default: 70, max: 5000}, N: {default: 33, max: 5000}}\n"
+    built = tilegen.build(text("int32", ["M", 3, "N"], [2, 1, 0], params=params))
+    m, n = sizes.get("M", 70), sizes.get("N", 33)
+    x = np.arange(m * 3 * n, dtype=np.int32)
+    got = run_text(built.plan, {"X": x}, sizes)["Y"]
+    assert (got == x.reshape(m, 3, n).transpose(2, 1, 0).ravel()).all()
+
+
+def test_offsets_beyond_an_int_are_computed_in_size_t():
+    plan = plan_spec(load(text("uint8", [3, 50000, 40000], [0, 2, 1])))
+    assert not [f for f in unproven_ranges(plan) if f.severity == "error"]
+    assert "(size_t)" in render(plan) and prod([3, 50000, 40000]) > 2**32
+
+
+def test_tiles_of_more_than_three_dimensions_fold_into_one_axis_of_the_grid():
+    pins = ", box: [4, 4, 1, 1, 1, 1]"
+    built = tilegen.build(text("float32", [8, 8, 3, 5, 3, 5], [5, 4, 3, 2, 1, 0], pins))
+    assert built.manifest["grid"] == [2 * 2 * 3 * 5 * 3 * 5, 1, 1]
+
+
+@pytest.mark.parametrize("turn", ["load", "store"])
+@pytest.mark.parametrize("cache", ["default", "stream"])
+def test_pins_are_kept(turn, cache):
+    pins = f", variant: tiled, box: [32, 64], threads: 128, turn: {turn}, cache: {cache}"
+    built = tilegen.build(text("float32", [256, 256], [1, 0], pins))
+    (tile,) = (c.picked for c in built.plan.choices if c.question == "tile")
+    assert tile == {"variant": "tiled", "box": [32, 64], "threads": 128, "turn": turn}
+    assert ("load_stream_16" in built.source) == (cache == "stream")
+    assert [o.variant for o in built.plan.operations][turn == "store"] == "register_tile"
+
+
+@pytest.mark.parametrize(
+    ("pins", "why"),
+    [
+        (", box: [64]", "1 extents, but the permute has 2 dimensions once merged"),
+        (", box: [256, 256]", "a tile of [256, 256] takes 262144 bytes"),
+        (', box: [64, 64], layout: "S[(32,32):(32,1)]"', "is no layout of a shared tile"),
+        (', box: [64, 64], layout: "S[(64,64):(1@laneid,1)]"', "it places elements on laneid"),
+        (', box: [64, 64], layout: "S[(64,64):(1,1)]"', "two elements share a place"),
+    ],
+)
+def test_pins_that_cannot_be_are_told_so(pins, why):
+    with pytest.raises(SpecError) as caught:
+        tilegen.build(text("float32", [256, 256], [1, 0], pins))
+    (found,) = caught.value.diagnostics
+    assert found.code == "TG302" and why in found.message and found.mark
+
+
+# ---------------------------------------------------------------- the meaning
+@settings(deadline=None, max_examples=25)
+@given(permutes())
+def test_the_reference_is_numpys_transpose(case):
+    shape, axes = case
+    spec = load(f"{text('int32', shape, axes)}")
+    assert spec.whole is not None
+    offsets = np.arange(prod(shape))
+    want = offsets.reshape(shape).transpose(axes).ravel()
+    assert (reference(spec.whole, offsets, {})["src"] == want).all()
+
+
+def test_tiles_that_carry_out_another_permute_are_found():
+    """The statements are right by themselves, but they are not what the op means."""
+    spec = load(text("float32", [64, 64], [1, 0], ", box: [32, 32]"))
+    assert spec.whole is not None
+    fields = spec.whole.fields.model_copy(update={"axes": [0, 1]})
+    other = replace(spec, whole=replace(spec.whole, fields=fields))
+    check_meaning(spec, plan_spec(spec), [(0, 0, 0)], {})
+    with pytest.raises(ProofError) as caught:
+        check_meaning(other, plan_spec(other), [(1, 0, 0)], {})
+    assert caught.value.diagnostics[0].code == "TG420"
+
+
+def test_elements_that_no_tile_writes_are_an_error():
+    spec = load(text("float32", [96, 64], [1, 0], ", box: [32, 32]"))
+    x, y, z = spec.grid
+    with pytest.raises(ProofError) as caught:
+        tilegen.build(replace(spec, grid=(x - 1, y, z)))
+    assert "no owner" in caught.value.diagnostics[0].message
+
+
+def test_merged_arrays_of_a_call():
+    spec = load(text("float32", [2, 3, 4], [2, 0, 1]))
+    assert spec.whole is not None
+    assert [d.extent for d in dims_of(spec.whole).dims] == [6, 4]
