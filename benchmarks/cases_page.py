@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tilegen.bench import Bar, Group, svg_picture
@@ -61,6 +62,23 @@ def summarize(rows: dict[str, Any]) -> str:
         if found:
             parts.append(f"least ratio to {what} {min(found):.3f}")
     return "; ".join(parts) + "."
+
+
+def tile_table(name: str, rows: dict[str, Any]) -> str:
+    """How far the model's pick is from the best of all candidates, case by case, the farthest first."""
+    lines = ["| case | candidates | pick | of a copy | best | of a copy | pick / best |", "|" + "---|" * 7]
+    for case, row in sorted(rows.items(), key=lambda r: float(r[1]["picked_to_best"])):
+        cells = (case, row["candidates"], _say_tile(row["picked"]), row["picked_to_copy"], _say_tile(row["best"]),
+                 row["best_to_copy"], row["picked_to_best"])  # fmt: skip
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    near = sum(row["picked_to_best"] >= 0.97 for row in rows.values())
+    said = f"From `docs/results/tiles/{name}`: {near} of {len(rows)} picks are within 3 % of the best candidate."
+    return "\n".join([said, "", *lines])
+
+
+def _say_tile(pins: str) -> str:
+    tile = json.loads(pins)
+    return f"{tile['variant']} {' x '.join(map(str, tile['box']))}, {tile['threads']}"
 
 
 def draw_cases(result: dict[str, Any]) -> str:

@@ -56,6 +56,8 @@ def launch(cubin: Cubin, how: Launch, arrays: Sequence[Any]) -> None:
 
 def arguments_of(how: Launch, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """What the kernel takes, in order: arrays, parameters, and the descriptors of arrays that TMA works on."""
+    if not how.tensor_maps:
+        return (*arrays, *how.params)
     pointers = {name: array.data.ptr for name, array in zip(how.arguments, arrays, strict=True)}
     maps = encode_tensor_maps({"args": how.tensor_maps}, pointers)
     return (*arrays, *how.params, *(m.view("V128") for m in maps))  # CuPy passes arrays of one element by value
