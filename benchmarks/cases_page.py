@@ -76,6 +76,18 @@ def tile_table(name: str, rows: dict[str, Any]) -> str:
     return "\n".join([said, "", *lines])
 
 
+def experiment_tables(name: str, result: dict[str, Any]) -> str:
+    """What was tried, what was found, and a table of ratios to a copy for each."""
+    where = f"{result['device']}, driver {result['driver']}, {result['date']}, from `docs/results/experiments/{name}`."
+    parts = [where]
+    for e in result["experiments"]:
+        ways = list(next(iter(e["ratios"].values())))
+        lines = [f"| | {' | '.join(ways)} |", "|" + "---|" * (len(ways) + 1)]
+        lines += [f"| {case} | {' | '.join(f'{row[w]:.3f}' for w in ways)} |" for case, row in e["ratios"].items()]
+        parts += [f"**{e['tried']}**: {e['found']}.", "\n".join(lines)]
+    return "\n\n".join(parts)
+
+
 def _say_tile(pins: str) -> str:
     tile = json.loads(pins)
     return f"{tile['variant']} {' x '.join(map(str, tile['box']))}, {tile['threads']}"
