@@ -159,7 +159,8 @@ class Shadow:
         wrote[group.warp, group.lane] = True
         row = np.where(self.writer < self.crew.all_warps, self.writer, NOBODY)
         one = wrote[row, np.maximum(self.writer_lane, 0)]
-        fenced = np.where(self.writer_lane >= 0, one, wrote.all(axis=1)[row])  # what lanes wrote together, all fence
+        whole: Array = np.logical_and.reduce(wrote, axis=1)  # what lanes wrote together, all of them fence
+        fenced = np.where(self.writer_lane >= 0, one, whole[row])
         self.is_fenced |= fenced & (self.writer_epoch != NEVER)
 
     def start_write(self, at: Array) -> None:
