@@ -51,9 +51,16 @@ def launch(cubin: Cubin, how: Launch, arrays: Sequence[Any]) -> None:
         raise ValueError(f"{how.kernel} takes {len(how.arguments)} arrays, not {len(arrays)}")
     if any(extent % part for extent, part in zip(how.grid, how.cluster, strict=True)):
         raise ValueError(f"a grid of {how.grid} is not a multiple of the cluster {how.cluster}")
+    load_function(cubin, how)(how.grid, how.block, arguments_of(how, arrays), shared_mem=how.shared_bytes)
+
+
+def arguments_of(how: Launch, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """What the kernel takes, in order: arrays, parameters, and the descriptors of arrays that TMA works on."""
+    if not how.tensor_maps:
+        return (*arrays, *how.params)
     pointers = {name: array.data.ptr for name, array in zip(how.arguments, arrays, strict=True)}
-    maps = encode_tensor_maps({"args": how.tensor_maps}, pointers)  # CuPy passes an array of NumPy's by value
-    load_function(cubin, how)(how.grid, how.block, (*arrays, *how.params, *maps), shared_mem=how.shared_bytes)
+    maps = encode_tensor_maps({"args": how.tensor_maps}, pointers)
+    return (*arrays, *how.params, *(m.view("V128") for m in maps))  # CuPy passes arrays of one element by value
 
 
 def load_function(cubin: Cubin, how: Launch) -> Any:

@@ -159,8 +159,8 @@ class Shadow:
         wrote[group.warp, group.lane] = True
         row = np.where(self.writer < self.crew.all_warps, self.writer, NOBODY)
         one = wrote[row, np.maximum(self.writer_lane, 0)]
-        whole: Array = np.logical_and.reduce(wrote, axis=1)  # what lanes wrote together, all of them fence
-        fenced = np.where(self.writer_lane >= 0, one, whole[row])
+        whole: Array = np.asarray(wrote.all(axis=1))
+        fenced = np.where(self.writer_lane >= 0, one, whole[row])  # what lanes wrote together, all fence
         self.is_fenced |= fenced & (self.writer_epoch != NEVER)
 
     def start_write(self, at: Array) -> None:
