@@ -14,11 +14,14 @@ from hypothesis import strategies as st
 from text.run import requires_gxx, run_text
 
 import tilegen
+from tilegen import spec as spec_room
 from tilegen.arch import ARCHES
 from tilegen.errors import ProofError, SpecError
+from tilegen.ops import FORMS
 from tilegen.ops.permute import dims_of, reference
 from tilegen.ops.permute_choice import rank_candidates
 from tilegen.ops.permute_dims import Dims, merge_dims
+from tilegen.ops.permute_grid import is_launchable
 from tilegen.ops.permute_model import access_elems, estimate
 from tilegen.ops.permute_tiles import MAX_CANDIDATES, TileChoice, fill_box, list_candidates, run_elems, sizes_of
 from tilegen.pipeline import check_meaning, load
@@ -220,6 +223,56 @@ def test_pins_that_cannot_be_are_told_so(pins, why):
         tilegen.build(text("float32", [256, 256], [1, 0], pins))
     (found,) = caught.value.diagnostics
     assert found.code == "TG302" and why in found.message and found.mark
+
+
+def test_a_pinned_turn_or_layout_means_a_tile():
+    rows_stay = text("float32", [2048, 64, 32], [1, 0, 2], ", turn: store, box: [4, 4, 32]")
+    (tile,) = (c.picked for c in load(rows_stay).choices if c.question == "tile")
+    assert tile["variant"] == "tiled" and tile["turn"] == "store"
+
+
+def test_nobody_is_warned_of_a_sync_that_is_not_the_specs():
+    """Each thread reads back what it wrote: true, and nothing that the spec could leave out."""
+    built = tilegen.build(text("float32", [100, 60], [0, 1], ", variant: tiled"))
+    assert "__syncthreads" in built.source and not built.proof.warnings
+
+
+def test_costs_are_those_of_a_whole_tile_where_the_second_of_two_is_cut():
+    explained = tilegen.explain(text("uint8", [33, 65], [1, 0], ", box: [64, 64], threads: 256"))
+    (load_x,) = (a for a in explained["ops"][0]["accesses"] if a["space"] == "global")
+    assert 33 * 2 < load_x["sectors"] <= 33 * 2 * 2  # 32 bytes of a row of X in two sectors; columns take 33 * 64
+
+
+def test_elements_of_src_may_share_places():
+    built = tilegen.build(
+        "kernel: sums\nbuffers:\n  X: {scope: global, dtype: float32, shape: [100, 60], "
+        "layout: 'S[(100,60):(1,1)]'}\n  Y: {scope: global, dtype: float32, shape: [60, 100]}\n"
+        "ops:\n  - permute: {src: X, dst: Y, axes: [1, 0]}\n"
+    )
+    assert built.proof.steps > 0
+
+
+# ---------------------------------------------------------------- grids
+LARGE = "params: {M: {default: 4096, max: 2097152}, N: {default: 4096, max: 2097152}}\n"
+
+
+def test_boxes_that_cannot_be_launched_are_left_out_while_there_are_others():
+    (call,) = spec_room.load(text("float32", ["M", "N"], [1, 0], params=LARGE), FORMS, None, {}).ops
+    dims, defaults = dims_of(call), {"M": 4096, "N": 4096}
+    assert not all(is_launchable(dims, c.box) for c in list_candidates(dims, 4, defaults))
+    assert all(is_launchable(dims, c.box) for c, _ in rank_candidates(dims, 4, defaults, ARCHES["sm_90"]))
+
+
+@pytest.mark.parametrize(
+    ("params", "shape", "hint"),
+    [("params: {M: {default: 9}, N: {default: 9}}\n", ["M", "N"], "give M and N a smaller 'max', or larger defaults"),
+     ("", [65536, 65536], "take a larger box")],
+)  # fmt: skip
+def test_too_many_ctas_are_told_so(params, shape, hint):
+    with pytest.raises(SpecError) as caught:
+        load(text("uint8", shape, [1, 0], "" if params else ", box: [1, 1]", params))
+    (found,) = caught.value.diagnostics
+    assert found.code == "TG302" and found.hint == hint and "CTAs; 2147483647 can be launched" in found.message
 
 
 # ---------------------------------------------------------------- the meaning

@@ -2,7 +2,7 @@
 
 An access's address is evaluated for all threads at once. CTA axes and loop variables are not enumerated one by one:
 values that leave the same residue (of a bank line or a sector) and the same guards behave alike, so one of each class
-is evaluated and weighted. Where an address does not separate, every value is its own class: slower, still exact.
+(choose/classes.py) is evaluated and weighted.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from tilegen import access
 from tilegen.choose.accesses import Access, find_accesses
 from tilegen.choose.boxes import TMA, count_boxes
+from tilegen.choose.classes import list_classes
 from tilegen.choose.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
-from tilegen.index import Index, Op, Var, bound, evaluate, terms, total, variables
+from tilegen.index import Index, Var, bound, evaluate, variables
 from tilegen.plan import Cost, Step, thread_variables
 
 _LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
 _SECTOR_BYTES = 32
-_CHUNK = 1 << 20  # outer values classified at a time
 
 
 @dataclass(frozen=True)
@@ -38,8 +38,13 @@ class Launch:
 
     @property
     def interior(self) -> tuple[int, int, int]:
-        """A CTA away from the edges, where there is one."""
-        return (self.grid[0] // 2, self.grid[1] // 2, self.grid[2] // 2)
+        """A CTA away from the edges, where there is one: of two CTAs the first, as tiles are cut at the far end.
+
+        >>> Launch(256, (5, 2, 1)).interior
+        (2, 0, 0)
+        """
+        x, y, z = ((n - 1) // 2 for n in self.grid)
+        return x, y, z
 
 
 @dataclass(frozen=True)
@@ -109,8 +114,9 @@ def _weighted_lanes(
     named = frozenset[Var]().union(*(variables(x) for side in _both(a) for x in (side.byte, *side.conditions)))
     outer = [n for n in extents if any(v.name == n for v in named)]
     weight = int(np.prod([extents[n] for n in extents if n not in outer], dtype=np.int64))
-    for values, counts in _classes(a, outer, [extents[n] for n in outer], fixed, launch, period):
-        env = {**fixed, **_threads(launch.threads), **{n: v[:, None] for n, v in values.items()}}
+    known = {**fixed, **_threads(launch.threads)}
+    for values, counts in list_classes(_both(a), {n: extents[n] for n in outer}, known, period):
+        env = {**known, **{n: v[:, None] for n, v in values.items()}}
         sides = [_lane_offsets(side, env, (len(counts), launch.threads)) for side in _both(a)]
         weights = np.repeat(counts, sides[0].shape[0] // len(counts)) * weight
         issued = np.any([(side >= 0).any(1) for side in sides], axis=0)
@@ -128,64 +134,6 @@ def _extent(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
     if all(v.name in fixed for v in variables(count)):
         return int(evaluate(count, fixed))
     return bound(count) - 1
-
-
-def _classes(
-    a: Access, outer: Sequence[str], extents: Sequence[int], fixed: Mapping[str, int], launch: Launch,
-    period: int | None,
-) -> Iterable[tuple[dict[str, NDArray[np.int64]], NDArray[np.int64]]]:
-    """Values of the outer variables, one per class of equal behaviour, and how many each stands for."""
-    if not outer:
-        yield {}, np.ones(1, np.int64)
-        return
-    size = int(np.prod(extents, dtype=np.int64))
-    for first in range(0, size, _CHUNK):
-        flat = np.arange(first, min(size, first + _CHUNK), dtype=np.int64)
-        values = dict(zip(outer, np.unravel_index(flat, extents), strict=True))
-        sides = [_keys(side, values, fixed, launch, period) for side in _both(a)]
-        keys = np.stack([key for side in sides for key in side], axis=1)
-        _, index, counts = np.unique(keys, axis=0, return_index=True, return_counts=True)
-        yield {n: np.asarray(v, np.int64)[index] for n, v in values.items()}, counts
-
-
-def _keys(
-    a: Access, values: Mapping[str, NDArray[np.int64]], fixed: Mapping[str, int], launch: Launch, period: int | None
-) -> list[NDArray[np.int64]]:
-    everything = [np.asarray(v, np.int64) for v in values.values()]
-    zero = np.zeros(len(everything[0]), np.int64)
-    split = _separate(a.byte, values)
-    if split is None:
-        return everything
-    base = zero + evaluate(split[0], {**fixed, **values})
-    keys = [base % period if period else base]
-    for c in a.conditions:
-        if not any(v.name in values for v in variables(c)):
-            continue
-        sides = [_separate(x, values) for x in c.args] if isinstance(c, Op) and c.symbol == "<" else [None]
-        if any(s is None for s in sides):
-            return everything
-        (left, right) = (s for s in sides if s is not None)
-        limit = zero + evaluate(right[0], {**fixed, **values}) - evaluate(left[0], {**fixed, **values})
-        env = {**fixed, **_threads(launch.threads)}
-        inner = np.asarray(evaluate(left[1], env) - evaluate(right[1], env))
-        keys.append(np.clip(limit, inner.min(), inner.max() + 1))  # holds where inner < limit
-    return keys
-
-
-def _separate(x: Index, outer: Mapping[str, object]) -> tuple[Index, Index] | None:
-    """``x`` as a sum of a part over the outer variables and a part without any, or None."""
-    over: list[tuple[int, object]] = []
-    rest: list[tuple[int, object]] = []
-    threads = thread_variables(1024)
-    for c, f in terms(x):
-        names = {v.name for v in variables(f)} if not isinstance(f, int) else set()
-        if names & set(outer):
-            if names & set(threads):
-                return None
-            over.append((c, f))
-        else:
-            rest.append((c, f))
-    return total(over), total(rest)
 
 
 def _count_lanes(

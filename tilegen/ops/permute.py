@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from tilegen import layouts
-from tilegen.arch import ARCHES
+from tilegen.arch import ARCHES, GRID_LIMITS
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, LayoutError, SpecError
-from tilegen.index import bound, evaluate
-from tilegen.ops.permute_choice import choose_tiles
+from tilegen.index import Index, bound, evaluate, variables
+from tilegen.ops.permute_choice import TILE_PINS, choose_tiles
 from tilegen.ops.permute_dims import Dims, merge_dims, plain_strides
+from tilegen.ops.permute_grid import is_launchable
 from tilegen.ops.permute_spec import tile_statements
 from tilegen.ops.permute_tiles import TileChoice
 from tilegen.spec.data import Buffer, Spec, WholeCall
@@ -73,6 +74,10 @@ def _check_pins(fields: PermuteFields) -> tuple[str, str, str, str] | None:
         return "TG106", f"'threads' must be a multiple of 32, not {fields.threads}", "threads", ""
     if fields.box is not None and min(fields.box) < 1:
         return "TG106", f"a box has at least one element of each dimension, not {fields.box}", "box", ""
+    pinned = next((name for name in TILE_PINS if getattr(fields, name) != "auto"), None)
+    if fields.variant == "direct" and pinned:
+        message = f"a direct permute has no tile in shared memory, so '{pinned}' says nothing"
+        return "TG302", message, pinned, "remove it, or take 'variant: tiled'"
     if fields.layout == "auto":
         return None
     try:
@@ -104,11 +109,18 @@ def expand(spec: Spec, call: WholeCall) -> Spec:
     defaults = {p.name: int(p.default) for p in spec.params if p.var is not None}
     chosen, choices = choose_tiles(call, dims, dtype.bytes, defaults, arch)
     expanded = tile_statements(spec, call, dims, chosen)
-    if any(bound(n) - 1 > limit for n, limit in zip(expanded.grid, (2**31 - 1, 65535, 65535), strict=True)):
-        message = f"a box of {list(chosen.box)} needs a grid of {expanded.grid}, more than can be launched"
-        raise SpecError(Diagnostic("TG302", message, call.mark, "take a larger box"))
+    if not is_launchable(dims, chosen.box):
+        raise SpecError(_too_many_ctas(spec, call, expanded.grid[0], chosen))
     notes = (*spec.notes, describe_tiles(call, chosen))
     return replace(expanded, choices=(*spec.choices, *choices), whole=call, notes=notes)
+
+
+def _too_many_ctas(spec: Spec, call: WholeCall, ctas: Index, chosen: TileChoice) -> Diagnostic:
+    """A grid is too long along x alone: more than three axes, and longer ones, are folded into that one."""
+    message = f"boxes of {list(chosen.box)} may take {bound(ctas) - 1} CTAs; {GRID_LIMITS[0]} can be launched"
+    named = [p.name for p in spec.params if p.name in {v.name for v in variables(ctas)}]
+    hint = f"give {' and '.join(named)} a smaller 'max', or larger defaults" if named else "take a larger box"
+    return Diagnostic("TG302", message, call.mark, hint)
 
 
 def describe_tiles(call: WholeCall, chosen: TileChoice) -> str:

@@ -10,11 +10,13 @@ from typing import Any
 from tilegen.arch import Arch
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops.permute_dims import Dims
+from tilegen.ops.permute_grid import is_launchable
 from tilegen.ops.permute_model import Estimate, estimate
 from tilegen.ops.permute_tiles import MAX_CANDIDATES, MAX_TILE_BYTES, TileChoice, list_candidates, sizes_of
 from tilegen.plan import Candidate, Choice, Cost
 from tilegen.spec.data import WholeCall
 
+TILE_PINS = ("turn", "layout")  # fields that say something of a tile in shared memory, and so pin 'tiled'
 _SHOWN = 6
 
 
@@ -34,9 +36,13 @@ def choose_tiles(
 def rank_candidates(
     dims: Dims, elem_bytes: int, defaults: dict[str, int], arch: Arch
 ) -> list[tuple[TileChoice, Estimate]]:
-    """Every candidate with its estimate, the shortest time first; ties go to the smaller tile, then fewer threads."""
+    """Every candidate with its estimate, the shortest time first; ties go to the smaller tile, then fewer threads.
+
+    Those that need more CTAs than can be launched are left out while there are others.
+    """
     sizes = sizes_of(dims, defaults)
     candidates = list_candidates(dims, elem_bytes, defaults)
+    candidates = tuple(c for c in candidates if is_launchable(dims, c.box)) or candidates
     found = [(c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates]
     return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))[:MAX_CANDIDATES]
 
@@ -46,7 +52,8 @@ def _pin(
 ) -> TileChoice | None:
     """What the call pins, completed from the best candidate that agrees with it; None where it pins nothing."""
     fields = call.fields
-    if fields.variant == "auto" and fields.box is None and fields.threads is None and fields.turn == "auto":
+    variant = "tiled" if any(getattr(fields, name) != "auto" for name in TILE_PINS) else fields.variant
+    if variant == "auto" and fields.box is None and fields.threads is None:
         return None
     box = tuple(fields.box) if fields.box is not None else None
     if box is not None and len(box) != len(dims.dims):
@@ -55,13 +62,13 @@ def _pin(
     box = box and tuple(min(b, 1 << (n - 1).bit_length()) for b, n in zip(box, sizes, strict=True))
     agreeing = [
         c for c in ranked
-        if fields.variant in ("auto", c.variant) and box in (None, c.box) and fields.threads in (None, c.threads)
+        if variant in ("auto", c.variant) and box in (None, c.box) and fields.threads in (None, c.threads)
     ]  # fmt: skip
     turn = fields.turn if fields.turn != "auto" else ranked[0].turn
     if agreeing:
         return replace(agreeing[0], turn=turn)
-    variant = fields.variant if fields.variant != "auto" else ranked[0].variant
-    pinned = TileChoice(variant, box or ranked[0].box, fields.threads or ranked[0].threads, turn)
+    likely = ranked[0].variant if variant == "auto" else variant
+    pinned = TileChoice(likely, box or ranked[0].box, fields.threads or ranked[0].threads, turn)
     if pinned.variant == "tiled" and prod(pinned.box) * elem_bytes > MAX_TILE_BYTES:
         bytes_ = prod(pinned.box) * elem_bytes
         message = f"a tile of {list(pinned.box)} takes {bytes_} bytes; {MAX_TILE_BYTES} are the most"

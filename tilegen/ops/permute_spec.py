@@ -3,26 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from tilegen import layouts
 from tilegen.errors import Diagnostic, LayoutError, SpecError
-from tilegen.index import Index, Var, bound, ceil_div, div, evaluate, mod, mul, multiple
+from tilegen.index import Index, evaluate, mul, multiple
 from tilegen.ops.copy import CopyFields
 from tilegen.ops.operand import fresh_name
 from tilegen.ops.permute_dims import Dims
+from tilegen.ops.permute_grid import number_tiles
 from tilegen.ops.permute_tiles import TileChoice
 from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
-
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)
-
-
-@dataclass(frozen=True)
-class _Launch:
-    """The grid, and each dimension's tile number as a function of the CTA."""
-
-    grid: tuple[Index, Index, Index]
-    tiles: tuple[Index, ...]
 
 
 def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice) -> Spec:
@@ -30,8 +21,8 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
     src, dst = (_over_dims(call.arrays[name], dims, side) for side, name in enumerate(("src", "dst")))
     arrays = {src.name: src, dst.name: dst}
     buffers = tuple(arrays.get(b.name, b) for b in spec.buffers)
-    launch = _launch(dims, chosen.box)
-    begins = [mul(tile, b) for tile, b in zip(launch.tiles, chosen.box, strict=True)]
+    grid = number_tiles(dims, chosen.box)
+    begins = [mul(tile, b) for tile, b in zip(grid.tiles, chosen.box, strict=True)]
     regions = [_region(b, dims, side, begins, chosen.box) for side, b in enumerate((src, dst))]
     edge = "error" if all(_fits(dims, d, begins, chosen.box) for d in range(len(dims.dims))) else "clip"
     cache = call.fields.cache
@@ -49,7 +40,7 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
             _copy(call, regions[0], into, edge, cache), Meeting("cta", True, call.mark),
             _copy(call, out, regions[1], edge, cache),
         )  # fmt: skip
-    return replace(spec, threads=chosen.threads, grid=launch.grid, buffers=buffers, ops=ops)
+    return replace(spec, threads=chosen.threads, grid=grid.axes, buffers=buffers, ops=ops)
 
 
 # ---------------------------------------------------------------- arrays and tiles
@@ -112,7 +103,8 @@ def _read_layout(call: WholeCall, shape: tuple[int, ...]) -> layouts.Layout:
     except LayoutError as error:
         why = str(error)
     message = f"{call.fields.layout} is no layout of a shared tile of {list(shape)} elements: {why}"
-    raise SpecError(Diagnostic("TG302", message, call.mark, "leave 'layout' out to have it chosen"))
+    also = "" if call.fields.box else ", or pin 'box' beside it"
+    raise SpecError(Diagnostic("TG302", message, call.mark, f"leave 'layout' out to have it chosen{also}"))
 
 
 def _whole_of(buffer: Buffer) -> Region:
@@ -122,29 +114,6 @@ def _whole_of(buffer: Buffer) -> Region:
 
 
 # ---------------------------------------------------------------- who takes what
-def _launch(dims: Dims, box: Sequence[int]) -> _Launch:
-    """CTAs in dst's order, neighbours in its fastest dimension first: their stores follow one another in memory.
-
-    Up to three dimensions are axes of the grid; more, or too many tiles in one, are folded into bx.
-    """
-    counts = [ceil_div(d.extent, b) for d, b in zip(dims.dims, box, strict=True)]
-    tiled = [k for k in reversed(dims.order) if not (isinstance(counts[k], int) and counts[k] == 1)]
-    tiles: list[Index] = [0] * len(counts)
-    if len(tiled) <= 3 and all(bound(counts[k]) - 1 <= most for k, most in zip(tiled, _GRID_LIMITS, strict=False)):
-        grid: list[Index] = [counts[k] for k in tiled] + [1] * (3 - len(tiled))
-        for axis, k in zip(("bx", "by", "bz"), tiled, strict=False):
-            tiles[k] = Var(axis, max(1, bound(counts[k]) - 1))
-        return _Launch((grid[0], grid[1], grid[2]), tuple(tiles))
-    total: Index = 1
-    for k in tiled:
-        total = mul(total, counts[k])
-    rest: Index = Var("bx", max(1, bound(total) - 1))
-    for k in tiled[:-1]:
-        tiles[k], rest = mod(rest, counts[k]), div(rest, counts[k])
-    tiles[tiled[-1]] = rest
-    return _Launch((total, 1, 1), tuple(tiles))
-
-
 def _fits(dims: Dims, d: int, begins: Sequence[Index], box: Sequence[int]) -> bool:
     """Does no box leave the arrays in this dimension?"""
     extent = dims.dims[d].extent

@@ -75,7 +75,9 @@ def refuse_board(operands: tuple[Operand, Operand]) -> str | None:
     for operand, found in zip(operands, (columns, rows), strict=True):
         if not found:
             return f"no dimension of {operand.region.text or operand.buffer.name} is contiguous"
-    return "both sides are contiguous along the same dimension: nothing to turn over" if rows == columns else None
+    if not set(rows).isdisjoint(columns):  # several are contiguous where elements share a place, as a source's may
+        return "both sides are contiguous along the same dimension: nothing to turn over"
+    return None
 
 
 def board_of(operands: tuple[Operand, Operand]) -> Board:

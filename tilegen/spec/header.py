@@ -6,7 +6,7 @@ from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field
 from math import prod
 
-from tilegen.arch import ARCHES
+from tilegen.arch import ARCHES, GRID_LIMITS
 from tilegen.index import INT_LIMIT, Index, Op, Var, bound, evaluate
 from tilegen.plan import CLUSTER_AXES, CTA_AXES, Param
 from tilegen.spec.data import Constant
@@ -17,7 +17,6 @@ from tilegen.spec.names import THREAD_AXES, Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node
 
 MAX_THREADS = 1024
-_GRID_LIMITS = (INT_LIMIT - 1, 65535, 65535)
 _NOT_LAUNCHED = "'{name}' is not known here: the launch is a function of params only"
 
 
@@ -162,7 +161,7 @@ def read_grid(node: Node | None, params: Params, findings: Findings) -> tuple[In
             continue
         with findings.collect():
             extents[d] = read_number(value, names, f"grid.{axis}")
-            _check_extent(extents[d], axis, value, params, _GRID_LIMITS[d])
+            _check_extent(extents[d], axis, value, params, GRID_LIMITS[d])
     return (extents[0], extents[1], extents[2])
 
 

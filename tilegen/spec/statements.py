@@ -91,7 +91,7 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
         raise Fault("TG114", message, others[0].mark, hint)
     form = around.forms[op.text]
     if isinstance(form, WholeForm):
-        return read_whole(op, node[op.text], form, around.buffers.found, around.findings)
+        return read_whole(op, node[op.text], form, around.buffers, around.findings)
     return _read_call(op, node[op.text], form, around)
 
 

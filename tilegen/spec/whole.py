@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Loop, Statement, WholeCall
 from tilegen.spec.findings import Fault, Findings, Passage, shorten, suggest
 from tilegen.spec.form import WholeForm
@@ -14,9 +15,12 @@ _CHOSEN = ("grid", "cluster", "threads")
 
 
 def read_whole(
-    key: Scalar, node: Node, form: WholeForm, buffers: dict[str, Buffer], findings: Findings
+    key: Scalar, node: Node, form: WholeForm, buffers: Buffers, findings: Findings
 ) -> WholeCall | None:
-    """The call of an op on whole arrays. Raises what its form finds wrong, TG105 and TG205 for its operands."""
+    """The call of an op on whole arrays; None if some of it was reported. Raises what its form finds wrong.
+
+    Reported are TG105 and TG205, for its operands.
+    """
     fields = check_fields(node, form.model, key.text, findings, key.mark)
     if fields is None or not isinstance(node, Mapping):
         return None
@@ -35,15 +39,18 @@ def read_whole(
     return WholeCall(form.name, fields, arrays, key.mark)
 
 
-def _find_array(passage: Passage, buffers: dict[str, Buffer], op: str) -> Buffer:
+def _find_array(passage: Passage, buffers: Buffers, op: str) -> Buffer:
     name = passage.text.strip()
-    buffer = buffers.get(name)
+    buffer = buffers.found.get(name)
     if buffer is None:
         mark = passage.locate(0, len(passage.text))
         stem = name.split("[")[0]
-        if stem in buffers:
+        if name in buffers.broken:
+            raise Fault()
+        if stem in buffers.found:
             raise Fault("TG205", f"{op} takes whole arrays, not a part of '{stem}'", mark, f"write '{stem}'")
-        raise Fault("TG105", f"unknown buffer '{shorten(name)}'", mark, suggest(name, buffers))
+        near = suggest(name, [*buffers.found, *sorted(buffers.broken)])
+        raise Fault("TG105", f"unknown buffer '{shorten(name)}'", mark, near)
     if buffer.scope != "global" or buffer.root != buffer.name:
         has = "a view" if buffer.scope == "global" else f"in {buffer.scope} memory"
         mark = passage.locate(0, len(passage.text))

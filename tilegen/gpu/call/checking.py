@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from tilegen.arch import GRID_LIMITS
 from tilegen.dtypes import DTYPES
 from tilegen.errors import CallError, Diagnostic
 from tilegen.gpu.call.arrays import Seen, dense_strides
@@ -16,7 +17,6 @@ from tilegen.gpu.call.terms import ArrayTerms, KernelTerms
 from tilegen.index import evaluate
 
 _BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}  # raw bits, where a library lacks them
-_GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CUDA Programming Guide, technical specifications, all archs
 
 
 @dataclass(frozen=True)
@@ -144,7 +144,7 @@ def _check_devices(kernel: str, given: Sequence[tuple[ArrayTerms, Seen]]) -> lis
 def check_grid(terms: KernelTerms, values: Mapping[str, Any]) -> tuple[int, int, int]:
     """The CTAs of the launch; raises CallError (TG710) where there are none, or more than CUDA launches."""
     x, y, z = (int(evaluate(g, values)) for g in terms.grid)
-    for axis, n, limit, part in zip("xyz", (x, y, z), _GRID_LIMITS, terms.cluster, strict=True):
+    for axis, n, limit, part in zip("xyz", (x, y, z), GRID_LIMITS, terms.cluster, strict=True):
         if not 1 <= n <= limit:
             raise CallError(
                 Diagnostic("TG710", f"{terms.kernel}: the grid has {n} CTAs in {axis}; CUDA launches 1 to {limit}")
