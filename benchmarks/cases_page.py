@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tilegen.bench import Bar, Group, svg_picture
@@ -61,6 +62,35 @@ def summarize(rows: dict[str, Any]) -> str:
         if found:
             parts.append(f"least ratio to {what} {min(found):.3f}")
     return "; ".join(parts) + "."
+
+
+def tile_table(name: str, rows: dict[str, Any]) -> str:
+    """How far the model's pick is from the best of all candidates, case by case, the farthest first."""
+    lines = ["| case | candidates | pick | of a copy | best | of a copy | pick / best |", "|" + "---|" * 7]
+    for case, row in sorted(rows.items(), key=lambda r: float(r[1]["picked_to_best"])):
+        cells = (case, row["candidates"], _say_tile(row["picked"]), row["picked_to_copy"], _say_tile(row["best"]),
+                 row["best_to_copy"], row["picked_to_best"])  # fmt: skip
+        lines.append(f"| {' | '.join(map(str, cells))} |")
+    near = sum(row["picked_to_best"] >= 0.97 for row in rows.values())
+    said = f"From `docs/results/tiles/{name}`: {near} of {len(rows)} picks are within 3 % of the best candidate."
+    return "\n".join([said, "", *lines])
+
+
+def experiment_tables(name: str, result: dict[str, Any]) -> str:
+    """What was tried, what was found, and a table of ratios to a copy for each."""
+    where = f"{result['device']}, driver {result['driver']}, {result['date']}, from `docs/results/experiments/{name}`."
+    parts = [where]
+    for e in result["experiments"]:
+        ways = list(next(iter(e["ratios"].values())))
+        lines = [f"| | {' | '.join(ways)} |", "|" + "---|" * (len(ways) + 1)]
+        lines += [f"| {case} | {' | '.join(f'{row[w]:.3f}' for w in ways)} |" for case, row in e["ratios"].items()]
+        parts += [f"**{e['tried']}**: {e['found']}.", "\n".join(lines)]
+    return "\n\n".join(parts)
+
+
+def _say_tile(pins: str) -> str:
+    tile = json.loads(pins)
+    return f"{tile['variant']} {' x '.join(map(str, tile['box']))}, {tile['threads']}"
 
 
 def draw_cases(result: dict[str, Any]) -> str:

@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import re
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import Any
 
 from cases import Case, all_cases
 from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels
+from gpu_files import gpu_file
 from launch_once import build_for
 from launch_ways import check_ways
 from measure_cases import measure_cases
@@ -81,7 +81,7 @@ def chosen_cases(args: argparse.Namespace) -> list[Case]:
 
 # ---------------------------------------------------------------- the file
 def result_path(folder: str, device: gpu.Device) -> Path:
-    return Path(folder) / (re.sub(r"[^a-z0-9]+", "-", device.name.lower()).strip("-") + ".json")
+    return Path(folder) / gpu_file(device.name)
 
 
 def start_result(target: Path, device: gpu.Device) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cases_page import case_tables, draw_cases
+from cases_page import case_tables, draw_cases, experiment_tables, tile_table
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "results.md"
@@ -20,9 +20,9 @@ _KINDS = ("shared_ld", "shared_st", "global_ld", "global_st")
 _MEASURED = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 
-def read_results() -> list[tuple[str, dict[str, Any]]]:
+def read_results(folder: str = "") -> list[tuple[str, dict[str, Any]]]:
     """(file name, content) of every device."""
-    paths = sorted((ROOT / "docs" / "results").glob("*.json"))
+    paths = sorted((ROOT / "docs" / "results" / folder).glob("*.json"))
     return [(path.name, json.loads(path.read_text(encoding="utf-8"))) for path in paths]
 
 
@@ -42,6 +42,11 @@ def fill_performance(text: str) -> str:
     """docs/performance.md with its measured parts as the results have them; a part is the name of a group of cases."""
 
     def fill(match: re.Match[str]) -> str:
+        if match[2] == "tiles":
+            return f"{match[1]}{chr(10).join(tile_table(*file) for file in read_results('tiles'))}\n{match[3]}"
+        if match[2] == "experiments":
+            tables = (experiment_tables(*file) for file in read_results("experiments"))
+            return f"{match[1]}{chr(10).join(tables)}\n{match[3]}"
         parts = [case_tables(name, result, match[2]) for name, result in read_results() if result.get("cases")]
         return f"{match[1]}{chr(10).join(parts) or 'Not measured yet.'}\n{match[3]}"
 

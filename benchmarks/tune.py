@@ -1,7 +1,9 @@
 """Every tile that the model of permute enumerates, measured: how far is the pick from the best?
 
-    python benchmarks/tune.py --out tune.json [--name 021] [--cache default stream]
+    python benchmarks/tune.py [--out FILE] [--name 021] [--cache default stream]
+    python benchmarks/tune.py --again [--out FILE]     # of an earlier file: the pick and the best three once more
 
+The file is docs/results/tiles/<device>.json; docs/performance.md has its table (benchmarks/results_page.py).
 Candidates are planned and compiled in other processes (without the proofs: the pick itself is proved where it is
 built), checked once against the pick's own output, then timed in turns with a copy; the best three and the pick again.
 """
@@ -22,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from cases import Case, all_cases, spec_text
+from gpu_files import gpu_file
 
 from tilegen import bench, gpu
 from tilegen.arch import ARCHES
@@ -35,6 +38,7 @@ from tilegen.render import launch_info, render
 
 ROUNDS, FINAL_ROUNDS = 5, 25
 BEST = 3
+TILES = Path(__file__).resolve().parent.parent / "docs" / "results" / "tiles"
 
 
 @dataclass(frozen=True)
@@ -63,6 +67,12 @@ def list_pins(case: Case, arch: str, caches: Sequence[str], turns: Sequence[str]
     return out
 
 
+def again_pins(case: Case, arch: str, known: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
+    """The pick of today's model and the best three that are known of."""
+    pick = list_pins(case, arch, [], [])[0]
+    return [pick, *((json.loads(p), 0.0) for p in list(known["all"])[:BEST] if json.loads(p) != pick[0])]
+
+
 def compile_candidate(case: Case, arch: str, pins: dict[str, Any], estimate_us: float) -> Compiled | str:
     """One candidate, planned and compiled; runs in a process of its own."""
     words = ", ".join(f"{name}: {value}" for name, value in pins.items())
@@ -77,8 +87,10 @@ def compile_candidate(case: Case, arch: str, pins: dict[str, Any], estimate_us: 
         return f"{type(error).__name__}: {error}"[:300]
 
 
-def tune_case(session: bench.Session, case: Case, built: Sequence[Future[Compiled | str]]) -> dict[str, Any]:
-    """Every candidate's ratio to a copy, the best again, and where the model's first stands."""
+def tune_case(
+    session: bench.Session, case: Case, built: Sequence[Future[Compiled | str]], known: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Every candidate's ratio to a copy (or what is ``known`` of them), the best again, and where the pick stands."""
     gpu.free_memory()
     size = case.array_bytes
     rotation = plan_rotation(2 * size, session.device.l2_bytes, session.device.memory_bytes)
@@ -94,21 +106,27 @@ def tune_case(session: bench.Session, case: Case, built: Sequence[Future[Compile
     def copy(k: int) -> None:
         gpu.copy_bytes(*sets[k % len(sets)])
 
-    first = time_together(session, [copy, *runs], rotation, ROUNDS)
-    order = sorted(range(len(runs)), key=lambda k: -first[k + 1])
-    again = list(dict.fromkeys([0, *order[:BEST]]))
+    if known is None:
+        first = time_together(session, [copy, *runs], rotation, ROUNDS)
+        order = sorted(range(len(runs)), key=lambda k: -first[k + 1])
+        again = list(dict.fromkeys([0, *order[:BEST]]))
+    else:
+        again = list(range(len(runs)))
     final = time_together(session, [copy, *(runs[k] for k in again)], rotation, FINAL_ROUNDS)
     ratios = {k: round(r, 4) for k, r in zip(again, final[1:], strict=True)}
     best = max(ratios, key=lambda k: ratios[k])
     return {
-        "candidates": len(kernels), "failed": failed, "wrong": [kernels[k].pins for k in wrong],
-        "picked": kernels[0].pins, "picked_to_copy": ratios[0], "best": kernels[best].pins,
-        "best_to_copy": ratios[best], "picked_to_best": round(ratios[0] / ratios[best], 4),
-        "all": [
-            {**kernels[k].pins, "estimate_us": round(kernels[k].estimate_us, 1), "to_copy": round(first[k + 1], 4),
-             "registers": kernels[k].cubin.registers} for k in order
-        ],
+        "candidates": known["candidates"] if known else len(kernels), "failed": failed,
+        "wrong": [kernels[k].pins for k in wrong], "picked": say_pins(kernels[0].pins), "picked_to_copy": ratios[0],
+        "best": say_pins(kernels[best].pins), "best_to_copy": ratios[best],
+        "picked_to_best": round(ratios[0] / ratios[best], 4),
+        "all": known["all"] if known else {say_pins(kernels[k].pins): round(first[k + 1], 4) for k in order},
     }  # fmt: skip
+
+
+def say_pins(pins: dict[str, Any]) -> str:
+    """Pins as one line: what a candidate is called in the file."""
+    return json.dumps(pins)
 
 
 def load_candidate(c: Compiled, sets: Sequence[tuple[Any, Any]]) -> Any:
@@ -149,13 +167,17 @@ def tune_all(session: bench.Session, args: argparse.Namespace) -> Iterator[tuple
     named = [c for c in all_cases() if any(n in c.name for n in args.name)]
     chosen = [c for c in named if not args.group or c.group in args.group]
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
-        pins = [list_pins(c, arch, args.cache, args.turn)[: args.most] for c in chosen]
+        known = json.loads(Path(args.out).read_text(encoding="utf-8")) if args.again else {}
+        pins = [
+            again_pins(c, arch, known[c.name]) if args.again else list_pins(c, arch, args.cache, args.turn)
+            for c in chosen
+        ]
         waiting = [
             [pool.submit(compile_candidate, c, arch, *p) for p in mine] for c, mine in zip(chosen, pins, strict=True)
         ]
         for case, built in zip(chosen, waiting, strict=True):
             start = time.monotonic()
-            row = tune_case(session, case, built)
+            row = tune_case(session, case, built, known.get(case.name))
             seconds = time.monotonic() - start
             print(f"{describe_row(case.name, row)} ({seconds:.1f} s)", flush=True)
             yield case.name, row
@@ -169,18 +191,20 @@ def describe_row(name: str, row: dict[str, Any]) -> str:
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--out", default="tune.json")
+    parser.add_argument("--out", default="")
+    parser.add_argument("--again", action="store_true")
     parser.add_argument("--name", nargs="*", default=[""])
     parser.add_argument("--group", nargs="*", default=[])
     parser.add_argument("--cache", nargs="*", default=[])
     parser.add_argument("--turn", nargs="*", default=[])
-    parser.add_argument("--most", type=int, default=64)
     args = parser.parse_args()
     rows: dict[str, Any] = {}
     with bench.open_session() as session:
+        args.out = args.out or str(TILES / gpu_file(session.device.name))
+        Path(args.out).parent.mkdir(parents=True, exist_ok=True)
         for name, row in tune_all(session, args):
             rows[name] = row
-            Path(args.out).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        Path(args.out).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     shares = [r["picked_to_best"] for r in rows.values()] or [1.0]
     print(f"{len(rows)} cases, the worst pick at {min(shares)} of the best, median {statistics.median(shares)}")
     return 1 if any(r["wrong"] or r["failed"] for r in rows.values()) else 0

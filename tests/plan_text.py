@@ -4,7 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from tilegen.plan import Block, Commit, Let, Map, Memory, Move, Plan, Ref, Repeat, Step, Sync, Wait, When
+from tilegen.plan import (
+    Arrive,
+    Await,
+    Block,
+    Commit,
+    Let,
+    Map,
+    Memory,
+    Move,
+    Plan,
+    Ref,
+    Repeat,
+    Slot,
+    Step,
+    Sync,
+    Tma,
+    Wait,
+    When,
+)  # fmt: skip
 
 
 def print_plan(plan: Plan) -> str:
@@ -32,6 +50,10 @@ def _ref(ref: Ref) -> str:
     return f"{ref.memory.name}{_numbers(ref.at)}"
 
 
+def _slot(slot: Slot) -> str:
+    return f"{slot.barrier.name}[{slot.at}]"
+
+
 def _steps(steps: Iterable[Step], depth: int) -> Iterator[str]:
     for step in steps:
         yield "  " * depth + _step(step)
@@ -57,6 +79,13 @@ def _step(step: Step) -> str:
             return f"Map {_ref(dst)} <- {fn}({', '.join(map(_ref, srcs))}), {elems} elements"
         case Sync(scope):
             return f"Sync {scope}"
+        case Tma(tensor, at, shared, done):
+            box, place = f"{tensor.memory.name}{_numbers(at)} box {_numbers(tensor.box)}", _ref(shared)
+            return f"Tma {place} <- {box}, {_slot(done)}" if done else f"Tma {box} <- {place}"
+        case Arrive(slot, announced):
+            return f"Arrive {_slot(slot)}, {announced} bytes"
+        case Await(slot, parity):
+            return f"Await {_slot(slot)}, parity {parity}"
         case Commit(queue):
             return f"Commit {queue}"
         case Wait(queue, pending):

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from pathlib import Path
 
 from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.errors import Diagnostic, EnvironmentLack
-from tilegen.gpu import compile_cubin
+from tilegen.gpu import compile_cubin, encode_tensor_maps
 from tilegen.gpu.call import ArrayTerms, Kernel, KernelTerms
+from tilegen.gpu.call.terms import EncodeMaps
 from tilegen.gpu.device import runs_cubin
 from tilegen.gpu.driver import load_driver
 from tilegen.index import Index
 from tilegen.ops.operand import dimension_iters
 from tilegen.pipeline import Built, build, load
-from tilegen.plan import Plan, arrays
-from tilegen.render.launch import plan_shared
+from tilegen.plan import Plan, arrays, tensor_maps
+from tilegen.render.launch import launch_info, plan_shared
 from tilegen.spec.data import Buffer, Spec
+
+_DESCRIPTORS_KEPT = 64  # of as many sets of arrays: a loop over a few buffers encodes each once
 
 
 def compile(
@@ -86,7 +90,20 @@ def terms_of(spec: Spec, plan: Plan) -> KernelTerms:
             for m in arrays(plan) for b in (declared[m.name],)
         ),
         plan.params, plan.grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
+        len(tensor_maps(plan)), map_encoder(plan) if tensor_maps(plan) else None,
     )  # fmt: skip
+
+
+def map_encoder(plan: Plan) -> EncodeMaps:
+    """Encodes the descriptors that a kernel takes; those of the latest arrays and parameters are kept."""
+    names = [m.name for m in arrays(plan)]
+
+    @lru_cache(_DESCRIPTORS_KEPT)
+    def encode(pointers: tuple[int, ...], values: tuple[tuple[str, int | float], ...]) -> tuple[bytes, ...]:
+        found = encode_tensor_maps(launch_info(plan, dict(values)), dict(zip(names, pointers, strict=True)))
+        return tuple(descriptor.tobytes() for descriptor in found)
+
+    return lambda pointers, values: encode(tuple(pointers), tuple(values.items()))
 
 
 def strides_of(buffer: Buffer) -> tuple[Index, ...] | None:

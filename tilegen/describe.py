@@ -49,12 +49,16 @@ def describe_value(question: str, value: Any) -> str:
     '4 elements, 16 bytes'
     >>> describe_value("xor_k", {"k": 2, "shift": 3, "mask": 3})
     'k = 2, shift 3, mask 3'
+    >>> describe_value("dims", [{"extent": 8, "src": 4, "dst": 1}, {"extent": 4, "src": 1, "dst": 8}])
+    'extent = 8, src 4, dst 1; extent = 4, src 1, dst 8'
     """
     if question == "vector_width" and isinstance(value, Mapping) and {"elems", "bytes"} <= set(value):
         return f"{count_words(value['elems'], 'element', 'elements')}, {count_words(value['bytes'], 'byte', 'bytes')}"
     if isinstance(value, Mapping):
         first, *rest = value.items() or [("nothing", "")]
         return ", ".join([f"{first[0]} = {_plain(first[1])}", *(f"{k} {_plain(v)}" for k, v in rest)])
+    if isinstance(value, (list, tuple)) and value and all(isinstance(v, Mapping) for v in value):
+        return "; ".join(describe_value(question, v) for v in value)
     return _plain(value)
 
 

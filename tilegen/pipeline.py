@@ -16,7 +16,7 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, interpret
-from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX
+from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED
 from tilegen.ops import FORMS, SOURCES
 from tilegen.ops.expand import expand_spec
 from tilegen.plan import Plan, arrays
@@ -29,7 +29,7 @@ from tilegen.render import launch_info, render, render_launcher
 from tilegen.report import explain_plan
 from tilegen.resolve import compare_pinned, resolve_spec
 from tilegen.sample import sample_ctas
-from tilegen.spec.data import Spec, Statement, WholeCall
+from tilegen.spec.data import Loop, Spec, Statement, Waiting, WholeCall
 
 
 @dataclass(frozen=True)
@@ -255,6 +255,11 @@ def statements_by_op(statements: Sequence[Statement]) -> list[Any]:
     return out
 
 
+def waits_of(statements: Sequence[Statement]) -> list[Waiting]:
+    """The waits of a spec, in order."""
+    return [w for s in statements for w in (waits_of(s.body) if isinstance(s, Loop) else [s]) if isinstance(w, Waiting)]
+
+
 def _finding(spec: Spec, finding: Any) -> Diagnostic:
     return Diagnostic(finding.code, finding.message, _mark_of(spec, finding.op))
 
@@ -271,6 +276,11 @@ def _hazard(spec: Spec, found: FaultFound) -> Diagnostic:
     hint = ""
     if fault.code == REGISTER_INDEX:
         hint = "give the loop 'unroll: true'"
+    elif fault.code == UNFENCED and (writer := _mark_of(spec, fault.other_op)) is not None:
+        hint = f"insert `- sync: async` after line {writer.line}, before the sync"
+    elif fault.barrier:
+        mark = next((s.mark for s in waits_of(spec.ops) if s.barrier and s.barrier.name == fault.barrier), None)
+        hint = "start the copies that it waits for before it, in every trip"
     elif fault.insert and mark is not None:
         lines = ", ".join(f"`- {statement}`" for statement in fault.insert)
         hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} line {mark.line}"

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any, Union
 
+from tilegen.choices import Candidate as Candidate
+from tilegen.choices import Choice as Choice
+from tilegen.choices import Cost as Cost
+from tilegen.choices import Operation as Operation
+from tilegen.choices import Refusal as Refusal
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, bound, least, mul, multiple
 
@@ -70,6 +76,57 @@ class Ref:
         for x, pitch in zip(self.at, self.memory.pitches, strict=True):
             result = add(result, mul(x, pitch))
         return result
+
+
+TMA_ALIGN_BYTES = 128
+BARRIER_BYTES = 8  # PTX ISA, mbarrier: a .b64 object in shared memory
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """An array of mbarriers in shared memory: a phase completes with ``arrivals`` and all the bytes announced."""
+
+    name: str
+    slots: int
+    arrivals: int
+
+    def __getitem__(self, at: Index) -> Slot:
+        return Slot(self, at)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One mbarrier of an array."""
+
+    barrier: Barrier
+    at: Index
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A TMA descriptor of a global array: it moves boxes of ``box`` elements, one extent for each of ``dims``.
+
+    ``dims`` are dimensions of the memory, outermost first, the last of pitch 1. In shared memory a box is row-major,
+    and 16-byte chunks are permuted in rows of ``swizzle_bytes`` (0: not at all).
+    """
+
+    name: str
+    memory: Memory
+    dims: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle_bytes: int = 0
+
+    @property
+    def box_bytes(self) -> int:
+        return prod(self.box) * self.memory.elem_bytes
+
+    @property
+    def align_bytes(self) -> int:
+        """What a box in shared memory begins at a multiple of: 128 bytes, or where the swizzle's pattern repeats.
+
+        Source: PTX ISA, cp.async.bulk.tensor; CUDA Programming Guide, "Swizzle Modes": 256, 512, 1024 bytes.
+        """
+        return max(TMA_ALIGN_BYTES, 8 * self.swizzle_bytes)
 
 
 # ---- structure: what a C programmer would write around statements
@@ -153,17 +210,34 @@ class Map:
     value: float | int | complex | bool | None = None
 
 
+@dataclass(frozen=True)
+class Tma:
+    """One thread starts the copy of a box between an array and shared memory, where it begins at ``shared``.
+
+    ``at``: the first element of the box, a coordinate for each of ``map.dims``. What lies outside the array is read as
+    zeros and not written. A load reports its bytes to ``done``; without that it is a store, of the queue bulk.
+    """
+
+    map: TensorMap
+    at: tuple[Index, ...]
+    shared: Ref
+    done: Slot | None = None
+
+
 # ---- meeting
 @dataclass(frozen=True)
 class Sync:
-    """Threads of the scope meet, and what each wrote before is seen by all after: warp | warpgroup | cta | cluster."""
+    """Threads of the scope meet, and what each wrote before is seen by all after: warp | warpgroup | cta | cluster.
+
+    async: nobody meets; what each thread wrote to shared memory before is seen by TMA after.
+    """
 
     scope: str
 
 
 @dataclass(frozen=True)
 class Commit:
-    """Each thread's asynchronous copies since its last Commit become one group of the queue: cp.async."""
+    """Each thread's asynchronous copies since its last Commit become one group of the queue: cp.async | bulk."""
 
     queue: str
 
@@ -176,7 +250,25 @@ class Wait:
     pending: int = 0
 
 
-Step = Union[Let, Repeat, When, Block, Move, Map, Sync, Commit, Wait]  # noqa: UP007 - a runtime alias
+@dataclass(frozen=True)
+class Arrive:
+    """Each thread arrives at the mbarrier; before, it announces ``bytes`` that TMA will bring."""
+
+    slot: Slot
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Await:
+    """Each thread goes on when the phase of this parity has completed."""
+
+    slot: Slot
+    parity: Index
+
+
+Step = Union[  # noqa: UP007 - a runtime alias
+    Let, Repeat, When, Block, Move, Map, Tma, Sync, Commit, Wait, Arrive, Await
+]
 
 
 @dataclass(frozen=True)
@@ -188,65 +280,7 @@ class Role:
     steps: tuple[Step, ...]
 
 
-# ---- why
-@dataclass(frozen=True)
-class Cost:
-    """What one candidate costs, counted over one CTA; compared in this order."""
-
-    sectors: int = 0
-    wavefronts: int = 0
-    instructions: int = 0
-    shared_bytes: int = 0
-    address_ops: int = 0
-
-    @property
-    def key(self) -> tuple[int, ...]:
-        return (self.sectors, self.wavefronts, self.instructions, self.shared_bytes, self.address_ops)
-
-
-@dataclass(frozen=True)
-class Candidate:
-    """One answer that a chooser considered: its value (plain JSON data), what it costs, and the verdict in words."""
-
-    value: Any
-    cost: Cost | None
-    verdict: str
-
-
-@dataclass(frozen=True)
-class Choice:
-    """A question that a chooser answered. ``proof`` says why no candidate is better, or what was searched."""
-
-    question: str
-    picked: Any
-    candidates: tuple[Candidate, ...] = ()
-    proof: str = ""
-
-
-@dataclass(frozen=True)
-class Refusal:
-    """A variant that did not carry out the operation, and why (its cost, if it lost on cost)."""
-
-    variant: str
-    reason: str
-    cost: Cost | None = None
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One op of the spec as dispatched: the variant that won, why the others did not, and every choice made."""
-
-    op: str
-    variant: str
-    scope: str
-    text: str  # as the user wrote it, e.g. "copy In -> A"
-    line: int
-    cost: Cost
-    refused: tuple[Refusal, ...] = ()
-    choices: tuple[Choice, ...] = ()
-    pins: tuple[tuple[str, Any], ...] = ()  # fields of the op, beside its variant, that write out what was chosen
-
-
+# ---- the whole
 @dataclass(frozen=True)
 class Owned:
     """A box of a global array that this CTA alone writes: start and extent per dimension of the memory.
@@ -287,6 +321,7 @@ class Plan:
     operations: tuple[Operation, ...] = ()
     notes: tuple[str, ...] = field(default=())
     choices: tuple[Choice, ...] = ()  # for the kernel as a whole, such as the layouts of shared buffers
+    barriers: tuple[Barrier, ...] = ()
 
     @property
     def threads(self) -> int:
@@ -333,6 +368,12 @@ def walk(steps: Iterable[Step]) -> Iterator[Step]:
 def arrays(plan: Plan) -> tuple[Memory, ...]:
     """The kernel's global arrays, in order. A view is another form of the array whose name it has, after it."""
     return tuple({m.name: m for m in reversed(plan.memories) if m.space == "global"}.values())[::-1]
+
+
+def tensor_maps(plan: Plan) -> tuple[TensorMap, ...]:
+    """The descriptors that the plan's steps use, in order of first use."""
+    steps = (s for role in plan.roles for s in walk(role.steps))
+    return tuple(dict.fromkeys(s.map for s in steps if isinstance(s, Tma)))
 
 
 def thread_variables(threads: int) -> dict[str, Index]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from tilegen.arch import ARCHES
+from tilegen.barriers import barriers_of, count_waits, parity_of, step_waits
 from tilegen.choose.count import Launch
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError, TilegenError
@@ -14,6 +15,9 @@ from tilegen.ops import QUEUES, VARIANTS
 from tilegen.ops.dispatch import Planned, dispatch
 from tilegen.ops.operand import Context, fresh_name, memory_of
 from tilegen.plan import (
+    BARRIER_BYTES,
+    TMA_ALIGN_BYTES,
+    Await,
     Commit,
     Let,
     Memory,
@@ -22,13 +26,14 @@ from tilegen.plan import (
     Plan,
     Repeat,
     Role,
+    Slot,
     Step,
     Sync,
     Wait,
     thread_variables,
     when,
 )  # fmt: skip
-from tilegen.spec.data import Buffer, Call, Closing, Loop, Meeting, Region, Spec, Statement, Waiting
+from tilegen.spec.data import Buffer, Call, Closing, Loop, Meeting, Region, SlotName, Spec, Statement, Waiting
 
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
 
@@ -54,6 +59,7 @@ def plan_spec(spec: Spec) -> Plan:
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, (Role("all", spec.threads, steps),), spec.params,
         spec.cluster, tuple(builder.owns), tuple(builder.operations), choices=spec.choices, notes=spec.notes,
+        barriers=tuple(builder.barriers.values()),
     )  # fmt: skip
 
 
@@ -64,6 +70,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
     Raises SpecError TG210 when they need more shared memory than the arch has.
     """
     written, read = touched(spec.ops)
+    boxed = tma_roots(spec.ops)
     memories: dict[str, Memory] = {}
     top = 0
     for buffer in spec.buffers:
@@ -75,10 +82,11 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
         access = "in" if not names & written else "inout" if names & read else "out"
         memory = memory_of(buffer, access)
         if buffer.scope == "shared":
-            align = _alignment(buffer)
+            align = max(_alignment(buffer), TMA_ALIGN_BYTES if buffer.name in boxed else 1)
             memory = replace(memory, offset_bytes=-(-top // align) * align, align_bytes=align)
             top = memory.offset_bytes + int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
         memories[buffer.name] = memory
+    top += sum(b.slots for b in barriers_of(spec).values()) * BARRIER_BYTES
     limit = ARCHES[spec.arch].max_shared_bytes_per_cta
     if top > limit:
         raise SpecError(
@@ -123,13 +131,24 @@ def touched(statements: Sequence[Statement]) -> tuple[set[str], set[str]]:
 
 def names_of(spec: Spec) -> frozenset[str]:
     """Every name that a spec gives: kernel, buffers, params and loop variables."""
-    names = {spec.kernel} | {b.name for b in spec.buffers} | {p.name for p in spec.params}
+    names = set(barriers_of(spec)) | {spec.kernel} | {b.name for b in spec.buffers} | {p.name for p in spec.params}
     return frozenset(names | _loop_names(spec.ops))
 
 
 def _loop_names(statements: Sequence[Statement]) -> set[str]:
     loops = [s for s in statements if isinstance(s, Loop)]
     return {s.var.name for s in loops}.union(*(_loop_names(s.body) for s in loops))
+
+
+def tma_roots(statements: Sequence[Statement]) -> set[str]:
+    """The shared buffers whose bytes TMA copies."""
+    found: set[str] = set()
+    for s in statements:
+        if isinstance(s, Loop):
+            found |= tma_roots(s.body)
+        elif isinstance(s, Call) and s.op in QUEUES and QUEUES[s.op](s) in ("mbarrier", "bulk"):
+            found |= {r.buffer.root for r in s.regions.values()}
+    return found
 
 
 def queues_of(statements: Sequence[Statement]) -> tuple[str, ...]:
@@ -154,14 +173,18 @@ class _Builder:
         self.errors: list[TilegenError] = []
         self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
         self.taken = names_of(spec)
-        self.queues = queues_of(spec.ops)
+        self.queues = tuple(q for q in queues_of(spec.ops) if q != "mbarrier")
+        self.barriers = barriers_of(spec)
+        self.waited: dict[str, Index] = {}  # waits for each mbarrier before this place
         self.values: dict[str, Index] = {}  # loop variables that are functions of those
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
         out: list[Step] = []
         for s in statements:
             if isinstance(s, Meeting):
-                out.extend(when(s.when, Sync(s.scope)))
+                out.extend(self.meeting(s))
+            elif isinstance(s, Waiting) and s.barrier:
+                out.extend(self.phase(s, s.barrier))
             elif isinstance(s, Closing | Waiting):
                 out.extend(self.queue(s))
             elif isinstance(s, Loop):
@@ -170,23 +193,36 @@ class _Builder:
                 out.extend(self.call(s, enclose))
         return tuple(out)
 
+    def meeting(self, s: Meeting) -> tuple[Step, ...]:
+        if s.scope == "async" and "tma" not in ARCHES[self.spec.arch].features:
+            message = f"'sync: async' orders stores before TMA, which {self.spec.arch} has not"
+            self.errors.append(SpecError(Diagnostic("TG307", message, s.mark, "remove it")))
+        return when(s.when, Sync(s.scope))
+
+    def phase(self, s: Waiting, name: SlotName) -> tuple[Step, ...]:
+        """A wait for the next phase of an mbarrier."""
+        barrier, before = self.barriers[name.name], self.waited.get(name.name, 0)
+        self.waited = step_waits(self.waited, {name.name: 1}, 1)
+        return when(s.when, Await(Slot(barrier, name.index), parity_of(s, barrier, before)))
+
     def queue(self, s: Closing | Waiting) -> tuple[Step, ...]:
         """A commit or a wait, for every queue that the kernel's copies are in."""
-        if not self.queues:
+        queues = [q for q in self.queues if q != "bulk" or isinstance(s, Waiting)]  # a TMA store commits itself
+        if not queues:
             what = "commit closes" if isinstance(s, Closing) else "wait waits for"
             message = f"this {what} groups of asynchronous copies, and the kernel has none"
             self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, "write 'async: true' on the copy")))
-        if isinstance(s, Closing):
-            return when(s.when, *(Commit(q) for q in self.queues))
-        return when(s.when, *(Wait(q, s.pending) for q in self.queues))
+        return when(s.when, *(Commit(q) if isinstance(s, Closing) else Wait(q, s.pending) for q in queues))
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
         wrap, trip, count, value = _loop_steps(loop, self.taken)
-        loops, values = self.loops, self.values
+        loops, values, waited = self.loops, self.values, self.waited
+        each = count_waits(loop.body)
+        self.waited = step_waits(waited, each, trip)
         self.loops = (*loops, (trip, substitute(count, values)))
         self.values = {**values, loop.var.name: substitute(value, values)}
         body = self.statements(loop.body, lambda inner: enclose(wrap(inner)))
-        self.loops, self.values = loops, values
+        self.loops, self.values, self.waited = loops, values, step_waits(waited, each, count)
         return wrap(body)
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
@@ -206,7 +242,7 @@ class _Builder:
         guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731
         return Context(
             self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations), self.taken,
-            call.when,
+            call.when, self.barriers,
         )
 
     def owned(self, region: Region, call: Call, op: int) -> Owned:

@@ -89,7 +89,7 @@ def launch_case(built: Built, case: Mapping[str, int]) -> gpu.Launch:
     x, y, z = info["grid"]
     return gpu.Launch(
         built.plan.name, (x, y, z), tuple(info["block"]), pointers, values, info["dynamic_shared_bytes"],
-        built.plan.cluster,
+        built.plan.cluster, tuple(a for a in info["args"] if a["kind"] == "tensor_map"),
     )  # fmt: skip
 
 

@@ -20,25 +20,35 @@
 __device__ __forceinline__ void copy_X_t(int tx, int bx, int M, int N, int ldx, int j, const float *X,
     float *t)
 {
-    float regs[1];
+    __align__(16) float regs[16];
     for (int j_ = 0; j_ < 2; ++j_) {
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
-            regs[0] =
+            regs[i] =
                 (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N)
                     ? X[(j_ * 8 + (i >> 1)) * ldx + (i & 1) * 128 + tx] : 0.0f;
-            t[j_ * 2048 + i * 128 + tx] = regs[0];
+        }
+        #pragma unroll
+        for (int i = 0; i < 16; ++i) {
+            t[j_ * 2048 + i * 128 + tx] = regs[i];
         }
     }
 }
 
 __device__ __forceinline__ void copy_t_Y(int tx, int bx, int M, int N, int j, const float *t, float *Y)
 {
+    __align__(16) float regs[16];
     for (int j_ = 0; j_ < 2; ++j_) {
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
+            regs[i] =
+                (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N)
+                    ? t[j_ * 2048 + i * 128 + tx] : 0.0f;
+        }
+        #pragma unroll
+        for (int i = 0; i < 16; ++i) {
             if (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N) {
-                Y[(j_ * 8 + (i >> 1)) * N + (i & 1) * 128 + tx] = t[j_ * 2048 + i * 128 + tx];
+                Y[(j_ * 8 + (i >> 1)) * N + (i & 1) * 128 + tx] = regs[i];
             }
         }
     }

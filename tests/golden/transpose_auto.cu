@@ -28,13 +28,16 @@
 
 __device__ __forceinline__ void copy_X_tile(int tx, int bx, const float *X, float *tile)
 {
-    __align__(16) float regs[4];
+    __align__(16) float regs[16];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&regs[0] =
+        *(uint4 *)&regs[i * 4] =
             (bx * 64 + (tx & 15) * 4 < 1000) ? *(const uint4 *)&X[(i * 16 + (tx >> 4)) * 1000 + (tx & 15) * 4]
                 : uint4{};
-        *(uint4 *)&tile[((i * 256 + tx) ^ (i * 4 + (tx >> 6))) * 4] = *(const uint4 *)&regs[0];
+    }
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        *(uint4 *)&tile[((i * 256 + tx) ^ (i * 4 + (tx >> 6))) * 4] = *(const uint4 *)&regs[i * 4];
     }
 }
 

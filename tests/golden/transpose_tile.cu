@@ -28,11 +28,14 @@
 
 __device__ __forceinline__ void copy_X_tile(int tx, int bx, const float *X, float *tile)
 {
-    float regs[1];
+    __align__(16) float regs[16];
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
-        regs[0] = (bx * 64 + (tx & 63) < 1000) ? X[(i * 4 + (tx >> 6)) * 1000 + (tx & 63)] : 0.0f;
-        tile[i * 260 + (tx >> 6) * 65 + (tx & 63)] = regs[0];
+        regs[i] = (bx * 64 + (tx & 63) < 1000) ? X[(i * 4 + (tx >> 6)) * 1000 + (tx & 63)] : 0.0f;
+    }
+    #pragma unroll
+    for (int i = 0; i < 16; ++i) {
+        tile[i * 260 + (tx >> 6) * 65 + (tx & 63)] = regs[i];
     }
 }
 

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import ProofError
-from tilegen.index import add, sub
+from tilegen.index import add, mod, sub
 from tilegen.interpret import corners, interpret
 from tilegen.pipeline import check_meaning, inputs_of, parameter_cases, prove
-from tilegen.plan import Block, Commit, Map, Move, Plan, Ref, Step, Sync, Wait
+from tilegen.plan import Arrive, Await, Block, Commit, Map, Move, Plan, Ref, Step, Sync, Tma, Wait
 from tilegen.planner import launch_of
 from tilegen.spec.data import Spec
 
 KINDS = (
-    "sync dropped", "commit dropped", "wait dropped", "wait weakened", "global address", "shared address",
+    "sync dropped", "commit dropped", "wait dropped", "wait weakened", "other phase", "bytes announced", "box",
+    "global address", "shared address",
     "register index", "base of a function",
 )  # fmt: skip
 EQUIVALENT = "orders nothing"
@@ -76,6 +77,17 @@ def _changes(step: Step) -> Iterator[tuple[str, str, tuple[Step, ...]]]:
     elif isinstance(step, Wait):
         yield "wait dropped", f"{step.queue}, {step.pending}", ()
         yield "wait weakened", f"{step.queue}, {step.pending + 1}", (replace(step, pending=step.pending + 1),)
+    elif isinstance(step, Await):
+        yield "wait dropped", f"for {step.slot.barrier.name}", ()
+        yield "other phase", f"of {step.slot.barrier.name}", (replace(step, parity=mod(add(step.parity, 1), 2)),)
+    elif isinstance(step, Arrive):
+        for announced in (0, step.bytes // 2, step.bytes + 16):
+            yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
+    elif isinstance(step, Tma):
+        for what, ref in _shifted(Ref(step.map.memory, step.at)):
+            yield "box", f"{step.map.name} {what}", (replace(step, at=ref.at),)
+        for what, ref in _shifted(step.shared):
+            yield "shared address", what, (replace(step, shared=ref),)
     elif isinstance(step, Move):
         for side in ("dst", "src"):
             for what, ref in _shifted(getattr(step, side)):

@@ -19,10 +19,10 @@ Judged = list[tuple[str, Mutant, Verdict]]
 
 _HEAD = """# Mutants
 
-Every spec's plan, changed in one place at a time: each sync, commit and wait dropped, each wait for one group
-fewer, each address (of every Move, of every Map, of every function's base pointer or array) one element further and one
-back in each of its coordinates. The proofs of `tilegen build` must report every mutant, unless it is the same kernel.
-`python -m tests.mutants.table` writes this page.
+Every spec's plan, changed in one place at a time: each sync, commit and wait dropped, each wait for one group fewer
+or for the other phase, other bytes announced, each address (of every Move, of every Map, of every box, of every
+function's base pointer or array) one element further and one back in each of its coordinates. The proofs of `tilegen
+build` must report every mutant, unless it is the same kernel. `python -m tests.mutants.table` writes this page.
 
 * **found**: reported. **found by** says which proof came first: TG414 to TG416 are the ranges and alignments that are
   proved for the whole grid, TG401 to TG413 the interpreter's, TG420 the comparison with the spec's own meaning.

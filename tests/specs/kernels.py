@@ -7,11 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from tilegen.pipeline import Built, build
+from tilegen.arch import ARCHES
+from tilegen.pipeline import Built, build, load
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs").glob("*.yaml"))
 every_spec = pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+
+
+def needs(path: Path, arch: str) -> bool:
+    """Whether a spec is for a later generation than ``arch``: it uses what that has not."""
+    return ARCHES[load(path).arch].compute_capability > ARCHES[arch].compute_capability
 
 
 @cache

@@ -21,7 +21,7 @@ from tilegen.planner import launch_of
 
 COST = {"sectors", "wavefronts", "instructions", "shared_bytes", "address_ops"}
 KINDS = {"shared_ld", "shared_st", "shared_ldsm", "shared_stsm", "global_ld", "global_st"}
-ASYNC = {"shared_ldgsts", "global_ldgsts"}  # only where a kernel has cp.async
+ASYNC = ({"shared_ldgsts", "global_ldgsts"}, {"shared_tma", "global_tma"})  # where a kernel has cp.async, TMA
 TOTALS = {"instructions", "wavefronts", "floor", "sectors"}
 # Names that other programs read (keep them) | names that came since.
 TOP = {"kernel", "arch", "ops", "grid_totals"} | {"grid", "threads", "params", "choices"}
@@ -43,7 +43,7 @@ def _explain(path: Path) -> dict[str, Any]:
 def test_keys(path):
     data = _explain(path)
     assert set(data) == TOP
-    assert set(data["grid_totals"]) in (KINDS, KINDS | ASYNC)
+    assert set(data["grid_totals"]) in (KINDS, KINDS | ASYNC[0], KINDS | ASYNC[1], KINDS.union(*ASYNC))
     assert all(set(total) == TOTALS for total in data["grid_totals"].values())
     for choice in data["choices"]:
         assert set(choice) == CHOICE
@@ -132,7 +132,9 @@ def _count_one_by_one(a: Access, launch: Launch) -> np.ndarray:
             continue
         offsets, other = sides[0][issued], sides[-1][issued]
         total[0] += len(offsets)
-        if a.partner:
+        if a.kind == "tma":
+            total[1:] += _count_boxes(a, offsets.max(1), dict(launch.params))
+        elif a.partner:
             total += _count_cp_async(a, offsets, other)
         elif a.memory.space == "global":
             total[3] += access.sectors(a.width_bytes, offsets).sum()
@@ -154,6 +156,16 @@ def _count_cp_async(a: Access, offsets: np.ndarray, other: np.ndarray) -> np.nda
     if cache == "cg":
         own, lines = (own, sum(len({x // 128 for x in row if x >= 0}) for row in source.tolist())) if fill else (0, 0)
     return np.array([0, cost.wavefronts.sum() + (cost.fills.sum() if fill else 0), own + lines, 0])
+
+
+def _count_boxes(a: Access, starts: np.ndarray, params: dict[str, int]) -> np.ndarray:
+    """Wavefronts, floor and sectors of boxes that begin at these bytes: pairs of sector and shared line, by bytes."""
+    sizes = [(n, int(evaluate(stride, params))) for n, stride in a.rows]
+    rows = [sum(i * s for i, (_, s) in zip(at, sizes, strict=True)) for at in product(*(range(n) for n, _ in sizes))]
+    if a.memory.space == "shared":
+        return np.array([1, 1, 0]) * len(starts) * -(-len(rows) * a.width_bytes // 128)
+    box = [row + k for row in rows for k in range(a.width_bytes)]
+    return np.array([0, 0, sum(len({((int(s) + x) // 32, k // 128) for k, x in enumerate(box)}) for s in starts)])
 
 
 def _offsets_of(a: Access, env: dict[str, Any], shape: tuple[int, int], threads: int) -> np.ndarray:

@@ -58,7 +58,8 @@ def test_headers_declare_what_the_kernels_are(tmp_path: Path) -> None:
     """In one file behind their kernels: a type that differs would be a second function of the same C name."""
     plans = every_plan()
     names = write_files(tmp_path, plans)
-    lines = [f"#include <{h}>" for h in ("cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")]
+    headers = ("cuda_runtime.h", "cudaTypedefs.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")
+    lines = [f"#include <{h}>" for h in headers]
     for name in names:
         lines.append(f'namespace of_{name} {{\n#include "{name}.cu"\n#include "{name}.h"\n}}')
     (tmp_path / "all.cu").write_text("\n".join(lines) + "\n")

@@ -67,6 +67,8 @@ def find_ops(text: str) -> list[tuple[str, dict[str, Any]]]:
 
     def walk(items: list[Any]) -> Iterator[tuple[str, dict[str, Any]]]:
         for item in items:
+            if isinstance(item, str):  # a bare 'commit'
+                continue
             if "for" in item:
                 yield from walk(item["do"])
             else:

@@ -51,6 +51,11 @@ class Runner:
         images: dict[str, np.ndarray[Any, Any]] = {}
         guarded, pointers = [], []
         for arg in info["args"]:
+            if arg["kind"] == "tensor_map":
+                guarded.append(describe_map(arg, images[arg["array"]].ctypes.data))
+                guarded.append(np.array([guarded[-1].ctypes.data, *[0] * 15], np.uint64))
+                pointers.append(guarded[-1].ctypes.data)
+                continue
             if arg["kind"] == "value":
                 guarded.append(np.array([arg["value"]], numpy_dtype(arg["dtype"])))
                 pointers.append(guarded[-1].ctypes.data)
@@ -77,6 +82,13 @@ class Runner:
         assert all((images[n] == old).all() for n, old in before.items()), f"{self.plan.name} wrote an input"
         written = [a for a in info["args"] if a.get("access") in ("out", "inout")]
         return {a["name"]: images[a["name"]].view(numpy_dtype(a["dtype"])) for a in written}
+
+
+def describe_map(arg: Mapping[str, Any], base: int) -> np.ndarray[Any, Any]:
+    """A descriptor as shim.h reads it: base, rank, element, swizzle, then five dims, strides and box extents."""
+    lists = [[*arg[name], *[0] * (5 - len(arg[name]))] for name in ("dims", "strides_bytes", "box")]
+    words = [base, len(arg["dims"]), arg["elem_bytes"], arg["swizzle_bytes"], *(x for five in lists for x in five)]
+    return np.array(words, np.uint64)
 
 
 def _guarded_bytes(size: int) -> np.ndarray[Any, Any]:
@@ -118,6 +130,9 @@ def _host_text(plan: Plan, number: int, prelude: bool) -> str:
     text = re.sub(r"extern (__shared__ .*)\[\];", rf"\1[{info['dynamic_shared_bytes']}];", text)
     args = []
     for i, arg in enumerate(info["args"]):
+        if arg["kind"] == "tensor_map":
+            args.append(f"*(const text_{number}::TensorMap *)args[{i}]")
+            continue
         c = f"text_{number}::{DTYPES[arg['dtype']].c}" if DTYPES[arg["dtype"]].typedef else DTYPES[arg["dtype"]].c
         args.append(f"({c} *)args[{i}]" if arg["kind"] == "pointer" else f"*({c} *)args[{i}]")
     call = f"[](void **args) {{ text_{number}::{plan.name}({', '.join(args)}); }}"

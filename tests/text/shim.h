@@ -1,10 +1,13 @@
 // Runs rendered CUDA text on a CPU: one fiber per thread, CTAs one after another. What the prelude wraps around PTX is
 // written here a second time, in plain C++ and differently, so that an error in one shows.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <initializer_list>
+#include <map>
 #include <memory>
 #include <ucontext.h>
 #include <vector>
@@ -14,6 +17,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
+#define __grid_constant__
 #define __shared__ static
 #define __align__(n) __attribute__((aligned(n)))
 
@@ -49,6 +53,42 @@ static Barrier cta, warps[64], warpgroups[16];
 struct Copy { void *to; const void *from; int bytes; };
 typedef std::vector<Copy> Group;
 static std::vector<std::deque<Group>> copies;
+// What a test's descriptor points to: 64-bit words, the innermost dimension first.
+struct Map { char *base; unsigned long long rank, elem_bytes, swizzle_bytes, dims[5], strides[5], box[5]; };
+// A box on its way; loads land when somebody waits at their mbarrier, stores leave when their thread waits.
+struct Box { const Map *map; int at[5]; char *smem; unsigned long long *bar; };
+struct Mbarrier { int arrivals, left; long long bytes; int phase; std::vector<Box> boxes; };
+static std::map<unsigned long long *, Mbarrier> mbarriers;
+static std::vector<std::deque<std::vector<Box>>> stores;
+static const Map *read_map(const unsigned long long *opaque) { return (const Map *)opaque[0]; }
+static long long bytes_of(const Map &m)
+{
+    long long bytes = m.elem_bytes;
+    for (unsigned d = 0; d < m.rank; ++d) bytes *= m.box[d];
+    return bytes;
+}
+static void move_box(const Box &b, bool load, bool poison)
+{
+    const Map &m = *b.map;
+    unsigned long long i[5] = {0}, place = (unsigned long long)b.smem;
+    while (i[m.rank - 1] < m.box[m.rank - 1]) {
+        char *g = m.base;
+        bool inside = true;
+        for (unsigned d = 0; d < m.rank; ++d) {
+            const unsigned long long c = b.at[d] + i[d];
+            inside = inside && c < m.dims[d];
+            g += c * (d ? m.strides[d - 1] : m.elem_bytes);
+        }
+        // 16-byte chunks of a row trade places: in bits 4.., those of bits 7.. are flipped
+        char *s = (char *)(place ^ (m.swizzle_bytes ? (place >> 3 & (m.swizzle_bytes - 1) & ~15ull) : 0));
+        if (poison) memset(s, 0xA5, m.elem_bytes);
+        else if (load && inside) memcpy(s, g, m.elem_bytes);
+        else if (load) memset(s, 0, m.elem_bytes);
+        else if (inside) memcpy(g, s, m.elem_bytes);
+        place += m.elem_bytes;
+        for (unsigned d = 0; d < m.rank && ++i[d] == m.box[d] && d + 1 < m.rank; ++d) i[d] = 0;
+    }
+}
 
 static void yield()
 {
@@ -83,6 +123,8 @@ static bool run_cta()
     for (auto &b : warpgroups) b = Barrier();
     fibers.resize(threads);
     copies.assign(threads, std::deque<Group>(1));
+    stores.assign(threads, std::deque<std::vector<Box>>(1));
+    mbarriers.clear();
     finished = 0;
     for (auto &f : fibers) {
         if (!f.stack) f.stack.reset(new char[STACK_BYTES]);
@@ -197,6 +239,100 @@ template <int pending> static void cp_async_wait()
         for (const cpu::Copy &c : groups.front()) {
             if (c.from) memcpy(c.to, c.from, c.bytes); else memset(c.to, 0, c.bytes);
         }
+    }
+}
+static inline void fence_async() {}
+static inline void mbarrier_init(unsigned long long *bar, int arrivals) { cpu::mbarriers[bar] = {arrivals, arrivals, 0, 0, {}}; }
+static inline void mbarrier_complete(cpu::Mbarrier &b)
+{
+    if (b.left || b.bytes) return;
+    b.left = b.arrivals;
+    ++b.phase;
+    cpu::progress = true;
+}
+static inline void mbarrier_expect(unsigned long long *bar, int bytes)
+{
+    cpu::Mbarrier &b = cpu::mbarriers[bar];
+    --b.left;
+    b.bytes += bytes;
+    mbarrier_complete(b);
+}
+static inline void mbarrier_arrive(unsigned long long *bar) { mbarrier_expect(bar, 0); }
+static inline void mbarrier_wait(unsigned long long *bar, int parity)
+{
+    cpu::Mbarrier &b = cpu::mbarriers[bar];
+    while (b.phase % 2 == parity) {
+        for (const cpu::Box &box : b.boxes) {
+            cpu::move_box(box, true, false);
+            b.bytes -= cpu::bytes_of(*box.map);
+        }
+        b.boxes.clear();
+        mbarrier_complete(b);
+        if (b.phase % 2 == parity) cpu::yield();
+    }
+}
+static inline cpu::Box make_box(const void *smem, const unsigned long long *map, std::initializer_list<int> at, unsigned long long *bar)
+{
+    cpu::Box box = {cpu::read_map(map), {0}, (char *)smem, bar};
+    std::copy(at.begin(), at.end(), box.at);
+    return box;
+}
+static inline void tma_load(void *smem, const unsigned long long *map, std::initializer_list<int> at, unsigned long long *bar)
+{
+    const cpu::Box box = make_box(smem, map, at, bar);
+    cpu::move_box(box, true, true);
+    cpu::mbarriers[bar].boxes.push_back(box);
+}
+static inline void tma_store(const void *smem, const unsigned long long *map, std::initializer_list<int> at)
+{
+    cpu::stores[threadIdx.x].back().push_back(make_box(smem, map, at, nullptr));
+}
+template <class Map> static void tma_load_1d(void *smem, const Map *map, int x, unsigned long long *bar)
+{
+    tma_load(smem, map->opaque, {x}, bar);
+}
+template <class Map> static void tma_store_1d(const void *smem, const Map *map, int x)
+{
+    tma_store(smem, map->opaque, {x});
+}
+template <class Map> static void tma_load_2d(void *smem, const Map *map, int x, int y, unsigned long long *bar)
+{
+    tma_load(smem, map->opaque, {x, y}, bar);
+}
+template <class Map> static void tma_store_2d(const void *smem, const Map *map, int x, int y)
+{
+    tma_store(smem, map->opaque, {x, y});
+}
+template <class Map> static void tma_load_3d(void *smem, const Map *map, int x, int y, int z, unsigned long long *bar)
+{
+    tma_load(smem, map->opaque, {x, y, z}, bar);
+}
+template <class Map> static void tma_store_3d(const void *smem, const Map *map, int x, int y, int z)
+{
+    tma_store(smem, map->opaque, {x, y, z});
+}
+template <class Map> static void tma_load_4d(void *smem, const Map *map, int x, int y, int z, int u, unsigned long long *bar)
+{
+    tma_load(smem, map->opaque, {x, y, z, u}, bar);
+}
+template <class Map> static void tma_store_4d(const void *smem, const Map *map, int x, int y, int z, int u)
+{
+    tma_store(smem, map->opaque, {x, y, z, u});
+}
+template <class Map> static void tma_load_5d(void *smem, const Map *map, int x, int y, int z, int u, int v, unsigned long long *bar)
+{
+    tma_load(smem, map->opaque, {x, y, z, u, v}, bar);
+}
+template <class Map> static void tma_store_5d(const void *smem, const Map *map, int x, int y, int z, int u, int v)
+{
+    tma_store(smem, map->opaque, {x, y, z, u, v});
+}
+static inline void tma_commit() { cpu::stores[threadIdx.x].emplace_back(); }
+template <int pending> static void tma_wait()
+{
+    auto &groups = cpu::stores[threadIdx.x];
+    for (; groups.size() > pending + 1; groups.pop_front()) {
+        for (const cpu::Box &box : groups.front()) cpu::move_box(box, false, false);
     }
 }
 static inline int cluster_ctaid_x() { return blockIdx.x % cpu::cluster.x; }

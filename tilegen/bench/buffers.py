@@ -58,7 +58,7 @@ def load_kernel(session: Session, built: Built, case: Mapping[str, int], sets: S
     """The kernel, compiled for the device: it works on one set. Raises EnvironmentLack, CompileError."""
     how = launch_case(built, case)
     function = gpu.load_function(compile_for(session.device, built), how)
-    arguments = [(*(images[name] for name in how.arguments), *how.params) for images in sets]
+    arguments = [gpu.arguments_of(how, [images[name] for name in how.arguments]) for images in sets]
 
     def run(k: int) -> None:
         function(how.grid, how.block, arguments[k % len(arguments)], shared_mem=how.shared_bytes)

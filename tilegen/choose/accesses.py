@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tilegen import access
+from tilegen.choose.boxes import TMA
 from tilegen.choose.cp_async import cp_async_kind
 from tilegen.index import INT_LIMIT, Index, Var, add, bound, conjuncts, count_operators, less, mod, mul, substitute
 from tilegen.plan import (
@@ -19,6 +20,7 @@ from tilegen.plan import (
     Ref,
     Repeat,
     Step,
+    Tma,
     When,
     matrices,
 )
@@ -28,11 +30,12 @@ from tilegen.plan import (
 class Access:
     """One side of one Move: its byte address in terms of threads, CTA axes, loops and params.
 
-    ``partner`` is the other side of an instruction that reads and writes memory at once, which is cp.async.
+    ``partner`` is the other side of an instruction that reads and writes memory at once, which is cp.async. Of a box
+    that TMA moves, ``width_bytes`` is a row and ``rows`` are the extents and byte strides around it.
     """
 
     memory: Memory
-    kind: str  # one of access.KINDS or cp_async.CP_ASYNC
+    kind: str  # one of access.KINDS or cp_async.CP_ASYNC, or boxes.TMA
     width_bytes: int
     byte: Index
     conditions: tuple[Index, ...]
@@ -40,6 +43,7 @@ class Access:
     operators: int  # in the printed offset
     op: int
     partner: Access | None = None
+    rows: tuple[tuple[int, Index], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ def _visit(steps: Iterable[Step], scope: _Scope, found: list[Access]) -> None:
             _visit(step.body, replace(scope, memories={**scope.memories, **bindings}, op=op), found)
         elif isinstance(step, Move):
             found.extend(_sides(step, scope))
+        elif isinstance(step, Tma):
+            found.extend(_box_sides(step, scope))
 
 
 def _resolve(ref: Ref, scope: _Scope) -> Ref:
@@ -115,6 +121,24 @@ def _sides(move: Move, scope: _Scope) -> list[Access]:
     if move.via and not count:
         return [replace(a, partner=b) for a, b in zip(sides, reversed(sides), strict=True)]
     return sides
+
+
+def _box_sides(step: Tma, scope: _Scope) -> list[Access]:
+    """The box in shared memory and in the array."""
+    m, size = step.map, step.map.memory.elem_bytes
+    at: list[Index] = [0] * len(m.memory.shape)
+    for d, x in zip(m.dims, step.at, strict=True):
+        at[d] = x
+    rows = tuple((n, mul(m.memory.pitches[d], size)) for d, n in zip(m.dims[:-1], m.box[:-1], strict=True))
+    row_bytes = m.box[-1] * size
+    found = []
+    for ref, around in ((Ref(m.memory, tuple(at)), rows), (step.shared, ((m.box_bytes // row_bytes, row_bytes),))):
+        where = _resolve(ref, scope)
+        byte = mul(where.at[0], size)
+        found.append(
+            Access(where.memory, TMA, row_bytes, byte, scope.conditions, scope.loops, 0, scope.op, rows=around)
+        )
+    return found
 
 
 def _gives_row(count: int) -> Index:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilegen import access
 from tilegen.choose.accesses import Access, find_accesses
+from tilegen.choose.boxes import TMA, count_boxes
 from tilegen.choose.classes import list_classes
 from tilegen.choose.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
 from tilegen.index import Index, Var, bound, evaluate, variables
@@ -75,7 +76,7 @@ def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) ->
     totals = np.zeros(5, np.int64)
     period = _SECTOR_BYTES if a.memory.space == "global" and a.partner is None else _LINE_BYTES
     for sides, weights in _weighted_lanes(a, launch, cta, period):
-        totals += _count_lanes(a, sides, weights)
+        totals += _count_lanes(a, sides, weights, launch)
     instructions, wavefronts, floor, bytes_floor, sectors = map(int, totals)
     return Counted(
         a.memory.name, a.memory.space, a.kind, a.width_bytes, instructions, wavefronts, floor, bytes_floor, sectors,
@@ -135,11 +136,16 @@ def _extent(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
     return bound(count) - 1
 
 
-def _count_lanes(a: Access, sides: Sequence[NDArray[np.int64]], weights: NDArray[np.int64]) -> NDArray[np.int64]:
+def _count_lanes(
+    a: Access, sides: Sequence[NDArray[np.int64]], weights: NDArray[np.int64], launch: Launch
+) -> NDArray[np.int64]:
     """(instructions, wavefronts, floor, bytes_floor, sectors) of weighted warp accesses."""
     lanes = sides[0]
     if not len(lanes):
         return np.zeros(5, np.int64)
+    if a.kind == TMA:
+        rows = tuple((n, int(evaluate(stride, dict(launch.params)))) for n, stride in a.rows)
+        return count_boxes(a.memory.space, a.width_bytes, rows, lanes.max(1), weights)
     if a.partner is not None:
         shared, source = sides if a.memory.space == "shared" else reversed(sides)
         return _count_both(a, shared, source, weights)
@@ -213,9 +219,9 @@ def count_steps(steps: Iterable[Step], launch: Launch, cta: tuple[int, int, int]
 
 
 def cost_of(counted: Iterable[Counted], shared_bytes: int = 0) -> Cost:
-    """The sum of counted accesses as a Cost. The two sides of cp.async are one instruction."""
+    """The sum of counted accesses as a Cost. The two sides of cp.async, and of TMA, are one instruction."""
     rows = tuple(counted)
-    issued = sum(c.instructions for c in rows if c.space == "shared" or c.kind not in CP_ASYNC)
+    issued = sum(c.instructions for c in rows if c.space == "shared" or c.kind not in (*CP_ASYNC, TMA))
     return Cost(
         sum(c.sectors for c in rows), sum(c.wavefronts for c in rows), issued, shared_bytes,
         sum(c.operators * c.instructions for c in rows),

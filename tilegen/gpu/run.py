@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.gpu.cubins import Cubin
 from tilegen.gpu.device import load_cupy, require_gpu
+from tilegen.gpu.tensor_maps import encode_tensor_maps
 
 Image = NDArray[np.uint8]
 
@@ -25,7 +26,8 @@ class Launch:
     """How a kernel is launched: ``arguments`` names its buffers in order, ``params`` are the values after them.
 
     ``shared_bytes`` is dynamic shared memory. A cluster's shape is part of the kernel (``__cluster_dims__``); here it
-    says what the grid must be a multiple of.
+    says what the grid must be a multiple of. ``tensor_maps``: the TMA descriptors after the values, as
+    ``render.launch_info`` describes them.
     """
 
     kernel: str
@@ -35,6 +37,7 @@ class Launch:
     params: tuple[np.generic, ...] = ()
     shared_bytes: int = 0
     cluster: tuple[int, int, int] = (1, 1, 1)
+    tensor_maps: tuple[Mapping[str, Any], ...] = ()
 
 
 def launch(cubin: Cubin, how: Launch, arrays: Sequence[Any]) -> None:
@@ -48,7 +51,16 @@ def launch(cubin: Cubin, how: Launch, arrays: Sequence[Any]) -> None:
         raise ValueError(f"{how.kernel} takes {len(how.arguments)} arrays, not {len(arrays)}")
     if any(extent % part for extent, part in zip(how.grid, how.cluster, strict=True)):
         raise ValueError(f"a grid of {how.grid} is not a multiple of the cluster {how.cluster}")
-    load_function(cubin, how)(how.grid, how.block, (*arrays, *how.params), shared_mem=how.shared_bytes)
+    load_function(cubin, how)(how.grid, how.block, arguments_of(how, arrays), shared_mem=how.shared_bytes)
+
+
+def arguments_of(how: Launch, arrays: Sequence[Any]) -> tuple[Any, ...]:
+    """What the kernel takes, in order: arrays, parameters, and the descriptors of arrays that TMA works on."""
+    if not how.tensor_maps:
+        return (*arrays, *how.params)
+    pointers = {name: array.data.ptr for name, array in zip(how.arguments, arrays, strict=True)}
+    maps = encode_tensor_maps({"args": how.tensor_maps}, pointers)
+    return (*arrays, *how.params, *(m.view("V128") for m in maps))  # CuPy passes arrays of one element by value
 
 
 def load_function(cubin: Cubin, how: Launch) -> Any:

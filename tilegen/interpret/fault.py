@@ -22,6 +22,8 @@ MALFORMED = "TG412"
 DEADLOCK = "TG413"
 IN_FLIGHT = "TG422"
 NEVER_AWAITED = "TG423"
+UNFENCED = "TG424"
+MISCOUNTED = "TG425"
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Fault:
 
     ``op`` is the plan's operation that met the fault and ``other_op`` the one that it clashes with (-1: none).
     ``needs_sync`` is the narrowest scope whose sync between the two would order them ("": no sync would); ``insert``
-    are the statements of a spec that would, in their order.
+    are the statements of a spec that would, in their order. ``barrier`` names the mbarrier that a thread waits for.
     """
 
     code: str
@@ -39,6 +41,7 @@ class Fault:
     other_op: int = -1
     needs_sync: str = ""
     insert: tuple[str, ...] = ()
+    barrier: str = ""
     cta: tuple[int, ...] | None = None
     warp: int = -1
     lane: int = -1

@@ -15,7 +15,7 @@ from tilegen.interpret.memory import Filling, Holding, Site
 from tilegen.interpret.order import Shadow
 from tilegen.interpret.threads import Array, Group
 
-QUEUES = ("cp.async",)
+QUEUES = ("cp.async", "bulk")
 
 
 class Cargo(Protocol):

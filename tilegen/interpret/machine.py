@@ -9,6 +9,7 @@ from tilegen.index import Index, evaluate
 from tilegen.interpret.flights import Flights
 from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
 from tilegen.interpret.order import Clocks
+from tilegen.interpret.phases import Phases
 from tilegen.interpret.places import Place, Root, form
 from tilegen.interpret.survey import Use, survey
 from tilegen.interpret.texts import Address, Text
@@ -22,6 +23,8 @@ class Machine:
     def __init__(self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, int]):
         self.plan, self.crew, self.clocks = plan, crew, Clocks(crew)
         self.params, self.steps, self.flights = params, 0, Flights(len(crew.ctas) * crew.threads)
+        self.waiting: dict[str, Any] = {}  # the Site where each role waits
+        self.phases = Phases(plan, crew, self.clocks)
         self.texts: dict[int, tuple[Index, Text]] = {}
         self.addresses: dict[int, tuple[Ref, Address]] = {}
         self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}
@@ -36,7 +39,7 @@ class Machine:
         shared = [m for m in self.plan.memories if m.space == "shared"]
         ends = [m.offset_bytes + self.number(m.span) * m.elem_bytes for m in shared]
         grain = min([uses[m.name].least_elems * m.elem_bytes for m in shared if m.name in uses], default=16)
-        pool = Pool(self.clocks, max(ends, default=0), min(grain, 16))
+        pool = self.pool = Pool(self.clocks, max(ends, default=0), min(grain, 16))
         for memory in self.plan.memories:
             shape = tuple(self.number(n) for n in memory.shape)
             pitches = tuple(self.number(p) for p in memory.pitches)

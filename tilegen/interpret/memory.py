@@ -39,6 +39,10 @@ class Site(Protocol):
         """The statements that would land the copy in flight that touches a granule."""
         ...
 
+    def awaiting_agent(self, agent: int) -> tuple[str, ...]:
+        """The statements that wait for what an agent of a CTA does."""
+        ...
+
 
 class Store(Protocol):
     """A place for the elements of a Memory: bits in, bits out, (threads, elems) at flat offsets per thread."""
@@ -124,7 +128,8 @@ class Shared:
         count = width // self.pool.grain
         return width, byte // width, (byte // self.pool.grain)[:, None] + np.arange(count)
 
-    def _where(self, entry: int, granules: Array) -> tuple[int, str]:
+    def where(self, entry: int, granules: Array) -> tuple[int, str]:
+        """(thread, what) of an entry of a table of granules, a row for each thread."""
         byte = int(granules.ravel()[entry]) * self.pool.grain % self.pool.bytes
         element = (byte - self.offset) // self.size
         return entry // granules.shape[1], f"shared {self.name} (element {element}, byte {byte})"
@@ -133,9 +138,9 @@ class Shared:
         width, cell, granules = self._place(flat, elems, group)
         unwritten = self.pool.shadow.is_unwritten(granules)
         if unwritten.any():
-            thread, what = self._where(int(np.flatnonzero(unwritten)[0]), granules)
+            thread, what = self.where(int(np.flatnonzero(unwritten)[0]), granules)
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", thread)
-        report(self.pool.shadow, self.pool.shadow.read(granules, group, site.op), "reads", granules, self._where, site)
+        report(self.pool.shadow, self.pool.shadow.read(granules, group, site.op), "reads", granules, self.where, site)
         return self.pool.cells[width][cell].view(bits_dtype(self.size)).reshape(-1, elems)
 
     def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
@@ -150,8 +155,8 @@ class Shared:
     def _write(self, flat: Array, bits: Array, group: Group, site: Site) -> Filling:
         width, cell, granules = self._place(flat, bits.shape[1], group)
         shadow, words = self.pool.shadow, np.ascontiguousarray(bits).view(bits_dtype(width)).ravel()
-        report(shadow, shadow.write(granules, group, site.op), "writes", granules, self._where, site)
-        refuse_double_write(shadow, granules, group, self._where, site)
+        report(shadow, shadow.write(granules, group, site.op), "writes", granules, self.where, site)
+        refuse_double_write(shadow, granules, group, self.where, site)
         return Filling(shadow, self.pool.cells[width], cell, words, granules)
 
     def read_rows(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
@@ -167,7 +172,7 @@ class Shared:
         ordered = np.sort(granules.ravel())
         twice = ordered[1:][ordered[1:] == ordered[:-1]]
         if len(twice):
-            thread, what = self._where(int(np.flatnonzero(granules.ravel() == twice[0])[1]), granules)
+            thread, what = self.where(int(np.flatnonzero(granules.ravel() == twice[0])[1]), granules)
             site.fail(SAME_STEP, f"writes {what}, which another row of the same step writes too", thread)
         self.write(flat, bits, together, site)
         self.pool.shadow.spread(granules, together)
@@ -266,6 +271,11 @@ class Paged:
         refuse_double_write(self.shadow, granules, group, self._where, site)
         self.bits[index] = bits
 
+    def write_later(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+        """As ``write``, by TMA: nothing in the kernel is ordered after it."""
+        self.write(flat, bits, group, site)
+        self.shadow.start_write(self._place(flat, bits.shape[1])[1])
+
     def written(self) -> tuple[Array, Array]:
         """(sorted flat offsets, values) of every element that was written."""
         used = self.slots[:, None] * _PAGE + np.arange(_PAGE)
@@ -295,6 +305,9 @@ def report(
     if clash is None:
         return
     thread, what = where(clash.entry, granules)
+    if clash.agent != NOBODY:
+        due = site.awaiting_agent(clash.agent)
+        site.fail(IN_FLIGHT, f"{verb} {what}, which {clash.other}", thread, other_op=clash.other_op, insert=due)
     if clash.in_flight:
         then = (f"sync: {clash.needs}",) if clash.needs else ()
         due = site.awaiting(shadow, int(granules.ravel()[clash.entry])) + then

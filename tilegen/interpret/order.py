@@ -26,9 +26,10 @@ class Clocks:
 
     def __init__(self, crew: Crew):
         self.crew = crew
-        warps = len(crew.seat_of)
-        self.known = np.zeros((warps, crew.seats), np.int32)
-        self.known[np.arange(warps), crew.seat_of] = 1
+        warps = np.arange(crew.all_warps)
+        self.known = np.zeros((len(warps), crew.seats), np.int32)
+        self.known[warps, crew.seat_of[warps]] = 1
+        self.ticks = np.zeros(len(crew.seat_of), np.int32)  # of agents: how many accesses each has begun
 
     def now(self, group: Group) -> Array:
         """The epoch of each thread's warp."""
@@ -37,6 +38,11 @@ class Clocks:
     def end_epochs(self, warps: Array) -> None:
         """Accesses so far are ordered before later ones of the same warp."""
         self.known[warps, self.crew.seat_of[warps]] += 1
+
+    def learn(self, warps: Array, agents: Array, ticks: Array) -> None:
+        """Each warp is ordered after its agent's accesses up to a tick."""
+        seats = self.crew.seat_of[agents]
+        self.known[warps, seats] = np.maximum(self.known[warps, seats], ticks)
 
     def meet(self, warps: Array, team: Array) -> None:
         """Warps of one team (by number) learn what every other of it knows, and all begin a new epoch."""
@@ -56,7 +62,8 @@ class Clash:
     other: str  # in words: who touched it before
     other_op: int
     needs: str  # one of SCOPES
-    in_flight: bool = False  # the other is an asynchronous copy that its thread has not waited for
+    in_flight: bool = False  # the other is an asynchronous copy that has not been waited for
+    agent: int = NOBODY  # which of the CTA's agents makes it, if one does
 
 
 class Shadow:
@@ -68,8 +75,9 @@ class Shadow:
 
     def __init__(self, clocks: Clocks, granules: int, reads: bool = True, shared_by_all: bool = False):
         self.clocks, self.crew, self.reads = clocks, clocks.crew, reads
-        self.shared_by_all = shared_by_all and clocks.crew.seats < len(clocks.crew.seat_of)
+        self.shared_by_all = shared_by_all and int(clocks.crew.cluster_of_cta.max()) > 0
         self.writer = np.full(granules, NOBODY, np.int32)
+        self.is_fenced = np.zeros(granules if clocks.crew.agents else 0, bool)  # agents see the last write
         self.writer_lane = np.zeros(granules, np.int8)
         self.writer_epoch = np.zeros(granules, np.int32)
         self.writer_op = np.zeros(granules, np.int16)
@@ -118,6 +126,8 @@ class Shadow:
         clash = self._after_write(g, who) or (self._after_reads(g, who) if self.reads else None)
         self.writer[g], self.writer_lane[g], self.writer_op[g] = who.warp, who.lane, op
         self.writer_epoch[g] = self.clocks.now(who)
+        if self.crew.agents:
+            self.is_fenced[g] = False
         return clash
 
     def spread(self, at: Array, group: Group) -> None:
@@ -128,6 +138,30 @@ class Shadow:
         if self.reads:
             mine = self.read_lane[g, who.seat] == TOGETHER
             self.read_lane[g[mine], who.seat[mine]] = MANY
+
+    def write_by_agent(self, g: Array, who: Group, agent: Array, op: int) -> Clash | None:
+        """Record an agent's writes of granules ``g``, each begun by a thread ``who``; None if each is ordered."""
+        clash = self._after_write(g, who) or self._after_reads(g, who)
+        self.writer[g], self.writer_lane[g], self.writer_op[g] = agent, MANY, op
+        self.writer_epoch[g], self.is_fenced[g] = self.clocks.ticks[agent], True
+        return clash
+
+    def read_by_agent(self, g: Array, who: Group, agent: Array, op: int) -> Clash | None:
+        """Record an agent's reads of granules ``g``; None if each is ordered after its last write."""
+        clash = self._after_write(g, who)
+        seat = self.crew.seat_of[agent]
+        self.read_epoch[g, seat], self.read_lane[g, seat], self.read_op[g, seat] = self.clocks.ticks[agent], MANY, op
+        return clash
+
+    def fence(self, group: Group) -> None:
+        """What the threads have written so far will be seen by agents."""
+        wrote = np.zeros((self.crew.all_warps + 1, 32), bool)  # the last row: nobody, and agents, which need none
+        wrote[group.warp, group.lane] = True
+        row = np.where(self.writer < self.crew.all_warps, self.writer, NOBODY)
+        one = wrote[row, np.maximum(self.writer_lane, 0)]
+        whole: Array = np.asarray(wrote.all(axis=1))
+        fenced = np.where(self.writer_lane >= 0, one, whole[row])  # what lanes wrote together, all fence
+        self.is_fenced |= fenced & (self.writer_epoch != NEVER)
 
     def start_write(self, at: Array) -> None:
         """The writes of granules ``at``, just recorded, are in flight."""
@@ -173,6 +207,8 @@ class Shadow:
         entry, scope = int(entries[worst]), SCOPES[reach[worst]]
         lane, op = int(self.writer_lane[g[entry]]), int(self.writer_op[g[entry]])
         other = self._name(int(writer[entry]), lane)
+        if writer[entry] >= self.crew.all_warps:
+            return self._clash_with_agent(entry, int(writer[entry]), int(who.warp[entry]), "fills", op)
         if epoch[entry] != NEVER:
             return Clash(entry, f"{other} wrote", op, scope)
         is_own = scope == "warp" and lane == who.lane[entry]
@@ -197,8 +233,15 @@ class Shadow:
         reach = self._reach(readers, who.warp[entries])
         worst = int(np.argmax(reach))
         entry, seat = int(entries[worst]), int(seats[worst])
+        if readers[worst] >= self.crew.all_warps:
+            op = int(self.read_op[g[entry], seat])
+            return self._clash_with_agent(entry, int(readers[worst]), int(who.warp[entry]), "reads", op)
         other = self._name(int(readers[worst]), int(self.read_lane[g[entry], seat]))
         return Clash(entry, f"{other} may still be reading", int(self.read_op[g[entry], seat]), SCOPES[reach[worst]])
+
+    def _clash_with_agent(self, entry: int, agent: int, warp: int, verb: str, op: int) -> Clash:
+        other = f"TMA {verb}, as far as warp {warp % self.crew.warps} knows: it has not waited for that"
+        return Clash(entry, other, op, "", True, (agent - self.crew.all_warps) % self.crew.agents)
 
     def _reach(self, a: Array, b: Array) -> Array:
         """Which of SCOPES holds both warps."""
@@ -209,6 +252,7 @@ class Shadow:
         if crew.threads % 128 == 0:
             reach[same_cta & (a % warps // 4 == b % warps // 4)] = SCOPES.index("warpgroup")
         reach[a == b] = SCOPES.index("warp")
+        reach[a >= crew.all_warps] = len(SCOPES) - 1  # an agent: no sync alone orders it
         return reach
 
     def _name(self, warp: int, lane: int) -> str:

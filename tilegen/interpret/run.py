@@ -9,10 +9,11 @@ from itertools import product
 from tilegen.index import Var, bound
 from tilegen.interpret.fault import DEADLOCK, Fault, FaultFound
 from tilegen.interpret.machine import Machine
+from tilegen.interpret.phases import count_agents
 from tilegen.interpret.site import Frame, Site
 from tilegen.interpret.steps import run_steps
 from tilegen.interpret.threads import Array, Crew, Cta, muster, whole_clusters
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, Plan, thread_variables
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, Await, Plan, thread_variables
 
 
 @dataclass(frozen=True)
@@ -51,10 +52,11 @@ def interpret(
     other CTAs of each CTA's cluster run too: ``Outcome.ctas`` says which ran.
     """
     values = {p.name: int(p.default) for p in plan.params} | dict(params or {})
-    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster)
+    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, count_agents(plan))
     machine = Machine(plan, crew, inputs, values)
     take_turns(machine)
     machine.flights.refuse_leftovers()
+    machine.phases.refuse_leftovers()
     written = {name: store.written() for name, store in machine.outputs.items()}
     return Outcome(written, crew.ctas, machine.steps)
 
@@ -78,8 +80,18 @@ def take_turns(machine: Machine) -> None:
             else:
                 waiting[name] = why
         if live and machine.steps == before:
-            message = "deadlock: " + "; ".join(f"role {name} waits for {why}" for name, why in waiting.items())
-            raise FaultFound(Fault(DEADLOCK, message))
+            raise FaultFound(_describe_deadlock(machine, waiting))
+
+
+def _describe_deadlock(machine: Machine, waiting: Mapping[str, str]) -> Fault:
+    """Who waits for what; the place is the first role's."""
+    sites = {name: machine.waiting[name] for name in waiting}
+    texts = []
+    for name, why in waiting.items():
+        trips = ", ".join(f"{loop} = {value}" for loop, value in sites[name].frame.loops.items())
+        texts.append(f"role {name} waits for {why}{f' ({trips})' if trips else ''}")
+    barriers = [s.step.slot.barrier.name for s in sites.values() if isinstance(s.step, Await)]
+    return Fault(DEADLOCK, "deadlock: " + "; ".join(texts), barrier=barriers[0] if barriers else "")
 
 
 def _definitions(machine: Machine) -> dict[str, Var]:

@@ -15,7 +15,7 @@ from tilegen.interpret.order import NOBODY, Clocks, Shadow
 from tilegen.interpret.places import Place, form
 from tilegen.interpret.texts import Address, Text, read_address, read_text
 from tilegen.interpret.threads import Array, Cta, Group
-from tilegen.plan import Let, Map, Memory, Move, Ref, Repeat, Role, Step, Sync
+from tilegen.plan import Arrive, Await, Let, Map, Memory, Move, Ref, Repeat, Role, Step, Sync, Tma
 
 Blocked = Callable[[], str | None]  # why the role cannot go on, or None: it has gone on
 
@@ -102,6 +102,10 @@ class Site:
         """The statements that would land the copy in flight that touches a granule."""
         return self.machine.flights.awaiting(shadow, granule)
 
+    def awaiting_agent(self, agent: int) -> tuple[str, ...]:
+        """The statements that wait for what an agent of a CTA does."""
+        return self.machine.phases.awaiting(agent)
+
     def rendezvous(self, scope: str, warps: Array, team: Array) -> Blocked:
         """Wait until every role has come here as often as this one has; the last to come joins the clocks."""
         arrivals = self.machine.arrivals.setdefault(scope, {role.name: [] for role in self.roles})
@@ -134,13 +138,18 @@ class Site:
         where += [f"{name} = {value}" for name, value in loops.items()]
         place = describe(self.step) if self.step is not None else "kernel"
         text = f"{place}{' (' + ', '.join(where) + ')' if where else ''}: {message}"
-        raise FaultFound(Fault(code, text, self.op, other_op, needs_sync, insert, cta, warp, lane, loops))
+        raise FaultFound(Fault(code, text, self.op, other_op, needs_sync, insert, "", cta, warp, lane, loops))
 
 
 def describe(step: Step) -> str:
     """A step in a few words, for messages."""
     if isinstance(step, Move):
         return f"{step.via or 'move'} {step.src.memory.name} -> {step.dst.memory.name}"
+    if isinstance(step, Tma):
+        ends = (step.map.memory.name, step.shared.memory.name)
+        return f"TMA {' -> '.join(ends if step.done else ends[::-1])}"
+    if isinstance(step, (Arrive, Await)):
+        return f"{type(step).__name__.lower()} {step.slot.barrier.name}"
     if isinstance(step, Map):
         return f"{step.fn} -> {step.dst.memory.name}"
     if isinstance(step, (Let, Repeat)):

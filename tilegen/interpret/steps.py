@@ -11,13 +11,32 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import commit, start_copy, wait
+from tilegen.interpret.boxes import tma
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
 from tilegen.interpret.matrices import move_matrices
 from tilegen.interpret.memory import Registers
 from tilegen.interpret.places import Place, Root
 from tilegen.interpret.site import Blocked, Site
+from tilegen.interpret.slots import arrive, await_phase
 from tilegen.interpret.threads import Array
-from tilegen.plan import Block, Commit, Let, Map, Memory, Move, Ref, Repeat, Step, Sync, Wait, When, matrices
+from tilegen.plan import (
+    Arrive,
+    Await,
+    Block,
+    Commit,
+    Let,
+    Map,
+    Memory,
+    Move,
+    Ref,
+    Repeat,
+    Step,
+    Sync,
+    Tma,
+    Wait,
+    When,
+    matrices,
+)  # fmt: skip
 
 
 # ---------------------------------------------------------------- structure
@@ -170,6 +189,9 @@ def apply_map(step: Map, site: Site) -> None:
 def sync(step: Sync, site: Site) -> Blocked | None:
     """All threads of the scope meet. Who is missing will never come, so a part of the scope is a fault at once."""
     group, crew, clocks = site.group, site.group.crew, site.clocks
+    if step.scope == "async":
+        site.machine.pool.shadow.fence(group)
+        return None
     partial = group.partial_warp
     if partial is not None:
         site.fail(PARTIAL_SYNC, f"sync: {step.scope} under divergence: some lanes of the warp do not reach it", partial)
@@ -198,7 +220,7 @@ def sync(step: Sync, site: Site) -> Blocked | None:
 
 
 DATA: dict[type, Callable[[Any, Any], Blocked | None]] = {
-    Move: move, Map: apply_map, Sync: sync, Commit: commit, Wait: wait,
+    Move: move, Map: apply_map, Tma: tma, Sync: sync, Commit: commit, Wait: wait, Arrive: arrive, Await: await_phase,
 }  # fmt: skip
 
 
@@ -216,6 +238,7 @@ def run_steps(steps: Iterable[Step], site: Site) -> Iterator[str]:
         site.machine.steps += 1
         blocked: Blocked | None = DATA[type(step)](step, site)
         while blocked is not None and (why := blocked()) is not None:
+            site.machine.waiting[site.role.name] = site
             yield why
         if blocked is not None:
             site.machine.steps += 1

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tilegen.plan import MATRIX_ROW_ELEMS, Block, Move, Plan, Ref, Step, matrices
+from tilegen.plan import MATRIX_ROW_ELEMS, Block, Move, Plan, Ref, Step, Tma, matrices
+
+CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,11 @@ def survey(plan: Plan) -> dict[str, Use]:
                     is_row = matrices(step) and ref.memory.space != "register"
                     elems = MATRIX_ROW_ELEMS if is_row else step.elems
                     touch(names.get(ref.memory.name, ref.memory.name), elems, is_read)
+            elif isinstance(step, Tma):
+                size, is_load = step.map.memory.elem_bytes, step.done is not None
+                touch(step.map.memory.name, 1, is_load)
+                shared = names.get(step.shared.memory.name, step.shared.memory.name)
+                touch(shared, max(1, CHUNK_BYTES // size), not is_load)
             elif isinstance(step, Block):
                 actual = {f.name: a.memory.name for f, a in step.args if isinstance(a, Ref)}
                 visit(step.body, {**names, **{f: names.get(a, a) for f, a in actual.items()}})

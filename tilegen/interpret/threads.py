@@ -22,11 +22,13 @@ class Crew:
 
     A warp's number counts over all simulated CTAs; its seat counts over the warps of its cluster, and is the index of
     its entry in a vector clock. ``cluster_of`` a warp tells clusters apart: no clock reaches from one to another.
+    After the warps come ``agents`` of each CTA, which copy asynchronously: they have numbers and seats too.
     """
 
     ctas: tuple[Cta, ...]
     threads: int
     cluster: Cta
+    agents: int = 0
 
     @cached_property
     def warps(self) -> int:
@@ -34,19 +36,30 @@ class Crew:
         return -(-self.threads // 32)
 
     @cached_property
+    def all_warps(self) -> int:
+        """Warps of all simulated CTAs."""
+        return len(self.ctas) * self.warps
+
+    @cached_property
     def seats(self) -> int:
-        return self.warps * int(np.prod(self.cluster))
+        return (self.warps + self.agents) * int(np.prod(self.cluster))
 
     @cached_property
     def seat_of(self) -> Array:
         x, y, z = ([cta[d] % self.cluster[d] for cta in self.ctas] for d in range(3))
-        rank = np.array(x) + self.cluster[0] * (np.array(y) + self.cluster[1] * np.array(z))
-        seats: Array = rank[:, None] * self.warps + np.arange(self.warps)
-        return seats.ravel()
+        rank = (np.array(x) + self.cluster[0] * (np.array(y) + self.cluster[1] * np.array(z)))[:, None]
+        first = self.warps * int(np.prod(self.cluster))
+        warps, agents = rank * self.warps + np.arange(self.warps), rank * self.agents + np.arange(self.agents)
+        return np.concatenate([warps.ravel(), first + agents.ravel()])
 
     @cached_property
     def cluster_of(self) -> Array:
-        return np.repeat(self.cluster_of_cta, self.warps)
+        each = (np.repeat(self.cluster_of_cta, n) for n in (self.warps, self.agents))
+        return np.concatenate(list(each))
+
+    def agent(self, cta: Any, number: Any) -> Any:
+        """The number among warps and agents of agent ``number`` of a simulated CTA."""
+        return self.all_warps + cta * self.agents + number
 
     @cached_property
     def cluster_of_cta(self) -> Array:
@@ -56,7 +69,7 @@ class Crew:
 
     @cached_property
     def warp_in_seat(self) -> Array:
-        """The warp in each seat of each cluster."""
+        """The warp, or agent, in each seat of each cluster."""
         table = np.zeros((int(self.cluster_of.max()) + 1, self.seats), np.int64)
         table[self.cluster_of, self.seat_of] = np.arange(len(self.seat_of))
         return table

@@ -15,6 +15,7 @@ from tilegen.ops.partition import plan_tile, reject_carries
 from tilegen.ops.register_board import refuse_board
 from tilegen.ops.register_tile import plan_register_tile
 from tilegen.ops.registers import plan_convert, plan_transfer
+from tilegen.ops.tma import plan_load, plan_store, reject_swizzle
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields, OpForm
 
@@ -26,7 +27,7 @@ class CopyFields(OpFields):
     dst: str = Field(description="region written; its shape equals the source's after dropping extents of 1")
     variant: Literal[
         "auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "ldstmatrix", "reg_reg", "scalar",
-        "cp_async",
+        "cp_async", "tma",
     ] = Field(default="auto", description="pin a variant instead of taking the cheapest")  # fmt: skip
     asynchronous: bool = Field(
         default=False, alias="async", description="true: the threads go on, and the data lands at a later wait"
@@ -37,9 +38,12 @@ class CopyFields(OpFields):
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
+    barrier: str | None = Field(
+        default=None, description="the mbarrier that a TMA load reports to; full[k % 3] is one of three"
+    )
 
 
-FORM = OpForm("copy", CopyFields, reads=("src",), writes=("dst",))
+FORM = OpForm("copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier")
 
 
 def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
@@ -47,17 +51,21 @@ def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
     return values["src"]
 
 
-_ASYNCHRONOUS = ("cp_async",)  # variants whose data lands at a wait, whether 'async' is written or not
+_ASYNCHRONOUS = ("cp_async", "tma")  # variants whose data lands at a wait, whether 'async' is written or not
 
 
 def is_asynchronous(call: Call) -> bool:
     """Does the data of this copy land at a later wait?"""
-    return call.fields.asynchronous or call.fields.variant in _ASYNCHRONOUS
+    return call.fields.asynchronous or call.fields.variant in _ASYNCHRONOUS or call.barrier is not None
 
 
 def queue_of(call: Call) -> str:
-    """The queue whose groups the copy belongs to, "" if it is done when its threads go on."""
-    return "cp.async" if is_asynchronous(call) else ""
+    """Where the copy is waited for: the queue cp.async or bulk, an mbarrier, or "" if it is done when threads go on."""
+    if not is_asynchronous(call):
+        return ""
+    if call.barrier is not None:
+        return "mbarrier"
+    return "bulk" if _spaces(call)[0] == "shared" else "cp.async"
 
 
 def _spaces(call: Call) -> tuple[str, str]:
@@ -154,6 +162,8 @@ def _refuse_cp_async(call: Call, context: Context) -> str | None:
         return "the copy is not asynchronous ('async: true')"
     if spaces != ("global", "shared"):
         return f"cp.async moves global -> shared, not {spaces[0]} -> {spaces[1]}"
+    if call.barrier is not None:
+        return "cp.async is waited for with commit and 'wait: N', not at an mbarrier"
     if "cp_async" not in context.arch.features:
         return f"{context.arch.name} has no cp.async"
     return _reject_dtypes(call) or reject_carries([context.operand(call.regions[f]) for f in ("src", "dst")])
@@ -163,6 +173,28 @@ def _plan_cp_async(call: Call, context: Context) -> Planned:
     src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
     name = f"start_{src.buffer.name}_{dst.buffer.name}"
     return plan_tile(context, (src, dst), call.scope, name, via="cp.async")
+
+
+def _refuse_tma(call: Call, context: Context) -> str | None:
+    spaces = _spaces(call)
+    if not is_asynchronous(call):
+        return "the copy is not asynchronous ('async: true')"
+    if set(spaces) != {"global", "shared"}:
+        return f"it moves between global and shared memory, not {spaces[0]} -> {spaces[1]}"
+    if "tma" not in context.arch.features:
+        return f"{context.arch.name} has no TMA, which came with sm_90"
+    if spaces[0] == "global" and call.barrier is None:
+        return "a TMA load reports to an mbarrier: name one, 'barrier: full'"
+    if spaces[0] == "shared" and call.barrier is not None:
+        return "a TMA store is waited for with 'wait: N', not at an mbarrier"
+    return _reject_dtypes(call)
+
+
+def _plan_tma(call: Call, context: Context) -> Planned:
+    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
+    if call.barrier is None:
+        return plan_store(context, call, src, dst)
+    return plan_load(context, call, src, dst, context.barriers[call.barrier.name])
 
 
 def _synchronous(name: str, priority: int, refuse: Refuse, plan: Callable[[Call, Context], Planned]) -> Variant:
@@ -184,4 +216,5 @@ VARIANTS = (
     _synchronous("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
     _synchronous("scalar", 0, _refuse_scalar, _plan_scalar),
     Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async),
+    Variant("tma", 20, _refuse_tma, _plan_tma, constrain=reject_swizzle),
 )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from math import prod
 
@@ -13,7 +13,7 @@ from tilegen.choose.count import Counted, Launch, cost_of, count_steps
 from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Op, Var, add, bound, conjuncts, every, less, mul, multiple, terms, total, variables
-from tilegen.plan import Block, Cost, Memory, Ref, Step
+from tilegen.plan import Barrier, Block, Cost, Memory, Ref, Step
 from tilegen.prove.bounds import is_below
 from tilegen.spec.data import Buffer, Region, Spec
 
@@ -34,6 +34,7 @@ class Context:
     op: int
     taken: frozenset[str]
     condition: Index = True  # the op's own ``when``
+    barriers: Mapping[str, Barrier] = field(default_factory=dict)
 
     def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
         """Every access of the steps, counted over one interior CTA with every loop around the op."""

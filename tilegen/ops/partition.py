@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.choose.digits import Digit, coordinates, fuse, join, split_number
-from tilegen.index import Index, Var, add, bound, less, mul
+from tilegen.index import Index, Var, add, bound, every, less, mul
 from tilegen.ops.dispatch import Planned, Refused, judge
 from tilegen.ops.operand import (
     Context,
@@ -42,6 +42,7 @@ from tilegen.plan import (
 )
 
 _UNROLL_LIMIT = 16
+_STAGED_WORDS = 32  # registers of a thread for loads that its stores wait for
 
 
 @dataclass(frozen=True)
@@ -119,57 +120,105 @@ def widest(tile: Tile, side: int) -> int:
     return width
 
 
-def _group(tile: Tile, bundle: int) -> Index:
-    return add(mul(_trip(tile, _trips(tile, bundle)), tile.threads), tile.thread)
+def _group(tile: Tile, bundle: int, most: int = _UNROLL_LIMIT) -> Index:
+    return add(mul(_trip(tile, _trips(tile, bundle), most), tile.threads), tile.thread)
 
 
 def _trips(tile: Tile, bundle: int) -> int:
     return -(-tile.count // bundle // tile.threads)
 
 
-def _trip(tile: Tile, trips: int) -> Index:
-    """The number of a trip. Many trips are a loop of unrolled ones: a thread's loads of several trips are in flight."""
-    if trips <= _UNROLL_LIMIT:
+def _trip(tile: Tile, trips: int, most: int) -> Index:
+    """The number of a trip. More than ``most`` are a loop of so many unrolled ones."""
+    if trips <= most:
         return Var(tile.step, trips) if trips > 1 else 0
-    inner = Var(tile.step, _UNROLL_LIMIT)
-    return add(mul(Var(tile.chunk, -(-trips // _UNROLL_LIMIT)), _UNROLL_LIMIT), inner)
+    return add(mul(Var(tile.chunk, -(-trips // most)), most), Var(tile.step, most) if most > 1 else 0)
 
 
-def _loop(tile: Tile, trips: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
-    """``body`` for every trip, as ``_trip`` numbers them."""
-    if trips == 1:
-        return body
-    inner = min(trips, _UNROLL_LIMIT)
-    body = (Repeat(Var(tile.step, inner), inner, body, True),)
-    chunks = -(-trips // _UNROLL_LIMIT)
-    return body if trips <= _UNROLL_LIMIT else (Repeat(Var(tile.chunk, chunks), chunks, body, False),)
+def _loop(tile: Tile, trips: int, most: int, *bodies: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Each body for every trip of a chunk, one after the other, and the chunks as ``_trip`` numbers them."""
+    inner = min(trips, most)
+    if inner > 1:
+        bodies = tuple((Repeat(Var(tile.step, inner), inner, body, True),) for body in bodies)
+    body = tuple(step for one in bodies for step in one)
+    chunks = -(-trips // most)
+    return body if trips <= most else (Repeat(Var(tile.chunk, chunks), chunks, body, False),)
 
 
 def tile_block(
     context: Context, tile: Tile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None,
     via: str = "",
 ) -> Block:  # fmt: skip
-    """The function that copies (or fills) the tile with these widths of load and store, in elements."""
-    bundle = max(widths)
-    groups, group = tile.count // bundle, _group(tile, bundle)
-    held = less(group, groups)
-    start: tuple[Step, ...] = ()
-    if held is not True and not isinstance(group, Var):
-        first = let(context.fresh("group"), group)
-        start, group, held = (first,), first.var, less(first.var, groups)
+    """The function that copies (or fills) the tile with these widths of load and store, in elements.
+
+    Where trips are guarded, a thread's loads of several trips come before its stores: a compiler does not move loads
+    across branches, so each would wait for the one before.
+    """
+    bundle, dtype = max(widths), source.dtype if source else tile.operands[0].buffer.dtype
+    trips, batch = _trips(tile, bundle), 1 if source or via else _staged_trips(tile, bundle)
+    most = batch if batch > 1 else _UNROLL_LIMIT
+    start, group, held = _enter(context, tile, bundle, most)
     frame = Frame(
         tile.operands,
         [is_flat(o, tile.digits) for o in tile.operands],
         scope,
         {tile.step, tile.chunk, context.fresh("group")},
     )
-    regs = flat_memory(
-        context.fresh("regs"), source.dtype if source else tile.operands[0].buffer.dtype, bundle, "register"
+    regs = flat_memory(context.fresh("regs"), dtype, bundle * batch, "register")
+    if batch > 1:
+        loads, stores = _staged_moves(tile, frame, regs, group, widths, held, mul(Var(tile.step, batch), bundle))
+        body = _loop(tile, trips, most, (*start, *loads), (*start, *stores))
+    else:
+        body = _loop(tile, trips, most, (*start, *when(held, *_moves(tile, frame, regs, group, widths, source, via))))
+    return frame.block(name, body, context.op, (regs,) if _uses(body, regs) else ())
+
+
+def _enter(context: Context, tile: Tile, bundle: int, most: int) -> tuple[tuple[Step, ...], Index, Index]:
+    """What a trip begins with, the number of its bundle, and the condition that there is such a bundle."""
+    groups, group = tile.count // bundle, _group(tile, bundle, most)
+    held = less(group, groups)
+    if held is True or isinstance(group, Var):
+        return (), group, held
+    first = let(context.fresh("group"), group)
+    return (first,), first.var, less(first.var, groups)
+
+
+def _staged_trips(tile: Tile, bundle: int) -> int:
+    """How many trips a thread loads before it stores them: 1 where nothing is guarded, or nothing is far away."""
+    trips = _trips(tile, bundle)
+    is_guarded = bool(tile.guarded) or tile.count % (bundle * tile.threads) > 0
+    is_far = any(o.memory.space == "global" for o in tile.operands)
+    words = max(1, bundle * tile.operands[0].elem_bytes // 4)
+    return min(trips, _UNROLL_LIMIT, max(1, _STAGED_WORDS // words)) if is_guarded and is_far else 1
+
+
+def _staged_moves(
+    tile: Tile, frame: Frame, regs: Memory, group: Index, widths: tuple[int, int], held: Index, first: Index
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """One trip's loads into its own registers (``first`` and on), and its stores; each under its own condition."""
+    load, store = widths
+    bundle = max(widths)
+    seen, guards = _see(tile, frame, group, bundle)
+    ends = {guards[k][1] for k in range(0, bundle, store)}
+    kept = every(held, *ends) if len(ends) == 1 else held  # what is not stored is not loaded either
+    loads = tuple(
+        Move(regs[add(first, k)], seen[k][0], load, every(kept, guards[k][0])) for k in range(0, bundle, load)
     )
-    moves = _moves(tile, frame, regs, group, widths, source, via)
-    body = (*start, *when(held, *moves))
-    body = _loop(tile, _trips(tile, bundle), body)
-    return frame.block(name, body, context.op, (regs,) if _uses(moves, regs) else ())
+    stores = tuple(
+        s
+        for k in range(0, bundle, store)
+        for s in when(every(held, guards[k][1]), Move(seen[k][1], regs[add(first, k)], store))
+    )
+    return loads, stores
+
+
+def _see(tile: Tile, frame: Frame, group: Index, bundle: int) -> tuple[list[list[Ref]], list[list[Index]]]:
+    """Every element of a bundle as each operand's function sees it, and the condition that it lies in its array."""
+    found = [element_refs(tile, add(mul(group, bundle), k)) for k in range(bundle)]
+    for side in range(len(tile.operands)):
+        frame.share_base(side, [refs[side] for _, refs in found])
+    seen = [[frame.see(side, ref) for side, ref in enumerate(refs)] for _, refs in found]
+    return seen, [[_guard(tile, side, where) for side in range(len(tile.operands))] for where, _ in found]
 
 
 def _moves(
@@ -177,11 +226,7 @@ def _moves(
 ) -> tuple[Step, ...]:
     load, store = widths
     bundle, last = max(widths), len(tile.operands) - 1
-    found = [element_refs(tile, add(mul(group, bundle), k)) for k in range(bundle)]
-    for side in range(last + 1):
-        frame.share_base(side, [refs[side] for _, refs in found])
-    seen = [[frame.see(side, ref) for side, ref in enumerate(refs)] for _, refs in found]
-    guards = [[_guard(tile, side, where) for side in range(last + 1)] for where, _ in found]
+    seen, guards = _see(tile, frame, group, bundle)
     if via:  # what lies past the edge is filled with zeros by the instruction itself
         return (Move(seen[0][last], seen[0][0], bundle, guards[0][0], via),)
     if source:

@@ -11,6 +11,8 @@ from tilegen.plan import (
     CLUSTER_AXES,
     CTA_AXES,
     MATRIX_ROW_ELEMS,
+    Arrive,
+    Await,
     Block,
     Let,
     Map,
@@ -19,7 +21,9 @@ from tilegen.plan import (
     Plan,
     Ref,
     Repeat,
+    Slot,
     Step,
+    Tma,
     When,
     matrices,
     thread_variables,
@@ -116,6 +120,14 @@ def _visit(steps: Iterable[Step], scope: Scope) -> Iterator[Finding]:
         elif isinstance(step, Move):
             yield from _access(step.src, *_reach(step, step.src, scope.guarded(step.valid)))
             yield from _access(step.dst, *_reach(step, step.dst, scope))
+        elif isinstance(step, Tma):
+            yield from _claims(step.at, scope)
+            yield from _box(step, scope)
+            if step.done:
+                yield from _slot(step.done, scope)
+        elif isinstance(step, Arrive | Await):
+            yield from _claims((step.parity,) if isinstance(step, Await) else (), scope)
+            yield from _slot(step.slot, scope)
         elif isinstance(step, Map):
             for ref in (step.dst, *step.srcs):
                 yield from _access(ref, step.elems, scope)
@@ -213,6 +225,25 @@ def _access(ref: Ref, elems: int, scope: Scope) -> Iterator[Finding]:
             yield from _vector(spot, elems, scope)
     if elems > 1 and memory.space != "register":
         yield from _alignment(spot, elems, scope)
+
+
+def _box(step: Tma, scope: Scope) -> Iterator[Finding]:
+    """A box lies inside its shared memory, and begins where TMA can put it."""
+    yield from _claims(step.shared.at, scope)
+    spot = scope.find(step.shared)
+    memory, elems = spot.root, step.map.box_bytes // spot.root.elem_bytes
+    if not scope.is_below(add(spot.flat, elems - 1), memory.span):
+        yield _outside(scope, memory.name, -1, spot.flat, memory.span, elems)
+    align = step.map.align_bytes
+    if memory.offset_bytes % align or multiple(spot.flat) * memory.elem_bytes % align:
+        message = f"a box of {memory.name} begins at offset {to_c(spot.flat)}: not proved a multiple of {align} bytes"
+        yield Finding(UNPROVEN_ALIGNMENT, message, "error", scope.op, memory.name, -1, to_c(spot.flat), str(align))
+
+
+def _slot(slot: Slot, scope: Scope) -> Iterator[Finding]:
+    yield from _claims((slot.at,), scope)
+    if not scope.is_below(scope.expand(slot.at), slot.barrier.slots):
+        yield _outside(scope, slot.barrier.name, -1, slot.at, slot.barrier.slots, 1)
 
 
 def _steps_by(x: Index, n: Index, elems: int) -> bool:

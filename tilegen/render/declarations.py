@@ -6,7 +6,7 @@ from typing import Any
 
 from tilegen.dtypes import DTYPES
 from tilegen.index import INT_LIMIT, Var, to_c
-from tilegen.plan import Memory
+from tilegen.plan import Barrier, Memory, TensorMap
 from tilegen.render.addresses import element, is_zero, pointer
 
 
@@ -33,10 +33,14 @@ def _power_of_two(x: int) -> int:
     return 1 << max(x, 1).bit_length() - 1
 
 
-def parameter(x: Var | Memory, written: frozenset[str]) -> str:
+def parameter(x: Var | Memory | TensorMap | Barrier, written: frozenset[str]) -> str:
     """A parameter of a __device__ function."""
     if isinstance(x, Var):
         return f"{int_type(x)} {x.name}"
+    if isinstance(x, TensorMap):
+        return f"const TensorMap &{x.name}"
+    if isinstance(x, Barrier):
+        return f"unsigned long long *{x.name}"
     const, c = "" if x.name in written else "const ", DTYPES[x.dtype].c
     return f"{const}{c} (&{x.name})[{elems_of(x)}]" if x.space == "register" else f"{const}{c} *{x.name}"
 

@@ -6,8 +6,9 @@ from itertools import chain, count
 from typing import Any
 
 from tilegen.index import Var
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, Let, Memory, Plan, Repeat, thread_variables, walk
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, Let, Plan, Repeat, thread_variables, walk
 from tilegen.render.lines import comment_lines
+from tilegen.render.names import Named
 from tilegen.render.page import Page, prelude_names
 
 
@@ -31,7 +32,7 @@ def function_text(page: Page, name: str) -> str:
     return str(page.steps.function(lines, name, params, registers, body)).strip("\n")
 
 
-def rank(plan: Plan, x: Var | Memory) -> int:
+def rank(plan: Plan, x: Named) -> int:
     """The order of captured parameters: threads, CTAs, runtime parameters, what loops define, memories."""
     order = [*thread_variables(plan.threads), *CTA_AXES, *CLUSTER_AXES, *(p.name for p in plan.params)]
-    return len(order) + 1 if isinstance(x, Memory) else order.index(x.name) if x.name in order else len(order)
+    return len(order) + 1 if not isinstance(x, Var) else order.index(x.name) if x.name in order else len(order)

@@ -8,12 +8,12 @@ from typing import Any
 from tilegen.describe import describe_operation, printable
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Op, Var, to_c
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, Block, Memory, Plan, Role, arrays, thread_variables, walk
+from tilegen.plan import CLUSTER_AXES, CTA_AXES, Block, Plan, Role, arrays, tensor_maps, thread_variables, walk
 from tilegen.render.declarations import declare, int_type, parameter
 from tilegen.render.functions import function_text
 from tilegen.render.launch import SharedUse, launch_info, plan_shared
 from tilegen.render.lines import comment_lines, end_comment, fold_line, with_note
-from tilegen.render.names import free_names, refs_of
+from tilegen.render.names import Named, free_names, refs_of
 from tilegen.render.page import Page, templates
 from tilegen.render.steps import render_steps
 
@@ -31,6 +31,7 @@ def render(plan: Plan, spec_name: str = "", prelude: bool = True) -> str:
     free = free_names((s for role in plan.roles for s in role.steps), page.wgid)
     if len(roles) > 1:
         free["tx"] = Var("tx", plan.threads)
+    barriers = _barrier_texts(page, plan_shared(plan))
     template = templates().get_template("kernel.cu.j2")
     text = template.render(
         header=_header(plan, spec_name),
@@ -44,6 +45,8 @@ def render(plan: Plan, spec_name: str = "", prelude: bool = True) -> str:
         functions=[function_text(page, name) for name in page.functions],
         helpers=list(page.helpers.values()) if prelude else [],
         typedefs=_typedefs(plan),
+        maps=bool(tensor_maps(plan)),
+        barriers=barriers,
     )
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
 
@@ -79,10 +82,21 @@ def _shared_texts(shared: SharedUse) -> dict[str, Any]:
             "memories": memories}  # fmt: skip
 
 
+def _barrier_texts(page: Page, shared: SharedUse) -> dict[str, Any]:
+    """How the mbarriers are declared and made."""
+    if not shared.barriers:
+        return {"declared": []}
+    declared = [
+        {"name": b.name, "slots": b.slots, "arrivals": b.arrivals, "offset_bytes": at} for b, at in shared.barriers
+    ]
+    return {"declared": declared, "init": page.use("mbarrier_init"), "fence": page.use("fence_async")}
+
+
 def _kernel_params(plan: Plan) -> list[str]:
     written = {m.name for m in plan.memories if m.access != "in"}
     pointers = [parameter(m, frozenset(written)).replace("*", "*__restrict__ ") for m in arrays(plan)]
-    return pointers + [f"{int_type(p.var) if p.var else DTYPES[p.dtype].c} {p.name}" for p in plan.params]
+    maps = [f"const __grid_constant__ TensorMap {m.name}" for m in tensor_maps(plan)]
+    return pointers + [f"{int_type(p.var) if p.var else DTYPES[p.dtype].c} {p.name}" for p in plan.params] + maps
 
 
 def _typedefs(plan: Plan) -> list[DType]:
@@ -93,12 +107,14 @@ def _typedefs(plan: Plan) -> list[DType]:
     return [d for d in DTYPES.values() if d.typedef and d.name in used]
 
 
-def _builtins(page: Page, free: Mapping[str, Var | Memory]) -> list[tuple[str, str]]:
+def _builtins(page: Page, free: Mapping[str, Named]) -> list[tuple[str, str]]:
     """The kernel's own variables that its steps use, with what defines each."""
     values = thread_variables(page.plan.threads)
     wanted = {n for n, x in free.items() if isinstance(x, Var)} - {p.name for p in page.plan.params}
     if any(isinstance(values.get(n), (Var, Op)) for n in wanted):
         wanted.add("tx")
+    if page.plan.barriers:
+        wanted.add("tx")  # one thread makes them
     texts = {"tx": "threadIdx.x"} | {n: to_c(x) for n, x in values.items() if n != "tx"}
     texts |= {axis: f"blockIdx.{axis[-1]}" for axis in CTA_AXES}
     texts |= {axis: f"{page.use(f'cluster_ctaid_{axis[-1]}')}()" for axis in CLUSTER_AXES if axis in wanted}

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from tilegen.index import evaluate, mul, to_c
-from tilegen.plan import Memory, Plan, arrays, walk
+from tilegen.plan import BARRIER_BYTES, Barrier, Memory, Plan, TensorMap, arrays, tensor_maps, walk
 from tilegen.render.declarations import elems_of
 from tilegen.render.names import fresh, refs_of
 
@@ -24,6 +24,7 @@ class SharedUse:
     dynamic: bool
     pool: str
     align: int
+    barriers: tuple[tuple[Barrier, int], ...] = ()  # with their places in the pool, if there is one
 
 
 def plan_shared(plan: Plan) -> SharedUse:
@@ -32,16 +33,22 @@ def plan_shared(plan: Plan) -> SharedUse:
     memories = tuple(m for m in plan.memories if m.space == "shared" and m.name in used)
     spans = sorted((m.offset_bytes, m.offset_bytes + elems_of(m) * m.elem_bytes) for m in memories)
     bytes_ = max((end for _, end in spans), default=0)
+    barriers = []
+    for b in plan.barriers:
+        start = -(-bytes_ // BARRIER_BYTES) * BARRIER_BYTES
+        barriers.append((b, start))
+        bytes_ = start + b.slots * BARRIER_BYTES
     pooled = bytes_ > STATIC_SHARED_LIMIT or any(a[1] > b[0] for a, b in pairwise(spans))
     pool = fresh("smem", {m.name for m in plan.memories} | {plan.name}) if pooled else ""
     align = max((m.align_bytes for m in memories), default=16)
-    return SharedUse(memories, bytes_, bytes_ > STATIC_SHARED_LIMIT, pool, align)
+    return SharedUse(memories, bytes_, bytes_ > STATIC_SHARED_LIMIT, pool, align, tuple(barriers))
 
 
 def launch_info(plan: Plan, params: Mapping[str, int | float] | None = None) -> dict[str, Any]:
     """What a caller needs to launch the kernel, as JSON data; runtime parameters not given have their defaults.
 
-    ``args`` are in the kernel's order: pointers with the bytes behind them, then values.
+    ``args`` are in the kernel's order: pointers with the bytes behind them, then values, then TMA's descriptors, with
+    what the driver needs to encode each (lists have the innermost dimension first; strides are of the others).
 
     >>> from tilegen.index import Var
     >>> from tilegen.plan import Param, Role
@@ -59,9 +66,24 @@ def launch_info(plan: Plan, params: Mapping[str, int | float] | None = None) -> 
             "bytes": int(evaluate(size, values)), "bytes_expression": to_c(size),
         })  # fmt: skip
     args += [{"name": p.name, "kind": "value", "dtype": p.dtype, "value": values[p.name]} for p in plan.params]
+    args += [_tensor_map_data(m, values) for m in tensor_maps(plan)]
     return {
         "kernel": plan.name, "arch": plan.arch, "grid": [int(evaluate(x, values)) for x in plan.grid],
         "grid_expression": [to_c(x) for x in plan.grid], "block": [plan.threads, 1, 1], "cluster": list(plan.cluster),
         "dynamic_shared_bytes": shared.bytes if shared.dynamic else 0,
         "static_shared_bytes": 0 if shared.dynamic else shared.bytes, "args": args,
+    }  # fmt: skip
+
+
+def _tensor_map_data(m: TensorMap, values: Mapping[str, int | float]) -> dict[str, Any]:
+    """A descriptor's arguments, in the driver's order (CUDA Driver API, cuTensorMapEncodeTiled)."""
+    memory, dims = m.memory, list(reversed(m.dims))
+    extents = [memory.shape[d] for d in dims]
+    strides = [mul(memory.pitches[d], memory.elem_bytes) for d in dims[1:]]
+    return {
+        "name": m.name, "kind": "tensor_map", "array": memory.name, "dtype": memory.dtype,
+        "elem_bytes": memory.elem_bytes, "dims": [int(evaluate(n, values)) for n in extents],
+        "dims_expression": [to_c(n) for n in extents], "strides_bytes": [int(evaluate(n, values)) for n in strides],
+        "strides_bytes_expression": [to_c(n) for n in strides], "box": list(reversed(m.box)),
+        "element_strides": [1] * len(dims), "swizzle_bytes": m.swizzle_bytes,
     }  # fmt: skip

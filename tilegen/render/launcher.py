@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from tilegen.describe import count_words
 from tilegen.dtypes import DTYPES
 from tilegen.index import INT_LIMIT, mul, to_c
-from tilegen.plan import Memory, Param, Plan, arrays
+from tilegen.plan import Memory, Param, Plan, arrays, tensor_maps
 from tilegen.render.declarations import int_type
-from tilegen.render.launch import plan_shared
+from tilegen.render.launch import launch_info, plan_shared
 from tilegen.render.lines import comment_lines, fold_line
 from tilegen.render.names import fresh
 from tilegen.render.page import templates
@@ -20,6 +21,7 @@ _HOST_TYPES = {
     "float8_e4m3fn": ("__nv_fp8_e4m3", "cuda_fp8.h"), "float8_e5m2": ("__nv_fp8_e5m2", "cuda_fp8.h"),
 } | {name: (f"{name}_t", "stdint.h") for name in DTYPES if name.rstrip("0123456789") in ("int", "uint")}  # fmt: skip
 _OWN_NAMES = ("stream", "error", "grid", "block", "arguments")
+_MAP_NAMES = ("entry", "found", "asked", "encode", "encoded", "dims", "strides", "box", "steps")
 _ACCESS = {"in": "read", "out": "written", "inout": "read and written"}
 
 
@@ -27,19 +29,23 @@ def render_launcher(plan: Plan, spec_name: str = "") -> str:
     """The header ``<kernel>.h``: ``cudaError_t launch_<kernel>(pointers, parameters, stream)`` for nvcc, and for a C++
     compiler that links what nvcc made of ``<kernel>.cu``. The same plan gives the same bytes.
     """
-    taken = {plan.name, *(m.name for m in arrays(plan)), *(p.name for p in plan.params)}
+    maps = list(map_data(plan))
+    passed = [*(m.name for m in arrays(plan)), *(p.name for p in plan.params), *(m.name for m in tensor_maps(plan))]
+    taken = {plan.name, *passed}
     shared = plan_shared(plan)
     text = templates().get_template("launcher.h.j2").render(
         header=[piece for line in _describe(plan, spec_name) for piece in comment_lines(line)],
         includes=sorted({include for m in arrays(plan) if (include := host_type(m.dtype)[1])}),
         name=plan.name,
-        declared=[*(f"{_pointer(m, DTYPES[m.dtype].storage)}" for m in arrays(plan)), *map(_value, plan.params)],
+        declared=[*(f"{_pointer(m, DTYPES[m.dtype].storage)}" for m in arrays(plan)), *map(_value, plan.params),
+                  *(f"const __grid_constant__ TensorMap {m['name']}" for m in maps)],
+        maps=maps,
         params=[*(_pointer(m, host_type(m.dtype)[0]) for m in arrays(plan)), *map(_value, plan.params)],
         checks=[*map(_check_pointer, arrays(plan)), *(c for p in plan.params for c in _check_param(p))],
-        own={name: fresh(name, taken) for name in _OWN_NAMES},
+        own={name: fresh(name, taken) for name in (*_OWN_NAMES, *_MAP_NAMES)},
         grid=[to_c(x) for x in plan.grid],
         threads=plan.threads,
-        arguments=[*(f"&{m.name}" for m in arrays(plan)), *(f"&{p.name}" for p in plan.params)],
+        arguments=[f"&{name}" for name in passed],
         dynamic_bytes=shared.bytes if shared.dynamic else 0,
     )  # fmt: skip
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
@@ -54,6 +60,24 @@ def host_type(dtype: str) -> tuple[str, str]:
     return _HOST_TYPES.get(dtype, (DTYPES[dtype].c, ""))
 
 
+def map_data(plan: Plan) -> Iterator[dict[str, Any]]:
+    """The descriptors that the kernel takes, as C++ writes them."""
+    for arg in launch_info(plan)["args"]:
+        if arg["kind"] == "tensor_map":
+            swizzle = f"{arg['swizzle_bytes']}B" if arg["swizzle_bytes"] else "NONE"
+            yield {
+                "name": arg["name"], "array": arg["array"], "dims": [*map(_as_64_bits, arg["dims_expression"])],
+                "strides": [*map(_as_64_bits, arg["strides_bytes_expression"])] or ["0"],
+                "box": arg["box"], "steps": arg["element_strides"],
+                "type": f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * arg['elem_bytes']}",
+                "swizzle": f"CU_TENSOR_MAP_SWIZZLE_{swizzle}",
+            }  # fmt: skip
+
+
+def _as_64_bits(text: str) -> str:
+    return text if text.isdigit() else f"(cuuint64_t)({text})"
+
+
 def _describe(plan: Plan, spec_name: str) -> Iterator[str]:
     origin = f" from {spec_name}" if spec_name else ""
     call = ", ".join([*(m.name for m in arrays(plan)), *(p.name for p in plan.params)])
@@ -65,6 +89,8 @@ def _describe(plan: Plan, spec_name: str) -> Iterator[str]:
     yield ""
     yield from (_describe_array(m) for m in arrays(plan))
     yield from (f"{p.name}: {_describe_param(p)}" for p in plan.params)
+    for m in tensor_maps(plan):
+        yield f"{m.name}: how TMA sees {m.memory.name}; encoded here at each launch"
     yield (
         "What is written must not overlap anything else. The launch is asynchronous. It returns "
         "cudaErrorMisalignedAddress for a pointer that is not aligned as said here"

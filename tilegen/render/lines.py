@@ -43,7 +43,9 @@ def fold_line(line: str, columns: int = COLUMNS) -> list[str]:
     places, depth = [], 0
     for i, c in enumerate(code):
         depth += (c in "([{") - (c in ")]}")
-        if c == " " and lead + 8 < i <= columns and (code[i - 1] in ",=" or code[i + 1] in "?:+&"):
+        is_reference = code[i + 1 : i + 2] == "&" and code[i + 2 : i + 3] not in (" ", "&")
+        is_operator = code[i + 1 : i + 2] in tuple("?:+&") and not is_reference
+        if c == " " and lead + 8 < i <= columns and (code[i - 1] in ",=" or is_operator):
             places.append((depth, code[i - 1] != "=", -i))
     if not places:
         return [line]

@@ -7,8 +7,27 @@ from itertools import chain, count
 from typing import Any
 
 from tilegen.index import Index, Var, variables
-from tilegen.plan import Block, Let, Map, Memory, Move, Ref, Repeat, Step, Sync, When
+from tilegen.plan import (
+    Arrive,
+    Await,
+    Barrier,
+    Block,
+    Let,
+    Map,
+    Memory,
+    Move,
+    Ref,
+    Repeat,
+    Slot,
+    Step,
+    Sync,
+    TensorMap,
+    Tma,
+    When,
+)  # fmt: skip
 from tilegen.render.addresses import subscript
+
+Named = Var | Memory | TensorMap | Barrier
 
 
 def refs_of(step: Step) -> Iterator[Ref]:
@@ -17,6 +36,8 @@ def refs_of(step: Step) -> Iterator[Ref]:
         yield from (step.dst, step.src)
     elif isinstance(step, Map):
         yield from (step.dst, *step.srcs)
+    elif isinstance(step, Tma):
+        yield step.shared
     elif isinstance(step, Block):
         yield from (actual for _, actual in step.args if isinstance(actual, Ref))
 
@@ -31,17 +52,31 @@ def _expressions(step: Step) -> Iterator[Any]:
         yield step.condition
     elif isinstance(step, Move):
         yield step.valid
+    elif isinstance(step, Tma):
+        yield from step.at
+    elif isinstance(step, Await):
+        yield step.parity
     elif isinstance(step, Block):
         yield from (actual for _, actual in step.args if not isinstance(actual, Ref))
+    yield from (slot.at for slot in _slots_of(step))
     yield from (subscript(r) for r in refs_of(step))
 
 
-def free_names(steps: Iterable[Step], wgid: Index, known: frozenset[str] = frozenset()) -> dict[str, Var | Memory]:
-    """Variables and memories that steps use and do not define, by name in order of first use."""
-    found: dict[str, Var | Memory] = {}
+def _slots_of(step: Step) -> list[Slot]:
+    """The mbarriers that a step names."""
+    slot = step.slot if isinstance(step, (Arrive, Await)) else step.done if isinstance(step, Tma) else None
+    return [slot] if slot else []
+
+
+def free_names(steps: Iterable[Step], wgid: Index, known: frozenset[str] = frozenset()) -> dict[str, Named]:
+    """What steps use by name and do not define, in order of first use."""
+    found: dict[str, Named] = {}
     for step in steps:
         inner: Iterable[Step] = getattr(step, "body", ())
-        used: dict[str, Var | Memory] = {r.memory.name: r.memory for r in refs_of(step)}
+        used: dict[str, Named] = {r.memory.name: r.memory for r in refs_of(step)}
+        used |= {slot.barrier.name: slot.barrier for slot in _slots_of(step)}
+        if isinstance(step, Tma):
+            used[step.map.name] = step.map
         for x in (*_expressions(step), *([wgid] if isinstance(step, Sync) and step.scope == "warpgroup" else [])):
             used |= {v.name: v for v in sorted(variables(x), key=lambda v: v.name)}
         if isinstance(step, Block):
@@ -61,6 +96,8 @@ def written_names(steps: Iterable[Step]) -> frozenset[str]:
     for step in steps:
         if isinstance(step, (Move, Map)):
             names.add(step.dst.memory.name)
+        elif isinstance(step, Tma):
+            names |= {step.shared.memory.name} if step.done else set()
         elif isinstance(step, Block):
             inner, formals = written_names(step.body), {f.name: a for f, a in step.args}
             names |= {formals[n].memory.name if n in formals else n for n in inner} - {m.name for m in step.registers}

@@ -7,8 +7,25 @@ from functools import partial
 
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Index, Op, Var, add, to_c, variables
-from tilegen.plan import Block, Commit, Let, Map, Move, Ref, Repeat, Step, Sync, Wait, When, matrices
-from tilegen.render.addresses import element, pointer
+from tilegen.plan import (
+    Arrive,
+    Await,
+    Block,
+    Commit,
+    Let,
+    Map,
+    Move,
+    Ref,
+    Repeat,
+    Slot,
+    Step,
+    Sync,
+    Tma,
+    Wait,
+    When,
+    matrices,
+)  # fmt: skip
+from tilegen.render.addresses import element, is_zero, pointer
 from tilegen.render.declarations import argument, int_type, parameter
 from tilegen.render.functions import define, rank
 from tilegen.render.lines import comment_lines, with_note
@@ -47,6 +64,12 @@ def _render_step(page: Page, step: Step, noted: bool) -> str:
             return str(macros.commit(queue))
         case Wait(queue, pending):
             return str(macros.wait(queue, pending))
+        case Tma():
+            return _render_tma(page, step)
+        case Arrive(slot, announced):
+            return str(macros.arrive(_slot(slot), announced))
+        case Await(slot, parity):
+            return str(macros.await_phase(_slot(slot), to_c(parity)))
 
 
 def _render_move(page: Page, move: Move) -> str:
@@ -72,6 +95,17 @@ def _render_matrices(page: Page, move: Move) -> str:
     register, row = (move.dst, move.src) if kind == "ldmatrix" else (move.src, move.dst)
     name = f"{kind}_x{matrices(move)}{'_trans' if trans else ''}"
     return str(page.steps.matrices(name, element(register), element(row), kind == "ldmatrix"))
+
+
+def _render_tma(page: Page, step: Tma) -> str:
+    coordinates = [to_c(x) for x in reversed(step.at)]  # the innermost first
+    slot = _slot(step.done) if step.done else ""
+    return str(page.steps.tma(pointer(step.shared), step.map.name, coordinates, slot))
+
+
+def _slot(slot: Slot) -> str:
+    """A pointer to an mbarrier."""
+    return slot.barrier.name if is_zero(slot.at) else f"&{slot.barrier.name}[{to_c(slot.at)}]"
 
 
 def _hold_bits(*dtypes: DType) -> bool:

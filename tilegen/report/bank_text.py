@@ -19,13 +19,17 @@ def access_text(shown: Data) -> str:
     what = f"{shown['space']} {KINDS[shown['kind']]} of {shown['buffer']}"
     lines = [
         f"access #{shown['access']} of {shown['kernel']}: {what}, "
-        f"{count_words(shown['width_bytes'], 'byte', 'bytes')} a lane",
+        f"{count_words(shown['width_bytes'], 'byte', 'bytes')} a {'row' if shown['kind'] == 'tma' else 'lane'}",
         printable(f"op {shown['op']}: {shown['text']} ({shown['variant']})"),
     ]
     cta = ", ".join(map(str, shown["cta"]))
     if shown["warp"] is None:
         return "\n".join([*lines, f"CTA ({cta}) leaves it out: no thread is active"])
     trips = "".join(f", {name} = {k}" for name, k in shown["loops"].items())
+    if shown["kind"] == "tma":
+        figure = "wavefronts" if shown["space"] == "shared" else "sectors"
+        rows = f"{count_words(shown['rows'], 'row', 'rows')} of {shown['width_bytes']} bytes, {shown[figure]} {figure}"
+        return "\n".join([*lines, f"a box that TMA moves, no lane of a warp: {rows}"])
     lines.append(f"seen in CTA ({cta}), warp {shown['warp']}{trips}")
     return "\n".join(lines + (_banks(shown) if shown["space"] == "shared" else _sectors(shown)))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy as np
 from tilegen import access
 from tilegen.access import BankTable
 from tilegen.choose.accesses import Access, find_accesses
-from tilegen.choose.count import Launch, WarpOffsets, first_warp_offsets
+from tilegen.choose.boxes import TMA
+from tilegen.choose.count import Launch, WarpOffsets, count_access, first_warp_offsets
 from tilegen.choose.cp_async import count_cp_async, floor_cp_async
 from tilegen.plan import Plan
 
@@ -24,7 +26,7 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     """Access ``number`` (from 1) of the first warp of the interior CTA that carries it out, at the first loop step.
 
     Shared: phases of {lanes, wavefronts, words: [{bank, word, lanes}]}, words counted from the start of the buffer.
-    Global: sectors of {sector, lanes, bytes}. The phases of cp.async are those of a store.
+    Global: sectors of {sector, lanes, bytes}. The phases of cp.async are those of a store; TMA's boxes have only rows.
     Raises ValueError for a number that explain does not list.
     """
     accesses = numbered_accesses(plan)
@@ -41,7 +43,17 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     }  # fmt: skip
     if first is None:
         return head
+    if a.kind == TMA:
+        return head | _box(a, launch)
     return head | (_banks(a, first) if a.memory.space == "shared" else _sectors(a, first))
+
+
+def _box(a: Access, launch: Launch) -> dict[str, Any]:
+    """A box that TMA moves: no lane touches it, so there is no table, only its rows and what they count."""
+    counted = count_access(a, launch, launch.interior)
+    boxes, rows = max(1, counted.instructions), prod(n for n, _ in a.rows)
+    figure = {"wavefronts": counted.wavefronts // boxes} if a.memory.space == "shared" else {}
+    return {"rows": rows, "sectors": counted.sectors // boxes} | figure
 
 
 def _banks(a: Access, first: WarpOffsets) -> dict[str, Any]:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tilegen.choose.accesses import find_accesses
+from tilegen.choose.boxes import TMA
 from tilegen.choose.count import Counted, Launch, count_access
 from tilegen.choose.cp_async import CP_ASYNC
 from tilegen.plan import Choice, Cost, Operation, Plan
@@ -16,11 +17,11 @@ _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
 _COUNTERS: dict[str, dict[str, tuple[str, ...]]] = {
     "shared": {
         "ld": ("ld",), "st": ("st",), "ldsm": ("ldmatrix1", "ldmatrix2", "ldmatrix4"),
-        "stsm": ("stmatrix1", "stmatrix2", "stmatrix4"), "ldgsts": CP_ASYNC,
+        "stsm": ("stmatrix1", "stmatrix2", "stmatrix4"), "ldgsts": CP_ASYNC, "tma": (TMA,),
     },
-    "global": {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC},
+    "global": {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC, "tma": (TMA,)},
 }  # fmt: skip
-_WHERE_USED = ("ldgsts",)  # counters that are shown only for kernels that have such accesses
+_WHERE_USED = ("ldgsts", "tma")  # counters that are shown only for kernels that have such accesses
 
 
 def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:

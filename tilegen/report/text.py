@@ -18,7 +18,7 @@ _COSTS = {
     "address_ops": "address ops",
 }  # fmt: skip
 KINDS = {
-    "ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store", "ldgsts": "cp.async",
+    "ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store", "ldgsts": "cp.async", "tma": "TMA",
 } | {f"{kind}matrix{n}": f"{kind}matrix.x{n}" for kind in ("ld", "st") for n in (1, 2, 4)}  # fmt: skip
 KINDS |= {kind: kind.replace(".zfill", " zfill") for kind in CP_ASYNC}
 

@@ -15,6 +15,7 @@ from math import prod
 import numpy as np
 
 from tilegen.choose.accesses import Access, find_accesses
+from tilegen.choose.boxes import TMA
 from tilegen.choose.count import Counted, Launch, cost_of, count_access, list_lanes
 from tilegen.choose.layout_families import FamilyLayout, Ints, enumerate_layouts, place_elements, span_elems
 from tilegen.choose.tile_access import TileAccess, fold
@@ -91,7 +92,7 @@ def list_accesses(context: Context, steps: Iterable[Step], buffer: Buffer, f: Fa
     """The accesses that the planned steps of a call make of a buffer with layout ``f``."""
     names, stand_in = family_of(context.spec, buffer.name), _stand_in(f, shape_of(buffer), f.family, 1, f.layout)
     accesses = find_accesses(context.enclose(tuple(steps)), context.launch.cluster)
-    return [_to_elements(a, context.launch, stand_in) for a in accesses if a.memory.name in names]
+    return [_to_elements(a, context.launch, stand_in) for a in accesses if _depends(a, names)]
 
 
 # ---------------------------------------------------------------- stand-ins
@@ -144,7 +145,7 @@ def _listen(spec: Spec, buffer: Buffer, stand_in: _StandIn, adapting: bool) -> l
     for number, (call, context) in enumerate(touched_calls(spec, buffer.name)):
         for variant in [v for v in VARIANTS[call.op] if adapting or not v.adapts]:
             for heard in _hear(call, context, variant):
-                accesses = tuple(_to_elements(a, context.launch, stand_in) for a, _ in heard if a.memory.name in names)
+                accesses = tuple(_to_elements(a, context.launch, stand_in) for a, _ in heard if _depends(a, names))
                 found.append(Alternative(call, number, variant, accesses, _cost_beside(heard, names)))
     return found
 
@@ -162,6 +163,11 @@ def _hear(call: Call, context: Context, variant: Variant) -> Sequence[tuple[tupl
     return listening.heard
 
 
+def _depends(a: Access, names: frozenset[str]) -> bool:
+    """Whether an access is the buffer's own and costs what its layout makes of it; TMA's boxes cost the same in all."""
+    return a.memory.name in names and a.kind != TMA
+
+
 def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> TileAccess:
     (offsets, *source), weights = list_lanes(a, launch, launch.interior)
     size = a.memory.elem_bytes
@@ -172,7 +178,7 @@ def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> TileAccess:
 def _cost_beside(heard: Sequence[tuple[Access, Counted]], names: frozenset[str]) -> Cost:
     """The cost of everything but the wavefronts of the buffer's own accesses, and the sectors that cp.async reads."""
     whole = cost_of(c for _, c in heard)
-    own = cost_of(c for a, c in heard if any(side and side.memory.name in names for side in (a, a.partner)))
+    own = cost_of(c for a, c in heard if any(side and _depends(side, names) for side in (a, a.partner)))
     return Cost(whole.sectors - own.sectors, whole.wavefronts - own.wavefronts, whole.instructions)
 
 

@@ -68,6 +68,15 @@ class Region:
 
 
 @dataclass(frozen=True)
+class SlotName:
+    """An mbarrier: one of the array that copies declare by naming it."""
+
+    name: str
+    index: Index = 0
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class Call:
     """One op: ``fields`` is an instance of the op's pydantic model; ``regions`` its operands by field name."""
 
@@ -77,6 +86,7 @@ class Call:
     regions: Mapping[str, Region] = field(hash=False)
     when: Index = True
     mark: Mark | None = field(default=None, compare=False)
+    barrier: SlotName | None = None
 
 
 @dataclass(frozen=True)
@@ -94,7 +104,7 @@ class Loop:
 
 @dataclass(frozen=True)
 class Meeting:
-    """sync: warp | warpgroup | cta | cluster."""
+    """sync: warp | warpgroup | cta | cluster | async (where nobody meets)."""
 
     scope: str
     when: Index = True
@@ -124,11 +134,12 @@ class Closing:
 
 @dataclass(frozen=True)
 class Waiting:
-    """wait: until at most ``pending`` groups of asynchronous copies are in flight."""
+    """wait: until at most ``pending`` groups of asynchronous copies are in flight, or for a phase of ``barrier``."""
 
     pending: int
     when: Index = True
     mark: Mark | None = field(default=None, compare=False)
+    barrier: SlotName | None = None
 
 
 Statement = Union[Call, Loop, Meeting, Closing, Waiting, WholeCall]  # noqa: UP007 - a runtime alias

@@ -26,12 +26,16 @@ class OpFields(BaseModel):
 
 @dataclass(frozen=True)
 class OpForm:
-    """An op's name, the model of its fields, and which of them are regions that it reads or writes."""
+    """An op's name, the model of its fields, and which of them are regions that it reads or writes.
+
+    ``barrier``: the field that names an mbarrier, "" if there is none.
+    """
 
     name: str
     model: type[OpFields]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
+    barrier: str = ""
 
 
 class WholeFields(BaseModel):

@@ -102,7 +102,9 @@ class ViewFields(_Fields):
 class SyncFields(_Fields):
     """The threads of a scope meet; what each wrote before is seen by all after."""
 
-    sync: Literal["warp", "warpgroup", "cta", "cluster"] = Field(description="who meets")
+    sync: Literal["warp", "warpgroup", "cta", "cluster", "async"] = Field(
+        description="who meets; async: nobody, but what each thread wrote to shared memory is seen by TMA from here on"
+    )
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
 
@@ -113,10 +115,18 @@ class CommitFields(_Fields):
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
 
-class WaitFields(_Fields):
-    """Threads go on when few enough of their groups of asynchronous copies are in flight."""
+class BarrierFields(_Fields):
+    """An mbarrier that copies report to."""
 
-    wait: int | str = Field(description="how many groups may still be in flight: 0 waits for all")
+    barrier: str = Field(description="its name, or one of several: full[k % 3]")
+
+
+class WaitFields(_Fields):
+    """Threads go on when few enough of their groups of copies are in flight, or when an mbarrier's copies are there."""
+
+    wait: int | str | dict[str, Any] = Field(
+        description="how many groups may still be in flight: 0 waits for all; or {barrier: NAME}"
+    )
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
 

@@ -153,7 +153,8 @@ def find_ops(node: Node, names: Set[str]) -> Iterator[Mapping]:
     """The fields of every op that has one of the names, in the order in which the ops stand."""
     assert isinstance(node, Sequence)
     for item in node.items:
-        assert isinstance(item, Mapping)
+        if not isinstance(item, Mapping):  # a bare 'commit'
+            continue
         if "for" in item:
             yield from find_ops(item["do"], names)
         else:

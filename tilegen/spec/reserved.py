@@ -34,7 +34,7 @@ _TYPES = """
     FILE blkcnt_t blksize_t caddr_t clock_t clockid_t daddr_t dev_t div_t fd_mask fd_set float_t double_t fpos_t
     fsid_t gid_t id_t ino_t key_t ldiv_t lldiv_t locale_t loff_t max_align_t mode_t nlink_t nullptr_t off_t pid_t
     pthread_t quad_t register_t sigset_t ssize_t suseconds_t time_t timer_t tm timespec timeval itimerspec u_char
-    u_int u_long u_quad_t u_short uid_t uint ulong useconds_t ushort va_list
+    u_int u_long u_quad_t u_short uid_t uint ulong useconds_t ushort va_list TensorMap
 """.split()  # noqa: SIM905
 _MACRO = re.compile(
     r"""(unix|linux|stdin|stdout|stderr|offsetof|assert|alloca|strdupa|strndupa|isascii|toascii|issubnormal
@@ -52,7 +52,9 @@ TYPES = frozenset(_TYPES)
 PRELUDE = frozenset(
     """
     sync_warpgroup sync_cluster cp_async_4 cp_async_8 cp_async_16 cp_async_4_or_zero cp_async_8_or_zero
-    cp_async_16_or_zero cp_async_commit cp_async_wait cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z
+    cp_async_16_or_zero cp_async_commit cp_async_wait cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z fence_async
+    mbarrier_init mbarrier_arrive mbarrier_expect mbarrier_wait tma_load_1d tma_load_2d tma_load_3d tma_load_4d
+    tma_load_5d tma_store_1d tma_store_2d tma_store_3d tma_store_4d tma_store_5d tma_commit tma_wait
     half_to_float float_to_half double_to_half bfloat16_to_float float_to_bfloat16
     e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2
     load_stream_1 load_stream_2 load_stream_4 load_stream_8 load_stream_16

@@ -12,6 +12,7 @@ from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.models import (
+    BarrierFields,
     BufferFields,
     ClusterFields,
     CommitFields,
@@ -63,7 +64,7 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
         "sync": _describe(SyncFields),
         "commit": {"description": "the asynchronous copies since the last commit become one group", "const": "commit"},
         "closing": _describe(CommitFields),
-        "wait": _describe(WaitFields),
+        "wait": _describe_wait(),
         "loop": _describe_loop(),
         "statement": {"description": "an op, a loop, a sync, a commit or a wait", "anyOf": statements},
         **{f"op_{name}": _describe_op(form) for name, form in forms.items()},
@@ -99,6 +100,13 @@ def _drop_titles(node: Any) -> Any:
 def _with_dtypes(buffer: dict[str, Any]) -> dict[str, Any]:
     buffer["properties"]["dtype"]["enum"] = list(DTYPES)
     return buffer
+
+
+def _describe_wait() -> dict[str, Any]:
+    wait = _describe(WaitFields)
+    number = wait["properties"]["wait"]
+    number["anyOf"] = [{"type": ["integer", "string"]}, _describe(BarrierFields)]
+    return wait
 
 
 def _describe_loop() -> dict[str, Any]:

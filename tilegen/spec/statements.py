@@ -21,6 +21,7 @@ from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import owner_scope
 from tilegen.spec.ranges import Cases, Walk, check_region_range
 from tilegen.spec.regions import parse_region
+from tilegen.spec.slots import declare_slot
 from tilegen.spec.unsupported import OPS, refuse_later, refuse_later_op
 from tilegen.spec.waits import read_commit, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
@@ -76,9 +77,9 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
         names = names_in_scope(around.names, "warp", around.buffers.threads or 1024)
         if "commit" in node:
             return read_commit(node, names, around.findings)
-        return read_wait(node, around.names, names, around.findings)
+        return read_wait(node, around.names, names, around.findings, around.register)
     key = op or node.entries[0][0]
-    refuse_later_op(key, node[key.text])
+    refuse_later_op(key)
     if op is None:
         known = [*around.forms, "sync", "for", "commit", "wait"]
         raise Fault("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
@@ -114,6 +115,10 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
             region = _read_operand(name, node, names, around)
             if region is not None:
                 regions[name] = region
+    barrier = None
+    if form.barrier and isinstance(named := node.get(form.barrier), Scalar) and isinstance(named.value, str):
+        with around.findings.collect():
+            barrier = declare_slot(named.passage, names, around.register)
     edge = node.get("edge")
     clips = isinstance(edge, Scalar) and edge.text == "clip"
     for region in regions.values():
@@ -129,7 +134,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if fields is None or len(regions) < len({*form.reads, *form.writes}):
         return None
     _check_shapes(form, regions, key.mark)
-    return Call(key.text, scope, fields, regions, condition, key.mark)
+    return Call(key.text, scope, fields, regions, condition, key.mark, barrier)
 
 
 def _read_scope(node: Mapping) -> str | None:
@@ -203,15 +208,15 @@ def instance_cases(cases: Cases, scope: str, threads: int, condition: Index) -> 
 def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
     fields = check_fields(node, SyncFields, "this sync", around.findings)
     scope = node["sync"]
-    if not isinstance(scope, Scalar) or scope.text not in (*SCOPES[1:], "cluster"):
+    if not isinstance(scope, Scalar) or scope.text not in (*SCOPES[1:], "cluster", "async"):
         return None
     if around.buffers.threads:
-        _check_unit("" if scope.text == "warp" else scope.text, around.buffers.threads, scope.mark, "a sync")
+        _check_unit("" if scope.text in ("warp", "async") else scope.text, around.buffers.threads, scope.mark, "a sync")
     if scope.text == "cluster" and around.cluster_ctas == 1:
         raise Fault(
             "TG106", "'sync: cluster' needs a cluster", scope.mark, "add 'cluster: {cbx: 2}', or write 'sync: cta'"
         )
-    inner = scope.text if scope.text in SCOPES else "cta"
+    inner = scope.text if scope.text in SCOPES else "warp" if scope.text == "async" else "cta"
     condition = read_when(node, names_in_scope(around.names, inner, around.buffers.threads or 1024), around.findings)
     return Meeting(scope.text, condition, span(node.key("sync").mark, scope.mark)) if fields else None
 

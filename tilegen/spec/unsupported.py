@@ -10,8 +10,6 @@ from tilegen.spec.findings import Fault, Passage
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
 OPS = ("gemm", "mma", "elementwise", "reduce")
-COPY_KEYS = ("barrier",)
-VARIANTS = ("tma",)
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
@@ -57,15 +55,7 @@ def refuse_later_gluon(node: Mapping) -> None:
                 raise Fault("TG201", message, node.key(key).mark, f'"{name}({", ".join(arguments)}, ..)"')
 
 
-def refuse_later_op(key: Scalar, value: Node) -> None:
-    """Raises TG190 for ops, keys of copy and variants that come later."""
+def refuse_later_op(key: Scalar) -> None:
+    """Raises TG190 for ops that come later."""
     if key.text in OPS:
         raise refuse_later(f"the op '{key.text}'", key)
-    if not isinstance(value, Mapping):
-        return
-    for name in COPY_KEYS:
-        if name in value:
-            raise refuse_later(f"the key '{name}' of {key.text}", value.key(name))
-    variant = value.get("variant")
-    if isinstance(variant, Scalar) and variant.text in VARIANTS:
-        raise refuse_later(f"the variant '{variant.text}'", variant, "leave 'variant' out to take the cheapest")

@@ -9,9 +9,10 @@ from tilegen.index import Index
 from tilegen.spec.data import Closing, Waiting
 from tilegen.spec.expressions import read_condition, read_constant
 from tilegen.spec.findings import Fault, Findings
-from tilegen.spec.models import CommitFields, WaitFields, check_fields
-from tilegen.spec.names import Names
+from tilegen.spec.models import BarrierFields, CommitFields, WaitFields, check_fields
+from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Scalar
+from tilegen.spec.slots import find_slot
 
 
 def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> Closing | None:
@@ -25,14 +26,23 @@ def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> Clo
     return Closing(condition, node.key("commit").mark) if fields else None
 
 
-def read_wait(node: Mapping, outer: Names, names: Names, findings: Findings) -> Waiting | None:
-    """``{wait: N}``, with ``when``; ``outer`` are the names that N may use."""
+def read_wait(
+    node: Mapping, outer: Names, names: Names, findings: Findings, register: Register
+) -> Waiting | None:
+    """``{wait: N}`` or ``{wait: {barrier: NAME}}``, with ``when``; ``outer`` are the names that N may use."""
     fields = check_fields(node, WaitFields, "this wait", findings, node.key("wait").mark)
     condition = read_when(node, names, findings)
     if fields is None:
         return None
+    mark, what = span(node.key("wait").mark, node["wait"].mark), node["wait"]
+    if isinstance(what, Mapping):
+        named = check_fields(what, BarrierFields, "this wait", findings, node.key("wait").mark)
+        slot = what.get("barrier")
+        if named is None or not isinstance(slot, Scalar):
+            return None
+        return Waiting(0, condition, mark, find_slot(slot.passage, outer, register))
     pending = read_constant(node["wait"], outer, "the number of groups")
-    return Waiting(pending, condition, span(node.key("wait").mark, node["wait"].mark))
+    return Waiting(pending, condition, mark)
 
 
 def read_when(node: Mapping, names: Names, findings: Findings) -> Index:

@@ -15,6 +15,9 @@ _BUFFERS = (
 )
 _IN = '  - copy: {scope: warp, src: "X[bx*32 : +32]", dst: s}\n'
 _ASYNC = _IN.replace("dst: s", "dst: s, async: true")
+_LOAD = '  - copy: {scope: warp, src: "X[bx*32 : +32]", dst: s, variant: tma, barrier: full}\n'
+_FULL = "  - wait: {barrier: full}\n"
+_STORE = '  - copy: {scope: warp, src: s, dst: "Y[bx*32 : +32]", variant: tma}\n  - wait: 0\n'
 _OUT = '  - copy: {scope: warp, src: sT, dst: "Y[bx*32 : +32]"}\n'
 _SYNC = "  - sync: warp\n"
 
@@ -56,6 +59,28 @@ BUILD_RULES = {
         "Groups are of copies that say 'async: true'. Every other copy is done when its threads go on.",
         _kernel(_IN, "  - wait: 0\n", _SYNC, _OUT),
         _kernel(_ASYNC, "  - commit\n  - wait: 0\n", _SYNC, _OUT),
+    ),
+    "TG305": Rule(
+        "an mbarrier whose phases differ",
+        "Copies that follow one another and name one mbarrier fill one phase of it. Every phase is filled by as many "
+        "threads: an mbarrier is made for one number of arrivals.",
+        _kernel(_LOAD, _LOAD.replace("dst: s", "dst: t"), _FULL, _SYNC, _LOAD, _FULL, _OUT),
+        _kernel(_LOAD, _FULL, _SYNC, _OUT),
+    ),
+    "TG306": Rule(
+        "a phase that cannot be followed",
+        "The phase that a wait is for is a closed form of loop variables: of a single mbarrier, the number of waits "
+        "before it; of one of several, slot E % n, it is E / n, so E counts the waits.",
+        _kernel(_LOAD.replace("full", "'full[0]'"), _LOAD.replace("full", "'full[1]'").replace("dst: s", "dst: t"),
+                "  - for: {j: 2}\n    do:\n      - wait: {barrier: 'full[1 - j]'}\n", _SYNC, _OUT),
+        _kernel(_LOAD.replace("full", "'full[0]'"), _LOAD.replace("full", "'full[1]'").replace("dst: s", "dst: t"),
+                "  - for: {j: 2}\n    do:\n      - wait: {barrier: 'full[j]'}\n", _OUT),
+    ),
+    "TG307": Rule(
+        "what the arch has not",
+        "TMA and what orders stores before it came with sm_90.",
+        "arch: sm_80\n" + _kernel(_IN, "  - sync: async\n", _SYNC, _OUT),
+        _RIGHT,
     ),
     "TG401": Rule("out of bounds", "An access leaves its memory for some CTA, trip or thread."),
     "TG402": Rule("misaligned", "A vector access does not start at a multiple of its width for every thread."),
@@ -116,6 +141,14 @@ BUILD_RULES = {
         _kernel(_ASYNC, _IN.replace("dst: s", "dst: t"), _SYNC, _OUT.replace("sT", "tT")),
         _kernel(_ASYNC, "  - commit\n  - wait: 0\n", _SYNC, _OUT),
     ),
+    "TG424": Rule(
+        "TMA reads what was not fenced",
+        "Threads write through one proxy of shared memory and TMA reads through another: 'sync: async' makes what each "
+        "thread wrote before visible to TMA. A sync after it says that all have done so.",
+        _kernel(_IN, _SYNC, _STORE),
+        _kernel(_IN, "  - sync: async\n", _SYNC, _STORE),
+    ),
+    "TG425": Rule("an mbarrier that is arrived at too often", "A phase has one number of arrivals, and < 2^20 bytes."),
     "TG430": Rule(
         "a sync that orders nothing",
         "Every access before it and every access after it is ordered without it, so it only costs time. A warning.",
@@ -128,5 +161,6 @@ BUILD_RULES = {
         "it cannot be compiled here", "No compiler for this arch was found. `tilegen doctor` says what is missing."
     ),
     "TG502": Rule("no GPU", "This needs an NVIDIA GPU and CuPy. `tilegen doctor` says what is missing."),
+    "TG504": Rule("no driver for TMA", "TMA's descriptors are encoded by the NVIDIA driver, of CUDA 12 or later."),
     "TG503": Rule("a GPU of another arch", "Code for the spec's arch does not run on this GPU: use --arch."),
 }

@@ -1,0 +1,97 @@
+"""Asynchronous copies that cannot be say which limit they break; mistakes of order say what to write, and where."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilegen.errors import TilegenError
+from tilegen.pipeline import build
+
+
+def kernel(
+    *ops: str, arch: str = "sm_90", x: str = "shape: [64, 64]", s: str = "shape: [32, 64]", dtype: str = "float32"
+) -> str:  # fmt: skip
+    return "\n".join([
+        "kernel: k", f"arch: {arch}", "threads: 64", "buffers:",
+        f"  X: {{scope: global, dtype: {dtype}, {x}}}", f"  Y: {{scope: global, dtype: {dtype}, shape: [32, 64]}}",
+        f"  s: {{scope: shared, dtype: {dtype}, {s}}}", "ops:", *ops,
+    ])  # fmt: skip
+
+
+def found(text: str) -> tuple[str, str, str]:
+    with pytest.raises(TilegenError) as caught:
+        build(text)
+    d = caught.value.diagnostics[0]
+    return d.code, d.message, d.hint
+
+
+LOAD = '  - copy: {src: "X[0:32]", dst: s, variant: tma, barrier: full}'
+STORE = "  - copy: {src: s, dst: Y, variant: tma}"
+START = '  - copy: {src: "X[0:32]", dst: s, async: true}'
+PLAIN = '  - copy: {src: "X[0:32]", dst: s}'
+OUT = "  - copy: {src: s, dst: Y}"
+FULL, DONE, SYNC = "  - wait: {barrier: full}", "  - wait: 0", "  - sync: cta"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (kernel(LOAD, arch="sm_80"), "sm_80 has no TMA"),
+        (kernel(LOAD, s='shape: [32, 64], layout: "S[(32,64):(65,1)]"'), "65 elements apart, TMA puts them 64 apart"),
+        (kernel(LOAD, s='shape: [32, 64], layout: "Swizzle(2,3,4)"'), "which TMA has not: its modes are"),
+        (kernel(LOAD, s='shape: [32, 64], layout: "Swizzle(2,3,3)"'), "a row of the box is 256 bytes, a 128"),
+        (kernel(LOAD, x='shape: [64, 64], layout: "S[(64,64):(66,1)]"'), "stride of 66 elements: TMA needs"),
+        (kernel(LOAD, x="shape: [64, 64], align: 4"), "the pointer X is aligned to 4 bytes, TMA needs 16"),
+        (kernel(LOAD, x="shape: [64, 64], layout: col"), "a box is row-major in shared memory"),
+        (kernel(LOAD, dtype="complex128"), "TMA moves elements of at most 64 bits"),
+        (kernel('  - copy: {src: "X[0:32, 0:6]", dst: "s[:, 0:6]", variant: tma, barrier: full}'), "64 elements apart"),
+        (kernel('  - copy: {src: "X[0:1, 0:6]", dst: "s[0:1, 0:6]", variant: tma, barrier: full}'), "24 bytes, not a"),
+        (kernel('  - copy: {src: "X[0]", dst: "s[0]", variant: tma, barrier: full, scope: thread}'), "of scope thread"),
+        (kernel('  - copy: {src: "X[0, 0:32]", dst: "s[0, 8:40]", variant: tma, barrier: full}'), "TMA needs 128"),
+        (kernel('  - copy: {src: "X[0:32]", dst: s, variant: tma}'), "a TMA load reports to an mbarrier"),
+        (kernel(STORE.replace("tma}", "tma, barrier: full}")), "a TMA store is waited for with 'wait: N'"),
+        (kernel(LOAD, FULL, OUT.replace("dst: Y", 'dst: "X[32:64]"')), "the kernel also writes X"),
+        (kernel(STORE, "  - copy: {src: Y, dst: s}"), "the kernel also reads Y"),
+        (kernel(START.replace("async: true", "async: true, variant: gmem_smem")), "it is not asynchronous"),
+        (kernel("  - copy: {src: s, dst: Y, variant: cp_async}"), "global -> shared, not shared -> global"),
+        (kernel(LOAD.replace("tma", "cp_async")), "cp.async is waited for with commit"),
+        (kernel(START, dtype="float16", x="shape: [64, 64], align: 2"), "for 2 at most"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_says_why(text, reason):
+    code, message, _ = found(text)
+    assert code in ("TG301", "TG302") and reason in message, message
+
+
+@pytest.mark.parametrize(
+    ("ops", "code", "hint"),
+    [
+        ((START, "  - commit", SYNC, OUT), "TG422", "insert `- wait: 0` before line 12"),
+        ((START, "  - commit", OUT.replace("src: s", 'src: "s[31:32]"').replace("dst: Y", 'dst: "Y[31:32]"')),
+         "TG422", "insert `- wait: 0`, `- sync: cta` before line 11"),
+        ((START, SYNC, OUT), "TG422", "insert `- commit`, `- wait: 0` before line 11"),
+        ((START, "  - commit"), "TG423", "insert `- wait: 0` after line 9"),
+        ((LOAD, OUT), "TG422", "insert `- wait: {barrier: full}` before line 10"),
+        ((LOAD, FULL, FULL, OUT), "TG413", "start the copies that it waits for before it, in every trip"),
+        ((PLAIN, SYNC, STORE, DONE), "TG424", "insert `- sync: async` after line 9, before the sync"),
+        ((PLAIN, "  - sync: async", SYNC, STORE), "TG423", "insert `- wait: 0` after line 12"),
+    ],
+)  # fmt: skip
+def test_mistakes_of_order_say_what_to_write(ops, code, hint):
+    got, message, said = found(kernel(*ops))
+    assert (got, said) == (code, hint), message
+
+
+def test_columns_wider_than_the_swizzle_are_several_boxes():
+    wide = 'shape: [32, 64], layout: "mma_shared_layout(\'float32\', \'128B\', (32, 64))"'
+    built = build(kernel(LOAD, FULL, OUT, s=wide))
+    picked = {c["question"]: c["picked"] for c in built.manifest["ops"][0]["choices"]}
+    assert picked["tma_box"] == {"box": [32, 32], "count": 2, "bytes": 4096, "swizzle": 128}
+    assert built.manifest["ops"][0]["cost"]["instructions"] == 2
+
+
+def test_two_copies_fill_one_phase():
+    second = LOAD.replace("X[0:32]", "X[32:64]").replace("dst: s", "dst: u")
+    more = "  u: {scope: shared, dtype: float32, shape: [32, 64]}\nops:"
+    text = kernel(LOAD, second, FULL, OUT).replace("ops:", more)
+    assert [(b.name, b.slots, b.arrivals) for b in build(text).plan.barriers] == [("full", 1, 2)]

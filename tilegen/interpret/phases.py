@@ -1,0 +1,135 @@
+"""mbarriers: phases that complete with their arrivals and bytes, and what the threads that wait for one then know."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from tilegen.interpret.fault import MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC
+from tilegen.interpret.memory import Site
+from tilegen.interpret.order import Clocks
+from tilegen.interpret.threads import Array, Crew, Group
+from tilegen.plan import Barrier, Plan, Tma, walk
+
+MOST_BYTES = (1 << 20) - 1  # PTX ISA, mbarrier: the range of tx-count
+
+
+def count_agents(plan: Plan) -> int:
+    """The agents of each CTA: one for each slot of each barrier, which loads what is reported there; one for each warp,
+    which stores what its threads start.
+    """
+    steps = (s for role in plan.roles for s in walk(role.steps))
+    stores = any(isinstance(s, Tma) and s.done is None for s in steps)
+    return sum(b.slots for b in plan.barriers) + (-(-plan.threads // 32) if stores else 0)
+
+
+class Phases:
+    """Every mbarrier of every simulated CTA: its phase, what is missing for it, what completes it brings."""
+
+    def __init__(self, plan: Plan, crew: Crew, clocks: Clocks):
+        self.crew, self.clocks = crew, clocks
+        self.first: dict[str, int] = {}  # the agent of slot 0: TMA loads that report to a slot
+        self.starts: dict[int, tuple[Site, int]] = {}  # agent: the step that last started one, and its thread
+        agents = 0
+        self.left: dict[str, Array] = {}
+        self.missing: dict[str, Array] = {}
+        self.phase: dict[str, Array] = {}
+        self.gained: dict[str, Array] = {}
+        self.known: dict[str, Array] = {}
+        for b in plan.barriers:
+            shape = len(crew.ctas), b.slots
+            self.first[b.name], agents = agents, agents + b.slots
+            self.left[b.name] = np.full(shape, b.arrivals)
+            self.missing[b.name], self.phase[b.name] = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
+            self.gained[b.name] = np.zeros((*shape, crew.seats), np.int32)
+            self.known[b.name] = np.zeros((*shape, crew.seats), np.int32)
+
+    def agent_of(self, barrier: Barrier, slot: Array, group: Group) -> Array:
+        """The agent that does what is reported to each thread's slot."""
+        result: Array = self.crew.agent(group.cta, self.first[barrier.name] + slot)
+        return result
+
+    def sender_of(self, group: Group) -> Array:
+        """The agent that stores what each thread starts."""
+        slots = sum(known.shape[1] for known in self.left.values())
+        result: Array = self.crew.agent(group.cta, slots + group.warp % self.crew.warps)
+        return result
+
+    def arrive(self, barrier: Barrier, slot: Array, announced: int, group: Group, site: Site) -> None:
+        """Each thread announces bytes and arrives; what it knew is known to whoever waits for the phase."""
+        name = barrier.name
+        at = (group.cta, slot)
+        np.subtract.at(self.left[name], at, 1)
+        np.add.at(self.missing[name], at, announced)
+        if (self.left[name][at] < 0).any():
+            row = int(np.argmax(self.left[name][at] < 0))
+            message = f"more than {barrier.arrivals} threads arrive at {name} for one phase"
+            site.fail(MISCOUNTED, message, row)
+        if (self.missing[name][at] > MOST_BYTES).any():
+            site.fail(MISCOUNTED, f"{name} waits for more than {MOST_BYTES} bytes at once", 0)
+        known = self.clocks.known[group.warp].copy()
+        known[np.arange(len(group)), group.seat] -= 1  # other lanes of the warp are not ordered with this one
+        np.maximum.at(self.gained[name], at, known)
+        self._complete(barrier)
+
+    def deliver(self, barrier: Barrier, slot: Array, agent: Array, amount: int, group: Group, site: Site) -> None:
+        """TMA reports the bytes that it has brought for each thread that started it."""
+        name, at = barrier.name, (group.cta, slot)
+        np.subtract.at(self.missing[name], at, amount)
+        seats = self.crew.seat_of[agent]
+        self.gained[name][(*at, seats)] = self.clocks.ticks[agent]
+        for row, one in enumerate(agent):
+            self.starts[int(one)] = (site, row)
+        self._complete(barrier)
+
+    def _complete(self, barrier: Barrier) -> None:
+        name = barrier.name
+        over = (self.left[name] == 0) & (self.missing[name] == 0)
+        self.phase[name][over] += 1
+        self.left[name][over] = barrier.arrivals
+        self.known[name][over] = np.maximum(self.known[name], self.gained[name])[over]
+
+    def wait(
+        self, barrier: Barrier, slot: Array, parity: Array, group: Group, site: Site
+    ) -> Callable[[], str | None]:
+        """Blocked while the phase of this parity is the current one."""
+        name = barrier.name
+        if group.partial_warp is not None:
+            message = f"a wait for {name} under divergence: some lanes do not reach it"
+            site.fail(PARTIAL_SYNC, message, group.partial_warp)
+
+        def blocked() -> str | None:
+            stuck = self.phase[name][group.cta, slot] % 2 == parity
+            if stuck.any():
+                row = int(np.argmax(stuck))
+                return self._describe(barrier, int(group.cta[row]), int(slot[row]), int(parity[row]))
+            known = np.maximum(self.clocks.known[group.warp], self.known[name][group.cta, slot])
+            np.maximum.at(self.clocks.known, group.warp, known)
+            return None
+
+        return blocked
+
+    def _describe(self, barrier: Barrier, cta: int, slot: int, parity: int) -> str:
+        name = barrier.name if barrier.slots == 1 else f"{barrier.name}[{slot}]"
+        arrivals, amount = int(self.left[barrier.name][cta, slot]), int(self.missing[barrier.name][cta, slot])
+        phase = int(self.phase[barrier.name][cta, slot])
+        if phase % 2 == parity and arrivals == barrier.arrivals and not amount:
+            return f"phase {phase} of {name}, for which no copy was started"
+        return f"phase {phase} of {name}: {arrivals} arrivals and {amount} bytes are missing"
+
+    def awaiting(self, agent: int) -> tuple[str, ...]:
+        """The statements that wait for what an agent of a CTA does; only the thread that starts a store can wait."""
+        for name, left in self.left.items():
+            if self.first[name] <= agent < self.first[name] + left.shape[1]:
+                return (f"wait: {{barrier: {name}}}",)
+        return "wait: 0", "sync: cta"
+
+    def refuse_leftovers(self) -> None:
+        """Raise for loads that no thread of their CTA has waited for when the kernel ends."""
+        for agent, (site, row) in self.starts.items():
+            cta, number = divmod(agent - self.crew.all_warps, self.crew.agents)
+            warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)
+            if not (self.clocks.known[warps, self.crew.seat_of[agent]] >= self.clocks.ticks[agent]).any():
+                message = "no thread has waited for this copy when the kernel ends"
+                site.fail(NEVER_AWAITED, message, row, insert=self.awaiting(number))
