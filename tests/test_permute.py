@@ -231,6 +231,13 @@ def test_a_pinned_turn_or_layout_means_a_tile():
     assert tile["variant"] == "tiled" and tile["turn"] == "store"
 
 
+@pytest.mark.parametrize("layout", ["row", "col"])
+def test_plain_layouts_of_the_tile_have_their_names(layout):
+    """`explain --resolved` writes 'row' where plain rows were chosen."""
+    built = tilegen.build(text("float32", [96, 64], [1, 0], f", box: [32, 32], layout: {layout}"))
+    assert "float tile[1024];  // " + layout in built.source
+
+
 def test_nobody_is_warned_of_a_sync_that_is_not_the_specs():
     """Each thread reads back what it wrote: true, and nothing that the spec could leave out."""
     built = tilegen.build(text("float32", [100, 60], [0, 1], ", variant: tiled"))

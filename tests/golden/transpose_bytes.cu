@@ -4,24 +4,24 @@
 // Y: row [N, M]
 // tile: Swizzle(4,3,7) o S[(128,128):(128,1)] [128, 128], shared
 //
-// 1. copy X[by*128 : +128, bx*128 : +128] -> turned: variant register_tile, scope cta, 384 sectors, 128
+// 1. copy X[by*128 : +128, bx*128 : +128] -> turned: variant register_tile, scope cta, 576 sectors, 128
 //   wavefronts, 64 instructions, 576 address operations
-//    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16 (384 sectors); 1 of 24 shapes that
+//    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16 (576 sectors); 1 of 24 shapes that
 //      both sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 8, along_dst 4 (384 sectors); every split of a warp into powers of two
+//    lanes: inner = src, along_src 8, along_dst 4 (576 sectors); every split of a warp into powers of two
 //      that touches the fewest lines of global memory was costed
-//    vector_width: 16 elements, 16 bytes (384 sectors; 1 element: 512); the widest accesses that each side
+//    vector_width: 16 elements, 16 bytes (576 sectors; 1 element: 768); the widest accesses that each side
 //      allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 16, threads 64, elems 16, order row-major (row-major: picked; turned's strides: costs
 //      more); every order by one operand's strides was costed
-//    vector_width: 1 element, 1 byte (512 sectors); the widest accesses that each side allows: contiguous,
+//    vector_width: 1 element, 1 byte (768 sectors); the widest accesses that each side allows: contiguous,
 //      aligned for every thread and step, inside one chunk
 //    partition: outer = 256, threads 64, elems 1, order row-major (row-major: picked; turned's strides: costs
 //      more); every order by one operand's strides was costed
 //
-// 2. copy tile -> Y[bx*128 : +128, by*128 : +128]: variant gmem_smem, scope cta, 360 sectors, 80 wavefronts,
-//   40 instructions, 360 address operations
-//    vector_width: 16 elements, 16 bytes (360 sectors; 8 elements: 80 instructions; 1 element: 480); the
+// 2. copy tile -> Y[bx*128 : +128, by*128 : +128]: variant gmem_smem, scope cta, 576 sectors, 128 wavefronts,
+//   64 instructions, 576 address operations
+//    vector_width: 16 elements, 16 bytes (576 sectors; 8 elements: 128 instructions; 1 element: 768); the
 //      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 16, threads 64, elems 16, order row-major (row-major: picked); every order by one
 //      operand's strides was costed

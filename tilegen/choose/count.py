@@ -43,7 +43,7 @@ class Launch:
         >>> Launch(256, (5, 2, 1)).interior
         (2, 0, 0)
         """
-        x, y, z = ((n - 1) // 2 for n in self.grid)
+        x, y, z = (n // 2 if n > 2 else 0 for n in self.grid)
         return x, y, z
 
 

@@ -18,7 +18,7 @@ from tilegen.index import Index, bound, evaluate, variables
 from tilegen.ops.permute_choice import TILE_PINS, choose_tiles
 from tilegen.ops.permute_dims import Dims, merge_dims, plain_strides
 from tilegen.ops.permute_grid import is_launchable
-from tilegen.ops.permute_spec import tile_statements
+from tilegen.ops.permute_spec import PLAIN_LAYOUTS, tile_statements
 from tilegen.ops.permute_tiles import TileChoice
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields, WholeForm
@@ -78,7 +78,7 @@ def _check_pins(fields: PermuteFields) -> tuple[str, str, str, str] | None:
     if fields.variant == "direct" and pinned:
         message = f"a direct permute has no tile in shared memory, so '{pinned}' says nothing"
         return "TG302", message, pinned, "remove it, or take 'variant: tiled'"
-    if fields.layout == "auto":
+    if fields.layout in ("auto", *PLAIN_LAYOUTS):
         return None
     try:
         layouts.parse(fields.layout)

@@ -15,6 +15,8 @@ from tilegen.ops.permute_grid import number_tiles
 from tilegen.ops.permute_tiles import TileChoice
 from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
 
+PLAIN_LAYOUTS = {"row": layouts.row_major, "col": layouts.column_major}
+
 
 def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice) -> Spec:
     """The spec that carries out a permute: the arrays over the merged dimensions, the launch, the copies."""
@@ -92,6 +94,8 @@ def _tile_buffers(call: WholeCall, dims: Dims, chosen: TileChoice, names: frozen
 
 def _read_layout(call: WholeCall, shape: tuple[int, ...]) -> layouts.Layout:
     """The layout that the call pins. Raises SpecError (TG302) for one that is not of such a tile."""
+    if call.fields.layout in PLAIN_LAYOUTS:
+        return PLAIN_LAYOUTS[call.fields.layout](shape)
     try:
         layout = layouts.over_shape(layouts.parse(call.fields.layout), shape)
         axes = {i.axis for i in layouts.tile_of(layout).shard}
