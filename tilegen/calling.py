@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tilegen import layouts
 from tilegen.arch import ARCHES
-from tilegen.errors import Diagnostic, EnvironmentLack
-from tilegen.gpu import compile_cubin
+from tilegen.errors import CallError, Diagnostic, EnvironmentLack
+from tilegen.gpu import compile_cubin, encode_tensor_maps
 from tilegen.gpu.call import ArrayTerms, Kernel, KernelTerms
 from tilegen.gpu.device import runs_cubin
 from tilegen.gpu.driver import load_driver
 from tilegen.index import Index
 from tilegen.ops.operand import dimension_iters
 from tilegen.pipeline import Built, build, load
-from tilegen.plan import Plan, arrays
-from tilegen.render.launch import plan_shared
+from tilegen.plan import Plan, arrays, tensor_maps
+from tilegen.render.launch import launch_info, plan_shared
 from tilegen.spec.data import Buffer, Spec
 
 
@@ -86,7 +86,21 @@ def terms_of(spec: Spec, plan: Plan) -> KernelTerms:
             for m in arrays(plan) for b in (declared[m.name],)
         ),
         plan.params, plan.grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
+        len(tensor_maps(plan)), lambda pointers, values: encode_maps(plan, pointers, values),
     )  # fmt: skip
+
+
+def encode_maps(plan: Plan, pointers: Sequence[int], values: Mapping[str, int | float]) -> list[bytes]:
+    """The descriptors that TMA reads, 128 bytes each, for arrays at these addresses and these runtime parameters.
+
+    ``pointers``: of all arrays, in order. Raises EnvironmentLack (TG504) where no driver can encode them, CallError
+    (TG491) where it refuses to.
+    """
+    places = {m.name: pointer for m, pointer in zip(arrays(plan), pointers, strict=True)}
+    try:
+        return [image.tobytes() for image in encode_tensor_maps(launch_info(plan, values), places)]
+    except ValueError as error:
+        raise CallError(Diagnostic("TG491", f"CUDA encodes no descriptor for {plan.name}: {error}")) from None
 
 
 def strides_of(buffer: Buffer) -> tuple[Index, ...] | None:

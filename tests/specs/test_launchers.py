@@ -13,8 +13,8 @@ from text.plans import build_cast, build_fill, build_pool, build_runtime_copy
 
 from specs.kernels import SPECS, build_spec, every_spec
 from tilegen.dtypes import DTYPES
-from tilegen.plan import Plan
-from tilegen.render import launch_info, render, render_launcher
+from tilegen.plan import Plan, arrays, tensor_maps
+from tilegen.render import host_type, launch_info, render, render_launcher
 
 PLANS = [build_pool(), *(build_fill(d, 1) for d in DTYPES), build_cast("float16", "float8_e5m2")]
 
@@ -58,7 +58,7 @@ def test_headers_declare_what_the_kernels_are(tmp_path: Path) -> None:
     """In one file behind their kernels: a type that differs would be a second function of the same C name."""
     plans = every_plan()
     names = write_files(tmp_path, plans)
-    lines = [f"#include <{h}>" for h in ("cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")]
+    lines = [f"#include <{h}>" for h in ("cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")]
     for name in names:
         lines.append(f'namespace of_{name} {{\n#include "{name}.cu"\n#include "{name}.h"\n}}')
     (tmp_path / "all.cu").write_text("\n".join(lines) + "\n")
@@ -66,10 +66,13 @@ def test_headers_declare_what_the_kernels_are(tmp_path: Path) -> None:
     run(tmp_path, "nvcc", "-Werror", "all-warnings", arch, "-ptx", "all.cu")
 
 
+LINKED = [build_runtime_copy(), *(build_spec(path).plan for path in SPECS if path.stem.endswith("_tma"))]
+
+
 @requires_nvcc
 @pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
-def test_a_cpp_program_links_the_kernel_and_is_refused_what_is_wrong(tmp_path: Path) -> None:
-    plan = build_runtime_copy()
+@pytest.mark.parametrize("plan", LINKED, ids=lambda plan: plan.name)
+def test_a_cpp_program_links_the_kernel_and_is_refused_what_is_wrong(tmp_path: Path, plan: Plan) -> None:
     write_files(tmp_path, [plan])
     pointers = [a["name"] for a in launch_info(plan)["args"] if a["kind"] == "pointer"]
     values = {p.name: p.default for p in plan.params}
@@ -88,6 +91,119 @@ def test_a_cpp_program_links_the_kernel_and_is_refused_what_is_wrong(tmp_path: P
     run(tmp_path, "nvcc", "main.o", f"{plan.name}.o", "-o", "main")
     misaligned, invalid = "716", "1"  # cudaErrorMisalignedAddress, cudaErrorInvalidValue
     assert run(tmp_path, "./main").split() == [misaligned] * len(pointers) + [invalid] * 2
+
+
+TMA_PLANS = [plan for plan in map(lambda path: build_spec(path).plan, SPECS) if tensor_maps(plan)]
+every_tma_plan = pytest.mark.parametrize("plan", TMA_PLANS, ids=lambda plan: plan.name)
+
+
+def call_text(plan: Plan) -> str:
+    """A call of the launcher with one place for each array, and the defaults."""
+    given = [f"({host_type(m.dtype)[0]} *)({k + 1} * 4096)" for k, m in enumerate(arrays(plan))]
+    return f"launch_{plan.name}({', '.join([*given, *(str(p.default) for p in plan.params)])})"
+
+
+@requires_nvcc
+@pytest.mark.parametrize("order", [("cu", "h"), ("h", "cu")])
+def test_a_header_with_descriptors_may_stand_before_or_behind_its_kernel(tmp_path: Path, order: tuple[str, str]) -> None:
+    """One program for each kernel, nothing but CUDA's runtime linked; it is not run: here may be no GPU."""
+    for plan in TMA_PLANS:
+        write_files(tmp_path, [plan])
+        lines = "".join(f'#include "{plan.name}.{ending}"\n' for ending in order)
+        (tmp_path / "main.cu").write_text(f"{lines}int main() {{ return (int){call_text(plan)}; }}\n")
+        run(tmp_path, "nvcc", "-Werror", "all-warnings", f"-arch={plan.arch}", "main.cu", "-o", "main")
+
+
+RUNTIME = """
+#include <cstdio>
+#include <cstring>
+static void print(const char *name, const void *list, int count, int bytes)
+{
+    std::printf("%s", name);
+    for (int i = 0; i < count; i++) {
+        unsigned long long value = 0;
+        std::memcpy(&value, (const char *)list + i * bytes, bytes);
+        std::printf(" %llu", value);
+    }
+    std::puts("");
+}
+static CUresult status = CUDA_SUCCESS;
+static bool known = true;
+static CUresult encode(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *place, const cuuint64_t *dims,
+    const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps, CUtensorMapInterleave interleave,
+    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+{
+    const unsigned given[] = { (unsigned)type, rank, (unsigned)interleave, (unsigned)swizzle, (unsigned)promotion, (unsigned)fill };
+    print("given", given, 6, 4);
+    print("place", &place, 1, 8);
+    print("dims", dims, rank, 8);
+    print("strides", strides, rank - 1, 8);
+    print("box", box, rank, 4);
+    print("steps", steps, rank, 4);
+    std::memset(map, 0, sizeof *map);
+    std::memcpy(map, &place, sizeof place);
+    return status;
+}
+extern "C" cudaError_t cudaGetDriverEntryPointByVersion(
+    const char *name, void **found, unsigned version, unsigned long long, cudaDriverEntryPointQueryResult *)
+{
+    const bool right = known && !std::strcmp(name, "cuTensorMapEncodeTiled") && version == 12000;
+    *found = right ? (void *)encode : nullptr;
+    return cudaSuccess;
+}
+extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void *) { return cudaSuccess; }
+extern "C" cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) { return cudaSuccess; }
+"""
+
+
+def run_launcher(folder: Path, plan: Plan, before: str = "") -> list[list[str]]:
+    """A launcher in a C++ program, CUDA replaced by what prints: the words of each line, the last line the result."""
+    write_files(folder, [plan])
+    sizes = [8 if k < len(arrays(plan)) else 4 for k in range(len(arrays(plan)) + len(plan.params))]
+    sizes += [128 for _ in tensor_maps(plan)]
+    printed = "".join(f'    print("argument", arguments[{k}], 1, {min(size, 8)});\n' for k, size in enumerate(sizes))
+    program = (
+        f'#include "{plan.name}.h"\n{RUNTIME}extern "C" cudaError_t cudaLaunchKernel(\n'
+        "    const void *, dim3 grid, dim3 block, void **arguments, size_t, cudaStream_t)\n{\n"
+        f'    print("grid", &grid, 3, 4);\n    print("block", &block, 3, 4);\n{printed}    return cudaSuccess;\n}}\n'
+        # the kernel's own symbol: its address is all that is asked for
+        f'__asm__(".globl {plan.name}\\n{plan.name}:");\n'
+        f'int main()\n{{\n    {before}\n    std::printf("result %d\\n", (int){call_text(plan)});\n}}\n'
+    )
+    (folder / "main.cpp").write_text(program)
+    flags = ("-std=c++17", "-Wall", "-Wextra", "-Werror", *cuda_includes(folder))
+    run(folder, "g++", *flags, "main.cpp", "-o", "main")
+    return [line.split() for line in run(folder, "./main").splitlines()]
+
+
+@requires_nvcc
+@every_tma_plan
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, plan: Plan) -> None:
+    info = launch_info(plan)
+    places = {m.name: 4096 * (k + 1) for k, m in enumerate(arrays(plan))}
+    maps = [a for a in info["args"] if a["kind"] == "tensor_map"]
+    wanted: list[list[object]] = []
+    for a in maps:
+        swizzle, data_type = [0, 32, 64, 128].index(a["swizzle_bytes"]), {1: 0, 2: 1, 4: 2, 8: 4}[a["elem_bytes"]]
+        wanted += [
+            ["given", data_type, len(a["dims"]), 0, swizzle, 2, 0], ["place", places[a["array"]]],
+            ["dims", *a["dims"]], ["strides", *a["strides_bytes"]], ["box", *a["box"]], ["steps", *a["element_strides"]],
+        ]  # fmt: skip
+    wanted += [["grid", *info["grid"]], ["block", *info["block"]]]
+    given = [*places.values(), *(p.default for p in plan.params), *(places[a["array"]] for a in maps)]
+    wanted += [*(["argument", value] for value in given), ["result", 0]]
+    assert run_launcher(tmp_path, plan) == [[str(word) for word in line] for line in wanted]
+
+
+@requires_nvcc
+@every_tma_plan
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+def test_a_launcher_returns_what_the_driver_says(tmp_path: Path, plan: Plan) -> None:
+    invalid, unsupported = "1", "801"  # cudaErrorInvalidValue, cudaErrorNotSupported
+    lines = run_launcher(tmp_path, plan, "status = CUDA_ERROR_INVALID_VALUE;")
+    assert [line for line in lines if line[0] in ("grid", "result")] == [["result", invalid]]
+    assert run_launcher(tmp_path, plan, "known = false;") == [["result", unsupported]]
 
 
 @every_spec

@@ -52,7 +52,7 @@ class Runner:
         guarded, pointers = [], []
         for arg in info["args"]:
             if arg["kind"] == "tensor_map":
-                guarded.append(_describe_map(arg, images[arg["array"]].ctypes.data))
+                guarded.append(describe_map(arg, images[arg["array"]].ctypes.data))
                 guarded.append(np.array([guarded[-1].ctypes.data, *[0] * 15], np.uint64))
                 pointers.append(guarded[-1].ctypes.data)
                 continue
@@ -84,7 +84,7 @@ class Runner:
         return {a["name"]: images[a["name"]].view(numpy_dtype(a["dtype"])) for a in written}
 
 
-def _describe_map(arg: Mapping[str, Any], base: int) -> np.ndarray[Any, Any]:
+def describe_map(arg: Mapping[str, Any], base: int) -> np.ndarray[Any, Any]:
     """A descriptor as shim.h reads it: base, rank, element, swizzle, then five dims, strides and box extents."""
     lists = [[*arg[name], *[0] * (5 - len(arg[name]))] for name in ("dims", "strides_bytes", "box")]
     words = [base, len(arg["dims"]), arg["elem_bytes"], arg["swizzle_bytes"], *(x for five in lists for x in five)]

@@ -99,15 +99,24 @@ class Kernel:
             raise CallError(Diagnostic("TG709", f"{self.terms.kernel}: {wrong}")) from None
 
     def _write_varying(self, kind: Kind, slot: Slot, pointers: Sequence[int], floats: Sequence[float]) -> None:
-        write_params(kind.form, slot, floats)
-        if self.terms.encode_maps:
-            write_maps(kind.form, slot, self.terms.encode_maps(pointers, kind.values))
+        if floats:
+            write_params(kind.form, slot, floats)
+        if kind.encode:
+            write_maps(kind.form, slot, kind.encode(tuple(pointers)))
+
+    def _encode(self, kind: Kind, pointers: Sequence[int]) -> Sequence[bytes]:
+        """The tensor maps of a call, in the context of its arrays: the driver may ask for one, and a thread has none."""
+        assert self.terms.encode_maps is not None
+        with self._driver().in_context(kind.function.context):
+            return self.terms.encode_maps(pointers, kind.values)
 
     def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: tuple[Any, ...]) -> Kind:
         libraries = [self._readers.libraries[type(array)] for array in arrays]
         kind = decide(self.terms, arrays, libraries, params, self._load, self._driver().launch)
+        if kind.form.maps:
+            kind.keep_maps(lambda pointers: self._encode(kind, pointers))
         self._kinds[key] = kind
-        if len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or kind.varies):
+        if len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or self._floats):
             self._short[key] = kind
         return kind
 

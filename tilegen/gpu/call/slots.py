@@ -10,12 +10,14 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from tilegen.gpu.driver import CONFIG_BYTES, CONFIG_STREAM_AT
 
 _CELL_BYTES = 8  # each pointer and parameter has a cell of its own
 MAP_BYTES, _MAP_ALIGN_BYTES = 128, 64  # CUtensorMap, cuda.h
+_MAP = struct.Struct(f"={MAP_BYTES}s")
 
 
 @dataclass(frozen=True)
@@ -43,7 +45,7 @@ class SlotForm:
         """Where each pointer and parameter lies, in bytes."""
         return tuple(CONFIG_BYTES + _CELL_BYTES * k for k in range(self.pointers + len(self.params)))
 
-    @property
+    @cached_property
     def map_places(self) -> tuple[int, ...]:
         """Where each tensor map lies, in bytes."""
         end = CONFIG_BYTES + _CELL_BYTES * (self.pointers + len(self.params))
@@ -90,7 +92,7 @@ def write_params(form: SlotForm, slot: Slot, values: Sequence[float]) -> None:
 def write_maps(form: SlotForm, slot: Slot, images: Sequence[bytes]) -> None:
     """The tensor maps of a call, each MAP_BYTES as the driver encoded it, into a slot."""
     for at, image in zip(form.map_places, images, strict=True):
-        struct.pack_into(f"={MAP_BYTES}s", slot.memory, at, image)
+        _MAP.pack_into(slot.memory, at, image)
 
 
 def read_slot(config: Any, arguments: Any, form: SlotForm) -> dict[str, Any]:
