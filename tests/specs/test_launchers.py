@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from nvcc.compile import requires_nvcc
 from text.plans import build_cast, build_fill, build_pool, build_runtime_copy
+from text.run import requires_gxx
 
 from specs.kernels import SPECS, build_spec, every_spec
 from tilegen.dtypes import DTYPES
@@ -66,13 +66,10 @@ def test_headers_declare_what_the_kernels_are(tmp_path: Path) -> None:
     run(tmp_path, "nvcc", "-Werror", "all-warnings", arch, "-ptx", "all.cu")
 
 
-LINKED = [build_runtime_copy(), *(build_spec(path).plan for path in SPECS if path.stem.endswith("_tma"))]
-
-
 @requires_nvcc
-@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
-@pytest.mark.parametrize("plan", LINKED, ids=lambda plan: plan.name)
-def test_a_cpp_program_links_the_kernel_and_is_refused_what_is_wrong(tmp_path: Path, plan: Plan) -> None:
+@requires_gxx
+def test_a_cpp_program_links_the_kernel_and_is_refused_what_is_wrong(tmp_path: Path) -> None:
+    plan = build_runtime_copy()
     write_files(tmp_path, [plan])
     pointers = [a["name"] for a in launch_info(plan)["args"] if a["kind"] == "pointer"]
     values = {p.name: p.default for p in plan.params}
@@ -93,25 +90,35 @@ def test_a_cpp_program_links_the_kernel_and_is_refused_what_is_wrong(tmp_path: P
     assert run(tmp_path, "./main").split() == [misaligned] * len(pointers) + [invalid] * 2
 
 
-TMA_PLANS = [plan for plan in map(lambda path: build_spec(path).plan, SPECS) if tensor_maps(plan)]
-every_tma_plan = pytest.mark.parametrize("plan", TMA_PLANS, ids=lambda plan: plan.name)
+# ---------------------------------------------------------------- descriptors
+TMA_SPECS = [path for path in SPECS if "variant: tma" in path.read_text(encoding="utf-8")]
+every_tma_spec = pytest.mark.parametrize("path", TMA_SPECS, ids=lambda path: path.stem)
 
 
-def call_text(plan: Plan) -> str:
-    """A call of the launcher with one place for each array, and the defaults."""
-    given = [f"({host_type(m.dtype)[0]} *)({k + 1} * 4096)" for k, m in enumerate(arrays(plan))]
+def call_text(plan: Plan, first_at: int = 4096) -> str:
+    """A call of the launcher, each array ``first_at`` bytes behind the one before, and the defaults."""
+    given = [f"({host_type(m.dtype)[0]} *){(k + 1) * first_at}" for k, m in enumerate(arrays(plan))]
     return f"launch_{plan.name}({', '.join([*given, *(str(p.default) for p in plan.params)])})"
 
 
 @requires_nvcc
-@pytest.mark.parametrize("order", [("cu", "h"), ("h", "cu")])
-def test_a_header_with_descriptors_may_stand_before_or_behind_its_kernel(tmp_path: Path, order: tuple[str, str]) -> None:
-    """One program for each kernel, nothing but CUDA's runtime linked; it is not run: here may be no GPU."""
-    for plan in TMA_PLANS:
-        write_files(tmp_path, [plan])
-        lines = "".join(f'#include "{plan.name}.{ending}"\n' for ending in order)
-        (tmp_path / "main.cu").write_text(f"{lines}int main() {{ return (int){call_text(plan)}; }}\n")
-        run(tmp_path, "nvcc", "-Werror", "all-warnings", f"-arch={plan.arch}", "main.cu", "-o", "main")
+@requires_gxx
+@every_tma_spec
+@pytest.mark.parametrize("order", [("cu", "h"), ("h", "cu"), ("h",)], ids=" ".join)
+def test_a_kernel_with_descriptors_is_included_or_linked(tmp_path: Path, path: Path, order: tuple[str, ...]) -> None:
+    """Nothing but CUDA's runtime is linked, and the program starts without a driver."""
+    plan = build_spec(path).plan
+    write_files(tmp_path, [plan])
+    lines = "".join(f'#include "{plan.name}.{ending}"\n' for ending in order)
+    program = f'{lines}#include <cstdio>\nint main() {{ std::printf("%d", (int){call_text(plan, 4)}); }}\n'
+    (tmp_path / "main.cu").write_text(program)
+    (tmp_path / "main.cpp").write_text(program)
+    given = ["main.cu"]
+    if "cu" not in order:
+        run(tmp_path, "g++", "-Wall", "-Wextra", "-Werror", *cuda_includes(tmp_path), "-c", "main.cpp")
+        given = ["main.o", f"{plan.name}.cu"]
+    run(tmp_path, "nvcc", "-Werror", "all-warnings", f"-arch={plan.arch}", *given, "-o", "main")
+    assert run(tmp_path, "./main") == "716"  # cudaErrorMisalignedAddress
 
 
 RUNTIME = """
@@ -133,7 +140,7 @@ static CUresult encode(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t ra
     const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps, CUtensorMapInterleave interleave,
     CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
-    const unsigned given[] = { (unsigned)type, rank, (unsigned)interleave, (unsigned)swizzle, (unsigned)promotion, (unsigned)fill };
+    const unsigned given[] = { type, rank, interleave, swizzle, promotion, fill };
     print("given", given, 6, 4);
     print("place", &place, 1, 8);
     print("dims", dims, rank, 8);
@@ -177,9 +184,10 @@ def run_launcher(folder: Path, plan: Plan, before: str = "") -> list[list[str]]:
 
 
 @requires_nvcc
-@every_tma_plan
-@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
-def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, plan: Plan) -> None:
+@every_tma_spec
+@requires_gxx
+def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, path: Path) -> None:
+    plan = build_spec(path).plan
     info = launch_info(plan)
     places = {m.name: 4096 * (k + 1) for k, m in enumerate(arrays(plan))}
     maps = [a for a in info["args"] if a["kind"] == "tensor_map"]
@@ -197,9 +205,10 @@ def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, plan: Plan) -
 
 
 @requires_nvcc
-@every_tma_plan
-@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
-def test_a_launcher_returns_what_the_driver_says(tmp_path: Path, plan: Plan) -> None:
+@every_tma_spec
+@requires_gxx
+def test_a_launcher_returns_what_the_driver_says(tmp_path: Path, path: Path) -> None:
+    plan = build_spec(path).plan
     invalid, unsupported = "1", "801"  # cudaErrorInvalidValue, cudaErrorNotSupported
     lines = run_launcher(tmp_path, plan, "status = CUDA_ERROR_INVALID_VALUE;")
     assert [line for line in lines if line[0] in ("grid", "result")] == [["result", invalid]]
