@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
 
 from tilegen import layouts
@@ -10,6 +11,7 @@ from tilegen.arch import ARCHES
 from tilegen.errors import CallError, Diagnostic, EnvironmentLack
 from tilegen.gpu import compile_cubin, encode_tensor_maps
 from tilegen.gpu.call import ArrayTerms, Kernel, KernelTerms
+from tilegen.gpu.call.terms import EncodeMaps
 from tilegen.gpu.device import runs_cubin
 from tilegen.gpu.driver import load_driver
 from tilegen.index import Index
@@ -18,6 +20,8 @@ from tilegen.pipeline import Built, build, load
 from tilegen.plan import Plan, arrays, tensor_maps
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.spec.data import Buffer, Spec
+
+_KEPT_SIZES = 64  # sets of runtime parameters whose descriptors' extents are kept
 
 
 def compile(
@@ -86,21 +90,27 @@ def terms_of(spec: Spec, plan: Plan) -> KernelTerms:
             for m in arrays(plan) for b in (declared[m.name],)
         ),
         plan.params, plan.grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
-        len(tensor_maps(plan)), lambda pointers, values: encode_maps(plan, pointers, values),
+        len(tensor_maps(plan)), _encoder_of(plan) if tensor_maps(plan) else None,
     )  # fmt: skip
 
 
-def encode_maps(plan: Plan, pointers: Sequence[int], values: Mapping[str, int | float]) -> list[bytes]:
-    """The descriptors that TMA reads, 128 bytes each, for arrays at these addresses and these runtime parameters.
+def _encoder_of(plan: Plan) -> EncodeMaps:
+    """What makes the descriptors that TMA reads, 128 bytes each, of the arrays' addresses and the runtime parameters.
 
-    ``pointers``: of all arrays, in order. Raises EnvironmentLack (TG504) where no driver can encode them, CallError
-    (TG491) where it refuses to.
+    It raises EnvironmentLack (TG504) where no driver can encode them, CallError (TG491) where it refuses to.
     """
-    places = {m.name: pointer for m, pointer in zip(arrays(plan), pointers, strict=True)}
-    try:
-        return [image.tobytes() for image in encode_tensor_maps(launch_info(plan, values), places)]
-    except ValueError as error:
-        raise CallError(Diagnostic("TG491", f"CUDA encodes no descriptor for {plan.name}: {error}")) from None
+    names = [m.name for m in arrays(plan)]
+    info_of = lru_cache(_KEPT_SIZES)(lambda values: launch_info(plan, dict(values)))
+
+    def encode(pointers: Sequence[int], values: Mapping[str, int | float]) -> list[bytes]:
+        places = dict(zip(names, pointers, strict=True))
+        try:
+            maps = encode_tensor_maps(info_of(tuple(values.items())), places)
+        except ValueError as error:
+            raise CallError(Diagnostic("TG491", f"CUDA encodes no descriptor for {plan.name}: {error}")) from None
+        return [image.tobytes() for image in maps]
+
+    return encode
 
 
 def strides_of(buffer: Buffer) -> tuple[Index, ...] | None:

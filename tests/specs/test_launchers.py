@@ -58,7 +58,8 @@ def test_headers_declare_what_the_kernels_are(tmp_path: Path) -> None:
     """In one file behind their kernels: a type that differs would be a second function of the same C name."""
     plans = every_plan()
     names = write_files(tmp_path, plans)
-    lines = [f"#include <{h}>" for h in ("cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")]
+    headers = ("cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")
+    lines = [f"#include <{header}>" for header in headers]
     for name in names:
         lines.append(f'namespace of_{name} {{\n#include "{name}.cu"\n#include "{name}.h"\n}}')
     (tmp_path / "all.cu").write_text("\n".join(lines) + "\n")
@@ -195,8 +196,8 @@ def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, path: Path) -
     for a in maps:
         swizzle, data_type = [0, 32, 64, 128].index(a["swizzle_bytes"]), {1: 0, 2: 1, 4: 2, 8: 4}[a["elem_bytes"]]
         wanted += [
-            ["given", data_type, len(a["dims"]), 0, swizzle, 2, 0], ["place", places[a["array"]]],
-            ["dims", *a["dims"]], ["strides", *a["strides_bytes"]], ["box", *a["box"]], ["steps", *a["element_strides"]],
+            ["given", data_type, len(a["dims"]), 0, swizzle, 2, 0], ["place", places[a["array"]]], ["dims", *a["dims"]],
+            ["strides", *a["strides_bytes"]], ["box", *a["box"]], ["steps", *a["element_strides"]],
         ]  # fmt: skip
     wanted += [["grid", *info["grid"]], ["block", *info["block"]]]
     given = [*places.values(), *(p.default for p in plan.params), *(places[a["array"]] for a in maps)]

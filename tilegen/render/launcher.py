@@ -33,8 +33,8 @@ def render_launcher(plan: Plan, spec_name: str = "") -> str:
     """The header ``<kernel>.h``: ``cudaError_t launch_<kernel>(pointers, parameters, stream)`` for nvcc, and for a C++
     compiler that links what nvcc made of ``<kernel>.cu``. The same plan gives the same bytes.
     """
-    named = (*arrays(plan), *plan.params, *tensor_maps(plan))
-    taken, shared = {plan.name, *(x.name for x in named)}, plan_shared(plan)
+    args = launch_info(plan)["args"]
+    taken, shared = {plan.name, *(arg["name"] for arg in args)}, plan_shared(plan)
     text = templates().get_template("launcher.h.j2").render(
         header=[piece for line in _describe(plan, spec_name) for piece in comment_lines(line)],
         includes=_list_includes(plan),
@@ -45,8 +45,8 @@ def render_launcher(plan: Plan, spec_name: str = "") -> str:
         own={name: fresh(name, taken) for name in _OWN_NAMES},
         grid=[to_c(x) for x in plan.grid],
         threads=plan.threads,
-        maps=[_map_texts(a) for a in launch_info(plan)["args"] if a["kind"] == "tensor_map"],
-        arguments=[f"&{x.name}" for x in named],
+        maps=[_map_texts(a) for a in args if a["kind"] == "tensor_map"],
+        arguments=[f"&{arg['name']}" for arg in args],
         dynamic_bytes=shared.bytes if shared.dynamic else 0,
     )  # fmt: skip
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"

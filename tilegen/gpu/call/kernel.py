@@ -14,7 +14,7 @@ from tilegen.errors import CallError, Diagnostic, EnvironmentLack, TilegenError
 from tilegen.gpu.call.kinds import Kind, decide
 from tilegen.gpu.call.libraries import Readers
 from tilegen.gpu.call.meeting import check_alignment, check_overlap
-from tilegen.gpu.call.slots import Slot, make_slot, write_maps, write_params
+from tilegen.gpu.call.slots import MAP_BYTES, Slot, make_slot, write_maps, write_params
 from tilegen.gpu.call.terms import KernelTerms
 from tilegen.gpu.cubins import Cubin
 from tilegen.gpu.driver import CONFIG_STREAM_AT, NO_BINARY, NO_CONTEXT, Driver, DriverError, Function, load_driver
@@ -104,11 +104,13 @@ class Kernel:
         if kind.encode:
             write_maps(kind.form, slot, kind.encode(tuple(pointers)))
 
-    def _encode(self, kind: Kind, pointers: Sequence[int]) -> Sequence[bytes]:
-        """The tensor maps of a call, in the context of its arrays: the driver may ask for one, and a thread has none."""
+    def _encode(self, kind: Kind, pointers: Sequence[int]) -> bytes:
+        """The tensor maps of a call, in its arrays' context: the driver may ask for one, and a thread may have none."""
         assert self.terms.encode_maps is not None
         with self._driver().in_context(kind.function.context):
-            return self.terms.encode_maps(pointers, kind.values)
+            images = self.terms.encode_maps(pointers, kind.values)
+        assert [len(image) for image in images] == [MAP_BYTES] * kind.form.maps
+        return b"".join(images)
 
     def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: tuple[Any, ...]) -> Kind:
         libraries = [self._readers.libraries[type(array)] for array in arrays]

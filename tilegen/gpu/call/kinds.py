@@ -17,15 +17,15 @@ from tilegen.index import evaluate
 
 Given = tuple[ArrayTerms, Seen, Library]
 Maker = Callable[[list[int]], Any]  # makes an output, and puts its pointer among the others
-Encode = Callable[[tuple[int, ...]], Sequence[bytes]]  # pointers -> the tensor maps of a call
+Encode = Callable[[tuple[int, ...]], bytes]  # pointers -> the tensor maps of a call, one behind the other
 _KEPT_MAPS = 64  # sets of pointers of one kind whose tensor maps are kept; another 300 bytes each
 
 
 class Kind:
     """Calls that differ in pointers, streams and float parameters alone."""
 
-    __slots__ = ("apart", "device", "encode", "form", "function", "given", "handle", "launch", "makers", "mask", "pairs",
-                 "reach", "spare", "stream", "syncs", "values", "varies", "write")  # fmt: skip
+    __slots__ = ("apart", "device", "encode", "form", "function", "given", "handle", "launch", "makers", "mask",
+                 "pairs", "reach", "spare", "stream", "syncs", "values", "varies", "write")  # fmt: skip
 
     def __init__(
         self, given: Sequence[Given], checked: Checked, form: SlotForm, function: Function, launch: Callable[..., int]

@@ -17,7 +17,6 @@ from tilegen.gpu.driver import CONFIG_BYTES, CONFIG_STREAM_AT
 
 _CELL_BYTES = 8  # each pointer and parameter has a cell of its own
 MAP_BYTES, _MAP_ALIGN_BYTES = 128, 64  # CUtensorMap, cuda.h
-_MAP = struct.Struct(f"={MAP_BYTES}s")
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,11 @@ class SlotForm:
         end = CONFIG_BYTES + _CELL_BYTES * (self.pointers + len(self.params))
         first = -(-end // _MAP_ALIGN_BYTES) * _MAP_ALIGN_BYTES
         return tuple(first + MAP_BYTES * k for k in range(self.maps))
+
+    @cached_property
+    def all_maps(self) -> struct.Struct:
+        """The tensor maps together."""
+        return struct.Struct(f"={MAP_BYTES * self.maps}s")
 
 
 class Slot(NamedTuple):
@@ -89,10 +93,9 @@ def write_params(form: SlotForm, slot: Slot, values: Sequence[float]) -> None:
         struct.pack_into(f"={code}", slot.memory, at, value)
 
 
-def write_maps(form: SlotForm, slot: Slot, images: Sequence[bytes]) -> None:
-    """The tensor maps of a call, each MAP_BYTES as the driver encoded it, into a slot."""
-    for at, image in zip(form.map_places, images, strict=True):
-        _MAP.pack_into(slot.memory, at, image)
+def write_maps(form: SlotForm, slot: Slot, images: bytes) -> None:
+    """The tensor maps of a call, each MAP_BYTES as the driver encoded it, one behind the other, into a slot."""
+    form.all_maps.pack_into(slot.memory, form.map_places[0], images)
 
 
 def read_slot(config: Any, arguments: Any, form: SlotForm) -> dict[str, Any]:
