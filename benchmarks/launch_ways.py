@@ -91,7 +91,7 @@ def common_arch(builds: Iterable[Built]) -> str:
 
 def glue_text(plans: Sequence[Plan]) -> str:
     """All kernels and headers in one file, and one C function ``run_<kernel>(pointers, values, stream)`` for each."""
-    headers = ("cuda_runtime.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")
+    headers = ("cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")
     lines = [f"#include <{header}>" for header in headers]
     for plan in plans:
         name, first = plan.name, len(arrays(plan))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from tilegen import layouts
 from tilegen.arch import ARCHES
-from tilegen.errors import Diagnostic, EnvironmentLack
+from tilegen.errors import CallError, Diagnostic, EnvironmentLack
 from tilegen.gpu import compile_cubin, encode_tensor_maps
 from tilegen.gpu.call import ArrayTerms, Kernel, KernelTerms
 from tilegen.gpu.call.terms import EncodeMaps
@@ -21,7 +21,7 @@ from tilegen.plan import Plan, arrays, tensor_maps
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.spec.data import Buffer, Spec
 
-_DESCRIPTORS_KEPT = 64  # of as many sets of arrays: a loop over a few buffers encodes each once
+_KEPT_SIZES = 64  # sets of runtime parameters whose descriptors' extents are kept
 
 
 def compile(
@@ -90,20 +90,27 @@ def terms_of(spec: Spec, plan: Plan) -> KernelTerms:
             for m in arrays(plan) for b in (declared[m.name],)
         ),
         plan.params, plan.grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
-        len(tensor_maps(plan)), map_encoder(plan) if tensor_maps(plan) else None,
+        len(tensor_maps(plan)), _encoder_of(plan) if tensor_maps(plan) else None,
     )  # fmt: skip
 
 
-def map_encoder(plan: Plan) -> EncodeMaps:
-    """Encodes the descriptors that a kernel takes; those of the latest arrays and parameters are kept."""
+def _encoder_of(plan: Plan) -> EncodeMaps:
+    """What makes the descriptors that TMA reads, 128 bytes each, of the arrays' addresses and the runtime parameters.
+
+    It raises EnvironmentLack (TG504) where no driver can encode them, CallError (TG491) where it refuses to.
+    """
     names = [m.name for m in arrays(plan)]
+    info_of = lru_cache(_KEPT_SIZES)(lambda values: launch_info(plan, dict(values)))
 
-    @lru_cache(_DESCRIPTORS_KEPT)
-    def encode(pointers: tuple[int, ...], values: tuple[tuple[str, int | float], ...]) -> tuple[bytes, ...]:
-        found = encode_tensor_maps(launch_info(plan, dict(values)), dict(zip(names, pointers, strict=True)))
-        return tuple(descriptor.tobytes() for descriptor in found)
+    def encode(pointers: Sequence[int], values: Mapping[str, int | float]) -> list[bytes]:
+        places = dict(zip(names, pointers, strict=True))
+        try:
+            maps = encode_tensor_maps(info_of(tuple(values.items())), places)
+        except ValueError as error:
+            raise CallError(Diagnostic("TG491", f"CUDA encodes no descriptor for {plan.name}: {error}")) from None
+        return [image.tobytes() for image in maps]
 
-    return lambda pointers, values: encode(tuple(pointers), tuple(values.items()))
+    return encode
 
 
 def strides_of(buffer: Buffer) -> tuple[Index, ...] | None:

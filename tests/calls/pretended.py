@@ -96,6 +96,29 @@ def pretend_kernel(built: Built, runs: bool = True) -> tuple[Kernel, PretendedDr
     return kernel, driver
 
 
+class PretendedEncoder:
+    """cuTensorMapEncodeTiled for g++'s kernel: the descriptor starts with the address of what it says.
+
+    ``asked`` has what each was made of. ``status``: what is returned, 0 for success.
+    """
+
+    def __init__(self) -> None:
+        self.asked: list[dict[str, Any]] = []
+        self.kept: list[np.ndarray[Any, Any]] = []
+        self.status = 0
+
+    def __call__(self, descriptor: Any, dtype: int, rank: int, pointer: Any, dims: Any, strides: Any, box: Any,
+                 steps: Any, interleave: int, swizzle: int, promotion: int, fill: int) -> int:  # fmt: skip
+        assert set(steps) == {1} and (interleave, promotion, fill) == (0, 2, 0)
+        self.asked.append({
+            "pointer": pointer.value, "elem_bytes": {0: 1, 1: 2, 2: 4, 4: 8}[dtype], "dims": list(dims),
+            "strides_bytes": list(strides)[: rank - 1], "box": list(box), "swizzle_bytes": [0, 32, 64, 128][swizzle],
+        })  # fmt: skip
+        self.kept.append(describe_map(self.asked[-1], pointer.value))
+        ctypes.memmove(descriptor, ctypes.byref(ctypes.c_uint64(self.kept[-1].ctypes.data)), 8)
+        return self.status
+
+
 # ---------------------------------------------------------------- arrays
 def aligned(shape: Any, dtype: Any = np.float32, at: int = 0) -> np.ndarray[Any, Any]:
     """Zeros that start ``at`` bytes past a multiple of 256."""

@@ -15,15 +15,25 @@ from specs.kernels import SPECS, build_spec, every_spec
 from text.run import requires_gxx
 
 import tilegen
-from calls.pretended import Cupy, Exchange, Interface, PretendedDriver, Torch, aligned, pretend_kernel
+from calls.pretended import (
+    Cupy,
+    Exchange,
+    Interface,
+    PretendedDriver,
+    PretendedEncoder,
+    Torch,
+    aligned,
+    pretend_kernel,
+)
 from tilegen import calling
 from tilegen.dtypes import numpy_dtype
 from tilegen.errors import CallError, EnvironmentLack, TilegenError
-from tilegen.gpu import Cubin, device, driver
+from tilegen.gpu import Cubin, device, driver, tensor_maps
 from tilegen.gpu.call.kinds import form_of_output
 from tilegen.index import evaluate
 from tilegen.pipeline import Built, build, parameter_cases
 from tilegen.plan import arrays
+from tilegen.render import launch_info
 from tilegen.verify import make_image, reference_images
 
 HEAD = "kernel: k\narch: sm_90\nthreads: 32\n"
@@ -65,6 +75,13 @@ def torch(monkeypatch: pytest.MonkeyPatch) -> Torch:
     return pretended
 
 
+@pytest.fixture
+def encoder(monkeypatch: pytest.MonkeyPatch) -> PretendedEncoder:
+    pretended = PretendedEncoder()
+    monkeypatch.setattr(tensor_maps, "_load_encoder", lambda: pretended)
+    return pretended
+
+
 def refused(kernel: Any, *given: Any, **params: Any) -> tuple[str, str]:
     """The code of the error that a call ends with, and its text."""
     with pytest.raises(CallError) as caught:
@@ -75,7 +92,7 @@ def refused(kernel: Any, *given: Any, **params: Any) -> tuple[str, str]:
 # ---------------------------------------------------------------- every kernel, through its arguments' own memory
 @requires_gxx
 @every_spec
-def test_a_call_does_what_the_spec_means(path: Any) -> None:
+def test_a_call_does_what_the_spec_means(path: Any, encoder: PretendedEncoder) -> None:
     built = build_spec(path)
     case = min(parameter_cases(built.spec), key=lambda c: tuple(c.values()))
     if int(np.prod([int(evaluate(g, case)) for g in built.plan.grid])) > 600:
@@ -94,9 +111,14 @@ def test_a_call_does_what_the_spec_means(path: Any) -> None:
         given.append(Interface(view, typestr=_typestr(terms.dtype)))
     assert kernel(*given) is None
     assert pretended.seen[0]["threads"] == built.plan.threads
+    assert len(encoder.asked) == kernel.terms.tensor_maps == len(tensor_map_args(built))
     wanted, _ = reference_images(built.spec, memories, images, case)
     for name, image in wanted.items():
         assert image.tobytes() == placed[name].tobytes(), name
+
+
+def tensor_map_args(built: Built, params: Any = None) -> list[dict[str, Any]]:
+    return [a for a in launch_info(built.plan, params)["args"] if a["kind"] == "tensor_map"]
 
 
 def _typestr(dtype: str) -> str:
@@ -484,6 +506,50 @@ def test_tensor_maps_follow_the_parameters() -> None:
     kernel(Interface(x), Interface(y))
     assert asked == [((x.ctypes.data, y.ctypes.data), {"M": 4, "N": 8})]
     assert pretended.seen[0]["arguments"][4:] == [b"\1" * 128, b"\2" * 128]
+
+
+TRANSPOSE_TMA = next(p for p in SPECS if p.stem == "transpose_tma")  # X: [M, 212], Y: [212, M]
+
+
+@requires_gxx
+def test_descriptors_are_of_the_calls_arrays_and_sizes(encoder: PretendedEncoder) -> None:
+    built = build_spec(TRANSPOSE_TMA)
+    kernel, pretended = pretend_kernel(built)
+    for m in (64, 100):
+        x, y = filled((m, 212)), aligned((212, m))
+        encoder.asked.clear()
+        kernel(Interface(x), Interface(y))
+        assert (y == x.T).all()
+        places = {"X": x.ctypes.data, "Y": y.ctypes.data}
+        keys = ("elem_bytes", "dims", "strides_bytes", "box", "swizzle_bytes")
+        wanted = [{"pointer": places[a["array"]]} | {k: a[k] for k in keys} for a in tensor_map_args(built, {"M": m})]
+        assert encoder.asked == wanted and len(wanted) == 2
+    assert pretended.entered == 2, "descriptors are encoded in the context of the arrays"
+
+
+def test_descriptors_of_arrays_that_come_again_are_kept(encoder: PretendedEncoder) -> None:
+    kernel, pretended = pretend_kernel(build_spec(TRANSPOSE_TMA), runs=False)
+    first, second = ([Interface(aligned((64, 212))), Interface(aligned((212, 64)))] for _ in range(2))
+    for given in (first, first, second, first, second):
+        kernel(*given)
+    assert len(encoder.asked) == 4, "two for each pair of arrays"
+    images = [launched["arguments"][-2:] for launched in pretended.seen]
+    assert images[0] == images[1] == images[3] != images[2] == images[4]
+    assert len(kernel._short) == 1, "a call with descriptors takes the short way"
+    kernel(Interface(aligned((32, 212))), Interface(aligned((212, 32))))
+    assert len(encoder.asked) == 6, "another size, other descriptors"
+
+
+def test_a_descriptor_that_the_driver_refuses(encoder: PretendedEncoder) -> None:
+    kernel, pretended = pretend_kernel(build_spec(TRANSPOSE_TMA), runs=False)
+    x, y = Interface(aligned((64, 212))), Interface(aligned((212, 64)))
+    encoder.status = 1
+    code, text = refused(kernel, x, y)
+    assert code == "TG491" and "no descriptor for transpose_tma: cuTensorMapEncodeTiled returns 1" in text
+    assert not pretended.seen
+    encoder.status = 0
+    kernel(x, y)
+    assert len(pretended.seen) == 1, "what failed is not kept"
 
 
 # ---------------------------------------------------------------- compile

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 from nvcc.compile import requires_nvcc
 from text.plans import build_cast, build_fill, build_pool, build_runtime_copy
+from text.run import requires_gxx
 
 from specs.kernels import SPECS, build_spec, every_spec
 from tilegen.dtypes import DTYPES
-from tilegen.plan import Plan
-from tilegen.render import launch_info, render, render_launcher
+from tilegen.plan import Plan, arrays, tensor_maps
+from tilegen.render import host_type, launch_info, render, render_launcher
 
 PLANS = [build_pool(), *(build_fill(d, 1) for d in DTYPES), build_cast("float16", "float8_e5m2")]
 
@@ -58,8 +58,8 @@ def test_headers_declare_what_the_kernels_are(tmp_path: Path) -> None:
     """In one file behind their kernels: a type that differs would be a second function of the same C name."""
     plans = every_plan()
     names = write_files(tmp_path, plans)
-    headers = ("cuda_runtime.h", "cudaTypedefs.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")
-    lines = [f"#include <{h}>" for h in headers]
+    headers = ("cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")
+    lines = [f"#include <{header}>" for header in headers]
     for name in names:
         lines.append(f'namespace of_{name} {{\n#include "{name}.cu"\n#include "{name}.h"\n}}')
     (tmp_path / "all.cu").write_text("\n".join(lines) + "\n")
@@ -68,7 +68,7 @@ def test_headers_declare_what_the_kernels_are(tmp_path: Path) -> None:
 
 
 @requires_nvcc
-@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+@requires_gxx
 def test_a_cpp_program_links_the_kernel_and_is_refused_what_is_wrong(tmp_path: Path) -> None:
     plan = build_runtime_copy()
     write_files(tmp_path, [plan])
@@ -89,6 +89,131 @@ def test_a_cpp_program_links_the_kernel_and_is_refused_what_is_wrong(tmp_path: P
     run(tmp_path, "nvcc", "main.o", f"{plan.name}.o", "-o", "main")
     misaligned, invalid = "716", "1"  # cudaErrorMisalignedAddress, cudaErrorInvalidValue
     assert run(tmp_path, "./main").split() == [misaligned] * len(pointers) + [invalid] * 2
+
+
+# ---------------------------------------------------------------- descriptors
+TMA_SPECS = [path for path in SPECS if "variant: tma" in path.read_text(encoding="utf-8")]
+every_tma_spec = pytest.mark.parametrize("path", TMA_SPECS, ids=lambda path: path.stem)
+
+
+def call_text(plan: Plan, first_at: int = 4096) -> str:
+    """A call of the launcher, each array ``first_at`` bytes behind the one before, and the defaults."""
+    given = [f"({host_type(m.dtype)[0]} *){(k + 1) * first_at}" for k, m in enumerate(arrays(plan))]
+    return f"launch_{plan.name}({', '.join([*given, *(str(p.default) for p in plan.params)])})"
+
+
+@requires_nvcc
+@requires_gxx
+@every_tma_spec
+@pytest.mark.parametrize("order", [("cu", "h"), ("h", "cu"), ("h",)], ids=" ".join)
+def test_a_kernel_with_descriptors_is_included_or_linked(tmp_path: Path, path: Path, order: tuple[str, ...]) -> None:
+    """Nothing but CUDA's runtime is linked, and the program starts without a driver."""
+    plan = build_spec(path).plan
+    write_files(tmp_path, [plan])
+    lines = "".join(f'#include "{plan.name}.{ending}"\n' for ending in order)
+    program = f'{lines}#include <cstdio>\nint main() {{ std::printf("%d", (int){call_text(plan, 4)}); }}\n'
+    (tmp_path / "main.cu").write_text(program)
+    (tmp_path / "main.cpp").write_text(program)
+    given = ["main.cu"]
+    if "cu" not in order:
+        run(tmp_path, "g++", "-Wall", "-Wextra", "-Werror", *cuda_includes(tmp_path), "-c", "main.cpp")
+        given = ["main.o", f"{plan.name}.cu"]
+    run(tmp_path, "nvcc", "-Werror", "all-warnings", f"-arch={plan.arch}", *given, "-o", "main")
+    assert run(tmp_path, "./main") == "716"  # cudaErrorMisalignedAddress
+
+
+RUNTIME = """
+#include <cstdio>
+#include <cstring>
+static void print(const char *name, const void *list, int count, int bytes)
+{
+    std::printf("%s", name);
+    for (int i = 0; i < count; i++) {
+        unsigned long long value = 0;
+        std::memcpy(&value, (const char *)list + i * bytes, bytes);
+        std::printf(" %llu", value);
+    }
+    std::puts("");
+}
+static CUresult status = CUDA_SUCCESS;
+static bool known = true;
+static CUresult encode(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *place, const cuuint64_t *dims,
+    const cuuint64_t *strides, const cuuint32_t *box, const cuuint32_t *steps, CUtensorMapInterleave interleave,
+    CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
+{
+    const unsigned given[] = { type, rank, interleave, swizzle, promotion, fill };
+    print("given", given, 6, 4);
+    print("place", &place, 1, 8);
+    print("dims", dims, rank, 8);
+    print("strides", strides, rank - 1, 8);
+    print("box", box, rank, 4);
+    print("steps", steps, rank, 4);
+    std::memset(map, 0, sizeof *map);
+    std::memcpy(map, &place, sizeof place);
+    return status;
+}
+extern "C" cudaError_t cudaGetDriverEntryPointByVersion(
+    const char *name, void **found, unsigned version, unsigned long long, cudaDriverEntryPointQueryResult *)
+{
+    const bool right = known && !std::strcmp(name, "cuTensorMapEncodeTiled") && version == 12000;
+    *found = right ? (void *)encode : nullptr;
+    return cudaSuccess;
+}
+extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void *) { return cudaSuccess; }
+extern "C" cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) { return cudaSuccess; }
+"""
+
+
+def run_launcher(folder: Path, plan: Plan, before: str = "") -> list[list[str]]:
+    """A launcher in a C++ program, CUDA replaced by what prints: the words of each line, the last line the result."""
+    write_files(folder, [plan])
+    sizes = [8 if k < len(arrays(plan)) else 4 for k in range(len(arrays(plan)) + len(plan.params))]
+    sizes += [128 for _ in tensor_maps(plan)]
+    printed = "".join(f'    print("argument", arguments[{k}], 1, {min(size, 8)});\n' for k, size in enumerate(sizes))
+    program = (
+        f'#include "{plan.name}.h"\n{RUNTIME}extern "C" cudaError_t cudaLaunchKernel(\n'
+        "    const void *, dim3 grid, dim3 block, void **arguments, size_t, cudaStream_t)\n{\n"
+        f'    print("grid", &grid, 3, 4);\n    print("block", &block, 3, 4);\n{printed}    return cudaSuccess;\n}}\n'
+        # the kernel's own symbol: its address is all that is asked for
+        f'__asm__(".globl {plan.name}\\n{plan.name}:");\n'
+        f'int main()\n{{\n    {before}\n    std::printf("result %d\\n", (int){call_text(plan)});\n}}\n'
+    )
+    (folder / "main.cpp").write_text(program)
+    flags = ("-std=c++17", "-Wall", "-Wextra", "-Werror", *cuda_includes(folder))
+    run(folder, "g++", *flags, "main.cpp", "-o", "main")
+    return [line.split() for line in run(folder, "./main").splitlines()]
+
+
+@requires_nvcc
+@every_tma_spec
+@requires_gxx
+def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, path: Path) -> None:
+    plan = build_spec(path).plan
+    info = launch_info(plan)
+    places = {m.name: 4096 * (k + 1) for k, m in enumerate(arrays(plan))}
+    maps = [a for a in info["args"] if a["kind"] == "tensor_map"]
+    wanted: list[list[object]] = []
+    for a in maps:
+        swizzle, data_type = [0, 32, 64, 128].index(a["swizzle_bytes"]), {1: 0, 2: 1, 4: 2, 8: 4}[a["elem_bytes"]]
+        wanted += [
+            ["given", data_type, len(a["dims"]), 0, swizzle, 2, 0], ["place", places[a["array"]]], ["dims", *a["dims"]],
+            ["strides", *a["strides_bytes"]], ["box", *a["box"]], ["steps", *a["element_strides"]],
+        ]  # fmt: skip
+    wanted += [["grid", *info["grid"]], ["block", *info["block"]]]
+    given = [*places.values(), *(p.default for p in plan.params), *(places[a["array"]] for a in maps)]
+    wanted += [*(["argument", value] for value in given), ["result", 0]]
+    assert run_launcher(tmp_path, plan) == [[str(word) for word in line] for line in wanted]
+
+
+@requires_nvcc
+@every_tma_spec
+@requires_gxx
+def test_a_launcher_returns_what_the_driver_says(tmp_path: Path, path: Path) -> None:
+    plan = build_spec(path).plan
+    invalid, unsupported = "1", "801"  # cudaErrorInvalidValue, cudaErrorNotSupported
+    lines = run_launcher(tmp_path, plan, "status = CUDA_ERROR_INVALID_VALUE;")
+    assert [line for line in lines if line[0] in ("grid", "result")] == [["result", invalid]]
+    assert run_launcher(tmp_path, plan, "known = false;") == [["result", unsupported]]
 
 
 @every_spec

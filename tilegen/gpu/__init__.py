@@ -24,7 +24,6 @@ from tilegen.gpu.timing import (
 __all__ = [
     "POISON", "CompileError", "Compiler", "Cubin", "Device", "Difference", "Image", "Launch", "Stopwatch",
     "allocate_bytes", "arguments_of", "cache_dir", "compare_images", "compile_cubin", "copy_bytes",
-    "encode_tensor_maps", "fill_bytes", "fill_random", "find_compilers", "find_device", "free_memory",
-    "gather_image", "launch", "load_function", "open_stopwatch", "require_gpu", "run_guarded", "run_images",
-    "view_elems",
+    "encode_tensor_maps", "fill_bytes", "fill_random", "find_compilers", "find_device", "free_memory", "gather_image",
+    "launch", "load_function", "open_stopwatch", "require_gpu", "run_guarded", "run_images", "view_elems",
 ]  # fmt: skip

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tilegen.describe import count_words
 from tilegen.dtypes import DTYPES
 from tilegen.index import INT_LIMIT, mul, to_c
-from tilegen.plan import Memory, Param, Plan, arrays, tensor_maps
+from tilegen.plan import Memory, Param, Plan, TensorMap, arrays, tensor_maps
 from tilegen.render.declarations import int_type
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.render.lines import comment_lines, fold_line
@@ -20,8 +20,12 @@ _HOST_TYPES = {
     "float16": ("__half", "cuda_fp16.h"), "bfloat16": ("__nv_bfloat16", "cuda_bf16.h"),
     "float8_e4m3fn": ("__nv_fp8_e4m3", "cuda_fp8.h"), "float8_e5m2": ("__nv_fp8_e5m2", "cuda_fp8.h"),
 } | {name: (f"{name}_t", "stdint.h") for name in DTYPES if name.rstrip("0123456789") in ("int", "uint")}  # fmt: skip
-_OWN_NAMES = ("stream", "error", "grid", "block", "arguments")
-_MAP_NAMES = ("entry", "found", "asked", "encode", "encoded", "dims", "strides", "box", "steps")
+_OWN_NAMES = (
+    "stream", "error", "grid", "block", "arguments", "attributes", "find_encoder", "encode", "status", "dims",
+    "strides", "box", "steps",
+)  # fmt: skip
+_DATA_TYPES = {n: f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * n}" for n in (1, 2, 4, 8)}  # TMA moves bits
+_SWIZZLES = {0: "CU_TENSOR_MAP_SWIZZLE_NONE"} | {n: f"CU_TENSOR_MAP_SWIZZLE_{n}B" for n in (32, 64, 128)}
 _ACCESS = {"in": "read", "out": "written", "inout": "read and written"}
 
 
@@ -29,23 +33,20 @@ def render_launcher(plan: Plan, spec_name: str = "") -> str:
     """The header ``<kernel>.h``: ``cudaError_t launch_<kernel>(pointers, parameters, stream)`` for nvcc, and for a C++
     compiler that links what nvcc made of ``<kernel>.cu``. The same plan gives the same bytes.
     """
-    maps = list(map_data(plan))
-    passed = [*(m.name for m in arrays(plan)), *(p.name for p in plan.params), *(m.name for m in tensor_maps(plan))]
-    taken = {plan.name, *passed}
-    shared = plan_shared(plan)
+    args = launch_info(plan)["args"]
+    taken, shared = {plan.name, *(arg["name"] for arg in args)}, plan_shared(plan)
     text = templates().get_template("launcher.h.j2").render(
         header=[piece for line in _describe(plan, spec_name) for piece in comment_lines(line)],
-        includes=sorted({include for m in arrays(plan) if (include := host_type(m.dtype)[1])}),
+        includes=_list_includes(plan),
         name=plan.name,
-        declared=[*(f"{_pointer(m, DTYPES[m.dtype].storage)}" for m in arrays(plan)), *map(_value, plan.params),
-                  *(f"const __grid_constant__ TensorMap {m['name']}" for m in maps)],
-        maps=maps,
+        declared=_list_declared(plan),
         params=[*(_pointer(m, host_type(m.dtype)[0]) for m in arrays(plan)), *map(_value, plan.params)],
         checks=[*map(_check_pointer, arrays(plan)), *(c for p in plan.params for c in _check_param(p))],
         own={name: fresh(name, taken) for name in (*_OWN_NAMES, *_MAP_NAMES)},
         grid=[to_c(x) for x in plan.grid],
         threads=plan.threads,
-        arguments=[f"&{name}" for name in passed],
+        maps=[_map_texts(a) for a in args if a["kind"] == "tensor_map"],
+        arguments=[f"&{arg['name']}" for arg in args],
         dynamic_bytes=shared.bytes if shared.dynamic else 0,
     )  # fmt: skip
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
@@ -60,22 +61,38 @@ def host_type(dtype: str) -> tuple[str, str]:
     return _HOST_TYPES.get(dtype, (DTYPES[dtype].c, ""))
 
 
-def map_data(plan: Plan) -> Iterator[dict[str, Any]]:
-    """The descriptors that the kernel takes, as C++ writes them."""
-    for arg in launch_info(plan)["args"]:
-        if arg["kind"] == "tensor_map":
-            swizzle = f"{arg['swizzle_bytes']}B" if arg["swizzle_bytes"] else "NONE"
-            yield {
-                "name": arg["name"], "array": arg["array"], "dims": [*map(_as_64_bits, arg["dims_expression"])],
-                "strides": [*map(_as_64_bits, arg["strides_bytes_expression"])] or ["0"],
-                "box": arg["box"], "steps": arg["element_strides"],
-                "type": f"CU_TENSOR_MAP_DATA_TYPE_UINT{8 * arg['elem_bytes']}",
-                "swizzle": f"CU_TENSOR_MAP_SWIZZLE_{swizzle}",
-            }  # fmt: skip
+def _list_includes(plan: Plan) -> list[str]:
+    named = {include for m in arrays(plan) if (include := host_type(m.dtype)[1])}
+    return sorted(named | ({"cuda.h"} if tensor_maps(plan) else set()))
 
 
-def _as_64_bits(text: str) -> str:
-    return text if text.isdigit() else f"(cuuint64_t)({text})"
+def _list_declared(plan: Plan) -> list[str]:
+    """The kernel's parameters. Its own file defines TensorMap: a declaration needs no more than the name of a type."""
+    pointers = [_pointer(m, DTYPES[m.dtype].storage) for m in arrays(plan)]
+    maps = [f"const __grid_constant__ TensorMap {m.name}" for m in tensor_maps(plan)]
+    return [*pointers, *map(_value, plan.params), *maps]
+
+
+def _map_texts(arg: Mapping[str, Any]) -> dict[str, Any]:
+    """What the driver encodes a descriptor from, as C, of what the manifest says of it."""
+    return {
+        "name": arg["name"], "array": arg["array"], "rank": len(arg["dims"]), "box": arg["box"],
+        "dims": [_wide(text) for text in arg["dims_expression"]],
+        "strides": [_wide(text) for text in arg["strides_bytes_expression"]] or [0],  # of one dimension, none is read
+        "steps": arg["element_strides"], "data_type": _DATA_TYPES[arg["elem_bytes"]],
+        "swizzle": _SWIZZLES[arg["swizzle_bytes"]],
+    }  # fmt: skip
+
+
+def _wide(text: str) -> str:
+    """An expression as the driver takes it.
+
+    >>> _wide("640"), _wide("M"), _wide("M * 4")
+    ('640', '(cuuint64_t)M', '(cuuint64_t)(M * 4)')
+    """
+    if text.isdecimal():
+        return text
+    return f"(cuuint64_t){text}" if text.isidentifier() else f"(cuuint64_t)({text})"
 
 
 def _describe(plan: Plan, spec_name: str) -> Iterator[str]:
@@ -89,12 +106,12 @@ def _describe(plan: Plan, spec_name: str) -> Iterator[str]:
     yield ""
     yield from (_describe_array(m) for m in arrays(plan))
     yield from (f"{p.name}: {_describe_param(p)}" for p in plan.params)
-    for m in tensor_maps(plan):
-        yield f"{m.name}: how TMA sees {m.memory.name}; encoded here at each launch"
+    yield from (_describe_map(m) for m in tensor_maps(plan))
     yield (
         "What is written must not overlap anything else. The launch is asynchronous. It returns "
         "cudaErrorMisalignedAddress for a pointer that is not aligned as said here"
-        + (", cudaErrorInvalidValue for a parameter out of its range." if plan.params else ".")
+        + (", cudaErrorInvalidValue for a parameter out of its range" if plan.params else "")
+        + (", and what CUDA says of a descriptor that it does not encode." if tensor_maps(plan) else ".")
     )
 
 
@@ -111,6 +128,11 @@ def _describe_param(param: Param) -> str:
         return param.dtype
     multiple = f" in steps of {param.var.step}" if param.var.step > 1 else ""
     return f"{param.var.least} to {param.var.bound - 1}{multiple}"
+
+
+def _describe_map(m: TensorMap) -> str:
+    swizzle = f"{m.swizzle_bytes}-byte swizzle" if m.swizzle_bytes else "no swizzle"
+    return f"{m.name}: the kernel's TMA descriptor of {m.memory.name}, boxes of {list(m.box)}, {swizzle}; encoded here"
 
 
 def _pointer(memory: Memory, c: str) -> str:

@@ -14,7 +14,7 @@ from tilegen.errors import CallError, Diagnostic, EnvironmentLack, TilegenError
 from tilegen.gpu.call.kinds import Kind, decide
 from tilegen.gpu.call.libraries import Readers
 from tilegen.gpu.call.meeting import check_alignment, check_overlap
-from tilegen.gpu.call.slots import Slot, make_slot, write_maps, write_params
+from tilegen.gpu.call.slots import MAP_BYTES, Slot, make_slot, write_maps, write_params
 from tilegen.gpu.call.terms import KernelTerms
 from tilegen.gpu.cubins import Cubin
 from tilegen.gpu.driver import CONFIG_STREAM_AT, NO_BINARY, NO_CONTEXT, Driver, DriverError, Function, load_driver
@@ -99,15 +99,26 @@ class Kernel:
             raise CallError(Diagnostic("TG709", f"{self.terms.kernel}: {wrong}")) from None
 
     def _write_varying(self, kind: Kind, slot: Slot, pointers: Sequence[int], floats: Sequence[float]) -> None:
-        write_params(kind.form, slot, floats)
-        if self.terms.encode_maps:
-            write_maps(kind.form, slot, self.terms.encode_maps(pointers, kind.values))
+        if floats:
+            write_params(kind.form, slot, floats)
+        if kind.encode:
+            write_maps(kind.form, slot, kind.encode(tuple(pointers)))
+
+    def _encode(self, kind: Kind, pointers: Sequence[int]) -> bytes:
+        """The tensor maps of a call, in its arrays' context: the driver may ask for one, and a thread may have none."""
+        assert self.terms.encode_maps is not None
+        with self._driver().in_context(kind.function.context):
+            images = self.terms.encode_maps(pointers, kind.values)
+        assert [len(image) for image in images] == [MAP_BYTES] * kind.form.maps
+        return b"".join(images)
 
     def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: tuple[Any, ...]) -> Kind:
         libraries = [self._readers.libraries[type(array)] for array in arrays]
         kind = decide(self.terms, arrays, libraries, params, self._load, self._driver().launch)
+        if kind.form.maps:
+            kind.keep_maps(lambda pointers: self._encode(kind, pointers))
         self._kinds[key] = kind
-        if len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or kind.varies):
+        if len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or self._floats):
             self._short[key] = kind
         return kind
 

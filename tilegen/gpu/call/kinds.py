@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from tilegen.dtypes import DTYPES
@@ -16,13 +17,15 @@ from tilegen.index import evaluate
 
 Given = tuple[ArrayTerms, Seen, Library]
 Maker = Callable[[list[int]], Any]  # makes an output, and puts its pointer among the others
+Encode = Callable[[tuple[int, ...]], bytes]  # pointers -> the tensor maps of a call, one behind the other
+_KEPT_MAPS = 64  # sets of pointers of one kind whose tensor maps are kept; another 300 bytes each
 
 
 class Kind:
     """Calls that differ in pointers, streams and float parameters alone."""
 
-    __slots__ = ("apart", "device", "form", "function", "given", "handle", "launch", "makers", "mask", "pairs", "reach",
-                 "spare", "stream", "syncs", "values", "varies", "write")  # fmt: skip
+    __slots__ = ("apart", "device", "encode", "form", "function", "given", "handle", "launch", "makers", "mask",
+                 "pairs", "reach", "spare", "stream", "syncs", "values", "varies", "write")  # fmt: skip
 
     def __init__(
         self, given: Sequence[Given], checked: Checked, form: SlotForm, function: Function, launch: Callable[..., int]
@@ -40,6 +43,11 @@ class Kind:
         self.stream = choose_stream(given)
         self.makers: tuple[Maker, ...] = ()
         self.syncs = syncs_of(given)
+        self.encode: Encode | None = None
+
+    def keep_maps(self, encode: Encode) -> None:
+        """Tensor maps depend on the pointers alone: those of arrays that come again are not encoded again."""
+        self.encode = lru_cache(_KEPT_MAPS)(encode)
 
 
 def match_arrays(terms: KernelTerms, arrays: Sequence[Any]) -> tuple[ArrayTerms, ...]:

@@ -10,6 +10,7 @@ import ctypes
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from tilegen.gpu.driver import CONFIG_BYTES, CONFIG_STREAM_AT
@@ -43,12 +44,17 @@ class SlotForm:
         """Where each pointer and parameter lies, in bytes."""
         return tuple(CONFIG_BYTES + _CELL_BYTES * k for k in range(self.pointers + len(self.params)))
 
-    @property
+    @cached_property
     def map_places(self) -> tuple[int, ...]:
         """Where each tensor map lies, in bytes."""
         end = CONFIG_BYTES + _CELL_BYTES * (self.pointers + len(self.params))
         first = -(-end // _MAP_ALIGN_BYTES) * _MAP_ALIGN_BYTES
         return tuple(first + MAP_BYTES * k for k in range(self.maps))
+
+    @cached_property
+    def all_maps(self) -> struct.Struct:
+        """The tensor maps together."""
+        return struct.Struct(f"={MAP_BYTES * self.maps}s")
 
 
 class Slot(NamedTuple):
@@ -87,10 +93,9 @@ def write_params(form: SlotForm, slot: Slot, values: Sequence[float]) -> None:
         struct.pack_into(f"={code}", slot.memory, at, value)
 
 
-def write_maps(form: SlotForm, slot: Slot, images: Sequence[bytes]) -> None:
-    """The tensor maps of a call, each MAP_BYTES as the driver encoded it, into a slot."""
-    for at, image in zip(form.map_places, images, strict=True):
-        struct.pack_into(f"={MAP_BYTES}s", slot.memory, at, image)
+def write_maps(form: SlotForm, slot: Slot, images: bytes) -> None:
+    """The tensor maps of a call, each MAP_BYTES as the driver encoded it, one behind the other, into a slot."""
+    form.all_maps.pack_into(slot.memory, form.map_places[0], images)
 
 
 def read_slot(config: Any, arguments: Any, form: SlotForm) -> dict[str, Any]:
