@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from functools import partial
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -20,7 +18,6 @@ from tilegen.gpu.call import Kernel
 from tilegen.gpu.call.slots import read_slot
 from tilegen.gpu.driver import Driver, Function
 from tilegen.pipeline import Built
-from tilegen.render import launch_info
 
 
 class PretendedDriver(Driver):
@@ -66,25 +63,11 @@ class PretendedDriver(Driver):
         yield
 
 
-def _encode_for_gxx(built: Built, pointers: Sequence[int], values: Mapping[str, int | float]) -> list[bytes]:
-    """Descriptors as the text's C++ reads them: longer than the driver's, so these only point to what is kept here."""
-    args = launch_info(built.plan, dict(values))["args"]
-    base = dict(zip([a["name"] for a in args if a["kind"] == "pointer"], pointers, strict=True))
-    _KEPT.extend(found := [describe_map(a, base[a["array"]]) for a in args if a["kind"] == "tensor_map"])
-    return [np.array([f.ctypes.data, *[0] * 15], np.uint64).tobytes() for f in found]
-
-
-_KEPT: list[Any] = []
-
-
 def pretend_kernel(built: Built, runs: bool = True) -> tuple[Kernel, PretendedDriver]:
     """A spec's kernel on the pretended GPU; without ``runs`` launches are only noted."""
     driver = PretendedDriver(built if runs else None)
     cubin = Cubin(built.plan.name, built.plan.arch, "g++", b"", "", 0, 0, 0, 0, 0)
-    terms = terms_of(built.spec, built.plan)
-    if terms.encode_maps:
-        terms = replace(terms, encode_maps=partial(_encode_for_gxx, built))
-    kernel = Kernel(terms, cubin, built.source, lambda: driver)
+    kernel = Kernel(terms_of(built.spec, built.plan), cubin, built.source, lambda: driver)
     decide = kernel._decide
 
     def decide_and_tell(*args: Any) -> Any:

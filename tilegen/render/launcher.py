@@ -42,7 +42,7 @@ def render_launcher(plan: Plan, spec_name: str = "") -> str:
         declared=_list_declared(plan),
         params=[*(_pointer(m, host_type(m.dtype)[0]) for m in arrays(plan)), *map(_value, plan.params)],
         checks=[*map(_check_pointer, arrays(plan)), *(c for p in plan.params for c in _check_param(p))],
-        own={name: fresh(name, taken) for name in (*_OWN_NAMES, *_MAP_NAMES)},
+        own={name: fresh(name, taken) for name in _OWN_NAMES},
         grid=[to_c(x) for x in plan.grid],
         threads=plan.threads,
         maps=[_map_texts(a) for a in args if a["kind"] == "tensor_map"],
