@@ -2,6 +2,7 @@
 
     python benchmarks/tune.py [--out FILE] [--name 021] [--cache default stream]
     python benchmarks/tune.py --again [--out FILE]     # of an earlier file: the pick and the best three once more
+    python benchmarks/tune.py --rank FILE              # no GPU: today's pick among the candidates that FILE measured
 
 The file is docs/results/tiles/<device>.json; docs/performance.md has its table (benchmarks/results_page.py).
 Candidates are planned and compiled in other processes (without the proofs: the pick itself is proved where it is
@@ -62,7 +63,8 @@ def list_pins(case: Case, arch: str, caches: Sequence[str], turns: Sequence[str]
     for choice, estimate in ranked:
         for turn in turns if choice.variant == "tiled" and turns else [choice.turn]:
             for cache in caches or ["default"]:
-                pins = {"variant": choice.variant, "box": list(choice.box), "threads": choice.threads, "turn": turn}
+                pins = {"variant": choice.variant, "box": list(choice.box), "threads": choice.threads}
+                pins |= {"turn": turn} if choice.variant == "tiled" else {}
                 out.append((pins | {"cache": cache}, estimate.seconds * 1e6))
     return out
 
@@ -189,8 +191,20 @@ def describe_row(name: str, row: dict[str, Any]) -> str:
     return f"{name}: pick {pick} of copy, best {best} with {row['best']}, {counts}"
 
 
+def rank_known(known: dict[str, Any], arch: str) -> dict[str, Any]:
+    """Every case with today's pick, and the best, as the candidates were measured."""
+    cases = {c.name: c for c in all_cases()}
+    for name, row in known.items():
+        pick = say_pins(list_pins(cases[name], arch, [], [])[0][0])
+        best, highest = max(row["all"].items(), key=lambda r: float(r[1]))
+        row |= {"picked": pick, "picked_to_copy": row["all"][pick], "best": best, "best_to_copy": highest}
+        row["picked_to_best"] = round(row["all"][pick] / highest, 4)
+    return known
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
+    parser.add_argument("--rank", default="")
     parser.add_argument("--out", default="")
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--name", nargs="*", default=[""])
@@ -198,6 +212,11 @@ def main() -> int:
     parser.add_argument("--cache", nargs="*", default=[])
     parser.add_argument("--turn", nargs="*", default=[])
     args = parser.parse_args()
+    if args.rank:
+        file = Path(args.rank)
+        ranked = rank_known(json.loads(file.read_text(encoding="utf-8")), "sm_90")
+        file.write_text(json.dumps(ranked, indent=1) + "\n", encoding="utf-8")
+        return 0
     rows: dict[str, Any] = {}
     with bench.open_session() as session:
         args.out = args.out or str(TILES / gpu_file(session.device.name))
