@@ -23,11 +23,11 @@ BY_HAND = {
     "transpose_tile": {  # row i * 4 + tx / 64, column tx % 64 of a 64x64 tile
         ("copy_X_tile", "X"): ["(i * 4 + (tx >> 6)) * 1000 + (tx & 63)"],
         ("copy_X_tile", "tile"): ["(i * 4 + (tx >> 6)) * 65 + (tx & 63)"],
-        ("copy_tileT_Y", "tileT"): [  # four rows of a column: 32 x 32 elements a step, 8 x 4 lanes a warp
-            "((i >> 1) * 32 + ((tx >> 2) & 7) * 4 + r) * 65 + (i & 1) * 32 + (tx >> 5) * 4 + (tx & 3)",
+        ("copy_tileT_Y", "tileT"): [  # four rows of a column: 8 x 4 lanes a warp, 2 x 4 warps, 16 columns a step
+            "(((tx >> 5) & 1) * 32 + (tx & 7) * 4 + r) * 65 + i * 16 + (tx >> 6) * 4 + ((tx >> 3) & 3)",
         ],
         ("copy_tileT_Y", "Y"): [
-            "((i & 1) * 32 + (tx >> 5) * 4 + (tx & 3)) * 1024 + (i >> 1) * 32 + ((tx >> 2) & 7) * 4",
+            "(i * 16 + (tx >> 6) * 4 + ((tx >> 3) & 3)) * 1024 + ((tx >> 5) & 1) * 32 + (tx & 7) * 4",
         ],
         ("transpose_tile", "X"): ["by * 64000 + bx * 64"],
         ("transpose_tile", "Y"): ["bx * 65536 + by * 64"],
@@ -48,10 +48,10 @@ BY_HAND = {
         ],
         ("copy_tT_Out", "Out"): ["(i * 32 + laneid) * 8"],
     },
-    "rows_any_size": {  # element i * 128 + tx of a 16x256 tile
-        ("copy_X_t", "X"): ["(i >> 1) * ldx + (i & 1) * 128 + tx"],
-        ("copy_X_t", "t"): ["i * 128 + tx"],
-        ("copy_t_Y", "Y"): ["(i >> 1) * N + (i & 1) * 128 + tx"],
+    "rows_any_size": {  # element i * 128 + tx of the eight rows of batch j_ of a 16x256 tile
+        ("copy_X_t", "X"): ["(j_ * 8 + (i >> 1)) * ldx + (i & 1) * 128 + tx"],
+        ("copy_X_t", "t"): ["j_ * 2048 + i * 128 + tx"],
+        ("copy_t_Y", "Y"): ["(j_ * 8 + (i >> 1)) * N + (i & 1) * 128 + tx"],
         ("rows_any_size", "X"): ["(size_t)(bx * 16) * ldx + j * 256"],
         ("rows_any_size", "Y"): ["(size_t)(bx * 16) * N + j * 256"],
     },
