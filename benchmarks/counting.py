@@ -68,10 +68,6 @@ def compare_counts(built: Built, counted: dict[str, int] | None) -> dict[str, An
     return out
 
 
-def paths_of(builds: dict[str, Built], specs: list[str]) -> dict[str, str]:
-    return {n: p for (n, _), p in zip(builds.items(), specs, strict=True) if n in PER_INSTRUCTION}
-
-
 def count_instructions(built: Built, path: str) -> dict[str, Any]:
     """ncu's source counters: wavefronts and sectors of every shared and global instruction, beside the accesses."""
     if not shutil.which("ncu"):

@@ -13,6 +13,15 @@ import pytest
 from tilegen import gpu
 
 SILENT_US = 80.0  # of work that says nothing
+COPY = """kernel: copy_all
+arch: sm_90
+threads: 64
+buffers:
+  X: {scope: global, dtype: float32, shape: [64, 32]}
+  Y: {scope: global, dtype: float32, shape: [64, 32]}
+ops:
+  - copy: {src: X, dst: Y}
+"""
 DEVICE = gpu.Device("Pretended GPU", (9, 0), "CUDA 13.0", 132, 1 << 20, 8 << 30)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import DEVICE, FakeWatch, fake_gpu
+from fakes import COPY, DEVICE, FakeWatch, fake_gpu
 
 import tilegen
 from tilegen import bench
@@ -26,15 +26,6 @@ import results_page  # noqa: E402
 from cases import Case, spec_text  # noqa: E402
 
 CASE = Case("permute", (64, 32), (0, 1), "float32")
-TEXT = """kernel: copy_all
-arch: sm_90
-threads: 64
-buffers:
-  X: {scope: global, dtype: float32, shape: [64, 32]}
-  Y: {scope: global, dtype: float32, shape: [64, 32]}
-ops:
-  - copy: {src: X, dst: Y}
-"""
 
 
 class Pool:
@@ -68,7 +59,7 @@ def session(monkeypatch: pytest.MonkeyPatch) -> bench.Session:
     monkeypatch.setattr(measure_cases, "compile_for", lambda *_: cubin)
     monkeypatch.setattr(measure_cases.gpu, "compile_cubin", lambda *_: cubin)
     monkeypatch.setattr(measure_cases, "ProcessPoolExecutor", Pool)
-    monkeypatch.setattr(measure_cases, "spec_text", lambda case, arch: TEXT if case.group != "odd" else "kernel: 1\n")
+    monkeypatch.setattr(measure_cases, "spec_text", lambda case, arch: COPY if case.group != "odd" else "kernel: 1\n")
     return bench.Session(DEVICE, watch, 4000.0)  # type: ignore[arg-type]
 
 

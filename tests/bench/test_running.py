@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
-from fakes import FakeWatch, fake_gpu
+from fakes import COPY, FakeWatch, fake_gpu
 
 from tilegen.bench import NAMES, choose_peers
 from tilegen.bench.measuring import Rotation
@@ -21,15 +21,6 @@ from tilegen.cli import cli
 from tilegen.errors import Diagnostic, EnvironmentLack
 
 ROOT = Path(__file__).resolve().parents[2]
-COPY = """kernel: copy_all
-arch: sm_90
-threads: 64
-buffers:
-  X: {scope: global, dtype: float32, shape: [64, 32]}
-  Y: {scope: global, dtype: float32, shape: [64, 32]}
-ops:
-  - copy: {src: X, dst: Y}
-"""
 
 
 def bench(*words: str | Path) -> Any:

@@ -117,12 +117,3 @@ def merge_dims(shape: Sequence[int], axes: Sequence[int]) -> tuple[tuple[int, ..
     sources = sorted(runs)
     sizes = tuple(prod(shape[axis] for axis in run) for run in sources)
     return sizes, tuple(sources.index(run) for run in runs)
-
-
-def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in elements of a dense row-major array.
-
-    >>> dense_strides((4, 8, 2))
-    (16, 2, 1)
-    """
-    return tuple(prod(shape[k + 1 :]) for k in range(len(shape)))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilegen.bench.meaning import Meaning, dense_strides, merge_dims
+from tilegen.bench.meaning import Meaning, merge_dims
+from tilegen.gpu.call.arrays import dense_strides
 
 OUTER_DIMS = 6  # of 8 dimensions, two are in the tile
 _MOST_ELEMS = 1 << 31

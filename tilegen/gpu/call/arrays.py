@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,7 +40,7 @@ class Library:
     syncs: Callable[[Any, int], Any] | None = None
 
 
-def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides of a dense row-major array, in elements.
 
     >>> dense_strides((2, 3, 4))
