@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.bench.meaning import Meaning, merge_dims
 from tilegen.gpu.call.arrays import dense_strides
+from tilegen.ops.permute_tiles import next_power
 
 OUTER_DIMS = 6  # of 8 dimensions, two are in the tile
 _MOST_ELEMS = 1 << 31
@@ -88,15 +89,6 @@ def _fit(tiling: Tiling, area: int, stretch: float) -> tuple[int, int]:
     rows = min(most_rows, int(area**0.5 * stretch))
     cols = min(most_cols, area // rows)
     return min(most_rows, area // cols), cols
-
-
-def next_power(n: int) -> int:
-    """The least power of two that is not less.
-
-    >>> next_power(1), next_power(5), next_power(64)
-    (1, 8, 64)
-    """
-    return 1 << (n - 1).bit_length()
 
 
 def is_wide(tiling: Tiling, shape: TileShape) -> bool:

@@ -12,7 +12,7 @@ from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops.permute_dims import Dims
 from tilegen.ops.permute_grid import is_launchable
 from tilegen.ops.permute_model import Estimate, estimate
-from tilegen.ops.permute_tiles import MAX_CANDIDATES, MAX_TILE_BYTES, TileChoice, list_candidates, sizes_of
+from tilegen.ops.permute_tiles import MAX_CANDIDATES, MAX_TILE_BYTES, TileChoice, list_candidates, next_power, sizes_of
 from tilegen.plan import Candidate, Choice, Cost
 from tilegen.spec.data import WholeCall
 
@@ -59,7 +59,7 @@ def _pin(
     if box is not None and len(box) != len(dims.dims):
         message = f"the box has {len(box)} extents, but the permute has {len(dims.dims)} dimensions once merged"
         raise SpecError(Diagnostic("TG302", message, call.mark, "`tilegen explain` lists them under 'dims'"))
-    box = box and tuple(min(b, 1 << (n - 1).bit_length()) for b, n in zip(box, sizes, strict=True))
+    box = box and tuple(min(b, next_power(n)) for b, n in zip(box, sizes, strict=True))
     agreeing = [
         c for c in ranked
         if variant in ("auto", c.variant) and box in (None, c.box) and fields.threads in (None, c.threads)

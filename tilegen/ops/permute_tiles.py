@@ -99,8 +99,8 @@ def fill_box(order: Iterable[int], sizes: Sequence[int], fixed: Sequence[bool], 
     for d in reversed(list(order)):
         if held >= elems:
             break
-        part = 1 << (-(-elems // held) - 1).bit_length()
-        box[d] = sizes[d] if fixed[d] and sizes[d] <= part else min(part, 1 << (sizes[d] - 1).bit_length())
+        part = next_power(-(-elems // held))
+        box[d] = sizes[d] if fixed[d] and sizes[d] <= part else min(part, next_power(sizes[d]))
         held *= box[d]
     return tuple(box)
 
@@ -122,3 +122,12 @@ def run_elems(order: Sequence[int], box: Sequence[int], sizes: Sequence[int]) ->
 def count_ctas(box: Sequence[int], sizes: Sequence[int]) -> int:
     """CTAs of a launch."""
     return prod(-(-n // b) for n, b in zip(sizes, box, strict=True))
+
+
+def next_power(n: int) -> int:
+    """The least power of two that is not less.
+
+    >>> next_power(1), next_power(5), next_power(64)
+    (1, 8, 64)
+    """
+    return 1 << (n - 1).bit_length()
