@@ -13,8 +13,9 @@ run: .venv/installed
 	$(BIN)/tilegen verify --device cpu $(SPECS)
 	$(BIN)/tilegen explain specs/permute_sf.yaml
 
+# A file's tests stay in one process: they share what one of them built.
 test: .venv/installed
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 check: .venv/installed-check
 	$(BIN)/ruff check .

@@ -10,7 +10,10 @@ from tilegen.errors import TilegenError
 from tilegen.pipeline import Built
 from tilegen.verify import compile_for, verify_gpu
 
-LARGE = (("specs/transpose_tile.yaml", {"M": 8192, "N": 8000}),)  # sizes at which time says something
+LARGE = (  # sizes at which time says something
+    ("specs/transpose_tile.yaml", {"M": 8192, "N": 8000}), ("specs/copy_tile.yaml", {"M": 8192, "N": 8192}),
+    ("specs/copy_staged.yaml", {"M": 16384, "N": 8192}), ("specs/copy_tma.yaml", {"M": 8192, "N": 8192}),
+)  # fmt: skip
 SAYING_BYTES = 16 << 20  # below, launch overhead is all that a ratio to a copy would show
 TIMED = ("bytes", "launches", "sets", "cold", "median_us", "quartiles_us", "gb_per_s", "of_ceiling")
 

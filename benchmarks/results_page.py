@@ -16,7 +16,11 @@ from cases_page import case_tables, draw_cases, experiment_tables, tile_table
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "results.md"
 PERFORMANCE = ROOT / "docs" / "performance.md"
-_KINDS = ("shared_ld", "shared_st", "global_ld", "global_st")
+_COUNTED = {
+    "shared_ld": "shared load wavefronts", "shared_st": "shared store wavefronts", "shared_ldsm": "ldmatrix wavefronts",
+    "shared_stsm": "stmatrix wavefronts", "shared_ldgsts": "cp.async wavefronts", "global_ld": "load sectors",
+    "global_st": "store sectors",
+}  # fmt: skip
 _MEASURED = re.compile(r"(<!-- measured: (\w+) -->\n).*?(<!-- end -->)", re.S)
 
 
@@ -93,11 +97,10 @@ def launch_line(launches: dict[str, dict[str, str]]) -> str:
 
 def counter_table(kernels: dict[str, Any]) -> str:
     """Per kernel: registers, and predicted = counted totals (or both where they differ)."""
-    head = "| kernel | registers | shared load wavefronts | shared store wavefronts | load sectors | store sectors |"
-    rows = [head, "|---|---|---|---|---|---|"]
+    rows = [f"| kernel | registers | {' | '.join(_COUNTED.values())} |", "|---|---" + "|---" * len(_COUNTED) + "|"]
     for name, k in kernels.items():
         if k.get("counters"):
-            cells = [_both(k["counters"][kind]) for kind in _KINDS]
+            cells = [_both(k["counters"][kind]) for kind in _COUNTED]
             rows.append(f"| {name} | {k['registers']} | {' | '.join(cells)} |")
     return "\n".join(rows)
 

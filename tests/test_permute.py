@@ -272,7 +272,8 @@ def test_boxes_that_cannot_be_launched_are_left_out_while_there_are_others():
 
 @pytest.mark.parametrize(
     ("params", "shape", "hint"),
-    [("params: {M: {default: 9}, N: {default: 9}}\n", ["M", "N"], "give M and N a smaller 'max', or larger defaults"),
+    [("params: {M: {default: 9}, N: {default: 9}}\n", ["M", "N"],
+      "give M and N a small enough 'max', or larger defaults"),
      ("", [65536, 65536], "take a larger box")],
 )  # fmt: skip
 def test_too_many_ctas_are_told_so(params, shape, hint):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tilegen.errors import LayoutError
@@ -369,6 +369,7 @@ def _places(layout: Any, x: int) -> list[list[tuple[str, int]]]:
 
 @law
 @given(layouts(st.sampled_from([(8,), (4, 4), (2, 8)])))
+@example(LinearLayout(register=[[1], [3]], lane=[], warp=[[4]], shape=(8,)))
 def test_to_tile_is_the_same_map_or_refuses(layout: LinearLayout) -> None:
     try:
         tile = linear.to_tile(layout)

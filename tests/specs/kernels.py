@@ -8,19 +8,19 @@ from pathlib import Path
 import pytest
 
 from tilegen.arch import ARCHES
-from tilegen.pipeline import Built, build, load
+from tilegen.pipeline import Built, build
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs").glob("*.yaml"))
 every_spec = pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 
 
-def needs(path: Path, arch: str) -> bool:
-    """Whether a spec is for a later generation than ``arch``: it uses what that has not."""
-    return ARCHES[load(path).arch].compute_capability > ARCHES[arch].compute_capability
-
-
 @cache
 def build_spec(path: Path, arch: str | None = None) -> Built:
     """The proved kernel of a spec, for its own arch or another."""
     return build(path, arch)
+
+
+def needs(path: Path, arch: str) -> bool:
+    """Whether a spec is for a later generation than ``arch``: it uses what that has not."""
+    return ARCHES[build_spec(path).spec.arch].compute_capability > ARCHES[arch].compute_capability

@@ -29,15 +29,16 @@ def cp_async_kind(width_bytes: int, fills_zeros: bool) -> str:
 def count_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> tuple[Ints, Ints]:
     """(wavefronts, sectors) of each cp.async of a warp: byte offsets on both sides, (n, 32), -1 where a lane is out.
 
-    The wavefronts are those that the counter ``mem_shared_op_ldgsts`` shows: with zfill the fills of cg are in it.
+    The wavefronts are those that the counter ``mem_shared_op_ldgsts`` shows, with the fills of cg: where a kernel reads
+    the tile afterwards, they are in it.
     """
     cost = access.cp_async_cost(_cache_of(kind), width_bytes, shared, source, zero_fill=_fills_zeros(kind))
-    return np.asarray(cost.wavefronts + (cost.fills if _fills_zeros(kind) else 0)), np.asarray(cost.sectors)
+    return np.asarray(cost.wavefronts + cost.fills), np.asarray(cost.sectors)
 
 
 def floor_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> Ints:
-    """Wavefronts that each takes under any layout of the shared side: one a phase; for cg none of the instruction's
-    own, and with zfill also a fill for each line that is read.
+    """Wavefronts that each takes under any layout of the shared side: for ca one a phase; for cg a fill for each line
+    that is read, and with zfill the phases besides.
     """
     return _both_parts(kind, np.asarray(access.phases("st", width_bytes, shared)), _count_lines(source))
 
@@ -49,10 +50,10 @@ def bytes_floor_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints
 
 
 def _both_parts(kind: str, own: Ints, fills: Ints) -> Ints:
-    """The instruction's wavefronts and the fills, as far as a kind counts them."""
+    """The instruction's wavefronts and the fills, as far as a kind has them."""
     if _cache_of(kind) == "ca":
         return own
-    return own + fills if _fills_zeros(kind) else np.zeros_like(own)
+    return own + fills if _fills_zeros(kind) else fills
 
 
 def _cache_of(kind: str) -> str:

@@ -152,10 +152,12 @@ def keep_vectors(
         return fits
     unsure = np.array([not _surely_keeps(f, shape, width) for f in layouts]) | bool((starts % width).any())
     for vectors in (starts[:: max(1, len(starts) // _SAMPLE)], starts):
-        for c in np.flatnonzero(unsure & fits).tolist():
-            address = place_elements([layouts[c]], shape, vectors[:, None] + np.arange(width))[0]
-            whole = (address == address[:, :1] + np.arange(width)).all()
-            fits[c] = whole and not (address[:, 0] % width).any()
+        elements = vectors[:, None] + np.arange(width)
+        left = np.flatnonzero(unsure & fits)
+        for some in np.array_split(left, -(-len(left) * elements.size // (_BATCH * access.WARP_LANES)) or 1):
+            address = place_elements([layouts[c] for c in some.tolist()], shape, elements)
+            whole = (address == address[..., :1] + np.arange(width)).all(axis=(1, 2))
+            fits[some] = whole & ~(address[..., 0] % width).any(axis=1)
     return fits
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from math import gcd
 from typing import Any, Union
 
@@ -255,6 +256,7 @@ def mul(a: Index, b: Index) -> Index:
     return _times(Op("*", (fa, fb), (bound(fa) - 1) * (bound(fb) - 1) + 1), ca * cb)
 
 
+@lru_cache(maxsize=1 << 16, typed=True)
 def div(x: Index, n: Index) -> Index:
     """x / n: ``(a*n + b) / n == a + b/n`` for non-negative a and b; b/n goes when b < n.
 
@@ -288,6 +290,7 @@ def div(x: Index, n: Index) -> Index:
     return add(high, Op("/", (low, n), (bound(low) - 1) // n + 1))
 
 
+@lru_cache(maxsize=1 << 16, typed=True)
 def mod(x: Index, n: Index) -> Index:
     """x % n: every term that is a multiple of n goes.
 

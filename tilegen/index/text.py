@@ -34,6 +34,8 @@ def to_c(x: Index) -> str:
     '(tx >> 5) ^ (r & 3)'
     >>> to_c(Var("row", 1 << 20) * 8192)
     '(size_t)row * 8192'
+    >>> to_c(Var("row", 1 << 20) * Var("pitch", 1 << 10) * 8)
+    '(size_t)row * pitch * 8'
     """
     if isinstance(x, bool):
         return "true" if x else "false"
@@ -41,10 +43,16 @@ def to_c(x: Index) -> str:
         return str(x)
     symbol, (first, *rest) = _spelling(x)
     widen = symbol in "+*" and x.bound > INT_LIMIT and all(bound(a) <= INT_LIMIT for a in x.args)
-    head = _operand(first, symbol, False)
-    if widen:
-        head = f"(size_t)({head})" if isinstance(first, Op) and not head.startswith("(") else f"(size_t){head}"
+    head = _widened(first) if widen else _operand(first, symbol, False)
     return f" {symbol} ".join([head, *(_operand(a, symbol, True) for a in rest)])
+
+
+def _widened(x: Index) -> str:
+    """``x`` in size_t; a product from its first factor on, for nvcc loses the alignment of an int that is widened."""
+    if isinstance(x, Op) and x.symbol == "*":
+        first, *rest = x.args
+        return " * ".join([_widened(first), *(_operand(a, "*", True) for a in rest)])
+    return f"(size_t)({to_c(x)})" if isinstance(x, Op) else f"(size_t){to_c(x)}"
 
 
 def _operand(arg: Index, parent: str, is_right: bool) -> str:

@@ -37,6 +37,8 @@ def to_tile(linear: LinearLayout) -> TileLayout | ComposeLayout:
     moves = [_rename(name_bits(linear, column), axes) for column in (*reversed(found), *copies)]
     swizzle = _find_swizzle(linear, moves)
     if swizzle is not None:
+        if others := sorted({axis for move in moves for axis in move} - {"m"}):
+            raise LayoutError(f"no tile layout is {linear}: a swizzle is of m alone, not also of {', '.join(others)}")
         moves = [{axis: permute_address(swizzle, x) if axis == "m" else x for axis, x in m.items()} for m in moves]
     for k, move in enumerate(moves):
         if len(move) != 1 or not _is_power(next(iter(move.values()))):

@@ -77,6 +77,10 @@ def _reject_dtypes(call: Call) -> str | None:
     return None if src == dst else f"a copy does not convert {src} to {dst}: use cast"
 
 
+def _reject_stream(call: Call) -> str | None:
+    return "'cache: stream' is for copies that threads carry out: remove it" if call.fields.cache == "stream" else None
+
+
 def _refuse_reg(call: Call, context: Context) -> str | None:
     spaces = _spaces(call)
     if spaces.count("register") != 1:
@@ -166,11 +170,11 @@ def _refuse_cp_async(call: Call, context: Context) -> str | None:
         return "cp.async is waited for with commit and 'wait: N', not at an mbarrier"
     if "cp_async" not in context.arch.features:
         return f"{context.arch.name} has no cp.async"
-    return _reject_dtypes(call) or reject_carries([context.operand(call.regions[f]) for f in ("src", "dst")])
+    return _reject_stream(call) or _reject_dtypes(call) or reject_carries(_operands(call, context))
 
 
 def _plan_cp_async(call: Call, context: Context) -> Planned:
-    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
+    src, dst = _operands(call, context)
     name = f"start_{src.buffer.name}_{dst.buffer.name}"
     return plan_tile(context, (src, dst), call.scope, name, via="cp.async")
 
@@ -187,11 +191,11 @@ def _refuse_tma(call: Call, context: Context) -> str | None:
         return "a TMA load reports to an mbarrier: name one, 'barrier: full'"
     if spaces[0] == "shared" and call.barrier is not None:
         return "a TMA store is waited for with 'wait: N', not at an mbarrier"
-    return _reject_dtypes(call)
+    return _reject_stream(call) or _reject_dtypes(call)
 
 
 def _plan_tma(call: Call, context: Context) -> Planned:
-    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
+    src, dst = _operands(call, context)
     if call.barrier is None:
         return plan_store(context, call, src, dst)
     return plan_load(context, call, src, dst, context.barriers[call.barrier.name])

@@ -106,8 +106,13 @@ def _lost(name: str, loser: Planned, winner: Planned, reason: str) -> Refusal:
 
 
 def _refuse(call: Call, code: str, message: str, refused: Sequence[Refusal]) -> SpecError:
-    reasons = "; ".join(r.reason if len(refused) == 1 else f"{r.variant}: {r.reason}" for r in refused)
-    return SpecError(Diagnostic(code, f"{message}: {reasons}", call.mark))
+    """The error; variants that say the same say it together, those that few say first."""
+    said: dict[str, list[str]] = {}
+    for r in refused:
+        said.setdefault(r.reason, []).append(r.variant)
+    reasons = sorted(said, key=lambda reason: len(said[reason]))
+    each = (reason if len(refused) == 1 else f"{', '.join(said[reason])}: {reason}" for reason in reasons)
+    return SpecError(Diagnostic(code, f"{message}: {'; '.join(each)}", call.mark))
 
 
 def describe_call(call: Call) -> str:

@@ -119,7 +119,7 @@ def _too_many_ctas(spec: Spec, call: WholeCall, ctas: Index, chosen: TileChoice)
     """A grid is too long along x alone: more than three axes, and longer ones, are folded into that one."""
     message = f"boxes of {list(chosen.box)} may take {bound(ctas) - 1} CTAs; {GRID_LIMITS[0]} can be launched"
     named = [p.name for p in spec.params if p.name in {v.name for v in variables(ctas)}]
-    hint = f"give {' and '.join(named)} a smaller 'max', or larger defaults" if named else "take a larger box"
+    hint = f"give {' and '.join(named)} a small enough 'max', or larger defaults" if named else "take a larger box"
     return Diagnostic("TG302", message, call.mark, hint)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from tilegen.arch import Arch
 from tilegen.errors import Diagnostic, SpecError
+from tilegen.index import bound
 from tilegen.ops.permute_dims import Dims
 from tilegen.ops.permute_grid import is_launchable
 from tilegen.ops.permute_model import Estimate, estimate
@@ -59,7 +60,8 @@ def _pin(
     if box is not None and len(box) != len(dims.dims):
         message = f"the box has {len(box)} extents, but the permute has {len(dims.dims)} dimensions once merged"
         raise SpecError(Diagnostic("TG302", message, call.mark, "`tilegen explain` lists them under 'dims'"))
-    box = box and tuple(min(b, next_power(n)) for b, n in zip(box, sizes, strict=True))
+    if box is not None:
+        _check_box(call, dims, box)
     agreeing = [
         c for c in ranked
         if variant in ("auto", c.variant) and box in (None, c.box) and fields.threads in (None, c.threads)
@@ -74,6 +76,15 @@ def _pin(
         message = f"a tile of {list(pinned.box)} takes {bytes_} bytes; {MAX_TILE_BYTES} are the most"
         raise SpecError(Diagnostic("TG302", message, call.mark, "take a smaller box"))
     return pinned
+
+
+def _check_box(call: WholeCall, dims: Dims, box: Sequence[int]) -> None:
+    """Raises SpecError (TG302) for a box that has nothing but what lies past the end of a dimension."""
+    for k, (b, dim) in enumerate(zip(box, dims.dims, strict=True)):
+        most = bound(dim.extent) - 1
+        if b > next_power(most):
+            message = f"the box takes {b} of dimension {k}, which has {most} elements"
+            raise SpecError(Diagnostic("TG302", message, call.mark, f"take at most {next_power(most)}"))
 
 
 def _dims_choice(dims: Dims) -> Choice:
