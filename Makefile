@@ -26,8 +26,9 @@ golden: .venv/installed
 	UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/specs/test_golden.py tests/test_docs.py tests/test_layout_docs.py \
 		tests/oracles/test_layout_regret.py
 
-# On a machine with a GPU: verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
+# On a machine with a GPU: tests there, verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
 gpu: .venv/installed-$(CUDA)
+	$(BIN)/python -m pytest -m gpu
 	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/bench_call.py
 	$(BIN)/python benchmarks/results_page.py
