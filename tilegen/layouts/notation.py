@@ -382,7 +382,7 @@ class _Parser:
             raise LayoutError(f"{spell(b)} may be zero", span=(operator.start, operator.end))
         if any(is_symbolic(x) for x in (a, b)) and any(isinstance(x, int) and x < 0 for x in (a, b)):
             raise LayoutError("a negative number", span=(operator.start, operator.end))
-        functions = {"+": add, "-": sub, "*": mul, "//": div, "%": mod}
+        functions: dict[str, Callable[[Index, Index], Index]] = {"+": add, "-": sub, "*": mul, "//": div, "%": mod}
         return self.require_small(functions[operator.text](a, b), operator)
 
     def require_small(self, value: Index, token: _Token) -> Index:

@@ -24,6 +24,7 @@ from tilegen.ops.operand import (
     ref_at,
     scope_thread,
 )
+from tilegen.ops.trips import UNROLL_LIMIT, Trips, staged_trips
 from tilegen.plan import (
     Block,
     Candidate,
@@ -33,7 +34,6 @@ from tilegen.plan import (
     Memory,
     Move,
     Ref,
-    Repeat,
     Step,
     flat_memory,
     let,
@@ -41,13 +41,13 @@ from tilegen.plan import (
     when,
 )
 
-_UNROLL_LIMIT = 16
-_STAGED_WORDS = 32  # registers of a thread for loads that its stores wait for
-
 
 @dataclass(frozen=True)
 class Tile:
-    """Operands over one tile, their common digits in one order (outermost first), and who runs it."""
+    """Operands over one tile, their common digits in one order (outermost first), and who runs it.
+
+    ``step`` and ``chunk`` name the variables of loops over trips.
+    """
 
     operands: tuple[Operand, ...]
     digits: tuple[Digit, ...]
@@ -55,8 +55,8 @@ class Tile:
     thread: Index
     threads: int
     order: str
-    step: str  # the name of the loop variable
-    chunk: str  # and of the loop around it, where there are many trips
+    step: str
+    chunk: str
 
     @property
     def count(self) -> int:
@@ -120,43 +120,23 @@ def widest(tile: Tile, side: int) -> int:
     return width
 
 
-def _group(tile: Tile, bundle: int, most: int = _UNROLL_LIMIT) -> Index:
-    return add(mul(_trip(tile, _trips(tile, bundle), most), tile.threads), tile.thread)
+def _group(tile: Tile, bundle: int, most: int = UNROLL_LIMIT) -> Index:
+    return add(mul(_trips(tile, bundle, most).number, tile.threads), tile.thread)
 
 
-def _trips(tile: Tile, bundle: int) -> int:
-    return -(-tile.count // bundle // tile.threads)
-
-
-def _trip(tile: Tile, trips: int, most: int) -> Index:
-    """The number of a trip. More than ``most`` are a loop of so many unrolled ones."""
-    if trips <= most:
-        return Var(tile.step, trips) if trips > 1 else 0
-    return add(mul(Var(tile.chunk, -(-trips // most)), most), Var(tile.step, most) if most > 1 else 0)
-
-
-def _loop(tile: Tile, trips: int, most: int, *bodies: tuple[Step, ...]) -> tuple[Step, ...]:
-    """Each body for every trip of a chunk, one after the other, and the chunks as ``_trip`` numbers them."""
-    inner = min(trips, most)
-    if inner > 1:
-        bodies = tuple((Repeat(Var(tile.step, inner), inner, body, True),) for body in bodies)
-    body = tuple(step for one in bodies for step in one)
-    chunks = -(-trips // most)
-    return body if trips <= most else (Repeat(Var(tile.chunk, chunks), chunks, body, False),)
+def _trips(tile: Tile, bundle: int, most: int) -> Trips:
+    return Trips(-(-tile.count // bundle // tile.threads), most, tile.step, tile.chunk)
 
 
 def tile_block(
     context: Context, tile: Tile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None,
     via: str = "",
 ) -> Block:  # fmt: skip
-    """The function that copies (or fills) the tile with these widths of load and store, in elements.
-
-    Where trips are guarded, a thread's loads of several trips come before its stores: a compiler does not move loads
-    across branches, so each would wait for the one before.
-    """
+    """The function that copies (or fills) the tile with these widths of load and store, in elements."""
     bundle, dtype = max(widths), source.dtype if source else tile.operands[0].buffer.dtype
-    trips, batch = _trips(tile, bundle), 1 if source or via else _staged_trips(tile, bundle)
-    most = batch if batch > 1 else _UNROLL_LIMIT
+    batch = 1 if source or via else _staged_trips(tile, bundle)
+    most = batch if batch > 1 else UNROLL_LIMIT
+    trips = _trips(tile, bundle, most)
     start, group, held = _enter(context, tile, bundle, most)
     frame = Frame(
         tile.operands,
@@ -166,10 +146,10 @@ def tile_block(
     )
     regs = flat_memory(context.fresh("regs"), dtype, bundle * batch, "register")
     if batch > 1:
-        loads, stores = _staged_moves(tile, frame, regs, group, widths, held, mul(Var(tile.step, batch), bundle))
-        body = _loop(tile, trips, most, (*start, *loads), (*start, *stores))
+        loads, stores = _staged_moves(tile, frame, regs, group, widths, held, mul(trips.place, bundle))
+        body = trips.loop((*start, *loads), (*start, *stores))
     else:
-        body = _loop(tile, trips, most, (*start, *when(held, *_moves(tile, frame, regs, group, widths, source, via))))
+        body = trips.loop((*start, *when(held, *_moves(tile, frame, regs, group, widths, source, via))))
     return frame.block(name, body, context.op, (regs,) if _uses(body, regs) else ())
 
 
@@ -184,12 +164,8 @@ def _enter(context: Context, tile: Tile, bundle: int, most: int) -> tuple[tuple[
 
 
 def _staged_trips(tile: Tile, bundle: int) -> int:
-    """How many trips a thread loads before it stores them: 1 where nothing is guarded, or nothing is far away."""
-    trips = _trips(tile, bundle)
-    is_guarded = bool(tile.guarded) or tile.count % (bundle * tile.threads) > 0
-    is_far = any(o.memory.space == "global" for o in tile.operands)
-    words = max(1, bundle * tile.operands[0].elem_bytes // 4)
-    return min(trips, _UNROLL_LIMIT, max(1, _STAGED_WORDS // words)) if is_guarded and is_far else 1
+    is_whole = tile.count % (bundle * tile.threads) == 0
+    return staged_trips(tile.operands, _trips(tile, bundle, UNROLL_LIMIT).count, bundle, is_whole)
 
 
 def _staged_moves(

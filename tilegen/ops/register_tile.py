@@ -7,53 +7,60 @@ registers, and stores ``columns`` vectors of ``rows`` elements that are contiguo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.access import SECTOR_BYTES
 from tilegen.choose.count import Counted, cost_of
 from tilegen.choose.digits import Digit
-from tilegen.index import Index, Var, add, less, mul, multiple, variables
+from tilegen.index import Index, Var, add, bound, every, less, mul, multiple, variables
 from tilegen.ops.dispatch import Planned, Refused, judge
 from tilegen.ops.operand import Context, Frame, Operand, edge_guard, guarded_dims, ref_at, scope_thread
 from tilegen.ops.partition import is_flat
 from tilegen.ops.register_board import Board, Shape, Walk, board_of, coalesced, digits_at, shapes_of
 from tilegen.ops.register_turn import WORD_BYTES, block_elems, over, turn_columns
-from tilegen.plan import Block, Candidate, Choice, Cost, Map, Memory, Move, Repeat, Step, flat_memory, let, when
+from tilegen.ops.trips import UNROLL_LIMIT, Trips, staged_trips
+from tilegen.plan import Block, Candidate, Choice, Cost, Map, Memory, Move, Step, flat_memory, let, when
 from tilegen.plan import walk as step_walk
-
-_UNROLL_LIMIT = 16
 
 
 # ---------------------------------------------------------------- the function
 def turn_block(context: Context, board: Board, shape: Shape, walk: Walk, name: str, scope: str) -> Block:
     """The function that copies the board with this register tile, each thread the tiles ``walk`` gives it."""
     thread, threads = scope_thread(scope, context.launch.threads)
-    names = {n: context.fresh(n) for n in ("i", "group", "r", "c", "k", "regs", "pairs", "pack")}
+    names = {n: context.fresh(n) for n in ("i", "j", "group", "r", "c", "k", "regs", "pairs", "pack")}
     groups = board.count // shape.elems
-    trips = -(-groups // threads)
-    group = add(mul(Var(names["i"], trips) if trips > 1 else 0, threads), thread)
+    count = -(-groups // threads)
+    batch = staged_trips(board.operands, count, shape.elems, groups % threads == 0)
+    most = batch if batch > 1 or count > UNROLL_LIMIT else count
+    trips = Trips(count, most, names["i"], names["j"])
+    group = add(mul(trips.number, threads), thread)
     start: tuple[Step, ...] = ()
-    if groups % threads and not isinstance(group, Var):
-        first = let(names["group"], group)
-        start, group = (first,), first.var
+    if bound(group) > groups and not isinstance(group, Var):
+        named = let(names["group"], group)
+        start, group = (named,), named.var
     flat = [is_flat(o, board.digits) for o in board.operands]
     frame = Frame(board.operands, flat, scope, names.values())
-    registers = _registers(board, shape, names)
-    body = (*start, *when(less(group, groups), *_moves(board, shape, walk, frame, registers, group, names)))
-    if trips > 1:
-        body = (Repeat(Var(names["i"], trips), trips, body, trips <= _UNROLL_LIMIT),)
+    registers = _registers(board, shape, batch, names)
+    first = mul(trips.place, shape.elems) if batch > 1 else 0
+    inside, load, stores = _moves(board, shape, walk, frame, registers, group, first, names)
+    r, held = Var(names["r"], shape.rows) if shape.rows > 1 else 0, less(group, groups)
+    if batch > 1:
+        load = replace(load, valid=every(held, inside, load.valid))
+        body = trips.loop((*start, *over(r, (load,))), (*start, *when(every(held, inside), *stores)))
+    else:
+        body = trips.loop((*start, *when(held, *when(inside, *over(r, (load,)), *stores))))
     turned = shape.rows > 1 and shape.columns > 1
     note = f"Each thread turns {shape.rows} x {shape.columns} elements over in registers." if turned else ""
     used = {r.memory.name for s in step_walk(body) if isinstance(s, (Move, Map)) for r in (s.dst,)}
     return frame.block(name, body, context.op, tuple(m for m in registers if m.name in used), note)
 
 
-def _registers(board: Board, shape: Shape, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
-    """The tile as loaded, words on the way, and columns as stored."""
+def _registers(board: Board, shape: Shape, batch: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
+    """The tiles of ``batch`` trips as loaded, words on the way, and columns as stored."""
     dtype, size = board.operands[0].buffer.dtype, board.operands[0].elem_bytes
     pack_elems = shape.rows * block_elems(size, shape.rows, shape.columns)
     return (
-        flat_memory(names["regs"], dtype, shape.elems, "register"),
+        flat_memory(names["regs"], dtype, batch * shape.elems, "register"),
         flat_memory(names["pairs"], dtype, 4 * max(1, WORD_BYTES // size), "register"),
         flat_memory(names["pack"], dtype, pack_elems, "register"),
     )
@@ -61,8 +68,10 @@ def _registers(board: Board, shape: Shape, names: dict[str, str]) -> tuple[Memor
 
 def _moves(
     board: Board, shape: Shape, walk: Walk, frame: Frame, registers: tuple[Memory, Memory, Memory], group: Index,
-    names: dict[str, str],
-) -> tuple[Step, ...]:  # fmt: skip
+    first: Index, names: dict[str, str],
+) -> tuple[Index, Move, tuple[Step, ...]]:  # fmt: skip
+    """The condition without which a trip does nothing, its load of row ``r`` into registers ``first`` and on, and its
+    turns and stores."""
     regs, pairs, pack = registers
     side = block_elems(regs.elem_bytes, shape.rows, shape.columns)
     r, k = (Var(names[n], count) if count > 1 else 0 for n, count in (("r", shape.rows), ("k", side)))
@@ -70,20 +79,20 @@ def _moves(
     column = add(mul(c, side), k)
     source, target = (board.at(digits_at(board, shape, walk, group, *at)) for at in ((r, 0), (0, column)))
     load = Move(
-        regs[mul(r, shape.columns)], frame.see(0, ref_at(board.operands[0], source)), shape.columns,
+        regs[add(first, mul(r, shape.columns))], frame.see(0, ref_at(board.operands[0], source)), shape.columns,
         _inside(board, 0, shape, walk, group, r),
     )  # fmt: skip
     held = _inside(board, 1, shape, walk, group, column)
     to = frame.see(1, ref_at(board.operands[1], target))
     if shape.rows == 1 or shape.columns == 1:
         turn: tuple[Step, ...] = ()
-        store = Move(to, regs[c], shape.rows)
+        store = Move(to, regs[add(first, c)], shape.rows)
     else:
-        turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, mul(c, side), names["r"])
+        turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, add(first, mul(c, side)), names["r"])
         store = Move(to, pack[mul(k, shape.rows)], shape.rows)
     if not _names(column) & _names(held):  # what is not stored is not loaded either
-        return when(held, *over(r, (load,)), *over(c, (*turn, *over(k, (store,)))))
-    return (*over(r, (load,)), *over(c, (*turn, *over(k, when(held, store)))))
+        return held, load, over(c, (*turn, *over(k, (store,))))
+    return True, load, over(c, (*turn, *over(k, when(held, store))))
 
 
 def _inside(board: Board, side: int, shape: Shape, walk: Walk, group: Index, step: Index) -> Index:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilegen.index import (
@@ -214,7 +215,7 @@ class Parser:
             return Value(_compare(symbol, a, b), left.start, right.end, True)
         if symbol in ("//", "%"):
             self.check_divisor(right)
-        functions = {"+": add, "-": sub, "*": mul, "//": div, "%": mod}
+        functions: dict[str, Callable[[Index, Index], Index]] = {"+": add, "-": sub, "*": mul, "//": div, "%": mod}
         return self.check_range(Value(functions[symbol](a, b), left.start, right.end))
 
     def check_divisor(self, value: Value) -> None:
