@@ -37,7 +37,7 @@ from tilegen.pipeline import load, settle
 from tilegen.planner import plan_spec
 from tilegen.render import launch_info, render
 
-ROUNDS, FINAL_ROUNDS = 5, 25
+ROUNDS, FINAL_ROUNDS = 9, 25
 BEST = 3
 TILES = Path(__file__).resolve().parent.parent / "docs" / "results" / "tiles"
 

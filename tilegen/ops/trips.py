@@ -60,6 +60,10 @@ def staged_trips(operands: Sequence[Operand], trips: int, elems: int, is_whole: 
     something is far away.
     """
     is_guarded = not is_whole or any(guarded_dims(o) for o in operands)
-    is_far = any(o.memory.space == "global" for o in operands)
     words = max(1, elems * operands[0].elem_bytes // 4)
-    return min(trips, UNROLL_LIMIT, max(1, _STAGED_WORDS // words)) if is_guarded and is_far else 1
+    return min(trips, UNROLL_LIMIT, max(1, _STAGED_WORDS // words)) if is_guarded and any(map(is_far, operands)) else 1
+
+
+def is_far(operand: Operand) -> bool:
+    """Do accesses take so long that what nobody needs is better not asked for?"""
+    return operand.memory.space == "global"
