@@ -30,7 +30,6 @@ golden: .venv/installed
 gpu: .venv/installed-$(CUDA)
 	$(BIN)/python -m pytest -m gpu
 	$(BIN)/python benchmarks/gpu.py
-	$(BIN)/python benchmarks/bench_call.py
 	$(BIN)/python benchmarks/results_page.py
 
 clean:

@@ -1,6 +1,6 @@
 """Host time of calling a kernel from Python: means over 10,000 calls, in chunks of 500.
 
-python benchmarks/bench_call.py            with the GPU, and every library of arrays that is here
+python benchmarks/bench_call.py            with the GPU, and every library of arrays that is here; gpu.py keeps the rows
 python benchmarks/bench_call.py --pretend  without one: a C function that returns at once stands for cuLaunchKernelEx,
                                            and the arrays lie nowhere; what is left is the time of Python's side
 
@@ -25,7 +25,8 @@ from typing import Any
 import tilegen
 from tilegen import calling, gpu
 from tilegen.gpu.call import Kernel, cupy_arrays, torch_tensors
-from tilegen.gpu.driver import Driver, Function
+from tilegen.gpu.call.slots import SlotForm, make_slot
+from tilegen.gpu.driver import CONFIG_STREAM_AT, Driver, Function, load_driver
 
 ROOT = Path(__file__).resolve().parent.parent
 CALLS, CHUNK = 10_000, 500  # a chunk fits the driver's queue of launches, so that no call waits for the GPU
@@ -52,38 +53,86 @@ RUNTIME = SPEC.format(params="params: {M: {default: 64, max: 1024}, N: {default:
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--pretend", action="store_true", help="no GPU: time Python's side alone")
-    pretend = parser.parse_args().pretend
+    rows = list(measure_calls(parser.parse_args().pretend))
+    return 1 if any(is_late(row) for row in rows) else 0
+
+
+def measure_calls(pretend: bool) -> Iterator[dict[str, Any]]:
+    """A row for every library and way of calling, as it is measured; the last is the driver's part of each."""
     kernels = {"fixed": make_kernel(FIXED, pretend), "runtime": make_kernel(RUNTIME, pretend)}
-    late = []
     for library, x, y, sync in libraries(pretend):
         for name, kernel in kernels.items():
-            took = time_calls(lambda x=x, y=y, kernel=kernel: kernel(x, y), sync)
-            limit = LIMITS_US[library]
-            late += [library] if took["mean"] > limit else []
-            print(f"{library:26s} {name:8s} mean {took['mean']:.2f} us, median chunk {took['median']:.2f}, "
-                  f"best chunk {took['best']:.2f} (at most {limit:.0f})", flush=True)  # fmt: skip
-        if not pretend and library in ("cupy", "torch"):
-            took = time_calls(lambda x=x: kernels["fixed"](x), sync)
-            print(f"{library:26s} k(x)     mean {took['mean']:.2f} us, with the allocation of its output")
-    return 1 if late else 0
+            call = repeat(lambda x=x, y=y, kernel=kernel: kernel(x, y))
+            yield say_row({"arrays": library, "sizes": name, "limit_us": LIMITS_US[library]} | time_calls(call, sync))
+        if pretend or library not in ("cupy", "torch"):
+            continue
+        call = repeat(lambda x=x: kernels["fixed"](x))
+        yield say_row({"arrays": library, "sizes": "fixed, k(x) allocates"} | time_calls(call, sync))
+        if library == "cupy":
+            yield say_row({"arrays": "none", "sizes": "cuLaunchKernelEx in a loop of C"} | time_driver(x, y, sync))
 
 
-def time_calls(call: Callable[[], Any], sync: Callable[[], Any]) -> dict[str, float]:
+def is_late(row: dict[str, Any]) -> bool:
+    return bool(row["mean_us"] > row.get("limit_us", row["mean_us"]))
+
+
+def say_row(row: dict[str, Any]) -> dict[str, Any]:
+    limit = f" (at most {row['limit_us']:.0f})" if "limit_us" in row else ""
+    print(f"{row['arrays']:26s} {row['sizes']:32s} mean {row['mean_us']:.2f} us, median chunk {row['median_us']:.2f}, "
+          f"best chunk {row['best_us']:.2f}{limit}", flush=True)  # fmt: skip
+    return row
+
+
+def repeat(call: Callable[[], Any]) -> Callable[[int], None]:
+    def calls(times: int) -> None:
+        for _ in range(times):
+            call()
+
+    return calls
+
+
+def time_calls(calls: Callable[[int], None], sync: Callable[[], Any]) -> dict[str, float]:
     """Microseconds a call: the mean of all, the median and the best of the chunks."""
-    for _ in range(CHUNK):
-        call()
+    calls(CHUNK)
     sync()
     chunks = []
     gc.collect()
     gc.disable()
     for _ in range(CALLS // CHUNK):
         start = time.perf_counter()
-        for _ in range(CHUNK):
-            call()
+        calls(CHUNK)
         chunks.append((time.perf_counter() - start) / CHUNK * 1e6)
         sync()
     gc.enable()
-    return {"mean": mean(chunks), "median": median(chunks), "best": min(chunks)}
+    took = {"mean_us": mean(chunks), "median_us": median(chunks), "best_us": min(chunks)}
+    return {name: round(us, 3) for name, us in took.items()}
+
+
+LOOP = """
+void launch(int (*f)(const void *, void *, void **, void **), const void *config, void *kernel, void **args, int times)
+{ while (times--) f(config, kernel, args, 0); }
+"""
+
+
+def time_driver(x: Any, y: Any, sync: Callable[[], Any]) -> dict[str, float]:
+    """What the driver alone takes for such a launch, without Python."""
+    form = SlotForm((1, 1, 1), 256, 0, 2)
+    slot = make_slot(form)
+    form.varying.pack_into(slot.memory, CONFIG_STREAM_AT, 0, 0, 0, x.data.ptr, y.data.ptr)
+    arch = "sm_{}{}".format(*gpu.require_gpu().compute_capability)
+    cubin = gpu.compile_cubin(tilegen.build(FIXED, arch).source, arch, "bench_call")
+    driver, loop = load_driver(), compile_c(LOOP)
+    handle = driver.load(cubin.image, "bench_call", 0, 0).handle
+    return time_calls(lambda n: loop.launch(driver.launch, slot.config, handle, slot.arguments, n), sync)
+
+
+def compile_c(text: str) -> Any:
+    """A library of C functions."""
+    with tempfile.TemporaryDirectory() as folder:
+        source, library = Path(folder, "made.c"), Path(folder, "made.so")
+        source.write_text(text)
+        subprocess.run(["gcc", "-O2", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
+        return ctypes.CDLL(str(library))
 
 
 # ---------------------------------------------------------------- with a GPU
@@ -161,11 +210,7 @@ class Nowhere:
 
 def pretended_driver(kept: dict[str, Driver] = {}) -> Driver:  # noqa: B006 - one for all
     if not kept:
-        with tempfile.TemporaryDirectory() as folder:
-            source, library = Path(folder, "fake.c"), Path(folder, "fake.so")
-            source.write_text(FAKE)
-            subprocess.run(["gcc", "-O2", "-shared", "-fPIC", str(source), "-o", str(library)], check=True)
-            loaded = ctypes.CDLL(str(library))
+        loaded = compile_c(FAKE)
         kept["driver"] = PretendedDriver(loaded, loaded.cuLaunchKernelEx)
     return kept["driver"]
 

@@ -20,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from bench_call import is_late, measure_calls
 from cases import Case, all_cases
 from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels
 from gpu_files import gpu_file
@@ -28,13 +29,14 @@ from launch_ways import check_ways
 from measure_cases import measure_cases
 from measure_kernels import LARGE, measure_kernel, summary
 from permute_loop import measure_permute_loop
+from sanitizing import CLEAN, run_sanitizer
 
 import tilegen
 from tilegen import bench, gpu
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-PARTS = ("kernels", "loop", "cases")
+PARTS = ("kernels", "sanitizer", "loop", "calls", "cases")
 
 
 def main() -> int:
@@ -49,8 +51,14 @@ def main() -> int:
         if "kernels" in args.part:
             run_kernels(session, args.specs, result)
             write_result(target, result)
+        if "sanitizer" in args.part:
+            result["sanitizer"] = run_sanitizer(args.specs)
+            write_result(target, result)
         if "loop" in args.part:
             result["warp_permute_loop"] = measure_permute_loop(device)
+            write_result(target, result)
+        if "calls" in args.part:
+            result["calls"] = list(measure_calls(pretend=False))
             write_result(target, result)
         if "cases" in args.part:
             for name, row in measure_cases(session, chosen_cases(args), args.rounds, args.peers):
@@ -96,7 +104,7 @@ def start_result(target: Path, device: gpu.Device) -> dict[str, Any]:
     return {**head, "date": datetime.date.today().isoformat(), **{k: v for k, v in known.items() if k in KEPT}}
 
 
-KEPT = ("kernels", "per_instruction", "warp_permute_loop", "cases")
+KEPT = ("kernels", "launches", "per_instruction", "sanitizer", "warp_permute_loop", "calls", "cases")
 
 
 def write_result(target: Path, result: dict[str, Any]) -> None:
@@ -123,6 +131,9 @@ def list_failures(result: dict[str, Any]) -> list[str]:
                 out.append(f"{name} {what}: not counted")
     for way, said in result.get("launches", {}).items():
         out += [f"{name} by {way}: {words}" for name, words in said.items() if words != "ok"]
+    out += [f"{tool}: {said}" for tool, said in result.get("sanitizer", {}).items() if not CLEAN.fullmatch(said)]
+    late = (row for row in result.get("calls", []) if is_late(row))
+    out += [f"call with {r['arrays']}: {r['mean_us']} us, at most {r['limit_us']}" for r in late]
     instructions = result.get("per_instruction", {}).items()
     return out + [f"{n}: instructions differ from the prediction" for n, p in instructions if not p.get("agree")]
 

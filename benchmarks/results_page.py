@@ -78,11 +78,13 @@ def describe(result: dict[str, Any], name: str) -> str:
         " counters (`smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_*`,"
         " `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).",
         launch_line(result.get("launches", {})),
+        sanitizer_line(result.get("sanitizer", {})),
         counter_table(kernels),
         "Instruction by instruction (source counters), the same widths, counts and costs: "
         + ", ".join(f"`{n}` {'agrees' if p['agree'] else 'DIFFERS'}" for n, p in result["per_instruction"].items())
         + ".",
         loop_table(result["warp_permute_loop"]),
+        call_table(result.get("calls", [])),
         time_table(kernels),
     ]
     return "\n\n".join(p for p in parts if p)
@@ -93,6 +95,12 @@ def launch_line(launches: dict[str, dict[str, str]]) -> str:
     names = {"header": "their C++ headers", "cupy": "calls with CuPy arrays", "torch": "calls with torch tensors"}
     said = [f"{names[way]} {sum(s == 'ok' for s in k.values())} of {len(k)}" for way, k in launches.items()]
     return f"Launched in other ways, right to the last byte: by {', by '.join(said)}." if said else ""
+
+
+def sanitizer_line(said: dict[str, str]) -> str:
+    """What compute-sanitizer says of one launch of every kernel."""
+    each = ", ".join(f"{tool} {summary}" for tool, summary in said.items())
+    return f"compute-sanitizer, over one launch of every spec's kernel: {each}." if said else ""
 
 
 def counter_table(kernels: dict[str, Any]) -> str:
@@ -121,6 +129,23 @@ def loop_table(loop: dict[str, Any]) -> str:
         "|---|---|",
     ]
     rows += [f"| {asked} ({row['variant']}) | {row['lowest_sm_ratio']:.3f} |" for asked, row in loop.items()]
+    return "\n".join(rows)
+
+
+def call_table(calls: list[dict[str, Any]]) -> str:
+    """Host time of calls from Python, and what the driver takes of it."""
+    if not calls:
+        return ""
+    rows = [
+        "Host time of a call from Python, us: 10,000 calls over two arrays, in chunks of 500.",
+        "",
+        "| arrays | sizes | mean | median chunk | best chunk | at most |",
+        "|---|---|---|---|---|---|",
+    ]
+    for row in calls:
+        limit = f"{row['limit_us']:.0f}" if "limit_us" in row else ""
+        times = " | ".join(f"{row[f'{what}_us']:.2f}" for what in ("mean", "median", "best"))
+        rows.append(f"| {row['arrays']} | {row['sizes']} | {times} | {limit} |")
     return "\n".join(rows)
 
 
