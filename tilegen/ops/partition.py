@@ -24,7 +24,7 @@ from tilegen.ops.operand import (
     ref_at,
     scope_thread,
 )
-from tilegen.ops.trips import UNROLL_LIMIT, Trips, is_far, staged_trips
+from tilegen.ops.trips import UNROLL_LIMIT, Trips, staged_trips
 from tilegen.plan import (
     Block,
     Candidate,
@@ -175,8 +175,8 @@ def _staged_moves(
     load, store = widths
     bundle = max(widths)
     seen, guards = _see(tile, frame, group, bundle)
-    ends = {guards[k][1] for k in range(0, bundle, store)} if is_far(tile.operands[0]) else set()
-    kept = every(held, *ends) if len(ends) == 1 else held  # what is not stored is not loaded from afar either
+    ends = {guards[k][1] for k in range(0, bundle, store)}
+    kept = every(held, *ends) if len(ends) == 1 else held  # what is not stored is not loaded either
     loads = tuple(
         Move(regs[add(first, k)], seen[k][0], load, every(kept, guards[k][0])) for k in range(0, bundle, load)
     )

@@ -18,7 +18,7 @@ from tilegen.ops.operand import Context, Frame, Operand, edge_guard, guarded_dim
 from tilegen.ops.partition import is_flat
 from tilegen.ops.register_board import Board, Shape, Walk, board_of, coalesced, digits_at, shapes_of
 from tilegen.ops.register_turn import WORD_BYTES, block_elems, over, turn_columns
-from tilegen.ops.trips import UNROLL_LIMIT, Trips, is_far, staged_trips
+from tilegen.ops.trips import UNROLL_LIMIT, Trips, staged_trips
 from tilegen.plan import Block, Candidate, Choice, Cost, Map, Memory, Move, Step, flat_memory, let, when
 from tilegen.plan import walk as step_walk
 
@@ -45,7 +45,7 @@ def turn_block(context: Context, board: Board, shape: Shape, walk: Walk, name: s
     inside, load, stores = _moves(board, shape, walk, frame, registers, group, first, names)
     r, held = Var(names["r"], shape.rows) if shape.rows > 1 else 0, less(group, groups)
     if batch > 1:
-        load = replace(load, valid=every(held, inside if is_far(board.operands[0]) else True, load.valid))
+        load = replace(load, valid=every(held, inside, load.valid))
         body = trips.loop((*start, *over(r, (load,))), (*start, *when(every(held, inside), *stores)))
     else:
         body = trips.loop((*start, *when(held, *when(inside, *over(r, (load,)), *stores))))

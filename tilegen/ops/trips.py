@@ -56,14 +56,12 @@ def staged_trips(operands: Sequence[Operand], trips: int, elems: int, is_whole: 
     """How many trips of so many elements a thread loads before it stores them; 1: it stores each at once.
 
     A compiler does not move loads across branches, so guarded trips would each wait for the one before. Several are
-    loaded first where trips are guarded, by the ends of arrays or because the last is not ``is_whole``, and where
-    something is far away.
+    loaded first where trips are guarded, by the ends of arrays or because the last is not ``is_whole``, and where the
+    loads are from global memory. (From shared memory the wait is short, and a condition that both a load and a store
+    have is better asked once: docs/performance.md.)
     """
     is_guarded = not is_whole or any(guarded_dims(o) for o in operands)
+    if not is_guarded or operands[0].memory.space != "global":
+        return 1
     words = max(1, elems * operands[0].elem_bytes // 4)
-    return min(trips, UNROLL_LIMIT, max(1, _STAGED_WORDS // words)) if is_guarded and any(map(is_far, operands)) else 1
-
-
-def is_far(operand: Operand) -> bool:
-    """Do accesses take so long that what nobody needs is better not asked for?"""
-    return operand.memory.space == "global"
+    return min(trips, UNROLL_LIMIT, max(1, _STAGED_WORDS // words))
