@@ -2,6 +2,7 @@
 
     python benchmarks/gpu.py                              # everything: about 15 minutes on an H200
     python benchmarks/gpu.py --part kernels loop          # specs/ and their counters, the loop of permutes
+    python benchmarks/gpu.py --part kernels sanitizer --specs specs/copy_tile.yaml    # some of the specs
     python benchmarks/gpu.py --part cases --group odd     # some of the cases of cases.py
     python benchmarks/gpu.py --part cases --name 3210     # those whose name has this in it
 
@@ -52,7 +53,7 @@ def main() -> int:
             run_kernels(session, args.specs, result)
             write_result(target, result)
         if "sanitizer" in args.part:
-            result["sanitizer"] = run_sanitizer(args.specs)
+            sanitize_kernels(args.specs, result)
             write_result(target, result)
         if "loop" in args.part:
             result["warp_permute_loop"] = measure_permute_loop(device)
@@ -104,7 +105,7 @@ def start_result(target: Path, device: gpu.Device) -> dict[str, Any]:
     return {**head, "date": datetime.date.today().isoformat(), **{k: v for k, v in known.items() if k in KEPT}}
 
 
-KEPT = ("kernels", "launches", "per_instruction", "sanitizer", "warp_permute_loop", "calls", "cases")
+KEPT = ("kernels", "launches", "per_instruction", "warp_permute_loop", "calls", "cases")
 
 
 def write_result(target: Path, result: dict[str, Any]) -> None:
@@ -129,9 +130,10 @@ def list_failures(result: dict[str, Any]) -> list[str]:
                 out.append(f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}")
             if row["counted"] is None:
                 out.append(f"{name} {what}: not counted")
+        said = k.get("sanitizer", {}).items()
+        out += [f"{name} {tool}: {summary}" for tool, summary in said if not CLEAN.fullmatch(summary)]
     for way, said in result.get("launches", {}).items():
         out += [f"{name} by {way}: {words}" for name, words in said.items() if words != "ok"]
-    out += [f"{tool}: {said}" for tool, said in result.get("sanitizer", {}).items() if not CLEAN.fullmatch(said)]
     late = (row for row in result.get("calls", []) if is_late(row))
     out += [f"call with {r['arrays']}: {r['mean_us']} us, at most {r['limit_us']}" for r in late]
     instructions = result.get("per_instruction", {}).items()
@@ -140,10 +142,15 @@ def list_failures(result: dict[str, Any]) -> list[str]:
 
 # ---------------------------------------------------------------- the specs
 def run_kernels(session: bench.Session, specs: list[str], result: dict[str, Any]) -> None:
-    """Every spec: right, counted, timed; then the large ones again at sizes at which a time says something."""
-    kernels = result["kernels"] = {}
+    """Every spec: right, counted, timed; then the large ones again at sizes at which a time says something.
+
+    What is known of the kernels of other specs stays.
+    """
+    names = {Path(path).name for path in specs}
+    others = {p.name for p in (ROOT / "specs").glob("*.yaml")} - names
+    kernels = {name: row for name, row in result.get("kernels", {}).items() if row["spec"] in others}
     builds = {path: build_for(session.device, path) for path in specs}
-    large = {f"{Path(path).stem} large": (path, params) for path, params in LARGE}
+    large = {f"{Path(path).stem} large": (path, params) for path, params in LARGE if Path(path).name in names}
     for path, built in builds.items():
         row = {"spec": Path(path).name, "arch": built.plan.arch}
         kernels[built.plan.name] = row | measure_kernel(session, built)
@@ -153,13 +160,25 @@ def run_kernels(session: bench.Session, specs: list[str], result: dict[str, Any]
         row = {"spec": Path(path).name, "arch": built.plan.arch, "params": params}
         kernels[name] = row | measure_kernel(session, built)
         print(summary(name, kernels[name]), flush=True)
-    result["launches"] = check_ways(session.device, list(builds.values()))
+    known = result.get("launches", {})
+    ways = check_ways(session.device, list(builds.values()))
+    result["launches"] = {way: {n: s for n, s in known.get(way, {}).items() if n in kernels} | said
+                          for way, said in ways.items()}  # fmt: skip
     counted = count_kernels(specs)
     for built in builds.values():
         kernels[built.plan.name]["counters"] = compare_counts(built, counted.get(built.plan.name))
-    result["per_instruction"] = {
+    result["per_instruction"] = result.get("per_instruction", {}) | {
         b.plan.name: count_instructions(b, path) for path, b in builds.items() if b.plan.name in PER_INSTRUCTION
     }
+    result["kernels"] = dict(sorted(kernels.items(), key=lambda item: (item[0].endswith(" large"), item[0])))
+
+
+def sanitize_kernels(specs: list[str], result: dict[str, Any]) -> None:
+    """What compute-sanitizer sums up of a launch of each of these kernels, with each of them."""
+    names, said = {Path(path).name for path in specs}, run_sanitizer(specs)
+    for name, row in result["kernels"].items():
+        if row["spec"] in names and not name.endswith(" large"):
+            row["sanitizer"] = said
 
 
 if __name__ == "__main__":

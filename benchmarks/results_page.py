@@ -78,7 +78,7 @@ def describe(result: dict[str, Any], name: str) -> str:
         " counters (`smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_*`,"
         " `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).",
         launch_line(result.get("launches", {})),
-        sanitizer_line(result.get("sanitizer", {})),
+        sanitizer_line(kernels),
         counter_table(kernels),
         "Instruction by instruction (source counters), the same widths, counts and costs: "
         + ", ".join(f"`{n}` {'agrees' if p['agree'] else 'DIFFERS'}" for n, p in result["per_instruction"].items())
@@ -97,10 +97,14 @@ def launch_line(launches: dict[str, dict[str, str]]) -> str:
     return f"Launched in other ways, right to the last byte: by {', by '.join(said)}." if said else ""
 
 
-def sanitizer_line(said: dict[str, str]) -> str:
-    """What compute-sanitizer says of one launch of every kernel."""
-    each = ", ".join(f"{tool} {summary}" for tool, summary in said.items())
-    return f"compute-sanitizer, over one launch of every spec's kernel: {each}." if said else ""
+def sanitizer_line(kernels: dict[str, Any]) -> str:
+    """What compute-sanitizer said of a launch of each kernel."""
+    said = [tuple(k["sanitizer"].items()) for k in kernels.values() if k.get("sanitizer")]
+    each = "; ".join(
+        f"{said.count(one)} of {len(said)} kernels {', '.join(f'{tool} {words}' for tool, words in one)}"
+        for one in dict.fromkeys(said)
+    )
+    return f"compute-sanitizer: {each}." if said else ""
 
 
 def counter_table(kernels: dict[str, Any]) -> str:

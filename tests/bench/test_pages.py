@@ -108,12 +108,17 @@ def test_a_part_that_is_not_run_keeps_what_the_file_says(tmp_path: Path, monkeyp
 def test_failures_are_found() -> None:
     counter = {"predicted": 4, "counted": 5}
     result = {
-        "kernels": {"k": {"correct": True, "counters": {"shared_ld": counter}}},
+        "kernels": {
+            "k": {"correct": True, "counters": {"shared_ld": counter}, "sanitizer": {"memcheck": "1 error"}},
+            "l": {"correct": True, "sanitizer": {"racecheck": "0 hazards displayed (0 errors, 0 warnings)"}},
+        },
+        "calls": [{"arrays": "torch", "mean_us": 6.1, "limit_us": 5.0}, {"arrays": "none", "mean_us": 2.9}],
         "cases": {"c": {"correct": False, "error": "no"}, "d": {"correct": True}},
         "per_instruction": {"k": {"agree": True}, "m": {}},
     }
     assert entry.list_failures(result) == [
-        "k shared_ld: predicted 4, counted 5", "c: no", "m: instructions differ from the prediction",
+        "k shared_ld: predicted 4, counted 5", "k memcheck: 1 error", "c: no", "call with torch: 6.1 us, at most 5.0",
+        "m: instructions differ from the prediction",
     ]  # fmt: skip
 
 
