@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.choose.digits import Digit, coordinates, fuse, join, split_number
-from tilegen.index import Index, Var, add, bound, every, less, mul
+from tilegen.index import Index, add, bound, every, mul
 from tilegen.ops.dispatch import Planned, Refused, judge
 from tilegen.ops.operand import (
     Context,
@@ -24,7 +24,7 @@ from tilegen.ops.operand import (
     ref_at,
     scope_thread,
 )
-from tilegen.ops.trips import UNROLL_LIMIT, Trips, staged_trips
+from tilegen.ops.trips import UNROLL_LIMIT, Entry, Trips, enter_trip, staged_trips
 from tilegen.plan import (
     Block,
     Candidate,
@@ -36,7 +36,6 @@ from tilegen.plan import (
     Ref,
     Step,
     flat_memory,
-    let,
     walk,
     when,
 )
@@ -113,19 +112,19 @@ def widest(tile: Tile, side: int) -> int:
     """The widest power of two of elements that operand ``side`` can move at once in this order."""
     width = 1
     while tile.innermost.extent % (width * 2) == 0:
-        _, refs = element_refs(tile, mul(_group(tile, width * 2), width * 2))
+        _, refs = element_refs(tile, mul(_group(tile, _trips(tile, width * 2)), width * 2))
         if not allows_width(tile.operands[side], refs[side], width * 2, tile.innermost, side, tile.guarded):
             break
         width *= 2
     return width
 
 
-def _group(tile: Tile, bundle: int, most: int = UNROLL_LIMIT) -> Index:
-    return add(mul(_trips(tile, bundle, most).number, tile.threads), tile.thread)
+def _group(tile: Tile, trips: Trips) -> Index:
+    return add(mul(trips.number, tile.threads), tile.thread)
 
 
-def _trips(tile: Tile, bundle: int, most: int) -> Trips:
-    return Trips(-(-tile.count // bundle // tile.threads), most, tile.step, tile.chunk)
+def _trips(tile: Tile, bundle: int, most: int = UNROLL_LIMIT) -> Trips:
+    return Trips.evenly(-(-tile.count // bundle // tile.threads), most, tile.step, tile.chunk)
 
 
 def tile_block(
@@ -134,56 +133,46 @@ def tile_block(
 ) -> Block:  # fmt: skip
     """The function that copies (or fills) the tile with these widths of load and store, in elements."""
     bundle, dtype = max(widths), source.dtype if source else tile.operands[0].buffer.dtype
-    batch = 1 if source or via else _staged_trips(tile, bundle)
-    most = batch if batch > 1 else UNROLL_LIMIT
-    trips = _trips(tile, bundle, most)
-    start, group, held = _enter(context, tile, bundle, most)
+    staged = 1 if source or via else _staged_trips(tile, bundle)
+    trips = _trips(tile, bundle, staged if staged > 1 else UNROLL_LIMIT)
+    trip = enter_trip(context, _group(tile, trips), tile.count // bundle)
     frame = Frame(
         tile.operands,
         [is_flat(o, tile.digits) for o in tile.operands],
         scope,
         {tile.step, tile.chunk, context.fresh("group")},
     )
-    regs = flat_memory(context.fresh("regs"), dtype, bundle * batch, "register")
-    if batch > 1:
-        loads, stores = _staged_moves(tile, frame, regs, group, widths, held, mul(trips.place, bundle))
-        body = trips.loop((*start, *loads), (*start, *stores))
+    regs = flat_memory(context.fresh("regs"), dtype, bundle * (trips.most if staged > 1 else 1), "register")
+    if staged > 1:
+        loads, stores = _staged_moves(tile, frame, regs, trip, widths, mul(trips.place, bundle))
+        body = trips.loop((*trip.start, *loads), (*trip.start, *stores))
     else:
-        body = trips.loop((*start, *when(held, *_moves(tile, frame, regs, group, widths, source, via))))
+        moves = _moves(tile, frame, regs, trip.inside, widths, source, via)
+        body = trips.loop((*trip.start, *when(trip.held, *moves)))
     return frame.block(name, body, context.op, (regs,) if _uses(body, regs) else ())
-
-
-def _enter(context: Context, tile: Tile, bundle: int, most: int) -> tuple[tuple[Step, ...], Index, Index]:
-    """What a trip begins with, the number of its bundle, and the condition that there is such a bundle."""
-    groups, group = tile.count // bundle, _group(tile, bundle, most)
-    held = less(group, groups)
-    if held is True or isinstance(group, Var):
-        return (), group, held
-    first = let(context.fresh("group"), group)
-    return (first,), first.var, less(first.var, groups)
 
 
 def _staged_trips(tile: Tile, bundle: int) -> int:
     is_whole = tile.count % (bundle * tile.threads) == 0
-    return staged_trips(tile.operands, _trips(tile, bundle, UNROLL_LIMIT).count, bundle, is_whole)
+    return staged_trips(tile.operands, _trips(tile, bundle).count, bundle, is_whole)
 
 
 def _staged_moves(
-    tile: Tile, frame: Frame, regs: Memory, group: Index, widths: tuple[int, int], held: Index, first: Index
+    tile: Tile, frame: Frame, regs: Memory, trip: Entry, widths: tuple[int, int], first: Index
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """One trip's loads into its own registers (``first`` and on), and its stores; each under its own condition."""
     load, store = widths
     bundle = max(widths)
-    seen, guards = _see(tile, frame, group, bundle)
+    seen, guards = _see(tile, frame, trip.group, bundle)
     ends = {guards[k][1] for k in range(0, bundle, store)}
-    kept = every(held, *ends) if len(ends) == 1 else held  # what is not stored is not loaded either
+    kept = every(trip.held, *ends) if len(ends) == 1 else trip.held  # what is not stored is not loaded either
     loads = tuple(
         Move(regs[add(first, k)], seen[k][0], load, every(kept, guards[k][0])) for k in range(0, bundle, load)
     )
     stores = tuple(
         s
         for k in range(0, bundle, store)
-        for s in when(every(held, guards[k][1]), Move(seen[k][1], regs[add(first, k)], store))
+        for s in when(every(trip.held, guards[k][1]), Move(seen[k][1], regs[add(first, k)], store))
     )
     return loads, stores
 

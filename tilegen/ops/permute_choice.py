@@ -29,7 +29,9 @@ def choose_tiles(
     ranked = rank_candidates(dims, elem_bytes, defaults, arch)
     pinned = _pin(call, dims, sizes, [c for c, _ in ranked], elem_bytes)
     if pinned is not None:
-        ranked = [(pinned, estimate(dims, sizes, pinned, elem_bytes, arch))]
+        found = estimate(dims, sizes, pinned, elem_bytes, arch)
+        asked = call.fields.turn
+        ranked = [(turn_over(pinned, found) if asked == "auto" else replace(pinned, turn=asked), found)]
     best = ranked[0][0]
     return best, (_dims_choice(dims), _tile_choice(ranked, pinned is not None))
 
@@ -45,7 +47,17 @@ def rank_candidates(
     candidates = list_candidates(dims, elem_bytes, defaults)
     candidates = tuple(c for c in candidates if is_launchable(dims, c.box)) or candidates
     found = [(c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates]
+    found = [(turn_over(c, e), e) for c, e in found]
     return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))[:MAX_CANDIDATES]
+
+
+def turn_over(choice: TileChoice, found: Estimate) -> TileChoice:
+    """The choice, its elements turned over on the way out where what comes in is wider, else on the way in.
+
+    Elements that are stored one by one can be in any order; where they come in as vectors, and turned over on the way
+    in, they would be single in shared memory already.
+    """
+    return replace(choice, turn="store" if found.src_elems > found.dst_elems else "load")
 
 
 def _pin(
@@ -66,11 +78,10 @@ def _pin(
         c for c in ranked
         if variant in ("auto", c.variant) and box in (None, c.box) and fields.threads in (None, c.threads)
     ]  # fmt: skip
-    turn = fields.turn if fields.turn != "auto" else ranked[0].turn
     if agreeing:
-        return replace(agreeing[0], turn=turn)
+        return agreeing[0]
     likely = ranked[0].variant if variant == "auto" else variant
-    pinned = TileChoice(likely, box or ranked[0].box, fields.threads or ranked[0].threads, turn)
+    pinned = TileChoice(likely, box or ranked[0].box, fields.threads or ranked[0].threads)
     if pinned.variant == "tiled" and prod(pinned.box) * elem_bytes > MAX_TILE_BYTES:
         bytes_ = prod(pinned.box) * elem_bytes
         message = f"a tile of {list(pinned.box)} takes {bytes_} bytes; {MAX_TILE_BYTES} are the most"

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from tilegen.access import SECTOR_BYTES
 from tilegen.choose.count import Counted, cost_of
 from tilegen.choose.digits import Digit
-from tilegen.index import Index, Var, add, bound, every, less, mul, multiple, variables
+from tilegen.index import Index, Var, add, every, mul, multiple, variables
 from tilegen.ops.dispatch import Planned, Refused, judge
 from tilegen.ops.operand import Context, Frame, Operand, edge_guard, guarded_dims, ref_at, scope_thread
 from tilegen.ops.partition import is_flat
 from tilegen.ops.register_board import Board, Shape, Walk, board_of, coalesced, digits_at, shapes_of
 from tilegen.ops.register_turn import WORD_BYTES, block_elems, over, turn_columns
-from tilegen.ops.trips import UNROLL_LIMIT, Trips, staged_trips
-from tilegen.plan import Block, Candidate, Choice, Cost, Map, Memory, Move, Step, flat_memory, let, when
+from tilegen.ops.trips import UNROLL_LIMIT, Trips, enter_trip, staged_trips
+from tilegen.plan import Block, Candidate, Choice, Cost, Map, Memory, Move, Step, flat_memory, when
 from tilegen.plan import walk as step_walk
 
 
@@ -27,28 +27,25 @@ from tilegen.plan import walk as step_walk
 def turn_block(context: Context, board: Board, shape: Shape, walk: Walk, name: str, scope: str) -> Block:
     """The function that copies the board with this register tile, each thread the tiles ``walk`` gives it."""
     thread, threads = scope_thread(scope, context.launch.threads)
-    names = {n: context.fresh(n) for n in ("i", "j", "group", "r", "c", "k", "regs", "pairs", "pack")}
+    names = {n: context.fresh(n) for n in ("i", "j", "r", "c", "k", "regs", "pairs", "pack")}
     groups = board.count // shape.elems
     count = -(-groups // threads)
-    batch = staged_trips(board.operands, count, shape.elems, groups % threads == 0)
-    most = batch if batch > 1 or count > UNROLL_LIMIT else count
-    trips = Trips(count, most, names["i"], names["j"])
-    group = add(mul(trips.number, threads), thread)
-    start: tuple[Step, ...] = ()
-    if bound(group) > groups and not isinstance(group, Var):
-        named = let(names["group"], group)
-        start, group = (named,), named.var
+    staged = staged_trips(board.operands, count, shape.elems, groups % threads == 0)
+    most = staged if staged > 1 or count > UNROLL_LIMIT else count
+    trips = Trips.evenly(count, most, names["i"], names["j"])
+    trip = enter_trip(context, add(mul(trips.number, threads), thread), groups)
     flat = [is_flat(o, board.digits) for o in board.operands]
-    frame = Frame(board.operands, flat, scope, names.values())
-    registers = _registers(board, shape, batch, names)
-    first = mul(trips.place, shape.elems) if batch > 1 else 0
-    inside, load, stores = _moves(board, shape, walk, frame, registers, group, first, names)
-    r, held = Var(names["r"], shape.rows) if shape.rows > 1 else 0, less(group, groups)
-    if batch > 1:
-        load = replace(load, valid=every(held, inside, load.valid))
-        body = trips.loop((*start, *over(r, (load,))), (*start, *when(every(held, inside), *stores)))
+    frame = Frame(board.operands, flat, scope, {*names.values(), context.fresh("group")})
+    registers = _registers(board, shape, trips.most if staged > 1 else 1, names)
+    first = mul(trips.place, shape.elems) if staged > 1 else 0
+    group = trip.group if staged > 1 else trip.inside
+    ends, load, stores = _moves(board, shape, walk, frame, registers, group, first, names)
+    r = Var(names["r"], shape.rows) if shape.rows > 1 else 0
+    if staged > 1:
+        load = replace(load, valid=every(trip.held, ends, load.valid))
+        body = trips.loop((*trip.start, *over(r, (load,))), (*trip.start, *when(every(trip.held, ends), *stores)))
     else:
-        body = trips.loop((*start, *when(held, *when(inside, *over(r, (load,)), *stores))))
+        body = trips.loop((*trip.start, *when(trip.held, *when(ends, *over(r, (load,)), *stores))))
     turned = shape.rows > 1 and shape.columns > 1
     note = f"Each thread turns {shape.rows} x {shape.columns} elements over in registers." if turned else ""
     used = {r.memory.name for s in step_walk(body) if isinstance(s, (Move, Map)) for r in (s.dst,)}

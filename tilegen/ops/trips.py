@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from tilegen.index import Index, Var, add, mul
-from tilegen.ops.operand import Operand, guarded_dims
-from tilegen.plan import Repeat, Step
+from tilegen.index import Index, Var, add, less, mul
+from tilegen.ops.operand import Context, Operand, guarded_dims
+from tilegen.plan import Repeat, Step, let
 
 UNROLL_LIMIT = 16
 _STAGED_WORDS = 32  # registers of a thread for loads that its stores wait for
@@ -24,6 +24,15 @@ class Trips:
     most: int
     step: str
     chunk: str
+
+    @classmethod
+    def evenly(cls, count: int, most: int, step: str, chunk: str) -> Trips:
+        """Chunks of at most so many trips, all as long as can be: 19 trips are twice 10, not 16 and 3.
+
+        >>> Trips.evenly(19, 16, "i", "j").most
+        10
+        """
+        return cls(count, -(-count // -(-count // most)), step, chunk)
 
     @property
     def chunks(self) -> int:
@@ -50,6 +59,25 @@ class Trips:
             bodies = tuple((Repeat(self.place, self.place.bound, body, True),) for body in bodies)
         body = tuple(step for one in bodies for step in one)
         return body if self.chunks == 1 else (Repeat(Var(self.chunk, self.chunks), self.chunks, body, False),)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What a trip begins with, the number of its group, the condition that there is one, and the number under that."""
+
+    start: tuple[Step, ...]
+    group: Index
+    held: Index
+    inside: Index
+
+
+def enter_trip(context: Context, group: Index, groups: int) -> Entry:
+    """The trip to number ``group`` of ``groups``, which gets a name if it may be beyond."""
+    held = less(group, groups)
+    if held is True or isinstance(group, Var):
+        return Entry((), group, held, group)
+    first = let(context.fresh("group"), group)
+    return Entry((first,), first.var, less(first.var, groups), replace(first.var, bound=groups))
 
 
 def staged_trips(operands: Sequence[Operand], trips: int, elems: int, is_whole: bool) -> int:
