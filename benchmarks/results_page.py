@@ -100,8 +100,9 @@ def launch_line(launches: dict[str, dict[str, str]]) -> str:
 def sanitizer_line(kernels: dict[str, Any]) -> str:
     """What compute-sanitizer said of a launch of each kernel."""
     said = [tuple(k["sanitizer"].items()) for k in kernels.values() if k.get("sanitizer")]
+    own = sum(not name.endswith(" large") for name in kernels)
     each = "; ".join(
-        f"{said.count(one)} of {len(said)} kernels {', '.join(f'{tool} {words}' for tool, words in one)}"
+        f"{said.count(one)} of {own} kernels {', '.join(f'{tool} {words}' for tool, words in one)}"
         for one in dict.fromkeys(said)
     )
     return f"compute-sanitizer: {each}." if said else ""

@@ -3,10 +3,10 @@
 // X: row [512, 768]
 // Y: row [512, 768]
 //
-// 1. copy X[bx*64 : +64, k*64 : +64] -> tile[k]: variant cp_async, scope cta, 512 sectors, 32 instructions,
-//   320 address operations
-//    vector_width: 8 elements, 16 bytes (0 wavefronts; 4 elements: 128; 2 elements: 128); the widest accesses
-//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
+// 1. copy X[bx*64 : +64, k*64 : +64] -> tile[k]: variant cp_async, scope cta, 512 sectors, 128 wavefronts, 32
+//   instructions, 320 address operations
+//    vector_width: 8 elements, 16 bytes (32 instructions; 4 elements: 64; 2 elements: 128); the widest
+//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 4, threads 128, elems 8, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 //
@@ -18,9 +18,9 @@
 //      operand's strides was costed
 //
 // 3. copy X[bx*64 : +64, (k + 2)*64 : +64] -> tile[(k + 2) % 3]: variant cp_async, scope cta, 2560 sectors,
-//   160 instructions, 1760 address operations
-//    vector_width: 8 elements, 16 bytes (0 wavefronts; 4 elements: 640; 2 elements: 640); the widest accesses
-//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
+//   640 wavefronts, 160 instructions, 1760 address operations
+//    vector_width: 8 elements, 16 bytes (160 instructions; 4 elements: 320; 2 elements: 640); the widest
+//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 4, threads 128, elems 8, order row-major (row-major: picked); every order by one
 //      operand's strides was costed
 

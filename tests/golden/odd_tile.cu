@@ -35,17 +35,11 @@ __device__ __forceinline__ void copy_X_s(int tx, const float *X, float *s)
 
 __device__ __forceinline__ void copy_s_Y(int tx, const float *s, float *Y)
 {
-    __align__(16) float regs[6];
-    #pragma unroll
-    for (int i = 0; i < 6; ++i) {
-        const int group = i * 96 + tx;
-        regs[i] = (group < 481) ? s[group % 37 * 13 + group / 37] : 0.0f;
-    }
     #pragma unroll
     for (int i = 0; i < 6; ++i) {
         const int group = i * 96 + tx;
         if (group < 481) {
-            Y[group % 37 + group / 37 * 37] = regs[i];
+            Y[group % 37 + group / 37 * 37] = s[group % 37 * 13 + group / 37];
         }
     }
 }

@@ -40,5 +40,5 @@ permute_0213(const half_t *__restrict__ X, half_t *__restrict__ Y, int B, int T)
     const int bz = blockIdx.z;
 
     copy_X_Y(tx, bx, bz, B, T, &X[(size_t)bz * T * 4096 + (size_t)bx * 131072 + by * 128],
-        &Y[(size_t)bz * T * 4096 + (size_t)(by * T) * 128 + bx * 4096]);  // copy X[bz : +1, bx * 32 : +32, by : +1, 0 : +128] -> Y[bz : +1, by : +1, bx * 32 : +32, 0 : +128]
+        &Y[(size_t)bz * T * 4096 + (size_t)by * T * 128 + bx * 4096]);  // copy X[bz : +1, bx * 32 : +32, by : +1, 0 : +128] -> Y[bz : +1, by : +1, bx * 32 : +32, 0 : +128]
 }

@@ -61,17 +61,11 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, const bfloat1
 
 __device__ __forceinline__ void copy_tile_Y(int tx, int bx, const bfloat16_t *tile, bfloat16_t *Y)
 {
-    __align__(16) bfloat16_t regs[16];
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        *(uint4 *)&regs[i * 8] =
-            (bx * 64 + (tx & 7) * 8 < 200) ? *(const uint4 *)&tile[((i * 128 + tx) ^ ((tx >> 3) & 7)) * 8]
-                : uint4{};
-    }
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         if (bx * 64 + (tx & 7) * 8 < 200) {
-            *(uint4 *)&Y[(i * 16 + (tx >> 3)) * 200 + (tx & 7) * 8] = *(const uint4 *)&regs[i * 8];
+            *(uint4 *)&Y[(i * 16 + (tx >> 3)) * 200 + (tx & 7) * 8] =
+                *(const uint4 *)&tile[((i * 128 + tx) ^ ((tx >> 3) & 7)) * 8];
         }
     }
 }

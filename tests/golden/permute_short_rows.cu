@@ -44,19 +44,13 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, const unsigne
 
 __device__ __forceinline__ void copy_tile_Y(int tx, int bx, const unsigned char *tile, unsigned char *Y)
 {
-    __align__(2) unsigned char regs[2];
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int group = i * 128 + tx;
-        regs[i] =
-            (group < 192 && group >> 6 < 3 && bx * 64 + (group & 63) < 6161)
-                ? tile[(group >> 6) * 72 + (group & 63)] : 0;
-    }
-    #pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int group = i * 128 + tx;
-        if (group < 192 && group >> 6 < 3 && bx * 64 + (group & 63) < 6161) {
-            Y[(group >> 6) * 6161 + (group & 63)] = regs[i];
+        if (group < 192) {
+            if (bx * 64 + (group & 63) < 6161) {
+                Y[(group >> 6) * 6161 + (group & 63)] = tile[(group >> 6) * 72 + (group & 63)];
+            }
         }
     }
 }

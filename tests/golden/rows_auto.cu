@@ -37,18 +37,11 @@ __device__ __forceinline__ void copy_X_t(int tx, int bx, int M, int N, int ldx, 
 
 __device__ __forceinline__ void copy_t_Y(int tx, int bx, int M, int N, int j, const float *t, float *Y)
 {
-    __align__(16) float regs[16];
     for (int j_ = 0; j_ < 2; ++j_) {
         #pragma unroll
         for (int i = 0; i < 16; ++i) {
-            regs[i] =
-                (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N)
-                    ? t[j_ * 2048 + i * 128 + tx] : 0.0f;
-        }
-        #pragma unroll
-        for (int i = 0; i < 16; ++i) {
             if (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N) {
-                Y[(j_ * 8 + (i >> 1)) * N + (i & 1) * 128 + tx] = regs[i];
+                Y[(j_ * 8 + (i >> 1)) * N + (i & 1) * 128 + tx] = t[j_ * 2048 + i * 128 + tx];
             }
         }
     }
@@ -62,9 +55,9 @@ rows_auto(const float *__restrict__ X, float *__restrict__ Y, int M, int N, int 
     const int bx = blockIdx.x;
 
     for (int j = 0; j < (N + 255) >> 8; ++j) {
-        copy_X_t(tx, bx, M, N, ldx, j, &X[(size_t)(bx * ldx) * 16 + j * 256], t);  // copy X[bx*16 : +16, j*256 : +256] -> t
+        copy_X_t(tx, bx, M, N, ldx, j, &X[(size_t)bx * ldx * 16 + j * 256], t);  // copy X[bx*16 : +16, j*256 : +256] -> t
         __syncthreads();
-        copy_t_Y(tx, bx, M, N, j, t, &Y[(size_t)(bx * N) * 16 + j * 256]);  // copy t -> Y[bx*16 : +16, j*256 : +256]
+        copy_t_Y(tx, bx, M, N, j, t, &Y[(size_t)bx * N * 16 + j * 256]);  // copy t -> Y[bx*16 : +16, j*256 : +256]
         __syncthreads();
     }
 }

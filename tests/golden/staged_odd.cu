@@ -62,17 +62,10 @@ __device__ __forceinline__ void start_X_tile_2(int tx, int bx, int k, const floa
 
 __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, int k, const float *tileT, float *Y)
 {
-    __align__(16) float regs[16];
-    #pragma unroll
-    for (int i = 0; i < 16; ++i) {
-        regs[i] =
-            (k * 32 + i * 2 + (tx >> 5) < 77 && bx * 32 + (tx & 31) < 101)
-                ? tileT[(tx & 31) * 33 + i * 2 + (tx >> 5)] : 0.0f;
-    }
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
         if (k * 32 + i * 2 + (tx >> 5) < 77 && bx * 32 + (tx & 31) < 101) {
-            Y[(i * 2 + (tx >> 5)) * 101 + (tx & 31)] = regs[i];
+            Y[(i * 2 + (tx >> 5)) * 101 + (tx & 31)] = tileT[(tx & 31) * 33 + i * 2 + (tx >> 5)];
         }
     }
 }

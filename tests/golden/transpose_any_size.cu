@@ -43,17 +43,10 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, int by, int M
 
 __device__ __forceinline__ void copy_tile_Y(int tx, int bx, int by, int M, int N, const float *tile, float *Y)
 {
-    __align__(16) float regs[4];
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        regs[i] =
-            (by * 32 + i * 8 + (tx >> 5) < N && bx * 32 + (tx & 31) < M)
-                ? tile[(i * 256 + tx) ^ ((tx >> 5) * 4)] : 0.0f;
-    }
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (by * 32 + i * 8 + (tx >> 5) < N && bx * 32 + (tx & 31) < M) {
-            Y[(i * 8 + (tx >> 5)) * M + (tx & 31)] = regs[i];
+            Y[(i * 8 + (tx >> 5)) * M + (tx & 31)] = tile[(i * 256 + tx) ^ ((tx >> 5) * 4)];
         }
     }
 }

@@ -20,7 +20,7 @@
 //      more); every order by one operand's strides was costed
 //
 // 2. copy tile -> Y[bx*128 : +128, by*128 : +128]: variant gmem_smem, scope cta, 576 sectors, 128 wavefronts,
-//   64 instructions, 576 address operations
+//   64 instructions, 384 address operations
 //    vector_width: 16 elements, 16 bytes (576 sectors; 8 elements: 128 instructions; 1 element: 768); the
 //      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
 //    partition: outer = 16, threads 64, elems 16, order row-major (row-major: picked); every order by one
@@ -75,20 +75,11 @@ __device__ __forceinline__ void copy_X_turned(int tx, int bx, int by, int M, int
 __device__ __forceinline__ void copy_tile_Y(int tx, int bx, int by, int M, int N, const unsigned char *tile,
     unsigned char *Y)
 {
-    __align__(16) unsigned char regs[128];
-    for (int j = 0; j < 2; ++j) {
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            *(uint4 *)&regs[i * 16] =
-                (bx * 128 + j * 64 + i * 8 + (tx >> 3) < N && by * 128 + (tx & 7) * 16 < M)
-                    ? *(const uint4 *)&tile[((j * 512 + i * 64 + tx) ^ (j * 4 + (i >> 1))) * 16] : uint4{};
-        }
-        #pragma unroll
-        for (int i = 0; i < 8; ++i) {
-            if (bx * 128 + j * 64 + i * 8 + (tx >> 3) < N && by * 128 + (tx & 7) * 16 < M) {
-                *(uint4 *)&Y[(j * 64 + i * 8 + (tx >> 3)) * M + (tx & 7) * 16] =
-                    *(const uint4 *)&regs[i * 16];
-            }
+    #pragma unroll
+    for (int i = 0; i < 16; ++i) {
+        if (bx * 128 + i * 8 + (tx >> 3) < N && by * 128 + (tx & 7) * 16 < M) {
+            *(uint4 *)&Y[(i * 8 + (tx >> 3)) * M + (tx & 7) * 16] =
+                *(const uint4 *)&tile[((i * 64 + tx) ^ (i >> 1)) * 16];
         }
     }
 }

@@ -50,17 +50,11 @@ __device__ __forceinline__ void copy_X_turned(int tx, int bx, const float *X, fl
 
 __device__ __forceinline__ void copy_tile_Y(int tx, int bx, const float *tile, float *Y)
 {
-    __align__(16) float regs[16];
-    #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&regs[i * 4] =
-            (bx * 64 + i * 16 + (tx >> 4) < 1000)
-                ? *(const uint4 *)&tile[((i * 256 + tx) ^ ((i & 1) * 4 + (tx >> 6))) * 4] : uint4{};
-    }
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (bx * 64 + i * 16 + (tx >> 4) < 1000) {
-            *(uint4 *)&Y[(i * 16 + (tx >> 4)) * 1024 + (tx & 15) * 4] = *(const uint4 *)&regs[i * 4];
+            *(uint4 *)&Y[(i * 16 + (tx >> 4)) * 1024 + (tx & 15) * 4] =
+                *(const uint4 *)&tile[((i * 256 + tx) ^ ((i & 1) * 4 + (tx >> 6))) * 4];
         }
     }
 }
