@@ -213,6 +213,7 @@ def test_pins_are_kept(turn, cache):
     [
         (", box: [64]", "1 extents, but the permute has 2 dimensions once merged"),
         (", box: [256, 256]", "a tile of [256, 256] takes 262144 bytes"),
+        (", box: [512, 4]", "the box takes 512 of dimension 0, which has 256 elements"),
         (', box: [64, 64], layout: "S[(32,32):(32,1)]"', "is no layout of a shared tile"),
         (', box: [64, 64], layout: "S[(64,64):(1@laneid,1)]"', "it places elements on laneid"),
         (', box: [64, 64], layout: "S[(64,64):(1,1)]"', "two elements share a place"),
@@ -223,6 +224,24 @@ def test_pins_that_cannot_be_are_told_so(pins, why):
         tilegen.build(text("float32", [256, 256], [1, 0], pins))
     (found,) = caught.value.diagnostics
     assert found.code == "TG302" and why in found.message and found.mark
+
+
+def test_a_box_may_be_larger_than_the_default_of_a_size_that_is_known_at_launch():
+    params = "params: {M: {default: 9, max: 4096}, N: {default: 9, max: 4096}}\n"
+    spec = load(text("float32", ["M", "N"], [1, 0], ", box: [64, 32], threads: 128", params))
+    (tile,) = (c.picked for c in spec.choices if c.question == "tile")
+    assert tile["box"] == [64, 32]
+
+
+@pytest.mark.parametrize(
+    ("shape", "turn"),
+    [([1223, 1437, 38], "store"), ([128, 40, 1437], "load"), ([128, 64, 64], "load"), ([128, 41, 1437], "load")],
+)
+def test_tiles_turn_over_where_accesses_are_single_anyway(shape, turn):
+    """Rows of 38 bytes come in by twos and columns of 1437 go out alone: on the way in, all would be single."""
+    spec = load(text("uint8", shape, [0, 2, 1]))
+    (tile,) = (c.picked for c in spec.choices if c.question == "tile")
+    assert (tile["variant"], tile["turn"]) == ("tiled", turn)
 
 
 def test_a_pinned_turn_or_layout_means_a_tile():

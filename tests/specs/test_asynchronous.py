@@ -56,6 +56,8 @@ FULL, DONE, SYNC = "  - wait: {barrier: full}", "  - wait: 0", "  - sync: cta"
         (kernel("  - copy: {src: s, dst: Y, variant: cp_async}"), "global -> shared, not shared -> global"),
         (kernel(LOAD.replace("tma", "cp_async")), "cp.async is waited for with commit"),
         (kernel(START, dtype="float16", x="shape: [64, 64], align: 2"), "for 2 at most"),
+        (kernel(START.replace("true", "true, cache: stream")), "cp_async: 'cache: stream' is for copies that threads"),
+        (kernel(LOAD.replace("tma", "tma, cache: stream")), "'cache: stream' is for copies that threads carry out"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_says_why(text, reason):
@@ -95,3 +97,19 @@ def test_two_copies_fill_one_phase():
     more = "  u: {scope: shared, dtype: float32, shape: [32, 64]}\nops:"
     text = kernel(LOAD, second, FULL, OUT).replace("ops:", more)
     assert [(b.name, b.slots, b.arrivals) for b in build(text).plan.barriers] == [("full", 1, 2)]
+
+
+def test_commits_and_waits_are_not_blamed_for_a_copy_that_was_refused() -> None:
+    text = kernel("  - copy: {src: s, dst: s, async: true}", "  - commit", "  - wait: 0", OUT)
+    with pytest.raises(TilegenError) as caught:
+        build(text)
+    (only,) = caught.value.diagnostics
+    assert only.code == "TG301" and only.message.endswith("reg_reg, scalar: it is not asynchronous")
+
+
+def test_shared_memory_that_mbarriers_overflow_is_said_at_a_buffer() -> None:
+    load, out = LOAD.replace("dst: s", 'dst: "s[0:32]"'), OUT.replace("src: s", 'src: "s[0:32]"')
+    with pytest.raises(TilegenError) as caught:
+        build(kernel(load, FULL, out, s="shape: [908, 64]"))  # 232448 bytes, all that there is
+    (only,) = caught.value.diagnostics
+    assert only.code == "TG210" and "buffers and barriers take 232456 bytes" in only.message and only.mark
