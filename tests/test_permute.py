@@ -338,3 +338,43 @@ def test_merged_arrays_of_a_call():
     spec = load(text("float32", [2, 3, 4], [2, 0, 1]))
     assert spec.whole is not None
     assert [d.extent for d in dims_of(spec.whole).dims] == [6, 4]
+
+
+# ---------------------------------------------------------------- proofs that take more than ranges
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axes", "most", "pins"),
+    [
+        ("uint8", ["N", 48, 8], [0, 2, 1], 4096, ""),  # a digit of the tile runs across dimensions of Y
+        ("uint8", ["N", 48, 8], [0, 2, 1], 4096, ", turn: store"),
+        ("float32", ["N", 64, 128], [0, 2, 1], 4096, ""),
+        ("float16", ["N", 31, 128], [0, 2, 1], 4096, ""),
+        ("float16", ["N", 64, 128], [0, 2, 1], 1 << 20, ""),  # the grid is folded into bx
+        ("float64", ["N", 3, 512], [1, 0, 2], 1 << 20, ""),
+        ("uint8", [128, 200, 65], [1, 0, 2], 0, ""),  # trips that are guarded inside of a quotient
+        ("complex128", [48, 130, 5, 13], [3, 2, 1, 0], 0, ""),
+        ("float32", [130, 7, 128, 17], [0, 3, 2, 1], 0, ""),
+        ("float16", [32, 48, 33, 31], [1, 2, 0, 3], 0, ", threads: 96"),
+        ("float64", [32, 8, 96, 16], [3, 0, 2, 1], 0, ", box: [5, 2, 31, 8], threads: 512, turn: load"),
+    ],
+)
+def test_every_address_is_proved(dtype, shape, axes, most, pins):
+    params = f"params: {{N: {{default: 29, max: {most}}}}}\n" if most else ""
+    assert tilegen.build(text(dtype, shape, axes, pins, params)).proof.steps > 0
+
+
+@settings(deadline=None, max_examples=20)
+@given(
+    st.lists(st.tuples(st.sampled_from([1, 3, 8, 31, 48, 64, 65]), st.booleans()), min_size=2, max_size=4),
+    st.randoms(use_true_random=False),
+    st.sampled_from(["uint8", "float16", "float32", "float64"]),
+    st.sampled_from([4096, 1 << 20]),
+)
+def test_every_address_is_proved_for_sizes_known_at_launch(dims, random, dtype, most):
+    """Whichever dimensions they are; only a launch of too many CTAs is refused."""
+    axes = random.sample(range(len(dims)), len(dims))
+    sizes = [f"N{d}" if is_param else n for d, (n, is_param) in enumerate(dims)]
+    named = ", ".join(f"N{d}: {{default: {n}, max: {most}}}" for d, (n, is_param) in enumerate(dims) if is_param)
+    try:
+        tilegen.build(text(dtype, sizes, axes, params=f"params: {{{named}}}\n" if named else ""))
+    except SpecError as error:
+        assert "CTAs" in error.diagnostics[0].message or "2**62" in error.diagnostics[0].message

@@ -89,9 +89,9 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
     top += sum(b.slots for b in barriers_of(spec).values()) * BARRIER_BYTES
     limit = ARCHES[spec.arch].max_shared_bytes_per_cta
     if top > limit:
-        largest = max((b for b in spec.buffers if b.scope == "shared"), key=lambda b: memories[b.name].offset_bytes)
+        last = max((b for b in spec.buffers if b.scope == "shared"), key=lambda b: memories[b.name].offset_bytes)
         message = f"the shared buffers and barriers take {top} bytes; a CTA on {spec.arch} has {limit}"
-        raise SpecError(Diagnostic("TG210", message, largest.mark))
+        raise SpecError(Diagnostic("TG210", message, last.mark))
     return memories
 
 

@@ -219,10 +219,11 @@ def _guard(tile: Tile, side: int, at: Sequence[Index]) -> Index:
 
 
 def is_flat(operand: Operand, digits: Sequence[Digit]) -> bool:
-    """One offset, or the array's own dimensions: those where it can be guarded and no digit runs across them."""
+    """One offset, or the array's own dimensions: those where it can be guarded, where its extents are known at launch
+    alone, and where no digit runs across them."""
     if operand.memory.space != "global" or len(operand.memory.shape) == 1:
         return True
-    if guarded_dims(operand):
+    if guarded_dims(operand) or not all(isinstance(n, int) for n in operand.memory.shape):
         return False
     return any(len({p[0] for p in d.places}) > 1 for d in digits)
 

@@ -90,7 +90,7 @@ def _pin(
 
 
 def _check_box(call: WholeCall, dims: Dims, box: Sequence[int]) -> None:
-    """Raises SpecError (TG302) for a box that has nothing but what lies past the end of a dimension."""
+    """Raises SpecError (TG302) for a box that a smaller power of two could replace: the rest lies past the end."""
     for k, (b, dim) in enumerate(zip(box, dims.dims, strict=True)):
         most = bound(dim.extent) - 1
         if b > next_power(most):

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from tilegen.index import Index, Op, Var, add, bound, evaluate, least, multiple, substitute, total, variables
+from tilegen.index import (
+    Index,
+    Op,
+    Var,
+    add,
+    bound,
+    div,
+    evaluate,
+    least,
+    mul,
+    multiple,
+    substitute,
+    total,
+    variables,
+)
 
 TRY_ALL = 1 << 18  # values tried for one condition
 
@@ -101,19 +116,61 @@ def narrow(guards: Iterable[Index]) -> dict[str, Index]:
 
 
 def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
-    """x < n wherever the guards hold."""
+    """x < n wherever the guards hold.
+
+    >>> group, rows = Var("group", 320), Var("rows", 1 << 20, 1, 1)
+    >>> is_below(group // 19 * 100 + 99, 1600, (group < 304,))
+    True
+    >>> is_below(group % rows, rows, ())
+    True
+    """
     known = narrow(guards)
     x, n = substitute(x, known), substitute(n, known)
-    if highest((x, 1), (n, -1)) < 0:
+    if highest((x, 1), (n, -1)) < 0 or _is_digit_below(x, n, guards):
         return True
-    for guard in guards:
+    for guard in chain(guards, _floored(x, guards)):
         if isinstance(guard, Op) and guard.symbol == "<":
             a, b = (substitute(part, known) for part in guard.args)
-            for k in _scales(x, a):  # x - n = (x - ka) + k(a - b) + (kb - n), and a - b <= -1
-                if highest((x, 1), (a, -k), (b, k), (n, -1)) - k < 0:
-                    return True
+            if any(_follows(x, n, a, b, d) for d in (1, *_divisors(x))):
+                return True
     domain = domains(variables(x) | variables(n))
     return prod(len(d) for d in domain.values()) <= TRY_ALL and _holds_always(undecided(x, n), guards, domain)
+
+
+def _follows(x: Index, n: Index, a: Index, b: Index, d: int) -> bool:
+    """Does d * x < d * n follow from a < b? d(x - n) = (dx - ka) + k(a - b) + (kb - dn), and a - b <= -1."""
+    return any(highest((x, d), (a, -k), (b, k), (n, -d)) - k < 0 for k in _scales(mul(x, d), a))
+
+
+def _is_digit_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
+    """x < n for a digit to a base m that is known at launch: y % m < m, and y / m < n where y < m * n."""
+    if not isinstance(x, Op) or x.symbol not in ("%", "/") or not isinstance(x.args[1], Var) or least(x.args[1]) < 1:
+        return False
+    y, m = x.args
+    return bool(m == n) if x.symbol == "%" else is_below(y, mul(m, n), guards)
+
+
+def _floored(x: Index, guards: Iterable[Index]) -> Iterator[Index]:
+    """What the guards say of the quotients in ``x``: a / d < ceil(b / d) where a < b."""
+    divisors = {f.args[1] for f in _parts(x) if f.symbol in ("/", "%") and isinstance(f.args[1], int)}
+    for guard in guards:
+        if divisors and isinstance(guard, Op) and guard.symbol == "<" and isinstance(guard.args[1], int):
+            for d in sorted(divisors):
+                yield undecided(div(guard.args[0], d), -(-guard.args[1] // d))
+
+
+def _parts(x: Index) -> Iterator[Op]:
+    """Every operation of an expression."""
+    if isinstance(x, Op):
+        yield x
+        for arg in x.args:
+            yield from _parts(arg)
+
+
+def _divisors(x: Index) -> list[int]:
+    """Numbers that terms of ``x`` are quotients by."""
+    quotients = (f for f in linear(x) if isinstance(f, Op) and f.symbol == "/")
+    return sorted({f.args[1] for f in quotients if isinstance(f.args[1], int)})
 
 
 def _scales(x: Index, a: Index) -> set[int]:
