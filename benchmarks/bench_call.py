@@ -58,7 +58,7 @@ def main() -> int:
 
 
 def measure_calls(pretend: bool) -> Iterator[dict[str, Any]]:
-    """A row for every library and way of calling, as it is measured; the last is the driver's part of each."""
+    """A row for every library and way of calling, as it is measured; that of no arrays is the driver's part of each."""
     kernels = {"fixed": make_kernel(FIXED, pretend), "runtime": make_kernel(RUNTIME, pretend)}
     for library, x, y, sync in libraries(pretend):
         for name, kernel in kernels.items():

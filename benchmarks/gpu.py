@@ -131,7 +131,7 @@ def list_failures(result: dict[str, Any]) -> list[str]:
             if row["counted"] is None:
                 out.append(f"{name} {what}: not counted")
         said = k.get("sanitizer", {}).items()
-        out += [f"{name} {tool}: {summary}" for tool, summary in said if not CLEAN.fullmatch(summary)]
+        out += [f"{name} {tool}: {words}" for tool, words in said if not CLEAN.fullmatch(words)]
     for way, said in result.get("launches", {}).items():
         out += [f"{name} by {way}: {words}" for name, words in said.items() if words != "ok"]
     late = (row for row in result.get("calls", []) if is_late(row))

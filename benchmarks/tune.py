@@ -196,6 +196,9 @@ def rank_known(known: dict[str, Any], arch: str) -> dict[str, Any]:
     cases = {c.name: c for c in all_cases()}
     for name, row in known.items():
         pick = say_pins(list_pins(cases[name], arch, [], [])[0][0])
+        if pick not in row["all"]:
+            print(f"{name}: today's pick was not measured: {pick}")
+            continue
         best, highest = max(row["all"].items(), key=lambda r: float(r[1]))
         row |= {"picked": pick, "picked_to_copy": row["all"][pick], "best": best, "best_to_copy": highest}
         row["picked_to_best"] = round(row["all"][pick] / highest, 4)

@@ -53,8 +53,8 @@ def plan_spec(spec: Spec) -> Plan:
     memories = place_memories(spec)
     builder = _Builder(spec, memories, launch_of(spec))
     steps = builder.statements(spec.ops, lambda inner: inner)
-    if errors := builder.list_errors():
-        raise SpecError(errors)
+    if builder.errors:
+        raise SpecError(tuple(d for e in builder.errors for d in e.diagnostics))
     forms = tuple(dict.fromkeys(memories.values()))  # an array and its views: several forms of one name
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, (Role("all", spec.threads, steps),), spec.params,
@@ -171,19 +171,12 @@ class _Builder:
         self.operations: list[Operation] = []
         self.owns: list[Owned] = []
         self.errors: list[TilegenError] = []
-        self.idle: list[Diagnostic] = []  # commits and waits that no copy is for
-        self.refused_queues = False  # was an asynchronous copy refused?
         self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
         self.taken = names_of(spec)
         self.queues = tuple(q for q in queues_of(spec.ops) if q != "mbarrier")
         self.barriers = barriers_of(spec)
         self.waited: dict[str, Index] = {}  # waits for each mbarrier before this place
         self.values: dict[str, Index] = {}  # loop variables that are functions of those
-
-    def list_errors(self) -> tuple[Diagnostic, ...]:
-        """What was found; commits and waits are not reported beside the refused copy that they may be for."""
-        found = tuple(d for e in self.errors for d in e.diagnostics)
-        return found if self.refused_queues else (*found, *self.idle)
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
         out: list[Step] = []
@@ -218,7 +211,7 @@ class _Builder:
         if not queues:
             what = "commit closes" if isinstance(s, Closing) else "wait waits for"
             message = f"this {what} groups of asynchronous copies, and the kernel has none"
-            self.idle.append(Diagnostic("TG304", message, s.mark, "write 'async: true' on the copy"))
+            self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, "write 'async: true' on the copy")))
         return when(s.when, *(Commit(q) if isinstance(s, Closing) else Wait(q, s.pending) for q in queues))
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
@@ -238,7 +231,6 @@ class _Builder:
             planned, operation = dispatch(call, VARIANTS[call.op], context)
         except SpecError as error:
             self.errors.append(error)
-            self.refused_queues |= call.op in QUEUES and bool(QUEUES[call.op](call))
             planned, operation = Planned((), None, ()), Operation(call.op, "", call.scope, "", 0, None)  # type: ignore[arg-type]
         self.operations.append(operation)
         destination = call.regions["dst"]

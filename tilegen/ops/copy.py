@@ -65,7 +65,7 @@ def queue_of(call: Call) -> str:
         return ""
     if call.barrier is not None:
         return "mbarrier"
-    return "bulk" if _spaces(call)[0] == "shared" else "cp.async"
+    return "bulk" if _spaces(call) == ("shared", "global") else "cp.async"
 
 
 def _spaces(call: Call) -> tuple[str, str]:

@@ -24,7 +24,7 @@ from tilegen.ops.operand import (
     ref_at,
     scope_thread,
 )
-from tilegen.ops.trips import UNROLL_LIMIT, Entry, Trips, enter_trip, staged_trips
+from tilegen.ops.trips import UNROLL_LIMIT, Entry, Trips, enter_trip, stage_trips
 from tilegen.plan import (
     Block,
     Candidate,
@@ -123,8 +123,8 @@ def _group(tile: Tile, trips: Trips) -> Index:
     return add(mul(trips.number, tile.threads), tile.thread)
 
 
-def _trips(tile: Tile, bundle: int, most: int = UNROLL_LIMIT) -> Trips:
-    return Trips.evenly(-(-tile.count // bundle // tile.threads), most, tile.step, tile.chunk)
+def _trips(tile: Tile, bundle: int) -> Trips:
+    return Trips(-(-tile.count // bundle // tile.threads), UNROLL_LIMIT, tile.step, tile.chunk)
 
 
 def tile_block(
@@ -133,8 +133,9 @@ def tile_block(
 ) -> Block:  # fmt: skip
     """The function that copies (or fills) the tile with these widths of load and store, in elements."""
     bundle, dtype = max(widths), source.dtype if source else tile.operands[0].buffer.dtype
-    staged = 1 if source or via else _staged_trips(tile, bundle)
-    trips = _trips(tile, bundle, staged if staged > 1 else UNROLL_LIMIT)
+    trips = _trips(tile, bundle)
+    if not (source or via):
+        trips = stage_trips(trips, tile.operands, bundle, tile.count % (bundle * tile.threads) == 0)
     trip = enter_trip(context, _group(tile, trips), tile.count // bundle)
     frame = Frame(
         tile.operands,
@@ -142,19 +143,13 @@ def tile_block(
         scope,
         {tile.step, tile.chunk, context.fresh("group")},
     )
-    regs = flat_memory(context.fresh("regs"), dtype, bundle * (trips.most if staged > 1 else 1), "register")
-    if staged > 1:
-        loads, stores = _staged_moves(tile, frame, regs, trip, widths, mul(trips.place, bundle))
-        body = trips.loop((*trip.start, *loads), (*trip.start, *stores))
+    regs = flat_memory(context.fresh("regs"), dtype, bundle * trips.sets, "register")
+    if trips.is_staged:
+        body = trips.loop(trip.start, *_staged_moves(tile, frame, regs, trip, widths, mul(trips.place, bundle)))
     else:
         moves = _moves(tile, frame, regs, trip.inside, widths, source, via)
-        body = trips.loop((*trip.start, *when(trip.held, *moves)))
+        body = trips.loop(trip.start, when(trip.held, *moves))
     return frame.block(name, body, context.op, (regs,) if _uses(body, regs) else ())
-
-
-def _staged_trips(tile: Tile, bundle: int) -> int:
-    is_whole = tile.count % (bundle * tile.threads) == 0
-    return staged_trips(tile.operands, _trips(tile, bundle).count, bundle, is_whole)
 
 
 def _staged_moves(

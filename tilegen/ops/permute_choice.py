@@ -46,8 +46,8 @@ def rank_candidates(
     sizes = sizes_of(dims, defaults)
     candidates = list_candidates(dims, elem_bytes, defaults)
     candidates = tuple(c for c in candidates if is_launchable(dims, c.box)) or candidates
-    found = [(c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates]
-    found = [(turn_over(c, e), e) for c, e in found]
+    estimated = ((c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates)
+    found = [(turn_over(c, e), e) for c, e in estimated]
     return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))[:MAX_CANDIDATES]
 
 

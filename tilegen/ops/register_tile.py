@@ -18,7 +18,7 @@ from tilegen.ops.operand import Context, Frame, Operand, edge_guard, guarded_dim
 from tilegen.ops.partition import is_flat
 from tilegen.ops.register_board import Board, Shape, Walk, board_of, coalesced, digits_at, shapes_of
 from tilegen.ops.register_turn import WORD_BYTES, block_elems, over, turn_columns
-from tilegen.ops.trips import UNROLL_LIMIT, Trips, enter_trip, staged_trips
+from tilegen.ops.trips import UNROLL_LIMIT, Entry, Trips, enter_trip, stage_trips
 from tilegen.plan import Block, Candidate, Choice, Cost, Map, Memory, Move, Step, flat_memory, when
 from tilegen.plan import walk as step_walk
 
@@ -30,46 +30,37 @@ def turn_block(context: Context, board: Board, shape: Shape, walk: Walk, name: s
     names = {n: context.fresh(n) for n in ("i", "j", "r", "c", "k", "regs", "pairs", "pack")}
     groups = board.count // shape.elems
     count = -(-groups // threads)
-    staged = staged_trips(board.operands, count, shape.elems, groups % threads == 0)
-    most = staged if staged > 1 or count > UNROLL_LIMIT else count
-    trips = Trips.evenly(count, most, names["i"], names["j"])
+    trips = Trips(count, UNROLL_LIMIT if count <= UNROLL_LIMIT else 1, names["i"], names["j"])
+    trips = stage_trips(trips, board.operands, shape.elems, groups % threads == 0)
     trip = enter_trip(context, add(mul(trips.number, threads), thread), groups)
     flat = [is_flat(o, board.digits) for o in board.operands]
     frame = Frame(board.operands, flat, scope, {*names.values(), context.fresh("group")})
-    registers = _registers(board, shape, trips.most if staged > 1 else 1, names)
-    first = mul(trips.place, shape.elems) if staged > 1 else 0
-    group = trip.group if staged > 1 else trip.inside
-    ends, load, stores = _moves(board, shape, walk, frame, registers, group, first, names)
-    r = Var(names["r"], shape.rows) if shape.rows > 1 else 0
-    if staged > 1:
-        load = replace(load, valid=every(trip.held, ends, load.valid))
-        body = trips.loop((*trip.start, *over(r, (load,))), (*trip.start, *when(every(trip.held, ends), *stores)))
-    else:
-        body = trips.loop((*trip.start, *when(trip.held, *when(ends, *over(r, (load,)), *stores))))
+    registers = _registers(board, shape, trips.sets, names)
+    body = trips.loop(trip.start, *_moves(board, shape, walk, frame, registers, trips, trip, names))
     turned = shape.rows > 1 and shape.columns > 1
     note = f"Each thread turns {shape.rows} x {shape.columns} elements over in registers." if turned else ""
     used = {r.memory.name for s in step_walk(body) if isinstance(s, (Move, Map)) for r in (s.dst,)}
     return frame.block(name, body, context.op, tuple(m for m in registers if m.name in used), note)
 
 
-def _registers(board: Board, shape: Shape, batch: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
-    """The tiles of ``batch`` trips as loaded, words on the way, and columns as stored."""
+def _registers(board: Board, shape: Shape, sets: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
+    """The register tiles of ``sets`` trips as loaded, words on the way, and columns as stored."""
     dtype, size = board.operands[0].buffer.dtype, board.operands[0].elem_bytes
     pack_elems = shape.rows * block_elems(size, shape.rows, shape.columns)
     return (
-        flat_memory(names["regs"], dtype, batch * shape.elems, "register"),
+        flat_memory(names["regs"], dtype, sets * shape.elems, "register"),
         flat_memory(names["pairs"], dtype, 4 * max(1, WORD_BYTES // size), "register"),
         flat_memory(names["pack"], dtype, pack_elems, "register"),
     )
 
 
 def _moves(
-    board: Board, shape: Shape, walk: Walk, frame: Frame, registers: tuple[Memory, Memory, Memory], group: Index,
-    first: Index, names: dict[str, str],
-) -> tuple[Index, Move, tuple[Step, ...]]:  # fmt: skip
-    """The condition without which a trip does nothing, its load of row ``r`` into registers ``first`` and on, and its
-    turns and stores."""
+    board: Board, shape: Shape, walk: Walk, frame: Frame, registers: tuple[Memory, Memory, Memory], trips: Trips,
+    trip: Entry, names: dict[str, str],
+) -> tuple[tuple[Step, ...], ...]:  # fmt: skip
+    """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
     regs, pairs, pack = registers
+    group, first = (trip.group, mul(trips.place, shape.elems)) if trips.is_staged else (trip.inside, 0)
     side = block_elems(regs.elem_bytes, shape.rows, shape.columns)
     r, k = (Var(names[n], count) if count > 1 else 0 for n, count in (("r", shape.rows), ("k", side)))
     c = Var(names["c"], shape.columns // side) if shape.columns > side else 0
@@ -87,9 +78,12 @@ def _moves(
     else:
         turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, add(first, mul(c, side)), names["r"])
         store = Move(to, pack[mul(k, shape.rows)], shape.rows)
-    if not _names(column) & _names(held):  # what is not stored is not loaded either
-        return held, load, over(c, (*turn, *over(k, (store,))))
-    return True, load, over(c, (*turn, *over(k, when(held, store))))
+    each, ends = (held, True) if _names(column) & _names(held) else (True, held)
+    stores = over(c, (*turn, *over(k, when(each, store))))
+    if trips.is_staged:  # what is not stored is not loaded either
+        load = replace(load, valid=every(trip.held, ends, load.valid))
+        return over(r, (load,)), when(every(trip.held, ends), *stores)
+    return (when(trip.held, *when(ends, *over(r, (load,)), *stores)),)
 
 
 def _inside(board: Board, side: int, shape: Shape, walk: Walk, group: Index, step: Index) -> Index:

@@ -15,46 +15,53 @@ _STAGED_WORDS = 32  # registers of a thread for loads that its stores wait for
 
 @dataclass(frozen=True)
 class Trips:
-    """``count`` trips, ``most`` of them unrolled; more are a loop of so many unrolled ones.
+    """``count`` trips in chunks of at most ``limit``, all as long as can be: 19 of at most 16 are twice 10.
 
-    ``step`` and ``chunk`` name the variables of the unrolled loop and of the loop around it.
+    A chunk is unrolled, several are a loop of them; ``step`` and ``chunk`` name the variables. Where trips are staged,
+    all loads of a chunk come before its stores, so that each trip has registers of its own.
     """
 
     count: int
-    most: int
+    limit: int
     step: str
     chunk: str
-
-    @classmethod
-    def evenly(cls, count: int, most: int, step: str, chunk: str) -> Trips:
-        """Chunks of at most so many trips, all as long as can be: 19 trips are twice 10, not 16 and 3.
-
-        >>> Trips.evenly(19, 16, "i", "j").most
-        10
-        """
-        return cls(count, -(-count // -(-count // most)), step, chunk)
+    is_staged: bool = False
 
     @property
     def chunks(self) -> int:
-        return -(-self.count // self.most)
+        return -(-self.count // self.limit)
+
+    @property
+    def unrolled(self) -> int:
+        """Trips of a chunk.
+
+        >>> Trips(19, 16, "i", "j").unrolled
+        10
+        """
+        return -(-self.count // self.chunks)
+
+    @property
+    def sets(self) -> int:
+        """Sets of registers that a chunk takes."""
+        return self.unrolled if self.is_staged else 1
 
     @property
     def place(self) -> Index:
         """The number of a trip in its chunk."""
-        inner = min(self.count, self.most)
-        return Var(self.step, inner) if inner > 1 else 0
+        return Var(self.step, self.unrolled) if self.unrolled > 1 else 0
 
     @property
     def number(self) -> Index:
         """The number of a trip.
 
         >>> print(Trips(40, 16, "i", "j").number)
-        j * 16 + i
+        j * 14 + i
         """
-        return self.place if self.chunks == 1 else add(mul(Var(self.chunk, self.chunks), self.most), self.place)
+        return self.place if self.chunks == 1 else add(mul(Var(self.chunk, self.chunks), self.unrolled), self.place)
 
-    def loop(self, *bodies: tuple[Step, ...]) -> tuple[Step, ...]:
-        """Each body for every trip of a chunk, one after the other, for every chunk."""
+    def loop(self, start: tuple[Step, ...], *bodies: tuple[Step, ...]) -> tuple[Step, ...]:
+        """Each body, behind ``start``, for every trip of a chunk, one after the other, for every chunk."""
+        bodies = tuple((*start, *body) for body in bodies)
         if isinstance(self.place, Var):
             bodies = tuple((Repeat(self.place, self.place.bound, body, True),) for body in bodies)
         body = tuple(step for one in bodies for step in one)
@@ -80,8 +87,8 @@ def enter_trip(context: Context, group: Index, groups: int) -> Entry:
     return Entry((first,), first.var, less(first.var, groups), replace(first.var, bound=groups))
 
 
-def staged_trips(operands: Sequence[Operand], trips: int, elems: int, is_whole: bool) -> int:
-    """How many trips of so many elements a thread loads before it stores them; 1: it stores each at once.
+def stage_trips(trips: Trips, operands: Sequence[Operand], elems: int, is_whole: bool) -> Trips:
+    """The trips, of so many elements each, staged where that pays.
 
     A compiler does not move loads across branches, so guarded trips would each wait for the one before. Several are
     loaded first where trips are guarded, by the ends of arrays or because the last is not ``is_whole``, and where the
@@ -89,7 +96,7 @@ def staged_trips(operands: Sequence[Operand], trips: int, elems: int, is_whole: 
     have is better asked once: docs/performance.md.)
     """
     is_guarded = not is_whole or any(guarded_dims(o) for o in operands)
-    if not is_guarded or operands[0].memory.space != "global":
-        return 1
     words = max(1, elems * operands[0].elem_bytes // 4)
-    return min(trips, UNROLL_LIMIT, max(1, _STAGED_WORDS // words))
+    most = min(trips.count, UNROLL_LIMIT, _STAGED_WORDS // words)
+    is_staged = is_guarded and operands[0].memory.space == "global" and most > 1
+    return replace(trips, limit=most, is_staged=True) if is_staged else trips

@@ -128,10 +128,11 @@ def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     x, n = substitute(x, known), substitute(n, known)
     if highest((x, 1), (n, -1)) < 0 or _is_digit_below(x, n, guards):
         return True
-    for guard in chain(guards, _floored(x, guards)):
+    divisors = sorted(_divisors(x))
+    for guard in chain(guards, _floored(guards, divisors)):
         if isinstance(guard, Op) and guard.symbol == "<":
             a, b = (substitute(part, known) for part in guard.args)
-            if any(_follows(x, n, a, b, d) for d in (1, *_divisors(x))):
+            if any(_follows(x, n, a, b, d) for d in (1, *divisors)):
                 return True
     domain = domains(variables(x) | variables(n))
     return prod(len(d) for d in domain.values()) <= TRY_ALL and _holds_always(undecided(x, n), guards, domain)
@@ -150,27 +151,20 @@ def _is_digit_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     return bool(m == n) if x.symbol == "%" else is_below(y, mul(m, n), guards)
 
 
-def _floored(x: Index, guards: Iterable[Index]) -> Iterator[Index]:
-    """What the guards say of the quotients in ``x``: a / d < ceil(b / d) where a < b."""
-    divisors = {f.args[1] for f in _parts(x) if f.symbol in ("/", "%") and isinstance(f.args[1], int)}
+def _floored(guards: Iterable[Index], divisors: Iterable[int]) -> Iterator[Index]:
+    """What the guards say of quotients: a / d < ceil(b / d) where a < b."""
     for guard in guards:
-        if divisors and isinstance(guard, Op) and guard.symbol == "<" and isinstance(guard.args[1], int):
-            for d in sorted(divisors):
+        if isinstance(guard, Op) and guard.symbol == "<" and isinstance(guard.args[1], int):
+            for d in divisors:
                 yield undecided(div(guard.args[0], d), -(-guard.args[1] // d))
 
 
-def _parts(x: Index) -> Iterator[Op]:
-    """Every operation of an expression."""
-    if isinstance(x, Op):
-        yield x
-        for arg in x.args:
-            yield from _parts(arg)
-
-
-def _divisors(x: Index) -> list[int]:
-    """Numbers that terms of ``x`` are quotients by."""
-    quotients = (f for f in linear(x) if isinstance(f, Op) and f.symbol == "/")
-    return sorted({f.args[1] for f in quotients if isinstance(f.args[1], int)})
+def _divisors(x: Index) -> frozenset[int]:
+    """Numbers that something in ``x`` is divided by."""
+    if not isinstance(x, Op):
+        return frozenset()
+    own = {x.args[1]} if x.symbol in ("/", "%") and isinstance(x.args[1], int) else ()
+    return frozenset(own).union(*(_divisors(a) for a in x.args))
 
 
 def _scales(x: Index, a: Index) -> set[int]:
