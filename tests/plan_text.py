@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from tilegen.plan import (
+    MOVE,
     Arrive,
     Await,
     Block,
@@ -22,7 +23,7 @@ from tilegen.plan import (
     Tma,
     Wait,
     When,
-)  # fmt: skip
+)
 
 
 def print_plan(plan: Plan) -> str:
@@ -73,10 +74,10 @@ def _step(step: Step) -> str:
         case Block(name, args):
             return f"Block {name}: {', '.join(f'{formal.name} is {_ref(actual)}' for formal, actual in args)}"
         case Move(dst, src, elems, valid, via):
-            guard = ("" if valid is True else f", where {valid}") + (f", via {via}" if via else "")
+            guard = ("" if valid is True else f", where {valid}") + ("" if via is MOVE else f", via {via.name}")
             return f"Move {_ref(dst)} <- {_ref(src)}, {elems} elements{guard}".replace(" 1 elements", " 1 element")
         case Map(fn, dst, srcs, elems):
-            return f"Map {_ref(dst)} <- {fn}({', '.join(map(_ref, srcs))}), {elems} elements"
+            return f"Map {_ref(dst)} <- {fn.name}({', '.join(map(_ref, srcs))}), {elems} elements"
         case Sync(scope):
             return f"Sync {scope}"
         case Tma(tensor, at, shared, done):

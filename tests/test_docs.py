@@ -22,7 +22,7 @@ from specs.kernels import ROOT, build_spec
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.ops import FORMS, VARIANTS
-from tilegen.spec.names import SCOPES
+from tilegen.scopes import OP_SCOPES
 
 README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"
 CHOOSER = ROOT / "docs" / "layout-chooser.md"
@@ -66,7 +66,7 @@ def print_table() -> str:
     """What works, from the tables that the product itself reads."""
     rows = [(f"op `{name}`", _say_variants(name)) for name in FORMS]
     rows += [
-        ("scopes", ", ".join(SCOPES)),
+        ("scopes", ", ".join(OP_SCOPES)),
         ("dtypes", ", ".join(DTYPES)),
         ("archs", ", ".join(ARCHES)),
         ("commands", ", ".join(re.findall(r"^  (\w+)  ", _tilegen("--help").split("Commands:")[1], re.M))),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.interpret.edits import S, fault_of, kernel, moves, mutate, put, q, r, tx, values
 from tests.plans import permute_sf, transpose
 from tilegen.index import Index, Var, any_of, ceil_div, conjuncts, differ, equal, evaluate, every, less, sub, variables
-from tilegen.plan import Block, Let, Map, Memory, Move, Owned, Param, Plan, Repeat, When, flat_memory, let
+from tilegen.plan import FILL, Block, Let, Map, Memory, Move, Owned, Param, Plan, Repeat, When, flat_memory, let
 from tilegen.prove import check_partition, unproven_ranges
 from tilegen.prove.bounds import is_below
 
@@ -181,7 +181,7 @@ def test_vectors_are_aligned():
     assert read((0, lane % 4 * 4), 2, align_bytes=8) == []
     assert read((0, (lane & 3) * 4 ^ 8)) == []
     shifted = flat_memory("T", "float32", 64, "shared", offset_bytes=8)
-    assert codes(Map("fill", r[0], elems=4, value=0), Move(shifted[lane // 16 * 4], r[0], 4),
+    assert codes(Map(FILL, r[0], elems=4, value=0), Move(shifted[lane // 16 * 4], r[0], 4),
                  memories=(shifted,)) == ["TG415"]  # fmt: skip
 
 

@@ -13,10 +13,9 @@ import numpy as np
 
 from tilegen.errors import Diagnostic, Mark, SpecError
 from tilegen.index import Index, Op, Var, add, bound, ceil_div, conjuncts, div, evaluate, mod, mul, sub, variables
-from tilegen.plan import Barrier, thread_variables
+from tilegen.plan import Barrier
+from tilegen.scopes import SCOPES, thread_variables
 from tilegen.spec.data import Call, Loop, SlotName, Spec, Statement, Waiting
-
-_INSTANCE_THREADS = {"warp": 32, "warpgroup": 128}
 
 
 def barriers_of(spec: Spec) -> dict[str, Barrier]:
@@ -62,7 +61,7 @@ def _slots(statements: Sequence[Statement]) -> Iterator[SlotName]:
 
 def _instances(call: Call, threads: int) -> int:
     """How many instances of the call run, as far as its condition is one on them."""
-    first = np.arange(0, threads, _INSTANCE_THREADS.get(call.scope, threads))
+    first = np.arange(0, threads, SCOPES[call.scope].size(threads))
     axes = {name: evaluate(x, {"tx": first}) for name, x in thread_variables(threads).items()}
     runs = np.ones(len(first), bool)
     for condition in conjuncts(call.when):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
-from tilegen.plan import Candidate, Choice, Cost, Operation, Refusal
+from tilegen.choices import Candidate, Choice, Cost, Operation, Refusal
 
 _COST_WORDS = {
     "sectors": ("sector", "sectors"), "wavefronts": ("wavefront", "wavefronts"),

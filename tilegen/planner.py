@@ -7,21 +7,25 @@ from dataclasses import replace
 
 from tilegen.arch import ARCHES
 from tilegen.barriers import barriers_of, count_waits, parity_of, step_waits
+from tilegen.choices import Operation
 from tilegen.choose.count import Launch
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError, TilegenError
 from tilegen.index import Index, Var, add, bound, ceil_div, evaluate, mul, sub, substitute, variables
-from tilegen.ops import QUEUES, VARIANTS
+from tilegen.ops import QUEUES as OP_QUEUES
+from tilegen.ops import VARIANTS
 from tilegen.ops.dispatch import Planned, dispatch
 from tilegen.ops.operand import Context, fresh_name, memory_of
 from tilegen.plan import (
     BARRIER_BYTES,
+    QUEUES,
     TMA_ALIGN_BYTES,
+    TMA_LOAD,
+    TMA_STORE,
     Await,
     Commit,
     Let,
     Memory,
-    Operation,
     Owned,
     Plan,
     Repeat,
@@ -30,9 +34,9 @@ from tilegen.plan import (
     Step,
     Sync,
     Wait,
-    thread_variables,
     when,
-)  # fmt: skip
+)
+from tilegen.scopes import thread_variables
 from tilegen.spec.data import Buffer, Call, Closing, Loop, Meeting, Region, SlotName, Spec, Statement, Waiting
 
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
@@ -146,7 +150,7 @@ def tma_roots(statements: Sequence[Statement]) -> set[str]:
     for s in statements:
         if isinstance(s, Loop):
             found |= tma_roots(s.body)
-        elif isinstance(s, Call) and s.op in QUEUES and QUEUES[s.op](s) in ("mbarrier", "bulk"):
+        elif isinstance(s, Call) and s.op in OP_QUEUES and OP_QUEUES[s.op](s) in (TMA_LOAD.queue, TMA_STORE.queue):
             found |= {r.buffer.root for r in s.regions.values()}
     return found
 
@@ -157,7 +161,7 @@ def queues_of(statements: Sequence[Statement]) -> tuple[str, ...]:
     for s in statements:
         if isinstance(s, Loop):
             found |= dict.fromkeys(queues_of(s.body))
-        elif isinstance(s, Call) and s.op in QUEUES and (queue := QUEUES[s.op](s)):
+        elif isinstance(s, Call) and s.op in OP_QUEUES and (queue := OP_QUEUES[s.op](s)):
             found[queue] = None
     return tuple(found)
 
@@ -173,7 +177,7 @@ class _Builder:
         self.errors: list[TilegenError] = []
         self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
         self.taken = names_of(spec)
-        self.queues = tuple(q for q in queues_of(spec.ops) if q != "mbarrier")
+        self.queues = tuple(q for q in queues_of(spec.ops) if q in QUEUES)
         self.barriers = barriers_of(spec)
         self.waited: dict[str, Index] = {}  # waits for each mbarrier before this place
         self.values: dict[str, Index] = {}  # loop variables that are functions of those
@@ -207,7 +211,7 @@ class _Builder:
 
     def queue(self, s: Closing | Waiting) -> tuple[Step, ...]:
         """A commit or a wait, for every queue that the kernel's copies are in."""
-        queues = [q for q in self.queues if q != "bulk" or isinstance(s, Waiting)]  # a TMA store commits itself
+        queues = [q for q in self.queues if isinstance(s, Waiting) or not QUEUES[q].closes_itself]
         if not queues:
             what = "commit closes" if isinstance(s, Closing) else "wait waits for"
             message = f"this {what} groups of asynchronous copies, and the kernel has none"

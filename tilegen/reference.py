@@ -19,14 +19,12 @@ from tilegen import layouts
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.index import Index, evaluate
 from tilegen.ops import REFERENCES
-from tilegen.plan import thread_variables
+from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.data import Buffer, Call, Loop, Region, Spec, Statement
 
 Array = NDArray[Any]
 Input = Callable[[Array], Array]
 
-_INSTANCE_THREADS = {"thread": 1, "warp": 32, "warpgroup": 128}
-_AXIS_THREADS = {"tx": 1, "laneid": 1, "tid_in_wg": 1, "warpid": 32, "wid_in_wg": 32, "wgid": 128}
 _POISON = 0xA5
 
 
@@ -80,7 +78,7 @@ def _widest(spec: Spec, statements: Sequence[Statement]) -> int:
         if isinstance(s, Loop):
             sizes.append(_widest(spec, s.body))
         elif isinstance(s, Call):
-            instances = -(-spec.threads // _INSTANCE_THREADS.get(s.scope, spec.threads))
+            instances = -(-spec.threads // SCOPES[s.scope].size(spec.threads))
             sizes += [instances * prod(r.lengths) for r in s.regions.values()]
     return max(sizes)
 
@@ -153,16 +151,13 @@ def _cta_axes(machine: _Machine, each: int) -> dict[str, Array]:
 def _instances(machine: _Machine, scope: str) -> dict[str, Any]:
     """The axes that number an op's instances, as arrays. ``instance`` is the first thread of each, over all CTAs."""
     threads = machine.spec.threads
-    first = np.arange(0, threads, _INSTANCE_THREADS.get(scope, threads), dtype=np.int64)
+    first = np.arange(0, threads, SCOPES[scope].size(threads), dtype=np.int64)
     axes = {
         name: np.broadcast_to(evaluate(x, {"tx": first}), first.shape) for name, x in thread_variables(threads).items()
     }
-    own = {
-        "thread": set(axes), "warp": {"warpid", "wgid", "wid_in_wg"}, "warpgroup": {"wgid"}, "cta": set[str](),
-    }[scope]  # fmt: skip
     ctas = len(machine.ctas)
     block = np.repeat(np.arange(ctas), len(first))
-    numbered = {name: np.tile(axes[name], ctas) for name in own} | _cta_axes(machine, len(first))
+    numbered = {name: np.tile(axes[name], ctas) for name in SCOPES[scope].axes} | _cta_axes(machine, len(first))
     return {"instance": np.tile(first, ctas) + block * threads, "block": block} | numbered
 
 
@@ -203,7 +198,7 @@ def _slots(place: Mapping[str, Array], env: Mapping[str, Any]) -> tuple[Array, A
     thread = np.zeros(some.shape, np.int64) + env["instance"].reshape(-1, *[1] * (some.ndim - 1))
     for axis, x in place.items():
         if axis != "m":
-            thread = thread + x * _AXIS_THREADS[axis]
+            thread = thread + x * THREAD_AXES[axis].unit
     return thread, np.broadcast_to(place.get("m", np.zeros(1, np.int64)), some.shape)
 
 

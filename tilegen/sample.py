@@ -8,7 +8,7 @@ import numpy as np
 
 from tilegen.index import Index, evaluate, variables
 from tilegen.interpret import corners
-from tilegen.plan import CTA_AXES
+from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Loop, Spec, Statement, WholeCall
 
 _MOST_CTAS = 1 << 22  # of the grid that are looked at for an outcome

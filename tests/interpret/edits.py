@@ -10,7 +10,7 @@ import numpy as np
 
 from tilegen.index import Index, Var
 from tilegen.interpret import Fault, FaultFound, Outcome, interpret
-from tilegen.plan import Map, Memory, Move, Plan, Ref, Role, Step, Sync, flat_memory
+from tilegen.plan import FILL, Map, Memory, Move, Plan, Ref, Role, Step, Sync, flat_memory
 
 Match = Callable[[Step], bool]
 Change = Callable[[Any], tuple[Step, ...]]
@@ -106,7 +106,7 @@ def kernel(*steps: Step, threads: int = 32, memories: tuple[Memory, ...] = (), *
 
 def put(at: Index, to: Memory = S) -> tuple[Step, ...]:
     """Write a value that is known."""
-    return Map("fill", r[0], value=1.0), Move(to[at], r[0])
+    return Map(FILL, r[0], value=1.0), Move(to[at], r[0])
 
 
 def get(at: Index, of: Memory = S) -> tuple[Step, ...]:

@@ -8,7 +8,7 @@ import pytest
 from tests.interpret.edits import S, fault_of, get, kernel, put, q, tx, values, values_at
 from tilegen.index import Index, Var, equal, less
 from tilegen.interpret import interpret
-from tilegen.plan import Commit, Map, Memory, Move, Plan, Repeat, Step, Sync, Wait, When
+from tilegen.plan import CP_ASYNC, FILL, Commit, Map, Memory, Move, Plan, Repeat, Step, Sync, Wait, When
 
 X = Memory("X", "float32", (4096,), (1,), "global", "in")
 G = Memory("G", "float32", (4096,), (1,), "global", "inout")
@@ -17,7 +17,7 @@ DONE = (Commit("cp.async"), Wait("cp.async", 0))
 
 
 def start(to: Index, of: Index, elems: int = 4, valid: Index = True, src: Memory = X) -> Step:
-    return Move(S[to], src[of], elems, valid, via="cp.async")
+    return Move(S[to], src[of], elems, valid, via=CP_ASYNC)
 
 
 def plan_of(*steps: Step | tuple[Step, ...], **more) -> Plan:
@@ -145,7 +145,7 @@ def test_double_buffering_in_a_loop():
 
 @pytest.mark.parametrize(("elems", "src"), [(1, S), (4, S), (3, X)])
 def test_what_cp_async_cannot_move(elems, src):
-    fault = fault_of(plan_of(put(t * 4), Move(S[512 + t * 4], src[t * 4], elems, via="cp.async")), {"X": values})
+    fault = fault_of(plan_of(put(t * 4), Move(S[512 + t * 4], src[t * 4], elems, via=CP_ASYNC)), {"X": values})
     assert fault and fault.code == "TG412"
 
 
@@ -156,4 +156,4 @@ def test_a_queue_that_is_none():
 
 
 def test_copies_of_registers_need_no_wait():
-    accept(Map("fill", q[0], value=1.0), Wait("cp.async", 0))
+    accept(Map(FILL, q[0], value=1.0), Wait("cp.async", 0))

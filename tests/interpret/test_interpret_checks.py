@@ -12,7 +12,24 @@ import pytest
 from tests.interpret.edits import ONE_CTA, S, fault_of, get, kernel, put, q, r, values, values_at
 from tilegen.index import Op, Var, add, equal, less, sub
 from tilegen.interpret import corners, interpret
-from tilegen.plan import Block, Let, Map, Memory, Move, Ref, Repeat, Sync, When, flat_memory, let
+from tilegen.plan import (
+    BYTE_PERMUTE,
+    CAST,
+    FILL,
+    Block,
+    Instruction,
+    Let,
+    Map,
+    Memory,
+    Move,
+    Ref,
+    Repeat,
+    Sync,
+    UnknownStep,
+    When,
+    flat_memory,
+    let,
+)
 
 lane, bx, k = Var("laneid", 32), Var("bx", 8), Var("k", 4)
 X = Memory("X", "float32", (8, 30), (32, 1), "global", "in")  # rows of 30 in a pitch of 32
@@ -49,14 +66,14 @@ def test_a_vector_may_run_on_where_rows_touch():
 
 
 def test_registers_have_bounds():
-    assert code(Repeat(k, 4, (Map("fill", r[k * 5], value=0),), unroll=True)) == ""
-    assert code(Repeat(k, 4, (Map("fill", r[k * 6], value=0),), unroll=True)) == "TG401"
+    assert code(Repeat(k, 4, (Map(FILL, r[k * 5], value=0),), unroll=True)) == ""
+    assert code(Repeat(k, 4, (Map(FILL, r[k * 6], value=0),), unroll=True)) == "TG401"
 
 
 def test_misaligned_vectors():
-    assert code(Map("fill", r[0], elems=4, value=0), Move(S[lane * 4 + 2], r[0], 4)) == "TG402"
+    assert code(Map(FILL, r[0], elems=4, value=0), Move(S[lane * 4 + 2], r[0], 4)) == "TG402"
     halves = flat_memory("h", "float16", 8, "register")
-    move = (Map("fill", halves[0], elems=8, value=0), Move(H[lane // 31 * 8], halves[0], 8))
+    move = (Map(FILL, halves[0], elems=8, value=0), Move(H[lane // 31 * 8], halves[0], 8))
     assert code(*move, memories=(H, halves)) == "TG402"  # H starts at byte 8
 
 
@@ -65,7 +82,7 @@ def test_a_pointer_that_is_aligned_to_less():
 
 
 def test_an_access_has_a_width_that_exists():
-    assert code(Map("fill", r[0], elems=3, value=0), Move(S[lane * 3], r[0], 3)) == "TG412"
+    assert code(Map(FILL, r[0], elems=3, value=0), Move(S[lane * 3], r[0], 3)) == "TG412"
 
 
 def test_the_message_says_where():
@@ -123,14 +140,14 @@ def test_a_register_index_is_an_unrolled_constant():
     def loop(unroll, *body):
         return code(Repeat(k, 4, body, unroll=unroll))
 
-    fill = Map("fill", r[k], value=1)
+    fill = Map(FILL, r[k], value=1)
     assert loop(True, fill) == ""
     assert loop(False, fill) == "TG407"
-    assert code(Map("fill", r[lane // 4], value=1)) == "TG407"
-    assert code(Map("fill", r[bx], value=1)) == "TG407"
+    assert code(Map(FILL, r[lane // 4], value=1)) == "TG407"
+    assert code(Map(FILL, r[bx], value=1)) == "TG407"
     j = let("j", k * 2)
-    assert loop(True, j, Map("fill", r[j.var], value=1)) == ""
-    assert loop(False, j, Map("fill", r[j.var], value=1)) == "TG407"
+    assert loop(True, j, Map(FILL, r[j.var], value=1)) == ""
+    assert loop(False, j, Map(FILL, r[j.var], value=1)) == "TG407"
 
 
 def test_views_of_one_array_share_its_elements():
@@ -147,17 +164,18 @@ def test_views_of_one_array_share_its_elements():
 
 def test_registers_of_a_block_are_fresh_in_every_call():
     own = flat_memory("own", "float32", 1, "register")
-    once = Block("b", (), (When(less(k, 1), (Map("fill", own[0], value=1),)), Move(S[lane], own[0])), registers=(own,))
+    once = Block("b", (), (When(less(k, 1), (Map(FILL, own[0], value=1),)), Move(S[lane], own[0])), registers=(own,))
     assert code(Repeat(k, 2, (once,))) == "TG404"
     assert code(Repeat(k, 1, (once,))) == ""
 
 
 # ---------------------------------------------------------------- shapes of steps
 def test_steps_that_mean_nothing():
-    assert code(Map("fill", r[0], value=1), Move(S[lane], r[0], valid=less(lane, 4))) == "TG412"
+    assert code(Map(FILL, r[0], value=1), Move(S[lane], r[0], valid=less(lane, 4))) == "TG412"
     assert code(Move(q[0], H[lane]), memories=(H,)) == "TG412"
-    assert code(Map("frobnicate", r[0])) == "TG412"
-    assert code(Map("fill", S[lane], value=1)) == "TG412"
+    with pytest.raises(UnknownStep, match="frobnicate"):
+        code(Map(Instruction("frobnicate", FILL.operands, "registers"), r[0]))
+    assert code(Map(FILL, S[lane], value=1)) == "TG412"
     assert code(*put(lane, flat_memory("elsewhere", "float32", 64, "shared"))) == "TG412"
     read_only = dataclasses.replace(G, access="in")
     assert code(*put(lane, read_only), memories=(read_only,)) == "TG412"
@@ -175,7 +193,7 @@ def test_invalid_elements_are_not_read_and_become_zero():
 def test_cast_rounds_to_nearest_even():
     half = flat_memory("half", "float16", 1, "register")
     out = Memory("G", "float16", (32,), (1,), "global", "out")
-    plan = kernel(Move(q[0], X[0, 0]), Map("cast", half[0], (q[0],)), Move(out[lane], half[0]), memories=(X, out, half))
+    plan = kernel(Move(q[0], X[0, 0]), Map(CAST, half[0], (q[0],)), Move(out[lane], half[0]), memories=(X, out, half))
     got = values_at(interpret(plan, ONE_CTA, {"X": lambda i: np.full(i.shape, 2049, np.float32)}), "G")
     assert set(got.values()) == {2048.0}
 
@@ -187,7 +205,7 @@ def test_byte_permute_takes_the_bytes_that_the_nibbles_name(selector):
     bytes_ = Memory("X", "uint8", (8,), (1,), "global", "in")
     steps = (
         Move(b[0], bytes_[0], 8),
-        Map("byte_permute", b[8], (b[0], b[4]), 4, selector),
+        Map(BYTE_PERMUTE, b[8], (b[0], b[4]), 4, selector),
         Move(out[lane * 4], b[8], 4),
     )
     plan = kernel(*steps, memories=(bytes_, b, out))
@@ -196,8 +214,9 @@ def test_byte_permute_takes_the_bytes_that_the_nibbles_name(selector):
 
 
 def test_byte_permute_takes_words():
-    assert code(Map("byte_permute", r[0], (r[1], r[2]), 2, 0x5410)) == "TG412"
-    assert code(Map("byte_permute", r[0], (r[1],), 1, 0x5410)) == "TG412"
+    assert code(Map(BYTE_PERMUTE, r[0], (r[1], r[2]), 2, 0x5410)) == "TG412"
+    with pytest.raises(ValueError, match="byte_permute takes 2 sources, not 1"):
+        code(Map(BYTE_PERMUTE, r[0], (r[1],), 1, 0x5410))
 
 
 def test_written_elements_show_through_an_inout_array():
@@ -224,8 +243,8 @@ def test_variables_are_formals_too():
     n = Var("n", 64)
     assert code(Block("b", ((n, lane * 2),), put(n))) == ""
     assert code(Block("b", ((n, lane * 4),), put(n))) == "TG410"
-    assert code(Repeat(k, 4, (Block("b", ((n, k),), (Map("fill", r[n], value=1),)),), unroll=True)) == ""
-    assert code(Block("b", ((n, lane),), (Map("fill", r[n], value=1),))) == "TG407"
+    assert code(Repeat(k, 4, (Block("b", ((n, k),), (Map(FILL, r[n], value=1),)),), unroll=True)) == ""
+    assert code(Block("b", ((n, lane),), (Map(FILL, r[n], value=1),))) == "TG407"
 
 
 def test_formals_have_names_of_their_own():
@@ -253,7 +272,7 @@ def test_runtime_parameters():
 
 def test_rounds_may_differ_by_thread():
     j = Var("j", 4)
-    plan = kernel(Map("fill", q[0], value=0), Repeat(j, lane % 4 + 1, (Move(q[0], X[j, 0]),)), Move(G[lane], q[0]),
+    plan = kernel(Map(FILL, q[0], value=0), Repeat(j, lane % 4 + 1, (Move(q[0], X[j, 0]),)), Move(G[lane], q[0]),
                   memories=(X, G))  # fmt: skip
     got = values_at(interpret(plan, ONE_CTA, {"X": values}), "G")
     assert [got[i] for i in range(4)] == [float(values(np.array(32 * i))) for i in range(4)]

@@ -13,7 +13,23 @@ from tilegen.choose.count import Launch, count_steps
 from tilegen.index import Index, Var, less
 from tilegen.interpret import interpret
 from tilegen.layouts import ldmatrix_fragment, ldmatrix_rows
-from tilegen.plan import Map, Memory, Move, Plan, Role, Step, Sync, When, flat_memory
+from tilegen.plan import (
+    FILL,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    STMATRIX,
+    STMATRIX_TRANS,
+    Map,
+    Memory,
+    Move,
+    Plan,
+    Role,
+    Step,
+    Sync,
+    UnknownStep,
+    When,
+    flat_memory,
+)
 from tilegen.prove import unproven_ranges
 
 lane = Var("laneid", 32)
@@ -44,11 +60,11 @@ def row() -> Index:
 
 
 def load(n: int = 4, trans: bool = False, at: Index | None = None) -> Move:
-    return Move(r[0], S[row() if at is None else at], 2 * n, via="ldmatrix.trans" if trans else "ldmatrix")
+    return Move(r[0], S[row() if at is None else at], 2 * n, via=LDMATRIX_TRANS if trans else LDMATRIX)
 
 
 def store(n: int = 4, trans: bool = False, at: Index | None = None) -> Move:
-    return Move(S[row() if at is None else at], r[0], 2 * n, via="stmatrix.trans" if trans else "stmatrix")
+    return Move(S[row() if at is None else at], r[0], 2 * n, via=STMATRIX_TRANS if trans else STMATRIX)
 
 
 def code(*steps: Step, threads: int = 32) -> str:
@@ -102,7 +118,7 @@ def test_the_addresses_of_other_lanes_are_not_read():
 # ---------------------------------------------------------------- what they ask for
 @pytest.mark.parametrize("move", [load(), load(trans=True), store(), store(trans=True)])
 def test_a_row_is_sixteen_aligned_bytes_inside_its_memory(move):
-    shared = "src" if move.via.startswith("ld") else "dst"
+    shared = "src" if move.via.name.startswith("ld") else "dst"
     first = (*fill(), Sync("warp"))
     assert code(*first, move) == ""
     for at, fault in ((row() + 4, "TG402"), (row() + 256, "TG401")):
@@ -123,10 +139,11 @@ def test_the_whole_warp_takes_part():
 def test_shapes_that_no_instruction_has():
     wide = flat_memory("q", "float32", 8, "register")
     assert code(replace(load(), elems=6)) == "TG412"
-    assert code(replace(load(), via="ldmatrix.twice")) == "TG412"
+    with pytest.raises(UnknownStep, match=r"ldmatrix\.twice"):
+        code(replace(load(), via=replace(LDMATRIX, name="ldmatrix.twice")))
     assert code(replace(load(), valid=less(lane, 4))) == "TG412"
-    assert code(Move(r[0], X[row()], 8, via="ldmatrix")) == "TG412"
-    assert code(Map("fill", wide[0], elems=8, value=0), replace(store(), src=wide[0])) == "TG412"
+    assert code(Move(r[0], X[row()], 8, via=LDMATRIX)) == "TG412"
+    assert code(Map(FILL, wide[0], elems=8, value=0), replace(store(), src=wide[0])) == "TG412"
 
 
 # ---------------------------------------------------------------- what orders them
@@ -134,7 +151,7 @@ def test_a_write_before_ldmatrix_needs_a_sync_whoever_made_it():
     own = (Move(r[0], X[lane * 8], 8), Move(S[row()], r[0], 8))  # each lane writes the row whose address it gives
     assert code(*own, load()) == "TG403" and code(*own, Sync("warp"), load()) == ""
     held = tuple(Move(S[lane // 4 * PITCH + lane % 4 * 2 + e], r[e]) for e in range(2))  # ... or what it then holds
-    fill_r = Map("fill", r[0], elems=8, value=1)
+    fill_r = Map(FILL, r[0], elems=8, value=1)
     assert code(fill_r, *held, load(1)) == "TG403" and code(fill_r, *held, Sync("warp"), load(1)) == ""
 
 
@@ -145,18 +162,18 @@ def test_a_write_after_ldmatrix_needs_a_sync():
 
 
 def test_stmatrix_is_ordered_with_nothing_but_a_sync():
-    first = (Map("fill", r[0], elems=8, value=1), store())
+    first = (Map(FILL, r[0], elems=8, value=1), store())
     for later in (Move(r[0], S[row()], 8), Move(S[row()], r[0], 8), load(), store()):
         assert code(*first, later) == "TG403" and code(*first, Sync("warp"), later) == ""
 
 
 def test_two_rows_of_one_stmatrix_must_not_meet():
-    assert code(Map("fill", r[0], elems=8, value=1), store(at=lane % 16 * 8)) == "TG408"
-    assert code(Map("fill", r[0], elems=8, value=1), store(2, at=lane % 16 * 8)) == ""
+    assert code(Map(FILL, r[0], elems=8, value=1), store(at=lane % 16 * 8)) == "TG408"
+    assert code(Map(FILL, r[0], elems=8, value=1), store(2, at=lane % 16 * 8)) == ""
 
 
 def test_other_warps_need_a_wider_sync():
-    first = (Map("fill", r[0], elems=8, value=1), When(less(Var("warpid", 2), 1), (store(),)))
+    first = (Map(FILL, r[0], elems=8, value=1), When(less(Var("warpid", 2), 1), (store(),)))
     other = When(less(0, Var("warpid", 2)), (load(),))
     assert code(*first, Sync("warp"), other, threads=64) == "TG403"
     assert code(*first, Sync("cta"), other, threads=64) == ""
@@ -169,5 +186,5 @@ def test_a_matrix_is_a_phase_of_eight_rows(n):
     for move, pitch, waves in ((load(n), PITCH, 2 * n), (load(n, at=lane * 8), 8, n), (store(n, at=lane * 8), 8, n)):
         (access,) = find_accesses((move,))
         (counted,) = count_steps((move,), launch, (0, 0, 0))
-        assert access.kind == f"{move.via[:2]}matrix{n}" and access.width_bytes == 16
+        assert access.kind == f"{move.via.name[:2]}matrix{n}" and access.width_bytes == 16
         assert (counted.instructions, counted.wavefronts, counted.floor) == (1, waves, n), pitch

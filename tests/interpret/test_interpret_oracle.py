@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.interpret.edits import S, fault_of, kernel, put, q, r
 from tilegen.index import Var
-from tilegen.plan import Map, Move, Step, Sync
+from tilegen.plan import FILL, Map, Move, Step, Sync
 
 THREADS = 256
 t = Var("tx", THREADS)
@@ -51,7 +51,7 @@ def races(program: list[tuple[str, str]]) -> bool:
 @settings(max_examples=80, deadline=None)
 @given(programs)
 def test_the_verdict_is_that_of_happens_before(program):
-    steps: list[Step] = [*put(t), Sync("cta"), Map("fill", r[0], value=1.0)]
+    steps: list[Step] = [*put(t), Sync("cta"), Map(FILL, r[0], value=1.0)]
     for kind, what in program:
         if kind == "sync":
             steps.append(Sync(what))
@@ -68,7 +68,7 @@ def test_the_sync_that_is_named_orders_the_two(program):
     """Inserting what each message asks for, before the access that it stops at, leads to a program that is accepted."""
     steps: list[tuple[str, str]] = [p for p in program if p != ("write", "warp's first")]
     for _ in range(len(steps) + 1):
-        plan = [*put(t), Sync("cta"), Map("fill", r[0], value=1.0)]
+        plan = [*put(t), Sync("cta"), Map(FILL, r[0], value=1.0)]
         for kind, what in steps:
             plan.append(Sync(what) if kind == "sync" else Move(q[0], S[WAYS[what]]) if kind == "read"
                         else Move(S[WAYS[what]], r[0]))  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from tests.interpret.edits import S, fault_of, get, kernel, put, q, tx, values
 from tilegen.index import Var, equal, less
 from tilegen.interpret import interpret
-from tilegen.plan import Block, Map, Memory, Move, Plan, Repeat, Role, Sync, When, flat_memory
+from tilegen.plan import FILL, Block, Map, Memory, Move, Plan, Repeat, Role, Sync, When, flat_memory
 
 G = Memory("G", "float32", (4096,), (1,), "global", "inout")
 cluster2 = {"cluster": (2, 1, 1)}
@@ -154,7 +154,7 @@ def test_global_memory_races_like_shared():
 
 
 def test_a_wide_access_races_with_a_narrow_one():
-    wide = (Map("fill", r4[0], elems=4, value=1.0), Move(S[lane * 4], r4[0], 4))
+    wide = (Map(FILL, r4[0], elems=4, value=1.0), Move(S[lane * 4], r4[0], 4))
     check(kernel(*wide, *get(lane), memories=(r4,)), "TG403", "warp")
     accept(kernel(*wide, *get(lane * 4 + 3), memories=(r4,)))
 

@@ -11,7 +11,7 @@ from tests.interpret.edits import ONE_CTA, aim, drop, fault_of, is_sync, moves, 
 from tests.plans import permute_sf, transpose
 from tilegen.index import Var, ceil_div
 from tilegen.interpret import corners, interpret
-from tilegen.plan import Map, Memory, Move, Param, Plan, Ref, Repeat, Sync, When
+from tilegen.plan import FILL, Map, Memory, Move, Param, Plan, Ref, Repeat, Sync, When
 from tilegen.prove import check_partition
 
 PERMUTED = values(np.arange(256)).reshape(2, 4, 32).transpose(0, 2, 1).reshape(256)
@@ -185,7 +185,7 @@ def test_accumulators_of_another_type():
 
 
 def test_a_map_in_between_is_seen():
-    zero = lambda s: (Map("fill", s.dst, elems=s.elems, value=0),)  # noqa: E731
+    zero = lambda s: (Map(FILL, s.dst, elems=s.elems, value=0),)  # noqa: E731
     assert transpose_fault(moves(src="X"), zero) == "wrong values"
 
 

@@ -27,7 +27,7 @@ from tilegen.plan import (
     Tma,
     Wait,
     When,
-)  # fmt: skip
+)
 
 X = Memory("X", "float32", (30, 40), (40, 1), "global", "in")
 Y = Memory("Y", "float32", (30, 40), (40, 1), "global", "out")

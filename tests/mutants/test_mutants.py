@@ -12,7 +12,7 @@ import pytest
 import tilegen
 from tests.mutants.plant import KINDS, judge, plant
 from tests.mutants.table import PAGE, SPECS
-from tilegen.plan import Plan, Sync, walk
+from tilegen.plan import Plan, Sync, all_steps
 from tilegen.planner import plan_spec
 from tilegen.spec.data import Spec
 
@@ -44,7 +44,7 @@ def test_every_sync_and_address_is_planted_once():
     for path in SPECS:
         plan = planned(path)[1]
         mutants = list(plant(plan))
-        steps = [s for role in plan.roles for s in walk(role.steps)]
+        steps = list(all_steps(plan))
         assert sum(m.kind == "sync dropped" for m in mutants) == sum(isinstance(s, Sync) for s in steps)
         assert len({m.where for m in mutants}) == len(mutants)
         assert all(m.plan != plan for m in mutants)

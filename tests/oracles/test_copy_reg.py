@@ -16,8 +16,9 @@ from tests.oracles.draw import draw_layout
 from tests.oracles.kernels import LOAD, STORE, build, choice, elem_bytes, register_round_trip, whole, widths
 from tilegen.choose.accesses import find_accesses
 from tilegen.index import evaluate
-from tilegen.plan import Block, Move, thread_variables, walk
+from tilegen.plan import Block, Move, flatten
 from tilegen.planner import launch_of
+from tilegen.scopes import thread_variables
 
 GENERATED = 70
 ROWS = {"warp": (32, "laneid"), "warpgroup": (128, "tid_in_wg"), "cta": (64, "tx"), "thread": (4, "")}
@@ -48,13 +49,13 @@ def check(
 
 
 def blocks(built: Any, number: int) -> list[Block]:
-    return [s for s in walk(built.plan.roles[0].steps) if isinstance(s, Block) and s.op == number]
+    return [s for s in flatten(built.plan.roles[0].steps) if isinstance(s, Block) and s.op == number]
 
 
 def assert_registers_in_order(built: Any, number: int, width: int, registers: int) -> None:
     """Access f moves registers f * width and the width - 1 that follow."""
     (block,) = blocks(built, number)
-    (move,) = [s for s in walk(block.body) if isinstance(s, Move)]
+    (move,) = [s for s in flatten(block.body) if isinstance(s, Move)]
     (side,) = [r for r in (move.dst, move.src) if r.memory.space == "register"]
     (base,) = [actual for formal, actual in block.args if formal.name == side.memory.name]
     steps = np.arange(registers // width)

@@ -11,12 +11,12 @@ from specs.kernels import ROOT, build_spec
 
 import tilegen
 from tilegen import spec as spec_room
+from tilegen.choices import Choice
 from tilegen.choose.layout_families import enumerate_layouts
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.layouts import SwizzleLayout, row_major, swizzle_of, tile_of
 from tilegen.ops import FORMS, VARIANTS
-from tilegen.plan import Choice
 from tilegen.resolve import compare_pinned, resolve_spec
 from tilegen.resolve.replacing import set_layout
 from tilegen.resolve.searching import plan_with, search_layouts

@@ -16,8 +16,8 @@ from tilegen.choose.accesses import Access, find_accesses
 from tilegen.choose.count import Launch
 from tilegen.index import bound, evaluate
 from tilegen.pipeline import explain
-from tilegen.plan import thread_variables
 from tilegen.planner import launch_of
+from tilegen.scopes import thread_variables
 
 COST = {"sectors", "wavefronts", "instructions", "shared_bytes", "address_ops"}
 KINDS = {"shared_ld", "shared_st", "shared_ldsm", "shared_stsm", "global_ld", "global_st"}

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from tilegen.choices import Candidate, Choice, Cost, Operation
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, ceil_div, every, less
 from tilegen.plan import (
+    CAST,
+    FILL,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    STMATRIX,
+    STMATRIX_TRANS,
     Block,
-    Candidate,
-    Choice,
-    Cost,
     Map,
     Memory,
     Move,
-    Operation,
     Param,
     Plan,
     Repeat,
@@ -152,7 +155,7 @@ def build_cast(src: str, dst: str, elems: int = 4, threads: int = 64) -> Plan:
     tx, e = Var("tx", threads), Var("i", elems)
     steps = (
         *repeat(e, [Move(x[e], In[tx * elems + e])]),
-        Block("convert", ((X, x[0]), (Y, y[0])), (Map("cast", Y[0], (X[0],), elems),), note=f"{src} to {dst}."),
+        Block("convert", ((X, x[0]), (Y, y[0])), (Map(CAST, Y[0], (X[0],), elems),), note=f"{src} to {dst}."),
         *repeat(e, [Move(Out[tx * elems + e], y[e])]),
     )  # fmt: skip
     return Plan(f"cast_{src}_{dst}", "sm_90", (1, 1, 1), (In, Out, x, y), (Role("all", threads, steps),))
@@ -169,7 +172,7 @@ def build_fill(dtype: str, value: object, elems: int = 4, threads: int = 128) ->
         "sm_90",
         (1, 1, 1),
         (Out, x),
-        (Role("all", threads, (Map("fill", x[0], (), elems, value), *stores)),),
+        (Role("all", threads, (Map(FILL, x[0], (), elems, value), *stores)),),
     )  # type: ignore[arg-type]
 
 
@@ -223,11 +226,11 @@ def build_matrices(n: int, trans: bool, warps: int = 2) -> Plan:
     T = flat_memory("T", "uint16", warps * elems, "shared", offset_bytes=warps * elems * 2)
     r, warp, lane = flat_memory("r", "uint16", 2 * n, "register"), Var("warpid", warps), Var("laneid", 32)
     first, mine, row = warp * elems, warp * elems + lane * (2 * n), warp * elems + lane % (8 * n) * 8
-    suffix = ".trans" if trans else ""
+    load, store = (LDMATRIX_TRANS, STMATRIX_TRANS) if trans else (LDMATRIX, STMATRIX)
     steps = (
         Move(S[mine], In[mine], 2 * n), Sync("warp"),
-        Move(r[0], S[row], 2 * n, via=f"ldmatrix{suffix}"), Move(Held[first + lane * (2 * n)], r[0], 2 * n),
-        Move(T[row], r[0], 2 * n, via=f"stmatrix{suffix}"), Sync("warp"),
+        Move(r[0], S[row], 2 * n, via=load), Move(Held[first + lane * (2 * n)], r[0], 2 * n),
+        Move(T[row], r[0], 2 * n, via=store), Sync("warp"),
         Move(Out[mine], T[mine], 2 * n),
     )  # fmt: skip
     name = f"matrices_{n}{'_trans' if trans else ''}"

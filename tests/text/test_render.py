@@ -11,9 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from text.plans import build_cast, build_permute_sf, build_pool, build_runtime_copy, build_transpose
+from tilegen.choices import Choice, Cost, Operation
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import INT_LIMIT, Var, bound, compile_text, evaluate
-from tilegen.plan import Block, Choice, Cost, Memory, Move, Operation, Plan, Role, Sync, flat_memory
+from tilegen.plan import Block, Memory, Move, Plan, Role, Sync, flat_memory
 from tilegen.render import declare, element, fold_line, launch_info, literal, pointer, render, subscript
 
 NAMES = ("bx", "row", "col", "v", "N", "M")
@@ -159,10 +160,10 @@ def test_roles_and_clusters():
     roles = tuple(Role(n, 32, (Move(A[tx], x[0]),)) for n in ("producer", "consumer", "idle"))
     text = render(Plan("k", "sm_90", (4, 1, 1), (A, x), roles, cluster=(2, 1, 1)))
     assert "__cluster_dims__(2, 1, 1) __launch_bounds__(96)" in text
-    assert "    if (tx < 32) {  // producer: 32 threads\n" in text
-    assert (
-        "    } else if (tx < 64) {  // consumer: 32 threads\n" in text and "    } else {  // idle: 32 threads\n" in text
-    )
+    assert "    if (threadIdx.x < 32) {  // producer: 32 threads\n        const int tx = threadIdx.x;\n" in text
+    second = "    } else if (threadIdx.x < 64) {  // consumer: 32 threads\n        const int tx = threadIdx.x - 32;\n"
+    assert second in text
+    assert "    } else {  // idle: 32 threads\n        const int tx = threadIdx.x - 64;\n" in text
 
 
 def test_a_move_of_other_element_types_copies_bits():

@@ -21,7 +21,7 @@ from text.plans import (
 from text.run import POISON, compile_plans, requires_gxx, run_text
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.layouts import ldmatrix_fragment
-from tilegen.plan import flat_memory
+from tilegen.plan import CP_ASYNC, flat_memory
 
 pytestmark = requires_gxx
 CASTS = [(a, b) for a, b in product(DTYPES, DTYPES)]
@@ -81,7 +81,7 @@ def test_a_copy_in_flight_brings_nothing_before_its_wait():
 
     t, S = Var("tx", 32), flat_memory("S", "float32", 32, "shared")
     X, Y = (Memory(n, "float32", (32,), (1,), "global", access=a) for n, a in (("X", "in"), ("Y", "out")))
-    steps = (Move(S[t], X[t], via="cp.async"), Commit("cp.async"), Wait("cp.async", 0), Move(Y[t], S[t]))
+    steps = (Move(S[t], X[t], via=CP_ASYNC), Commit("cp.async"), Wait("cp.async", 0), Move(Y[t], S[t]))
     late = (*steps[:2], Wait("cp.async", 1), steps[3])
     x = random_image("float32", 32)
     right, early = compile_plans([

@@ -1,34 +1,20 @@
-"""The accesses of a plan: both sides of every Move, their addresses written out in base variables."""
+"""The accesses of a plan: both sides of every data step, their addresses written out in base variables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tilegen import access
 from tilegen.choose.boxes import TMA
 from tilegen.choose.cp_async import cp_async_kind
-from tilegen.index import INT_LIMIT, Index, Var, add, bound, conjuncts, count_operators, less, mod, mul, substitute
-from tilegen.plan import (
-    CLUSTER_AXES,
-    CTA_AXES,
-    MATRIX_ROW_ELEMS,
-    Block,
-    Let,
-    Memory,
-    Move,
-    Ref,
-    Repeat,
-    Step,
-    Tma,
-    When,
-    matrices,
-)
+from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, mod, mul
+from tilegen.plan import Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
 
 @dataclass(frozen=True)
 class Access:
-    """One side of one Move: its byte address in terms of threads, CTA axes, loops and params.
+    """One side of one data step: its byte address in terms of threads, CTA axes, loops and params.
 
     ``partner`` is the other side of an instruction that reads and writes memory at once, which is cp.async. Of a box
     that TMA moves, ``width_bytes`` is a row and ``rows`` are the extents and byte strides around it.
@@ -46,100 +32,75 @@ class Access:
     rows: tuple[tuple[int, Index], ...] = ()
 
 
-@dataclass(frozen=True)
-class _Scope:
-    values: Mapping[str, Index]
-    memories: Mapping[str, Ref]
-    conditions: tuple[Index, ...]
-    loops: tuple[tuple[Var, Index], ...]
-    op: int
-
-
 def find_accesses(steps: Iterable[Step], cluster: tuple[int, int, int] = (1, 1, 1)) -> tuple[Access, ...]:
     """Every shared or global access of the steps, addresses written out in base variables."""
-    found: list[Access] = []
     axes = zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)
     values = {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes}
-    _visit(steps, _Scope(values, {}, (), (), -1), found)
-    return tuple(found)
+    return tuple(a for visit in walk(steps, begin(values)) for a in _accesses_of(visit))
 
 
-def _visit(steps: Iterable[Step], scope: _Scope, found: list[Access]) -> None:
-    for step in steps:
-        if isinstance(step, Let):
-            scope = replace(scope, values={**scope.values, step.var.name: substitute(step.value, scope.values)})
-        elif isinstance(step, Repeat):
-            count = substitute(step.count, scope.values)
-            var = Var(f"{step.var.name}__{len(scope.loops)}", max(1, bound(count) - 1))  # a name that no spec may give
-            extra = () if isinstance(count, int) else (less(var, count),)
-            inner = replace(
-                scope, values={**scope.values, step.var.name: var}, loops=(*scope.loops, (var, count)),
-                conditions=(*scope.conditions, *extra),
-            )  # fmt: skip
-            _visit(step.body, inner, found)
-        elif isinstance(step, When):
-            held = tuple(substitute(c, scope.values) for c in conjuncts(step.condition))
-            _visit(step.body, replace(scope, conditions=(*scope.conditions, *held)), found)
-        elif isinstance(step, Block):
-            bindings = {formal.name: _resolve(ref, scope) for formal, ref in step.args}
-            op = step.op if step.op >= 0 else scope.op
-            _visit(step.body, replace(scope, memories={**scope.memories, **bindings}, op=op), found)
-        elif isinstance(step, Move):
-            found.extend(_sides(step, scope))
-        elif isinstance(step, Tma):
-            found.extend(_box_sides(step, scope))
+def _accesses_of(visit: Visit) -> Iterable[Access]:
+    """The accesses of one step, by the kind of cost that its instruction has."""
+    row = visit.effects.instruction
+    if row is None:
+        return ()
+    if row.cost not in COSTS:
+        raise UnknownStep("cost/accesses.py", row)
+    return COSTS[row.cost](visit)
 
 
-def _resolve(ref: Ref, scope: _Scope) -> Ref:
-    """A reference in terms of the plan's own memories and base variables, as one flat offset."""
-    offset = substitute(ref.offset, scope.values)
-    base = scope.memories.get(ref.memory.name)
-    if base is None:
-        return Ref(replace(ref.memory, shape=(ref.memory.span,), pitches=(1,)), (offset,))
-    return Ref(base.memory, (add(base.at[0], offset),))
+def _in_memory(visit: Visit) -> Iterator[Touch]:
+    return (t for t in visit.effects.touches if t.ref.memory.space != "register")
 
 
-def _sides(move: Move, scope: _Scope) -> list[Access]:
+def _access(visit: Visit, touch: Touch, kind: str, operators: int, elems: int) -> Access:
+    position, size = visit.position, touch.ref.memory.elem_bytes
+    memory, flat = position.flat(touch.ref)
+    held = tuple(position.expand(c) for c in conjuncts(touch.where))
+    return Access(
+        memory, kind, elems * size, mul(flat, size), (*position.guards, *held), position.loops, operators, position.op
+    )
+
+
+def _direction(touch: Touch) -> str:
+    return "st" if touch.writes else "ld"
+
+
+def _plain(visit: Visit) -> Iterator[Access]:
+    for t in _in_memory(visit):
+        yield _access(visit, t, _direction(t), count_operators(t.ref.offset), t.elems)
+
+
+def _matrices(visit: Visit) -> Iterator[Access]:
+    """A row for each of the lanes whose addresses are read."""
+    for t in _in_memory(visit):
+        kind = f"{_direction(t)}matrix{matrices(visit.step)}"  # type: ignore[arg-type]
+        yield _access(visit, t, kind, count_operators(t.ref.offset), t.elems)
+
+
+def _copies(visit: Visit) -> Iterator[Access]:
+    """Both sides of cp.async, each the other's partner."""
+    fills = any(t.where is not True for t in visit.effects.touches)
     sides = []
-    count, fills = matrices(move), move.valid is not True
-    for kind, ref, guard in (("ld", move.src, move.valid), ("st", move.dst, True)):
-        if ref.memory.space == "register":
-            continue
-        where = _resolve(ref, scope)
-        size = ref.memory.elem_bytes
-        width, held = move.elems, tuple(substitute(c, scope.values) for c in conjuncts(guard))
-        if count:  # a row for each of the lanes whose addresses are read
-            kind, width, held = f"{kind}matrix{count}", MATRIX_ROW_ELEMS, conjuncts(_gives_row(count))
-        elif move.via:
-            kind = cp_async_kind(width * size, fills)
-        sides.append(
-            Access(
-                where.memory, kind, width * size, mul(where.at[0], size), (*scope.conditions, *held), scope.loops,
-                count_operators(ref.offset), scope.op,
-            )
-        )  # fmt: skip
-    if move.via and not count:
-        return [replace(a, partner=b) for a, b in zip(sides, reversed(sides), strict=True)]
-    return sides
+    for t in _in_memory(visit):
+        kind = cp_async_kind(t.elems * t.ref.memory.elem_bytes, fills)
+        sides.append(_access(visit, t, kind, count_operators(t.ref.offset), t.elems))
+    yield from (replace(a, partner=b) for a, b in zip(sides, reversed(sides), strict=True))
 
 
-def _box_sides(step: Tma, scope: _Scope) -> list[Access]:
-    """The box in shared memory and in the array."""
-    m, size = step.map, step.map.memory.elem_bytes
-    at: list[Index] = [0] * len(m.memory.shape)
-    for d, x in zip(m.dims, step.at, strict=True):
-        at[d] = x
-    rows = tuple((n, mul(m.memory.pitches[d], size)) for d, n in zip(m.dims[:-1], m.box[:-1], strict=True))
-    row_bytes = m.box[-1] * size
-    found = []
-    for ref, around in ((Ref(m.memory, tuple(at)), rows), (step.shared, ((m.box_bytes // row_bytes, row_bytes),))):
-        where = _resolve(ref, scope)
-        byte = mul(where.at[0], size)
-        found.append(
-            Access(where.memory, TMA, row_bytes, byte, scope.conditions, scope.loops, 0, scope.op, rows=around)
-        )
-    return found
+def _boxes(visit: Visit) -> Iterator[Access]:
+    """The box in the array and in shared memory."""
+    for t in sorted(visit.effects.touches, key=lambda t: t.ref.memory.space):  # the array first
+        m = t.map
+        assert m is not None
+        size, row = m.memory.elem_bytes, m.box[-1]
+        rows = tuple((n, mul(m.memory.pitches[d], size)) for d, n in zip(m.dims[:-1], m.box[:-1], strict=True))
+        in_array = t.ref.memory.space == "global"
+        around = rows if in_array else ((t.elems // row, row * size),)
+        yield replace(_access(visit, t, TMA, 0, row), rows=around)
 
 
-def _gives_row(count: int) -> Index:
-    return less(Var("laneid", access.WARP_LANES), MATRIX_ROW_ELEMS * count)
+# How the two sides of an instruction are counted, by the kind of cost that its row names.
+COSTS: dict[str, Callable[[Visit], Iterable[Access]]] = {
+    "access": _plain, "matrix": _matrices, "cp.async": _copies, "box": _boxes, "registers": lambda visit: (),
+}  # fmt: skip

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tilegen.choose.accesses import Access
 from tilegen.index import Index, Op, evaluate, terms, total, variables
-from tilegen.plan import thread_variables
+from tilegen.scopes import thread_variables
 
 Ints = NDArray[np.int64]
 

@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import access
+from tilegen.choices import Cost
 from tilegen.choose.accesses import Access, find_accesses
 from tilegen.choose.boxes import TMA, count_boxes
 from tilegen.choose.classes import list_classes
 from tilegen.choose.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
 from tilegen.index import Index, Var, bound, evaluate, variables
-from tilegen.plan import Cost, Step, thread_variables
+from tilegen.plan import Step
+from tilegen.scopes import thread_variables
 
 _LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
 _SECTOR_BYTES = 32

@@ -13,11 +13,11 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
+from tilegen.choices import Candidate, Choice, Cost
 from tilegen.choose.layout_families import FAMILIES, FamilyLayout, enumerate_layouts, span_elems
 from tilegen.choose.linear_layout import find_linear
 from tilegen.choose.tile_access import TileAccess, count_costs, count_floor, fold
 from tilegen.index import Index, Var, count_operators, mul
-from tilegen.plan import Candidate, Choice, Cost
 
 Constrain = Callable[[Any], "str | None"]  # why a layout cannot serve, or None
 _RUNNERS_UP = 3  # layouts shown beside the best of each family

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilegen import access
+from tilegen.choices import Candidate, Choice, Cost
 from tilegen.choose.lanes import Side
-from tilegen.plan import Candidate, Choice, Cost
 
 _LANES = 32
 

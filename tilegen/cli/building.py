@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from tilegen.choices import Operation
 from tilegen.cli.compiling import add_resources, describe_resources
 from tilegen.cli.console import current_color, print_data, print_diagnostic, print_note
 from tilegen.cli.ending import SeveralFailed
@@ -16,7 +17,6 @@ from tilegen.cli.writing import read_text, write_together
 from tilegen.describe import count_words
 from tilegen.errors import Diagnostic, SpecError, TilegenError
 from tilegen.pipeline import Built, build, output_texts
-from tilegen.plan import Operation
 
 Result = TypeVar("Result")
 

@@ -7,39 +7,40 @@ import numpy as np
 from tilegen.dtypes import bits_dtype
 from tilegen.interpret.address import locate, value_of
 from tilegen.interpret.fault import MALFORMED
-from tilegen.interpret.flights import QUEUES, Copies
+from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding
 from tilegen.interpret.site import Site
 from tilegen.interpret.threads import Array
-from tilegen.plan import Commit, Move, Wait
-
-CP_ASYNC_BYTES = (4, 8, 16)
+from tilegen.plan import QUEUES, Commit, Effects, Move, Touch, Wait
 
 
-def start_copy(step: Move, site: Site) -> None:
-    """cp.async: each thread starts a copy from global to shared memory; zeros where ``valid`` does not hold."""
-    spaces = step.src.memory.space, step.dst.memory.space
-    width = step.elems * step.src.memory.elem_bytes
-    if spaces != ("global", "shared") or width not in CP_ASYNC_BYTES:
+def start_copy(step: Move, touched: Effects, site: Site) -> None:
+    """cp.async: each thread starts a copy from global to shared memory; zeros where the source is not read."""
+    (src,), (dst,) = touched.read, touched.written
+    spaces = src.ref.memory.space, dst.ref.memory.space
+    width = src.elems * src.ref.memory.elem_bytes
+    if spaces != ("global", "shared") or width not in step.via.widths_bytes:
         what = f"{width} bytes {spaces[0]} -> {spaces[1]}"
         site.fail(MALFORMED, f"cp.async moves 4, 8 or 16 bytes global -> shared, not {what}")
-    bits, holding = _fetch(step, site)
-    root, flat = locate(step.dst, step.elems, site)
+    if dst.ref.memory.elem_bytes != src.ref.memory.elem_bytes:
+        site.fail(MALFORMED, f"moves {src.ref.memory.dtype} elements to {dst.ref.memory.dtype}: sizes differ")
+    bits, holding = _fetch(src, site)
+    root, flat = locate(dst.ref, dst.elems, site)
     filling = root.store.write_later(flat, bits, site.group, site)
-    site.machine.flights.start("cp.async", site.group, Copies(filling, holding), site.narrow(site.group))
+    site.machine.flights.start(step.via.queue, site.group, Copies(filling, holding), site.narrow(site.group))
 
 
-def _fetch(step: Move, site: Site) -> tuple[Array, Holding | None]:
+def _fetch(src: Touch, site: Site) -> tuple[Array, Holding | None]:
     """The bits of every thread, and what nobody may write until they have landed."""
     group = site.group
-    bits = np.zeros((len(group), step.elems), bits_dtype(step.src.memory.elem_bytes))
-    holds = group.spread(True if step.valid is True else value_of(site.text(step.valid), site))
+    bits = np.zeros((len(group), src.elems), bits_dtype(src.ref.memory.elem_bytes))
+    holds = group.spread(True if src.where is True else value_of(site.text(src.where), site))
     some = site.narrow(group.where(holds))
     if not len(some.group):
         return bits, None
-    root, flat = locate(step.src, step.elems, some)
+    root, flat = locate(src.ref, src.elems, some)
     at = np.flatnonzero(holds)
-    bits[at], granules = root.store.read_later(flat, step.elems, some.group, some)
+    bits[at], granules = root.store.read_later(flat, src.elems, some.group, some)
     return bits, None if granules is None else Holding(root.store.shadow, granules, at)
 
 

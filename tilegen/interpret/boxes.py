@@ -15,15 +15,29 @@ from tilegen.interpret.order import Clocks, Shadow
 from tilegen.interpret.site import Site
 from tilegen.interpret.slots import slot_of
 from tilegen.interpret.threads import Array, Group
-from tilegen.plan import Tma
+from tilegen.plan import Effects, Tma, Touch
 
 
-def tma(step: Tma, site: Site) -> None:
-    """One thread of a warp starts the copy of a box."""
+def load_box(step: Tma, touched: Effects, site: Site) -> None:
+    """One thread of a warp starts the copy of a box of an array into shared memory."""
+    (shared,) = touched.written
+    store, cells = _begin(step, shared, site)
+    _load(step, store, cells, site)
+
+
+def store_box(step: Tma, touched: Effects, site: Site) -> None:
+    """One thread of a warp starts the copy of a box from shared memory into an array."""
+    (shared,) = touched.read
+    store, cells = _begin(step, shared, site)
+    _store(step, store, cells, site)
+
+
+def _begin(step: Tma, shared: Touch, site: Site) -> tuple[Shared, Array]:
+    """The shared memory, and the cells of the box in it for each thread that starts one."""
     group = site.group
     if len(group) != len(group.whole):
         site.fail(MALFORMED, "several threads of a warp start one copy: TMA is started by one thread")
-    place = find(step.shared, site)
+    place = find(shared.ref, site)
     if place.root.memory.space != "shared":
         site.fail(MALFORMED, f"TMA moves boxes between global and shared memory, not {place.root.memory.name}")
     start = group.spread(place.flat)
@@ -33,7 +47,7 @@ def tma(step: Tma, site: Site) -> None:
         bad = int(np.argmax((start < 0) | (start + elems > place.root.span)))
         where = f"elements {int(start[bad])} .. {int(start[bad]) + elems - 1} of {place.root.memory.name}"
         site.fail(OUT_OF_BOUNDS, f"the box takes {where}, which has {place.root.span}", bad)
-    (_load if step.done else _store)(step, place.root.store, cells, site)
+    return place.root.store, cells
 
 
 def _cells(step: Tma, store: Shared, start: Array, group: Group) -> Array:
@@ -121,7 +135,8 @@ def _store(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
         site.fail(MALFORMED, f"writes {step.map.memory.name}, which is an input")
     if len(who):
         store.write_later(flat[inside], bits[inside][:, None], each, site)
-    site.machine.flights.start("bulk", group, Sending(clocks, agent, clocks.ticks[agent]), site.narrow(group))
+    sending = Sending(clocks, agent, clocks.ticks[agent])
+    site.machine.flights.start(step.instruction.queue, group, sending, site.narrow(group))
 
 
 def _drain(shared: Shared, cells: Array, agent: Array, site: Site) -> Array:

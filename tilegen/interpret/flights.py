@@ -14,8 +14,7 @@ from tilegen.interpret.fault import NEVER_AWAITED
 from tilegen.interpret.memory import Filling, Holding, Site
 from tilegen.interpret.order import Shadow
 from tilegen.interpret.threads import Array, Group
-
-QUEUES = ("cp.async", "bulk")
+from tilegen.plan import QUEUES
 
 
 class Cargo(Protocol):

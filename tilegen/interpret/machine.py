@@ -14,7 +14,7 @@ from tilegen.interpret.places import Place, Root, form
 from tilegen.interpret.survey import Use, survey
 from tilegen.interpret.texts import Address, Text
 from tilegen.interpret.threads import Array, Crew
-from tilegen.plan import Memory, Plan, Ref
+from tilegen.plan import Effects, Memory, Plan, Ref, Step, effects
 
 
 class Machine:
@@ -27,6 +27,7 @@ class Machine:
         self.phases = Phases(plan, crew, self.clocks)
         self.texts: dict[int, tuple[Index, Text]] = {}
         self.addresses: dict[int, tuple[Ref, Address]] = {}
+        self.effects: dict[int, tuple[Step, Effects]] = {}
         self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}
         self.places: dict[str, Place] = {}
         self.views: dict[tuple[object, ...], Place] = {}  # by form: several views of an array have its name
@@ -61,6 +62,13 @@ class Machine:
         if use.is_written and memory.access != "in":
             self.outputs[memory.name] = store
         return store
+
+    def effects_of(self, step: Step) -> Effects:
+        """What a step touches, asked once; the table holds the step too, so that its id stays its own."""
+        entry = self.effects.get(id(step))
+        if entry is None:
+            entry = self.effects[id(step)] = (step, effects(step))
+        return entry[1]
 
     def number(self, x: Index) -> int:
         """A value that depends on runtime params only."""

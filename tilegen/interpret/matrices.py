@@ -9,54 +9,53 @@ from __future__ import annotations
 
 import numpy as np
 
-from tilegen.interpret.address import locate
+from tilegen.interpret.address import locate, value_of
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
 from tilegen.interpret.site import Site
 from tilegen.interpret.threads import Array
-from tilegen.plan import MATRIX_ROW_ELEMS, Move, Ref, matrices
+from tilegen.plan import LDMATRIX_TRANS, MATRIX_ROW_ELEMS, STMATRIX_TRANS, Effects, Move, Ref, Touch, matrices
 
 _LANES = 32
-_VIAS = {"ldmatrix": (False, False), "ldmatrix.trans": (False, True), "stmatrix": (True, False),
-         "stmatrix.trans": (True, True)}  # fmt: skip
 
 
-def move_matrices(step: Move, site: Site) -> None:
-    """Whole warps load or store 1, 2 or 4 matrices."""
-    stores, trans = _check(step, site)
-    registers, rows = (step.src, step.dst) if stores else (step.dst, step.src)
-    count = matrices(step)
-    givers = site.narrow(site.group.where(site.group.lane < MATRIX_ROW_ELEMS * count))
-    root, flat = locate(rows, MATRIX_ROW_ELEMS, givers)
-    held_root, held_at = locate(registers, step.elems, site)
-    if stores:
-        held = held_root.store.read(held_at, step.elems, site.group, site)
-        bits = _rows_of(held.reshape(-1, _LANES, count, 2), trans)
-        root.store.write_rows(flat, bits.reshape(-1, MATRIX_ROW_ELEMS), givers.group, site)
-        return
-    bits = root.store.read_rows(flat, MATRIX_ROW_ELEMS, givers.group, site)
-    held = _held_of(bits.reshape(-1, count, MATRIX_ROW_ELEMS, MATRIX_ROW_ELEMS), trans)
-    held_root.store.write(held_at, np.ascontiguousarray(held).reshape(-1, step.elems), site.group, site)
+def load_matrices(step: Move, touched: Effects, site: Site) -> None:
+    """Whole warps load 1, 2 or 4 matrices."""
+    (rows,), (registers,) = touched.read, touched.written
+    givers, count = _check(step, rows, registers, site), matrices(step)
+    root, flat = locate(rows.ref, rows.elems, givers)
+    held_root, held_at = locate(registers.ref, registers.elems, site)
+    bits = root.store.read_rows(flat, rows.elems, givers.group, site)
+    held = _held_of(bits.reshape(-1, count, MATRIX_ROW_ELEMS, MATRIX_ROW_ELEMS), step.via is LDMATRIX_TRANS)
+    held_root.store.write(held_at, np.ascontiguousarray(held).reshape(-1, registers.elems), site.group, site)
 
 
-def _check(step: Move, site: Site) -> tuple[bool, bool]:
-    """Whether it stores and transposes, everything that PTX asks of it granted."""
-    if step.via not in _VIAS or step.elems not in (2, 4, 8) or step.valid is not True:
-        site.fail(MALFORMED, f"{step.via} of {step.elems} elements a lane: it takes 2, 4 or 8, without a condition")
-    stores, trans = _VIAS[step.via]
-    registers, rows = (step.src, step.dst) if stores else (step.dst, step.src)
-    if {m.memory.elem_bytes for m in (registers, rows)} != {2}:
-        site.fail(
-            MALFORMED, f"{step.via} of {rows.memory.dtype} and {registers.memory.dtype}: it moves 2-byte elements"
-        )
-    if _space(rows, site) != "shared" or _space(registers, site) != "register":
-        site.fail(MALFORMED, f"{step.via} moves between shared memory and registers")
-    group = site.group
+def store_matrices(step: Move, touched: Effects, site: Site) -> None:
+    """Whole warps store 1, 2 or 4 matrices."""
+    (registers,), (rows,) = touched.read, touched.written
+    givers, count = _check(step, rows, registers, site), matrices(step)
+    root, flat = locate(rows.ref, rows.elems, givers)
+    held_root, held_at = locate(registers.ref, registers.elems, site)
+    held = held_root.store.read(held_at, registers.elems, site.group, site)
+    bits = _rows_of(held.reshape(-1, _LANES, count, 2), step.via is STMATRIX_TRANS)
+    root.store.write_rows(flat, bits.reshape(-1, MATRIX_ROW_ELEMS), givers.group, site)
+
+
+def _check(step: Move, rows: Touch, registers: Touch, site: Site) -> Site:
+    """The lanes that give rows, everything that PTX asks of the whole warp granted."""
+    name, group = step.via.name, site.group
+    if step.elems not in (2, 4, 8) or step.valid is not True:
+        site.fail(MALFORMED, f"{name} of {step.elems} elements a lane: it takes 2, 4 or 8, without a condition")
+    if {t.ref.memory.elem_bytes for t in (registers, rows)} != {2}:
+        dtypes = f"{rows.ref.memory.dtype} and {registers.ref.memory.dtype}"
+        site.fail(MALFORMED, f"{name} of {dtypes}: it moves 2-byte elements")
+    if _space(rows.ref, site) != "shared" or _space(registers.ref, site) != "register":
+        site.fail(MALFORMED, f"{name} moves between shared memory and registers")
     missing = group.partial_warp
     if missing is None and np.any(group.crew.lanes_of[group.whole] != _LANES):
         missing = int(np.flatnonzero((group.crew.lanes_of != _LANES)[group.warp])[0])
     if missing is not None:
-        site.fail(PARTIAL_SYNC, f"{step.via} under divergence: some lanes of the warp do not reach it", missing)
-    return stores, trans
+        site.fail(PARTIAL_SYNC, f"{name} under divergence: some lanes of the warp do not reach it", missing)
+    return site.narrow(group.where(group.pick(value_of(site.text(rows.where), site))))
 
 
 def _space(ref: Ref, site: Site) -> str:

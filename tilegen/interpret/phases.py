@@ -10,7 +10,7 @@ from tilegen.interpret.fault import MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC
 from tilegen.interpret.memory import Site
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.threads import Array, Crew, Group
-from tilegen.plan import Barrier, Plan, Tma, walk
+from tilegen.plan import TMA_STORE, Barrier, Plan, all_steps, effects
 
 MOST_BYTES = (1 << 20) - 1  # PTX ISA, mbarrier: the range of tx-count
 
@@ -19,8 +19,7 @@ def count_agents(plan: Plan) -> int:
     """The agents of each CTA: one for each slot of each barrier, which loads what is reported there; one for each warp,
     which stores what its threads start.
     """
-    steps = (s for role in plan.roles for s in walk(role.steps))
-    stores = any(isinstance(s, Tma) and s.done is None for s in steps)
+    stores = any(effects(step).instruction is TMA_STORE for step in all_steps(plan))
     return sum(b.slots for b in plan.barriers) + (-(-plan.threads // 32) if stores else 0)
 
 

@@ -13,7 +13,8 @@ from tilegen.interpret.phases import count_agents
 from tilegen.interpret.site import Frame, Site
 from tilegen.interpret.steps import run_steps
 from tilegen.interpret.threads import Array, Crew, Cta, muster, whole_clusters
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, Await, Plan, thread_variables
+from tilegen.plan import Await, Plan, Role
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
 
 @dataclass(frozen=True)
@@ -65,9 +66,9 @@ def take_turns(machine: Machine) -> None:
     """Let the roles take turns until all have ended."""
     live, first = {}, 0
     for role in machine.plan.roles:
-        group, env = muster(machine.crew, machine.plan, role, first)
+        group, env = muster(machine.crew, role, first)
         env |= machine.params
-        site = Site(machine, role, Frame(env, _definitions(machine), machine.places, own=set(env)), group)
+        site = Site(machine, role, Frame(env, _definitions(machine, role), machine.places, own=set(env)), group)
         live[role.name] = run_steps(role.steps, site)
         first += role.threads
     while live:
@@ -94,10 +95,10 @@ def _describe_deadlock(machine: Machine, waiting: Mapping[str, str]) -> Fault:
     return Fault(DEADLOCK, "deadlock: " + "; ".join(texts), barrier=barriers[0] if barriers else "")
 
 
-def _definitions(machine: Machine) -> dict[str, Var]:
-    """The range of each variable that the kernel starts with."""
+def _definitions(machine: Machine, role: Role) -> dict[str, Var]:
+    """The range of each variable that a role starts with."""
     plan = machine.plan
-    axes = {name: Var(name, bound(value)) for name, value in thread_variables(plan.threads).items()}
+    axes = {name: Var(name, bound(value)) for name, value in thread_variables(role.threads).items()}
     for name, extent in zip(CTA_AXES, plan.grid, strict=True):
         axes[name] = Var(name, machine.number(extent) if isinstance(extent, int) else bound(extent) - 1)
     for name, n in zip(CLUSTER_AXES, plan.cluster, strict=True):

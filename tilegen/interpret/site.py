@@ -15,7 +15,25 @@ from tilegen.interpret.order import NOBODY, Clocks, Shadow
 from tilegen.interpret.places import Place, form
 from tilegen.interpret.texts import Address, Text, read_address, read_text
 from tilegen.interpret.threads import Array, Cta, Group
-from tilegen.plan import Arrive, Await, Let, Map, Memory, Move, Ref, Repeat, Role, Step, Sync, Tma
+from tilegen.plan import (
+    Arrive,
+    Await,
+    Block,
+    Commit,
+    Let,
+    Map,
+    Memory,
+    Move,
+    Ref,
+    Repeat,
+    Role,
+    Step,
+    Sync,
+    Tma,
+    UnknownStep,
+    Wait,
+    When,
+)
 
 Blocked = Callable[[], str | None]  # why the role cannot go on, or None: it has gone on
 
@@ -143,15 +161,28 @@ class Site:
 
 def describe(step: Step) -> str:
     """A step in a few words, for messages."""
-    if isinstance(step, Move):
-        return f"{step.via or 'move'} {step.src.memory.name} -> {step.dst.memory.name}"
-    if isinstance(step, Tma):
-        ends = (step.map.memory.name, step.shared.memory.name)
-        return f"TMA {' -> '.join(ends if step.done else ends[::-1])}"
-    if isinstance(step, (Arrive, Await)):
-        return f"{type(step).__name__.lower()} {step.slot.barrier.name}"
-    if isinstance(step, Map):
-        return f"{step.fn} -> {step.dst.memory.name}"
-    if isinstance(step, (Let, Repeat)):
-        return f"{'let' if isinstance(step, Let) else 'for'} {step.var.name}"
-    return f"sync: {step.scope}" if isinstance(step, Sync) else type(step).__name__.lower()
+    words = WORDS.get(type(step))
+    if words is None:
+        raise UnknownStep("the interpreter", step)
+    return words(step)
+
+
+def _ends(step: Tma) -> str:
+    ends = (step.map.memory.name, step.shared.memory.name)
+    return " -> ".join(ends if step.done else ends[::-1])
+
+
+WORDS: dict[type, Callable[[Any], str]] = {
+    Let: lambda step: f"let {step.var.name}",
+    Repeat: lambda step: f"for {step.var.name}",
+    When: lambda step: "when",
+    Block: lambda step: "block",
+    Move: lambda step: f"{step.via.name} {step.src.memory.name} -> {step.dst.memory.name}",
+    Map: lambda step: f"{step.fn.name} -> {step.dst.memory.name}",
+    Tma: lambda step: f"TMA {_ends(step)}",
+    Sync: lambda step: f"sync: {step.scope}",
+    Commit: lambda step: "commit",
+    Wait: lambda step: "wait",
+    Arrive: lambda step: f"arrive {step.slot.barrier.name}",
+    Await: lambda step: f"await {step.slot.barrier.name}",
+}

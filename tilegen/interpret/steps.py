@@ -11,19 +11,28 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import commit, start_copy, wait
-from tilegen.interpret.boxes import tma
+from tilegen.interpret.boxes import load_box, store_box
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
-from tilegen.interpret.matrices import move_matrices
+from tilegen.interpret.matrices import load_matrices, store_matrices
 from tilegen.interpret.memory import Registers
 from tilegen.interpret.places import Place, Root
 from tilegen.interpret.site import Blocked, Site
 from tilegen.interpret.slots import arrive, await_phase
 from tilegen.interpret.threads import Array
 from tilegen.plan import (
+    CP_ASYNC,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MOVE,
+    STMATRIX,
+    STMATRIX_TRANS,
+    TMA_LOAD,
+    TMA_STORE,
     Arrive,
     Await,
     Block,
     Commit,
+    Effects,
     Let,
     Map,
     Memory,
@@ -32,11 +41,11 @@ from tilegen.plan import (
     Repeat,
     Step,
     Sync,
-    Tma,
+    Touch,
+    UnknownStep,
     Wait,
     When,
-    matrices,
-)  # fmt: skip
+)
 
 
 # ---------------------------------------------------------------- structure
@@ -111,78 +120,73 @@ STRUCTURE: dict[type, Callable[[Any, Any], Iterator[str] | None]] = {
 
 
 # ---------------------------------------------------------------- data
-def move(step: Move, site: Site) -> None:
-    """Bits from one place to another; zeros where ``valid`` does not hold."""
-    size, group = step.src.memory.elem_bytes, site.group
-    if matrices(step):
-        move_matrices(step, site)
+def carry_out(step: Any, touched: Effects, site: Site) -> None:
+    """What an instruction does with its operands. Raises UnknownStep for one without a meaning."""
+    row = touched.instruction
+    assert row is not None
+    meaning = compute if row.compute else MEANINGS.get(row.name)
+    if meaning is None:
+        raise UnknownStep("the interpreter", row)
+    meaning(step, touched, site)
+
+
+def move(step: Move, touched: Effects, site: Site) -> None:
+    """Bits from one place to another; zeros where the source is not read."""
+    (src,), (dst,), group = touched.read, touched.written, site.group
+    size = src.ref.memory.elem_bytes
+    if dst.ref.memory.elem_bytes != size:
+        site.fail(MALFORMED, f"moves {src.ref.memory.dtype} elements to {dst.ref.memory.dtype}: sizes differ")
+    if src.where is True:
+        write(dst, read(src, site), site)
         return
-    if step.dst.memory.elem_bytes != size:
-        site.fail(MALFORMED, f"moves {step.src.memory.dtype} elements to {step.dst.memory.dtype}: sizes differ")
-    if step.via == "cp.async":
-        start_copy(step, site)
-        return
-    if step.valid is True:
-        write(step.dst, read(step.src, step.elems, site), site)
-        return
-    if step.dst.memory.space != "register":
-        site.fail(MALFORMED, f"a move with a condition writes {step.dst.memory.name}: only registers can receive zeros")
-    holds = group.spread(value_of(site.text(step.valid), site))
-    bits = np.zeros((len(group), step.elems), bits_dtype(size))
+    if dst.ref.memory.space != "register":
+        site.fail(
+            MALFORMED, f"a move with a condition writes {dst.ref.memory.name}: only registers can receive zeros"
+        )
+    holds = group.spread(value_of(site.text(src.where), site))
+    bits = np.zeros((len(group), src.elems), bits_dtype(size))
     some = site.narrow(group.where(holds))
     if len(some.group):
-        bits[np.flatnonzero(holds)] = read(step.src, step.elems, some)
-    write(step.dst, bits, site)
+        bits[np.flatnonzero(holds)] = read(src, some)
+    write(dst, bits, site)
 
 
-def read(ref: Ref, elems: int, site: Site) -> Array:
+def read(touch: Touch, site: Site) -> Array:
     """The bits of an access, (threads, elems)."""
-    root, flat = locate(ref, elems, site)
-    result: Array = root.store.read(flat, elems, site.group, site)
+    root, flat = locate(touch.ref, touch.elems, site)
+    result: Array = root.store.read(flat, touch.elems, site.group, site)
     return result
 
 
-def write(ref: Ref, bits: Array, site: Site) -> None:
+def write(touch: Touch, bits: Array, site: Site) -> None:
     """Store bits (threads, elems)."""
-    root, flat = locate(ref, bits.shape[1], site)
+    root, flat = locate(touch.ref, touch.elems, site)
     if root.memory.space == "global" and root.memory.access == "in":
         site.fail(MALFORMED, f"writes {root.memory.name}, which is an input")
     root.store.write(flat, bits, site.group, site)
 
 
-def fill(step: Map, site: Site) -> Array:
-    """The constant ``value`` in every element."""
-    value = 0 if step.value is None else step.value
-    return np.full((len(site.group), step.elems), value, numpy_dtype(step.dst.memory.dtype))
+def compute(step: Map, touched: Effects, site: Site) -> None:
+    """A function of registers, element by element, as its row says."""
+    assert step.fn.compute is not None
+    (dst,) = touched.written
+    if any(t.ref.memory.space != "register" for t in touched.touches):
+        site.fail(MALFORMED, f"{step.fn.name} is a function of registers")
+    width = dst.elems * dst.ref.memory.elem_bytes
+    if step.fn.widths_bytes and width not in step.fn.widths_bytes:
+        site.fail(MALFORMED, f"{step.fn.name} of {width} bytes: it takes {' or '.join(map(str, step.fn.widths_bytes))}")
+    dtype, shape = numpy_dtype(dst.ref.memory.dtype), (len(site.group), dst.elems)
+    sources = [read(src, site).view(numpy_dtype(src.ref.memory.dtype)) for src in touched.read]
+    values = np.broadcast_to(step.fn.compute(*sources, dtype=dtype, value=step.value), shape)
+    write(dst, np.ascontiguousarray(values, dtype).view(bits_dtype(dst.ref.memory.elem_bytes)), site)
 
 
-def cast(step: Map, site: Site) -> Array:
-    """The value in another type, rounded to nearest even."""
-    (src,) = step.srcs
-    values = read(src, step.elems, site).view(numpy_dtype(src.memory.dtype))
-    with np.errstate(all="ignore"):
-        return values.astype(numpy_dtype(step.dst.memory.dtype))
-
-
-def byte_permute(step: Map, site: Site) -> Array:
-    """Four bytes out of the eight of two words, each named by a nibble of ``value``."""
-    size, selector = step.dst.memory.elem_bytes, step.value
-    if step.elems * size != 4 or not isinstance(selector, int) or len(step.srcs) != 2:
-        site.fail(MALFORMED, f"byte_permute of {step.elems * size} bytes: it takes two words of 4")
-    both = [np.ascontiguousarray(read(src, step.elems, site)).view(np.uint8) for src in step.srcs]
-    taken = [(selector >> 4 * k) % 16 % 8 for k in range(4)]
-    return np.ascontiguousarray(np.concatenate(both, axis=1)[:, taken])
-
-
-FUNCTIONS: dict[str, Callable[[Map, Any], Array]] = {"fill": fill, "cast": cast, "byte_permute": byte_permute}
-
-
-def apply_map(step: Map, site: Site) -> None:
-    """A function of registers, element by element."""
-    if step.fn not in FUNCTIONS or any(r.memory.space != "register" for r in (step.dst, *step.srcs)):
-        site.fail(MALFORMED, f"{step.fn} is no function of registers: {', '.join(FUNCTIONS)}")
-    values = FUNCTIONS[step.fn](step, site)
-    write(step.dst, np.ascontiguousarray(values).view(bits_dtype(step.dst.memory.elem_bytes)), site)
+# What the instructions mean that move data. A function of registers brings its meaning with it.
+MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
+    MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
+    STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
+    TMA_STORE.name: store_box,
+}  # fmt: skip
 
 
 # ---------------------------------------------------------------- meeting
@@ -219,14 +223,14 @@ def sync(step: Sync, site: Site) -> Blocked | None:
     return site.rendezvous(step.scope, warps, team)
 
 
-DATA: dict[type, Callable[[Any, Any], Blocked | None]] = {
-    Move: move, Map: apply_map, Tma: tma, Sync: sync, Commit: commit, Wait: wait, Arrive: arrive, Await: await_phase,
-}  # fmt: skip
+ORDER: dict[type, Callable[[Any, Any], Blocked | None]] = {
+    Sync: sync, Commit: commit, Wait: wait, Arrive: arrive, Await: await_phase,
+}
 
 
 # ---------------------------------------------------------------- in order
 def run_steps(steps: Iterable[Step], site: Site) -> Iterator[str]:
-    """Run steps in order; yields why the role must wait."""
+    """Run steps in order; yields why the role must wait. Raises UnknownStep for a kind of step that has no meaning."""
     if not len(site.group):
         return
     for step in steps:
@@ -236,7 +240,13 @@ def run_steps(steps: Iterable[Step], site: Site) -> Iterator[str]:
             yield from structure(step, site) or ()
             continue
         site.machine.steps += 1
-        blocked: Blocked | None = DATA[type(step)](step, site)
+        found = site.machine.effects_of(step)
+        if found.instruction is not None:
+            carry_out(step, found, site)
+            continue
+        if type(step) not in ORDER:
+            raise UnknownStep("the interpreter", step)
+        blocked: Blocked | None = ORDER[type(step)](step, site)
         while blocked is not None and (why := blocked()) is not None:
             site.machine.waiting[site.role.name] = site
             yield why

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from tilegen.plan import MATRIX_ROW_ELEMS, Block, Move, Plan, Ref, Step, Tma, matrices
+from tilegen.plan import Plan, Touch, begin, walk
 
 CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory
 
@@ -25,29 +24,19 @@ def survey(plan: Plan) -> dict[str, Use]:
     An access never has fewer bytes than its memory's least, so that is the grain of the races.
     """
     uses: dict[str, Use] = {}
-
-    def touch(name: str, elems: int, is_read: bool) -> None:
-        old = uses.get(name, Use(elems))
-        uses[name] = Use(min(old.least_elems, elems), old.is_read or is_read, old.is_written or not is_read)
-
-    def visit(steps: Iterable[Step], names: Mapping[str, str]) -> None:
-        for step in steps:
-            if isinstance(step, Move):
-                for ref, is_read in ((step.src, True), (step.dst, False)):
-                    is_row = matrices(step) and ref.memory.space != "register"
-                    elems = MATRIX_ROW_ELEMS if is_row else step.elems
-                    touch(names.get(ref.memory.name, ref.memory.name), elems, is_read)
-            elif isinstance(step, Tma):
-                size, is_load = step.map.memory.elem_bytes, step.done is not None
-                touch(step.map.memory.name, 1, is_load)
-                shared = names.get(step.shared.memory.name, step.shared.memory.name)
-                touch(shared, max(1, CHUNK_BYTES // size), not is_load)
-            elif isinstance(step, Block):
-                actual = {f.name: a.memory.name for f, a in step.args if isinstance(a, Ref)}
-                visit(step.body, {**names, **{f: names.get(a, a) for f, a in actual.items()}})
-            else:
-                visit(getattr(step, "body", ()), names)
-
     for role in plan.roles:
-        visit(role.steps, {})
+        for visit in walk(role.steps, begin()):
+            for t in visit.effects.touches:
+                spot = visit.position.spots.get(t.ref.memory.name)
+                name, elems = spot.root.name if spot else t.ref.memory.name, _grain_elems(t)
+                old = uses.get(name, Use(elems))
+                uses[name] = Use(min(old.least_elems, elems), old.is_read or t.reads, old.is_written or t.writes)
     return uses
+
+
+def _grain_elems(touch: Touch) -> int:
+    """The elements that an access never has fewer of; of a box in an array, which is cut at its edges, one."""
+    if touch.map is None:
+        return touch.elems
+    memory = touch.ref.memory
+    return 1 if memory.space == "global" else max(1, CHUNK_BYTES // memory.elem_bytes)

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from tilegen.index import evaluate
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, Plan, Role, thread_variables
+from tilegen.plan import Role
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
 Array = np.ndarray[Any, Any]
 Cta = tuple[int, int, int]
@@ -151,12 +152,13 @@ def whole_clusters(ctas: Sequence[Sequence[int]], cluster: Cta) -> tuple[Cta, ..
     return tuple(found)
 
 
-def muster(crew: Crew, plan: Plan, role: Role, first: int) -> tuple[Group, dict[str, Any]]:
-    """A role's threads in every CTA, and the values of the variables that exist at its start."""
+def muster(crew: Crew, role: Role, first: int) -> tuple[Group, dict[str, Any]]:
+    """A role's threads in every CTA, and the values of the variables that exist at its start: it counts its own."""
     count = len(crew.ctas)
     cta = np.repeat(np.arange(count), role.threads)
-    tx = np.tile(np.arange(first, first + role.threads), count)
-    group = Group(crew, slice(None), cta * crew.threads + tx, cta, cta * crew.warps + tx // 32, tx % 32)
+    tx = np.tile(np.arange(role.threads), count)
+    own = first + tx  # counted over the CTA
+    group = Group(crew, slice(None), cta * crew.threads + own, cta, cta * crew.warps + own // 32, own % 32)
     axes: dict[str, Any] = {"tx": tx}
     for name, d in zip(CTA_AXES, range(3), strict=True):
         values = np.array([c[d] for c in crew.ctas])
@@ -164,7 +166,7 @@ def muster(crew: Crew, plan: Plan, role: Role, first: int) -> tuple[Group, dict[
         axes[name] = int(values[0]) if one else values[cta]
     for name, of, n in zip(CLUSTER_AXES, CTA_AXES, crew.cluster, strict=True):
         axes[name] = axes[of] % n
-    return group, axes | {name: evaluate_axis(value, tx) for name, value in thread_variables(plan.threads).items()}
+    return group, axes | {name: evaluate_axis(value, tx) for name, value in thread_variables(role.threads).items()}
 
 
 def evaluate_axis(axis: Any, tx: Array) -> Any:

@@ -12,6 +12,7 @@ from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.ops.dispatch import Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.registers import plan_convert
+from tilegen.plan import CAST
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields, OpForm
 
@@ -43,7 +44,7 @@ def _refuse(call: Call, context: Context) -> str | None:
 
 
 def _plan(call: Call, context: Context) -> Planned:
-    return plan_convert(context, call, fn="cast")
+    return plan_convert(context, call, CAST)
 
 
 VARIANTS = (Variant("registers", 20, _refuse, _plan),)

@@ -16,6 +16,7 @@ from tilegen.ops.register_board import refuse_board
 from tilegen.ops.register_tile import plan_register_tile
 from tilegen.ops.registers import plan_convert, plan_transfer
 from tilegen.ops.tma import plan_load, plan_store, reject_swizzle
+from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_STORE
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields, OpForm
 
@@ -60,12 +61,12 @@ def is_asynchronous(call: Call) -> bool:
 
 
 def queue_of(call: Call) -> str:
-    """Where the copy is waited for: the queue cp.async or bulk, an mbarrier, or "" if it is done when threads go on."""
+    """Where the copy is waited for: a queue of groups, an mbarrier, or "" if it is done when threads go on."""
     if not is_asynchronous(call):
         return ""
     if call.barrier is not None:
-        return "mbarrier"
-    return "bulk" if _spaces(call) == ("shared", "global") else "cp.async"
+        return TMA_LOAD.queue
+    return TMA_STORE.queue if _spaces(call) == ("shared", "global") else CP_ASYNC.queue
 
 
 def _spaces(call: Call) -> tuple[str, str]:
@@ -145,7 +146,7 @@ def _refuse_reg_reg(call: Call, context: Context) -> str | None:
 
 
 def _plan_reg_reg(call: Call, context: Context) -> Planned:
-    return plan_convert(context, call, fn="")
+    return plan_convert(context, call)
 
 
 def _refuse_scalar(call: Call, context: Context) -> str | None:
@@ -168,7 +169,7 @@ def _refuse_cp_async(call: Call, context: Context) -> str | None:
         return f"cp.async moves global -> shared, not {spaces[0]} -> {spaces[1]}"
     if call.barrier is not None:
         return "cp.async is waited for with commit and 'wait: N', not at an mbarrier"
-    if "cp_async" not in context.arch.features:
+    if CP_ASYNC.feature not in context.arch.features:
         return f"{context.arch.name} has no cp.async"
     return _reject_stream(call) or _reject_dtypes(call) or reject_carries(_operands(call, context))
 
@@ -176,7 +177,7 @@ def _refuse_cp_async(call: Call, context: Context) -> str | None:
 def _plan_cp_async(call: Call, context: Context) -> Planned:
     src, dst = _operands(call, context)
     name = f"start_{src.buffer.name}_{dst.buffer.name}"
-    return plan_tile(context, (src, dst), call.scope, name, via="cp.async")
+    return plan_tile(context, (src, dst), call.scope, name, via=CP_ASYNC)
 
 
 def _refuse_tma(call: Call, context: Context) -> str | None:
@@ -185,7 +186,7 @@ def _refuse_tma(call: Call, context: Context) -> str | None:
         return "the copy is not asynchronous ('async: true')"
     if set(spaces) != {"global", "shared"}:
         return f"it moves between global and shared memory, not {spaces[0]} -> {spaces[1]}"
-    if "tma" not in context.arch.features:
+    if TMA_LOAD.feature not in context.arch.features:
         return f"{context.arch.name} has no TMA, which came with sm_90"
     if spaces[0] == "global" and call.barrier is None:
         return "a TMA load reports to an mbarrier: name one, 'barrier: full'"

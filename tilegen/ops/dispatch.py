@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from tilegen.choices import Choice, Cost, Operation, Refusal
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops.operand import Context
 from tilegen.ops.operand import Refused as Refused
-from tilegen.plan import Choice, Cost, Operation, Refusal, Step
+from tilegen.plan import Step
 from tilegen.spec.data import Buffer, Call
 
 

@@ -10,14 +10,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tilegen.choices import Candidate, Choice, Cost
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, mod, mul, multiple, substitute, variables
 from tilegen.ops.dispatch import Planned, Refused, judge
 from tilegen.ops.operand import Context, Frame, Operand, ref_at
 from tilegen.ops.ownership import Ownership, own
-from tilegen.plan import MATRIX_ROW_ELEMS, Block, Candidate, Choice, Cost, Move, Repeat, Step
+from tilegen.plan import (
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MATRIX_ROW_ELEMS,
+    STMATRIX,
+    STMATRIX_TRANS,
+    Block,
+    Move,
+    Repeat,
+    Step,
+)
 from tilegen.spec.data import Call
 
+_INSTRUCTIONS = {  # by whether it loads, and whether it transposes
+    (True, False): LDMATRIX, (True, True): LDMATRIX_TRANS, (False, False): STMATRIX, (False, True): STMATRIX_TRANS,
+}  # fmt: skip
 _LANES = 32
 _LANE_BITS = 5
 _ROWS = MATRIX_ROW_ELEMS
@@ -158,11 +172,7 @@ def _block(context: Context, call: Call, fit: Fit, shared: Operand, loads: bool,
     at, slot = _row(owned, fit.trans, count, mul(step, elems))
     frame = Frame((owned.operand, shared), (True, True), call.scope, owned.names)
     register, row = frame.see(0, owned.operand.memory[slot]), frame.see(1, ref_at(shared, at))
-    trans = ".trans" if fit.trans else ""
-    move: Step = (
-        Move(register, row, elems, via=f"ldmatrix{trans}")
-        if loads
-        else Move(row, register, elems, via=f"stmatrix{trans}")
-    )
+    via = _INSTRUCTIONS[loads, fit.trans]
+    move: Step = Move(register, row, elems, via=via) if loads else Move(row, register, elems, via=via)
     body = (Repeat(step, steps, (move,), True),) if isinstance(step, Var) else (move,)
     return frame.block(name, owned.guard(body, stores=not loads), context.op)

@@ -9,12 +9,14 @@ from math import prod
 
 from tilegen import layouts
 from tilegen.arch import Arch
+from tilegen.choices import Cost
 from tilegen.choose.count import Counted, Launch, cost_of, count_steps
 from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Op, Var, add, bound, conjuncts, every, less, mul, multiple, terms, total, variables
-from tilegen.plan import Barrier, Block, Cost, Memory, Ref, Step
+from tilegen.plan import Barrier, Block, Memory, Ref, Step
 from tilegen.prove.bounds import is_below
+from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Region, Spec
 
 
@@ -185,14 +187,6 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
 
 
 # ---------------------------------------------------------------- inside a function
-_SCOPE_AXES = {
-    "thread": frozenset[str](),
-    "warp": frozenset({"laneid"}),
-    "warpgroup": frozenset({"laneid", "tid_in_wg", "wid_in_wg"}),
-    "cta": frozenset({"tx", "laneid", "warpid", "wgid", "tid_in_wg", "wid_in_wg"}),
-}
-
-
 class Frame:
     """The parameters of an op's function: one per operand, a base pointer for memories, an array for registers.
 
@@ -204,7 +198,7 @@ class Frame:
         self.operands = tuple(operands)
         names = _formal_names([o.buffer.name for o in self.operands])
         self.formals = tuple(_formal_of(o, f, n) for o, f, n in zip(operands, flat, names, strict=True))
-        self.inner = _SCOPE_AXES[scope] | frozenset(own)
+        self.inner = SCOPES[scope].inner | frozenset(own)
         self.bases: dict[int, Ref] = {}
 
     def see(self, side: int, ref: Ref) -> Ref:
@@ -327,17 +321,6 @@ def allows_width(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int
         return True
     d = operand.dims[place]
     return multiple(operand.buffer.shape[d]) % elems == 0 and multiple(operand.region.begins[d]) % elems == 0
-
-
-SCOPE_THREADS = {"thread": ("", 1), "warp": ("laneid", 32), "warpgroup": ("tid_in_wg", 128)}
-
-
-def scope_thread(scope: str, threads: int) -> tuple[Index, int]:
-    """The variable that numbers the threads of one instance of a scope, and how many they are."""
-    if scope == "cta":
-        return Var("tx", threads), threads
-    name, count = SCOPE_THREADS[scope]
-    return (Var(name, count), count) if name else (0, 1)
 
 
 def elements(operand: Operand) -> int:

@@ -15,7 +15,8 @@ from tilegen.index import Index, Var, add, div, equal, every, less, mod, mul, su
 from tilegen.layouts import tile_of
 from tilegen.ops.dispatch import Refused
 from tilegen.ops.operand import Context, Operand, guarded_dims, parts_of
-from tilegen.plan import Let, Step, let, thread_variables, when
+from tilegen.plan import Let, Step, let, when
+from tilegen.scopes import THREAD_AXES
 
 
 @dataclass(frozen=True)
@@ -147,13 +148,10 @@ def _register_order(digit: Digit) -> tuple[str, int]:
 
 def _axis_variable(context: Context, axis: str) -> Var:
     threads = context.launch.threads
-    extents = {
-        "tx": threads, "warpid": -(-threads // 32), "laneid": 32, "wgid": -(-threads // 128), "tid_in_wg": 128,
-        "wid_in_wg": 4,
-    }  # fmt: skip
-    if axis not in thread_variables(threads):
+    if axis not in THREAD_AXES:
         raise Refused(f"axis {axis} does not number threads of a block")
-    return Var(axis, min(extents[axis], max(1, threads)))
+    found = THREAD_AXES[axis]
+    return Var(axis, min(-(-(found.span or threads) // found.unit), max(1, threads)))
 
 
 def _int(x: Index | None) -> int:

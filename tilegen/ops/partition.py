@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from tilegen.choices import Candidate, Choice, Cost
 from tilegen.choose.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.index import Index, add, bound, every, mul
 from tilegen.ops.dispatch import Planned, Refused, judge
@@ -22,23 +23,24 @@ from tilegen.ops.operand import (
     guarded_dims,
     parts_of,
     ref_at,
-    scope_thread,
 )
 from tilegen.ops.trips import UNROLL_LIMIT, Entry, Trips, enter_trip, stage_trips
 from tilegen.plan import (
+    FILL,
+    MOVE,
     Block,
-    Candidate,
-    Choice,
-    Cost,
+    Instruction,
     Map,
     Memory,
     Move,
     Ref,
     Step,
+    effects,
     flat_memory,
-    walk,
+    flatten,
     when,
 )
+from tilegen.scopes import threads_of
 
 
 @dataclass(frozen=True)
@@ -76,7 +78,7 @@ class Fill:
 
 def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tuple[Tile, ...]:
     """The tile with its digits in row-major order, and sorted by each operand's strides; duplicates dropped."""
-    thread, threads = scope_thread(scope, context.launch.threads)
+    thread, threads = threads_of(scope, context.launch.threads)
     guarded = frozenset().union(*(guarded_dims(o) for o in operands))
     joined = join([parts_of(o) for o in operands], operands[0].lengths)
     tiles: dict[tuple[Digit, ...], Tile] = {}
@@ -129,12 +131,12 @@ def _trips(tile: Tile, bundle: int) -> Trips:
 
 def tile_block(
     context: Context, tile: Tile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None,
-    via: str = "",
+    via: Instruction = MOVE,
 ) -> Block:  # fmt: skip
     """The function that copies (or fills) the tile with these widths of load and store, in elements."""
     bundle, dtype = max(widths), source.dtype if source else tile.operands[0].buffer.dtype
     trips = _trips(tile, bundle)
-    if not (source or via):
+    if not source and not via.queue:
         trips = stage_trips(trips, tile.operands, bundle, tile.count % (bundle * tile.threads) == 0)
     trip = enter_trip(context, _group(tile, trips), tile.count // bundle)
     frame = Frame(
@@ -182,15 +184,16 @@ def _see(tile: Tile, frame: Frame, group: Index, bundle: int) -> tuple[list[list
 
 
 def _moves(
-    tile: Tile, frame: Frame, regs: Memory, group: Index, widths: tuple[int, int], source: Fill | None, via: str
+    tile: Tile, frame: Frame, regs: Memory, group: Index, widths: tuple[int, int], source: Fill | None,
+    via: Instruction,
 ) -> tuple[Step, ...]:
     load, store = widths
     bundle, last = max(widths), len(tile.operands) - 1
     seen, guards = _see(tile, frame, group, bundle)
-    if via:  # what lies past the edge is filled with zeros by the instruction itself
+    if via.queue:  # what lies past the edge is filled with zeros by the instruction itself
         return (Move(seen[0][last], seen[0][0], bundle, guards[0][0], via),)
     if source:
-        loads: tuple[Step, ...] = (Map("fill", regs[0], (), bundle, source.value),)
+        loads: tuple[Step, ...] = (Map(FILL, regs[0], (), bundle, source.value),)
     elif load == store and guards[0][0] is True:
         return when(guards[0][last], Move(seen[0][last], seen[0][0], bundle))
     else:
@@ -205,7 +208,7 @@ def _moves(
 
 
 def _uses(steps: Sequence[Step], memory: Memory) -> bool:
-    return any(isinstance(s, (Move, Map)) and s.dst.memory == memory for s in walk(steps))
+    return any(t.ref.memory == memory for s in flatten(steps) for t in effects(s).written)
 
 
 def _guard(tile: Tile, side: int, at: Sequence[Index]) -> Index:
@@ -240,15 +243,15 @@ def plan_tile(
     name: str,
     source: Fill | None = None,
     scalar: bool = False,
-    via: str = "",
+    via: Instruction = MOVE,
 ) -> Planned:
     """The cheapest order and widths for a tile (only one element at a time if ``scalar``), every candidate costed.
 
-    ``via`` is cp.async or "". Raises Refused if no width is one that the instruction has.
+    ``via``: a plain move, or cp.async. Raises Refused if no width is one that the instruction has.
     """
     found: list[_Plan] = []
     for tile in orders_of(context, operands, scope):
-        for widths in [(1, 1)] if scalar else _async_widths(tile) if via else _widths(tile, source):
+        for widths in [(1, 1)] if scalar else _async_widths(tile, via) if via.queue else _widths(tile, source):
             block = tile_block(context, tile, widths, name, scope, source, via)
             found.append(_Plan(tile, widths, block, context.cost((block,))))
     if not found:
@@ -267,13 +270,10 @@ def _widths(tile: Tile, source: Fill | None) -> list[tuple[int, int]]:
     return list(dict.fromkeys([(load, store), (both, both), (max(1, both // 2),) * 2, (1, 1)]))
 
 
-_ASYNC_BYTES = (16, 8, 4)  # PTX ISA, cp.async: cp-size
-
-
-def _async_widths(tile: Tile) -> list[tuple[int, int]]:
-    """The widths of cp.async that both sides allow."""
+def _async_widths(tile: Tile, via: Instruction) -> list[tuple[int, int]]:
+    """The widths of an asynchronous copy that both sides allow, wide ones first."""
     both, size = min(widest(tile, 0), widest(tile, 1)), tile.operands[0].elem_bytes
-    return [(n // size,) * 2 for n in _ASYNC_BYTES if n % size == 0 and n // size <= both]
+    return [(n // size,) * 2 for n in reversed(via.widths_bytes) if n % size == 0 and n // size <= both]
 
 
 def _too_narrow(context: Context, operands: Sequence[Operand], scope: str) -> str:

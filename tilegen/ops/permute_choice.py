@@ -8,13 +8,13 @@ from math import prod
 from typing import Any
 
 from tilegen.arch import Arch
+from tilegen.choices import Candidate, Choice, Cost
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import bound
 from tilegen.ops.permute_dims import Dims
 from tilegen.ops.permute_grid import is_launchable
 from tilegen.ops.permute_model import Estimate, estimate
 from tilegen.ops.permute_tiles import MAX_CANDIDATES, MAX_TILE_BYTES, TileChoice, list_candidates, next_power, sizes_of
-from tilegen.plan import Candidate, Choice, Cost
 from tilegen.spec.data import WholeCall
 
 TILE_PINS = ("turn", "layout")  # fields that say something of a tile in shared memory, and so pin 'tiled'

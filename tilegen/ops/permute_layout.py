@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from tilegen.choices import Candidate, Choice, Cost
 from tilegen.choose.digits import split_number
 from tilegen.choose.lanes import LaneMap, Side, apply_vectors, search_lanes
 from tilegen.choose.xor_swizzle import choose_xor
@@ -32,7 +33,6 @@ from tilegen.ops.permute_tile import (
     plain_sides,
     tile_of_call,
 )
-from tilegen.plan import Candidate, Choice, Cost
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields, OpForm
 

@@ -10,23 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.access import SECTOR_BYTES
+from tilegen.choices import Candidate, Choice, Cost
 from tilegen.choose.count import Counted, cost_of
 from tilegen.choose.digits import Digit
 from tilegen.index import Index, Var, add, every, mul, multiple, variables
 from tilegen.ops.dispatch import Planned, Refused, judge
-from tilegen.ops.operand import Context, Frame, Operand, edge_guard, guarded_dims, ref_at, scope_thread
+from tilegen.ops.operand import Context, Frame, Operand, edge_guard, guarded_dims, ref_at
 from tilegen.ops.partition import is_flat
 from tilegen.ops.register_board import Board, Shape, Walk, board_of, coalesced, digits_at, shapes_of
 from tilegen.ops.register_turn import WORD_BYTES, block_elems, over, turn_columns
 from tilegen.ops.trips import UNROLL_LIMIT, Entry, Trips, enter_trip, stage_trips
-from tilegen.plan import Block, Candidate, Choice, Cost, Map, Memory, Move, Step, flat_memory, when
-from tilegen.plan import walk as step_walk
+from tilegen.plan import Block, Memory, Move, Step, effects, flat_memory, flatten, when
+from tilegen.scopes import threads_of
 
 
 # ---------------------------------------------------------------- the function
 def turn_block(context: Context, board: Board, shape: Shape, walk: Walk, name: str, scope: str) -> Block:
     """The function that copies the board with this register tile, each thread the tiles ``walk`` gives it."""
-    thread, threads = scope_thread(scope, context.launch.threads)
+    thread, threads = threads_of(scope, context.launch.threads)
     names = {n: context.fresh(n) for n in ("i", "j", "r", "c", "k", "regs", "pairs", "pack")}
     groups = board.count // shape.elems
     count = -(-groups // threads)
@@ -39,7 +40,7 @@ def turn_block(context: Context, board: Board, shape: Shape, walk: Walk, name: s
     body = trips.loop(trip.start, *_moves(board, shape, walk, frame, registers, trips, trip, names))
     turned = shape.rows > 1 and shape.columns > 1
     note = f"Each thread turns {shape.rows} x {shape.columns} elements over in registers." if turned else ""
-    used = {r.memory.name for s in step_walk(body) if isinstance(s, (Move, Map)) for r in (s.dst,)}
+    used = {t.ref.memory.name for s in flatten(body) for t in effects(s).written}
     return frame.block(name, body, context.op, tuple(m for m in registers if m.name in used), note)
 
 

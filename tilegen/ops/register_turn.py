@@ -8,7 +8,7 @@ instructions, 4 x 4 bytes in eight, which is as few as there are (each gives one
 from __future__ import annotations
 
 from tilegen.index import Index, Var, add, mul
-from tilegen.plan import Map, Memory, Move, Ref, Repeat, Step
+from tilegen.plan import BYTE_PERMUTE, Map, Memory, Move, Ref, Repeat, Step
 
 WORD_BYTES = 4
 # Selectors of __byte_perm (CUDA Math API, Integer Intrinsics): nibble k names the byte that becomes byte k, 0 to 3 of
@@ -71,4 +71,4 @@ def _turn_block(
 
 
 def _permute(dst: Ref, first: Ref, second: Ref, selector: int) -> Map:
-    return Map("byte_permute", dst, (first, second), WORD_BYTES // dst.memory.elem_bytes, selector)
+    return Map(BYTE_PERMUTE, dst, (first, second), WORD_BYTES // dst.memory.elem_bytes, selector)

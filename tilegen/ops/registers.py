@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tilegen.choices import Candidate, Choice
 from tilegen.choose.digits import split_number
 from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.ops.dispatch import Planned, Refused, judge
@@ -15,7 +16,7 @@ from tilegen.ops.operand import (
     ref_at,
 )  # fmt: skip
 from tilegen.ops.ownership import Ownership, own
-from tilegen.plan import Block, Candidate, Choice, Map, Move, Repeat, Step, when
+from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step, when
 from tilegen.spec.data import Call
 
 _OWNED = "the elements that the register layout gives to one thread"
@@ -78,8 +79,8 @@ def _walk(owned: Ownership, steps: int, body: tuple[Step, ...]) -> tuple[Step, .
     return (Repeat(Var(owned.step, steps), steps, body, True),) if steps > 1 else body
 
 
-def plan_convert(context: Context, call: Call, fn: str) -> Planned:
-    """Registers to registers that the same threads own: ``fn`` is "" (copy) or "cast"."""
+def plan_convert(context: Context, call: Call, fn: Instruction | None = None) -> Planned:
+    """Registers to registers that the same threads own, through a function of them or as they are."""
     src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
     owned = own(context, dst, [src])
     source = own(context, src, [dst])
@@ -88,7 +89,8 @@ def plan_convert(context: Context, call: Call, fn: str) -> Planned:
     frame = Frame((dst, src), (True, True), call.scope, owned.names)
     to, from_ = frame.see(0, dst.memory[slot]), frame.see(1, src.memory[_source_slot(owned, source)])
     step: Step = Map(fn, to, (from_,)) if fn else Move(to, from_)
-    block = frame.block(_name(fn or "copy", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
+    name = _name(fn.name if fn else "copy", call)
+    block = frame.block(name, owned.guard(_walk(owned, owned.count, (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), "both tensors give every thread the same elements")
     return Planned((block,), context.cost((block,)), (choice,))
 
@@ -118,7 +120,7 @@ def plan_register_fill(context: Context, call: Call, dst: Operand, value: float 
     owned = own(context, dst, [])
     _, slot = owned.element(_number(owned, 1))
     frame = Frame((dst,), (True,), call.scope, owned.names)
-    step = Map("fill", frame.see(0, dst.memory[slot]), (), 1, value)
+    step = Map(FILL, frame.see(0, dst.memory[slot]), (), 1, value)
     block = frame.block(_name("fill", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), _OWNED)
     return Planned((block,), context.cost((block,)), (choice,))

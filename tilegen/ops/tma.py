@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from tilegen.choices import Choice
 from tilegen.choose.digits import Digit, join
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
@@ -16,8 +17,9 @@ from tilegen.index import Index, Var, add, bound, equal, mul, multiple
 from tilegen.layouts import swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
 from tilegen.ops.dispatch import Planned, Refused
-from tilegen.ops.operand import Context, Frame, Operand, absolute, parts_of, ref_at, scope_thread
-from tilegen.plan import Arrive, Barrier, Choice, Commit, Repeat, Slot, Step, TensorMap, Tma, when
+from tilegen.ops.operand import Context, Frame, Operand, absolute, parts_of, ref_at
+from tilegen.plan import TMA_STORE, Arrive, Barrier, Commit, Repeat, Slot, Step, TensorMap, Tma, when
+from tilegen.scopes import threads_of
 from tilegen.spec.data import Buffer, Call
 
 MOST_DIMENSIONS = 5  # CUDA Driver API, cuTensorMapEncodeTiled, as are 16 bytes for strides and the address
@@ -179,7 +181,7 @@ def plan_store(context: Context, call: Call, tile: Operand, array: Operand) -> P
     boxes = cut_boxes(context, array, tile)
     frame, counters = _frame(context, call, tile, boxes)
     store = _walk(boxes, counters, _box(frame, array, tile, boxes, counters, None))
-    body = when(_elected(context, call), *store, Commit("bulk"))
+    body = when(_elected(context, call), *store, Commit(TMA_STORE.queue))
     return _planned(context, frame.block(f"store_{tile.buffer.name}_{array.buffer.name}", body, context.op), boxes)
 
 
@@ -207,7 +209,7 @@ def _elected(context: Context, call: Call) -> Index:
     """The condition that holds in one thread of each instance of the op."""
     if call.scope == "thread":
         raise Refused("one thread of a warp, warpgroup or CTA starts a TMA copy; of scope thread, each would")
-    return equal(scope_thread(call.scope, context.launch.threads)[0], 0)
+    return equal(threads_of(call.scope, context.launch.threads)[0], 0)
 
 
 def _planned(context: Context, block: Step, boxes: Boxes) -> Planned:

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from tilegen.index import Index, bound, evaluate, substitute, variables
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, Memory, Owned, Plan, thread_variables
+from tilegen.plan import Memory, Owned, Plan
 from tilegen.prove.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
 Array = np.ndarray[Any, Any]
 _MOST_BOXES = 20_000_000  # boxes, and cells that they cover

@@ -9,24 +9,25 @@ from typing import Any
 import numpy as np
 
 from tilegen.index import Index, Var, evaluate, every, substitute, variables
-from tilegen.plan import Plan, thread_variables
+from tilegen.plan import Plan
+from tilegen.scopes import thread_variables
 
 _TRY_AT_MOST = 1 << 21
 
 
-def find_witness(plan: Plan, conditions: tuple[Index, ...]) -> dict[str, int] | None:
-    """Values for which all conditions hold: tried at every thread and the corners of the rest, then the first CTA.
+def find_witness(plan: Plan, threads: int, conditions: tuple[Index, ...]) -> dict[str, int] | None:
+    """Values for which all conditions hold: tried at each of a role's ``threads`` and the corners of the rest.
 
-    The corners may miss what happens elsewhere, so None proves nothing.
+    Of the CTAs that show it, the first. The corners may miss what happens elsewhere, so None proves nothing.
     """
-    axes = thread_variables(plan.threads)
+    axes = thread_variables(threads)
     condition = substitute(every(*conditions), axes)
     if isinstance(condition, int):
         return {} if condition else None
     order = {name: i for i, name in enumerate(("bz", "by", "bx"))}
     names = sorted(variables(condition), key=lambda v: (order.get(v.name, 3), v.name))
     defaults = {p.name: int(p.default) for p in plan.params}
-    tried = {v.name: _corner_values(v, plan.threads, defaults.get(v.name)) for v in names}
+    tried = {v.name: _corner_values(v, threads, defaults.get(v.name)) for v in names}
     if prod(len(t) for t in tried.values()) > _TRY_AT_MOST:
         return None
     witness = _first_true(condition, tried)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from tilegen.describe import describe_operation, printable
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Op, Var, to_c
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, Block, Plan, Role, arrays, tensor_maps, thread_variables, walk
+from tilegen.plan import Block, Plan, Role, all_steps, arrays, effects, tensor_maps
 from tilegen.render.declarations import declare, int_type, parameter
 from tilegen.render.functions import function_text
 from tilegen.render.launch import SharedUse, launch_info, plan_shared
 from tilegen.render.lines import comment_lines, end_comment, fold_line, with_note
-from tilegen.render.names import Named, free_names, refs_of
-from tilegen.render.page import Page, templates
-from tilegen.render.steps import render_steps
+from tilegen.render.names import free_names
+from tilegen.render.page import Page, Part, templates
+from tilegen.render.steps import WARPGROUP_THREADS, render_steps
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES, thread_variables
 
 
 def render(plan: Plan, spec_name: str = "", prelude: bool = True) -> str:
@@ -24,14 +24,11 @@ def render(plan: Plan, spec_name: str = "", prelude: bool = True) -> str:
     ``prelude=False`` leaves out the definitions of the intrinsics (the small functions around PTX), for a host that
     brings its own.
     """
-    page, roles, first = Page(plan), [], 0
-    for role in plan.roles:
-        roles.append(_render_role(page, role, first))
-        first += role.threads
-    free = free_names((s for role in plan.roles for s in role.steps), page.wgid)
-    if len(roles) > 1:
-        free["tx"] = Var("tx", plan.threads)
+    page, alone = Page(plan), len(plan.roles) == 1
+    roles = [_render_role(page, role, part) for role, part in zip(plan.roles, parts_of(plan), strict=True)]
+    used = {n for role in plan.roles for n, x in free_names(role.steps, role.threads).items() if isinstance(x, Var)}
     barriers = _barrier_texts(page, plan_shared(plan))
+    builtins = [*(roles[0]["builtins"] if alone else ()), *_cta_builtins(page, used)]
     template = templates().get_template("kernel.cu.j2")
     text = template.render(
         header=_header(plan, spec_name),
@@ -40,7 +37,8 @@ def render(plan: Plan, spec_name: str = "", prelude: bool = True) -> str:
         cluster=plan.cluster if plan.cluster != (1, 1, 1) else (),
         params=_kernel_params(plan),
         shared=_shared_texts(plan_shared(plan)),
-        builtins=_builtins(page, free),
+        builtins=builtins,
+        first_thread="tx == 0" if alone else "threadIdx.x == 0",
         roles=roles,
         functions=[function_text(page, name) for name in page.functions],
         helpers=list(page.helpers.values()) if prelude else [],
@@ -101,30 +99,48 @@ def _kernel_params(plan: Plan) -> list[str]:
 
 def _typedefs(plan: Plan) -> list[DType]:
     """Typedefs of the element types that occur."""
-    steps = [s for role in plan.roles for s in walk(role.steps)]
-    used = {m.dtype for m in plan.memories} | {r.memory.dtype for s in steps for r in refs_of(s)}
+    steps = list(all_steps(plan))
+    used = {m.dtype for m in plan.memories} | {r.memory.dtype for s in steps for r in effects(s).refs}
     used |= {m.dtype for s in steps if isinstance(s, Block) for m in (*s.registers, *(f for f, _ in s.args))}
     return [d for d in DTYPES.values() if d.typedef and d.name in used]
 
 
-def _builtins(page: Page, free: Mapping[str, Named]) -> list[tuple[str, str]]:
-    """The kernel's own variables that its steps use, with what defines each."""
-    values = thread_variables(page.plan.threads)
-    wanted = {n for n, x in free.items() if isinstance(x, Var)} - {p.name for p in page.plan.params}
-    if any(isinstance(values.get(n), (Var, Op)) for n in wanted):
-        wanted.add("tx")
-    if page.plan.barriers:
-        wanted.add("tx")  # one thread makes them
-    texts = {"tx": "threadIdx.x"} | {n: to_c(x) for n, x in values.items() if n != "tx"}
-    texts |= {axis: f"blockIdx.{axis[-1]}" for axis in CTA_AXES}
-    texts |= {axis: f"{page.use(f'cluster_ctaid_{axis[-1]}')}()" for axis in CLUSTER_AXES if axis in wanted}
-    assert wanted <= set(texts), f"{page.plan.name}: nothing defines {', '.join(sorted(wanted - set(texts)))}"
+def parts_of(plan: Plan) -> list[Part]:
+    """Where each role lies in the CTA. Named barriers: 0 is the CTA's, then one a warpgroup, then one a role."""
+    parts, first = [], 0
+    for number, role in enumerate(plan.roles):
+        parts.append(Part(role.threads, first, 1 + -(-plan.threads // WARPGROUP_THREADS) + number))
+        first += role.threads
+    return parts
+
+
+def _thread_builtins(page: Page, wanted: set[str]) -> list[tuple[str, str]]:
+    """The thread axes that a role's steps use, with what defines each."""
+    part = page.part
+    values = thread_variables(part.threads)
+    if any(isinstance(values.get(n), (Var, Op)) for n in wanted) or (page.plan.barriers and len(page.plan.roles) == 1):
+        wanted = wanted | {"tx"}  # all others are functions of it, and one thread makes the mbarriers
+    texts = {"tx": f"threadIdx.x - {part.first}" if part.first else "threadIdx.x"}
+    texts |= {n: to_c(x) for n, x in values.items() if n != "tx"}
     return [(n, text) for n, text in texts.items() if n in wanted]
 
 
-def _render_role(page: Page, role: Role, first: int) -> dict[str, Any]:
-    used = free_names(role.steps, page.wgid)
+def _cta_builtins(page: Page, wanted: set[str]) -> list[tuple[str, str]]:
+    """The axes that number CTAs, as far as any step uses them."""
+    texts = {axis: f"blockIdx.{axis[-1]}" for axis in CTA_AXES}
+    texts |= {axis: f"{page.use(f'cluster_ctaid_{axis[-1]}')}()" for axis in CLUSTER_AXES if axis in wanted}
+    known = {*texts, *THREAD_AXES, *(p.name for p in page.plan.params)}
+    assert wanted <= known, f"{page.plan.name}: nothing defines {', '.join(sorted(wanted - known))}"
+    return [(n, text) for n, text in texts.items() if n in wanted]
+
+
+def _render_role(page: Page, role: Role, part: Part) -> dict[str, Any]:
+    page.part = part
+    used = free_names(role.steps, role.threads)
     registers = [with_note(m) for m in page.plan.memories if m.space == "register" and m.name in used]
     body = render_steps(page, role.steps, noted=True)
-    name, end = printable(role.name), first + role.threads
-    return {"name": name, "threads": role.threads, "end": end, "registers": registers, "body": body}
+    builtins = _thread_builtins(page, {n for n, x in used.items() if isinstance(x, Var)})
+    name, end = printable(role.name), part.first + role.threads
+    return {
+        "name": name, "threads": role.threads, "end": end, "registers": registers, "body": body, "builtins": builtins,
+    }  # fmt: skip

@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Any
 
 from tilegen.index import evaluate, mul, to_c
-from tilegen.plan import BARRIER_BYTES, Barrier, Memory, Plan, TensorMap, arrays, tensor_maps, walk
+from tilegen.plan import BARRIER_BYTES, Barrier, Memory, Plan, TensorMap, all_steps, arrays, effects, tensor_maps
 from tilegen.render.declarations import elems_of
-from tilegen.render.names import fresh, refs_of
+from tilegen.render.names import fresh
 
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes; beyond it CUDA gives shared memory only at launch
 
@@ -29,7 +29,7 @@ class SharedUse:
 
 def plan_shared(plan: Plan) -> SharedUse:
     """One array per shared memory, unless two overlap or all together exceed what CUDA declares statically."""
-    used = {r.memory.name for role in plan.roles for step in walk(role.steps) for r in refs_of(step)}
+    used = {r.memory.name for step in all_steps(plan) for r in effects(step).refs}
     memories = tuple(m for m in plan.memories if m.space == "shared" and m.name in used)
     spans = sorted((m.offset_bytes, m.offset_bytes + elems_of(m) * m.elem_bytes) for m in memories)
     bytes_ = max((end for _, end in spans), default=0)

@@ -10,11 +10,19 @@ from typing import Any
 
 import jinja2
 
-from tilegen.index import Index, Op, Var, bound
-from tilegen.plan import Plan, thread_variables
+from tilegen.plan import Plan
 from tilegen.render.declarations import declare
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
+
+
+@dataclass(frozen=True)
+class Part:
+    """The role whose text is being written: its threads, the first of them in the CTA, its named barrier."""
+
+    threads: int
+    first: int = 0
+    barrier: int = 0
 
 
 @dataclass
@@ -22,6 +30,7 @@ class Page:
     """The text so far: prelude functions used, and the __device__ functions with the notes above them."""
 
     plan: Plan
+    part: Part = Part(0)
     helpers: dict[str, str] = field(default_factory=dict)
     functions: dict[str, tuple[Any, list[str]]] = field(default_factory=dict)
     modules: dict[str, Any] = field(default_factory=dict)
@@ -43,10 +52,6 @@ class Page:
     def steps(self) -> Any:
         return self.macros("steps.cu.j2")
 
-    @property
-    def wgid(self) -> Index:
-        wgid = thread_variables(self.plan.threads)["wgid"]
-        return Var("wgid", bound(wgid)) if isinstance(wgid, Op) else wgid
 
 
 @cache

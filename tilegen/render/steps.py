@@ -2,37 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
+from typing import Any
 
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Index, Op, Var, add, to_c, variables
 from tilegen.plan import (
+    BYTE_PERMUTE,
+    CAST,
+    FILL,
+    MOVE,
+    QUEUES,
     Arrive,
     Await,
     Block,
     Commit,
+    Instruction,
     Let,
     Map,
     Move,
+    Operand,
     Ref,
     Repeat,
     Slot,
     Step,
     Sync,
     Tma,
+    UnknownStep,
     Wait,
     When,
+    effects,
     matrices,
-)  # fmt: skip
+)
+from tilegen.plan.instructions import BOX, READS, THREAD
 from tilegen.render.addresses import element, is_zero, pointer
 from tilegen.render.declarations import argument, int_type, parameter
 from tilegen.render.functions import define, rank
 from tilegen.render.lines import comment_lines, with_note
 from tilegen.render.literals import COMPLEX_PART, literal, zero_of
-from tilegen.render.names import free_names, fresh, refs_of, written_names
+from tilegen.render.names import axis_index, free_names, fresh, written_names
 from tilegen.render.page import Page
+from tilegen.scopes import SCOPES
 
+WARPGROUP_THREADS = SCOPES["warpgroup"].threads
 _WORD = {1: "unsigned char", 2: "unsigned short", 4: "unsigned", 8: "uint2", 16: "uint4"}  # C types to copy bits with
 
 
@@ -42,65 +55,79 @@ def render_steps(page: Page, steps: Iterable[Step], noted: bool = False) -> str:
 
 
 def _render_step(page: Page, step: Step, noted: bool) -> str:
-    """One step through its macro."""
-    macros = page.steps
-    body = partial(render_steps, page, getattr(step, "body", ()), noted)
-    match step:
-        case Let(var, value):
-            return str(macros.let(int_type(var), var.name, to_c(value)))
-        case Repeat(var, n, unroll=unroll):
-            return str(macros.repeat(int_type(var), var.name, to_c(Op("<", (var, n), 2)), unroll, body()))
-        case When(condition):
-            return str(macros.when(to_c(condition), body()))
-        case Block():
-            return _render_call(page, step, noted)
-        case Move():
-            return _render_move(page, step)
-        case Map():
-            return _render_map(page, step)
-        case Sync(scope):
-            return str(macros.sync(scope, to_c(page.wgid)))
-        case Commit(queue):
-            return str(macros.commit(queue))
-        case Wait(queue, pending):
-            return str(macros.wait(queue, pending))
-        case Tma():
-            return _render_tma(page, step)
-        case Arrive(slot, announced):
-            return str(macros.arrive(_slot(slot), announced))
-        case Await(slot, parity):
-            return str(macros.await_phase(_slot(slot), to_c(parity)))
+    """One step through its macro. Raises UnknownStep for a kind of step that has no text."""
+    text = TEXTS.get(type(step))
+    if text is None:
+        raise UnknownStep("the renderer", step)
+    return str(text(page, step, noted))
+
+
+def _render_repeat(page: Page, step: Repeat, noted: bool) -> str:
+    condition, body = to_c(Op("<", (step.var, step.count), 2)), render_steps(page, step.body, noted)
+    return str(page.steps.repeat(int_type(step.var), step.var.name, condition, step.unroll, body))
+
+
+def _render_sync(page: Page, step: Sync, noted: bool) -> str:
+    """The meeting; named barriers of the CTA are the warpgroups' first, then the roles'."""
+    warpgroup = to_c(add(axis_index("wgid", page.part.threads), page.part.first // WARPGROUP_THREADS))
+    return str(page.steps.sync(step.scope, warpgroup, page.part.barrier, page.part.threads))
+
+
+# ---------------------------------------------------------------- instructions
+def _render_instruction(page: Page, step: Move | Map | Tma, noted: bool) -> str:
+    """A data step as its row says: C of its own, or a call of the prelude."""
+    row = effects(step).instruction
+    assert row is not None
+    if row.prelude:
+        return _render_prelude_call(page, step, row)
+    if isinstance(step, Map):
+        return _render_map(page, step)
+    if row is not MOVE or not isinstance(step, Move):
+        raise UnknownStep("the renderer", row)
+    return _render_move(page, step)
+
+
+def _render_prelude_call(page: Page, step: Move | Map | Tma, row: Instruction) -> str:
+    """A call of the row's function: its operands in their order, then conditions, coordinates and mbarriers."""
+    touched = effects(step)
+    helper = row.prelude.format(**_blanks(step))
+    args = [_operand(getattr(step, o.field), o, step) for o in row.operands]
+    args += [to_c(x) for x in reversed(step.at)] if isinstance(step, Tma) else []  # the innermost first
+    args += [to_c(t.where) for t in touched.read if isinstance(step, Move) and t.lies == THREAD and t.where is not True]
+    args += [_slot(slot) for slot in touched.slots]
+    return str(page.steps.instruction(helper, args))
+
+
+def _blanks(step: Move | Map | Tma) -> dict[str, object]:
+    """What a step fills into the name of its row's function."""
+    if isinstance(step, Tma):
+        return {"rank": len(step.at)}
+    if isinstance(step, Map):
+        return {"bytes": step.elems * step.dst.memory.elem_bytes}
+    valid = "" if step.valid is True else "_or_zero"
+    return {"bytes": step.elems * step.dst.memory.elem_bytes, "count": matrices(step), "or_zero": valid}
+
+
+def _operand(place: Any, operand: Operand, step: Move | Map | Tma) -> str:
+    """Registers as 32-bit words, memory as a pointer, an array that a descriptor describes as that."""
+    if operand.lies == BOX and not isinstance(place, Ref):
+        assert isinstance(step, Tma)
+        return f"&{step.map.name}"
+    if place.memory.space != "register":
+        return pointer(place)
+    return f"({'const ' if operand.use == READS else ''}unsigned *)&{element(place)}"
 
 
 def _render_move(page: Page, move: Move) -> str:
-    if matrices(move):
-        return _render_matrices(page, move)
     dst, src = DTYPES[move.dst.memory.dtype], DTYPES[move.src.memory.dtype]
     assert dst.bytes == src.bytes, f"a move of {src.name} to {dst.name} changes the size of an element"
     bytes_ = move.elems * dst.bytes
-    if move.via == "cp.async":
-        inside = "" if move.valid is True else to_c(move.valid)
-        return str(page.steps.cp_async(pointer(move.dst), pointer(move.src), bytes_, inside))
     streams = [side for side, ref in (("src", move.src), ("dst", move.dst)) if ref.memory.cache == "stream"]
     plain = move.elems == 1 and (dst == src or _hold_bits(dst, src)) and not streams
     word = "" if plain else _WORD[bytes_]
     valid = "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Op) else to_c(move.valid)
     zero = zero_of(dst) if plain else f"{word}{{}}" if word.startswith("uint") else "0"
     return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_))
-
-
-def _render_matrices(page: Page, move: Move) -> str:
-    """A call of the intrinsic: the registers as 32-bit words, and the row whose address this lane gives."""
-    kind, _, trans = move.via.partition(".")
-    register, row = (move.dst, move.src) if kind == "ldmatrix" else (move.src, move.dst)
-    name = f"{kind}_x{matrices(move)}{'_trans' if trans else ''}"
-    return str(page.steps.matrices(name, element(register), element(row), kind == "ldmatrix"))
-
-
-def _render_tma(page: Page, step: Tma) -> str:
-    coordinates = [to_c(x) for x in reversed(step.at)]  # the innermost first
-    slot = _slot(step.done) if step.done else ""
-    return str(page.steps.tma(pointer(step.shared), step.map.name, coordinates, slot))
 
 
 def _slot(slot: Slot) -> str:
@@ -114,19 +141,28 @@ def _hold_bits(*dtypes: DType) -> bool:
 
 
 def _render_map(page: Page, step: Map) -> str:
-    if step.fn == "byte_permute":
+    """A function of registers, as a loop over its elements; of whole words, as its own macro has it."""
+    if step.fn is BYTE_PERMUTE:
         dst, first, second = (element(r) for r in (step.dst, *step.srcs))
         return str(page.steps.byte_permute(dst, first, second, f"0x{step.value:04x}"))
-    names = {v.name for r in refs_of(step) for v in variables(r.offset)} | {r.memory.name for r in refs_of(step)}
+    refs = (step.dst, *step.srcs)
+    names = {v.name for r in refs for v in variables(r.offset)} | {r.memory.name for r in refs}
     e = fresh("e", names) if step.elems > 1 else ""
     at: Index = Var(e, step.elems) if e else 0
-    dst, *srcs = (element(Ref(r.memory, (*r.at[:-1], add(r.at[-1], at)))) for r in refs_of(step))
-    if step.fn == "fill":
-        value, note = literal(step.value, step.dst.memory.dtype)
-    else:
-        assert step.fn == "cast", f"no map {step.fn}"
-        value, note = _cast(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
+    dst, *srcs = (element(Ref(r.memory, (*r.at[:-1], add(r.at[-1], at)))) for r in refs)
+    value, note = _value_of(page, step, srcs)
     return str(page.steps.map(dst, value, e, step.elems, note))
+
+
+def _value_of(page: Page, step: Map, srcs: list[str]) -> tuple[str, str]:
+    """The C text of a function's result, and what to say beside it."""
+    if step.fn is FILL:
+        return literal(step.value, step.dst.memory.dtype)
+    if step.fn is CAST:
+        return _cast(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
+    if not step.fn.c:
+        raise UnknownStep("the renderer", step.fn)
+    return step.fn.c.format(*srcs), ""
 
 
 def _cast(page: Page, x: str, src: str, dst: str) -> str:
@@ -139,10 +175,10 @@ def _cast(page: Page, x: str, src: str, dst: str) -> str:
     return str(page.macros("casts.cu.j2").cast(x, DTYPES[src], DTYPES[dst], *parts)).strip("\n")
 
 
-def _render_call(page: Page, block: Block, noted: bool) -> str:
+def _render_block(page: Page, block: Block, noted: bool) -> str:
     formals = [f for f, _ in block.args]
     own = {f.name for f in (*formals, *block.registers)}
-    captured = [x for n, x in free_names(block.body, page.wgid).items() if n not in own]
+    captured = [x for n, x in free_names(block.body, page.part.threads).items() if n not in own]
     captured = sorted(captured, key=partial(rank, page.plan))
     written = written_names(block.body)
     signature = (tuple(parameter(x, written) for x in (*captured, *formals)), tuple(map(with_note, block.registers)),
@@ -151,3 +187,19 @@ def _render_call(page: Page, block: Block, noted: bool) -> str:
     args = [*(x.name for x in captured), *(argument(f, a, written) for f, a in block.args)]
     text = page.plan.operations[block.op].text if noted and 0 <= block.op < len(page.plan.operations) else ""
     return str(page.steps.call(name, args, " ".join(comment_lines(text))))
+
+
+TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
+    Let: lambda page, step, noted: page.steps.let(int_type(step.var), step.var.name, to_c(step.value)),
+    Repeat: _render_repeat,
+    When: lambda page, step, noted: page.steps.when(to_c(step.condition), render_steps(page, step.body, noted)),
+    Block: _render_block,
+    Move: _render_instruction,
+    Map: _render_instruction,
+    Tma: _render_instruction,
+    Sync: _render_sync,
+    Commit: lambda page, step, noted: page.steps.commit(QUEUES[step.queue].commit),
+    Wait: lambda page, step, noted: page.steps.wait(QUEUES[step.queue].wait, step.pending),
+    Arrive: lambda page, step, noted: page.steps.arrive(_slot(step.slot), step.bytes),
+    Await: lambda page, step, noted: page.steps.await_phase(_slot(step.slot), to_c(step.parity)),
+}

@@ -14,6 +14,7 @@ from math import prod
 
 import numpy as np
 
+from tilegen.choices import Cost
 from tilegen.choose.accesses import Access, find_accesses
 from tilegen.choose.boxes import TMA
 from tilegen.choose.count import Counted, Launch, cost_of, count_access, list_lanes
@@ -24,7 +25,7 @@ from tilegen.layouts import ComposeLayout, SwizzleLayout, TileLayout, tile_of
 from tilegen.ops import VARIANTS
 from tilegen.ops.dispatch import Refused, Variant
 from tilegen.ops.operand import Context
-from tilegen.plan import Cost, Step
+from tilegen.plan import Step
 from tilegen.planner import survey_calls
 from tilegen.resolve.replacing import family_of, set_layout
 from tilegen.spec.data import Buffer, Call, Spec

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 
+from tilegen.choices import Candidate, Choice, Cost
 from tilegen.choose.shared_layouts import Costed, cost_linear, list_candidates, say_searched, select_shown
 from tilegen.choose.tile_access import count_floor, count_wavefronts
 from tilegen.describe import count_words
 from tilegen.dtypes import DTYPES
-from tilegen.plan import Candidate, Choice, Cost
 from tilegen.resolve.alternatives import list_accesses, shape_of
 from tilegen.resolve.searching import Search
 from tilegen.spec.data import Buffer

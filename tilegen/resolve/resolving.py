@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tilegen.choices import Choice
 from tilegen.errors import SpecError
 from tilegen.layouts import row_major
-from tilegen.plan import Choice
 from tilegen.resolve.alternatives import touched_calls
 from tilegen.resolve.explaining import compare_with, explain_search
 from tilegen.resolve.replacing import can_follow, set_layout

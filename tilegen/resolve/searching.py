@@ -15,6 +15,7 @@ from itertools import groupby
 import numpy as np
 
 from tilegen.arch import ARCHES
+from tilegen.choices import Cost
 from tilegen.choose.layout_families import FAMILIES, FamilyLayout, enumerate_layouts, span_elems
 from tilegen.choose.shared_layouts import Costed, count_place_operators
 from tilegen.choose.tile_access import count_costs, count_floor
@@ -26,7 +27,7 @@ from tilegen.ops import VARIANTS
 from tilegen.ops.dispatch import Planned as Dispatched
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.operand import Context
-from tilegen.plan import Cost, Step
+from tilegen.plan import Step
 from tilegen.resolve.alternatives import Alternative, list_alternatives, shape_of, touched_calls
 from tilegen.resolve.replacing import set_layout
 from tilegen.spec.data import Buffer, Spec

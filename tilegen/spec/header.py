@@ -8,12 +8,13 @@ from math import prod
 
 from tilegen.arch import ARCHES, GRID_LIMITS
 from tilegen.index import INT_LIMIT, Index, Op, Var, bound, evaluate
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, Param
+from tilegen.plan import Param
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES
 from tilegen.spec.data import Constant
 from tilegen.spec.expressions import read_constant, read_number
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
 from tilegen.spec.models import ClusterFields, GridFields, ParamFields, check_fields, report_null
-from tilegen.spec.names import THREAD_AXES, Names, Register
+from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node
 
 MAX_THREADS = 1024

@@ -9,7 +9,7 @@ from pathlib import Path
 from tilegen import layouts
 from tilegen.errors import Diagnostic, InputError, LayoutError
 from tilegen.index import Index, Var, bound
-from tilegen.plan import CLUSTER_AXES, CTA_AXES
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.compose import MAX_CHARACTERS, compose
 from tilegen.spec.data import Spec

@@ -9,16 +9,11 @@ from dataclasses import dataclass, field
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, thread_variables
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.findings import Fault, Passage, shorten, suggest
 from tilegen.spec.reserved import FUNCTIONS, PRELUDE, TYPES, is_macro, is_of_cuda
 
-THREAD_AXES = ("tx", "warpid", "laneid", "wgid", "tid_in_wg", "wid_in_wg")
 MEMORY_AXES = ("m", "P", "F", "Bank", "TLane", "TCol")
-SCOPES = ("thread", "warp", "warpgroup", "cta")
-
-# The axes that number the instances of a scope, and so are equal in all threads of one instance.
-INSTANCE_AXES = {"thread": THREAD_AXES, "warp": ("warpid", "wgid", "wid_in_wg"), "warpgroup": ("wgid",), "cta": ()}
 
 _MAX_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
@@ -167,6 +162,7 @@ def instance_variables(threads: int) -> dict[str, Var]:
 def names_in_scope(outer: Names, scope: str, threads: int) -> Names:
     """The names that an op of a scope may use: its instances' axes are added, others are not uniform over it."""
     axes = instance_variables(threads)
-    here = outer.with_values({name: axes[name] for name in INSTANCE_AXES[scope]})
-    who = {"warp": "a warp", "warpgroup": "a warpgroup", "cta": "the CTA"}.get(scope, "a thread")
-    return here.forbid(THREAD_AXES, f"'{{name}}' differs between the threads of {who}, which run this together")
+    here = outer.with_values({name: axes[name] for name in SCOPES[scope].axes})
+    return here.forbid(
+        THREAD_AXES, f"'{{name}}' differs between the threads of {SCOPES[scope].one}, which run this together"
+    )

@@ -12,10 +12,11 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.index import Index, bound, evaluate, mul
 from tilegen.layouts.axes import AXES
+from tilegen.scopes import OP_SCOPES
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
 from tilegen.spec.gluon import read_gluon
 from tilegen.spec.header import Params
-from tilegen.spec.names import SCOPES, instance_variables
+from tilegen.spec.names import instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.regions import show_shape
 from tilegen.spec.unsupported import refuse_later_layout
@@ -203,7 +204,7 @@ def owner_scope(layout: Any) -> str:
     'thread'
     """
     scopes = [AXES[a].scope for a in layout_axes(layout) if AXES[a].kind == "thread"]
-    return max(scopes, key=SCOPES.index, default="thread")
+    return max(scopes, key=OP_SCOPES.index, default="thread")
 
 
 def _check_bytes(layout: Any, what: str, scope: str, dtype: str, setting: Setting, node: Node) -> None:

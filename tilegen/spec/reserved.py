@@ -51,7 +51,7 @@ FUNCTIONS = frozenset(_LIBRARY) | {name + suffix for name in _MATH for suffix in
 TYPES = frozenset(_TYPES)
 PRELUDE = frozenset(
     """
-    sync_warpgroup sync_cluster cp_async_4 cp_async_8 cp_async_16 cp_async_4_or_zero cp_async_8_or_zero
+    sync_warpgroup sync_role sync_cluster cp_async_4 cp_async_8 cp_async_16 cp_async_4_or_zero cp_async_8_or_zero
     cp_async_16_or_zero cp_async_commit cp_async_wait cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z fence_async
     mbarrier_init mbarrier_arrive mbarrier_expect mbarrier_wait tma_load_1d tma_load_2d tma_load_3d tma_load_4d
     tma_load_5d tma_store_1d tma_store_2d tma_store_3d tma_store_4d tma_store_5d tma_commit tma_wait

@@ -9,14 +9,14 @@ from typing import Any
 
 from tilegen.errors import Mark
 from tilegen.index import Index, Op, Var, bound, least, multiple
-from tilegen.plan import CLUSTER_AXES, CTA_AXES, thread_variables
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Call, Loop, Meeting, Region, Statement, WholeCall
 from tilegen.spec.expressions import read_constant, read_number
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
 from tilegen.spec.form import Form, OpForm, WholeForm
 from tilegen.spec.models import LoopFields, SyncFields, check_fields, field_names
-from tilegen.spec.names import SCOPES, THREAD_AXES, Names, Register, names_in_scope
+from tilegen.spec.names import Names, Register, names_in_scope
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import owner_scope
 from tilegen.spec.ranges import Cases, Walk, check_region_range
@@ -25,9 +25,6 @@ from tilegen.spec.slots import declare_slot
 from tilegen.spec.unsupported import OPS, refuse_later, refuse_later_op
 from tilegen.spec.waits import read_commit, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
-
-_UNIT = {"warp": 32, "warpgroup": 128}
-_FREE = {"thread": "tx", "warp": "warpid", "warpgroup": "wgid"}
 
 
 @dataclass(frozen=True)
@@ -141,12 +138,13 @@ def _read_scope(node: Mapping) -> str | None:
     scope = node.get("scope")
     if scope is None:
         return "cta"
-    return scope.text if isinstance(scope, Scalar) and scope.text in SCOPES else None
+    return scope.text if isinstance(scope, Scalar) and scope.text in OP_SCOPES else None
 
 
 def _check_unit(scope: str, threads: int, mark: Mark, op: str) -> None:
-    if scope in _UNIT and threads % _UNIT[scope]:
-        message = f"{op} of scope {scope} needs 'threads' to be a multiple of {_UNIT[scope]}, not {threads}"
+    unit = SCOPES[scope].threads
+    if unit and threads % unit:
+        message = f"{op} of scope {scope} needs 'threads' to be a multiple of {unit}, not {threads}"
         raise Fault("TG106", message, mark)
 
 
@@ -191,9 +189,9 @@ def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 def instance_cases(cases: Cases, scope: str, threads: int, condition: Index) -> Cases:
     """The cases of one statement: those around it, each instance of its scope, where its condition holds."""
     axes = thread_variables(threads)
-    free = _FREE.get(scope)
-    if free is None:
+    if not SCOPES[scope].axes:
         return replace(cases, condition=condition)
+    free = SCOPES[scope].axes[0]
     derived = dict(cases.derived)
     if scope == "thread":
         derived |= {name: axes[name] for name in THREAD_AXES if name != "tx"}
@@ -208,15 +206,15 @@ def instance_cases(cases: Cases, scope: str, threads: int, condition: Index) -> 
 def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
     fields = check_fields(node, SyncFields, "this sync", around.findings)
     scope = node["sync"]
-    if not isinstance(scope, Scalar) or scope.text not in (*SCOPES[1:], "cluster", "async"):
+    if not isinstance(scope, Scalar) or scope.text not in (*OP_SCOPES[1:], "cluster", "async"):
         return None
-    if around.buffers.threads:
-        _check_unit("" if scope.text in ("warp", "async") else scope.text, around.buffers.threads, scope.mark, "a sync")
+    if around.buffers.threads and scope.text not in ("warp", "async"):
+        _check_unit(scope.text, around.buffers.threads, scope.mark, "a sync")
     if scope.text == "cluster" and around.cluster_ctas == 1:
         raise Fault(
             "TG106", "'sync: cluster' needs a cluster", scope.mark, "add 'cluster: {cbx: 2}', or write 'sync: cta'"
         )
-    inner = scope.text if scope.text in SCOPES else "warp" if scope.text == "async" else "cta"
+    inner = "warp" if scope.text == "async" else scope.text
     condition = read_when(node, names_in_scope(around.names, inner, around.buffers.threads or 1024), around.findings)
     return Meeting(scope.text, condition, span(node.key("sync").mark, scope.mark)) if fields else None
 

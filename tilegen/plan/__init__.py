@@ -1,0 +1,68 @@
+"""Plan: a kernel as plain frozen data, and the ways to read it.
+
+``steps`` are what a kernel does, ``memories`` where values lie, ``instructions`` the table of what steps are carried
+out by. ``effects(step)`` says what a step touches, ``walk`` leads through all of them.
+"""
+
+from tilegen.plan.effects import Effects, Touch, UnknownStep, effects, flatten, matrices
+from tilegen.plan.instructions import (
+    BYTE_PERMUTE,
+    CAST,
+    CP_ASYNC,
+    FILL,
+    INSTRUCTIONS,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MATRIX_ROW_ELEMS,
+    MBARRIER,
+    MOVE,
+    QUEUES,
+    STMATRIX,
+    STMATRIX_TRANS,
+    TMA_LOAD,
+    TMA_STORE,
+    Instruction,
+    Operand,
+    Queue,
+    function_of_registers,
+)
+from tilegen.plan.kernel import Owned, Param, Plan, Role, all_steps, arrays, tensor_maps
+from tilegen.plan.memories import (
+    BARRIER_BYTES,
+    TMA_ALIGN_BYTES,
+    Barrier,
+    Memory,
+    Ref,
+    Slot,
+    TensorMap,
+    flat_memory,
+)
+from tilegen.plan.steps import (
+    Arrive,
+    Await,
+    Block,
+    Commit,
+    Let,
+    Map,
+    Move,
+    Repeat,
+    Step,
+    Sync,
+    Tma,
+    Wait,
+    When,
+    let,
+    repeat,
+    when,
+)
+from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of, walk
+
+__all__ = [
+    "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CP_ASYNC", "FILL", "INSTRUCTIONS", "LDMATRIX", "LDMATRIX_TRANS",
+    "MATRIX_ROW_ELEMS", "MBARRIER", "MOVE", "QUEUES", "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD",
+    "TMA_STORE", "Arrive", "Await", "Barrier", "Block", "Commit", "Effects", "Instruction", "Let", "Map", "Memory",
+    "Move", "Operand", "Owned", "Param", "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Slot", "Spot", "Step",
+    "Sync", "TensorMap", "Tma", "Touch", "UnknownStep", "Visit", "Wait", "When", "all_steps", "arrays", "begin",
+    "effects", "flat_memory", "flatten", "function_of_registers", "let", "matrices", "plain_name", "repeat", "spot_of",
+    "tensor_maps", "walk", "when",
+]  # fmt: skip

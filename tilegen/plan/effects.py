@@ -1,0 +1,169 @@
+"""What a step touches, said once: memory, expressions, mbarriers, names. A kind of step without a row here is an error.
+
+Provers, the interpreter, costs and the renderer read this and nothing else of a step's kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from tilegen.index import Index, Var, less
+from tilegen.plan.instructions import BOX, MATRIX_ROW_ELEMS, READS, ROWS, WRITES, Instruction, Operand
+from tilegen.plan.memories import Ref, Slot, TensorMap
+from tilegen.plan.steps import Arrive, Await, Block, Commit, Let, Map, Move, Repeat, Step, Sync, Tma, Wait, When
+
+
+class UnknownStep(TypeError):
+    """A reader of a plan met a step, or an instruction, that it does not know."""
+
+    def __init__(self, reader: str, what: object):
+        name = what.name if isinstance(what, Instruction) else type(what).__name__
+        super().__init__(f"{reader} does not know {name}")
+
+
+@dataclass(frozen=True)
+class Touch:
+    """One operand of a data step: ``elems`` consecutive elements from ``ref`` on, by each thread where ``where`` holds.
+
+    Of a box (``lies``), ``ref`` is its first element and ``elems`` all of it: in shared memory they follow one another,
+    in the array they are the box of ``map``, which alone names the array.
+    """
+
+    ref: Ref
+    use: str  # reads | writes | updates
+    lies: str  # thread | rows | box
+    elems: int
+    where: Index = True
+    map: TensorMap | None = None
+
+    @property
+    def reads(self) -> bool:
+        return self.use != WRITES
+
+    @property
+    def writes(self) -> bool:
+        return self.use != READS
+
+
+@dataclass(frozen=True)
+class Effects:
+    """Everything that a step of any kind has a hand in, what it reads before what it writes.
+
+    ``expressions`` are those that its text holds beside the places of its operands; ``slots`` its mbarriers; ``bases``
+    the places that a function is called with; ``axes`` the thread axes that its text names; ``body`` the steps inside.
+    """
+
+    instruction: Instruction | None = None
+    touches: tuple[Touch, ...] = ()
+    expressions: tuple[Index, ...] = ()
+    slots: tuple[Slot, ...] = ()
+    maps: tuple[TensorMap, ...] = ()
+    bases: tuple[Ref, ...] = ()
+    axes: tuple[str, ...] = ()
+    body: tuple[Step, ...] = ()
+
+    @property
+    def read(self) -> tuple[Touch, ...]:
+        return tuple(t for t in self.touches if t.reads)
+
+    @property
+    def written(self) -> tuple[Touch, ...]:
+        return tuple(t for t in self.touches if t.writes)
+
+    @property
+    def refs(self) -> tuple[Ref, ...]:
+        """The places that the step's text names, what it writes first (not those of its body)."""
+        named = [t for t in self.touches if not (t.map and t.ref.memory.space == "global")]
+        ordered = sorted(named, key=lambda t: not t.writes)
+        return (*(t.ref for t in ordered), *self.bases)
+
+
+def effects(step: Step) -> Effects:
+    """What a step touches. Raises UnknownStep for a kind of step that has no row.
+
+    >>> from tilegen.plan.memories import flat_memory
+    >>> A, r = flat_memory("A", "float32", 64, "shared"), flat_memory("r", "float32", 4, "register")
+    >>> [(t.use, t.ref.memory.name, t.elems) for t in effects(Move(r[0], A[0], 4)).touches]
+    [('reads', 'A', 4), ('writes', 'r', 4)]
+    """
+    row = EFFECTS.get(type(step))
+    if row is None:
+        raise UnknownStep("plan/effects.py", step)
+    return row(step)
+
+
+def flatten(steps: Iterable[Step]) -> Iterator[Step]:
+    """Every step, depth first."""
+    for step in steps:
+        yield step
+        yield from flatten(effects(step).body)
+
+
+# ---------------------------------------------------------------- data
+def _of_move(step: Move) -> Effects:
+    sides = {"src": (step.src, step.valid), "dst": (step.dst, True)}
+    touches = [_touch(operand, *sides[operand.field], step) for operand in step.via.operands]
+    return Effects(step.via, _in_order(touches), (step.valid,))
+
+
+def _touch(operand: Operand, ref: Ref, where: Index, step: Move) -> Touch:
+    if operand.lies != ROWS:
+        return Touch(ref, operand.use, operand.lies, step.elems, where)
+    return Touch(ref, operand.use, ROWS, MATRIX_ROW_ELEMS, less(Var("laneid", 32), MATRIX_ROW_ELEMS * matrices(step)))
+
+
+def _of_map(step: Map) -> Effects:
+    refs = (step.dst, *step.srcs)
+    if len(refs) != len(step.fn.operands):
+        raise ValueError(f"{step.fn.name} takes {len(step.fn.operands) - 1} sources, not {len(step.srcs)}")
+    touches = [Touch(r, o.use, o.lies, step.elems) for r, o in zip(refs, step.fn.operands, strict=True)]
+    return Effects(step.fn, _in_order(touches))
+
+
+def _of_tma(step: Tma) -> Effects:
+    at: list[Index] = [0] * len(step.map.memory.shape)
+    for d, x in zip(step.map.dims, step.at, strict=True):
+        at[d] = x
+    refs = {"at": Ref(step.map.memory, tuple(at)), "shared": step.shared}
+    elems = step.map.box_bytes // step.map.memory.elem_bytes
+    touches = [Touch(refs[o.field], o.use, BOX, elems, True, step.map) for o in step.instruction.operands]
+    slots = (step.done,) if step.done else ()
+    return Effects(step.instruction, _in_order(touches), step.at, slots, (step.map,))
+
+
+def _in_order(touches: list[Touch]) -> tuple[Touch, ...]:
+    return tuple(sorted(touches, key=lambda t: t.writes))
+
+
+def matrices(move: Move) -> int:
+    """How many 8 x 8 matrices a move through ldmatrix or stmatrix takes; 0 for any other move."""
+    return move.elems // 2 if any(o.lies == ROWS for o in move.via.operands) else 0
+
+
+# ---------------------------------------------------------------- structure and order
+def _of_block(step: Block) -> Effects:
+    bases = tuple(actual for _, actual in step.args if isinstance(actual, Ref))
+    values: tuple[Any, ...] = tuple(actual for _, actual in step.args if not isinstance(actual, Ref))
+    return Effects(expressions=values, bases=bases, body=step.body)
+
+
+def _of_sync(step: Sync) -> Effects:
+    return Effects(axes=("wgid",) if step.scope == "warpgroup" else ())  # which named barrier of the CTA it is
+
+
+EFFECTS: dict[type, Callable[[Any], Effects]] = {
+    Let: lambda step: Effects(expressions=(step.value,)),
+    Repeat: lambda step: Effects(expressions=(step.count,), body=step.body),
+    When: lambda step: Effects(expressions=(step.condition,), body=step.body),
+    Block: _of_block,
+    Move: _of_move,
+    Map: _of_map,
+    Tma: _of_tma,
+    Sync: _of_sync,
+    Commit: lambda step: Effects(),
+    Wait: lambda step: Effects(),
+    Arrive: lambda step: Effects(slots=(step.slot,)),
+    Await: lambda step: Effects(expressions=(step.parity,), slots=(step.slot,)),
+}

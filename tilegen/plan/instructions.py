@@ -1,0 +1,164 @@
+"""The table of instructions: what each is called, what it takes, who carries it out, how its text begins.
+
+A step of a plan that does something names its row here. What the step touches follows from the row (``effects``), and
+every reader of a plan looks the row up: one that a reader does not know is an error there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+READS, WRITES, UPDATES = "reads", "writes", "updates"  # updates: reads and writes
+THREAD = "thread"  # each thread has consecutive elements of its own
+ROWS = "rows"  # some lanes of a warp each give the place of a row that the whole warp shares
+BOX = "box"  # a box of an array, and the same elements one row behind the other
+ANY = ("global", "shared", "register")
+MATRIX_ROW_ELEMS = 8  # ldmatrix and stmatrix move rows of 8 elements of 2 bytes: PTX ISA, .m8n8, .b16
+
+
+@dataclass(frozen=True)
+class Operand:
+    """One operand: the field of the step that holds it, what is done to it, how it lies, in which memories."""
+
+    field: str
+    use: str
+    lies: str = THREAD
+    spaces: tuple[str, ...] = ANY
+
+
+@dataclass(frozen=True)
+class Instruction:
+    """A row of the table.
+
+    ``operands`` stand in the order in which its text names them. ``cost`` is a row of the table of costs
+    (``choose.accesses``). ``feature``: what an arch must have. ``warp``: the lanes of a warp carry it out together.
+    ``queue``: where an asynchronous one is waited for, a row of QUEUES, or MBARRIER. ``proxy``: through which shared
+    memory is seen, generic or async. ``widths_bytes``: what one thread can move at once, () for any. ``prelude``: the
+    function of the prelude that carries it out, with {bytes}, {count}, {rank} or {or_zero} for what the step says.
+
+    Of a function of registers, ``compute`` is the meaning in NumPy (see ``function_of_registers``), and ``c`` its text
+    over {0}, {1}, .., "" where a template has it.
+    """
+
+    name: str
+    operands: tuple[Operand, ...]
+    cost: str
+    feature: str = ""
+    warp: bool = False
+    queue: str = ""
+    proxy: str = "generic"
+    widths_bytes: tuple[int, ...] = ()
+    prelude: str = ""
+    compute: Callable[..., Any] | None = None
+    c: str = ""
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Where a thread's asynchronous copies are waited for in groups; the prelude functions that close and await one.
+
+    ``closes_itself``: a copy is a group of its own, so that no statement of a spec closes it.
+    """
+
+    name: str
+    commit: str
+    wait: str
+    closes_itself: bool = False
+
+
+QUEUES = {
+    queue.name: queue
+    for queue in (
+        Queue("cp.async", "cp_async_commit", "cp_async_wait"),
+        Queue("bulk", "tma_commit", "tma_wait", closes_itself=True),
+    )
+}
+MBARRIER = "mbarrier"  # the queue of what reports to an mbarrier and is waited for there
+
+
+def _moves(src: Operand | None = None, dst: Operand | None = None) -> tuple[Operand, Operand]:
+    return dst or Operand("dst", WRITES), src or Operand("src", READS)
+
+
+def _matrices(name: str, trans: bool) -> Instruction:
+    """ldmatrix or stmatrix: the registers first, then the rows in shared memory."""
+    loads = name == "ldmatrix"
+    register = Operand("dst" if loads else "src", WRITES if loads else READS, spaces=("register",))
+    rows = Operand("src" if loads else "dst", READS if loads else WRITES, ROWS, ("shared",))
+    suffix = ".trans" if trans else ""
+    prelude = f"{name}_x{{count}}{suffix.replace('.', '_')}"
+    return Instruction(f"{name}{suffix}", (register, rows), "matrix", feature=name, warp=True, prelude=prelude)
+
+
+def _tma(name: str, is_load: bool) -> Instruction:
+    array = Operand("at", READS if is_load else WRITES, BOX, ("global",))
+    shared = Operand("shared", WRITES if is_load else READS, BOX, ("shared",))
+    return Instruction(
+        f"tma.{name}", (shared, array), "box", feature="tma", queue=MBARRIER if is_load else "bulk", proxy="async",
+        prelude=f"tma_{name}_{{rank}}d",
+    )  # fmt: skip
+
+
+MOVE = Instruction("move", _moves(), "access", widths_bytes=(1, 2, 4, 8, 16))
+CP_ASYNC = Instruction(  # PTX ISA, cp.async: cp-size
+    "cp.async", _moves(Operand("src", READS, spaces=("global",)), Operand("dst", WRITES, spaces=("shared",))),
+    "cp.async", feature="cp_async", queue="cp.async", widths_bytes=(4, 8, 16), prelude="cp_async_{bytes}{or_zero}",
+)  # fmt: skip
+LDMATRIX, LDMATRIX_TRANS = _matrices("ldmatrix", False), _matrices("ldmatrix", True)
+STMATRIX, STMATRIX_TRANS = _matrices("stmatrix", False), _matrices("stmatrix", True)
+TMA_LOAD, TMA_STORE = _tma("load", True), _tma("store", False)
+
+
+def function_of_registers(
+    name: str, sources: int, compute: Callable[..., Any], c: str = "", widths_bytes: tuple[int, ...] = ()
+) -> Instruction:
+    """The row of a function of registers, element by element.
+
+    ``compute(*sources, dtype, value)`` takes a typed array (threads, elements) for each source, the dtype of the result
+    and the step's ``value``; what it gives is broadcast to as many elements.
+
+    >>> import numpy as np
+    >>> row = function_of_registers("double", 1, lambda x, dtype, value: x + x, "{0} + {0}")
+    >>> row.compute(np.array([[1.5]]), dtype=np.float32, value=None), len(row.operands)
+    (array([[3.]]), 2)
+    """
+    registers = ("register",)
+    dst = Operand("dst", WRITES, spaces=registers)
+    srcs = (Operand(f"srcs[{k}]", READS, spaces=registers) for k in range(sources))
+    return Instruction(name, (dst, *srcs), "registers", widths_bytes=widths_bytes, compute=compute, c=c)
+
+
+def _fill(dtype: Any, value: Any) -> Any:
+    return np.asarray(0 if value is None else value).astype(dtype)
+
+
+def _cast(x: Any, dtype: Any, value: Any) -> Any:
+    """The value in another type, rounded to nearest even."""
+    with np.errstate(all="ignore"):
+        return x.astype(dtype)
+
+
+def _permute_bytes(first: Any, second: Any, dtype: Any, value: Any) -> Any:
+    """Four bytes out of the eight of two words, each named by a nibble of ``value``."""
+    both = np.concatenate([np.ascontiguousarray(x).view(np.uint8) for x in (first, second)], axis=1)
+    taken = [(value >> 4 * k) % 16 % 8 for k in range(4)]
+    return np.ascontiguousarray(both[:, taken]).view(dtype)
+
+
+FILL = function_of_registers("fill", 0, _fill)
+CAST = function_of_registers("cast", 1, _cast)
+# Byte k of the result is the one that nibble k of ``value`` names, 0 to 3 of the first word and 4 to 7 of the second
+# (CUDA Math API, Integer Intrinsics, __byte_perm). The step's elements are those of one word.
+BYTE_PERMUTE = function_of_registers("byte_permute", 2, _permute_bytes, widths_bytes=(4,))
+
+INSTRUCTIONS = {
+    row.name: row
+    for row in (
+        MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, FILL, CAST,
+        BYTE_PERMUTE,
+    )
+}  # fmt: skip

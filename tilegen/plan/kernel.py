@@ -1,0 +1,84 @@
+"""Plan: a whole kernel as plain frozen data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tilegen.choices import Choice, Operation
+from tilegen.index import Index, Var
+from tilegen.plan.effects import effects, flatten
+from tilegen.plan.memories import Barrier, Memory, TensorMap
+from tilegen.plan.steps import Step
+
+
+@dataclass(frozen=True)
+class Role:
+    """Consecutive warps that run one list of steps."""
+
+    name: str
+    threads: int
+    steps: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Owned:
+    """A box of a global array that this CTA alone writes: start and extent per dimension of the memory.
+
+    ``loops`` are the variables other than the CTA's that the start ranges over, each with its count.
+    """
+
+    memory: Memory
+    start: tuple[Index, ...]
+    box: tuple[int, ...]
+    loops: tuple[tuple[Var, Index], ...] = ()
+    condition: Index = True
+    op: int = -1  # which of the plan's operations writes it
+
+
+@dataclass(frozen=True)
+class Param:
+    """A runtime parameter of the kernel: an int (``var``), passed by value after the pointers."""
+
+    name: str
+    dtype: str
+    default: int | float
+    var: Var | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The whole kernel. ``builtins`` names the variables that exist at its start: tx, laneid, ..., bx, by, bz."""
+
+    name: str
+    arch: str
+    grid: tuple[Index, Index, Index]
+    memories: tuple[Memory, ...]
+    roles: tuple[Role, ...]
+    params: tuple[Param, ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
+    owns: tuple[Owned, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    notes: tuple[str, ...] = field(default=())
+    choices: tuple[Choice, ...] = ()  # for the kernel as a whole, such as the layouts of shared buffers
+    barriers: tuple[Barrier, ...] = ()
+
+    @property
+    def threads(self) -> int:
+        return sum(r.threads for r in self.roles)
+
+
+def arrays(plan: Plan) -> tuple[Memory, ...]:
+    """The kernel's global arrays, in order. A view is another form of the array whose name it has, after it."""
+    return tuple({m.name: m for m in reversed(plan.memories) if m.space == "global"}.values())[::-1]
+
+
+def tensor_maps(plan: Plan) -> tuple[TensorMap, ...]:
+    """The descriptors that the plan's steps use, in order of first use."""
+    return tuple(dict.fromkeys(m for step in all_steps(plan) for m in effects(step).maps))
+
+
+def all_steps(plan: Plan) -> Iterator[Step]:
+    """Every step of every role, depth first."""
+    for role in plan.roles:
+        yield from flatten(role.steps)

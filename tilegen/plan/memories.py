@@ -1,0 +1,120 @@
+"""Where values lie: memories and places in them, mbarriers, TMA's descriptors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from tilegen.dtypes import DTYPES
+from tilegen.index import Index, add, mul
+
+
+@dataclass(frozen=True)
+class Memory:
+    """A named array: element ``at`` lies ``sum(at[d] * pitches[d])`` elements from its start.
+
+    ``shape`` holds the extents of the coordinates that a Ref uses: one flat dimension for shared memory and registers,
+    the dimensions of the layout for global arrays. Registers are private to a thread. Shared memories are views of one
+    pool of bytes, so two may overlap. Global pointers are aligned to ``align_bytes``. ``cache`` of a function's
+    parameter is "stream" where each element of the array is touched once: its accesses ask the L2 to keep nothing.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[Index, ...]
+    pitches: tuple[Index, ...]
+    space: str  # global | shared | register
+    access: str = "inout"  # global only: in | out | inout
+    offset_bytes: int = 0  # shared only: place in the pool
+    align_bytes: int = 16
+    note: str = ""  # what a reader should know, e.g. the layout
+    cache: str = ""  # global only: "" | stream
+
+    def __getitem__(self, at: Index | tuple[Index, ...]) -> Ref:
+        coordinates = at if isinstance(at, tuple) else (at,)
+        return Ref(self, coordinates + (0,) * (len(self.shape) - len(coordinates)))
+
+    @property
+    def elem_bytes(self) -> int:
+        return DTYPES[self.dtype].bytes
+
+    @property
+    def span(self) -> Index:
+        """Elements from the first to the last, both counted."""
+        last: Index = 0
+        for extent, pitch in zip(self.shape, self.pitches, strict=True):
+            last = add(last, mul(add(extent, -1) if isinstance(extent, int) else extent - 1, pitch))
+        return add(last, 1)
+
+
+def flat_memory(name: str, dtype: str, elems: int, space: str, **more: Any) -> Memory:
+    """A memory addressed by one element offset."""
+    return Memory(name, dtype, (elems,), (1,), space, **more)
+
+
+@dataclass(frozen=True)
+class Ref:
+    """An element of a memory, by its coordinates."""
+
+    memory: Memory
+    at: tuple[Index, ...]
+
+    @property
+    def offset(self) -> Index:
+        """Elements from the start of the memory: the address that is printed."""
+        result: Index = 0
+        for x, pitch in zip(self.at, self.memory.pitches, strict=True):
+            result = add(result, mul(x, pitch))
+        return result
+
+
+TMA_ALIGN_BYTES = 128
+BARRIER_BYTES = 8  # PTX ISA, mbarrier: a .b64 object in shared memory
+
+
+@dataclass(frozen=True)
+class Barrier:
+    """An array of mbarriers in shared memory: a phase completes with ``arrivals`` and all the bytes announced."""
+
+    name: str
+    slots: int
+    arrivals: int
+
+    def __getitem__(self, at: Index) -> Slot:
+        return Slot(self, at)
+
+
+@dataclass(frozen=True)
+class Slot:
+    """One mbarrier of an array."""
+
+    barrier: Barrier
+    at: Index
+
+
+@dataclass(frozen=True)
+class TensorMap:
+    """A TMA descriptor of a global array: it moves boxes of ``box`` elements, one extent for each of ``dims``.
+
+    ``dims`` are dimensions of the memory, outermost first, the last of pitch 1. In shared memory a box is row-major,
+    and 16-byte chunks are permuted in rows of ``swizzle_bytes`` (0: not at all).
+    """
+
+    name: str
+    memory: Memory
+    dims: tuple[int, ...]
+    box: tuple[int, ...]
+    swizzle_bytes: int = 0
+
+    @property
+    def box_bytes(self) -> int:
+        return prod(self.box) * self.memory.elem_bytes
+
+    @property
+    def align_bytes(self) -> int:
+        """What a box in shared memory begins at a multiple of: 128 bytes, or where the swizzle's pattern repeats.
+
+        Source: PTX ISA, cp.async.bulk.tensor; CUDA Programming Guide, "Swizzle Modes": 256, 512, 1024 bytes.
+        """
+        return max(TMA_ALIGN_BYTES, 8 * self.swizzle_bytes)

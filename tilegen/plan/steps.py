@@ -1,0 +1,177 @@
+"""The steps of a plan: what a kernel does, as plain frozen data.
+
+No step is rewritten, searched or unrolled after it is built. Nothing is assigned twice, loops stay loops, and a register index may use only constants and unrolled variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Union
+
+from tilegen.index import Index, Var, bound, least, multiple
+from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_STORE, Instruction
+from tilegen.plan.memories import Memory, Ref, Slot, TensorMap
+
+
+# ---- structure: what a C programmer would write around statements
+@dataclass(frozen=True)
+class Let:
+    """const int var = value;  Make it with ``let``, which infers what is known of the variable."""
+
+    var: Var
+    value: Index
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """for (int var = 0; var < count; ++var) { body }"""
+
+    var: Var
+    count: Index
+    body: tuple[Step, ...]
+    unroll: bool = False
+
+
+@dataclass(frozen=True)
+class When:
+    """if (condition) { body }"""
+
+    condition: Index
+    body: tuple[Step, ...]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A ``__device__`` function called here; equal names must have equal bodies.
+
+    An argument binds a formal Memory to a Ref: the formal's element ``at`` is the actual's element at the Ref plus
+    ``at`` (same pitches where the ranks agree; a flat formal is offset by the Ref's flat offset).
+    Variables that the body names and no argument binds are passed under their own names. ``registers`` live inside.
+    """
+
+    name: str
+    args: tuple[tuple[Memory, Ref], ...]
+    body: tuple[Step, ...]
+    registers: tuple[Memory, ...] = ()
+    note: str = ""
+    op: int = -1  # which of the plan's operations it carries out
+
+
+# ---- data
+@dataclass(frozen=True)
+class Move:
+    """Each thread copies ``elems`` consecutive elements in one access on each side, by the instruction ``via``.
+
+    Where ``valid`` is false nothing is read and the destination receives zeros (registers, and cp.async). Both sides
+    have element types of one size.
+
+    cp.async goes from global to shared memory; the data lands at a ``Wait``. ldmatrix and stmatrix move 8 x 8 matrices
+    of 2-byte elements between shared memory and the registers of a whole warp: ``elems`` is 2 for each of 1, 2 or 4
+    matrices, and the shared Ref of lane 8 k + r says where row r of matrix k (8 elements, 16 bytes) begins; those of
+    other lanes are not read.
+    """
+
+    dst: Ref
+    src: Ref
+    elems: int = 1
+    valid: Index = True
+    via: Instruction = MOVE
+
+
+@dataclass(frozen=True)
+class Map:
+    """dst[e] = fn(srcs[0][e], ..) for e in range(elems), in registers; ``value`` is a constant that fn takes."""
+
+    fn: Instruction
+    dst: Ref
+    srcs: tuple[Ref, ...] = ()
+    elems: int = 1
+    value: float | int | complex | bool | None = None
+
+
+@dataclass(frozen=True)
+class Tma:
+    """One thread starts the copy of a box between an array and shared memory, where it begins at ``shared``.
+
+    ``at``: the first element of the box, a coordinate for each of ``map.dims``. What lies outside the array is read as
+    zeros and not written. A load reports its bytes to ``done``; without that it is a store, of the queue bulk.
+    """
+
+    map: TensorMap
+    at: tuple[Index, ...]
+    shared: Ref
+    done: Slot | None = None
+
+    @property
+    def instruction(self) -> Instruction:
+        return TMA_LOAD if self.done else TMA_STORE
+
+
+# ---- meeting
+@dataclass(frozen=True)
+class Sync:
+    """Threads of the scope meet, and what each wrote before is seen by all after.
+
+    warp | warpgroup | role | cta | cluster. async: nobody meets; what each thread wrote to shared memory before is seen by TMA after.
+    """
+
+    scope: str
+
+
+@dataclass(frozen=True)
+class Commit:
+    """Each thread's asynchronous copies since its last Commit become one group of the queue: cp.async | bulk."""
+
+    queue: str
+
+
+@dataclass(frozen=True)
+class Wait:
+    """Each thread goes on when at most ``pending`` of its committed groups of the queue are in flight."""
+
+    queue: str
+    pending: int = 0
+
+
+@dataclass(frozen=True)
+class Arrive:
+    """Each thread arrives at the mbarrier; before, it announces ``bytes`` that TMA will bring."""
+
+    slot: Slot
+    bytes: int = 0
+
+
+@dataclass(frozen=True)
+class Await:
+    """Each thread goes on when the phase of this parity has completed."""
+
+    slot: Slot
+    parity: Index
+
+
+Step = Union[  # noqa: UP007 - a runtime alias
+    Let, Repeat, When, Block, Move, Map, Tma, Sync, Commit, Wait, Arrive, Await
+]
+
+
+# ---- building
+def let(name: str, value: Index) -> Let:
+    """A constant of the kernel, its range and step inferred from its value.
+
+    >>> let("row", Var("tx", 256) // 16 * 4).var
+    Var(name='row', bound=61, step=4, least=0)
+    """
+    return Let(Var(name, bound(value), max(1, multiple(value)), least(value)), value)
+
+
+def when(condition: Index, *body: Step) -> tuple[Step, ...]:
+    """``body``, guarded unless the condition always holds; nothing if it never does."""
+    if condition is True:
+        return body
+    return () if condition is False else (When(condition, body),)
+
+
+def repeat(var: Var, body: Iterable[Step], unroll: bool = True) -> tuple[Step, ...]:
+    """``body`` for each value of ``var`` (a Var that may be the constant 0 is the caller's business)."""
+    return (Repeat(var, var.bound, tuple(body), unroll),)
