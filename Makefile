@@ -40,10 +40,7 @@ clean:
 	$(INSTALL) -e '.[test]'
 	touch $@
 
-.venv/installed-check: .venv/installed
-	$(INSTALL) -e '.[test,check]'
-	touch $@
-
-.venv/installed-$(CUDA): .venv/installed
-	$(INSTALL) -e '.[test,$(CUDA)]'
+# With one more extra of pyproject.toml: check, compile, cuda12 or cuda13.
+.venv/installed-%: .venv/installed
+	$(INSTALL) -e '.[test,$*]'
 	touch $@

@@ -1,33 +1,34 @@
-"""Recorded answers of other implementations, where they are: TILEGEN_ORACLES, default ../shared/data."""
+"""What other implementations answered: the cases of tests/data (its README says whose they are)."""
 
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-FOLDER = Path(os.environ.get("TILEGEN_ORACLES", REPOSITORY.parent / "shared" / "data"))
+DATA = Path(__file__).resolve().parents[1] / "data"
 
 
 @cache
-def load_cases(file: str) -> tuple[dict[str, Any], ...]:
-    """The cases of one file, none when it is absent."""
-    path = FOLDER / file
-    if not path.exists():
-        return ()
-    document = json.loads(path.read_text())
-    lists = [v for v in document.values() if isinstance(v, list)]
-    return tuple(case for cases in lists for case in cases)
+def load_document(file: str) -> dict[str, Any]:
+    return dict(json.loads((DATA / file).read_text(encoding="utf-8")))
+
+
+def load_cases(file: str) -> list[dict[str, Any]]:
+    return list(load_document(file)["cases"])
+
+
+def parameters(cases: Iterable[dict[str, Any]]) -> list[Any]:
+    """The cases as pytest parameters; none at all is an error, for pytest would skip the test."""
+    found = [pytest.param(c, id=c.get("id", str(k))) for k, c in enumerate(cases)]
+    assert found, "no cases"
+    return found
 
 
 def select(file: str, kind: str) -> list[Any]:
-    """The cases of a kind as pytest parameters; one skipped parameter when there are none."""
-    cases = [c for c in load_cases(file) if c["kind"] == kind]
-    if cases:
-        return [pytest.param(c, id=c["id"]) for c in cases]
-    return [pytest.param(None, marks=pytest.mark.skip(reason=f"no {kind} cases: {FOLDER / file} is not there"))]
+    """The cases of a kind as pytest parameters."""
+    return parameters(c for c in load_cases(file) if c["kind"] == kind)

@@ -21,7 +21,7 @@ import pytest
 from tilegen.errors import LayoutError
 from tilegen.layouts import cute
 
-from .recorded import FOLDER, load_cases
+from .recorded import load_cases, load_document, parameters
 
 ALGEBRA, VECTORS = "cute_algebra.json", "cute_vectorize.json"
 OPERATIONS = {
@@ -32,20 +32,8 @@ OPERATIONS = {
 }
 
 
-def parameters(cases: Any, file: str) -> list[Any]:
-    """The cases as pytest parameters; one skipped parameter when there are none."""
-    found = [pytest.param(c, id=c["id"]) for c in cases]
-    return found or [pytest.param(None, marks=pytest.mark.skip(reason=f"{FOLDER / file} is not there"))]
-
-
 def recorded(swizzles: bool) -> list[Any]:
-    return parameters((c for c in load_cases(ALGEBRA) if c["op"].startswith("swizzle") == swizzles), ALGEBRA)
-
-
-def traps() -> list[Any]:
-    path = FOLDER / ALGEBRA
-    cases = json.loads(path.read_text())["about"]["negative_and_traps"] if path.exists() else []
-    return parameters(cases, ALGEBRA)
+    return parameters(c for c in load_cases(ALGEBRA) if c["op"].startswith("swizzle") == swizzles)
 
 
 def build(value: Any) -> Any:
@@ -91,7 +79,7 @@ def test_swizzle(case: dict[str, Any]) -> None:
     assert digest(rows) == case["sha256_rows"]
 
 
-@pytest.mark.parametrize("case", traps())
+@pytest.mark.parametrize("case", parameters(load_document(ALGEBRA)["about"]["negative_and_traps"]))
 def test_traps(case: dict[str, Any]) -> None:
     if str(case.get("expect")).startswith("reject"):
         with pytest.raises(LayoutError):
@@ -101,7 +89,7 @@ def test_traps(case: dict[str, Any]) -> None:
     assert answer(case) == build(expected)
 
 
-@pytest.mark.parametrize("case", parameters(load_cases(VECTORS), VECTORS))
+@pytest.mark.parametrize("case", parameters(load_cases(VECTORS)))
 def test_vectors(case: dict[str, Any]) -> None:
     src, dst, bits = build(case["src"]), build(case["dst"]), case["elem_bits"]
     assert cute.max_common_vector(src, dst) == case["max_common_vector"]

@@ -13,12 +13,10 @@ Where tilegen answers otherwise than Triton, on purpose:
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from itertools import product
 from math import prod
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,18 +27,10 @@ from tilegen.errors import LayoutError
 from tilegen.layouts import LinearLayout, linear, parse
 from tilegen.layouts.linear_access import warp_accesses
 
-from .recorded import FOLDER
+from .recorded import load_document, parameters
 
-SHARED = FOLDER / "gluon_linear.json"
-OWN = json.loads((Path(__file__).parents[1] / "data" / "triton_linear.json").read_text())
-EMPTY: dict[str, Any] = {"about": {"views": [], "bank_conflicts": [], "one_bit_off": {"results": []}}, "cases": []}
-RECORDED = json.loads(SHARED.read_text()) if SHARED.exists() else EMPTY
+RECORDED, OWN = load_document("gluon_linear.json"), load_document("triton_linear.json")
 ABOUT = RECORDED["about"]
-
-
-def params(found: list[Any]) -> list[Any]:
-    skipped = [pytest.param(None, marks=pytest.mark.skip(reason=f"{SHARED} is not there"))]
-    return [pytest.param(c, id=c.get("id", str(k))) for k, c in enumerate(found)] or skipped
 
 
 def build(given: dict[str, Any]) -> Any:
@@ -53,12 +43,12 @@ def layout_of(case: dict[str, Any]) -> Any:
 
 
 # ---------------------------------------------------------------- what Triton answered
-@pytest.mark.parametrize("case", params(RECORDED["cases"]))
+@pytest.mark.parametrize("case", parameters(RECORDED["cases"]))
 def test_recorded_bases(case: Any) -> None:
     check_bases(case)
 
 
-@pytest.mark.parametrize("case", params(OWN["cases"]))
+@pytest.mark.parametrize("case", parameters(OWN["cases"]))
 def test_drawn_bases(case: Any) -> None:
     check_bases(case)
     if "tensor_view" in case:
@@ -75,7 +65,7 @@ def check_bases(case: Any) -> None:
     assert parse(str(layout)) == layout
 
 
-@pytest.mark.parametrize("case", params(ABOUT["views"]))
+@pytest.mark.parametrize("case", parameters(ABOUT["views"]))
 def test_recorded_views(case: Any) -> None:
     check_views(case)
 
@@ -86,7 +76,7 @@ def check_views(case: Any) -> None:
     assert layout.format_hardware_view(case["shape"]) == case["hardware_view"]
 
 
-@pytest.mark.parametrize("case", params(OWN["quirks"]))
+@pytest.mark.parametrize("case", parameters(OWN["quirks"]))
 def test_where_triton_stores_elements_twice(case: Any) -> None:
     theirs = LinearLayout(shape=case["shape"], offset=case["bases"]["offset"])
     ours = layout_of(case).to_linear(case["shape"])
@@ -122,13 +112,13 @@ def check_conflicts(case: Any) -> tuple[int, int]:
     return excess(registers, shared, case["bitwidth"]), case["excess_per_wavefront"]
 
 
-@pytest.mark.parametrize("case", params(ABOUT["bank_conflicts"]))
+@pytest.mark.parametrize("case", parameters(ABOUT["bank_conflicts"]))
 def test_recorded_bank_conflicts(case: Any) -> None:
     ours, theirs = check_conflicts(case)
     assert ours == theirs
 
 
-@pytest.mark.parametrize("case", params(ABOUT["one_bit_off"]["results"]))
+@pytest.mark.parametrize("case", parameters(ABOUT["one_bit_off"]["results"]))
 def test_one_bit_off(case: Any) -> None:
     given = ABOUT["one_bit_off"]
     shared = layouts.SwizzledSharedLayout(*case["swizzle"], [1, 0]).to_linear(given["shape"])

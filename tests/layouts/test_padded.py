@@ -8,7 +8,6 @@ Where tilegen answers otherwise than Gluon, on purpose:
 
 from __future__ import annotations
 
-import json
 import random
 import re
 from itertools import pairwise
@@ -46,25 +45,12 @@ from tilegen.layouts import (
 )
 from tilegen.layouts.values import with_tile
 
-from .recorded import FOLDER, load_cases
+from .recorded import load_cases, load_document, parameters
 
 FILE = "gluon_padded.json"
 EXCEPTIONS = {"shape_arg_ignored_16_vs_bases_8"}
 Rows = list[list[int]]
-
-
-def cases() -> list[Any]:
-    found = load_cases(FILE)
-    skipped = pytest.param(None, marks=pytest.mark.skip(reason=f"{FOLDER / FILE} is not there"))
-    return [pytest.param(c, id=c["id"]) for c in found] or [skipped]
-
-
-def error_cases() -> list[Any]:
-    path = FOLDER / FILE
-    if not path.exists():
-        return [pytest.param(None, marks=pytest.mark.skip(reason=f"{path} is not there"))]
-    found = json.loads(path.read_text())["about"]["error_cases"]
-    return [pytest.param(c, id=c["id"]) for c in found]
+every_case = pytest.mark.parametrize("case", parameters(load_cases(FILE)))
 
 
 def build(case: dict[str, Any]) -> PaddedSharedLayout:
@@ -72,7 +58,7 @@ def build(case: dict[str, Any]) -> PaddedSharedLayout:
 
 
 # ---------------------------------------------------------------- what Gluon's compiler stored
-@pytest.mark.parametrize("case", cases())
+@every_case
 def test_memory_image(case: dict[str, Any]) -> None:
     layout = build(case)
     images = case["memory"] if case["num_ctas"] > 1 else [case["memory"]]
@@ -81,7 +67,7 @@ def test_memory_image(case: dict[str, Any]) -> None:
     assert layout.blocks == case["num_ctas"]
 
 
-@pytest.mark.parametrize("case", cases())
+@every_case
 def test_names_and_pictures(case: dict[str, Any]) -> None:
     layout = build(case)
     assert layout.mangle() == case["mangle"]
@@ -93,7 +79,7 @@ def test_names_and_pictures(case: dict[str, Any]) -> None:
     assert [[re.sub(r"^p\d+$", "p", name) for name in names] for names in blocks] == [text.split() for text in expected]
 
 
-@pytest.mark.parametrize("case", cases())
+@every_case
 def test_identity(case: dict[str, Any]) -> None:
     made = case["constructor"]
     if made["ctor"] != "with_identity_for":
@@ -106,7 +92,7 @@ def test_identity(case: dict[str, Any]) -> None:
     assert parse(str(layout)) == layout
 
 
-@pytest.mark.parametrize("case", error_cases())
+@pytest.mark.parametrize("case", parameters(load_document(FILE)["about"]["error_cases"]))
 def test_refusals(case: dict[str, Any]) -> None:
     text, allocated = case["expr"].replace("ttgl.", "").rsplit(", [", 1)
     text = re.sub(r"^P\(", "PaddedSharedLayout(", text)

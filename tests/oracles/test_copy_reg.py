@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.layouts.recorded import select
+from tests.layouts.recorded import load_cases, select
 from tests.oracles import brute
 from tests.oracles.draw import draw_layout
 from tests.oracles.kernels import LOAD, STORE, build, choice, elem_bytes, register_round_trip, whole, widths
@@ -104,7 +104,7 @@ def test_recorded_copies(case):
 
 def test_the_tirx_defects_are_known():
     """Where TIRx's vector is wider than the oracle's, it is one of the recorded defects."""
-    cases = [p.values[0] for p in select("tirx_ops.json", "copy_reg") if p.values[0]]
+    cases = [c for c in load_cases("tirx_ops.json") if c["kind"] == "copy_reg"]
     wider = [c["id"] for c in cases if c.get("expect", {}).get("vec", 0) > c["oracle_vec"]]
     assert wider == [c["id"] for c in cases if "tirx_defect" in c]
 
