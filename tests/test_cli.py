@@ -413,8 +413,9 @@ def test_explain_numbers_every_access_once() -> None:
 def test_every_access_of_every_spec_can_be_drawn(spec: str) -> None:
     from tilegen.arch import ARCHES
     from tilegen.pipeline import load
-    from tilegen.planner import launch_of, plan_spec
+    from tilegen.planner import plan_spec
     from tilegen.report import access_text, explain_access, explain_plan, explain_text
+    from tilegen.spec.outline import launch_of
 
     loaded = load(ROOT / "specs" / spec)
     plan, launch = plan_spec(loaded), launch_of(loaded)

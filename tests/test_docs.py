@@ -21,7 +21,7 @@ from specs.kernels import ROOT, build_spec
 
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
-from tilegen.ops import FORMS, VARIANTS
+from tilegen.ops import ALL_OPS, OPS
 from tilegen.scopes import OP_SCOPES
 
 README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"
@@ -64,7 +64,7 @@ def print_cuda() -> str:
 
 def print_table() -> str:
     """What works, from the tables that the product itself reads."""
-    rows = [(f"op `{name}`", _say_variants(name)) for name in FORMS]
+    rows = [(f"op `{name}`", _say_variants(name)) for name in ALL_OPS]
     rows += [
         ("scopes", ", ".join(OP_SCOPES)),
         ("dtypes", ", ".join(DTYPES)),
@@ -76,8 +76,8 @@ def print_table() -> str:
 
 def _say_variants(op: str) -> str:
     """The variants of an op on tiles; for one on whole arrays what its field takes."""
-    whole = get_args(FORMS[op].model.model_fields["variant"].annotation)[1:] if op not in VARIANTS else ()
-    return "variants " + ", ".join(f"`{name}`" for name in whole or [v.name for v in VARIANTS[op]])
+    whole = get_args(ALL_OPS[op].model.model_fields["variant"].annotation)[1:] if op not in OPS else ()
+    return "variants " + ", ".join(f"`{name}`" for name in whole or [v.name for v in OPS[op].variants])
 
 
 def print_function() -> str:

@@ -17,8 +17,8 @@ import tilegen
 from tilegen import spec as spec_room
 from tilegen.arch import ARCHES
 from tilegen.errors import ProofError, SpecError
-from tilegen.ops import FORMS
-from tilegen.ops.permute import dims_of, reference
+from tilegen.ops import ALL_OPS
+from tilegen.ops.permute import OP, dims_of
 from tilegen.ops.permute_choice import rank_candidates
 from tilegen.ops.permute_dims import Dims, merge_dims
 from tilegen.ops.permute_grid import is_launchable
@@ -283,7 +283,7 @@ LARGE = "params: {M: {default: 4096, max: 2097152}, N: {default: 4096, max: 2097
 
 
 def test_boxes_that_cannot_be_launched_are_left_out_while_there_are_others():
-    (call,) = spec_room.load(text("float32", ["M", "N"], [1, 0], params=LARGE), FORMS, None, {}).ops
+    (call,) = spec_room.load(text("float32", ["M", "N"], [1, 0], params=LARGE), ALL_OPS, None, {}).ops
     dims, defaults = dims_of(call), {"M": 4096, "N": 4096}
     assert not all(is_launchable(dims, c.box) for c in list_candidates(dims, 4, defaults))
     assert all(is_launchable(dims, c.box) for c, _ in rank_candidates(dims, 4, defaults, ARCHES["sm_90"]))
@@ -311,7 +311,7 @@ def test_the_reference_is_numpys_transpose(case):
     assert spec.whole is not None
     offsets = np.arange(prod(shape))
     want = offsets.reshape(shape).transpose(axes).ravel()
-    assert (reference(spec.whole, offsets, {})["src"] == want).all()
+    assert (OP.reference(spec.whole, offsets, {}, {"src": lambda at: at})["dst"] == want).all()
 
 
 def test_tiles_that_carry_out_another_permute_are_found():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -62,3 +62,17 @@ class Operation:
     refused: tuple[Refusal, ...] = ()
     choices: tuple[Choice, ...] = ()
     pins: tuple[tuple[str, Any], ...] = ()  # fields of the op, beside its variant, that write out what was chosen
+
+
+def judge(cost: Cost, best: Cost, is_picked: bool) -> str:
+    """The verdict on a candidate, in words."""
+    return "picked" if is_picked else "costs more" if cost.key > best.key else "the same cost"
+
+
+def per_cta(choice: Choice, one: int, total: int) -> Choice:
+    """A choice whose candidates were costed for one tile, costed over a CTA: ``one`` instructions become ``total``."""
+    runs = total // one
+    candidates = tuple(
+        replace(c, cost=Cost(*(n * runs for n in c.cost.key)) if c.cost else None) for c in choice.candidates
+    )
+    return replace(choice, candidates=candidates)

@@ -17,10 +17,11 @@ from tilegen.errors import Diagnostic, Mark, ProofError, SpecError
 from tilegen.index import evaluate
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED
-from tilegen.ops import FORMS, SOURCES
+from tilegen.ops import ALL_OPS, OPS, WHOLE_OPS
 from tilegen.ops.expand import expand_spec
+from tilegen.ops.op import CONVERTS
 from tilegen.plan import Plan, arrays
-from tilegen.planner import launch_of, plan_spec
+from tilegen.planner import plan_spec
 from tilegen.prove import check_partition, unproven_ranges
 from tilegen.prove.finding import NO_OWNER
 from tilegen.redundant import find_redundant_syncs
@@ -29,7 +30,8 @@ from tilegen.render import launch_info, render, render_launcher
 from tilegen.report import explain_plan
 from tilegen.resolve import compare_pinned, resolve_spec
 from tilegen.sample import sample_ctas
-from tilegen.spec.data import Loop, Spec, Statement, Waiting, WholeCall
+from tilegen.spec.data import Spec, Waiting, WholeCall
+from tilegen.spec.outline import launch_of, outline
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,7 @@ def load(source: str | Path, arch: str | None = None, params: Mapping[str, int] 
 
     Raises SpecError with every error found.
     """
-    return settle(spec_room.load(source, FORMS, arch, dict(params or {})))
+    return settle(spec_room.load(source, ALL_OPS, arch, dict(params or {})))
 
 
 def build(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Built:
@@ -189,7 +191,7 @@ def inputs_of(spec: Spec, plan: Plan, seed: int = 1) -> dict[str, Input]:
 
 def exact_limit(spec: Spec) -> int:
     """Integers below this are exact in every dtype that the spec converts between."""
-    if any(call.op == "cast" for call in statements_by_op(spec.ops)):
+    if any(OPS[call.op].exactness == CONVERTS for call in outline(spec).calls):
         return min(exact_integers(b.dtype) for b in spec.buffers)
     return 1 << 24
 
@@ -216,10 +218,12 @@ def _check_whole(
     params: Mapping[str, int],
 ) -> None:  # fmt: skip
     """What was written is what the op on whole arrays means: the tiles that carry it out have no say in it."""
-    src, dst = call.arrays["src"].name, call.arrays["dst"].name
-    at, _ = written[dst]
-    values = np.ascontiguousarray(inputs[src](SOURCES[call.op](call, at, params)["src"]))
-    compare_images(spec, dst, written[dst], (at, values.view(bits_dtype(values.dtype.itemsize))), params)
+    given = {name: inputs[call.arrays[name].name] for name in call.form.reads}
+    for name in call.form.writes:
+        array = call.arrays[name].name
+        at, _ = written[array]
+        values = np.ascontiguousarray(WHOLE_OPS[call.op].reference(call, at, params, given)[name])
+        compare_images(spec, array, written[array], (at, values.view(bits_dtype(values.dtype.itemsize))), params)
 
 
 def compare_images(
@@ -243,30 +247,13 @@ def compare_images(
 
 
 # ---------------------------------------------------------------- what proofs say to the user
-def statements_by_op(statements: Sequence[Statement]) -> list[Any]:
-    """The calls of a spec in the order in which the plan numbers its operations."""
-    out: list[Any] = []
-    for s in statements:
-        body = getattr(s, "body", None)
-        if body is not None:
-            out.extend(statements_by_op(body))
-        elif hasattr(s, "op"):
-            out.append(s)
-    return out
-
-
-def waits_of(statements: Sequence[Statement]) -> list[Waiting]:
-    """The waits of a spec, in order."""
-    return [w for s in statements for w in (waits_of(s.body) if isinstance(s, Loop) else [s]) if isinstance(w, Waiting)]
-
-
 def _finding(spec: Spec, finding: Any) -> Diagnostic:
     return Diagnostic(finding.code, finding.message, _mark_of(spec, finding.op))
 
 
 def _mark_of(spec: Spec, op: int) -> Mark | None:
     """Where the spec writes the plan's operation number ``op``; None for -1, which is no operation."""
-    calls = statements_by_op(spec.ops)
+    calls = outline(spec).calls
     return calls[op].mark if 0 <= op < len(calls) else None
 
 
@@ -279,7 +266,8 @@ def _hazard(spec: Spec, found: FaultFound) -> Diagnostic:
     elif fault.code == UNFENCED and (writer := _mark_of(spec, fault.other_op)) is not None:
         hint = f"insert `- sync: async` after line {writer.line}, before the sync"
     elif fault.barrier:
-        mark = next((s.mark for s in waits_of(spec.ops) if s.barrier and s.barrier.name == fault.barrier), None)
+        waits = (s for s in outline(spec).find(Waiting) if s.barrier and s.barrier.name == fault.barrier)
+        mark = next((s.mark for s in waits), None)
         hint = "start the copies that it waits for before it, in every trip"
     elif fault.insert and mark is not None:
         lines = ", ".join(f"`- {statement}`" for statement in fault.insert)

@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from tilegen.errors import Diagnostic
-from tilegen.plan import Block, Plan, Repeat, Step, Sync, Wait, When
-from tilegen.spec.data import Loop, Meeting, Spec, Statement, Waiting
+from tilegen.plan import Block, Plan, Step, Sync, Wait, effects
+from tilegen.spec.data import Meeting, Spec, Waiting
+from tilegen.spec.outline import outline
 
 _WORK = 1 << 19  # interpreted steps x threads over all re-runs: about 60 ms; beyond that nobody is warned
 _LEAST_THREADS = 1024  # a step takes about as long as this many threads, however few it has
@@ -24,7 +25,7 @@ def find_redundant_syncs(
 
     ``steps`` were interpreted for the plan itself, by at most ``ctas`` CTAs at once; too much work gives no warnings.
     """
-    meetings = [m for m in _meetings(spec.ops) if m.when is not False]
+    meetings = [m for m in outline(spec).find(Meeting, Waiting) if m.when is not False]
     syncs = sum(1 for role in plan.roles for _ in _syncs(role.steps))
     if syncs != len(meetings) or syncs * steps * max(_LEAST_THREADS, ctas * plan.threads) > _WORK:
         return ()
@@ -52,20 +53,12 @@ def drop_sync(plan: Plan, number: int) -> Plan:
                 left -= 1
                 if left == -1:
                     continue
-            elif isinstance(step, Repeat | When):
-                step = replace(step, body=edit(step.body))
+            elif effects(step).body and not isinstance(step, Block):
+                step = replace(step, body=edit(effects(step).body))  # type: ignore[arg-type]
             out.append(step)
         return tuple(out)
 
     return replace(plan, roles=tuple(replace(role, steps=edit(role.steps)) for role in plan.roles))
-
-
-def _meetings(statements: Sequence[Statement]) -> Iterator[Meeting | Waiting]:
-    for s in statements:
-        if isinstance(s, Meeting | Waiting):
-            yield s
-        elif isinstance(s, Loop):
-            yield from _meetings(s.body)
 
 
 def _syncs(steps: Sequence[Step]) -> Iterator[Sync | Wait]:
@@ -73,4 +66,4 @@ def _syncs(steps: Sequence[Step]) -> Iterator[Sync | Wait]:
         if isinstance(step, Sync | Wait):
             yield step
         elif not isinstance(step, Block):
-            yield from _syncs(getattr(step, "body", ()))
+            yield from _syncs(effects(step).body)

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 from tilegen import layouts
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.index import Index, evaluate
-from tilegen.ops import REFERENCES
+from tilegen.ops import OPS
 from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.data import Buffer, Call, Loop, Region, Spec, Statement
+from tilegen.spec.outline import outline
 
 Array = NDArray[Any]
 Input = Callable[[Array], Array]
@@ -66,20 +67,17 @@ def run_batches(
     spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int]
 ) -> Iterator[dict[str, list[tuple[Array, Array]]]]:
     """The writes of the CTAs, some CTAs at a time: per global array (offsets, raw bits) in the order of the ops."""
-    size = max(1, _BATCH_ELEMS // _widest(spec, spec.ops))
+    size = max(1, _BATCH_ELEMS // _widest(spec))
     for first in range(0, len(ctas), size):
         yield _run_batch(spec, ctas[first : first + size], inputs, params)
 
 
-def _widest(spec: Spec, statements: Sequence[Statement]) -> int:
+def _widest(spec: Spec) -> int:
     """Elements of the largest region over all instances of its op."""
     sizes = [1]
-    for s in statements:
-        if isinstance(s, Loop):
-            sizes.append(_widest(spec, s.body))
-        elif isinstance(s, Call):
-            instances = -(-spec.threads // SCOPES[s.scope].size(spec.threads))
-            sizes += [instances * prod(r.lengths) for r in s.regions.values()]
+    for call in outline(spec).calls:
+        instances = -(-spec.threads // SCOPES[call.scope].size(spec.threads))
+        sizes += [instances * prod(r.lengths) for r in call.regions.values()]
     return max(sizes)
 
 
@@ -131,12 +129,14 @@ def _call(machine: _Machine, call: Call) -> None:
     if not runs.any():
         return
     env = {k: v[runs] if isinstance(v, np.ndarray) else v for k, v in env.items()}
-    values = {name: _gather(machine, r, env) for name, r in call.regions.items() if name != "dst"}
-    result = REFERENCES[call.op](call, values)
-    dst = call.regions["dst"]
+    form = call.form
+    values = {name: _gather(machine, call.regions[name], env) for name in (*form.reads, *form.updates)}
+    results = OPS[call.op].reference(call, values)
     count = len(env["instance"])
-    result = result.reshape(count, *dst.lengths) if values else np.broadcast_to(result, (count, *dst.lengths))
-    _scatter(machine, dst, env, result)
+    for name in (*form.updates, *form.writes):
+        dst, result = call.regions[name], results[name]
+        result = result.reshape(count, *dst.lengths) if values else np.broadcast_to(result, (count, *dst.lengths))
+        _scatter(machine, dst, env, result)
 
 
 def _cta_axes(machine: _Machine, each: int) -> dict[str, Array]:

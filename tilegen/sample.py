@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
 from tilegen.index import Index, evaluate, variables
 from tilegen.interpret import corners
 from tilegen.scopes import CTA_AXES
-from tilegen.spec.data import Loop, Spec, Statement, WholeCall
+from tilegen.spec.data import Spec
+from tilegen.spec.outline import deciding, outline
 
 _MOST_CTAS = 1 << 22  # of the grid that are looked at for an outcome
 Cta = tuple[int, int, int]
@@ -18,7 +19,7 @@ Cta = tuple[int, int, int]
 def sample_ctas(spec: Spec, grid: Cta, case: Mapping[str, int]) -> list[Cta]:
     """First, second, second last and last CTA of each dimension, and one more per outcome that none of them shows."""
     chosen = corners(grid)
-    conditions = [c for c in conditions_of(spec.ops) if _is_of_ctas(c, case)]
+    conditions = [c for p in outline(spec).placed for c in deciding(p.statement) if _is_of_ctas(c, case)]
     if not conditions:
         return chosen
     axes = np.unravel_index(np.arange(min(_MOST_CTAS, int(np.prod(grid, dtype=np.int64)))), grid)
@@ -37,14 +38,3 @@ def _is_of_ctas(condition: Index, case: Mapping[str, int]) -> bool:
     """Does it name a block axis, and nothing but block axes and parameters?"""
     names = {v.name for v in variables(condition)}
     return bool(names & set(CTA_AXES)) and names <= set(CTA_AXES) | set(case)
-
-
-def conditions_of(statements: Sequence[Statement]) -> Iterator[Index]:
-    """Every ``when``, and every start and stop of a loop."""
-    for s in statements:
-        if isinstance(s, Loop):
-            yield s.start
-            yield s.stop
-            yield from conditions_of(s.body)
-        elif not isinstance(s, WholeCall):
-            yield s.when

@@ -14,13 +14,15 @@ from tilegen.describe import count_words
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
-from tilegen.pipeline import Built, check_meaning, exact_limit, input_pattern, parameter_cases, statements_by_op
+from tilegen.ops import OPS
+from tilegen.ops.op import MOVES
+from tilegen.pipeline import Built, check_meaning, exact_limit, input_pattern, parameter_cases
 from tilegen.plan import Memory, arrays
-from tilegen.planner import launch_of
 from tilegen.reference import Array, run_batches
 from tilegen.render import launch_info
 from tilegen.sample import sample_ctas
 from tilegen.spec.data import Buffer, Spec
+from tilegen.spec.outline import launch_of, outline
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -
     dtype = numpy_dtype(memory.dtype)
     if memory.access == "out":
         return np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
-    if any(c.op not in ("copy", "permute_layout", "fill") for c in statements_by_op(spec.ops)):
+    if any(OPS[c.op].exactness != MOVES for c in outline(spec).calls):
         return input_pattern(memory.name, memory.dtype, seed, exact_limit(spec))(np.arange(elems))
     rng = np.random.default_rng([seed, *memory.name.encode()])
     raw = rng.integers(0, 2 if memory.dtype == "bool" else 256, elems * dtype.itemsize, np.uint8)

@@ -11,7 +11,8 @@ from tilegen.choose.accesses import find_accesses
 from tilegen.choose.classes import find_classes
 from tilegen.choose.count import count_access
 from tilegen.pipeline import load
-from tilegen.planner import launch_of, plan_spec
+from tilegen.planner import plan_spec
+from tilegen.spec.outline import launch_of
 
 HEAD = "kernel: counted\nbuffers:\n"
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.interpret.edits import ONE_CTA, fault_of, values_at
 from tilegen.choose.accesses import find_accesses
-from tilegen.choose.count import Launch, count_steps
+from tilegen.choose.count import count_steps
 from tilegen.index import Index, Var, less
 from tilegen.interpret import interpret
 from tilegen.layouts import ldmatrix_fragment, ldmatrix_rows
@@ -19,6 +19,7 @@ from tilegen.plan import (
     LDMATRIX_TRANS,
     STMATRIX,
     STMATRIX_TRANS,
+    Launch,
     Map,
     Memory,
     Move,

@@ -13,8 +13,8 @@ from tilegen.index import add, mod, sub
 from tilegen.interpret import corners, interpret
 from tilegen.pipeline import check_meaning, inputs_of, parameter_cases, prove
 from tilegen.plan import Arrive, Await, Block, Commit, Map, Move, Plan, Ref, Step, Sync, Tma, Wait
-from tilegen.planner import launch_of
 from tilegen.spec.data import Spec
+from tilegen.spec.outline import launch_of
 
 KINDS = (
     "sync dropped", "commit dropped", "wait dropped", "wait weakened", "other phase", "bytes announced", "box",

@@ -17,8 +17,8 @@ from tests.oracles.kernels import LOAD, STORE, build, choice, elem_bytes, regist
 from tilegen.choose.accesses import find_accesses
 from tilegen.index import evaluate
 from tilegen.plan import Block, Move, flatten
-from tilegen.planner import launch_of
 from tilegen.scopes import thread_variables
+from tilegen.spec.outline import launch_of
 
 GENERATED = 70
 ROWS = {"warp": (32, "laneid"), "warpgroup": (128, "tid_in_wg"), "cta": (64, "tx"), "thread": (4, "")}

@@ -16,7 +16,7 @@ from tilegen.choose.layout_families import enumerate_layouts
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.layouts import SwizzleLayout, row_major, swizzle_of, tile_of
-from tilegen.ops import FORMS, VARIANTS
+from tilegen.ops import ALL_OPS, OPS
 from tilegen.resolve import compare_pinned, resolve_spec
 from tilegen.resolve.replacing import set_layout
 from tilegen.resolve.searching import plan_with, search_layouts
@@ -38,7 +38,7 @@ ops:
 
 def load_plain(text: str) -> Spec:
     """A spec as it is before layouts are chosen."""
-    return spec_room.load(text, FORMS)
+    return spec_room.load(text, ALL_OPS)
 
 
 def transpose(dtype: str, rows: int, columns: int, threads: int = 64) -> str:
@@ -212,7 +212,8 @@ def test_a_variant_may_constrain_the_layouts(monkeypatch: pytest.MonkeyPatch) ->
         is_dense = all(i.stride in (1, 32) for i in tile_of(layout).shard)
         return None if is_dense and swizzle_of(layout) in accepted else "no descriptor mode has it"
 
-    monkeypatch.setitem(VARIANTS, "copy", tuple(replace(v, constrain=constrain) for v in VARIANTS["copy"]))
+    variants = tuple(replace(v, constrain=constrain) for v in OPS["copy"].variants)
+    monkeypatch.setitem(OPS, "copy", replace(OPS["copy"], variants=variants))
     choice = choice_of(resolve_spec(load_plain(transpose("float32", 32, 32))))
     assert choice.picked == "Swizzle(2, 3, 3) o S[(32, 32):(32, 1)]"
     assert any(c.verdict == "no descriptor mode has it" for c in choice.candidates)

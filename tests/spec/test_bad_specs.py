@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilegen.errors import SpecError, format_error
-from tilegen.ops import FORMS
+from tilegen.ops import ALL_OPS
 from tilegen.spec import load
 from tilegen.spec.rules import RULES
 
@@ -20,7 +20,7 @@ BAD = sorted((ROOT / "tests" / "bad_specs").glob("*.yaml"))
 def test_a_broken_spec_says_what_is_wrong(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises(SpecError) as caught:
-        load(path.relative_to(ROOT).as_posix(), FORMS)
+        load(path.relative_to(ROOT).as_posix(), ALL_OPS)
     golden = path.with_suffix(".txt")
     printed = format_error(caught.value) + "\n"
     if os.environ.get("UPDATE_GOLDEN") == "1":

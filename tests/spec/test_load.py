@@ -10,7 +10,7 @@ import pytest
 from tilegen import layouts
 from tilegen.errors import InputError, SpecError
 from tilegen.index import Var, bound, evaluate, least
-from tilegen.ops import FORMS
+from tilegen.ops import ALL_OPS
 from tilegen.spec import load
 from tilegen.spec.data import Call, Loop, Meeting, Spec
 
@@ -26,7 +26,7 @@ def load_text(text: str, **more: Any) -> Spec:
     head = "" if "kernel:" in text else "kernel: demo\n"
     threads = "" if "threads:" in text else "threads: 128\n"
     ops = "" if "ops:" in text else "ops: []\n"
-    return load(head + threads + text + ops, FORMS, **more)
+    return load(head + threads + text + ops, ALL_OPS, **more)
 
 
 def load_op(op: str, head: str = "") -> Call:
@@ -44,7 +44,7 @@ def codes(text: str, **more: Any) -> list[str]:
 
 @pytest.mark.parametrize("path", sorted((ROOT / "specs").glob("*.yaml")), ids=lambda p: p.stem)
 def test_every_spec_loads_and_is_named_like_its_file(path: Path) -> None:
-    spec = load(path, FORMS)
+    spec = load(path, ALL_OPS)
     assert spec.kernel == path.stem
     assert spec.path == str(path)
     assert path.read_text().startswith("# ")
@@ -60,7 +60,7 @@ def test_a_spec_keeps_text_path_and_defaults() -> None:
 def test_a_file_that_is_not_there_is_no_spec_error(tmp_path: Path) -> None:
     for path in (tmp_path / "none.yaml", tmp_path, "a\0b"):
         with pytest.raises(InputError) as caught:
-            load(path, FORMS)
+            load(path, ALL_OPS)
         assert caught.value.diagnostics[0].code == "TG001"
         assert caught.value.exit_code == 2
 
@@ -69,13 +69,13 @@ def test_a_file_that_is_not_utf8_says_where(tmp_path: Path) -> None:
     path = tmp_path / "latin.yaml"
     path.write_bytes("kernel: é\n".encode("latin-1"))
     with pytest.raises(InputError, match="not UTF-8: byte 8 is 0xE9"):
-        load(path, FORMS)
+        load(path, ALL_OPS)
 
 
 def test_line_ends_and_byte_order_mark_of_windows(tmp_path: Path) -> None:
     path = tmp_path / "windows.yaml"
     path.write_bytes(b"\xef\xbb\xbfkernel: k\r\nthreads: 32\r\nops: []\r\n")
-    assert load(path, FORMS).kernel == "k"
+    assert load(path, ALL_OPS).kernel == "k"
 
 
 # ---------------------------------------------------------------- params

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilegen.errors import SpecError
-from tilegen.ops import FORMS
+from tilegen.ops import ALL_OPS
 from tilegen.spec import load
 from tilegen.spec.rules import RULES, format_rule
 
@@ -26,9 +26,9 @@ def complete(example: str) -> str:
 @pytest.mark.parametrize("code", [code for code, rule in RULES.items() if rule.bad and code < "TG3"])
 def test_the_examples_of_a_rule_are_true(code: str) -> None:
     with pytest.raises(SpecError) as caught:
-        load(complete(RULES[code].bad), FORMS)
+        load(complete(RULES[code].bad), ALL_OPS)
     assert [d.code for d in caught.value.diagnostics] == [code]
-    load(complete(RULES[code].good), FORMS)
+    load(complete(RULES[code].good), ALL_OPS)
 
 
 def test_every_code_in_the_program_has_a_rule() -> None:

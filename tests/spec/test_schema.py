@@ -10,11 +10,11 @@ import jsonschema
 import pytest
 import yaml
 
-from tilegen.ops import FORMS
+from tilegen.ops import ALL_OPS
 from tilegen.spec import schema
 
 ROOT = Path(__file__).parents[2]
-SCHEMA = schema(FORMS)
+SCHEMA = schema(ALL_OPS)
 VALIDATOR = jsonschema.Draft7Validator(SCHEMA)
 REFUSED = [
     "buffer_missing_keys", "buffer_unknown_key", "buffer_unknown_scope", "buffer_unknown_dtype", "op_missing_field",

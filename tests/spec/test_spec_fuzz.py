@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tilegen.errors import TilegenError, format_error
-from tilegen.ops import FORMS
+from tilegen.ops import ALL_OPS
 from tilegen.spec import load
 from tilegen.spec.rules import RULES
 
@@ -90,7 +90,7 @@ def change(draw: st.DrawFn, text: str) -> str:
 def check_answer(text: str) -> None:
     """Loads, or says what is wrong in known codes, at places that exist."""
     try:
-        load(text + "\n", FORMS)
+        load(text + "\n", ALL_OPS)
     except TilegenError as error:
         assert error.diagnostics and format_error(error)
         for finding in error.diagnostics:
@@ -125,4 +125,4 @@ def test_any_region_and_condition_loads_or_is_refused(words: list[str], is_regio
 
 def test_the_unchanged_texts_load() -> None:
     for text in TEXTS:
-        load(text, FORMS)
+        load(text, ALL_OPS)

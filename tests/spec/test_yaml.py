@@ -190,11 +190,11 @@ _RUN = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
 from tilegen.errors import TilegenError
-from tilegen.ops import FORMS
+from tilegen.ops import ALL_OPS
 from tilegen.spec import load
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    load(sys.stdin.read() + "\\n", FORMS)
+    load(sys.stdin.read() + "\\n", ALL_OPS)
 except TilegenError as error:
     grown = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(error.diagnostics[0].code, grown)

@@ -13,11 +13,11 @@ import numpy as np
 from specs.kernels import ROOT, build_spec, every_spec
 from tilegen import access
 from tilegen.choose.accesses import Access, find_accesses
-from tilegen.choose.count import Launch
 from tilegen.index import bound, evaluate
 from tilegen.pipeline import explain
-from tilegen.planner import launch_of
+from tilegen.plan import Launch
 from tilegen.scopes import thread_variables
+from tilegen.spec.outline import launch_of
 
 COST = {"sectors", "wavefronts", "instructions", "shared_bytes", "address_ops"}
 KINDS = {"shared_ld", "shared_st", "shared_ldsm", "shared_stsm", "global_ld", "global_st"}

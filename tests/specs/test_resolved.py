@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from specs.kernels import SPECS, build_spec, every_spec
-from tilegen.ops import FORMS
+from tilegen.ops import ALL_OPS
 from tilegen.pipeline import Built, build, load, output_texts
 from tilegen.planner import plan_spec
 from tilegen.report import resolved_text
@@ -52,11 +52,11 @@ def test_nothing_is_left_open_and_nothing_else_changes(path: Path) -> None:
     text = resolve(built)
     before, after = path.read_text(encoding="utf-8").splitlines(), text.splitlines()
     assert [line for line in before if line.lstrip().startswith("#")] == [s for s in after if s.lstrip()[:1] == "#"]
-    calls = [call for call in find_ops(text) if "variant" in FORMS[call[0]].model.model_fields]
+    calls = [call for call in find_ops(text) if "variant" in ALL_OPS[call[0]].model.model_fields]
     assert all(fields.get("variant", "auto") != "auto" for _, fields in calls)
     if not built.spec.whole:
         assert [fields["variant"] for _, fields in calls] == [
-            o.variant for o in built.plan.operations if "variant" in FORMS[o.op].model.model_fields
+            o.variant for o in built.plan.operations if "variant" in ALL_OPS[o.op].model.model_fields
         ]
     assert "auto" not in re.sub(r"#.*|^kernel:.*", "", text, flags=re.M)
     assert resolve_text(text) == text, "resolving twice changes nothing"
@@ -72,7 +72,7 @@ def find_ops(text: str) -> list[tuple[str, dict[str, Any]]]:
             if "for" in item:
                 yield from walk(item["do"])
             else:
-                yield from ((name, fields) for name, fields in item.items() if name in FORMS)
+                yield from ((name, fields) for name, fields in item.items() if name in ALL_OPS)
 
     return list(walk(yaml.safe_load(text)["ops"]))
 

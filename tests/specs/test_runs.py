@@ -15,8 +15,8 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import evaluate
 from tilegen.interpret import corners
 from tilegen.pipeline import Built, inputs_of, parameter_cases
-from tilegen.planner import launch_of
 from tilegen.reference import Input, run_reference
+from tilegen.spec.outline import launch_of
 
 pytestmark = requires_gxx
 _MOST_CTAS = 64

@@ -9,6 +9,7 @@ from math import prod
 from tilegen import layouts
 from tilegen.dtypes import DTYPES
 from tilegen.index import evaluate
+from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.spec.data import Buffer, Call, Spec, WholeCall
 
 
@@ -71,12 +72,12 @@ def _find_arrays(spec: Spec, params: Mapping[str, int]) -> tuple[Buffer, Buffer,
     none = "the spec is not one copy or one permute of whole arrays"
     op = spec.whole or (spec.ops[0] if len(spec.ops) == 1 else None)
     if isinstance(op, WholeCall):
-        if op.op != "permute":
-            return none
-        return op.arrays["src"], op.arrays["dst"], tuple(op.fields.axes)
-    if not isinstance(op, Call) or op.op != "copy" or op.when is not True:
+        axes = WHOLE_OPS[op.op].axes(op)
+        (source,), (target,) = ([op.arrays[n] for n in names] for names in (op.form.reads, op.form.writes))
+        return none if axes is None else (source, target, axes)
+    if not isinstance(op, Call) or op.when is not True or (axes := OPS[op.op].axes(op)) is None:
         return none
-    regions = (op.regions["src"], op.regions["dst"])
+    regions = (*op.read, *op.written)
     for region in regions:
         if tuple(region.lengths) != _shape_of(region.buffer, params):
             return f"{region.text or region.buffer.name} is not a whole array"

@@ -22,31 +22,11 @@ from tilegen.choose.boxes import TMA, count_boxes
 from tilegen.choose.classes import list_classes
 from tilegen.choose.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
 from tilegen.index import Index, Var, bound, evaluate, variables
-from tilegen.plan import Step
+from tilegen.plan import Launch, Step
 from tilegen.scopes import thread_variables
 
 _LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
 _SECTOR_BYTES = 32
-
-
-@dataclass(frozen=True)
-class Launch:
-    """Numbers that a plan's text leaves open: threads, grid, and the values of the runtime parameters."""
-
-    threads: int
-    grid: tuple[int, int, int]
-    params: tuple[tuple[str, int], ...] = ()
-    cluster: tuple[int, int, int] = (1, 1, 1)
-
-    @property
-    def interior(self) -> tuple[int, int, int]:
-        """A CTA away from the edges, where there is one: of two CTAs the first, as tiles are cut at the far end.
-
-        >>> Launch(256, (5, 2, 1)).interior
-        (2, 0, 0)
-        """
-        x, y, z = (n // 2 if n > 2 else 0 for n in self.grid)
-        return x, y, z
 
 
 @dataclass(frozen=True)

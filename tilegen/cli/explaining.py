@@ -10,8 +10,9 @@ from tilegen.arch import ARCHES
 from tilegen.cli.compiling import describe_resources, measure_resources
 from tilegen.cli.console import print_data, print_json
 from tilegen.pipeline import build, load, with_comparisons
-from tilegen.planner import launch_of, plan_spec
+from tilegen.planner import plan_spec
 from tilegen.report import access_text, explain_access, explain_plan, explain_text, resolved_text
+from tilegen.spec.outline import launch_of
 
 
 def explain_command(

@@ -32,10 +32,10 @@ def rule_command(code: str | None) -> int:
 
 def schema_command() -> int:
     """Print the JSON Schema of specs."""
-    from tilegen.ops import FORMS
+    from tilegen.ops import ALL_OPS
     from tilegen.spec import schema
 
-    print_json(schema(FORMS))
+    print_json(schema(ALL_OPS))
     return 0
 
 

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from tilegen.dtypes import DTYPES, numpy_dtype
-from tilegen.ops.dispatch import Planned, Variant
+from tilegen.ops.op import CONVERTS, Array, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.registers import plan_convert
 from tilegen.plan import CAST
 from tilegen.spec.data import Call
-from tilegen.spec.form import OpFields, OpForm
+from tilegen.spec.form import OpFields
 
 
 class CastFields(OpFields):
@@ -22,13 +21,10 @@ class CastFields(OpFields):
     dst: str = Field(description="register region written, whose threads own the same elements")
 
 
-FORM = OpForm("cast", CastFields, reads=("src",), writes=("dst",))
-
-
-def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
+def _reference(call: Call, values: Mapping[str, Array]) -> dict[str, Array]:
     """The elements of src, converted as NumPy does (round to nearest even; floats to integers truncate)."""
     with np.errstate(all="ignore"):
-        return values["src"].astype(numpy_dtype(call.regions["dst"].buffer.dtype))
+        return {"dst": values["src"].astype(numpy_dtype(call.regions["dst"].buffer.dtype))}
 
 
 def _refuse(call: Call, context: Context) -> str | None:
@@ -44,7 +40,10 @@ def _refuse(call: Call, context: Context) -> str | None:
 
 
 def _plan(call: Call, context: Context) -> Planned:
-    return plan_convert(context, call, CAST)
+    return plan_convert(context, call, context.operand(call, "src"), context.operand(call, "dst"), CAST)
 
 
-VARIANTS = (Variant("registers", 20, _refuse, _plan),)
+OP = Op(
+    "cast", CastFields, reads=("src",), writes=("dst",), reference=_reference, exactness=CONVERTS,
+    variants=(Variant("registers", 20, _refuse, _plan),),
+)  # fmt: skip

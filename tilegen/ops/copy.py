@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal
+from collections.abc import Callable, Mapping
+from typing import Literal
 
-from numpy.typing import NDArray
 from pydantic import Field
 
-from tilegen.ops.dispatch import Planned, Variant
 from tilegen.ops.matrices import plan_matrices, refuse_matrices
+from tilegen.ops.op import MOVES, Array, Op, Planned, Variant
 from tilegen.ops.operand import Context, Operand
 from tilegen.ops.partition import plan_tile, reject_carries
 from tilegen.ops.register_board import refuse_board
@@ -18,7 +17,7 @@ from tilegen.ops.registers import plan_convert, plan_transfer
 from tilegen.ops.tma import plan_load, plan_store, reject_swizzle
 from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_STORE
 from tilegen.spec.data import Call
-from tilegen.spec.form import OpFields, OpForm
+from tilegen.spec.form import OpFields
 
 Refuse = Callable[[Call, Context], str | None]
 
@@ -44,12 +43,9 @@ class CopyFields(OpFields):
     )
 
 
-FORM = OpForm("copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier")
-
-
-def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
+def _reference(call: Call, values: Mapping[str, Array]) -> dict[str, Array]:
     """The elements of src, unchanged."""
-    return values["src"]
+    return {"dst": values["src"]}
 
 
 _ASYNCHRONOUS = ("cp_async", "tma")  # variants whose data lands at a wait, whether 'async' is written or not
@@ -60,7 +56,7 @@ def is_asynchronous(call: Call) -> bool:
     return call.fields.asynchronous or call.fields.variant in _ASYNCHRONOUS or call.barrier is not None
 
 
-def queue_of(call: Call) -> str:
+def _queue_of(call: Call) -> str:
     """Where the copy is waited for: a queue of groups, an mbarrier, or "" if it is done when threads go on."""
     if not is_asynchronous(call):
         return ""
@@ -91,15 +87,18 @@ def _refuse_reg(call: Call, context: Context) -> str | None:
 
 def _plan_reg(call: Call, context: Context) -> Planned:
     loads = call.regions["dst"].buffer.scope == "register"
-    register, other = (call.regions[f] for f in (("dst", "src") if loads else ("src", "dst")))
-    cache = call.fields.cache
-    return plan_transfer(context, call, context.operand(register), context.operand(other, cache), loads)
+    register, other = ("dst", "src") if loads else ("src", "dst")
+    memory = context.operand(call, other, call.fields.cache)
+    return plan_transfer(context, call, context.operand(call, register), memory, loads)
 
 
 def _refuse_matrices(call: Call, context: Context) -> str | None:
     if _spaces(call).count("register") != 1:
         return "exactly one side must be in registers"
-    return _reject_dtypes(call) or refuse_matrices(call, context, loads=_spaces(call)[1] == "register")
+    loads = _spaces(call)[1] == "register"
+    src, dst = call.regions["src"].buffer, call.regions["dst"].buffer
+    register, other = (dst, src) if loads else (src, dst)
+    return _reject_dtypes(call) or refuse_matrices(register, other, context, loads)
 
 
 def _plan_matrices(call: Call, context: Context) -> Planned:
@@ -136,7 +135,7 @@ def _plan_register_tile(call: Call, context: Context) -> Planned:
 
 def _operands(call: Call, context: Context) -> tuple[Operand, Operand]:
     cache = call.fields.cache
-    return context.operand(call.regions["src"], cache), context.operand(call.regions["dst"], cache)
+    return context.operand(call, "src", cache), context.operand(call, "dst", cache)
 
 
 def _refuse_reg_reg(call: Call, context: Context) -> str | None:
@@ -146,7 +145,7 @@ def _refuse_reg_reg(call: Call, context: Context) -> str | None:
 
 
 def _plan_reg_reg(call: Call, context: Context) -> Planned:
-    return plan_convert(context, call)
+    return plan_convert(context, call, context.operand(call, "src"), context.operand(call, "dst"))
 
 
 def _refuse_scalar(call: Call, context: Context) -> str | None:
@@ -211,7 +210,7 @@ def _synchronous(name: str, priority: int, refuse: Refuse, plan: Callable[[Call,
     return Variant(name, priority, refuse_asynchronous, plan)
 
 
-VARIANTS = (
+_VARIANTS = (
     _synchronous("reg", 20, _refuse_reg, _plan_reg),
     _synchronous("ldstmatrix", 30, _refuse_matrices, _plan_matrices),
     _synchronous("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile),
@@ -223,3 +222,14 @@ VARIANTS = (
     Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async),
     Variant("tma", 20, _refuse_tma, _plan_tma, constrain=reject_swizzle),
 )
+
+
+def _axes(call: Call) -> tuple[int, ...]:
+    """Dimensions stay where they are."""
+    return tuple(range(len(call.regions["dst"].lengths)))
+
+
+OP = Op(
+    "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", edge="edge", queue=_queue_of,
+    reference=_reference, exactness=MOVES, variants=_VARIANTS, axes=_axes,
+)  # fmt: skip

@@ -2,53 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
 
-from tilegen.choices import Choice, Cost, Operation, Refusal
+from tilegen.choices import Operation, Refusal
 from tilegen.errors import Diagnostic, SpecError
-from tilegen.ops.operand import Context
-from tilegen.ops.operand import Refused as Refused
-from tilegen.plan import Step
-from tilegen.spec.data import Buffer, Call
+from tilegen.ops import OPS
+from tilegen.ops.op import Planned
+from tilegen.ops.operand import Context, Refused
+from tilegen.spec.data import Call
 
 
-@dataclass(frozen=True)
-class Planned:
-    """One variant's steps, what they cost over an interior CTA, and the choices made on the way.
-
-    ``pins`` are fields of the op, beside ``variant``, with which a spec says all of this itself.
-    """
-
-    steps: tuple[Step, ...]
-    cost: Cost
-    choices: tuple[Choice, ...]
-    pins: tuple[tuple[str, Any], ...] = ()
-
-
-@dataclass(frozen=True)
-class Variant:
-    """A way to carry out an op. ``refuse`` gives a reason or None and is cheap; ``plan`` may still raise Refused.
-
-    For buffers whose layout is to be chosen: ``constrain`` says why the variant cannot take an operand with the layout
-    that it has (a descriptor's modes, say), or None; ``adapts`` means that its accesses are made for the layouts, so
-    that those planned for one layout say no more than what is possible under another.
-    """
-
-    name: str
-    priority: int
-    refuse: Callable[[Call, Context], str | None]
-    plan: Callable[[Call, Context], Planned]
-    constrain: Callable[[Call, Buffer], str | None] | None = None
-    adapts: bool = False
-
-
-def dispatch(call: Call, variants: Sequence[Variant], context: Context) -> tuple[Planned, Operation]:
-    """The cheapest variant's plan, and the record of what every other variant said.
+def dispatch(call: Call, context: Context) -> tuple[Planned, Operation]:
+    """The cheapest variant's plan of a call, and the record of what every other variant said.
 
     Raises SpecError: TG301 when every variant refuses, TG302 when the pinned one does.
     """
+    variants = OPS[call.op].variants
     planned: dict[str, Planned] = {}
     refused: list[Refusal] = []
     for variant in variants:
@@ -82,20 +51,6 @@ def dispatch(call: Call, variants: Sequence[Variant], context: Context) -> tuple
     )
 
 
-def judge(cost: Cost, best: Cost, is_picked: bool) -> str:
-    """The verdict on a candidate, in words."""
-    return "picked" if is_picked else "costs more" if cost.key > best.key else "the same cost"
-
-
-def per_cta(choice: Choice, one: int, total: int) -> Choice:
-    """A choice whose candidates were costed for one tile, costed over a CTA: ``one`` instructions become ``total``."""
-    runs = total // one
-    candidates = tuple(
-        replace(c, cost=Cost(*(n * runs for n in c.cost.key)) if c.cost else None) for c in choice.candidates
-    )
-    return replace(choice, candidates=candidates)
-
-
 def _lost(name: str, loser: Planned, winner: Planned, reason: str) -> Refusal:
     if reason:
         return Refusal(name, reason, loser.cost)
@@ -118,6 +73,5 @@ def _refuse(call: Call, code: str, message: str, refused: Sequence[Refusal]) -> 
 
 def describe_call(call: Call) -> str:
     """The op as a short text: ``copy In -> A[warpid]``."""
-    regions = {name: r.text or r.buffer.name for name, r in call.regions.items()}
-    source = f" {regions['src']} ->" if "src" in regions else ""
-    return f"{call.op}{source} {regions['dst']}"
+    reads, writes = (" ".join(r.text or r.buffer.name for r in regions) for regions in (call.read, call.written))
+    return f"{call.op} {reads} -> {writes}" if reads else f"{call.op} {writes}"

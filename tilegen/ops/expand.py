@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.ops import EXPANSIONS
+from tilegen.ops import WHOLE_OPS
 from tilegen.spec.data import Spec, WholeCall
 
 
@@ -12,4 +12,4 @@ def expand_spec(spec: Spec) -> Spec:
     Raises SpecError for pins of the op that cannot be.
     """
     calls = [s for s in spec.ops if isinstance(s, WholeCall)]
-    return EXPANSIONS[calls[0].op](spec, calls[0]) if calls else spec
+    return WHOLE_OPS[calls[0].op].expand(spec, calls[0]) if calls else spec

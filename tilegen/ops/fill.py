@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
 from tilegen.dtypes import DTYPES, numpy_dtype
-from tilegen.ops.dispatch import Planned, Variant
+from tilegen.ops.op import MOVES, Array, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.partition import Fill, plan_tile
 from tilegen.ops.registers import plan_register_fill
 from tilegen.spec.data import Call
-from tilegen.spec.form import OpFields, OpForm
+from tilegen.spec.form import OpFields
 
 
 class FillFields(OpFields):
@@ -27,13 +27,10 @@ class FillFields(OpFields):
     )
 
 
-FORM = OpForm("fill", FillFields, reads=(), writes=("dst",))
-
-
-def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
+def _reference(call: Call, values: Mapping[str, Array]) -> dict[str, Array]:
     """The value, in the shape of dst's region."""
     dst = call.regions["dst"]
-    return np.full(dst.lengths, call.fields.value, numpy_dtype(dst.buffer.dtype))
+    return {"dst": np.full(dst.lengths, call.fields.value, numpy_dtype(dst.buffer.dtype))}
 
 
 def _reject_value(call: Call) -> str | None:
@@ -59,7 +56,7 @@ def _refuse_registers(call: Call, context: Context) -> str | None:
 
 
 def _plan_registers(call: Call, context: Context) -> Planned:
-    return plan_register_fill(context, call, context.operand(call.regions["dst"]), call.fields.value)
+    return plan_register_fill(context, call, context.operand(call, "dst"), call.fields.value)
 
 
 def _refuse_tile(call: Call, context: Context) -> str | None:
@@ -69,11 +66,14 @@ def _refuse_tile(call: Call, context: Context) -> str | None:
 
 
 def _plan_tile(call: Call, context: Context) -> Planned:
-    dst = context.operand(call.regions["dst"])
+    dst = context.operand(call, "dst")
     return plan_tile(context, (dst,), call.scope, f"fill_{dst.buffer.name}", Fill(call.fields.value, dst.buffer.dtype))
 
 
-VARIANTS = (
-    Variant("registers", 20, _refuse_registers, _plan_registers),
-    Variant("tile", 20, _refuse_tile, _plan_tile),
-)
+OP = Op(
+    "fill", FillFields, writes=("dst",), edge="edge", reference=_reference, exactness=MOVES,
+    variants=(
+        Variant("registers", 20, _refuse_registers, _plan_registers),
+        Variant("tile", 20, _refuse_tile, _plan_tile),
+    ),
+)  # fmt: skip

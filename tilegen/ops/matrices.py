@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tilegen.choices import Candidate, Choice, Cost
+from tilegen.choices import Candidate, Choice, Cost, judge
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, mod, mul, multiple, substitute, variables
-from tilegen.ops.dispatch import Planned, Refused, judge
-from tilegen.ops.operand import Context, Frame, Operand, ref_at
+from tilegen.ops.op import Planned
+from tilegen.ops.operand import Context, Frame, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
 from tilegen.plan import (
     LDMATRIX,
@@ -27,7 +27,7 @@ from tilegen.plan import (
     Repeat,
     Step,
 )
-from tilegen.spec.data import Call
+from tilegen.spec.data import Buffer, Call
 
 _INSTRUCTIONS = {  # by whether it loads, and whether it transposes
     (True, False): LDMATRIX, (True, True): LDMATRIX_TRANS, (False, False): STMATRIX, (False, True): STMATRIX_TRANS,
@@ -46,23 +46,22 @@ class Fit:
     counts: tuple[int, ...]  # matrices per access, most first
 
 
-def refuse_matrices(call: Call, context: Context, loads: bool) -> str | None:
+def refuse_matrices(register: Buffer, other: Buffer, context: Context, loads: bool) -> str | None:
     """What can be said against ldmatrix (``loads``) or stmatrix before the layouts are looked at."""
-    name, other = ("ldmatrix", "src") if loads else ("stmatrix", "dst")
-    register = call.regions["dst" if loads else "src"].buffer
-    if call.regions[other].buffer.scope != "shared":
-        return f"{name} moves between shared memory and registers"
+    row = _INSTRUCTIONS[loads, False]
+    if other.scope != "shared":
+        return f"{row.name} moves between shared memory and registers"
     if DTYPES[register.dtype].bytes != 2:
-        return f"{name} moves elements of 2 bytes, {register.dtype} has {DTYPES[register.dtype].bytes}"
-    if name not in context.arch.features:
-        return f"{context.arch.name} has no {name}"
+        return f"{row.name} moves elements of 2 bytes, {register.dtype} has {DTYPES[register.dtype].bytes}"
+    if row.feature not in context.arch.features:
+        return f"{context.arch.name} has no {row.name}"
     return None
 
 
 def plan_matrices(context: Context, call: Call, register: Operand, shared: Operand, loads: bool) -> Planned:
     """1, 2 or 4 matrices an access, the cheapest. Raises Refused where the two layouts are no matrix fragment."""
     fit = fit_matrices(context, register, shared)
-    name = "_".join(["copy", *(call.regions[f].buffer.name for f in ("src", "dst"))])
+    name = "_".join(["copy", *(r.buffer.name for r in (*call.read, *call.written))])
     found: list[tuple[Cost, int, Block]] = []
     for count in fit.counts:
         block = _block(context, call, fit, shared, loads, count, name)

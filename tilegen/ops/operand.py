@@ -10,14 +10,14 @@ from math import prod
 from tilegen import layouts
 from tilegen.arch import Arch
 from tilegen.choices import Cost
-from tilegen.choose.count import Counted, Launch, cost_of, count_steps
+from tilegen.choose.count import Counted, cost_of, count_steps
 from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Op, Var, add, bound, conjuncts, every, less, mul, multiple, terms, total, variables
-from tilegen.plan import Barrier, Block, Memory, Ref, Step
+from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step
 from tilegen.prove.bounds import is_below
 from tilegen.scopes import SCOPES
-from tilegen.spec.data import Buffer, Region, Spec
+from tilegen.spec.data import Buffer, Call, Region, Spec
 
 
 class Refused(Exception):
@@ -50,11 +50,15 @@ class Context:
         """``name``, or with underscores behind it as long as the spec has something of that name."""
         return fresh_name(name, self.taken)
 
-    def operand(self, region: Region, cache: str = "") -> Operand:
-        """The operand of a region. ``cache``: "stream" is for arrays that the kernel reads or writes, not both."""
+    def operand(self, call: Call, name: str, cache: str = "") -> Operand:
+        """The operand in a field of a call.
+
+        ``cache``: "stream" is for arrays that the kernel reads or writes, not both.
+        """
+        region = call.regions[name]
         memory = self.memories[region.buffer.name]
         streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
-        return replace(bind(region, memory, self.condition), cache="stream" if streams else "")
+        return replace(bind(region, memory, self.condition), field=name, cache="stream" if streams else "")
 
 
 def fresh_name(name: str, taken: frozenset[str]) -> str:
@@ -80,6 +84,7 @@ class Operand:
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
     condition: Index = True
+    field: str = ""  # of the op
     cache: str = ""  # as of the Memory that a function sees
 
     @property
@@ -196,7 +201,7 @@ class Frame:
 
     def __init__(self, operands: Sequence[Operand], flat: Sequence[bool], scope: str, own: Iterable[str]):
         self.operands = tuple(operands)
-        names = _formal_names([o.buffer.name for o in self.operands])
+        names = _formal_names(self.operands)
         self.formals = tuple(_formal_of(o, f, n) for o, f, n in zip(operands, flat, names, strict=True))
         self.inner = SCOPES[scope].inner | frozenset(own)
         self.bases: dict[int, Ref] = {}
@@ -249,11 +254,10 @@ def _formal_of(operand: Operand, flat: bool, name: str) -> Memory:
     return replace(m, name=name, shape=(m.span,), pitches=(1,))
 
 
-def _formal_names(names: Sequence[str]) -> list[str]:
-    """The operands' names, told apart where one buffer is read and written."""
-    if len(set(names)) == len(names):
-        return list(names)
-    return [f"{name}_{role}" for name, role in zip(names, ("src", "dst"), strict=False)]
+def _formal_names(operands: Sequence[Operand]) -> list[str]:
+    """The operands' names, told apart by their fields where one buffer is read and written."""
+    names = [o.buffer.name for o in operands]
+    return names if len(set(names)) == len(names) else [f"{o.buffer.name}_{o.field}" for o in operands]
 
 
 def split_terms(x: Index, inner: frozenset[str]) -> tuple[Index, Index]:

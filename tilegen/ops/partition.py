@@ -10,14 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilegen.choices import Candidate, Choice, Cost
+from tilegen.choices import Candidate, Choice, Cost, judge
 from tilegen.choose.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.index import Index, add, bound, every, mul
-from tilegen.ops.dispatch import Planned, Refused, judge
+from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,
     Frame,
     Operand,
+    Refused,
     allows_width,
     edge_guard,
     guarded_dims,

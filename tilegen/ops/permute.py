@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -15,13 +15,14 @@ from tilegen.arch import ARCHES, GRID_LIMITS
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.index import Index, bound, evaluate, variables
+from tilegen.ops.op import WholeOp
 from tilegen.ops.permute_choice import TILE_PINS, choose_tiles
 from tilegen.ops.permute_dims import Dims, merge_dims, plain_strides
 from tilegen.ops.permute_grid import is_launchable
 from tilegen.ops.permute_spec import PLAIN_LAYOUTS, tile_statements
 from tilegen.ops.permute_tiles import TileChoice
 from tilegen.spec.data import Buffer, Spec, WholeCall
-from tilegen.spec.form import WholeFields, WholeForm
+from tilegen.spec.form import WholeFields
 
 MAX_RANK = 8
 
@@ -47,7 +48,7 @@ class PermuteFields(WholeFields):
     )
 
 
-def check(fields: PermuteFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, str, str] | None:
+def _check(fields: PermuteFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, str, str] | None:
     """What is wrong with a call: (code, message, field, hint)."""
     src, dst = arrays["src"], arrays["dst"]
     rank, axes = len(src.shape), fields.axes
@@ -87,9 +88,6 @@ def _check_pins(fields: PermuteFields) -> tuple[str, str, str, str] | None:
     return None
 
 
-FORM = WholeForm("permute", PermuteFields, ("src",), ("dst",), check)
-
-
 def dims_of(call: WholeCall) -> Dims:
     """The merged dimensions of a call."""
     src, dst = call.arrays["src"], call.arrays["dst"]
@@ -99,7 +97,7 @@ def dims_of(call: WholeCall) -> Dims:
     return merge_dims(src.shape, src_strides, moved)
 
 
-def expand(spec: Spec, call: WholeCall) -> Spec:
+def _expand(spec: Spec, call: WholeCall) -> Spec:
     """The tiles that carry out a call: a spec with a launch, copies and a shared tile.
 
     Raises SpecError (TG302) for pins that cannot be.
@@ -132,17 +130,16 @@ def describe_tiles(call: WholeCall, chosen: TileChoice) -> str:
     return f"{text}: boxes of [{box}] elements of src's dimensions, {how}"
 
 
-def reference(call: WholeCall, offsets: NDArray[Any], params: Mapping[str, int]) -> dict[str, NDArray[Any]]:
-    """Where the elements at these ``offsets`` of dst come from: offsets in src, by the meaning of ``axes`` alone.
-
-    dst[y] = src[x] with y[i] = x[axes[i]]; offsets are flat, in elements, and so are the answers.
-    """
+def _reference(
+    call: WholeCall, offsets: NDArray[Any], params: Mapping[str, int], inputs: Mapping[str, Callable[..., NDArray[Any]]]
+) -> dict[str, NDArray[Any]]:
+    """dst[y] = src[x] with y[i] = x[axes[i]], by the meaning of ``axes`` alone."""
     src, dst = call.arrays["src"], call.arrays["dst"]
     at = _coordinates(dst, offsets, params)
     own = [at[call.fields.axes.index(a)] for a in range(len(src.shape))]
     strides = plain_strides(src) or ()
     total = sum(x * int(evaluate(s, dict(params))) for x, s in zip(own, strides, strict=True))
-    return {"src": np.asarray(total, np.int64)}
+    return {"dst": inputs["src"](np.asarray(total, np.int64))}
 
 
 def _coordinates(buffer: Buffer, offsets: NDArray[Any], params: Mapping[str, int]) -> list[NDArray[Any]]:
@@ -155,3 +152,18 @@ def _coordinates(buffer: Buffer, offsets: NDArray[Any], params: Mapping[str, int
         if extents[d] > 1:
             at[d], rest = np.divmod(rest, strides[d])
     return at
+
+
+def _pins(call: WholeCall, spec: Spec) -> dict[str, Any]:
+    """The choices that fields of the op say, and the layout of the tile that it goes through."""
+    known = type(call.fields).model_fields
+    picked = [c.picked.items() for c in spec.choices if isinstance(c.picked, Mapping)]
+    fields = {name: value for items in picked for name, value in items if name in known}
+    tile = next((b for b in spec.buffers if b.scope == "shared" and b.root == b.name), None)
+    return fields | ({"layout": tile.layout_text or "row"} if tile else {})
+
+
+OP = WholeOp(
+    "permute", PermuteFields, ("src",), ("dst",), _check, expand=_expand, reference=_reference, pins=_pins,
+    axes=lambda call: tuple(call.fields.axes),
+)  # fmt: skip

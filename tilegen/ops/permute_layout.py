@@ -6,21 +6,21 @@ destination layout, a warp sync. The variants differ in which element a lane tak
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import Field
 
-from tilegen.choices import Candidate, Choice, Cost
+from tilegen.choices import Candidate, Choice, Cost, judge, per_cta
 from tilegen.choose.digits import split_number
 from tilegen.choose.lanes import LaneMap, Side, apply_vectors, search_lanes
 from tilegen.choose.xor_swizzle import choose_xor
 from tilegen.index import Index, Var, add, div, mod, mul, xor
-from tilegen.ops.dispatch import Planned, Refused, Variant, judge, per_cta
-from tilegen.ops.operand import Context
+from tilegen.ops.op import MOVES, Array, Op, Planned, Variant
+from tilegen.ops.operand import Context, Refused
 from tilegen.ops.permute_tile import (
     LANES,
     Bundle,
@@ -31,10 +31,10 @@ from tilegen.ops.permute_tile import (
     numbered,
     permute_block,
     plain_sides,
-    tile_of_call,
+    tile_of,
 )
 from tilegen.spec.data import Call
-from tilegen.spec.form import OpFields, OpForm
+from tilegen.spec.form import OpFields
 
 _MAX_LANE_BYTES = 512  # 128 registers of 4 bytes a lane, half of what a thread can have
 
@@ -47,12 +47,9 @@ class PermuteLayoutFields(OpFields):
     )
 
 
-FORM = OpForm("permute_layout", PermuteLayoutFields, reads=("src",), writes=("dst",))
-
-
-def reference(call: Call, values: dict[str, NDArray[Any]]) -> NDArray[Any]:
+def _reference(call: Call, values: Mapping[str, Array]) -> dict[str, Array]:
     """The logical elements of src, unchanged: only where they lie differs."""
-    return values["src"]
+    return {"dst": values["src"]}
 
 
 def _refuse(call: Call, context: Context) -> str | None:
@@ -66,14 +63,18 @@ def _refuse(call: Call, context: Context) -> str | None:
     count = prod(src.lengths)
     if count % LANES:
         return f"{count} elements are not a multiple of 32 lanes"
-    operands = [context.operand(r) for r in (src, dst)]
+    operands = [context.operand(call, name) for name in ("src", "dst")]
     if count // LANES * operands[0].elem_bytes > _MAX_LANE_BYTES:
         return f"{count // LANES * operands[0].elem_bytes} bytes a lane do not fit in 128 registers"
-    tile = tile_of_call(call, context)
+    tile = _tile_of(call, context)
     for operand in operands:
         if len(np.unique(byte_addresses(tile, operand, context))) < count:
             return f"the layout of {operand.buffer.name} is not a bijection on the region"
     return None
+
+
+def _tile_of(call: Call, context: Context) -> Tile:
+    return tile_of(context.operand(call, "src"), context.operand(call, "dst"))
 
 
 def _registers(tile: Tile) -> Choice:
@@ -83,7 +84,7 @@ def _registers(tile: Tile) -> Choice:
 # ---------------------------------------------------------------- warp_xor_swizzle
 def _plan_xor(call: Call, context: Context) -> Planned:
     """Lane l takes element ``l + 32 * (r ^ ((l >> shift) & mask))`` at step r."""
-    tile = tile_of_call(call, context)
+    tile = _tile_of(call, context)
     turn, choice = choose_xor(plain_sides(tile, context), tile.count)
     lane = Var("laneid", LANES)
     turned = mod(div(lane, 1 << turn.shift), turn.mask + 1)
@@ -126,7 +127,7 @@ class _Found:
 
 def _plan_linear(call: Call, context: Context) -> Planned:
     """Lane and step name an element by an invertible matrix over F2, one element an access."""
-    tile = tile_of_call(call, context)
+    tile = _tile_of(call, context)
     found = _search(tile, context, _Shape((), (), False))
     return _plan_found(call, context, tile, found, ())
 
@@ -136,7 +137,7 @@ def _plan_vector(call: Call, context: Context) -> Planned:
 
     A bundle without bank conflicts is preferred to one with, even if wider accesses would save wavefronts.
     """
-    tile = tile_of_call(call, context)
+    tile = _tile_of(call, context)
     shapes = sorted((_least_cost(tile, s), k, s) for k, s in enumerate(_shapes(tile)))
     if not shapes:
         raise Refused("neither side has two contiguous, aligned elements beside 32 lanes of others")
@@ -240,8 +241,11 @@ def _width_value(tile: Tile, shape: _Shape) -> dict[str, int]:
     }
 
 
-VARIANTS = (
-    Variant("warp_vector", 30, _refuse, _plan_vector, adapts=True),
-    Variant("warp_xor_swizzle", 20, _refuse, _plan_xor, adapts=True),
-    Variant("warp_linear_swizzle", 10, _refuse, _plan_linear, adapts=True),
-)
+OP = Op(
+    "permute_layout", PermuteLayoutFields, reads=("src",), writes=("dst",), reference=_reference, exactness=MOVES,
+    variants=(
+        Variant("warp_vector", 30, _refuse, _plan_vector, adapts=True),
+        Variant("warp_xor_swizzle", 20, _refuse, _plan_xor, adapts=True),
+        Variant("warp_linear_swizzle", 10, _refuse, _plan_linear, adapts=True),
+    ),
+)  # fmt: skip

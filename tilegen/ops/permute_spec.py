@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilegen import layouts
 from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.index import Index, evaluate, mul, multiple
-from tilegen.ops.copy import CopyFields
+from tilegen.ops import copy
 from tilegen.ops.operand import fresh_name
 from tilegen.ops.permute_dims import Dims
 from tilegen.ops.permute_grid import number_tiles
@@ -132,5 +132,5 @@ def _region(buffer: Buffer, dims: Dims, side: int, begins: Sequence[Index], box:
 
 
 def _copy(call: WholeCall, src: Region, dst: Region, edge: str, cache: str) -> Call:
-    fields = CopyFields(src=src.text, dst=dst.text, edge=edge, cache=cache)  # type: ignore[arg-type]
-    return Call("copy", "cta", fields, {"src": src, "dst": dst}, True, call.mark)
+    fields = copy.CopyFields(src=src.text, dst=dst.text, edge=edge, cache=cache)  # type: ignore[arg-type]
+    return Call(copy.OP, "cta", fields, {"src": src, "dst": dst}, True, call.mark)

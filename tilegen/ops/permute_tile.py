@@ -55,9 +55,8 @@ class Tile:
         return coordinates(self.digits, values, len(self.src.dims))
 
 
-def tile_of_call(call: Call, context: Context) -> Tile:
+def tile_of(src: Operand, dst: Operand) -> Tile:
     """The tile of a permute_layout: digits lined up, bits numbered from the innermost."""
-    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
     digits = fuse(join([parts_of(src), parts_of(dst)], src.lengths))
     bits: list[tuple[int, int]] = []
     odds: list[tuple[int, int, int]] = []

@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.access import SECTOR_BYTES
-from tilegen.choices import Candidate, Choice, Cost
+from tilegen.choices import Candidate, Choice, Cost, judge
 from tilegen.choose.count import Counted, cost_of
 from tilegen.choose.digits import Digit
 from tilegen.index import Index, Var, add, every, mul, multiple, variables
-from tilegen.ops.dispatch import Planned, Refused, judge
-from tilegen.ops.operand import Context, Frame, Operand, edge_guard, guarded_dims, ref_at
+from tilegen.ops.op import Planned
+from tilegen.ops.operand import Context, Frame, Operand, Refused, edge_guard, guarded_dims, ref_at
 from tilegen.ops.partition import is_flat
 from tilegen.ops.register_board import Board, Shape, Walk, board_of, coalesced, digits_at, shapes_of
 from tilegen.ops.register_turn import WORD_BYTES, block_elems, over, turn_columns

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from tilegen.choices import Candidate, Choice
+from tilegen.choices import Candidate, Choice, judge
 from tilegen.choose.digits import split_number
 from tilegen.index import Index, Var, add, mul, multiple
-from tilegen.ops.dispatch import Planned, Refused, judge
+from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,
     Frame,
     Operand,
+    Refused,
     allows_width,
     edge_guard,
     guarded_dims,
@@ -79,9 +80,8 @@ def _walk(owned: Ownership, steps: int, body: tuple[Step, ...]) -> tuple[Step, .
     return (Repeat(Var(owned.step, steps), steps, body, True),) if steps > 1 else body
 
 
-def plan_convert(context: Context, call: Call, fn: Instruction | None = None) -> Planned:
+def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: Instruction | None = None) -> Planned:
     """Registers to registers that the same threads own, through a function of them or as they are."""
-    src, dst = (context.operand(call.regions[f]) for f in ("src", "dst"))
     owned = own(context, dst, [src])
     source = own(context, src, [dst])
     _check_alike(owned, source, dst, src)
@@ -127,5 +127,4 @@ def plan_register_fill(context: Context, call: Call, dst: Operand, value: float 
 
 
 def _name(verb: str, call: Call) -> str:
-    names = [r.buffer.name for field in ("src", "dst") if (r := call.regions.get(field))]
-    return "_".join([verb, *names])
+    return "_".join([verb, *(r.buffer.name for r in (*call.read, *call.written))])

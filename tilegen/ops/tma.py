@@ -16,8 +16,8 @@ from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, add, bound, equal, mul, multiple
 from tilegen.layouts import swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
-from tilegen.ops.dispatch import Planned, Refused
-from tilegen.ops.operand import Context, Frame, Operand, absolute, parts_of, ref_at
+from tilegen.ops.op import Planned
+from tilegen.ops.operand import Context, Frame, Operand, Refused, absolute, parts_of, ref_at
 from tilegen.plan import TMA_STORE, Arrive, Barrier, Commit, Repeat, Slot, Step, TensorMap, Tma, when
 from tilegen.scopes import threads_of
 from tilegen.spec.data import Buffer, Call

@@ -26,7 +26,7 @@ from tilegen.plan.instructions import (
     Queue,
     function_of_registers,
 )
-from tilegen.plan.kernel import Owned, Param, Plan, Role, all_steps, arrays, tensor_maps
+from tilegen.plan.kernel import Launch, Owned, Param, Plan, Role, all_steps, arrays, tensor_maps
 from tilegen.plan.memories import (
     BARRIER_BYTES,
     TMA_ALIGN_BYTES,
@@ -60,8 +60,9 @@ from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of,
 __all__ = [
     "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CP_ASYNC", "FILL", "INSTRUCTIONS", "LDMATRIX", "LDMATRIX_TRANS",
     "MATRIX_ROW_ELEMS", "MBARRIER", "MOVE", "QUEUES", "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD",
-    "TMA_STORE", "Arrive", "Await", "Barrier", "Block", "Commit", "Effects", "Instruction", "Let", "Map", "Memory",
-    "Move", "Operand", "Owned", "Param", "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Slot", "Spot", "Step",
+    "TMA_STORE", "Arrive", "Await", "Barrier", "Block", "Commit", "Effects", "Instruction", "Launch", "Let", "Map",
+    "Memory", "Move", "Operand", "Owned", "Param", "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Slot", "Spot",
+    "Step",
     "Sync", "TensorMap", "Tma", "Touch", "UnknownStep", "Visit", "Wait", "When", "all_steps", "arrays", "begin",
     "effects", "flat_memory", "flatten", "function_of_registers", "let", "matrices", "plain_name", "repeat", "spot_of",
     "tensor_maps", "walk", "when",

@@ -82,3 +82,23 @@ def all_steps(plan: Plan) -> Iterator[Step]:
     """Every step of every role, depth first."""
     for role in plan.roles:
         yield from flatten(role.steps)
+
+
+@dataclass(frozen=True)
+class Launch:
+    """Numbers that a plan's text leaves open: threads, grid, and the values of the runtime parameters."""
+
+    threads: int
+    grid: tuple[int, int, int]
+    params: tuple[tuple[str, int], ...] = ()
+    cluster: tuple[int, int, int] = (1, 1, 1)
+
+    @property
+    def interior(self) -> tuple[int, int, int]:
+        """A CTA away from the edges, where there is one: of two CTAs the first, as tiles are cut at the far end.
+
+        >>> Launch(256, (5, 2, 1)).interior
+        (2, 0, 0)
+        """
+        x, y, z = (n // 2 if n > 2 else 0 for n in self.grid)
+        return x, y, z

@@ -1,6 +1,7 @@
 """The steps of a plan: what a kernel does, as plain frozen data.
 
-No step is rewritten, searched or unrolled after it is built. Nothing is assigned twice, loops stay loops, and a register index may use only constants and unrolled variables.
+No step is rewritten, searched or unrolled after it is built. Nothing is assigned twice, loops stay loops, and a
+register index may use only constants and unrolled variables.
 """
 
 from __future__ import annotations
@@ -113,7 +114,8 @@ class Tma:
 class Sync:
     """Threads of the scope meet, and what each wrote before is seen by all after.
 
-    warp | warpgroup | role | cta | cluster. async: nobody meets; what each thread wrote to shared memory before is seen by TMA after.
+    warp | warpgroup | role | cta | cluster. async: nobody meets; what each thread wrote to shared memory before is
+    seen by TMA after.
     """
 
     scope: str

@@ -11,9 +11,9 @@ from tilegen import access
 from tilegen.access import BankTable
 from tilegen.choose.accesses import Access, find_accesses
 from tilegen.choose.boxes import TMA
-from tilegen.choose.count import Launch, WarpOffsets, count_access, first_warp_offsets
+from tilegen.choose.count import WarpOffsets, count_access, first_warp_offsets
 from tilegen.choose.cp_async import count_cp_async, floor_cp_async
-from tilegen.plan import Plan
+from tilegen.plan import Launch, Plan
 
 
 def numbered_accesses(plan: Plan) -> list[Access]:

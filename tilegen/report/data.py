@@ -8,9 +8,9 @@ from typing import Any
 from tilegen.choices import Choice, Cost, Operation
 from tilegen.choose.accesses import find_accesses
 from tilegen.choose.boxes import TMA
-from tilegen.choose.count import Counted, Launch, count_access
+from tilegen.choose.count import Counted, count_access
 from tilegen.choose.cp_async import CP_ASYNC
-from tilegen.plan import Plan
+from tilegen.plan import Launch, Plan
 
 _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
 # Which kinds of access a hardware counter counts together: ldmatrix as LDSM, stmatrix as STSM, cp.async as LDGSTS.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tilegen.ops import WHOLE_OPS
 from tilegen.plan import Plan
-from tilegen.spec.data import Call, Loop, Spec, Statement, WholeCall
+from tilegen.spec.data import Spec
+from tilegen.spec.outline import outline
 from tilegen.spec.pinning import Pins, pin_text
 
 
@@ -18,7 +19,7 @@ def resolved_text(spec: Spec, plan: Plan) -> str:
     lines where new ones are. What no field says, such as a vector width, follows from the rest.
     """
     layouts = {b.name: b.layout_text or "row" for b in spec.buffers}
-    ops = [_whole_of(spec.whole, spec)] if spec.whole else _ops_of(spec, plan)
+    ops = [(spec.whole.op, WHOLE_OPS[spec.whole.op].pins(spec.whole, spec))] if spec.whole else _ops_of(spec, plan)
     return pin_text(spec.text, Pins({"arch": spec.arch}, _params_of(spec), layouts, ops))
 
 
@@ -29,26 +30,9 @@ def _params_of(spec: Spec) -> dict[str, int | float]:
 def _ops_of(spec: Spec, plan: Plan) -> list[tuple[str, dict[str, Any]]]:
     """Scope, variant and what else was chosen of every op."""
     out = []
-    for call, operation in zip(_calls(spec.ops), plan.operations, strict=True):
+    for call, operation in zip(outline(spec).calls, plan.operations, strict=True):
         fields: dict[str, Any] = {"scope": call.scope}
         if "variant" in type(call.fields).model_fields:
             fields["variant"] = operation.variant
         out.append((call.op, fields | dict(operation.pins)))
     return out
-
-
-def _whole_of(call: WholeCall, spec: Spec) -> tuple[str, dict[str, Any]]:
-    """An op on whole arrays: the choices that fields of it say, and the layout of the tile that it goes through."""
-    known = type(call.fields).model_fields
-    picked = [c.picked.items() for c in spec.choices if isinstance(c.picked, Mapping)]
-    fields = {name: value for items in picked for name, value in items if name in known}
-    tile = next((b for b in spec.buffers if b.scope == "shared" and b.root == b.name), None)
-    return call.op, fields | ({"layout": tile.layout_text or "row"} if tile and "layout" in known else {})
-
-
-def _calls(statements: tuple[Statement, ...]) -> Iterator[Call]:
-    for s in statements:
-        if isinstance(s, Loop):
-            yield from _calls(s.body)
-        elif isinstance(s, Call):
-            yield s

@@ -17,15 +17,15 @@ import numpy as np
 from tilegen.choices import Cost
 from tilegen.choose.accesses import Access, find_accesses
 from tilegen.choose.boxes import TMA
-from tilegen.choose.count import Counted, Launch, cost_of, count_access, list_lanes
+from tilegen.choose.count import Counted, cost_of, count_access, list_lanes
 from tilegen.choose.layout_families import FamilyLayout, Ints, enumerate_layouts, place_elements, span_elems
 from tilegen.choose.tile_access import TileAccess, fold
 from tilegen.dtypes import DTYPES
 from tilegen.layouts import ComposeLayout, SwizzleLayout, TileLayout, tile_of
-from tilegen.ops import VARIANTS
-from tilegen.ops.dispatch import Refused, Variant
-from tilegen.ops.operand import Context
-from tilegen.plan import Step
+from tilegen.ops import OPS
+from tilegen.ops.op import Variant
+from tilegen.ops.operand import Context, Refused
+from tilegen.plan import Launch, Step
 from tilegen.planner import survey_calls
 from tilegen.resolve.replacing import family_of, set_layout
 from tilegen.spec.data import Buffer, Call, Spec
@@ -144,7 +144,7 @@ def _listen(spec: Spec, buffer: Buffer, stand_in: _StandIn, adapting: bool) -> l
     """What all variants cost with a stand-in; those that adapt to layouts, ``adapting``, are not asked every time."""
     names, found = family_of(spec, buffer.name), []
     for number, (call, context) in enumerate(touched_calls(spec, buffer.name)):
-        for variant in [v for v in VARIANTS[call.op] if adapting or not v.adapts]:
+        for variant in [v for v in OPS[call.op].variants if adapting or not v.adapts]:
             for heard in _hear(call, context, variant):
                 accesses = tuple(_to_elements(a, context.launch, stand_in) for a, _ in heard if _depends(a, names))
                 found.append(Alternative(call, number, variant, accesses, _cost_beside(heard, names)))

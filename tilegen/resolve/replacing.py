@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from tilegen import layouts
-from tilegen.spec.data import AUTO, Buffer, Call, Loop, Spec, Statement
+from tilegen.spec.data import AUTO, Buffer, Call, Spec
+from tilegen.spec.outline import map_calls
 
 
 def set_layout(spec: Spec, name: str, layout: Any, text: str = "") -> Spec:
@@ -18,7 +19,7 @@ def set_layout(spec: Spec, name: str, layout: Any, text: str = "") -> Spec:
     for buffer in _by_parents(spec, name):
         changed[buffer.name] = _follow(buffer, changed[buffer.parent])
     buffers = tuple(changed.get(b.name, b) for b in spec.buffers)
-    return replace(spec, buffers=buffers, ops=_replace_regions(spec.ops, changed))
+    return replace(spec, buffers=buffers, ops=map_calls(spec.ops, lambda call: _with_buffers(call, changed)))
 
 
 def family_of(spec: Spec, name: str) -> frozenset[str]:
@@ -49,13 +50,6 @@ def _follow(view: Buffer, parent: Buffer) -> Buffer:
     return replace(view, layout=AUTO if parent.is_auto else layout, layout_text=parent.layout_text)
 
 
-def _replace_regions(statements: tuple[Statement, ...], changed: Mapping[str, Buffer]) -> tuple[Statement, ...]:
-    out: list[Statement] = []
-    for s in statements:
-        if isinstance(s, Loop):
-            s = replace(s, body=_replace_regions(s.body, changed))
-        elif isinstance(s, Call):
-            regions = {k: replace(r, buffer=changed.get(r.buffer.name, r.buffer)) for k, r in s.regions.items()}
-            s = replace(s, regions=regions)
-        out.append(s)
-    return tuple(out)
+def _with_buffers(call: Call, changed: Mapping[str, Buffer]) -> Call:
+    regions = {k: replace(r, buffer=changed.get(r.buffer.name, r.buffer)) for k, r in call.regions.items()}
+    return replace(call, regions=regions)

@@ -23,9 +23,8 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.index import bound
 from tilegen.layouts import extent_of
-from tilegen.ops import VARIANTS
-from tilegen.ops.dispatch import Planned as Dispatched
 from tilegen.ops.dispatch import dispatch
+from tilegen.ops.op import Planned as Dispatched
 from tilegen.ops.operand import Context
 from tilegen.plan import Step
 from tilegen.resolve.alternatives import Alternative, list_alternatives, shape_of, touched_calls
@@ -178,7 +177,7 @@ def plan_with(spec: Spec, buffer: Buffer, f: FamilyLayout) -> Planned:
 
 def plan_calls(spec: Spec, name: str) -> list[tuple[Context, Dispatched]]:
     """The plan of every call that touches a buffer, in its surroundings; raises SpecError where there is none."""
-    return [(context, dispatch(call, VARIANTS[call.op], context)[0]) for call, context in touched_calls(spec, name)]
+    return [(context, dispatch(call, context)[0]) for call, context in touched_calls(spec, name)]
 
 
 def cost_plans(spec: Spec, name: str, plans: Sequence[tuple[Context, Dispatched]]) -> Cost:

@@ -10,6 +10,7 @@ from tilegen.choices import Choice
 from tilegen.errors import Mark
 from tilegen.index import Index, Var
 from tilegen.plan import Param
+from tilegen.spec.form import OpForm, WholeForm
 
 
 @dataclass(frozen=True)
@@ -81,24 +82,50 @@ class SlotName:
 class Call:
     """One op: ``fields`` is an instance of the op's pydantic model; ``regions`` its operands by field name."""
 
-    op: str
-    scope: str  # thread | warp | warpgroup | cta
+    form: OpForm
+    scope: str  # one of scopes.OP_SCOPES
     fields: Any
     regions: Mapping[str, Region] = field(hash=False)
     when: Index = True
     mark: Mark | None = field(default=None, compare=False)
     barrier: SlotName | None = None
 
+    @property
+    def op(self) -> str:
+        """The op's name."""
+        return self.form.name
+
+    @property
+    def read(self) -> tuple[Region, ...]:
+        """The regions that the call reads."""
+        return tuple(self.regions[name] for name in (*self.form.reads, *self.form.updates))
+
+    @property
+    def written(self) -> tuple[Region, ...]:
+        """The regions that the call writes."""
+        return tuple(self.regions[name] for name in (*self.form.updates, *self.form.writes))
+
+    @property
+    def queue(self) -> str:
+        """Where the call's data is waited for, "" if it is done when its threads go on."""
+        return self.form.queue(self)
+
 
 @dataclass(frozen=True)
-class Loop:
+class Nest:
+    """Statements inside a statement. Its body is run by the threads, and as often, as the kind of nest says."""
+
+    body: tuple[Statement, ...] = field(kw_only=True, default=())
+
+
+@dataclass(frozen=True)
+class Loop(Nest):
     """for var in range(start, stop, step): body."""
 
     var: Var
     start: Index
     stop: Index
     step: int
-    body: tuple[Statement, ...]
     unroll: bool = False
     mark: Mark | None = field(default=None, compare=False)
 
@@ -119,10 +146,15 @@ class WholeCall:
     ``arrays``: its operands by field name. ``ops.expand`` turns it into the statements that carry it out, tile by tile.
     """
 
-    op: str
+    form: WholeForm
     fields: Any
     arrays: Mapping[str, Buffer] = field(hash=False)
     mark: Mark | None = field(default=None, compare=False)
+
+    @property
+    def op(self) -> str:
+        """The op's name."""
+        return self.form.name
 
 
 @dataclass(frozen=True)

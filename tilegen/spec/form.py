@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-
-from tilegen.spec.data import Buffer
 
 ScopeName = Literal["thread", "warp", "warpgroup", "cta"]
 
@@ -26,16 +24,26 @@ class OpFields(BaseModel):
 
 @dataclass(frozen=True)
 class OpForm:
-    """An op's name, the model of its fields, and which of them are regions that it reads or writes.
+    """What the loader reads of an op: its name, the model of its fields, and which of them are regions.
 
-    ``barrier``: the field that names an mbarrier, "" if there is none.
+    ``updates`` are regions that are read and written. ``barrier`` and ``edge``: the fields that name an mbarrier, and
+    that say whether a region may pass the edge of its array, "" if the op has none. ``queue(call)``: where a call's
+    data is waited for, a row of ``plan.QUEUES`` or MBARRIER, "" if it is done when its threads go on.
     """
 
     name: str
     model: type[OpFields]
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
     barrier: str = ""
+    edge: str = ""
+    queue: Callable[[Any], str] = field(default=lambda call: "", compare=False)
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Every field that is a region, what is read first."""
+        return (*self.reads, *self.updates, *self.writes)
 
 
 class WholeFields(BaseModel):
@@ -46,7 +54,7 @@ class WholeFields(BaseModel):
 
 @dataclass(frozen=True)
 class WholeForm:
-    """An op on whole arrays: the model of its fields, and which of them are arrays that it reads or writes.
+    """What the loader reads of an op on whole arrays: its name, the model of its fields, and which of them are arrays.
 
     ``check(fields, arrays)`` gives what is wrong with a call as (code, message, field, hint), or None.
     """
@@ -55,7 +63,11 @@ class WholeForm:
     model: type[WholeFields]
     reads: tuple[str, ...]
     writes: tuple[str, ...]
-    check: Callable[[Any, Mapping[str, Buffer]], tuple[str, str, str, str] | None]
+    check: Callable[[Any, Mapping[str, Any]], tuple[str, str, str, str] | None] = field(compare=False)
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        return (*self.reads, *self.writes)
 
 
 Form = OpForm | WholeForm

@@ -65,7 +65,7 @@ def load(
     around = Surroundings(forms, buffers, _hide_objects(names, buffers), cases, register, findings, prod(cluster))
     ops = read_statements(root["ops"], around) if "ops" in root else ()
     check_alone(root, ops, findings)
-    for name, buffer in written_buffers(ops, forms).items():
+    for name, buffer in written_buffers(ops).items():
         with findings.collect():
             _check_no_overlap(name, buffers, buffer.scope)
     findings.raise_all()

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import Any
 
 from tilegen.errors import Mark
 from tilegen.index import Index, Op, Var, bound, least, multiple
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.buffers import Buffers
-from tilegen.spec.data import Call, Loop, Meeting, Region, Statement, WholeCall
+from tilegen.spec.data import Buffer, Call, Loop, Meeting, Nest, Region, Statement, WholeCall
 from tilegen.spec.expressions import read_constant, read_number
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
 from tilegen.spec.form import Form, OpForm, WholeForm
@@ -107,7 +106,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     condition = read_when(node, names, around.findings)
     cases = instance_cases(around.cases, scope, threads or 1024, condition)
     regions: dict[str, Region] = {}
-    for name in (*form.reads, *form.writes):
+    for name in form.operands:
         with around.findings.collect():
             region = _read_operand(name, node, names, around)
             if region is not None:
@@ -116,22 +115,22 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if form.barrier and isinstance(named := node.get(form.barrier), Scalar) and isinstance(named.value, str):
         with around.findings.collect():
             barrier = declare_slot(named.passage, names, around.register)
-    edge = node.get("edge")
+    edge = node.get(form.edge) if form.edge else None
     clips = isinstance(edge, Scalar) and edge.text == "clip"
     for region in regions.values():
         with around.findings.collect():
             if threads:
                 is_global = region.buffer.scope == "global"
-                hint = "clip at the edge with 'edge: clip'" if is_global and "edge" in form.model.model_fields else ""
+                hint = "clip at the edge with 'edge: clip'" if is_global and form.edge else ""
                 check_region_range(region, cases, clips and is_global, hint)
             _check_owner(region, scope, key.text)
     if clips and regions and all(r.buffer.scope != "global" for r in regions.values()) and edge is not None:
         message = "'edge: clip' clips at the edge of a global array, but none is used here"
         around.findings.report("TG212", message, edge.mark, "remove it")
-    if fields is None or len(regions) < len({*form.reads, *form.writes}):
+    if fields is None or len(regions) < len(form.operands):
         return None
     _check_shapes(form, regions, key.mark)
-    return Call(key.text, scope, fields, regions, condition, key.mark, barrier)
+    return Call(form, scope, fields, regions, condition, key.mark, barrier)
 
 
 def _read_scope(node: Mapping) -> str | None:
@@ -274,7 +273,7 @@ def _read_range(name: str, key: Scalar, node: Node, around: Surroundings) -> Loo
                 raise Fault("TG106", f"the step of '{name}' must be at least 1, not {step}", node.items[2].mark)
     else:
         stop = read_number(node, names, f"the count of '{name}'")
-    return Loop(_make_variable(name, start, stop, step, node.mark), start, stop, step, ())
+    return Loop(_make_variable(name, start, stop, step, node.mark), start, stop, step)
 
 
 def _make_variable(name: str, start: Index, stop: Index, step: int, mark: Mark) -> Var:
@@ -289,18 +288,16 @@ def _make_variable(name: str, start: Index, stop: Index, step: int, mark: Mark) 
     return Var(name, last + 1, max(1, divisor), least(start))
 
 
-def written_buffers(statements: tuple[Statement, ...], forms: Dict[str, Form]) -> dict[str, Any]:
+def written_buffers(statements: tuple[Statement, ...]) -> dict[str, Buffer]:
     """The buffers that any op writes, by name."""
-    written: dict[str, Any] = {}
-    for statement in statements:
-        if isinstance(statement, Loop):
-            written |= written_buffers(statement.body, forms)
-        elif isinstance(statement, Call):
-            for name in forms[statement.op].writes:
-                written[statement.regions[name].buffer.name] = statement.regions[name].buffer
-        elif isinstance(statement, WholeCall):
-            for name in forms[statement.op].writes:
-                written[statement.arrays[name].name] = statement.arrays[name]
+    written: dict[str, Buffer] = {}
+    for s in statements:
+        if isinstance(s, Nest):
+            written |= written_buffers(s.body)
+        elif isinstance(s, Call):
+            written |= {r.buffer.name: r.buffer for r in s.written}
+        elif isinstance(s, WholeCall):
+            written |= {s.arrays[name].name: s.arrays[name] for name in s.form.writes}
     return written
 
 

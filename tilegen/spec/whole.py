@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilegen.spec.buffers import Buffers
-from tilegen.spec.data import Buffer, Loop, Statement, WholeCall
+from tilegen.spec.data import Buffer, Nest, Statement, WholeCall
 from tilegen.spec.findings import Fault, Findings, Passage, shorten, suggest
 from tilegen.spec.form import WholeForm
 from tilegen.spec.models import check_fields
@@ -25,18 +25,18 @@ def read_whole(
     if fields is None or not isinstance(node, Mapping):
         return None
     arrays: dict[str, Buffer] = {}
-    for name in (*form.reads, *form.writes):
+    for name in form.operands:
         operand = node[name]
         assert isinstance(operand, Scalar)
         with findings.collect():
             arrays[name] = _find_array(operand.passage, buffers, form.name)
-    if len(arrays) < len({*form.reads, *form.writes}):
+    if len(arrays) < len(form.operands):
         return None
     wrong = form.check(fields, arrays)
     if wrong is not None:
         code, message, field, hint = wrong
         raise Fault(code, message, node[field].mark if field in node else key.mark, hint)
-    return WholeCall(form.name, fields, arrays, key.mark)
+    return WholeCall(form, fields, arrays, key.mark)
 
 
 def _find_array(passage: Passage, buffers: Buffers, op: str) -> Buffer:
@@ -64,7 +64,7 @@ def check_alone(root: Mapping, ops: Sequence[Statement], findings: Findings) -> 
     if not found:
         return None
     call = found[0]
-    if len(ops) > 1 or isinstance(ops[0], Loop):
+    if len(ops) > 1 or isinstance(ops[0], Nest):
         message = f"{call.op} works on whole arrays and is the only op of its kernel"
         findings.report("TG116", message, call.mark, "give it a spec of its own")
     for name in _CHOSEN:
@@ -79,5 +79,5 @@ def _whole_calls(ops: Sequence[Statement]) -> Iterator[WholeCall]:
     for op in ops:
         if isinstance(op, WholeCall):
             yield op
-        elif isinstance(op, Loop):
+        elif isinstance(op, Nest):
             yield from _whole_calls(op.body)

@@ -15,23 +15,26 @@ from tilegen.errors import Diagnostic, Mark, SpecError
 from tilegen.index import Index, Op, Var, add, bound, ceil_div, conjuncts, div, evaluate, mod, mul, sub, variables
 from tilegen.plan import Barrier
 from tilegen.scopes import SCOPES, thread_variables
-from tilegen.spec.data import Call, Loop, SlotName, Spec, Statement, Waiting
+from tilegen.spec.data import Call, Loop, Nest, SlotName, Statement, Waiting
 
 
-def barriers_of(spec: Spec) -> dict[str, Barrier]:
-    """Every mbarrier that a copy names. Raises SpecError TG305 where its phases need different numbers of arrivals."""
+def barriers_of(statements: Sequence[Statement], threads: int) -> dict[str, Barrier]:
+    """Every mbarrier that a copy names, of a role of so many threads.
+
+    Raises SpecError TG305 where its phases need different numbers of arrivals.
+    """
     arrivals: dict[str, tuple[int, Mark | None]] = {}
-    for calls in _phases(spec.ops):
+    for calls in _phases(statements):
         slot = calls[0].barrier
         assert slot is not None
-        here = sum(_instances(call, spec.threads) for call in calls)
+        here = sum(_instances(call, threads) for call in calls)
         before, mark = arrivals.setdefault(slot.name, (here, calls[0].mark))
         if here != before:
             line = f"line {mark.line}" if mark else "before"
             message = f"a phase of '{slot.name}' is filled by {here} here, and by {before} on {line}: it has one number"
             hint = "copies that follow one another fill one phase"
             raise SpecError(Diagnostic("TG305", message, calls[0].mark, hint))
-    slots = {name: max(bound(s.index) for s in _slots(spec.ops) if s.name == name) for name in arrivals}
+    slots = {name: max(bound(s.index) for s in _slots(statements) if s.name == name) for name in arrivals}
     return {name: Barrier(name, slots[name], arrivals[name][0]) for name in arrivals}
 
 
@@ -45,7 +48,7 @@ def _phases(statements: Sequence[Statement]) -> Iterator[list[Call]]:
         if run:
             yield run
         run = [s] if isinstance(s, Call) and s.barrier else []
-        if isinstance(s, Loop):
+        if isinstance(s, Nest):
             yield from _phases(s.body)
     if run:
         yield run
@@ -53,7 +56,7 @@ def _phases(statements: Sequence[Statement]) -> Iterator[list[Call]]:
 
 def _slots(statements: Sequence[Statement]) -> Iterator[SlotName]:
     for s in statements:
-        if isinstance(s, Loop):
+        if isinstance(s, Nest):
             yield from _slots(s.body)
         elif isinstance(s, Call | Waiting) and s.barrier:
             yield s.barrier

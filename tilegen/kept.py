@@ -1,0 +1,35 @@
+"""Answers that are kept with what was asked about, so that nothing is computed twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TypeVar
+
+Subject = TypeVar("Subject")
+Answer = TypeVar("Answer")
+
+
+def keep(function: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
+    """A function of one frozen object that is carried out once for each object, as long as that lives.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Square:
+    ...     side: int
+    >>> asked = []
+    >>> area = keep(lambda square: asked.append(square) or square.side**2)
+    >>> square = Square(3)
+    >>> area(square), area(square), len(asked)
+    (9, 9, 1)
+    """
+    name = f"_kept {getattr(function, '__module__', '')}.{function.__qualname__}"
+
+    @wraps(function)
+    def kept(subject: Subject) -> Answer:
+        known = vars(subject)
+        if name not in known:
+            known[name] = function(subject)
+        return known[name]  # type: ignore[no-any-return]
+
+    return kept

@@ -1,0 +1,80 @@
+"""What an op is: one object that says all that any other room asks of it. Its module makes it, ``OPS`` lists it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from numpy.typing import NDArray
+
+from tilegen.choices import Choice, Cost
+from tilegen.ops.operand import Context
+from tilegen.plan import Instruction, Step
+from tilegen.spec.data import Buffer, Call, Spec, WholeCall
+from tilegen.spec.form import OpForm, WholeForm
+
+Array = NDArray[Any]
+MOVES, CONVERTS = "moves", "converts"  # what an op does to values: the same bits, or the same number in another type
+
+
+@dataclass(frozen=True)
+class Planned:
+    """One variant's steps, what they cost over an interior CTA, and the choices made on the way.
+
+    ``pins`` are fields of the op, beside ``variant``, with which a spec says all of this itself.
+    """
+
+    steps: tuple[Step, ...]
+    cost: Cost
+    choices: tuple[Choice, ...]
+    pins: tuple[tuple[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A way to carry out an op. ``refuse`` gives a reason or None and is cheap; ``plan`` may still raise Refused.
+
+    For buffers whose layout is to be chosen: ``constrain`` says why the variant cannot take an operand with the layout
+    that it has (a descriptor's modes, say), or None; ``adapts`` means that its accesses are made for the layouts, so
+    that those planned for one layout say no more than what is possible under another.
+    """
+
+    name: str
+    priority: int
+    refuse: Callable[[Call, Context], str | None]
+    plan: Callable[[Call, Context], Planned]
+    constrain: Callable[[Call, Buffer], str | None] | None = None
+    adapts: bool = False
+
+
+@dataclass(frozen=True)
+class Op(OpForm):
+    """An op on tiles.
+
+    ``reference(call, values)`` is its meaning on logical tensors in NumPy: from what it reads to what it writes, both
+    by field name, instances first. ``exactness``: MOVES or CONVERTS. ``instructions`` are rows that it brings along
+    beside those of ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension axes[d] of what
+    it reads, for ops that only rearrange; None for others.
+    """
+
+    reference: Callable[[Call, Mapping[str, Array]], dict[str, Array]] = field(kw_only=True)
+    exactness: str = field(kw_only=True)
+    variants: tuple[Variant, ...] = field(kw_only=True)
+    instructions: tuple[Instruction, ...] = ()
+    axes: Callable[[Call], tuple[int, ...] | None] = lambda call: None
+
+
+@dataclass(frozen=True)
+class WholeOp(WholeForm):
+    """An op on whole arrays, which ``expand`` turns into the statements that carry it out.
+
+    ``reference(call, offsets, params, inputs)`` is its meaning: the elements at flat ``offsets`` of what it writes,
+    from functions of flat offsets of what it reads, both by field name. ``pins(call, spec)``: the fields that say
+    what was chosen for the expanded ``spec``. ``axes`` as for an Op.
+    """
+
+    expand: Callable[[Spec, WholeCall], Spec] = field(kw_only=True)
+    reference: Callable[..., dict[str, Array]] = field(kw_only=True)
+    pins: Callable[[WholeCall, Spec], dict[str, Any]] = field(kw_only=True)
+    axes: Callable[[WholeCall], tuple[int, ...] | None] = lambda call: None

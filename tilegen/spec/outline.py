@@ -1,0 +1,98 @@
+"""A spec seen as a whole, computed once: its statements with the nests around them, barriers, queues, names, launch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tilegen.index import Index, evaluate
+from tilegen.kept import keep
+from tilegen.plan import MBARRIER, QUEUES, TMA_STORE, Barrier, Launch
+from tilegen.spec.data import Call, Closing, Loop, Meeting, Nest, Spec, Statement, Waiting, WholeCall
+from tilegen.spec.phases import barriers_of
+
+KINDS = (Call, Loop, Meeting, Closing, Waiting, WholeCall)
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A statement and the nests that it stands in, outermost first."""
+
+    statement: Statement
+    around: tuple[Nest, ...]
+
+
+@dataclass(frozen=True)
+class Outline:
+    """What is asked of a spec again and again.
+
+    ``calls`` are in the order in which plans number operations. ``queues``: those that its copies are waited for in,
+    by groups. ``names``: every name that it gives. ``read`` and ``written`` are names of buffers, ``boxed`` of the
+    roots of shared ones whose bytes TMA copies.
+    """
+
+    placed: tuple[Placed, ...]
+    calls: tuple[Call, ...]
+    barriers: Mapping[str, Barrier]
+    queues: tuple[str, ...]
+    names: frozenset[str]
+    read: frozenset[str]
+    written: frozenset[str]
+    boxed: frozenset[str]
+
+    def find(self, *kinds: type[Any]) -> tuple[Any, ...]:
+        """The statements of some kinds, in order."""
+        return tuple(p.statement for p in self.placed if isinstance(p.statement, kinds))
+
+
+@keep
+def outline(spec: Spec) -> Outline:
+    """The outline of a checked spec. Raises SpecError TG305 where the phases of an mbarrier differ."""
+    placed = tuple(walk_statements(spec.ops))
+    calls = tuple(p.statement for p in placed if isinstance(p.statement, Call))
+    barriers = barriers_of(spec.ops, spec.threads)
+    names = {spec.kernel, *barriers, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
+    names |= {p.statement.var.name for p in placed if isinstance(p.statement, Loop)}
+    boxed = [call for call in calls if call.queue in (MBARRIER, TMA_STORE.queue)]
+    return Outline(
+        placed, calls, barriers, tuple(dict.fromkeys(c.queue for c in calls if c.queue in QUEUES)), frozenset(names),
+        frozenset(r.buffer.name for call in calls for r in call.read),
+        frozenset(r.buffer.name for call in calls for r in call.written),
+        frozenset(r.buffer.root for call in boxed for r in call.regions.values()),
+    )  # fmt: skip
+
+
+def walk_statements(statements: Sequence[Statement], around: tuple[Nest, ...] = ()) -> Iterator[Placed]:
+    """Every statement, each before its body. Raises TypeError for a kind of statement that nobody knows."""
+    for s in statements:
+        if not isinstance(s, KINDS):
+            raise TypeError(f"spec/outline.py does not know {type(s).__name__}")
+        yield Placed(s, around)
+        if isinstance(s, Nest):
+            yield from walk_statements(s.body, (*around, s))
+
+
+def map_calls(statements: Sequence[Statement], change: Callable[[Call], Call]) -> tuple[Statement, ...]:
+    """The statements with every call changed."""
+    out: list[Statement] = []
+    for s in statements:
+        if isinstance(s, Nest):
+            out.append(replace(s, body=map_calls(s.body, change)))
+        else:
+            out.append(change(s) if isinstance(s, Call) else s)
+    return tuple(out)
+
+
+def deciding(statement: Statement) -> tuple[Index, ...]:
+    """The expressions that decide whether, and how often, a statement runs: its condition, a loop's start and stop."""
+    if isinstance(statement, Loop):
+        return statement.start, statement.stop
+    return () if isinstance(statement, WholeCall) else (statement.when,)
+
+
+def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
+    """The launch of a spec with its default parameters, or with ``params`` in their place."""
+    values = {p.name: int(p.default) for p in spec.params if p.var is not None} | dict(params or {})
+    x, y, z = (int(evaluate(g, values)) for g in spec.grid)
+    return Launch(spec.threads, (x, y, z), tuple(values.items()), spec.cluster)
