@@ -44,7 +44,7 @@ from tilegen.layouts import (
     swizzle_of,
     tile_of,
 )
-from tilegen.layouts.values import with_tile
+from tilegen.layouts.core.values import with_tile
 
 from .recorded import FOLDER, load_cases
 

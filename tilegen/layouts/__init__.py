@@ -7,10 +7,6 @@
 """
 
 from tilegen.layouts import cute, linear
-from tilegen.layouts.axes import AXES, Axis
-from tilegen.layouts.banks import bank_and_line
-from tilegen.layouts.canonical import bind, canonicalize, get_scope, storage
-from tilegen.layouts.checks import inverse, is_trivial, verify
 from tilegen.layouts.constructors import (
     column_major,
     find_tma_problems,
@@ -28,18 +24,17 @@ from tilegen.layouts.constructors import (
     wgmma_accumulator,
     wgmma_operand_a,
 )
-from tilegen.layouts.dimensions import group, permute_by_groups, permute_dims, slice_layout
-from tilegen.layouts.gluon import BlockedLayout, DotOperandLayout, NVMMADistributedLayout, SliceLayout
-from tilegen.layouts.gluon_shared import NVMMASharedLayout, SwizzledSharedLayout
-from tilegen.layouts.iters import Iter
-from tilegen.layouts.linear_values import LinearLayout
-from tilegen.layouts.measure import chunk_of, extent_of, is_injective, span
-from tilegen.layouts.notation import parse
-from tilegen.layouts.packing import pack, unpack
-from tilegen.layouts.padded import PaddedSharedLayout
-from tilegen.layouts.sums import direct_sum, is_direct_sum_left, is_direct_sum_right
-from tilegen.layouts.tiling import is_tile_inner, is_tile_outer, tile, tile_to
-from tilegen.layouts.values import (
+from tilegen.layouts.core.axes import AXES, Axis
+from tilegen.layouts.core.banks import bank_and_line
+from tilegen.layouts.core.canonical import bind, canonicalize, get_scope, storage
+from tilegen.layouts.core.checks import inverse, is_trivial, verify
+from tilegen.layouts.core.dimensions import group, permute_by_groups, permute_dims, slice_layout
+from tilegen.layouts.core.iters import Iter
+from tilegen.layouts.core.measure import chunk_of, extent_of, is_injective, span
+from tilegen.layouts.core.packing import pack, unpack
+from tilegen.layouts.core.sums import direct_sum, is_direct_sum_left, is_direct_sum_right
+from tilegen.layouts.core.tiling import is_tile_inner, is_tile_outer, tile, tile_to
+from tilegen.layouts.core.values import (
     ComposeLayout,
     Layout,
     SwizzleLayout,
@@ -51,6 +46,11 @@ from tilegen.layouts.values import (
     swizzle_of,
     tile_of,
 )
+from tilegen.layouts.gluon import BlockedLayout, DotOperandLayout, NVMMADistributedLayout, SliceLayout
+from tilegen.layouts.gluon_shared import NVMMASharedLayout, SwizzledSharedLayout
+from tilegen.layouts.linear_values import LinearLayout
+from tilegen.layouts.notation import parse
+from tilegen.layouts.padded import PaddedSharedLayout
 
 __all__ = [
     "AXES",

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from inspect import signature
 
 from tilegen.layouts import constructors as build
-from tilegen.layouts.values import Layout
+from tilegen.layouts.core.values import Layout
 
 CONSTRUCTORS: dict[str, Callable[..., Layout]] = {
     function.__name__: function

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.errors import LayoutError
+from tilegen.layouts.core.iters import flatten, split
 from tilegen.layouts.gluon_tile import (
     GluonLayout,
     Rows,
@@ -19,7 +20,6 @@ from tilegen.layouts.gluon_tile import (
     require_rank,
     row_major_order,
 )
-from tilegen.layouts.iters import flatten, split
 from tilegen.layouts.linear_values import LinearLayout
 
 MOST_TMA_EXTENT = 256  # cuTensorMapEncodeTiled: boxDim[i] is at most 256 elements

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.layouts.iters import flatten, split
+from tilegen.layouts.core.iters import flatten, split
 from tilegen.layouts.linear_values import LinearLayout
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.iters import flatten, split
+from tilegen.layouts.core.iters import flatten, split
 from tilegen.layouts.linear_algebra import eliminate, rank_of, span_basis
 from tilegen.layouts.linear_from import to_linear
 from tilegen.layouts.linear_to import as_buffer_layout, to_tile

@@ -9,13 +9,21 @@ from math import prod
 from operator import or_
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.axes import AXES, THREADS_IN
+from tilegen.layouts.core.axes import AXES, THREADS_IN
+from tilegen.layouts.core.iters import Iter, require_known, require_shape, split
+from tilegen.layouts.core.swizzling import permute_address
+from tilegen.layouts.core.values import (
+    ComposeLayout,
+    ShapedLayout,
+    SwizzleLayout,
+    TileLayout,
+    over_shape,
+    size,
+    tile_of,
+)
 from tilegen.layouts.gluon_tile import GluonLayout
-from tilegen.layouts.iters import Iter, require_known, require_shape, split
 from tilegen.layouts.linear_algebra import bits_of, eliminate, right_inverse
 from tilegen.layouts.linear_values import LinearLayout, linear_from_columns
-from tilegen.layouts.swizzling import permute_address
-from tilegen.layouts.values import ComposeLayout, ShapedLayout, SwizzleLayout, TileLayout, over_shape, size, tile_of
 
 REGISTERS = {"m": "register", "cbx": "block"}
 MEMORY = {"m": "offset", "cbx": "block"}

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.iters import (
+from tilegen.layouts.core.iters import (
     Iter,
     drop_units,
     fuse_neighbours,
@@ -18,6 +18,7 @@ from tilegen.layouts.iters import (
     require_known,
     require_shape,
 )
+from tilegen.layouts.core.values import ShapedLayout, TileLayout
 from tilegen.layouts.padded_checks import (
     MAX_ELEMS,
     Rows,
@@ -29,7 +30,6 @@ from tilegen.layouts.padded_checks import (
     read_row,
     read_rows,
 )
-from tilegen.layouts.values import ShapedLayout, TileLayout
 
 CTA_AXIS = "cbx"  # the rank of a CTA in its cluster, when the cluster is a row
 

@@ -10,7 +10,7 @@ from math import prod
 from typing import Any
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.iters import is_symbolic, require_index, require_known
+from tilegen.layouts.core.iters import is_symbolic, require_index, require_known
 
 Rows = tuple[tuple[int, ...], ...]
 MAX_DIMS = 8

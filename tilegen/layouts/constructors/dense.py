@@ -7,8 +7,8 @@ from typing import Any
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.iters import Iter, product, require_index, require_known, row_major_strides
-from tilegen.layouts.values import TileLayout
+from tilegen.layouts.core.iters import Iter, product, require_index, require_known, row_major_strides
+from tilegen.layouts.core.values import TileLayout
 
 
 def row_major(shape: Sequence[Index]) -> TileLayout:

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors.dense import require_extents
-from tilegen.layouts.iters import Iter
-from tilegen.layouts.values import TileLayout
+from tilegen.layouts.core.iters import Iter
+from tilegen.layouts.core.values import TileLayout
 from tilegen.layouts.widths import element_bits
 
 CELL_BITS = 32  # of one tensor-memory cell and of one register

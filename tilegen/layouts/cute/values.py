@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import LayoutError
+from tilegen.layouts.core.iters import is_symbolic, quotient, remainder
 from tilegen.layouts.cute.trees import (
     IntTree,
     branches,
@@ -20,7 +21,6 @@ from tilegen.layouts.cute.trees import (
     require_tree,
     spell_tree,
 )
-from tilegen.layouts.iters import is_symbolic, quotient, remainder
 
 Modes = list[tuple[int, int]]  # (extent, stride), fastest first
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 from tilegen.index import Index, count_operators, div, mod, mul, xor
-from tilegen.layouts.iters import is_symbolic
+from tilegen.layouts.core.iters import is_symbolic
 
 
 class Bits(Protocol):
@@ -27,7 +27,7 @@ def permute_address(swizzle: Bits, address: Any) -> Any:
     With x = address >> M: ((x ^ ((x >> S) % 2**B)) << M) | address % 2**M, and for ``inner=False`` the term
     (x % 2**B) << S is XORed in instead.
 
-    >>> from tilegen.layouts.values import SwizzleLayout
+    >>> from tilegen.layouts.core.values import SwizzleLayout
     >>> permute_address(SwizzleLayout(0, 2, 3, inner=False), 3)
     27
     """

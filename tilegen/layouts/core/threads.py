@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tilegen.index import Index, div, mod, multiple
-from tilegen.layouts.axes import AXES
-from tilegen.layouts.canonical import canonicalize
-from tilegen.layouts.iters import Iter, Iters, extent_reached
-from tilegen.layouts.values import Layout, TileLayout
+from tilegen.layouts.core.axes import AXES
+from tilegen.layouts.core.canonical import canonicalize
+from tilegen.layouts.core.iters import Iter, Iters, extent_reached
+from tilegen.layouts.core.values import Layout, TileLayout
 
 # axis -> (outer, inner, how many of the inner make one of the outer), coarsest first
 _SPLITS = (

@@ -9,8 +9,8 @@ import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.iters import quotient, remainder
-from tilegen.layouts.values import Layout
+from tilegen.layouts.core.iters import quotient, remainder
+from tilegen.layouts.core.values import Layout
 
 BANKS = 32  # CUDA C++ Programming Guide, "Shared Memory": 32 banks, successive 32-bit words in successive banks
 BANK_BYTES = 4

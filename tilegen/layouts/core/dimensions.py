@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, bound, least, mul, sub
-from tilegen.layouts.iters import (
+from tilegen.layouts.core.iters import (
     Iter,
     Iters,
     divide_exactly,
@@ -20,7 +20,7 @@ from tilegen.layouts.iters import (
     require_known,
     require_shape,
 )
-from tilegen.layouts.values import Layout, TileLayout, over_shape, tile_of, with_tile
+from tilegen.layouts.core.values import Layout, TileLayout, over_shape, tile_of, with_tile
 
 
 def group(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ...]]:

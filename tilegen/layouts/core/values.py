@@ -9,8 +9,8 @@ from typing import Any, Union
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.axes import AXIS_ORDER, require_axis
-from tilegen.layouts.iters import (
+from tilegen.layouts.core.axes import AXIS_ORDER, require_axis
+from tilegen.layouts.core.iters import (
     Iter,
     Iters,
     is_symbolic,
@@ -20,7 +20,7 @@ from tilegen.layouts.iters import (
     spell_at,
     spell_iters,
 )
-from tilegen.layouts.swizzling import permute_address
+from tilegen.layouts.core.swizzling import permute_address
 
 ADDRESS_BITS = 62  # addresses stay inside a signed 64-bit integer
 
@@ -38,7 +38,7 @@ class Mapped:
         >>> TileLayout((Iter(8, 4, "laneid"), Iter(2, 1))).apply(5)
         ({'laneid': 8, 'm': 1},)
         """
-        from tilegen.layouts.applying import apply_layout
+        from tilegen.layouts.core.applying import apply_layout
 
         return apply_layout(self, coord, shape)  # type: ignore[arg-type]
 
@@ -56,7 +56,7 @@ class Mapped:
         >>> print(swizzle.place((Var("i", 8), Var("q", 8) * 8), (8, 64))["m"])
         i * 64 + (q ^ i) * 8
         """
-        from tilegen.layouts.applying import place_layout
+        from tilegen.layouts.core.applying import place_layout
 
         return place_layout(self, coords, shape)  # type: ignore[arg-type]
 

@@ -7,10 +7,10 @@ from typing import overload
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, bound, mul, substitute
-from tilegen.layouts.axes import AXES, AXIS_ORDER, SCOPES, THREADS_IN
-from tilegen.layouts.iters import Iter, Iters, drop_units, fuse_neighbours
+from tilegen.layouts.core.axes import AXES, AXIS_ORDER, SCOPES, THREADS_IN
+from tilegen.layouts.core.iters import Iter, Iters, drop_units, fuse_neighbours
+from tilegen.layouts.core.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, tile_of, with_tile
 from tilegen.layouts.padded import PaddedSharedLayout
-from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, tile_of, with_tile
 
 
 @overload

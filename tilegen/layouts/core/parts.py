@@ -7,10 +7,18 @@ from dataclasses import dataclass
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, sub
-from tilegen.layouts.canonical import canonicalize
-from tilegen.layouts.iters import Iter, Iters, drop_units, fuse_neighbours, group_iters, require_shape
-from tilegen.layouts.threads import spell_threads_as
-from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, over_shape, swizzle_of, tile_of
+from tilegen.layouts.core.canonical import canonicalize
+from tilegen.layouts.core.iters import Iter, Iters, drop_units, fuse_neighbours, group_iters, require_shape
+from tilegen.layouts.core.threads import spell_threads_as
+from tilegen.layouts.core.values import (
+    ComposeLayout,
+    Layout,
+    SwizzleLayout,
+    TileLayout,
+    over_shape,
+    swizzle_of,
+    tile_of,
+)
 
 Offset = dict[str, Index]
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.parts import cut, cut_whole, join, remove, require_plain
-from tilegen.layouts.values import ComposeLayout, Layout, TileLayout
+from tilegen.layouts.core.parts import cut, cut_whole, join, remove, require_plain
+from tilegen.layouts.core.values import ComposeLayout, Layout, TileLayout
 
 
 def direct_sum(

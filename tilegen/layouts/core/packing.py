@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, mul
-from tilegen.layouts.axes import AXES, require_axis
-from tilegen.layouts.canonical import canonicalize
-from tilegen.layouts.iters import Iter, Iters, divide_exactly, spell
-from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, swizzle_of, tile_of
+from tilegen.layouts.core.axes import AXES, require_axis
+from tilegen.layouts.core.canonical import canonicalize
+from tilegen.layouts.core.iters import Iter, Iters, divide_exactly, spell
+from tilegen.layouts.core.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, swizzle_of, tile_of
 
 
 def unpack(layout: Layout, num: int, axis: str | None = None) -> TileLayout | ComposeLayout:

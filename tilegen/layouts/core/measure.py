@@ -10,8 +10,8 @@ import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Op, bound, least, mul, sub
-from tilegen.layouts.axes import AXES, require_axis
-from tilegen.layouts.iters import (
+from tilegen.layouts.core.axes import AXES, require_axis
+from tilegen.layouts.core.iters import (
     Iter,
     drop_units,
     extent_reached,
@@ -21,9 +21,8 @@ from tilegen.layouts.iters import (
     require_known,
     require_shape,
 )
-from tilegen.layouts.padded import PaddedSharedLayout
-from tilegen.layouts.swizzling import permute_address
-from tilegen.layouts.values import (
+from tilegen.layouts.core.swizzling import permute_address
+from tilegen.layouts.core.values import (
     Layout,
     SwizzleLayout,
     TileLayout,
@@ -32,6 +31,7 @@ from tilegen.layouts.values import (
     swizzle_of,
     tile_of,
 )
+from tilegen.layouts.padded import PaddedSharedLayout
 
 ENUMERABLE = 1 << 22  # elements that an exact answer may enumerate
 

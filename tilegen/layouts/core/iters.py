@@ -10,7 +10,7 @@ import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Op, Var, add, div, mod, mul, multiple, sub, terms
-from tilegen.layouts.axes import require_axis
+from tilegen.layouts.core.axes import require_axis
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, bound
-from tilegen.layouts.axes import AXES, AXIS_ORDER, THREADS_IN
-from tilegen.layouts.canonical import canonicalize, get_scope
-from tilegen.layouts.iters import (
+from tilegen.layouts.core.axes import AXES, AXIS_ORDER, THREADS_IN
+from tilegen.layouts.core.canonical import canonicalize, get_scope
+from tilegen.layouts.core.iters import (
     Iter,
     extent_reached,
     fuse_neighbours,
@@ -17,7 +17,7 @@ from tilegen.layouts.iters import (
     row_major_strides,
     spell,
 )
-from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, size, swizzle_of, tile_of
+from tilegen.layouts.core.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, size, swizzle_of, tile_of
 
 # Places that an axis has; the other axes have as many as a kernel asks for.
 _PLACES = {

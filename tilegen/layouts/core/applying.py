@@ -11,7 +11,7 @@ import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.iters import (
+from tilegen.layouts.core.iters import (
     Iters,
     drop_units,
     extent_reached,
@@ -23,8 +23,8 @@ from tilegen.layouts.iters import (
     require_shape,
     split,
 )
-from tilegen.layouts.swizzling import permute_address
-from tilegen.layouts.values import (
+from tilegen.layouts.core.swizzling import permute_address
+from tilegen.layouts.core.values import (
     Layout,
     ShapedLayout,
     SwizzleLayout,
@@ -52,7 +52,7 @@ def _rows(shard: Iters, shape: tuple[Index, ...]) -> tuple[Iters, ...] | None:
 def place_layout(layout: Layout, coords: Sequence[Any], shape: Sequence[Index]) -> dict[str, Any]:
     """``layout.place(coords, shape)``.
 
-    >>> from tilegen.layouts.iters import Iter
+    >>> from tilegen.layouts.core.iters import Iter
     >>> place_layout(TileLayout((Iter(8, 4, "laneid"), Iter(2, 1))), (5, 1), (8, 2))
     {'laneid': 20, 'm': 1}
     """
@@ -112,7 +112,7 @@ def _is_inside(x: Any, n: Any) -> bool:
 def apply_layout(layout: Layout, coord: tuple[Any, ...], shape: Sequence[int] | None) -> tuple[dict[str, Any], ...]:
     """``layout.apply(*coord, shape=shape)``.
 
-    >>> from tilegen.layouts.iters import Iter
+    >>> from tilegen.layouts.core.iters import Iter
     >>> apply_layout(TileLayout((Iter(8, 1),), (Iter(2, 8),)), (5,), None)
     ({'m': 5}, {'m': 13})
     """
