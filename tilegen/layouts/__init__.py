@@ -48,7 +48,7 @@ from tilegen.layouts.core.values import (
 )
 from tilegen.layouts.gluon import BlockedLayout, DotOperandLayout, NVMMADistributedLayout, SliceLayout
 from tilegen.layouts.gluon_shared import NVMMASharedLayout, SwizzledSharedLayout
-from tilegen.layouts.linear_values import LinearLayout
+from tilegen.layouts.linear.values import LinearLayout
 from tilegen.layouts.notation import parse
 from tilegen.layouts.padded import PaddedSharedLayout
 

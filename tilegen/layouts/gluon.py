@@ -24,7 +24,7 @@ from tilegen.layouts.gluon_tile import (
     require_rank,
     row_major_order,
 )
-from tilegen.layouts.linear_values import LinearLayout, linear_from_bases
+from tilegen.layouts.linear.values import LinearLayout, linear_from_bases
 
 DISTRIBUTED = ("register", "lane", "warp")
 

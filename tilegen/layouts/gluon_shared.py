@@ -20,7 +20,7 @@ from tilegen.layouts.gluon_tile import (
     require_rank,
     row_major_order,
 )
-from tilegen.layouts.linear_values import LinearLayout
+from tilegen.layouts.linear.values import LinearLayout
 
 MOST_TMA_EXTENT = 256  # cuTensorMapEncodeTiled: boxDim[i] is at most 256 elements
 

@@ -8,8 +8,8 @@ from typing import Any
 
 from tilegen.errors import LayoutError
 from tilegen.layouts.gluon_views import hardware_view, tensor_view
-from tilegen.layouts.linear_algebra import bits_of
-from tilegen.layouts.linear_values import LinearLayout, linear_from_bases
+from tilegen.layouts.linear.matrices import bits_of
+from tilegen.layouts.linear.values import LinearLayout, linear_from_bases
 
 Rows = tuple[tuple[int, ...], ...]
 Extents = Sequence[int] | Mapping[int, int]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.layouts.core.iters import flatten, split
-from tilegen.layouts.linear_values import LinearLayout
+from tilegen.layouts.linear.values import LinearLayout
 
 
 def tensor_view(linear: LinearLayout) -> str:

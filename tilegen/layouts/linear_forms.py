@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.layouts.gluon import BlockedLayout, DotOperandLayout, NVMMADistributedLayout, SliceLayout
 from tilegen.layouts.gluon_shared import NVMMASharedLayout, SwizzledSharedLayout
-from tilegen.layouts.linear_values import LinearLayout
+from tilegen.layouts.linear.values import LinearLayout
 
 
 def distributed_linear(

@@ -9,9 +9,9 @@ from tilegen.layouts.core.axes import AXES
 from tilegen.layouts.core.iters import Iter, fuse_neighbours, split
 from tilegen.layouts.core.swizzling import permute_address
 from tilegen.layouts.core.values import ComposeLayout, SwizzleLayout, TileLayout
-from tilegen.layouts.linear_algebra import eliminate, set_bits
-from tilegen.layouts.linear_from import to_linear
-from tilegen.layouts.linear_values import LinearLayout, name_bits
+from tilegen.layouts.linear.converting import to_linear
+from tilegen.layouts.linear.matrices import eliminate, set_bits
+from tilegen.layouts.linear.values import LinearLayout, name_bits
 
 _AXES = {"register": "m", "offset": "m", "lane": "laneid", "warp": "warpid", "block": "cbx"}
 Moves = list[dict[str, int]]  # what each bit of the flat index, highest first, and each copy adds on each axis

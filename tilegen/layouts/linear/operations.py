@@ -1,12 +1,4 @@
-"""Linear layouts: operations on them, and the way from and to every other layout that is XOR-linear.
-
-    from tilegen.layouts import linear, parse
-
-    linear.bases(parse("Swizzle(0, 2, 2) o S[(4, 4):(4, 1)]"), (4, 4))["offset"]   # [[0, 1], [0, 2], [1, 1], [2, 2]]
-
-Inputs are named as in Triton: register, lane, warp and block for what threads hold, offset (in elements) and block for
-shared memory. A layout that names thread axes has registers on axis m, any other has offsets there.
-"""
+"""What linear layouts do to each other: composition, inverse, product, kernel and image, other shapes."""
 
 from __future__ import annotations
 
@@ -14,26 +6,9 @@ from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
 from tilegen.layouts.core.iters import flatten, split
-from tilegen.layouts.linear_algebra import eliminate, rank_of, span_basis
-from tilegen.layouts.linear_from import to_linear
-from tilegen.layouts.linear_to import as_buffer_layout, to_tile
-from tilegen.layouts.linear_values import LinearLayout, linear_from_columns, name_bits
-
-__all__ = [
-    "LinearLayout",
-    "as_buffer_layout",
-    "bases",
-    "compose",
-    "image",
-    "inverse",
-    "is_injective",
-    "is_surjective",
-    "kernel",
-    "product",
-    "reshape",
-    "to_linear",
-    "to_tile",
-]
+from tilegen.layouts.linear.converting import to_linear
+from tilegen.layouts.linear.matrices import eliminate, rank_of, span_basis
+from tilegen.layouts.linear.values import LinearLayout, linear_from_columns, name_bits
 
 
 def bases(layout: object, shape: Sequence[int] | None = None) -> dict[str, list[list[int]]]:
@@ -161,4 +136,3 @@ def reshape(layout: LinearLayout, shape: Sequence[int]) -> LinearLayout:
     LinearLayout(offset=[[1], [3]], shape=[4])
     """
     return to_linear(layout, shape)
-

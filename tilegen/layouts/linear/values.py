@@ -13,7 +13,7 @@ import numpy as np
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, bound, div, mod, mul, xor
 from tilegen.layouts.core.iters import flatten, is_symbolic, require_index, require_shape, split
-from tilegen.layouts.linear_algebra import (
+from tilegen.layouts.linear.matrices import (
     Columns,
     Run,
     bits_of,

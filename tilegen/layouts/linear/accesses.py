@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.linear import compose, inverse
-from tilegen.layouts.linear_algebra import Columns, span_basis
-from tilegen.layouts.linear_values import LinearLayout
+from tilegen.layouts.linear.matrices import Columns, span_basis
+from tilegen.layouts.linear.operations import compose, inverse
+from tilegen.layouts.linear.values import LinearLayout
 
 WARP_LANES = 32
 MOST_BYTES = 16  # PTX ISA, ld.shared and st.shared: .v4.b32 moves the most

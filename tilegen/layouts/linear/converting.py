@@ -22,8 +22,8 @@ from tilegen.layouts.core.values import (
     tile_of,
 )
 from tilegen.layouts.gluon_tile import GluonLayout
-from tilegen.layouts.linear_algebra import bits_of, eliminate, right_inverse
-from tilegen.layouts.linear_values import LinearLayout, linear_from_columns
+from tilegen.layouts.linear.matrices import bits_of, eliminate, right_inverse
+from tilegen.layouts.linear.values import LinearLayout, linear_from_columns
 
 REGISTERS = {"m": "register", "cbx": "block"}
 MEMORY = {"m": "offset", "cbx": "block"}
