@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.errors import LayoutError
 from tilegen.layouts.gluon_views import hardware_view, tensor_view
 from tilegen.layouts.linear.matrices import bits_of
-from tilegen.layouts.linear.values import LinearLayout, linear_from_bases
+from tilegen.layouts.linear.values import LinearFamily, LinearLayout, linear_from_bases
 
 Rows = tuple[tuple[int, ...], ...]
 Extents = Sequence[int] | Mapping[int, int]
@@ -75,7 +75,7 @@ def row_major_order(rank: int) -> list[int]:
 
 
 # ---------------------------------------------------------------- values
-class GluonLayout:
+class GluonLayout(LinearFamily):
     rank: int
 
     def to_linear(self, shape: Sequence[int]) -> LinearLayout:

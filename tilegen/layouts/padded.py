@@ -135,6 +135,18 @@ class PaddedSharedLayout(ShapedLayout):
         return int(self.finish(self.elems_per_block - 1)) + 1
 
     @property
+    def chunk_elems(self) -> int:
+        """Elements that lie together wherever a multiple of them starts; 2**30 where nothing cuts.
+
+        What divides every interval and its padding: aligned runs stay aligned, and none crosses a pad.
+
+        >>> PaddedSharedLayout.with_identity_for([[32, 4]], [8, 32], [1, 0]).chunk_elems
+        4
+        """
+        pads = [pair for pair in self.interval_padding_pairs if pair[0] < self.elems_per_block]
+        return min((n for pair in pads for n in pair), default=1 << 30)
+
+    @property
     def tile(self) -> TileLayout:
         """The layout without its padding: offset and CTA of a coordinate, one iter for each run of bits.
 
@@ -155,6 +167,14 @@ class PaddedSharedLayout(ShapedLayout):
             if interval < self.elems_per_block:
                 padded = padded + quotient(address, interval) * padding
         return padded
+
+    def of_one_block(self) -> PaddedSharedLayout:
+        """What one CTA stores.
+
+        >>> print(PaddedSharedLayout.with_identity_for([[8, 1]], [8, 8], [1, 0], [[1, 0]]).of_one_block())
+        PaddedSharedLayout.with_identity_for([[8, 1]], [4, 8], [1, 0])
+        """
+        return PaddedSharedLayout(self.interval_padding_pairs, self.offset_bases, (), self.block_shape)
 
     def memory_image(self, block: int = 0) -> list[int | None]:
         """What each slot of a CTA's memory holds: the row-major logical index of an element, None for padding.

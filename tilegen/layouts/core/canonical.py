@@ -9,8 +9,15 @@ from tilegen.errors import LayoutError
 from tilegen.index import Index, bound, mul, substitute
 from tilegen.layouts.core.axes import AXES, AXIS_ORDER, SCOPES, THREADS_IN
 from tilegen.layouts.core.iters import Iter, Iters, drop_units, fuse_neighbours
-from tilegen.layouts.core.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, tile_of, with_tile
-from tilegen.layouts.padded import PaddedSharedLayout
+from tilegen.layouts.core.values import (
+    ComposeLayout,
+    Layout,
+    ShapedLayout,
+    SwizzleLayout,
+    TileLayout,
+    tile_of,
+    with_tile,
+)
 
 
 @overload
@@ -32,7 +39,7 @@ def canonicalize(layout: Layout, fuse_threads: str | None = None) -> Layout:
     >>> print(canonicalize(parse("S[(2, 32):(1@warpid, 1@laneid)]"), fuse_threads="cta"))
     S[64:1@tx]
     """
-    if isinstance(layout, PaddedSharedLayout):
+    if isinstance(layout, ShapedLayout):
         return layout
     tile = tile_of(layout)
     first = Iter(1, 1, tile.shard[0].axis)
@@ -111,8 +118,8 @@ def storage(layout: Layout) -> Layout:
     >>> print(storage(parse("S[(8, 4, 2):(4@laneid, 1@laneid, 1)]")))
     S[2:1]
     """
-    if isinstance(layout, PaddedSharedLayout):
-        return PaddedSharedLayout(layout.interval_padding_pairs, layout.offset_bases, (), layout.block_shape)
+    if isinstance(layout, ShapedLayout):
+        return layout.of_one_block()
     if not isinstance(layout, TileLayout):
         return layout
     shard, replica = (tuple(i for i in iters if _is_memory(i.axis)) for iters in (layout.shard, layout.replica))
@@ -132,7 +139,7 @@ def bind(layout: Layout, values: Mapping[str, Index]) -> Layout:
     >>> print(bind(TileLayout((Iter(Var("M", 100), 8), Iter(8, 1))), {"M": 4}))
     S[(4, 8):(8, 1)]
     """
-    if isinstance(layout, (SwizzleLayout, PaddedSharedLayout)):
+    if isinstance(layout, (SwizzleLayout, ShapedLayout)):
         return layout
     tile = tile_of(layout)
     shard, replica = (

@@ -24,6 +24,7 @@ from tilegen.layouts.core.iters import (
 from tilegen.layouts.core.swizzling import permute_address
 from tilegen.layouts.core.values import (
     Layout,
+    ShapedLayout,
     SwizzleLayout,
     TileLayout,
     over_shape,
@@ -31,7 +32,6 @@ from tilegen.layouts.core.values import (
     swizzle_of,
     tile_of,
 )
-from tilegen.layouts.padded import PaddedSharedLayout
 
 ENUMERABLE = 1 << 22  # elements that an exact answer may enumerate
 
@@ -55,7 +55,7 @@ def extent_of(layout: Layout, axis: str = "m", shape: Sequence[Index] | None = N
     if not on_axis and axis not in dict(tile.offset):
         return 0
     extent = extent_reached(on_axis) + dict(tile.offset).get(axis, 0)
-    if isinstance(layout, PaddedSharedLayout):
+    if isinstance(layout, ShapedLayout):
         return layout.allocated_elems if axis == "m" else extent
     swizzle = swizzle_of(layout)
     return extent if swizzle is None else _swizzled_range(swizzle, tile, extent)[1]
@@ -74,7 +74,7 @@ def span(layout: Layout, axis: str | None = None) -> Index:
     tile = tile_of(layout)
     axis = _only_memory_axis(tile) if axis is None else require_axis(axis).name
     extent = extent_reached(i for i in (*tile.shard, *tile.replica) if i.axis == axis)
-    if isinstance(layout, PaddedSharedLayout):
+    if isinstance(layout, ShapedLayout):
         return layout.allocated_elems if axis == "m" else extent
     swizzle = swizzle_of(layout)
     if swizzle is None or axis != "m":
@@ -124,9 +124,8 @@ def chunk_of(layout: Layout) -> int:
     >>> chunk_of(parse("PaddedSharedLayout.with_identity_for([[32, 4]], [8, 32], [1, 0])"))
     4
     """
-    if isinstance(layout, PaddedSharedLayout):
-        pads = [pair for pair in layout.interval_padding_pairs if pair[0] < layout.elems_per_block]
-        return min((n for pair in pads for n in pair), default=1 << 30)
+    if isinstance(layout, ShapedLayout):
+        return layout.chunk_elems
     swizzle = swizzle_of(layout)
     return 1 << 30 if swizzle is None else 1 << swizzle.per_element
 

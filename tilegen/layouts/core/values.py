@@ -188,9 +188,18 @@ class ShapedLayout(Mapped, ABC):
     def allocated_elems(self) -> int:
         """1 + the largest finished address."""
 
+    @property
+    @abstractmethod
+    def chunk_elems(self) -> int:
+        """Elements that stay together wherever a multiple of them starts; 2**30 where nothing cuts."""
+
     @abstractmethod
     def finish(self, address: Any) -> Any:
         """The final address of an affine one; an int, an array or an Index."""
+
+    @abstractmethod
+    def of_one_block(self) -> ShapedLayout:
+        """What one CTA stores."""
 
     @abstractmethod
     def with_tile(self, tile: TileLayout, shape: Sequence[Index] | None = None) -> ShapedLayout:

@@ -21,9 +21,8 @@ from tilegen.layouts.core.values import (
     size,
     tile_of,
 )
-from tilegen.layouts.gluon_tile import GluonLayout
 from tilegen.layouts.linear.matrices import bits_of, eliminate, right_inverse
-from tilegen.layouts.linear.values import LinearLayout, linear_from_columns
+from tilegen.layouts.linear.values import LinearFamily, LinearLayout, linear_from_columns
 
 REGISTERS = {"m": "register", "cbx": "block"}
 MEMORY = {"m": "offset", "cbx": "block"}
@@ -47,7 +46,7 @@ def to_linear(layout: object, shape: Sequence[int] | None = None) -> LinearLayou
         ...
     tilegen.errors.LayoutError: S[(4, 4):(5, 1)] is not XOR-linear at index (1, 1): m is 6 there, the XOR gives 4
     """
-    if isinstance(layout, GluonLayout):
+    if isinstance(layout, LinearFamily):
         return layout.to_linear(_require_shape_of(layout, shape))
     if isinstance(layout, LinearLayout):
         return _reshape(layout, shape)

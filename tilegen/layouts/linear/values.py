@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -195,6 +196,14 @@ class LinearLayout:
         if any(is_symbolic(n) for n in shape) or prod(shape) != prod(self.shape):
             raise LayoutError(f"shape {tuple(map(str, shape))} has not the {prod(self.shape)} elements of {self}")
         return split(flatten(values, shape), self.shape)
+
+
+class LinearFamily(ABC):
+    """Linear layouts of one kind: one for every shape of a tensor, as Gluon's layouts are."""
+
+    @abstractmethod
+    def to_linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The layout of a tensor of that shape. Raises LayoutError where there is none."""
 
 
 # ---------------------------------------------------------------- reading
