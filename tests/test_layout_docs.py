@@ -25,9 +25,9 @@ BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=^```)", re.S | re.M)
 PART = re.compile(r"(<!-- generated -->\n)(.*?)(<!-- end -->)", re.S)
 # Heads by the module that a name comes from; a module that is not listed has its own name as head.
 HEADS = {
-    "core.axes": "Axes", "core.iters": "Kinds", "core.values": "Kinds", "padded": "Kinds",
-    "linear": "Linear and Gluon", "linear.values": "Linear and Gluon", "gluon": "Linear and Gluon",
-    "gluon_shared": "Linear and Gluon", "notation": "Text", "core.measure": "Questions", "core.banks": "Questions",
+    "core.axes": "Axes", "core.iters": "Kinds", "core.values": "Kinds", "gluon.padded": "Kinds",
+    "linear": "Linear and Gluon", "linear.values": "Linear and Gluon", "gluon.distributed": "Linear and Gluon",
+    "gluon.shared": "Linear and Gluon", "notation": "Text", "core.measure": "Questions", "core.banks": "Questions",
     "core.checks": "Questions", "core.canonical": "Same map", "core.dimensions": "Dimensions",
     "core.tiling": "Tiles and sums", "core.sums": "Tiles and sums", "core.packing": "Packing", "cute": "CuTe",
 }  # fmt: skip

@@ -46,11 +46,17 @@ from tilegen.layouts.core.values import (
     swizzle_of,
     tile_of,
 )
-from tilegen.layouts.gluon import BlockedLayout, DotOperandLayout, NVMMADistributedLayout, SliceLayout
-from tilegen.layouts.gluon_shared import NVMMASharedLayout, SwizzledSharedLayout
+from tilegen.layouts.gluon import (
+    BlockedLayout,
+    DotOperandLayout,
+    NVMMADistributedLayout,
+    NVMMASharedLayout,
+    PaddedSharedLayout,
+    SliceLayout,
+    SwizzledSharedLayout,
+)
 from tilegen.layouts.linear.values import LinearLayout
 from tilegen.layouts.notation import parse
-from tilegen.layouts.padded import PaddedSharedLayout
 
 __all__ = [
     "AXES",

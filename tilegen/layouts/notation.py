@@ -15,8 +15,7 @@ from tilegen.layouts.constructors import row_major
 from tilegen.layouts.core.axes import require_axis
 from tilegen.layouts.core.iters import Iter, Iters, is_symbolic, spell
 from tilegen.layouts.core.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
-from tilegen.layouts.linear_forms import FORM_ARGUMENTS, FORMS
-from tilegen.layouts.padded import PaddedSharedLayout
+from tilegen.layouts.gluon import FORM_ARGUMENTS, FORMS, PaddedSharedLayout
 
 MAX_CHARACTERS = 4096
 MAX_DEPTH = 32  # of parentheses

@@ -26,8 +26,8 @@ def warp_accesses(
     that the layout does not have are -1. Raises LayoutError when elements are held by no offset, when lanes are more
     than 32, and for elements over 16 bytes.
 
-    >>> from tilegen.layouts.gluon import BlockedLayout
-    >>> from tilegen.layouts.gluon_shared import SwizzledSharedLayout
+    >>> from tilegen.layouts.gluon.distributed import BlockedLayout
+    >>> from tilegen.layouts.gluon.shared import SwizzledSharedLayout
     >>> registers = BlockedLayout([1, 8], [32, 1], [1, 1], [1, 0]).to_linear((32, 8))
     >>> width, offsets = warp_accesses(registers, SwizzledSharedLayout(1, 1, 1, [1, 0]).to_linear((32, 8)), 2)
     >>> width, offsets[:, :4].tolist()

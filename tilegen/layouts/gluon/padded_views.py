@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.padded import PaddedSharedLayout
+from tilegen.layouts.gluon.padded import PaddedSharedLayout
 
 MAX_IMAGE_SLOTS = 1 << 24
 MAX_DRAWN_SLOTS = 1 << 16

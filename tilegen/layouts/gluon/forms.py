@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from inspect import signature
 from typing import Any
 
-from tilegen.layouts.gluon import BlockedLayout, DotOperandLayout, NVMMADistributedLayout, SliceLayout
-from tilegen.layouts.gluon_shared import NVMMASharedLayout, SwizzledSharedLayout
+from tilegen.layouts.gluon.distributed import BlockedLayout, DotOperandLayout, NVMMADistributedLayout, SliceLayout
+from tilegen.layouts.gluon.shared import NVMMASharedLayout, SwizzledSharedLayout
 from tilegen.layouts.linear.values import LinearLayout
 
 

@@ -7,7 +7,7 @@ from dataclasses import fields
 from typing import Any
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.gluon_views import hardware_view, tensor_view
+from tilegen.layouts.gluon.views import hardware_view, tensor_view
 from tilegen.layouts.linear.matrices import bits_of
 from tilegen.layouts.linear.values import LinearFamily, LinearLayout, linear_from_bases
 

@@ -19,7 +19,7 @@ from tilegen.layouts.core.iters import (
     require_shape,
 )
 from tilegen.layouts.core.values import ShapedLayout, TileLayout
-from tilegen.layouts.padded_checks import (
+from tilegen.layouts.gluon.padded_bases import (
     MAX_ELEMS,
     Rows,
     check_bases,
@@ -184,7 +184,7 @@ class PaddedSharedLayout(ShapedLayout):
         >>> PaddedSharedLayout([[2, 2]], [[2], [1]], [], [4]).memory_image()
         [0, 2, None, None, 1, 3]
         """
-        from tilegen.layouts.padded_views import image_memory
+        from tilegen.layouts.gluon.padded_views import image_memory
 
         return image_memory(self, block)
 
@@ -216,7 +216,7 @@ class PaddedSharedLayout(ShapedLayout):
         >>> print(PaddedSharedLayout([[2, 2]], [[2], [1]], [], [4]).format_tensor_view([4]))
         [0, 4, 1, 5]
         """
-        from tilegen.layouts.padded_views import draw_tensor
+        from tilegen.layouts.gluon.padded_views import draw_tensor
 
         return draw_tensor(self, shape)
 
@@ -229,7 +229,7 @@ class PaddedSharedLayout(ShapedLayout):
         [x0, x2, p0, p1,
          x1, x3]
         """
-        from tilegen.layouts.padded_views import draw_hardware
+        from tilegen.layouts.gluon.padded_views import draw_hardware
 
         return draw_hardware(self, shape)
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.gluon_tile import (
+from tilegen.layouts.gluon.bases import (
     GluonLayout,
     Rows,
     Tile,

@@ -7,7 +7,7 @@ from math import prod
 
 from tilegen.errors import LayoutError
 from tilegen.layouts.core.iters import flatten, split
-from tilegen.layouts.gluon_tile import (
+from tilegen.layouts.gluon.bases import (
     GluonLayout,
     Rows,
     Tile,
