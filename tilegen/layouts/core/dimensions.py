@@ -1,4 +1,4 @@
-"""Layouts by the dimensions of a buffer: group, transpose, slice."""
+"""Layouts by the dimensions of a buffer: dense, grouped, transposed, sliced."""
 
 from __future__ import annotations
 
@@ -19,8 +19,33 @@ from tilegen.layouts.core.iters import (
     require_index,
     require_known,
     require_shape,
+    row_major_strides,
 )
 from tilegen.layouts.core.values import Layout, TileLayout, over_shape, tile_of, with_tile
+
+
+def row_major(shape: Sequence[Index]) -> TileLayout:
+    """The dense layout whose last dimension is the fastest; extents may be runtime Index.
+
+    Raises LayoutError for an empty shape and extents < 1.
+
+    >>> print(row_major((8, 64)))
+    S[(8, 64):(64, 1)]
+    """
+    shape = [require_index(n, "an extent", 1) for n in shape]
+    return TileLayout(tuple(Iter(n, s) for n, s in zip(shape, row_major_strides(shape), strict=True)))
+
+
+def column_major(shape: Sequence[Index]) -> TileLayout:
+    """The dense layout whose first dimension is the fastest; extents may be runtime Index.
+
+    Raises LayoutError for an empty shape and extents < 1.
+
+    >>> print(column_major((8, 64)))
+    S[(8, 64):(1, 8)]
+    """
+    shape = [require_index(n, "an extent", 1) for n in shape]
+    return TileLayout(tuple(Iter(n, product(shape[:k])) for k, n in enumerate(shape)))
 
 
 def group(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ...]]:

@@ -7,7 +7,7 @@ from itertools import combinations
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, mul
-from tilegen.layouts.constructors.dense import row_major
+from tilegen.layouts.core.dimensions import row_major
 from tilegen.layouts.core.iters import Iter, divide_exactly, extent_reached, product, require_shape, spell
 from tilegen.layouts.core.parts import Part, cut, cut_whole, join, remove, require_plain, same_row, subtract_offset
 from tilegen.layouts.core.values import ComposeLayout, Layout, TileLayout
