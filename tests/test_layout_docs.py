@@ -27,9 +27,8 @@ PART = re.compile(r"(<!-- generated -->\n)(.*?)(<!-- end -->)", re.S)
 HEADS = {
     "core.axes": "Axes", "core.iters": "Kinds", "core.values": "Kinds", "gluon.padded": "Kinds",
     "linear": "Linear and Gluon", "linear.values": "Linear and Gluon", "gluon.distributed": "Linear and Gluon",
-    "gluon.shared": "Linear and Gluon", "notation": "Text", "core.measure": "Questions", "core.banks": "Questions",
-    "core.checks": "Questions", "core.canonical": "Same map", "core.dimensions": "Dimensions",
-    "core.tiling": "Tiles and sums", "core.sums": "Tiles and sums", "core.packing": "Packing", "cute": "CuTe",
+    "gluon.shared": "Linear and Gluon", "notation": "Text", "core.measures": "Questions",
+    "core.canonical": "In other words", "core.dimensions": "Dimensions", "core.tiling": "Tiles and sums", "cute": "CuTe",
 }  # fmt: skip
 
 

@@ -25,15 +25,19 @@ from tilegen.layouts.constructors import (
     wgmma_operand_a,
 )
 from tilegen.layouts.core.axes import AXES, Axis
-from tilegen.layouts.core.banks import bank_and_line
-from tilegen.layouts.core.canonical import bind, canonicalize, get_scope, storage
-from tilegen.layouts.core.checks import inverse, is_trivial, verify
-from tilegen.layouts.core.dimensions import group, permute_by_groups, permute_dims, slice_layout
+from tilegen.layouts.core.canonical import bind, canonicalize, get_scope, inverse, is_trivial, storage
+from tilegen.layouts.core.dimensions import group, pack, permute_by_groups, permute_dims, slice_layout, unpack
 from tilegen.layouts.core.iters import Iter
-from tilegen.layouts.core.measure import chunk_of, extent_of, is_injective, span
-from tilegen.layouts.core.packing import pack, unpack
-from tilegen.layouts.core.sums import direct_sum, is_direct_sum_left, is_direct_sum_right
-from tilegen.layouts.core.tiling import is_tile_inner, is_tile_outer, tile, tile_to
+from tilegen.layouts.core.measures import bank_and_line, chunk_of, extent_of, is_injective, span, verify
+from tilegen.layouts.core.tiling import (
+    direct_sum,
+    is_direct_sum_left,
+    is_direct_sum_right,
+    is_tile_inner,
+    is_tile_outer,
+    tile,
+    tile_to,
+)
 from tilegen.layouts.core.values import (
     ComposeLayout,
     Layout,

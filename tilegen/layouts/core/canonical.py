@@ -1,23 +1,39 @@
-"""Layouts in other words: the shortest form, thread axes fused, one thread's storage, variables bound."""
+"""Layouts in other words: the shortest form, threads by other names, storage alone, variables bound, inverses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import overload
 
 from tilegen.errors import LayoutError
-from tilegen.index import Index, bound, mul, substitute
+from tilegen.index import Index, bound, div, mod, mul, multiple, substitute
 from tilegen.layouts.core.axes import AXES, AXIS_ORDER, SCOPES, THREADS_IN
-from tilegen.layouts.core.iters import Iter, Iters, drop_units, fuse_neighbours
+from tilegen.layouts.core.iters import (
+    Iter,
+    Iters,
+    drop_units,
+    extent_reached,
+    fuse_neighbours,
+    product,
+    row_major_strides,
+    spell,
+)
 from tilegen.layouts.core.values import (
     ComposeLayout,
     Layout,
     ShapedLayout,
     SwizzleLayout,
     TileLayout,
+    swizzle_of,
     tile_of,
     with_tile,
 )
+
+# axis -> (outer, inner, how many of the inner make one of the outer), coarsest first
+_SPLITS = (
+    ("tx", "wgid", "tid_in_wg", 128), ("tx", "warpid", "laneid", 32), ("warpid", "wgid", "wid_in_wg", 4),
+    ("tid_in_wg", "wid_in_wg", "laneid", 32),
+)  # fmt: skip
 
 
 @overload
@@ -54,6 +70,23 @@ def _by_falling_stride(i: Iter) -> tuple[int, int, str]:
     return AXIS_ORDER[i.axis], -bound(i.stride), str(i)
 
 
+def is_trivial(layout: Layout) -> bool:
+    """Whether element x lies at x: dense row-major on m, no replica, offset or swizzle.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> is_trivial(parse("S[(8, 64)]")), is_trivial(parse("S[(8, 64):(1, 8)]"))
+    (True, False)
+    """
+    swizzle = swizzle_of(layout)
+    if not isinstance(layout, (TileLayout, SwizzleLayout, ComposeLayout)) or (swizzle and swizzle.swizzle_len):
+        return False
+    tile = tile_of(canonicalize(layout))
+    only, *others = tile.shard
+    dense = not others and (only.extent == 1 or (only.stride == 1 and only.axis == "m"))
+    return dense and not tile.replica and not tile.offset
+
+
+# ---------------------------------------------------------------- threads by other names
 def get_scope(layout: Layout) -> tuple[str, str] | None:
     """What the shard's thread axes distribute over what: ("thread", "cta"), or None without thread axes.
 
@@ -111,6 +144,68 @@ def _fuse_thread_axes(tile: TileLayout, scope: str) -> TileLayout:
     return TileLayout(fuse_iters(tile.shard), fuse_iters(tile.replica), tuple(fuse(*o) for o in tile.offset))
 
 
+def spell_threads_as(layout: Layout, like: TileLayout) -> Layout:
+    """The same threads on the axes that ``like`` uses, where that can be said with iters; else the layout itself.
+
+    >>> print(spell_threads_as(TileLayout((Iter(8, 16, "tx"), Iter(16, 1, "tx"))), TileLayout((Iter(2, 1, "laneid"),))))
+    S[(4, 2, 16):(1@warpid, 16@laneid, 1@laneid)]
+    """
+    if not isinstance(layout, TileLayout):
+        return layout
+    wanted = _thread_axes(like)
+    if not wanted or wanted <= _thread_axes(layout):
+        return layout
+    for scope in ("warpgroup", "cta"):
+        fused = canonicalize(layout, fuse_threads=scope)
+        if isinstance(fused, TileLayout) and wanted <= _thread_axes(fused):
+            return fused
+    for axis, outer, inner, n in _SPLITS:
+        if wanted & {outer, inner} and axis in _thread_axes(layout):
+            layout = split_axis(layout, axis, outer, inner, n) or layout
+    return layout
+
+
+def _thread_axes(tile: TileLayout) -> set[str]:
+    return {name for name in _axis_names(tile) if AXES[name].kind == "thread"}
+
+
+def split_axis(tile: TileLayout, axis: str, outer: str, inner: str, n: int) -> TileLayout | None:
+    """``axis`` = n * ``outer`` + ``inner``, written out; None where an iter crosses a multiple of n.
+
+    >>> print(split_axis(TileLayout((Iter(64, 1, "tx"),)), "tx", "warpid", "laneid", 32))
+    S[(2, 32):(1@warpid, 1@laneid)]
+    """
+    shard, replica = (_split_iters(iters, axis, outer, inner, n) for iters in (tile.shard, tile.replica))
+    if shard is None or replica is None:
+        return None
+    offset: list[tuple[str, Index]] = []
+    for name, value in tile.offset:
+        offset += [(outer, div(value, n)), (inner, mod(value, n))] if name == axis else [(name, value)]
+    result = TileLayout(shard, replica, tuple(offset))
+    reached = extent_reached(i for i in (*shard, *replica) if i.axis == inner)
+    rest = dict(result.offset).get(inner, 0)
+    return result if isinstance(reached, int) and isinstance(rest, int) and reached + rest <= n else None
+
+
+def _split_iters(iters: Iters, axis: str, outer: str, inner: str, n: int) -> Iters | None:
+    result: list[Iter] = []
+    for i in iters:
+        if i.axis != axis:
+            result.append(i)
+        elif multiple(i.stride) % n == 0:
+            result.append(Iter(i.extent, div(i.stride, n), outer))
+        elif not isinstance(i.stride, int) or not isinstance(i.extent, int):
+            return None
+        elif (i.extent - 1) * i.stride < n:
+            result.append(Iter(i.extent, i.stride, inner))
+        elif n % i.stride or i.extent % (n // i.stride):
+            return None
+        else:
+            result += [Iter(i.extent * i.stride // n, 1, outer), Iter(n // i.stride, i.stride, inner)]
+    return tuple(result)
+
+
+# ---------------------------------------------------------------- parts of a layout, and its inverse
 def storage(layout: Layout) -> Layout:
     """What one thread stores: the iters, replicas and offsets on memory axes alone.
 
@@ -148,3 +243,72 @@ def bind(layout: Layout, values: Mapping[str, Index]) -> Layout:
     )
     offset = {axis: substitute(value, values) for axis, value in tile.offset}
     return with_tile(layout, TileLayout.from_iters(shard, replica, offset))
+
+
+def inverse(layout: Layout, axes: Sequence[str] | None = None) -> TileLayout | SwizzleLayout | ComposeLayout:
+    """From places back to elements: over the shape of the places on ``axes``, the flat logical index on m.
+
+    inverse(L).apply(*place, shape=places)[0]["m"] is the x with L(x) = place. ``axes`` (default: those that L uses, in
+    the order of the table of axes) gives the order of the dimensions. Raises LayoutError where no such layout exists:
+    replicas (one element, several places), an offset or a gap (a place without an element), two elements in one
+    place, a swizzle over anything but a dense tile.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> print(inverse(parse("S[(8, 4, 2):(2@laneid, 1, 1@laneid)]")))
+    S[(8, 2, 4):(8, 1, 2)]
+    >>> inverse(parse("S[(8, 6):(8, 1)]"))
+    Traceback (most recent call last):
+    ...
+    tilegen.errors.LayoutError: S[(8, 6):(8, 1)] has no inverse: places of m from 6 to 7 hold no element
+    """
+    if isinstance(layout, SwizzleLayout):
+        return layout  # the bits that choose stay, so that exchanging twice restores
+    if not isinstance(layout, (TileLayout, ComposeLayout)):
+        raise LayoutError(f"{layout} is inverted as a linear layout")
+    tile = tile_of(canonicalize(layout))
+    if isinstance(layout, ComposeLayout) and layout.swizzle.swizzle_len:
+        if not is_trivial(tile):
+            raise _no_inverse(layout, "a swizzle comes after a tile that is not dense; its inverse would come before")
+        return ComposeLayout(layout.swizzle, tile)
+    if tile.replica:
+        raise _no_inverse(layout, "replicas put one element in several places")
+    if tile.offset:
+        raise _no_inverse(layout, "an offset leaves places before it without an element")
+    return TileLayout(_invert_iters(layout, tile, _order_axes(tile, axes)))
+
+
+def _no_inverse(layout: Layout, reason: str) -> LayoutError:
+    return LayoutError(f"{layout} has no inverse: {reason}")
+
+
+def _order_axes(tile: TileLayout, axes: Sequence[str] | None) -> list[str]:
+    used = sorted({i.axis for i in tile.shard}, key=AXIS_ORDER.__getitem__)
+    if axes is not None and sorted(axes, key=lambda a: AXIS_ORDER.get(a, -1)) != used:
+        raise LayoutError(f"axes {tuple(axes)} are not those of {tile}: {', '.join(used)}")
+    return list(axes) if axes is not None else used
+
+
+def _invert_iters(layout: Layout, tile: TileLayout, axes: Sequence[str]) -> tuple[Iter, ...]:
+    """On each axis, iters of falling strides; each steps through the logical index as its place there says."""
+    steps = row_major_strides([i.extent for i in tile.shard])
+    result: list[Iter] = []
+    for axis in axes:
+        on_axis = [(i, step) for i, step in zip(tile.shard, steps, strict=True) if i.axis == axis]
+        on_axis.sort(key=lambda pair: (bound(pair[0].stride), bound(pair[0].extent)))
+        covered: Index = 1
+        found: list[Iter] = []
+        for i, step in on_axis:
+            if i.extent != 1 and i.stride != covered:
+                raise _no_inverse(layout, _describe_misfit(i, covered))
+            covered = product((covered, i.extent))
+            found.append(Iter(i.extent, step))
+        result += reversed(found)
+    return fuse_neighbours(tuple(result))
+
+
+def _describe_misfit(i: Iter, covered: Index) -> str:
+    if isinstance(i.stride, int) and isinstance(covered, int) and i.stride < covered:
+        return f"two elements share a place of {i.axis} (stride {i.stride} inside {covered} places)"
+    if isinstance(i.stride, int) and isinstance(covered, int):
+        return f"places of {i.axis} from {covered} to {i.stride - 1} hold no element"
+    return f"whether stride {spell(i.stride)} of {i.axis} continues {spell(covered)} places is not known"
