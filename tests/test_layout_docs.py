@@ -25,10 +25,11 @@ BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=^```)", re.S | re.M)
 PART = re.compile(r"(<!-- generated -->\n)(.*?)(<!-- end -->)", re.S)
 # Heads by the module that a name comes from; a module that is not listed has its own name as head.
 HEADS = {
-    "core.axes": "Axes", "core.iters": "Kinds", "core.values": "Kinds", "gluon.padded": "Kinds",
+    "core.iters": "Kinds", "core.values": "Kinds", "gluon.padded": "Kinds",
     "linear": "Linear and Gluon", "linear.values": "Linear and Gluon", "gluon.distributed": "Linear and Gluon",
     "gluon.shared": "Linear and Gluon", "notation": "Text", "core.measures": "Questions",
-    "core.canonical": "In other words", "core.dimensions": "Dimensions", "core.tiling": "Tiles and sums", "cute": "CuTe",
+    "core.canonical": "In other words", "core.dimensions": "Dimensions", "core.tiling": "Tiles and sums",
+    "cute": "CuTe",
 }  # fmt: skip
 
 
@@ -60,7 +61,7 @@ def head_of(name: str) -> str:
     found: Any = getattr(layouts, name)
     module = getattr(found, "__module__", None) or getattr(found, "__name__", "tilegen.layouts.core.values")
     path = module.removeprefix("tilegen.layouts.")
-    if name == "AXES":
+    if name in ("AXES", "Axis"):
         return "Axes"
     if name in ("row_major", "column_major"):
         return "Kinds"
@@ -87,7 +88,7 @@ def print_names() -> str:
     heads: dict[str, list[str]] = {}
     for name in layouts.__all__:
         heads.setdefault(head_of(name), []).append(name)
-    order = [*dict.fromkeys((*HEADS.values(), "Hardware"))]
+    order = [*dict.fromkeys(("Axes", *HEADS.values(), "Hardware"))]
     lines = []
     for head in sorted(heads, key=lambda h: order.index(h) if h in order else len(order)):
         lines += [f"| {head} | |", "|---|---|", *(f"| `{n}` | {sentence_of(n)} |" for n in heads[head]), ""]

@@ -13,7 +13,7 @@ from tilegen.drawing.describing import axes_of, count_copies
 from tilegen.drawing.reading import Subject, spell_shape
 from tilegen.errors import LayoutError
 from tilegen.layouts import AXES, PaddedSharedLayout
-from tilegen.layouts.core.axes import SCOPES
+from tilegen.layouts.core.iters import SCOPES
 
 COLORS = 8
 MOST_CELLS = 1 << 16

@@ -24,10 +24,9 @@ from tilegen.layouts.constructors import (
     wgmma_accumulator,
     wgmma_operand_a,
 )
-from tilegen.layouts.core.axes import AXES, Axis
 from tilegen.layouts.core.canonical import bind, canonicalize, get_scope, inverse, is_trivial, storage
 from tilegen.layouts.core.dimensions import group, pack, permute_by_groups, permute_dims, slice_layout, unpack
-from tilegen.layouts.core.iters import Iter
+from tilegen.layouts.core.iters import AXES, Axis, Iter
 from tilegen.layouts.core.measures import bank_and_line, chunk_of, extent_of, is_injective, span, verify
 from tilegen.layouts.core.tiling import (
     direct_sum,

@@ -11,8 +11,7 @@ from typing import Any
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, bound, div, least, mod, mul, sub
 from tilegen.layouts.constructors import ARGUMENTS, CONSTRUCTORS, row_major
-from tilegen.layouts.core.axes import require_axis
-from tilegen.layouts.core.iters import Iter, Iters, is_symbolic, spell
+from tilegen.layouts.core.iters import Iter, Iters, is_symbolic, require_axis, spell
 from tilegen.layouts.core.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilegen.layouts.gluon import FORM_ARGUMENTS, FORMS, PaddedSharedLayout
 

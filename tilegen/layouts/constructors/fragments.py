@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from tilegen.errors import LayoutError
 from tilegen.index import Index
 from tilegen.layouts.constructors.arguments import element_bits
-from tilegen.layouts.core.iters import Iter, Iters, drop_units, require_known
+from tilegen.layouts.core.iters import Iter, Iters, require_known
+from tilegen.layouts.core.rows import drop_units
 from tilegen.layouts.core.values import TileLayout, size
 
 MMA_ATOMS = {"m16n8k4": 32, "m16n8k8": 16, "m16n8k16": 16, "m16n8k32": 8, "m16n8k64": 4, "m16n8k128": 1, "m16n8k256": 1}

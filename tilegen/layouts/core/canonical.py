@@ -7,17 +7,18 @@ from typing import overload
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, bound, div, mod, mul, multiple, substitute
-from tilegen.layouts.core.axes import AXES, AXIS_ORDER, SCOPES, THREADS_IN
 from tilegen.layouts.core.iters import (
+    AXES,
+    AXIS_ORDER,
+    SCOPES,
+    THREADS_IN,
     Iter,
     Iters,
-    drop_units,
-    extent_reached,
-    fuse_neighbours,
     product,
     row_major_strides,
     spell,
 )
+from tilegen.layouts.core.rows import drop_units, extent_reached, fuse_neighbours
 from tilegen.layouts.core.values import (
     ComposeLayout,
     Layout,

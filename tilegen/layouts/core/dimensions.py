@@ -6,24 +6,22 @@ from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, bound, least, mul, sub
-from tilegen.layouts.core.axes import AXES, require_axis
 from tilegen.layouts.core.canonical import canonicalize
 from tilegen.layouts.core.iters import (
+    AXES,
     Iter,
     Iters,
     divide_exactly,
-    drop_units,
-    fuse_neighbours,
-    group_iters,
     product,
-    quotient,
-    remainder,
+    require_axis,
     require_index,
     require_known,
     require_shape,
     row_major_strides,
     spell,
+    split,
 )
+from tilegen.layouts.core.rows import drop_units, fuse_neighbours, group_iters
 from tilegen.layouts.core.values import (
     ComposeLayout,
     Layout,
@@ -36,6 +34,7 @@ from tilegen.layouts.core.values import (
 )
 
 
+# ---------------------------------------------------------------- dense
 def row_major(shape: Sequence[Index]) -> TileLayout:
     """The dense layout whose last dimension is the fastest; extents may be runtime Index.
 
@@ -60,6 +59,7 @@ def column_major(shape: Sequence[Index]) -> TileLayout:
     return TileLayout(tuple(Iter(n, product(shape[:k])) for k, n in enumerate(shape)))
 
 
+# ---------------------------------------------------------------- grouped, transposed, sliced
 def group(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ...]]:
     """The same map with iters split so that dimension d of ``shape`` is the iters separators[d] to separators[d + 1].
 
@@ -179,7 +179,7 @@ def _slice_row(row: Iters, begin: Index, length: int, d: int) -> tuple[list[Iter
     Whole fast iters stay; the next one is cut, its range either inside the iter or in two equal halves across its
     end, which are two steps of another stride.
     """
-    digits = _digits(row, begin)
+    digits = split(begin, [i.extent for i in row])
     base = [(i.axis, mul(digit, i.stride)) for i, digit in zip(row, digits, strict=True)]
     pivot, rest = len(row) - 1, length
     while pivot and digits[pivot] == 0 and (left := divide_exactly(rest, row[pivot].extent)) is not None:
@@ -192,14 +192,6 @@ def _slice_row(row: Iters, begin: Index, length: int, d: int) -> tuple[list[Iter
     if halves is None:
         raise LayoutError(f"elements {begin} to {add(begin, length)} of dimension {d} are no whole number of strides")
     return [*halves, *row[pivot + 1 :]], base
-
-
-def _digits(row: Iters, begin: Index) -> list[Index]:
-    digits: list[Index] = []
-    for i in reversed(row[1:]):
-        digits.append(remainder(begin, i.extent))
-        begin = quotient(begin, i.extent)
-    return [begin, *reversed(digits)]
 
 
 def _cut_across(slow: Iter, slow_digit: Index, cut: Iter, digit: Index, rest: int) -> list[Iter] | None:

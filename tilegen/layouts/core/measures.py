@@ -10,27 +10,29 @@ import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Op, bound, least, mul, sub
-from tilegen.layouts.core.axes import AXES, AXIS_ORDER, THREADS_IN, require_axis
 from tilegen.layouts.core.canonical import get_scope
 from tilegen.layouts.core.iters import (
+    AXES,
+    AXIS_ORDER,
+    THREADS_IN,
     Iter,
-    drop_units,
-    extent_reached,
     is_symbolic,
     product,
     quotient,
     remainder,
+    require_axis,
     require_known,
     require_shape,
     spell,
 )
-from tilegen.layouts.core.swizzling import permute_address
+from tilegen.layouts.core.rows import drop_units, extent_reached
 from tilegen.layouts.core.values import (
     Layout,
     ShapedLayout,
     SwizzleLayout,
     TileLayout,
     over_shape,
+    permute_address,
     size,
     swizzle_of,
     tile_of,

@@ -10,24 +10,15 @@ from tilegen.errors import LayoutError
 from tilegen.index import Index, mul, sub
 from tilegen.layouts.core.canonical import canonicalize, spell_threads_as
 from tilegen.layouts.core.dimensions import row_major
-from tilegen.layouts.core.iters import (
-    Iter,
-    Iters,
-    divide_exactly,
-    drop_units,
-    extent_reached,
-    fuse_neighbours,
-    group_iters,
-    product,
-    require_shape,
-    spell,
-)
+from tilegen.layouts.core.iters import Iter, Iters, divide_exactly, product, require_shape, spell
+from tilegen.layouts.core.rows import count_tiles, extent_reached, group_iters, same_row
 from tilegen.layouts.core.values import (
     ComposeLayout,
     Layout,
     SwizzleLayout,
     TileLayout,
     over_shape,
+    size,
     swizzle_of,
     tile_of,
 )
@@ -92,15 +83,6 @@ def require_plain(part: Part, what: str) -> None:
             f"{what} is a tile layout, not one under {part.swizzle}: a swizzle acts on the sum of addresses",
             hint="swizzle the right (inner) layout, or compose the swizzle with the result",
         )
-
-
-def same_row(a: Iters, b: Iters) -> bool:
-    """Whether two rows of iters are the same map of their dimension.
-
-    >>> same_row((Iter(2, 4), Iter(4, 1)), (Iter(8, 1),))
-    True
-    """
-    return fuse_neighbours(drop_units(a)) == fuse_neighbours(drop_units(b))
 
 
 def without(whole: Iters, part: Iters) -> Iters | None:
@@ -253,11 +235,7 @@ def tile(
     """
     outer_part, inner_part = cut(outer, outer_shape), cut(inner, inner_shape)
     require_plain(outer_part, "the outer layout")
-    return _tile_parts(outer_part, inner_part)
-
-
-def _tile_parts(outer: Part, inner: Part) -> TileLayout | ComposeLayout:
-    return join(_stretch(outer, _spans(inner)), inner)
+    return join(_stretch(outer_part, _spans(inner_part)), inner_part)
 
 
 def _spans(part: Part) -> dict[str, Index]:
@@ -306,24 +284,6 @@ def tile_to(layout: Layout, to_shape: Sequence[Index], current_shape: Sequence[I
     """
     counts = count_tiles(to_shape, current_shape)
     return tile(row_major(counts or (1,)), counts or (1,), layout, require_shape(current_shape) or (1,))
-
-
-def count_tiles(shape: Sequence[Index], part: Sequence[Index]) -> tuple[Index, ...]:
-    """How many tiles of ``part`` fill each dimension of ``shape``.
-
-    Raises LayoutError when ranks differ or an extent is no whole number of tiles.
-
-    >>> count_tiles((64, 32), (8, 4))
-    (8, 8)
-    """
-    shape, part = require_shape(shape), require_shape(part)
-    if len(shape) != len(part):
-        raise LayoutError(f"a tile of {len(part)} dimensions of a shape of {len(shape)}")
-    counts = [divide_exactly(n, p) for n, p in zip(shape, part, strict=True)]
-    for d, count in enumerate(counts):
-        if count is None:
-            raise LayoutError(f"dimension {d}: {spell(shape[d])} is no whole number of tiles of {spell(part[d])}")
-    return tuple(c for c in counts if c is not None)
 
 
 def is_tile_inner(
@@ -390,8 +350,7 @@ def _interleave(a: Sequence[Index], b: Sequence[Index]) -> tuple[Index, ...]:
 
 def _require_size(tiled: Layout, shape: Sequence[Index]) -> Layout:
     """The layout itself; refuses one of another size than its shape."""
-    if isinstance(tiled, TileLayout | ComposeLayout):
-        have = product(i.extent for i in (tiled if isinstance(tiled, TileLayout) else tiled.tile).shard)
-        if have != product(shape):
-            raise LayoutError(f"shape {tuple(shape)} has {spell(product(shape))} elements, {tiled} has {spell(have)}")
+    if isinstance(tiled, (TileLayout, ComposeLayout)) and size(tiled) != product(shape):
+        elements = f"{tiled} has {spell(size(tiled))}"
+        raise LayoutError(f"shape {tuple(shape)} has {spell(product(shape))} elements, {elements}")
     return tiled

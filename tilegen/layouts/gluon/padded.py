@@ -9,15 +9,8 @@ from typing import Any
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.core.iters import (
-    Iter,
-    drop_units,
-    fuse_neighbours,
-    group_iters,
-    quotient,
-    require_known,
-    require_shape,
-)
+from tilegen.layouts.core.iters import Iter, quotient, require_known, require_shape
+from tilegen.layouts.core.rows import drop_units, fuse_neighbours, group_iters
 from tilegen.layouts.core.values import ShapedLayout, TileLayout
 from tilegen.layouts.gluon.padded_bases import (
     MAX_ELEMS,

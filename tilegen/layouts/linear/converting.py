@@ -9,15 +9,14 @@ from math import prod
 from operator import or_
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.core.axes import AXES, THREADS_IN
-from tilegen.layouts.core.iters import Iter, require_known, require_shape, split
-from tilegen.layouts.core.swizzling import permute_address
+from tilegen.layouts.core.iters import AXES, THREADS_IN, Iter, require_known, require_shape, split
 from tilegen.layouts.core.values import (
     ComposeLayout,
     ShapedLayout,
     SwizzleLayout,
     TileLayout,
     over_shape,
+    permute_address,
     size,
     tile_of,
 )

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.core.axes import AXES
-from tilegen.layouts.core.iters import Iter, fuse_neighbours, split
-from tilegen.layouts.core.swizzling import permute_address
-from tilegen.layouts.core.values import ComposeLayout, SwizzleLayout, TileLayout
+from tilegen.layouts.core.iters import AXES, Iter, split
+from tilegen.layouts.core.rows import fuse_neighbours
+from tilegen.layouts.core.values import ComposeLayout, SwizzleLayout, TileLayout, permute_address
 from tilegen.layouts.linear.converting import to_linear
 from tilegen.layouts.linear.matrices import eliminate, set_bits
 from tilegen.layouts.linear.values import LinearLayout, name_bits
