@@ -231,3 +231,18 @@ class SliceLayout(GluonLayout):
     def mangle(self) -> str:
         """Gluon's name for the layout."""
         return f"SL{self.dim}_{self.parent.mangle()}SL"
+
+
+def distributed_linear(
+    reg_bases: Sequence[Sequence[int]],
+    lane_bases: Sequence[Sequence[int]],
+    warp_bases: Sequence[Sequence[int]],
+    block_bases: Sequence[Sequence[int]],
+    shape: Sequence[int],
+) -> LinearLayout:
+    """Gluon's DistributedLinearLayout, which is a LinearLayout of register, lane, warp and block.
+
+    >>> print(distributed_linear([[1]], [[2]], [], [], [4]))
+    LinearLayout(register=[[1]], lane=[[2]], warp=[], block=[], shape=[4])
+    """
+    return LinearLayout(register=reg_bases, lane=lane_bases, warp=warp_bases, block=block_bases, shape=shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -156,3 +157,14 @@ class NVMMASharedLayout(GluonLayout):
         """Gluon's name for the layout."""
         values = (self.swizzle_byte_width, self.element_bitwidth, self.rank, self.transposed, self.fp4_padded)
         return f"NVMMA_{'_'.join(map(str, values))}_{mangle_rows(self.cga_layout)}_NVMMA"
+
+
+def shared_linear(
+    offset_bases: Sequence[Sequence[int]], block_bases: Sequence[Sequence[int]] = (), alignment: int = 16
+) -> LinearLayout:
+    """Gluon's SharedLinearLayout, which is a LinearLayout of offset and block; a layout has no alignment.
+
+    >>> print(shared_linear([[1], [2]]))
+    LinearLayout(offset=[[1], [2]], block=[], shape=[4])
+    """
+    return LinearLayout(offset=offset_bases, block=block_bases)
