@@ -8,7 +8,7 @@ Inputs are named as in Triton: register, lane, warp and block for what threads h
 shared memory. A layout that names thread axes has registers on axis m, any other has offsets there.
 """
 
-from tilegen.layouts.linear.converting import to_linear
+from tilegen.layouts.linear.converting import as_buffer_layout, to_linear, to_tile
 from tilegen.layouts.linear.operations import (
     bases,
     compose,
@@ -20,7 +20,6 @@ from tilegen.layouts.linear.operations import (
     product,
     reshape,
 )
-from tilegen.layouts.linear.to_tiles import as_buffer_layout, to_tile
 from tilegen.layouts.linear.values import LinearLayout
 
 __all__ = [
