@@ -4,6 +4,10 @@
 
     layout = parse("Swizzle(3,3,3) o S[(8,64):(64,1)]")
     layout.apply(5, 0, shape=(8, 64))           # ({'m': 360},)
+
+``core`` stands below all: tile, swizzle and compose layouts. Beside each other on it, what hardware fixes
+(``constructors``), XOR-linear layouts (``linear``) and CuTe's (``cute``); on ``linear`` Gluon's (``gluon``), and on all
+of them the text form (``notation``).
 """
 
 from tilegen.layouts import cute, linear
