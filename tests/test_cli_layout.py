@@ -142,7 +142,6 @@ def test_cute_keeps_coordinates() -> None:
 
 
 def test_to_gluon_names_its_general_layouts() -> None:
-    pytest.importorskip("tilegen.layouts.linear")
     wanted = (
         "DistributedLinearLayout(reg_bases=[[0, 1], [8, 0]], lane_bases=[[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], "
         "warp_bases=[], block_bases=[], shape=[16, 8])"
@@ -164,7 +163,6 @@ def test_to_gluon_names_its_general_layouts() -> None:
     ],
 )
 def test_to_linear_says_where_linearity_fails(words: tuple[str, ...], why: str) -> None:
-    pytest.importorskip("tilegen.layouts.linear")
     result = run(*words)
     assert (result.exit_code, result.stdout) == (1, "") and why in result.stderr
 
@@ -387,8 +385,7 @@ def _rounds(offsets: list[int], width: int) -> int:
 
 # ---------------------------------------------------------------- Gluon's layouts, which need a shape
 def test_gluons_registers_are_described_and_drawn() -> None:
-    gluon = pytest.importorskip("tilegen.layouts.gluon")
-    blocked = gluon.BlockedLayout([1, 2], [8, 4], [1, 1], [1, 0])
+    blocked = layouts.BlockedLayout([1, 2], [8, 4], [1, 1], [1, 0])
     with pytest.raises(LayoutError, match="say which"):
         drawing.take_subject(blocked)
     subject = drawing.take_subject(blocked, (8, 8))
@@ -404,8 +401,7 @@ def test_gluons_registers_are_described_and_drawn() -> None:
 
 
 def test_gluons_swizzle_has_the_banks_of_ours() -> None:
-    shared = pytest.importorskip("tilegen.layouts.gluon_shared")
-    theirs = drawing.take_subject(shared.SwizzledSharedLayout(8, 1, 8, [1, 0]), (8, 64))
+    theirs = drawing.take_subject(layouts.SwizzledSharedLayout(8, 1, 8, [1, 0]), (8, 64))
     ours = drawing.read_subject(SWIZZLED)
     assert drawing.bank_picture(theirs, 16) == drawing.bank_picture(ours, 16)
     assert drawing.find_banks(theirs, 16, "ldmatrix") == drawing.find_banks(ours, 16, "ldmatrix")
@@ -421,11 +417,10 @@ def test_linear_layouts_have_no_iters(option: tuple[str, ...]) -> None:
 
 
 def test_a_linear_layout_that_holds_not_all_says_so() -> None:
-    values = pytest.importorskip("tilegen.layouts.linear_values")
-    subject = drawing.take_subject(values.LinearLayout(lane=[[0, 1], [1, 1], [1, 0]], shape=[4, 2]))
+    subject = drawing.take_subject(layouts.LinearLayout(lane=[[0, 1], [1, 1], [1, 0]], shape=[4, 2]))
     text = drawing.layout_text(drawing.describe_layout(subject))
     assert "4 x 2: 8 elements, 2 copies of each, some held nowhere" in text
     with pytest.raises(LayoutError, match="nowhere"):
         drawing.draw_layout(subject)
     with pytest.raises(LayoutError, match="no axis"):
-        drawing.draw_layout(drawing.take_subject(values.LinearLayout(shape=[1])))
+        drawing.draw_layout(drawing.take_subject(layouts.LinearLayout(shape=[1])))

@@ -44,17 +44,14 @@ def name_of(path: Path) -> str:
     return ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
-def nodes(tree: ast.AST, lazy: bool) -> Iterator[ast.AST]:
-    """Everything in a module, or only what runs when it is imported."""
-    for node in ast.iter_child_nodes(tree):
-        if lazy or not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
-            yield from nodes(node, lazy)
+def folder_of(name: str) -> str:
+    """``tilegen.layouts.core`` for all that lies in it; a module that lies in no folder of its room is its own."""
+    return ".".join(name.split(".")[:3])
 
 
-def imports(path: Path, lazy: bool = True) -> Iterator[str]:
-    """Dotted names that a module imports, also those given to import_module as text; ``lazy``: in functions too."""
-    for node in nodes(ast.parse(path.read_text(encoding="utf-8")), lazy):
+def imports(path: Path) -> Iterator[str]:
+    """Dotted names that a module imports, in functions too, and those given to import_module as text."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -83,13 +80,16 @@ def test_imports_go_down(path):
 
 @pytest.mark.parametrize("room", sorted(levels()))
 def test_no_circles_in_a_room(room):
-    """Imports for types count; one in a function, which runs when all are loaded, does not."""
+    """Imports for types count, and so do those in functions; nor do the folders of a room import in a circle."""
     names = {name_of(path): path for path in MODULES if room_of(path) == room}
-    graph = {}
+    graph: dict[str, set[str]] = {}
+    folders: dict[str, set[str]] = {}
     for name, path in names.items():
-        wanted = {n if n in names else n.rpartition(".")[0] for n in imports(path, lazy=False)}
-        graph[name] = wanted & set(names)
+        wanted = {n if n in names else n.rpartition(".")[0] for n in imports(path)} & set(names)
+        graph[name] = wanted
+        folders.setdefault(folder_of(name), set()).update(set(map(folder_of, wanted)) - {folder_of(name)})
     TopologicalSorter(graph).prepare()  # CycleError names the circle
+    TopologicalSorter(folders).prepare()
 
 
 @every_module

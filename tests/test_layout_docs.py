@@ -25,10 +25,10 @@ BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=^```)", re.S | re.M)
 PART = re.compile(r"(<!-- generated -->\n)(.*?)(<!-- end -->)", re.S)
 # Heads by the module that a name comes from; a module that is not listed has its own name as head.
 HEADS = {
-    "axes": "Axes", "iters": "Kinds", "values": "Kinds", "padded": "Kinds", "linear": "Linear and Gluon",
-    "linear_values": "Linear and Gluon", "gluon": "Linear and Gluon", "gluon_shared": "Linear and Gluon",
-    "notation": "Text", "measure": "Questions", "banks": "Questions", "checks": "Questions", "canonical": "Same map",
-    "dimensions": "Dimensions", "tiling": "Tiles and sums", "sums": "Tiles and sums", "packing": "Packing",
+    "core.iters": "Kinds", "core.values": "Kinds", "gluon.padded": "Kinds",
+    "linear": "Linear and Gluon", "linear.values": "Linear and Gluon", "gluon.distributed": "Linear and Gluon",
+    "gluon.shared": "Linear and Gluon", "notation": "Text", "core.measures": "Questions",
+    "core.canonical": "In other words", "core.dimensions": "Dimensions", "core.tiling": "Tiles and sums",
     "cute": "CuTe",
 }  # fmt: skip
 
@@ -59,17 +59,17 @@ def test_every_example_prints_what_the_page_shows():
 
 def head_of(name: str) -> str:
     found: Any = getattr(layouts, name)
-    module = getattr(found, "__module__", None) or getattr(found, "__name__", "tilegen.layouts.values")
-    room = module.removeprefix("tilegen.layouts").split(".")[1] if inspect.ismodule(found) or "." in module else ""
-    if name == "AXES":
+    module = getattr(found, "__module__", None) or getattr(found, "__name__", "tilegen.layouts.core.values")
+    path = module.removeprefix("tilegen.layouts.")
+    if name in ("AXES", "Axis"):
         return "Axes"
     if name in ("row_major", "column_major"):
         return "Kinds"
-    if room == "constructors":
+    if path.startswith("constructors."):
         return "Hardware"
-    if room == "values" and inspect.isfunction(found):
+    if path == "core.values" and inspect.isfunction(found):
         return "Questions"
-    return HEADS.get(room, "Kinds" if name == "Layout" else room)
+    return HEADS.get(path, "Kinds" if name == "Layout" else path)
 
 
 def sentence_of(name: str) -> str:
@@ -88,7 +88,7 @@ def print_names() -> str:
     heads: dict[str, list[str]] = {}
     for name in layouts.__all__:
         heads.setdefault(head_of(name), []).append(name)
-    order = [*dict.fromkeys((*HEADS.values(), "Hardware"))]
+    order = [*dict.fromkeys(("Axes", *HEADS.values(), "Hardware"))]
     lines = []
     for head in sorted(heads, key=lambda h: order.index(h) if h in order else len(order)):
         lines += [f"| {head} | |", "|---|---|", *(f"| `{n}` | {sentence_of(n)} |" for n in heads[head]), ""]

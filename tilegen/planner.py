@@ -184,7 +184,7 @@ class _Builder:
         start = tuple(substitute(x, self.values) for x in region.begins)
         condition = substitute(call.when, self.values)
         memory = logical_memory(region.buffer, self.memories[region.buffer.name])
-        return Owned(memory, start, region.lengths, self.loops + instances, condition, op)
+        return Owned(memory, start, region.lengths, self.loops + instances, condition, op, self.spec.threads)
 
 
 PLANNED: dict[type, Callable[[Any, Any, Enclose], tuple[Step, ...]]] = {

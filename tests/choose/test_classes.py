@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tilegen.choose.accesses import find_accesses
+from tilegen.choose.accesses import accesses_of
 from tilegen.choose.classes import find_classes
 from tilegen.choose.count import count_access
 from tilegen.pipeline import load
@@ -34,7 +34,7 @@ def permute(dtype: str, shape: list[int], axes: list[int]) -> str:
 def test_a_grid_is_the_sum_of_its_ctas(dtype, shape, axes):
     spec = load(permute(dtype, shape, axes))
     launch, plan = launch_of(spec), plan_spec(spec)
-    for a in find_accesses(plan.roles[0].steps, launch.cluster):
+    for a in accesses_of(plan):
         whole = count_access(a, launch, None)
         each = [count_access(a, launch, cta) for cta in product(*map(range, launch.grid))]
         for name in ("instructions", "wavefronts", "floor", "bytes_floor", "sectors"):
@@ -55,7 +55,7 @@ def test_a_loop_variable_in_a_quotient_with_threads_does_not_make_every_cta_a_cl
             yield values, counts
 
     monkeypatch.setattr(count, "list_classes", listed)
-    for a in find_accesses(plan_spec(spec).roles[0].steps, launch.cluster):
+    for a in accesses_of(plan_spec(spec)):
         count_access(a, launch, None)
     assert max(seen) < 200 < max(launch.grid)
 

@@ -185,7 +185,7 @@ def test_other_warps_need_a_wider_sync():
 def test_a_matrix_is_a_phase_of_eight_rows(n):
     launch = Launch(32, (1, 1, 1))
     for move, pitch, waves in ((load(n), PITCH, 2 * n), (load(n, at=lane * 8), 8, n), (store(n, at=lane * 8), 8, n)):
-        (access,) = find_accesses((move,))
+        (access,) = find_accesses((move,), 32)
         (counted,) = count_steps((move,), launch, (0, 0, 0))
         assert access.kind == f"{move.via.name[:2]}matrix{n}" and access.width_bytes == 16
         assert (counted.instructions, counted.wavefronts, counted.floor) == (1, waves, n), pitch

@@ -41,7 +41,7 @@ from tilegen.layouts import (
     unpack,
     verify,
 )
-from tilegen.layouts.threads import spell_threads_as
+from tilegen.layouts.core.canonical import spell_threads_as
 
 from .strategies import COMPOSED, law, swizzles, tiles
 from .test_laws import UNITS, by_definition, nonzero, swizzle_by_definition

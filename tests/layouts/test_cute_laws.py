@@ -18,8 +18,7 @@ from tilegen.errors import LayoutError
 from tilegen.index import Var, evaluate
 from tilegen.layouts import cute, parse
 from tilegen.layouts.cute import CuteLayout
-from tilegen.layouts.cute.trees import leaves, map_leaves
-from tilegen.layouts.cute.values import flat_modes
+from tilegen.layouts.cute.values import flat_modes, leaves, map_leaves
 
 from .strategies import law, tiles
 

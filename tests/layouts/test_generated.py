@@ -30,7 +30,7 @@ from tilegen.layouts import (
     tile_of,
     tile_to,
 )
-from tilegen.layouts.iters import row_major_strides
+from tilegen.layouts.core.iters import row_major_strides
 
 SEED = 20260
 CASES = 250

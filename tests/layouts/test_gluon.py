@@ -25,7 +25,7 @@ import pytest
 from tilegen import access, layouts
 from tilegen.errors import LayoutError
 from tilegen.layouts import LinearLayout, linear, parse
-from tilegen.layouts.linear_access import warp_accesses
+from tilegen.layouts.linear.operations import warp_accesses
 
 from .recorded import load_document, parameters
 

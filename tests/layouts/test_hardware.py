@@ -30,8 +30,7 @@ from tilegen.layouts import (
     wgmma_accumulator,
     wgmma_operand_a,
 )
-from tilegen.layouts.catalog import CONSTRUCTORS
-from tilegen.layouts.widths import element_bits
+from tilegen.layouts.constructors import CONSTRUCTORS, element_bits
 
 DTYPES = {4: "float4_e2m1fn", 8: "float8_e4m3fn", 16: "float16", 32: "float32", 64: "float64"}
 

@@ -32,7 +32,7 @@ from tilegen.layouts import (
     size,
     wgmma_accumulator,
 )
-from tilegen.layouts.linear_algebra import (
+from tilegen.layouts.linear.matrices import (
     eliminate,
     image_of,
     join_bits,

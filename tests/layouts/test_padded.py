@@ -43,7 +43,7 @@ from tilegen.layouts import (
     swizzle_of,
     tile_of,
 )
-from tilegen.layouts.values import with_tile
+from tilegen.layouts.core.values import with_tile
 
 from .recorded import load_cases, load_document, parameters
 

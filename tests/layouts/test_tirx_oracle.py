@@ -64,7 +64,7 @@ from tilegen.layouts import (
     verify,
     wg_local_layout,
 )
-from tilegen.layouts.iters import flatten, split
+from tilegen.layouts.core.iters import flatten, split
 
 from .recorded import load_cases, select
 

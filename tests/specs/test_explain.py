@@ -12,7 +12,7 @@ import numpy as np
 
 from specs.kernels import ROOT, build_spec, every_spec
 from tilegen import access
-from tilegen.choose.accesses import Access, find_accesses
+from tilegen.choose.accesses import Access, accesses_of
 from tilegen.index import bound, evaluate
 from tilegen.pipeline import explain
 from tilegen.plan import Launch
@@ -104,7 +104,7 @@ def test_grid_totals_are_the_sum_over_every_warp_access(path):
     built = build_spec(path)
     launch = launch_of(built.spec)
     totals = {kind: np.zeros(4, np.int64) for kind in _explain(path)["grid_totals"]}
-    for a in find_accesses([s for role in built.plan.roles for s in role.steps]):
+    for a in accesses_of(built.plan):
         totals[f"{a.memory.space}_{_counter_of(a.kind)}"] += _count_one_by_one(a, launch)
     names = ("instructions", "wavefronts", "floor", "sectors")
     assert {k: dict(zip(names, map(int, t), strict=True)) for k, t in totals.items()} == _explain(path)["grid_totals"]

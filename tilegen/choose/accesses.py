@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from tilegen.choose.boxes import TMA
 from tilegen.choose.cp_async import cp_async_kind
 from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, mod, mul
-from tilegen.plan import Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
+from tilegen.kept import keep
+from tilegen.plan import Memory, Plan, Step, Touch, UnknownStep, Visit, begin, matrices, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
 
@@ -28,15 +29,24 @@ class Access:
     loops: tuple[tuple[Var, Index], ...]
     operators: int  # in the printed offset
     op: int
+    threads: int  # of the role that makes it
     partner: Access | None = None
     rows: tuple[tuple[int, Index], ...] = ()
 
 
-def find_accesses(steps: Iterable[Step], cluster: tuple[int, int, int] = (1, 1, 1)) -> tuple[Access, ...]:
-    """Every shared or global access of the steps, addresses written out in base variables."""
+def find_accesses(
+    steps: Iterable[Step], threads: int, cluster: tuple[int, int, int] = (1, 1, 1)
+) -> tuple[Access, ...]:
+    """Every shared or global access of the steps of a role, addresses written out in base variables."""
     axes = zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)
     values = {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes}
-    return tuple(a for visit in walk(steps, begin(values)) for a in _accesses_of(visit))
+    return tuple(a for visit in walk(steps, begin(threads, values)) for a in _accesses_of(visit))
+
+
+@keep
+def accesses_of(plan: Plan) -> tuple[Access, ...]:
+    """Every shared or global access of a plan, role by role."""
+    return tuple(a for role in plan.roles for a in find_accesses(role.steps, role.threads, plan.cluster))
 
 
 def _accesses_of(visit: Visit) -> Iterable[Access]:
@@ -58,8 +68,9 @@ def _access(visit: Visit, touch: Touch, kind: str, operators: int, elems: int) -
     memory, flat = position.flat(touch.ref)
     held = tuple(position.expand(c) for c in conjuncts(touch.where))
     return Access(
-        memory, kind, elems * size, mul(flat, size), (*position.guards, *held), position.loops, operators, position.op
-    )
+        memory, kind, elems * size, mul(flat, size), (*position.guards, *held), position.loops, operators, position.op,
+        position.threads,
+    )  # fmt: skip
 
 
 def _direction(touch: Touch) -> str:

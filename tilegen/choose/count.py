@@ -96,10 +96,10 @@ def _weighted_lanes(
     named = frozenset[Var]().union(*(variables(x) for side in _both(a) for x in (side.byte, *side.conditions)))
     outer = [n for n in extents if any(v.name == n for v in named)]
     weight = int(np.prod([extents[n] for n in extents if n not in outer], dtype=np.int64))
-    known = {**fixed, **_threads(launch.threads)}
+    known = {**fixed, **_threads(a.threads)}
     for values, counts in list_classes(_both(a), {n: extents[n] for n in outer}, known, period):
         env = {**known, **{n: v[:, None] for n, v in values.items()}}
-        sides = [_lane_offsets(side, env, (len(counts), launch.threads)) for side in _both(a)]
+        sides = [_lane_offsets(side, env, (len(counts), a.threads)) for side in _both(a)]
         weights = np.repeat(counts, sides[0].shape[0] // len(counts)) * weight
         issued = np.any([(side >= 0).any(1) for side in sides], axis=0)
         yield [side[issued] for side in sides], weights[issued]
@@ -175,8 +175,8 @@ def first_warp_offsets(a: Access, launch: Launch, cta: tuple[int, int, int]) -> 
     trips = [range(_extent(count, launch, fixed)) for _, count in a.loops]
     for values in product(*trips):
         loops = {v.name: k for (v, _), k in zip(a.loops, values, strict=True)}
-        env = {**fixed, **_threads(launch.threads), **loops}
-        sides = [_lane_offsets(side, env, (launch.threads,)) for side in _both(a)]
+        env = {**fixed, **_threads(a.threads), **loops}
+        sides = [_lane_offsets(side, env, (a.threads,)) for side in _both(a)]
         for warp, lanes in enumerate(zip(*sides, strict=True)):
             if (np.stack(lanes) >= 0).any():
                 named = tuple((name.rsplit("_", 1)[0], k) for name, k in loops.items())
@@ -197,7 +197,7 @@ def _lane_offsets(a: Access, env: Mapping[str, object], shape: tuple[int, ...]) 
 
 def count_steps(steps: Iterable[Step], launch: Launch, cta: tuple[int, int, int] | None) -> tuple[Counted, ...]:
     """Every access of the steps, counted over one CTA (``launch.interior``, say) or the whole grid (None)."""
-    return tuple(count_access(a, launch, cta) for a in find_accesses(steps, launch.cluster))
+    return tuple(count_access(a, launch, cta) for a in find_accesses(steps, launch.threads, launch.cluster))
 
 
 def cost_of(counted: Iterable[Counted], shared_bytes: int = 0) -> Cost:

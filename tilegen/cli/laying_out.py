@@ -15,7 +15,7 @@ from tilegen import drawing, layouts
 from tilegen.cli.console import print_data, print_json
 from tilegen.drawing import Subject, take_subject
 from tilegen.errors import Diagnostic, LayoutError, Mark, SpecError
-from tilegen.layouts.widths import element_bits
+from tilegen.layouts.constructors import element_bits
 
 PATH = "<layout>"  # where errors of the text lie
 NO_TERMINAL = (100, 24)

@@ -10,7 +10,7 @@ from tilegen import layouts
 from tilegen.drawing.reading import Subject
 from tilegen.errors import LayoutError
 from tilegen.layouts import AXES
-from tilegen.layouts.banks import BANK_BYTES, BANKS
+from tilegen.layouts.core.measures import BANK_BYTES, BANKS
 
 MOST_COPIES = 1 << 12
 ADDRESSES = ("m", "offset")  # the axes that count elements of a memory: tilegen's and LinearLayout's

@@ -13,7 +13,7 @@ from tilegen.drawing.describing import axes_of, count_copies
 from tilegen.drawing.reading import Subject, spell_shape
 from tilegen.errors import LayoutError
 from tilegen.layouts import AXES, PaddedSharedLayout
-from tilegen.layouts.axes import SCOPES
+from tilegen.scopes import OP_SCOPES
 
 COLORS = 8
 MOST_CELLS = 1 << 16
@@ -149,7 +149,7 @@ def _depth(axis: str) -> tuple[int, int]:
     if found is None or found.kind == "memory":
         return 2, list(AXES).index(axis) if found else 0
     if found.kind == "thread":
-        return 1, -_SUBS.index(found.sub) * len(SCOPES) - SCOPES.index(found.scope)
+        return 1, -_SUBS.index(found.sub) * len(OP_SCOPES) - OP_SCOPES.index(found.scope)
     return 0, list(AXES).index(axis)
 
 

@@ -12,6 +12,8 @@ from functools import lru_cache
 from math import gcd
 from typing import Any, Union
 
+from tilegen.index.text import Name, Tree
+
 
 class _Operators:
     """Python's operators on expressions."""
@@ -57,7 +59,7 @@ class _Operators:
 
 
 @dataclass(frozen=True)
-class Var(_Operators):
+class Var(_Operators, Name):
     """A C variable: ``least <= value < bound``, always a multiple of ``step``."""
 
     name: str
@@ -65,12 +67,9 @@ class Var(_Operators):
     step: int = 1
     least: int = 0
 
-    def __str__(self) -> str:
-        return self.name
-
 
 @dataclass(frozen=True)
-class Op(_Operators):
+class Op(_Operators, Tree):
     """An operator applied to expressions; build it with the functions below, which simplify."""
 
     symbol: str
@@ -87,11 +86,6 @@ class Op(_Operators):
         except KeyError:
             object.__setattr__(self, "_hash", self._key)
             return self.__dict__["_hash"]  # type: ignore[no-any-return]
-
-    def __str__(self) -> str:
-        from tilegen.index.text import to_c  # here, not above: text imports this module
-
-        return to_c(self)
 
 
 Index = Union[int, Var, Op]  # noqa: UP007 - a runtime alias; conditions are Index too, True when they always hold

@@ -5,20 +5,46 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
-from typing import Any
-
-from tilegen.index.expressions import Index, Op, Var, bound
+from typing import Any, Union
 
 INT_LIMIT = 2**31  # values from here on do not fit a C int
 
+
+# ---------------------------------------------------------------- what has a text
+class Name:
+    """A C variable as printing sees it; ``bound`` is one more than its largest value."""
+
+    name: str
+    bound: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tree:
+    """An operator between texts as printing sees it; ``bound`` is one more than its largest value."""
+
+    symbol: str
+    args: tuple[Any, ...]
+    bound: int
+
+    def __str__(self) -> str:
+        return to_c(self)
+
+
+Text = Union[int, Name, Tree]  # noqa: UP007 - a runtime alias
+
+
+# ---------------------------------------------------------------- an expression as C text
 # C's operator precedence, strongest highest.
 _PRECEDENCE = {
     "*": 10, "/": 10, "%": 10, "+": 9, "-": 9, ">>": 8, "<": 7, "==": 6, "!=": 6, "&": 5, "^": 4, "&&": 2, "||": 1,
 }  # fmt: skip
+_ASSOCIATIVE = {"^", "&&", "||"}
 _UNFAMILIAR = {8, 5, 4}  # shifts and bit operators always get parentheses beside other operators
 
 
-def _spelling(x: Op) -> tuple[str, tuple[Any, ...]]:
+def _spelling(x: Tree) -> tuple[str, tuple[Any, ...]]:
     """Powers of two as shifts and masks: on an int, nvcc must otherwise correct for negative values."""
     n = x.args[1] if x.symbol in "/%" else 0
     if not isinstance(n, int) or not n or n & (n - 1):
@@ -27,9 +53,10 @@ def _spelling(x: Op) -> tuple[str, tuple[Any, ...]]:
 
 
 @lru_cache(maxsize=None, typed=True)
-def to_c(x: Index) -> str:
+def to_c(x: Text) -> str:
     """The C text of ``x``; what may exceed an int is computed in size_t.
 
+    >>> from tilegen.index import Var
     >>> to_c((Var("tx", 256) // 32) ^ (Var("r", 8) % 4))
     '(tx >> 5) ^ (r & 3)'
     >>> to_c(Var("row", 1 << 20) * 8192)
@@ -39,24 +66,29 @@ def to_c(x: Index) -> str:
     """
     if isinstance(x, bool):
         return "true" if x else "false"
-    if not isinstance(x, Op):
+    if not isinstance(x, Tree):
         return str(x)
     symbol, (first, *rest) = _spelling(x)
-    widen = symbol in "+*" and x.bound > INT_LIMIT and all(bound(a) <= INT_LIMIT for a in x.args)
+    widen = symbol in "+*" and not _fits(x) and all(map(_fits, x.args))
     head = _widened(first) if widen else _operand(first, symbol, False)
     return f" {symbol} ".join([head, *(_operand(a, symbol, True) for a in rest)])
 
 
-def _widened(x: Index) -> str:
+def _fits(x: Text) -> bool:
+    """Every value fits a C int."""
+    return x < INT_LIMIT if isinstance(x, int) else x.bound <= INT_LIMIT
+
+
+def _widened(x: Text) -> str:
     """``x`` in size_t; a product from its first factor on, for nvcc loses the alignment of an int that is widened."""
-    if isinstance(x, Op) and x.symbol == "*":
+    if isinstance(x, Tree) and x.symbol == "*":
         first, *rest = x.args
         return " * ".join([_widened(first), *(_operand(a, "*", True) for a in rest)])
-    return f"(size_t)({to_c(x)})" if isinstance(x, Op) else f"(size_t){to_c(x)}"
+    return f"(size_t)({to_c(x)})" if isinstance(x, Tree) else f"(size_t){to_c(x)}"
 
 
-def _operand(arg: Index, parent: str, is_right: bool) -> str:
-    if not isinstance(arg, Op):
+def _operand(arg: Text, parent: str, is_right: bool) -> str:
+    if not isinstance(arg, Tree):
         return to_c(arg)
     inner, outer = _PRECEDENCE[_spelling(arg)[0]], _PRECEDENCE[parent]
     unfamiliar = inner != outer and outer > 2 and min(inner, outer) in _UNFAMILIAR
@@ -66,7 +98,7 @@ def _operand(arg: Index, parent: str, is_right: bool) -> str:
     return f"({to_c(arg)})" if parenthesise else to_c(arg)
 
 
-_ASSOCIATIVE = {"^", "&&", "||"}
+# ---------------------------------------------------------------- what a C compiler would compute
 _TOKEN = re.compile(r"\s*(?:(\d+|[A-Za-z_]\w*)|(\(size_t\))|(&&|\|\||==|!=|>>|[-+*/%<&^()]))")
 _PYTHON = {"/": "//", "&&": "&", "||": "|"}
 
@@ -114,10 +146,11 @@ def compile_text(text: str) -> Any:
     return compile(_to_python(text), text, "eval")
 
 
-def evaluate(x: Index, values: Mapping[str, Any]) -> Any:
+def evaluate(x: Text, values: Mapping[str, Any]) -> Any:
     """The value of the *printed text* of ``x``: a printing bug is a wrong value. ``values``: ints or NumPy arrays.
 
+    >>> from tilegen.index import Var
     >>> evaluate(Var("laneid", 32) // 8 ^ 1, {"laneid": 9})
     0
     """
-    return eval(compile_text(to_c(x)), {"__builtins__": {}}, dict(values)) if isinstance(x, (Var, Op)) else x
+    return eval(compile_text(to_c(x)), {"__builtins__": {}}, dict(values)) if isinstance(x, (Name, Tree)) else x

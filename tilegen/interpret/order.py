@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilegen.interpret.threads import Array, Crew, Group
+from tilegen.scopes import SCOPES
 
 NOBODY, MANY, TOGETHER = -1, -2, -3  # lanes: TOGETHER, one that no lane equals, not even itself later
 NEVER = 2**31 - 1  # the epoch of a write that has not landed: no clock knows of it
-SCOPES = ("warp", "warpgroup", "cta", "cluster", "")  # from narrow to wide; "": no sync reaches that far
+REACHES = (*(name for name in SCOPES if name != "thread"), "")  # scopes that syncs have; "": none reaches that far
 
 
 class Clocks:
@@ -61,7 +62,7 @@ class Clash:
     entry: int
     other: str  # in words: who touched it before
     other_op: int
-    needs: str  # one of SCOPES
+    needs: str  # one of REACHES
     in_flight: bool = False  # the other is an asynchronous copy that has not been waited for
     agent: int = NOBODY  # which of the CTA's agents makes it, if one does
 
@@ -204,7 +205,7 @@ class Shadow:
         entries = np.flatnonzero(bad)
         reach = self._reach(writer[entries], who.warp[entries])
         worst = int(np.argmax(reach))
-        entry, scope = int(entries[worst]), SCOPES[reach[worst]]
+        entry, scope = int(entries[worst]), REACHES[reach[worst]]
         lane, op = int(self.writer_lane[g[entry]]), int(self.writer_op[g[entry]])
         other = self._name(int(writer[entry]), lane)
         if writer[entry] >= self.crew.all_warps:
@@ -237,22 +238,25 @@ class Shadow:
             op = int(self.read_op[g[entry], seat])
             return self._clash_with_agent(entry, int(readers[worst]), int(who.warp[entry]), "reads", op)
         other = self._name(int(readers[worst]), int(self.read_lane[g[entry], seat]))
-        return Clash(entry, f"{other} may still be reading", int(self.read_op[g[entry], seat]), SCOPES[reach[worst]])
+        return Clash(entry, f"{other} may still be reading", int(self.read_op[g[entry], seat]), REACHES[reach[worst]])
 
     def _clash_with_agent(self, entry: int, agent: int, warp: int, verb: str, op: int) -> Clash:
         other = f"TMA {verb}, as far as warp {warp % self.crew.warps} knows: it has not waited for that"
         return Clash(entry, other, op, "", True, (agent - self.crew.all_warps) % self.crew.agents)
 
     def _reach(self, a: Array, b: Array) -> Array:
-        """Which of SCOPES holds both warps."""
+        """Which of REACHES is the narrowest that holds both warps."""
         warps, crew = self.crew.warps, self.crew
-        same_cta, reach = a // warps == b // warps, np.full(len(a), SCOPES.index(""))
-        reach[crew.cluster_of[a] == crew.cluster_of[b]] = SCOPES.index("cluster")
-        reach[same_cta] = SCOPES.index("cta")
+        same_cta, reach = a // warps == b // warps, np.full(len(a), REACHES.index(""))
+        reach[crew.cluster_of[a] == crew.cluster_of[b]] = REACHES.index("cluster")
+        reach[same_cta] = REACHES.index("cta")
+        together = same_cta & (crew.role_of[a % warps] == crew.role_of[b % warps])
+        if len(crew.roles) > 1:
+            reach[together] = REACHES.index("role")
         if crew.threads % 128 == 0:
-            reach[same_cta & (a % warps // 4 == b % warps // 4)] = SCOPES.index("warpgroup")
-        reach[a == b] = SCOPES.index("warp")
-        reach[a >= crew.all_warps] = len(SCOPES) - 1  # an agent: no sync alone orders it
+            reach[together & (a % warps // 4 == b % warps // 4)] = REACHES.index("warpgroup")
+        reach[a == b] = REACHES.index("warp")
+        reach[a >= crew.all_warps] = len(REACHES) - 1  # an agent: no sync alone orders it
         return reach
 
     def _name(self, warp: int, lane: int) -> str:

@@ -53,7 +53,8 @@ def interpret(
     other CTAs of each CTA's cluster run too: ``Outcome.ctas`` says which ran.
     """
     values = {p.name: int(p.default) for p in plan.params} | dict(params or {})
-    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, count_agents(plan))
+    roles = tuple(role.threads for role in plan.roles)
+    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, count_agents(plan), roles)
     machine = Machine(plan, crew, inputs, values)
     take_turns(machine)
     machine.flights.refuse_leftovers()
@@ -68,7 +69,7 @@ def take_turns(machine: Machine) -> None:
     for role in machine.plan.roles:
         group, env = muster(machine.crew, role, first)
         env |= machine.params
-        site = Site(machine, role, Frame(env, _definitions(machine, role), machine.places, own=set(env)), group)
+        site = Site(machine, role, first, Frame(env, _definitions(machine, role), machine.places, own=set(env)), group)
         live[role.name] = run_steps(role.steps, site)
         first += role.threads
     while live:

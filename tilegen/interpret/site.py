@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NoReturn
 
 import numpy as np
@@ -65,17 +65,18 @@ class Site:
 
     machine: Machine
     role: Role
+    first: int  # the role's first thread of the CTA
     frame: Frame
     group: Group
     step: Step | None = None
 
     def enter(self, group: Group, op: int = NOBODY) -> Site:
         """A body of the current step."""
-        return Site(self.machine, self.role, self.frame.inner(op), group, self.step)
+        return replace(self, frame=self.frame.inner(op), group=group)
 
     def narrow(self, group: Group) -> Site:
         """The same step for fewer threads."""
-        return Site(self.machine, self.role, self.frame, group, self.step)
+        return replace(self, group=group)
 
     # ---- what steps and stores ask
     @property

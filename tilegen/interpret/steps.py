@@ -46,6 +46,7 @@ from tilegen.plan import (
     Wait,
     When,
 )
+from tilegen.scopes import SCOPES
 
 
 # ---------------------------------------------------------------- structure
@@ -203,24 +204,36 @@ def sync(step: Sync, site: Site) -> Blocked | None:
     if step.scope == "warp":
         clocks.end_epochs(warps)
         return None
-    cta, inside = np.divmod(warps, crew.warps)
-    if step.scope == "warpgroup":
-        team, want = cta * crew.warps + inside // 4, 128
-    elif step.scope == "cta":
-        team, want = cta, site.role.threads
-    elif step.scope == "cluster":
-        team, want = crew.cluster_of_cta[cta], site.role.threads * int(np.prod(crew.cluster))
-    else:
+    if step.scope not in TEAMS:
         site.fail(MALFORMED, f"no scope is called {step.scope}")
+    team, want = TEAMS[step.scope](warps, site), SCOPES[step.scope].size(site.role.threads)
+    want *= int(np.prod(crew.cluster)) if step.scope == "cluster" else 1
     here = np.bincount(team, weights=crew.lanes_of[warps])[team]
     if np.any(here != want):
         missing = int(np.argmax(here != want))
         message = f"sync: {step.scope} reached by {int(here[missing])} of {want} threads: the others never come"
         site.fail(PARTIAL_SYNC, message, int(np.argmax(group.warp == warps[missing])))
-    if step.scope == "warpgroup" or len(site.roles) == 1:
+    if len(site.roles) == 1 or step.scope in ("warpgroup", "role"):
         clocks.meet(warps, team)
         return None
     return site.rendezvous(step.scope, warps, team)
+
+
+def _warpgroup_of(warps: Array, site: Site) -> Array:
+    """The warpgroups of a role count from its first thread."""
+    inside, first = warps % site.group.crew.warps, site.first // WARP_THREADS
+    result: Array = warps - (inside - first) % (SCOPES["warpgroup"].threads // WARP_THREADS)
+    return result
+
+
+# Which warps meet at a sync: a number that those of one team have in common.
+WARP_THREADS = SCOPES["warp"].threads
+TEAMS: dict[str, Callable[[Array, Any], Array]] = {
+    "warpgroup": _warpgroup_of,
+    "role": lambda warps, site: warps // site.group.crew.warps,
+    "cta": lambda warps, site: warps // site.group.crew.warps,
+    "cluster": lambda warps, site: site.group.crew.cluster_of_cta[warps // site.group.crew.warps],
+}
 
 
 ORDER: dict[type, Callable[[Any, Any], Blocked | None]] = {

@@ -25,7 +25,7 @@ def survey(plan: Plan) -> dict[str, Use]:
     """
     uses: dict[str, Use] = {}
     for role in plan.roles:
-        for visit in walk(role.steps, begin()):
+        for visit in walk(role.steps, begin(role.threads)):
             for t in visit.effects.touches:
                 spot = visit.position.spots.get(t.ref.memory.name)
                 name, elems = spot.root.name if spot else t.ref.memory.name, _grain_elems(t)

@@ -30,6 +30,7 @@ class Crew:
     threads: int
     cluster: Cta
     agents: int = 0
+    roles: tuple[int, ...] = ()  # threads of each, one after the other; () for a single one
 
     @cached_property
     def warps(self) -> int:
@@ -67,6 +68,12 @@ class Crew:
         names = [tuple(c // n for c, n in zip(cta, self.cluster, strict=True)) for cta in self.ctas]
         numbers = {name: i for i, name in enumerate(dict.fromkeys(names))}
         return np.array([numbers[name] for name in names])
+
+    @cached_property
+    def role_of(self) -> Array:
+        """The role of each warp of a CTA, by its number."""
+        ends = np.cumsum(self.roles or (self.threads,))
+        return np.searchsorted(ends, np.arange(self.warps) * 32, side="right")
 
     @cached_property
     def warp_in_seat(self) -> Array:

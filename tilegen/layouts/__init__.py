@@ -4,13 +4,13 @@
 
     layout = parse("Swizzle(3,3,3) o S[(8,64):(64,1)]")
     layout.apply(5, 0, shape=(8, 64))           # ({'m': 360},)
+
+``core`` stands below all: tile, swizzle and compose layouts. Beside each other on it, what hardware fixes
+(``constructors``), XOR-linear layouts (``linear``) and CuTe's (``cute``); on ``linear`` Gluon's (``gluon``), and on all
+of them the text form (``notation``).
 """
 
 from tilegen.layouts import cute, linear
-from tilegen.layouts.axes import AXES, Axis
-from tilegen.layouts.banks import bank_and_line
-from tilegen.layouts.canonical import bind, canonicalize, get_scope, storage
-from tilegen.layouts.checks import inverse, is_trivial, verify
 from tilegen.layouts.constructors import (
     column_major,
     find_tma_problems,
@@ -28,18 +28,20 @@ from tilegen.layouts.constructors import (
     wgmma_accumulator,
     wgmma_operand_a,
 )
-from tilegen.layouts.dimensions import group, permute_by_groups, permute_dims, slice_layout
-from tilegen.layouts.gluon import BlockedLayout, DotOperandLayout, NVMMADistributedLayout, SliceLayout
-from tilegen.layouts.gluon_shared import NVMMASharedLayout, SwizzledSharedLayout
-from tilegen.layouts.iters import Iter
-from tilegen.layouts.linear_values import LinearLayout
-from tilegen.layouts.measure import chunk_of, extent_of, is_injective, span
-from tilegen.layouts.notation import parse
-from tilegen.layouts.packing import pack, unpack
-from tilegen.layouts.padded import PaddedSharedLayout
-from tilegen.layouts.sums import direct_sum, is_direct_sum_left, is_direct_sum_right
-from tilegen.layouts.tiling import is_tile_inner, is_tile_outer, tile, tile_to
-from tilegen.layouts.values import (
+from tilegen.layouts.core.canonical import bind, canonicalize, get_scope, inverse, is_trivial, storage
+from tilegen.layouts.core.dimensions import group, pack, permute_by_groups, permute_dims, slice_layout, unpack
+from tilegen.layouts.core.iters import AXES, Axis, Iter
+from tilegen.layouts.core.measures import bank_and_line, chunk_of, extent_of, is_injective, span, verify
+from tilegen.layouts.core.tiling import (
+    direct_sum,
+    is_direct_sum_left,
+    is_direct_sum_right,
+    is_tile_inner,
+    is_tile_outer,
+    tile,
+    tile_to,
+)
+from tilegen.layouts.core.values import (
     ComposeLayout,
     Layout,
     SwizzleLayout,
@@ -51,6 +53,17 @@ from tilegen.layouts.values import (
     swizzle_of,
     tile_of,
 )
+from tilegen.layouts.gluon import (
+    BlockedLayout,
+    DotOperandLayout,
+    NVMMADistributedLayout,
+    NVMMASharedLayout,
+    PaddedSharedLayout,
+    SliceLayout,
+    SwizzledSharedLayout,
+)
+from tilegen.layouts.linear.values import LinearLayout
+from tilegen.layouts.notation import parse
 
 __all__ = [
     "AXES",

@@ -10,13 +10,10 @@ from typing import Any
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, bound, div, least, mod, mul, sub
-from tilegen.layouts.axes import require_axis
-from tilegen.layouts.catalog import ARGUMENTS, CONSTRUCTORS
-from tilegen.layouts.constructors import row_major
-from tilegen.layouts.iters import Iter, Iters, is_symbolic, spell
-from tilegen.layouts.linear_forms import FORM_ARGUMENTS, FORMS
-from tilegen.layouts.padded import PaddedSharedLayout
-from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
+from tilegen.layouts.constructors import ARGUMENTS, CONSTRUCTORS, row_major
+from tilegen.layouts.core.iters import Iter, Iters, is_symbolic, require_axis, spell
+from tilegen.layouts.core.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
+from tilegen.layouts.gluon import FORM_ARGUMENTS, FORMS, PaddedSharedLayout
 
 MAX_CHARACTERS = 4096
 MAX_DEPTH = 32  # of parentheses

@@ -25,7 +25,8 @@ class Role:
 class Owned:
     """A box of a global array that this CTA alone writes: start and extent per dimension of the memory.
 
-    ``loops`` are the variables other than the CTA's that the start ranges over, each with its count.
+    ``loops`` are the variables other than the CTA's that the start ranges over, each with its count; ``threads``
+    those of the role that writes it, whose thread axes the start may name.
     """
 
     memory: Memory
@@ -34,6 +35,7 @@ class Owned:
     loops: tuple[tuple[Var, Index], ...] = ()
     condition: Index = True
     op: int = -1  # which of the plan's operations writes it
+    threads: int = 1024
 
 
 @dataclass(frozen=True)

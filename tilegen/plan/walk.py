@@ -30,12 +30,13 @@ class Spot:
 
 @dataclass(frozen=True)
 class Position:
-    """Where a step stands, everything written out in base variables.
+    """Where a step stands, in a role of so many ``threads``, everything written out in base variables.
 
     ``values``: names that stand for expressions. ``known``: each name's definition, whose range the text relies on.
     ``spots``: of formals, and of the registers of functions. ``loops``: a variable and a count for each loop around.
     """
 
+    threads: int
     values: Mapping[str, Index]
     known: Mapping[str, Var]
     spots: Mapping[str, Spot]
@@ -78,9 +79,14 @@ def spot_of(memory: Memory) -> Spot:
     return Spot(memory, (0,) * len(memory.shape), 0)
 
 
-def begin(values: Mapping[str, Index] | None = None, known: Mapping[str, Var] | None = None) -> Position:
-    """The start of a role: what is known of the kernel's variables, and those that are written out as others."""
-    return Position(dict(values or {}), dict(known or {}), {})
+def begin(
+    threads: int, values: Mapping[str, Index] | None = None, known: Mapping[str, Var] | None = None
+) -> Position:
+    """The start of a role:
+
+    its threads, names that are written out as others, what is known of the kernel's variables.
+    """
+    return Position(threads, dict(values or {}), dict(known or {}), {})
 
 
 @dataclass(frozen=True)

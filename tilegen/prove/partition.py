@@ -88,8 +88,8 @@ def _axes(owned: Owned, plan: Plan, grid: tuple[int, ...], params: Mapping[str, 
     axes = {name: range(n) for name, n in zip(CTA_AXES, grid, strict=True)}
     axes |= {var.name: range(_most(count, params)) for var, count in owned.loops}
     names = {v.name for x in (*owned.start, owned.condition) for v in variables(x)}
-    if (names - set(axes)) & set(thread_variables(plan.threads)):
-        axes["tx"] = range(plan.threads)
+    if (names - set(axes)) & set(thread_variables(owned.threads)):
+        axes["tx"] = range(owned.threads)
     return axes
 
 
@@ -107,7 +107,7 @@ def _boxes(
     values: dict[str, Any] = dict(zip(axes, np.meshgrid(*axes.values(), indexing="ij", sparse=True), strict=True))
     values |= {**params} | {c: values[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
     full = tuple(len(a) for a in axes.values())
-    threads = {k: v for k, v in thread_variables(plan.threads).items() if k not in axes}
+    threads = {k: v for k, v in thread_variables(owned.threads).items() if k not in axes}
 
     def spread(x: Index) -> Array:
         return np.broadcast_to(np.asarray(evaluate(substitute(x, threads), values)), full).ravel()

@@ -39,22 +39,21 @@ class Place:
     """Where a step stands in a role of a plan, and what can be proved there."""
 
     plan: Plan
-    threads: int  # of the role
     position: Position
 
     def at(self, position: Position) -> Place:
-        return Place(self.plan, self.threads, position)
+        return Place(self.plan, position)
 
     def is_below(self, x: Index, n: Index) -> bool:
         guards = self.position.guards
         if is_below(x, n, guards):
             return True
-        axes = thread_variables(self.threads)  # laneid and warpid know of each other through tx
+        axes = thread_variables(self.position.threads)  # laneid and warpid know of each other through tx
         x, n = substitute(x, axes), substitute(n, axes)
         return is_below(x, n, tuple(substitute(g, axes) for g in guards))
 
     def report(self, code: str, memory: str, d: int, x: Index, n: Index, message: str, wrong: Index) -> Finding:
-        found = find_witness(self.plan, self.threads, (wrong, *self.position.guards))
+        found = find_witness(self.plan, self.position.threads, (wrong, *self.position.guards))
         witness = None if found is None else {plain_name(k): v for k, v in found.items()}
         if witness is not None:
             message += "; it is wrong for " + ", ".join(f"{k} = {v}" for k, v in witness.items())
@@ -83,7 +82,7 @@ def _start(plan: Plan, role: Role) -> Place:
     known |= {name: Var(name, n) for name, n in zip(CLUSTER_AXES, plan.cluster, strict=True)}
     known |= {p.var.name: p.var for p in plan.params if p.var is not None}
     inside = tuple(less(known[a], n) for a, n in zip(CTA_AXES, plan.grid, strict=True) if not isinstance(n, int))
-    return Place(plan, role.threads, begin(known=known).under(*inside))
+    return Place(plan, begin(role.threads, known=known).under(*inside))
 
 
 def _check(visit: Visit, place: Place) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilegen import access
 from tilegen.access import BankTable
-from tilegen.choose.accesses import Access, find_accesses
+from tilegen.choose.accesses import Access, accesses_of
 from tilegen.choose.boxes import TMA
 from tilegen.choose.count import WarpOffsets, count_access, first_warp_offsets
 from tilegen.choose.cp_async import count_cp_async, floor_cp_async
@@ -18,7 +18,7 @@ from tilegen.plan import Launch, Plan
 
 def numbered_accesses(plan: Plan) -> list[Access]:
     """The accesses of a plan in the order in which explain lists them, op by op."""
-    found = find_accesses([s for r in plan.roles for s in r.steps], plan.cluster)
+    found = accesses_of(plan)
     return [a for k in range(len(plan.operations)) for a in found if a.op == k]
 
 

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from tilegen.choices import Choice, Cost, Operation
-from tilegen.choose.accesses import find_accesses
+from tilegen.choose.accesses import accesses_of
 from tilegen.choose.boxes import TMA
 from tilegen.choose.count import Counted, count_access
 from tilegen.choose.cp_async import CP_ASYNC
@@ -27,7 +27,7 @@ _WHERE_USED = ("ldgsts", "tma")  # counters that are shown only for kernels that
 
 def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
     """Kernel, arch, choices for all of it, ops (variant, refusals, choices, accesses over one interior CTA), totals."""
-    accesses = find_accesses([s for r in plan.roles for s in r.steps], plan.cluster)
+    accesses = accesses_of(plan)
     inside = [count_access(a, launch, launch.interior) for a in accesses]
     whole = [count_access(a, launch, None) for a in accesses]
     return {

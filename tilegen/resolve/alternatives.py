@@ -55,7 +55,7 @@ class _Listening(Context):
     heard: list[tuple[tuple[Access, Counted], ...]] = field(default_factory=list)
 
     def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
-        accesses = find_accesses(self.enclose(tuple(steps)), self.launch.cluster)
+        accesses = find_accesses(self.enclose(tuple(steps)), self.launch.threads, self.launch.cluster)
         counted = tuple(count_access(a, self.launch, self.launch.interior) for a in accesses)
         self.heard.append(tuple(zip(accesses, counted, strict=True)))
         return counted
@@ -92,7 +92,7 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
 def list_accesses(context: Context, steps: Iterable[Step], buffer: Buffer, f: FamilyLayout) -> list[TileAccess]:
     """The accesses that the planned steps of a call make of a buffer with layout ``f``."""
     names, stand_in = family_of(context.spec, buffer.name), _stand_in(f, shape_of(buffer), f.family, 1, f.layout)
-    accesses = find_accesses(context.enclose(tuple(steps)), context.launch.cluster)
+    accesses = find_accesses(context.enclose(tuple(steps)), context.launch.threads, context.launch.cluster)
     return [_to_elements(a, context.launch, stand_in) for a in accesses if _depends(a, names)]
 
 

@@ -11,7 +11,7 @@ from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.index import Index, bound, evaluate, mul
-from tilegen.layouts.axes import AXES
+from tilegen.layouts import AXES
 from tilegen.scopes import OP_SCOPES
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
 from tilegen.spec.gluon import read_gluon

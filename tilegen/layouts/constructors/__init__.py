@@ -1,12 +1,16 @@
 """Layouts that hardware fixes, by name: each constructor returns an ordinary layout."""
 
-from tilegen.layouts.constructors.dense import column_major, row_major, wg_local_layout
+from collections.abc import Callable
+from inspect import signature
+
+from tilegen.layouts.constructors.arguments import element_bits
 from tilegen.layouts.constructors.fragments import (
     MMA_ATOMS,
     ldmatrix_fragment,
     ldmatrix_rows,
     mma_fragment,
     stmatrix_fragment,
+    wg_local_layout,
     wgmma_accumulator,
     wgmma_operand_a,
 )
@@ -17,10 +21,15 @@ from tilegen.layouts.constructors.shared_memory import (
     swizzle_atom_shape,
 )
 from tilegen.layouts.constructors.tensor_memory import tcgen05_atom_layout, tmem_datapath_layout
+from tilegen.layouts.core.dimensions import column_major, row_major
+from tilegen.layouts.core.values import Layout
 
 __all__ = [
+    "ARGUMENTS",
+    "CONSTRUCTORS",
     "MMA_ATOMS",
     "column_major",
+    "element_bits",
     "find_tma_problems",
     "ldmatrix_fragment",
     "ldmatrix_rows",
@@ -36,3 +45,13 @@ __all__ = [
     "wgmma_accumulator",
     "wgmma_operand_a",
 ]
+
+# By the names that the text form calls them by, and the arguments that each takes.
+CONSTRUCTORS: dict[str, Callable[..., Layout]] = {
+    function.__name__: function
+    for function in (
+        row_major, column_major, wg_local_layout, mma_fragment, ldmatrix_fragment, stmatrix_fragment, ldmatrix_rows,
+        wgmma_accumulator, wgmma_operand_a, tmem_datapath_layout, tcgen05_atom_layout, swizzle_atom, mma_shared_layout,
+    )
+}  # fmt: skip
+ARGUMENTS = {name: frozenset(signature(function).parameters) for name, function in CONSTRUCTORS.items()}

@@ -1,4 +1,4 @@
-"""Registers of tensor-core instructions: mma.sync, ldmatrix and stmatrix of a warp, wgmma of a warpgroup."""
+"""Registers of warps and warpgroups: of mma.sync, of ldmatrix and stmatrix, of wgmma, and a row for each thread."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.iters import Iter, Iters, drop_units, require_known
-from tilegen.layouts.values import TileLayout, size
-from tilegen.layouts.widths import element_bits
+from tilegen.layouts.constructors.arguments import element_bits
+from tilegen.layouts.core.iters import Iter, Iters, require_known
+from tilegen.layouts.core.rows import drop_units
+from tilegen.layouts.core.values import TileLayout, size
 
 MMA_ATOMS = {"m16n8k4": 32, "m16n8k8": 16, "m16n8k16": 16, "m16n8k32": 8, "m16n8k64": 4, "m16n8k128": 1, "m16n8k256": 1}
 REGISTER_BITS = 32
@@ -161,3 +162,17 @@ def wgmma_operand_a(dtype: str) -> TileLayout:
         raise LayoutError(f"wgmma reads A of 8, 16 or 32 bits from registers, not {dtype} ({bits} bits)")
     rows, columns = _operand_a(2, REGISTER_BITS // bits)
     return TileLayout((_WARPS, *rows, *columns))
+
+
+# ---------------------------------------------------------------- a row for each thread
+def wg_local_layout(cols: int, rows: int = 128) -> TileLayout:
+    """A register tile of a warpgroup, one row for each thread: row i in thread i, column j in register j.
+
+    Raises LayoutError unless 1 <= rows <= 128, the threads of a warpgroup.
+
+    >>> print(wg_local_layout(16))
+    S[(128, 16):(1@tid_in_wg, 1)]
+    """
+    if isinstance(rows, bool) or not (isinstance(rows, int) and 1 <= rows <= 128):
+        raise LayoutError(f"a warpgroup has 128 threads, one for each row: rows is 1 to 128, not {rows}")
+    return TileLayout((Iter(rows, 1, "tid_in_wg"), Iter(cols, 1)))

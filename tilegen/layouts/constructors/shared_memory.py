@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.canonical import canonicalize
-from tilegen.layouts.constructors.dense import require_extents, row_major
-from tilegen.layouts.iters import Iter, product, require_known
-from tilegen.layouts.values import ComposeLayout, SwizzleLayout, TileLayout
-from tilegen.layouts.widths import element_bits
+from tilegen.layouts.constructors.arguments import element_bits, require_extents
+from tilegen.layouts.core.canonical import canonicalize
+from tilegen.layouts.core.dimensions import row_major
+from tilegen.layouts.core.iters import Iter, product, require_known
+from tilegen.layouts.core.values import ComposeLayout, SwizzleLayout, TileLayout
 
 VECTOR_BITS = 128  # of the 16-byte chunks that a swizzle keeps whole
 ATOM_ROWS = 8

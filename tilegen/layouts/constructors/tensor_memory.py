@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.constructors.dense import require_extents
-from tilegen.layouts.iters import Iter
-from tilegen.layouts.values import TileLayout
-from tilegen.layouts.widths import element_bits
+from tilegen.layouts.constructors.arguments import element_bits, require_extents
+from tilegen.layouts.core.iters import Iter
+from tilegen.layouts.core.values import TileLayout
 
 CELL_BITS = 32  # of one tensor-memory cell and of one register
 # datapath -> (rows, into how many groups of lanes the columns are split)

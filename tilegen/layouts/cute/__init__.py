@@ -9,7 +9,17 @@ A layout is two tuples and a function of its flat index, the first mode fastest 
 see ``to_tile``). Every operation holds its law or refuses: nothing is returned that breaks it.
 """
 
-from tilegen.layouts.cute.algebra import Tiler, complement, composition, left_inverse, right_inverse
+from tilegen.layouts.cute.algebra import (
+    Tiler,
+    common_vector_bits,
+    complement,
+    composition,
+    left_inverse,
+    max_alignment,
+    max_common_layout,
+    max_common_vector,
+    right_inverse,
+)
 from tilegen.layouts.cute.bridge import from_tile, to_tile
 from tilegen.layouts.cute.swizzles import ComposedLayout, Swizzle
 from tilegen.layouts.cute.text import parse
@@ -37,7 +47,6 @@ from tilegen.layouts.cute.values import (
     rank,
     size,
 )
-from tilegen.layouts.cute.vectors import common_vector_bits, max_alignment, max_common_layout, max_common_vector
 
 __all__ = [
     "ComposedLayout",

@@ -12,12 +12,12 @@ from itertools import pairwise
 from typing import overload
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.canonical import canonicalize
+from tilegen.layouts.core.canonical import canonicalize
+from tilegen.layouts.core.dimensions import group
+from tilegen.layouts.core.iters import Iter, Iters, require_known
+from tilegen.layouts.core.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, swizzle_of, tile_of
 from tilegen.layouts.cute.swizzles import ComposedLayout, Swizzle, as_swizzle_layout
 from tilegen.layouts.cute.values import CuteLayout, flat_modes, from_modes, join, modes_of
-from tilegen.layouts.dimensions import group
-from tilegen.layouts.iters import Iter, Iters, require_known
-from tilegen.layouts.values import ComposeLayout, Layout, SwizzleLayout, TileLayout, swizzle_of, tile_of
 
 
 @overload

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.errors import LayoutError
+from tilegen.layouts.core.values import SwizzleLayout
 from tilegen.layouts.cute.values import CuteLayout
-from tilegen.layouts.values import SwizzleLayout
 
 UNITS = ("elements", "bytes")
 

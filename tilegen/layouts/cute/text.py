@@ -8,8 +8,7 @@ from typing import Any
 
 from tilegen.errors import LayoutError
 from tilegen.layouts.cute.swizzles import UNITS, ComposedLayout, Swizzle
-from tilegen.layouts.cute.trees import MAX_DEPTH, IntTree
-from tilegen.layouts.cute.values import CuteLayout
+from tilegen.layouts.cute.values import MAX_DEPTH, CuteLayout, IntTree
 
 MAX_CHARACTERS = 4096
 

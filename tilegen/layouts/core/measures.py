@@ -1,4 +1,4 @@
-"""How far layouts reach, and whether two elements meet."""
+"""How far layouts reach, in which banks they lie, whether two elements meet, whether hardware has the places."""
 
 from __future__ import annotations
 
@@ -10,30 +10,44 @@ import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Op, bound, least, mul, sub
-from tilegen.layouts.axes import AXES, require_axis
-from tilegen.layouts.iters import (
+from tilegen.layouts.core.canonical import get_scope
+from tilegen.layouts.core.iters import (
+    AXES,
+    AXIS_ORDER,
+    THREADS_IN,
     Iter,
-    drop_units,
-    extent_reached,
     is_symbolic,
     product,
     quotient,
+    remainder,
+    require_axis,
     require_known,
     require_shape,
+    spell,
 )
-from tilegen.layouts.padded import PaddedSharedLayout
-from tilegen.layouts.swizzling import permute_address
-from tilegen.layouts.values import (
+from tilegen.layouts.core.rows import drop_units, extent_reached
+from tilegen.layouts.core.values import (
     Layout,
+    ShapedLayout,
     SwizzleLayout,
     TileLayout,
     over_shape,
+    permute_address,
     size,
     swizzle_of,
     tile_of,
 )
 
 ENUMERABLE = 1 << 22  # elements that an exact answer may enumerate
+BANKS = 32  # CUDA C++ Programming Guide, "Shared Memory": 32 banks, successive 32-bit words in successive banks
+BANK_BYTES = 4
+# Places that an axis has; the other axes have as many as a kernel asks for.
+_PLACES = {
+    **{a.name: THREADS_IN[a.scope] // THREADS_IN[a.sub] for a in AXES.values() if a.scope in THREADS_IN},
+    "tx": 1024, "warpid": 32, "wgid": 8,  # CUDA C++ Programming Guide: 1024 threads a block
+    "cbx": 16, "cby": 16, "cbz": 16,  # cluster of 16 CTAs at most, the non-portable limit
+    "Bank": 32, "TLane": 128,
+}  # fmt: skip
 
 
 def extent_of(layout: Layout, axis: str = "m", shape: Sequence[Index] | None = None) -> Index:
@@ -55,7 +69,7 @@ def extent_of(layout: Layout, axis: str = "m", shape: Sequence[Index] | None = N
     if not on_axis and axis not in dict(tile.offset):
         return 0
     extent = extent_reached(on_axis) + dict(tile.offset).get(axis, 0)
-    if isinstance(layout, PaddedSharedLayout):
+    if isinstance(layout, ShapedLayout):
         return layout.allocated_elems if axis == "m" else extent
     swizzle = swizzle_of(layout)
     return extent if swizzle is None else _swizzled_range(swizzle, tile, extent)[1]
@@ -74,7 +88,7 @@ def span(layout: Layout, axis: str | None = None) -> Index:
     tile = tile_of(layout)
     axis = _only_memory_axis(tile) if axis is None else require_axis(axis).name
     extent = extent_reached(i for i in (*tile.shard, *tile.replica) if i.axis == axis)
-    if isinstance(layout, PaddedSharedLayout):
+    if isinstance(layout, ShapedLayout):
         return layout.allocated_elems if axis == "m" else extent
     swizzle = swizzle_of(layout)
     if swizzle is None or axis != "m":
@@ -124,9 +138,8 @@ def chunk_of(layout: Layout) -> int:
     >>> chunk_of(parse("PaddedSharedLayout.with_identity_for([[32, 4]], [8, 32], [1, 0])"))
     4
     """
-    if isinstance(layout, PaddedSharedLayout):
-        pads = [pair for pair in layout.interval_padding_pairs if pair[0] < layout.elems_per_block]
-        return min((n for pair in pads for n in pair), default=1 << 30)
+    if isinstance(layout, ShapedLayout):
+        return layout.chunk_elems
     swizzle = swizzle_of(layout)
     return 1 << 30 if swizzle is None else 1 << swizzle.per_element
 
@@ -184,3 +197,60 @@ def _enumerated_injective(tile: TileLayout) -> bool:
     owners = np.broadcast_to(np.arange(np.shape(key)[1]), np.shape(key))
     pairs = np.unique(np.stack([np.ravel(key), np.ravel(owners)]), axis=1)
     return bool(len(np.unique(pairs[0])) == pairs.shape[1])
+
+
+def verify(layout: Layout, shape: Sequence[Index] | None = None) -> list[str]:
+    """Why no buffer (of ``shape``) can have this layout, one sentence for each reason; [] when one can.
+
+    Thread axes must count inside each other without a gap, every coordinate must be a place that the hardware has
+    (lanes below 32, tensor-memory lanes below 128, ...), and the size must be that of the shape.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> verify(parse("S[(8, 8):(8@laneid, 1@laneid)]"))
+    ['laneid reaches 63, it has places 0 to 31']
+    >>> verify(parse("S[(8, 8):(8, 1)]"), (8, 9))
+    ['shape (8, 9) has 72 elements, the layout has 64']
+    """
+    tile = tile_of(layout)
+    reasons = []
+    try:
+        get_scope(tile)
+    except LayoutError as error:
+        reasons.append(str(error))
+    for axis in sorted(_axes_of(tile), key=AXIS_ORDER.__getitem__):
+        reasons += _overflow(tile, axis)
+    if shape is not None and not isinstance(layout, SwizzleLayout) and product(require_shape(shape)) != size(layout):
+        elements = spell(product(shape))
+        reasons.append(f"shape {tuple(shape)} has {elements} elements, the layout has {spell(size(layout))}")
+    return reasons
+
+
+def _axes_of(tile: TileLayout) -> set[str]:
+    return {i.axis for i in (*tile.shard, *tile.replica)} | {axis for axis, _ in tile.offset}
+
+
+def _overflow(tile: TileLayout, axis: str) -> list[str]:
+    iters = [i for i in (*tile.shard, *tile.replica) if i.axis == axis]
+    reached = extent_reached(iters) + dict(tile.offset).get(axis, 0)
+    places = _PLACES.get(axis)
+    if places is None or not isinstance(reached, int) or reached <= places:
+        return []
+    return [f"{axis} reaches {bound(reached) - 2}, it has places 0 to {places - 1}"]
+
+
+def bank_and_line(layout: Layout, coords: Sequence[Any], shape: Sequence[Index], elem_bytes: int) -> tuple[Any, Any]:
+    """The bank of an element's first byte, and its 128-byte line.
+
+    byte = m * elem_bytes, bank = (byte // 4) % 32, line = byte // 128. ``coords`` are ints, arrays or Index. Raises
+    LayoutError when the layout does not map to m.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> bank_and_line(parse("Swizzle(3,3,3) o S[(8,64):(64,1)]"), (5, 0), (8, 64), elem_bytes=2)
+    (20, 5)
+    """
+    place = layout.place(coords, shape)
+    if "m" not in place:
+        raise LayoutError(f"{layout} has no coordinate on axis m, so no bank")
+    m = place["m"]
+    byte = (m.astype(np.int64) if isinstance(m, np.ndarray) else m) * elem_bytes
+    return remainder(quotient(byte, BANK_BYTES), BANKS), quotient(byte, BANKS * BANK_BYTES)

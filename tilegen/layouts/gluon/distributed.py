@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.gluon_tile import (
+from tilegen.layouts.gluon.bases import (
     GluonLayout,
     Rows,
     Tile,
@@ -24,7 +24,7 @@ from tilegen.layouts.gluon_tile import (
     require_rank,
     row_major_order,
 )
-from tilegen.layouts.linear_values import LinearLayout, linear_from_bases
+from tilegen.layouts.linear.values import LinearLayout, linear_from_bases
 
 DISTRIBUTED = ("register", "lane", "warp")
 
@@ -231,3 +231,18 @@ class SliceLayout(GluonLayout):
     def mangle(self) -> str:
         """Gluon's name for the layout."""
         return f"SL{self.dim}_{self.parent.mangle()}SL"
+
+
+def distributed_linear(
+    reg_bases: Sequence[Sequence[int]],
+    lane_bases: Sequence[Sequence[int]],
+    warp_bases: Sequence[Sequence[int]],
+    block_bases: Sequence[Sequence[int]],
+    shape: Sequence[int],
+) -> LinearLayout:
+    """Gluon's DistributedLinearLayout, which is a LinearLayout of register, lane, warp and block.
+
+    >>> print(distributed_linear([[1]], [[2]], [], [], [4]))
+    LinearLayout(register=[[1]], lane=[[2]], warp=[], block=[], shape=[4])
+    """
+    return LinearLayout(register=reg_bases, lane=lane_bases, warp=warp_bases, block=block_bases, shape=shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -12,14 +13,13 @@ import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, bound, div, mod, mul, xor
-from tilegen.layouts.iters import flatten, is_symbolic, require_index, require_shape, split
-from tilegen.layouts.linear_algebra import (
+from tilegen.layouts.core.iters import flatten, is_symbolic, require_index, require_shape, split
+from tilegen.layouts.linear.matrices import (
     Columns,
     Run,
     bits_of,
     eliminate,
     image_of,
-    join_bits,
     right_inverse,
     runs,
     split_bits,
@@ -197,6 +197,14 @@ class LinearLayout:
         return split(flatten(values, shape), self.shape)
 
 
+class LinearFamily(ABC):
+    """Linear layouts of one kind: one for every shape of a tensor, as Gluon's layouts are."""
+
+    @abstractmethod
+    def to_linear(self, shape: Sequence[int]) -> LinearLayout:
+        """The layout of a tensor of that shape. Raises LayoutError where there is none."""
+
+
 # ---------------------------------------------------------------- reading
 def _read_bases(name: str, bases: Sequence[Sequence[int]]) -> Bases:
     if not isinstance(bases, (list, tuple)) or not all(isinstance(basis, (list, tuple)) for basis in bases):
@@ -315,17 +323,8 @@ def linear_from_columns(
     return linear_from_bases(bases, shape, outs)
 
 
-def flat_bits(layout: LinearLayout, place: Mapping[str, int]) -> int:
-    """A place as one number, the first input in the lowest bits.
-
-    >>> flat_bits(LinearLayout(register=[[1]], lane=[[2]]), {"lane": 1})
-    2
-    """
-    return join_bits([place.get(name, 0) for name in layout.names], layout.widths)
-
-
 def name_bits(layout: LinearLayout, flat: int) -> dict[str, int]:
-    """The inverse of ``flat_bits``, with the inputs that are 0 left out.
+    """The place that one number spells, the first input in its lowest bits; inputs that are 0 are left out.
 
     >>> name_bits(LinearLayout(register=[[1]], lane=[[2]]), 2)
     {'lane': 1}

@@ -1,11 +1,14 @@
-"""How wide the elements are that layouts are made for: more types than kernels compute with."""
+"""What constructors are told: element types, of which there are more than kernels compute with, and extents."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from difflib import get_close_matches
+from typing import Any
 
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
+from tilegen.layouts.core.iters import require_index, require_known
 
 # Types that tensor cores read and that have no arithmetic of their own in CUDA C++ (PTX ISA, "Alternate floating
 # point data formats" and "Sub-byte types"); a tf32 element is a 32-bit word.
@@ -29,3 +32,16 @@ def element_bits(dtype: str) -> int:
         return DTYPES[dtype].bits
     near = get_close_matches(str(dtype), [*DTYPES, *_TENSOR_CORE_BITS], n=1)
     raise LayoutError(f"there is no element type {dtype!r}", hint=f"did you mean '{near[0]}'?" if near else "")
+
+
+def require_extents(shape: Sequence[Any], dimensions: int, what: str) -> tuple[int, ...]:
+    """The extents of a shape that hardware fixes, known at build time.
+
+    Raises LayoutError for another number of dimensions, and for extents that are no integer >= 1.
+
+    >>> require_extents((64, 32), 2, "a tile")
+    (64, 32)
+    """
+    if not isinstance(shape, (tuple, list)) or len(shape) != dimensions:
+        raise LayoutError(f"{what} has {dimensions} dimensions, not {shape!r}")
+    return tuple(require_known(require_index(n, "an extent", 1), "an extent") for n in shape)

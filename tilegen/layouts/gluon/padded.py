@@ -4,34 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.iters import (
-    Iter,
-    drop_units,
-    fuse_neighbours,
-    group_iters,
-    quotient,
-    require_known,
-    require_shape,
-)
-from tilegen.layouts.padded_checks import (
+from tilegen.layouts.core.iters import quotient, require_known, require_shape
+from tilegen.layouts.core.values import ShapedLayout, TileLayout
+from tilegen.layouts.gluon.padded_bases import (
     MAX_ELEMS,
     Rows,
+    bases_of_tile,
     check_bases,
     check_order,
     check_pairs,
     check_shape,
-    is_power_of_two,
+    held_by,
+    identity_bases,
+    identity_order,
     read_row,
     read_rows,
+    tile_of_bases,
+    tile_shape,
 )
-from tilegen.layouts.values import ShapedLayout, TileLayout
 
-CTA_AXIS = "cbx"  # the rank of a CTA in its cluster, when the cluster is a row
+MAX_IMAGE_SLOTS = 1 << 24
+MAX_DRAWN_SLOTS = 1 << 16
+NAMES = "xyzwuvst"  # of dimensions, as in x2y0
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class PaddedSharedLayout(ShapedLayout):
         ctas = read_rows(() if cga_layout is None else cga_layout, "cga_layout", "a list of steps")
         check_shape(extents)
         check_order(dims, extents)
-        return cls(interval_padding_pairs, _identity_bases(_tile_shape(extents, ctas), dims), ctas, extents)
+        return cls(interval_padding_pairs, identity_bases(tile_shape(extents, ctas), dims), ctas, extents)
 
     def verify(self) -> None:
         """Check the layout; a value that exists has passed.
@@ -114,7 +114,7 @@ class PaddedSharedLayout(ShapedLayout):
         >>> PaddedSharedLayout.with_identity_for([[8, 1]], [8, 8], [1, 0], [[1, 0]]).block_shape
         (4, 8)
         """
-        return _tile_shape(self.shape, self.cga_layout)
+        return tile_shape(self.shape, self.cga_layout)
 
     @property
     def elems_per_block(self) -> int:
@@ -135,13 +135,25 @@ class PaddedSharedLayout(ShapedLayout):
         return int(self.finish(self.elems_per_block - 1)) + 1
 
     @property
+    def chunk_elems(self) -> int:
+        """Elements that lie together wherever a multiple of them starts; 2**30 where nothing cuts.
+
+        What divides every interval and its padding: aligned runs stay aligned, and none crosses a pad.
+
+        >>> PaddedSharedLayout.with_identity_for([[32, 4]], [8, 32], [1, 0]).chunk_elems
+        4
+        """
+        pads = [pair for pair in self.interval_padding_pairs if pair[0] < self.elems_per_block]
+        return min((n for pair in pads for n in pair), default=1 << 30)
+
+    @property
     def tile(self) -> TileLayout:
         """The layout without its padding: offset and CTA of a coordinate, one iter for each run of bits.
 
         >>> print(PaddedSharedLayout([[8, 1]], [[0, 1], [0, 2], [2, 0], [4, 0], [1, 0]], [], [8, 4]).tile)
         S[(4, 2, 4):(4, 16, 1)]
         """
-        return _linear_tile(self)
+        return tile_of_bases(self.offset_bases, self.cga_layout, self.shape)
 
     def finish(self, address: Any) -> Any:
         """address + sum of (address // interval) * padding, for ints, arrays and Index alike.
@@ -156,6 +168,14 @@ class PaddedSharedLayout(ShapedLayout):
                 padded = padded + quotient(address, interval) * padding
         return padded
 
+    def of_one_block(self) -> PaddedSharedLayout:
+        """What one CTA stores.
+
+        >>> print(PaddedSharedLayout.with_identity_for([[8, 1]], [8, 8], [1, 0], [[1, 0]]).of_one_block())
+        PaddedSharedLayout.with_identity_for([[8, 1]], [4, 8], [1, 0])
+        """
+        return PaddedSharedLayout(self.interval_padding_pairs, self.offset_bases, (), self.block_shape)
+
     def memory_image(self, block: int = 0) -> list[int | None]:
         """What each slot of a CTA's memory holds: the row-major logical index of an element, None for padding.
 
@@ -164,22 +184,32 @@ class PaddedSharedLayout(ShapedLayout):
         >>> PaddedSharedLayout([[2, 2]], [[2], [1]], [], [4]).memory_image()
         [0, 2, None, None, 1, 3]
         """
-        from tilegen.layouts.padded_views import image_memory
-
-        return image_memory(self, block)
+        if isinstance(block, bool) or not isinstance(block, int) or not 0 <= block < self.blocks:
+            raise LayoutError(f"block {block!r} is not one of the {self.blocks} CTAs of {self}")
+        if self.allocated_elems > MAX_IMAGE_SLOTS:
+            raise LayoutError(f"{self.allocated_elems} slots are too many for an image; at most {MAX_IMAGE_SLOTS}")
+        slots: list[int | None] = [None] * self.allocated_elems
+        held = held_by(block, self.offset_bases, self.cga_layout, self.shape)
+        for at, element in zip(self.finish(np.arange(held.size)).tolist(), held.tolist(), strict=True):
+            slots[at] = element
+        return slots
 
     def with_tile(self, tile: TileLayout, shape: Sequence[Index] | None = None) -> PaddedSharedLayout:
         """The same padding over another linear part, which must reach every offset once; shape: default its extents.
 
         Raises LayoutError where no bases describe ``tile``.
 
+        >>> from tilegen.layouts import Iter
         >>> layout = PaddedSharedLayout.with_identity_for([[4, 1]], [2, 4], [1, 0])
         >>> print(layout.with_tile(TileLayout((Iter(4, 1), Iter(2, 4)))))
         PaddedSharedLayout.with_identity_for([[4, 1]], [4, 2], [0, 1])
         """
-        return _rebuild(self, tile, [i.extent for i in tile.shard] if shape is None else shape)
+        extents = require_shape([i.extent for i in tile.shard] if shape is None else shape)
+        known = tuple(require_known(n, "an extent") for n in extents)
+        bases, ctas = bases_of_tile(tile, known, len(self.cga_layout))
+        return PaddedSharedLayout(self.interval_padding_pairs, bases, ctas, known)
 
-    # ------------------------------------------------------------ texts
+    # ------------------------------------------------------------ texts and pictures
     def mangle(self) -> str:
         """Gluon's name of the layout in the name of a kernel.
 
@@ -196,9 +226,14 @@ class PaddedSharedLayout(ShapedLayout):
         >>> print(PaddedSharedLayout([[2, 2]], [[2], [1]], [], [4]).format_tensor_view([4]))
         [0, 4, 1, 5]
         """
-        from tilegen.layouts.padded_views import draw_tensor
-
-        return draw_tensor(self, shape)
+        _require_drawable(self, shape)
+        place = self.place(list(np.indices(self.shape).reshape(len(self.shape), -1)), self.shape)
+        texts = [str(at) for at in place["m"].tolist()]
+        if self.blocks > 1:
+            owners = np.broadcast_to(place.get("cbx", 0), place["m"].shape).tolist()
+            texts = [f"{owner}:{text}" for owner, text in zip(owners, texts, strict=True)]
+        width = max(map(len, texts))
+        return _nest([text.rjust(width) for text in texts], self.shape, 1)
 
     def format_hardware_view(self, shape: Sequence[int]) -> str:
         """The slots of memory in order: x2y0 is the element (2, 0), p3 the fourth element of padding.
@@ -209,13 +244,15 @@ class PaddedSharedLayout(ShapedLayout):
         [x0, x2, p0, p1,
          x1, x3]
         """
-        from tilegen.layouts.padded_views import draw_hardware
-
-        return draw_hardware(self, shape)
+        _require_drawable(self, shape)
+        pictures = [_draw_block(self, block) for block in range(self.blocks)]
+        if len(pictures) == 1:
+            return pictures[0]
+        return "\n".join(f"block {block}:\n{picture}" for block, picture in enumerate(pictures))
 
     def __str__(self) -> str:
         pairs, bases, ctas, shape = _spell_arguments(self)
-        order = _identity_order(self)
+        order = identity_order(self.offset_bases, self.block_shape)
         if order is None:
             return f"PaddedSharedLayout({pairs}, {bases}, {ctas}, {shape})"
         more = f", {ctas}" if self.cga_layout else ""
@@ -227,91 +264,36 @@ def _spell_arguments(layout: PaddedSharedLayout) -> list[str]:
     return [*(str([list(row) for row in r]) for r in rows), str(list(layout.shape))]
 
 
-def _identity_bases(tile_shape: Sequence[int], order: Sequence[int]) -> Rows:
-    rank = len(tile_shape)
-    return tuple(
-        tuple(1 << bit if e == d else 0 for e in range(rank))
-        for d in order for bit in range(tile_shape[d].bit_length() - 1)
-    )  # fmt: skip
+# ---------------------------------------------------------------- pictures
+def _draw_block(layout: PaddedSharedLayout, block: int) -> str:
+    elems = layout.elems_per_block
+    names: list[str] = []
+    pads = 0
+    for element in layout.memory_image(block):
+        names.append(_name_element(element, layout.shape) if element is not None else f"p{pads}")
+        pads += element is None
+    line = max((interval for interval, _ in layout.interval_padding_pairs if interval < elems), default=elems)
+    ends = [layout.finish(at) for at in range(line, elems, line)] + [len(names)]
+    lines = [", ".join(names[a:b]) for a, b in zip([0, *ends[:-1]], ends, strict=True)]
+    return "[" + ",\n ".join(lines) + "]"
 
 
-def _identity_order(layout: PaddedSharedLayout) -> tuple[int, ...] | None:
-    """The order that with_identity_for would take, dimensions of extent 1 last; None when the bases are no identity."""
-    moved = [next(d for d, step in enumerate(basis) if step) for basis in layout.offset_bases]
-    order = tuple(dict.fromkeys([*moved, *range(len(layout.shape))[::-1]]))
-    return order if _identity_bases(layout.block_shape, order) == layout.offset_bases else None
+def _name_element(flat: int, shape: Sequence[int]) -> str:
+    coords = np.unravel_index(flat, tuple(shape))
+    return "".join(f"{name}{x}" for name, x in zip(NAMES, coords, strict=False))
 
 
-def _tile_shape(shape: Sequence[int], cga_layout: Rows) -> tuple[int, ...]:
-    """The extents that one CTA keeps; what does not divide is left for ``check_bases`` to refuse."""
-    if any(len(basis) != len(shape) for basis in cga_layout):
-        return tuple(shape)
-    ctas = [1 << sum(1 for basis in cga_layout if basis[d]) for d in range(len(shape))]
-    return tuple(n // c if n % c == 0 else n for n, c in zip(shape, ctas, strict=True))
+def _nest(texts: list[str], shape: Sequence[int], depth: int) -> str:
+    if len(shape) == 1:
+        return "[" + ", ".join(texts) + "]"
+    step = len(texts) // shape[0]
+    parts = [_nest(texts[k : k + step], shape[1:], depth + 1) for k in range(0, len(texts), step)]
+    return "[" + (",\n" + " " * depth).join(parts) + "]"
 
 
-# ---------------------------------------------------------------- bases as iters, and back
-@lru_cache(maxsize=1024)
-def _linear_tile(layout: PaddedSharedLayout) -> TileLayout:
-    shard: list[Iter] = []
-    for d in range(len(layout.shape)):
-        bits = {basis[d]: 1 << k for k, basis in enumerate(layout.offset_bases) if basis[d]}
-        ctas = {basis[d]: 1 << k for k, basis in enumerate(layout.cga_layout) if basis[d]}
-        row = [Iter(2, ctas[step], CTA_AXIS) for step in sorted(ctas, reverse=True)]
-        row += [Iter(2, bits[step]) for step in sorted(bits, reverse=True)]
-        shard += fuse_neighbours(tuple(row)) or (Iter(1, 1),)
-    if all(i.axis != "m" for i in shard):
-        shard.append(Iter(1, 1))
-    copies = (Iter(2, 1 << k, CTA_AXIS) for k, basis in reversed(list(enumerate(layout.cga_layout))) if not any(basis))
-    return TileLayout(tuple(shard), fuse_neighbours(tuple(copies)))
-
-
-def _rebuild(layout: PaddedSharedLayout, tile: TileLayout, shape: Sequence[Index]) -> PaddedSharedLayout:
-    """Each bit of a dimension becomes the basis of the bit of an offset, or of a CTA's rank, that it moves."""
-    extents = tuple(require_known(n, "an extent") for n in require_shape(shape))
-    if tile.offset:
-        raise _no_bases(tile, "it does not start at offset 0")
-    found: dict[tuple[str, int], tuple[int, int]] = {}  # (axis, bit) -> (dimension, step)
-    for d, row in enumerate(group_iters(tile.shard, extents)):
-        step = 1
-        for i in reversed(drop_units(row)):
-            extent, stride = require_known(i.extent, "an extent"), require_known(i.stride, "a stride")
-            if not (is_power_of_two(extent) and is_power_of_two(stride)):
-                raise _no_bases(tile, "not every extent and stride is a power of two")
-            for k in range(extent.bit_length() - 1):
-                if (key := (i.axis, stride.bit_length() - 1 + k)) in found:
-                    raise _no_bases(tile, "two elements would lie in one place")
-                found[key] = (d, step)
-                step *= 2
-    offset_bits = sum(axis == "m" for axis, _ in found)
-    if any(("m", k) not in found for k in range(offset_bits)):
-        raise _no_bases(tile, "it steps over elements that are not its own")
-    inside = [1] * len(extents)  # extents of one CTA's tile
-    for (axis, _), (d, _) in found.items():
-        inside[d] *= 2 if axis == "m" else 1
-    bases = [_basis(len(extents), *found["m", k]) for k in range(offset_bits)]
-    return PaddedSharedLayout(
-        layout.interval_padding_pairs, tuple(bases), _rebuild_ctas(tile, found, inside, len(layout.cga_layout)), extents
-    )
-
-
-def _rebuild_ctas(
-    tile: TileLayout, found: dict[tuple[str, int], tuple[int, int]], inside: list[int], count: int
-) -> Rows:
-    if any(axis not in ("m", CTA_AXIS) or (axis == CTA_AXIS and k >= count) for axis, k in found):
-        raise _no_bases(tile, "it maps to other axes")
-    ctas = []
-    for k in range(count):
-        d, step = found.get((CTA_AXIS, k), (0, 0))  # no step: these CTAs hold the same elements
-        if step % inside[d]:
-            raise _no_bases(tile, "the elements of a CTA are no tile")
-        ctas.append(_basis(len(inside), d, step // inside[d]))
-    return tuple(ctas)
-
-
-def _basis(rank: int, d: int, step: int) -> tuple[int, ...]:
-    return tuple(step if e == d else 0 for e in range(rank))
-
-
-def _no_bases(tile: TileLayout, why: str) -> LayoutError:
-    return LayoutError(f"no PaddedSharedLayout has the linear part {tile}: {why}")
+def _require_drawable(layout: PaddedSharedLayout, shape: Sequence[int]) -> None:
+    if list(shape) != list(layout.shape):
+        raise LayoutError(f"{layout} is of shape {list(layout.shape)}, not {list(shape)}")
+    if layout.allocated_elems * layout.blocks > MAX_DRAWN_SLOTS:
+        slots = layout.allocated_elems * layout.blocks
+        raise LayoutError(f"{slots} slots are too many for a picture; at most {MAX_DRAWN_SLOTS}")

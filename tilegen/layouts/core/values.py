@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product as combinations
 from typing import Any, Union
+
+import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index
-from tilegen.layouts.axes import AXIS_ORDER, require_axis
-from tilegen.layouts.iters import (
+from tilegen.layouts.core.iters import (
+    AXIS_ORDER,
     Iter,
     Iters,
+    flatten,
     is_symbolic,
     product,
+    require_axis,
     require_index,
+    require_shape,
     row_major_strides,
     spell_at,
     spell_iters,
+    xor_bits,
 )
-from tilegen.layouts.swizzling import permute_address
+from tilegen.layouts.core.rows import extent_reached, narrow_arrays, place_iters, require_inside
 
 ADDRESS_BITS = 62  # addresses stay inside a signed 64-bit integer
 
@@ -38,9 +45,18 @@ class Mapped:
         >>> TileLayout((Iter(8, 4, "laneid"), Iter(2, 1))).apply(5)
         ({'laneid': 8, 'm': 1},)
         """
-        from tilegen.layouts.applying import apply_layout
-
-        return apply_layout(self, coord, shape)  # type: ignore[arg-type]
+        layout: Layout = self  # type: ignore[assignment]  # Layout is all that is Mapped
+        domain = _domain(layout, coord, shape)
+        if len(coord) != len(domain):
+            raise LayoutError(f"{len(coord)} coordinates for {len(domain)} extents of {layout}")
+        for x, n in zip(coord, domain, strict=True):
+            require_inside(x, n, layout)
+        if isinstance(layout, SwizzleLayout):
+            address = flatten(coord, shape) if shape is not None else coord[0]
+            return ({"m": permute_address(layout, address)},)
+        finish, tile = finish_of(layout), tile_of(layout)
+        places = _copies(tile.place(coord, domain), tile.replica)
+        return tuple(places) if finish is None else tuple({**place, "m": finish(place["m"])} for place in places)
 
     __call__ = apply
 
@@ -56,9 +72,16 @@ class Mapped:
         >>> print(swizzle.place((Var("i", 8), Var("q", 8) * 8), (8, 64))["m"])
         i * 64 + (q ^ i) * 8
         """
-        from tilegen.layouts.applying import place_layout
-
-        return place_layout(self, coords, shape)  # type: ignore[arg-type]
+        if len(coords) != len(shape):
+            raise LayoutError(f"{len(coords)} coordinates for a shape of {len(shape)} dimensions")
+        shape = require_shape(shape)
+        layout = over_shape(self, shape)  # type: ignore[arg-type]
+        if not any(isinstance(x, np.ndarray) for x in coords):
+            return _place(layout, [int(x) if isinstance(x, np.integer) else x for x in coords], shape)
+        arrays = narrow_arrays(coords, shape, _largest(layout, shape))
+        whole = np.broadcast_shapes(*(x.shape for x in arrays))
+        places = _place(layout, arrays, shape).items()
+        return {axis: v if isinstance(v, np.ndarray) else np.broadcast_to(v, whole) for axis, v in places}
 
 
 @dataclass(frozen=True)
@@ -188,9 +211,18 @@ class ShapedLayout(Mapped, ABC):
     def allocated_elems(self) -> int:
         """1 + the largest finished address."""
 
+    @property
+    @abstractmethod
+    def chunk_elems(self) -> int:
+        """Elements that stay together wherever a multiple of them starts; 2**30 where nothing cuts."""
+
     @abstractmethod
     def finish(self, address: Any) -> Any:
         """The final address of an affine one; an int, an array or an Index."""
+
+    @abstractmethod
+    def of_one_block(self) -> ShapedLayout:
+        """What one CTA stores."""
 
     @abstractmethod
     def with_tile(self, tile: TileLayout, shape: Sequence[Index] | None = None) -> ShapedLayout:
@@ -201,6 +233,19 @@ Layout = Union[TileLayout, SwizzleLayout, ComposeLayout, ShapedLayout]  # noqa: 
 
 
 # ---------------------------------------------------------------- finish(sum c_k * s_k + offset)
+def permute_address(swizzle: SwizzleLayout, address: Any) -> Any:
+    """The swizzled address of an int, an array or an Index, in elements.
+
+    With x = address >> M: ((x ^ ((x >> S) % 2**B)) << M) | address % 2**M, and for ``inner=False`` the term
+    (x % 2**B) << S is XORed in instead.
+
+    >>> permute_address(SwizzleLayout(0, 2, 3, inner=False), 3)
+    27
+    """
+    low, high = swizzle.per_element, swizzle.per_element + swizzle.atom_len
+    return xor_bits(address, *((high, low) if swizzle.inner else (low, high)), swizzle.swizzle_len)
+
+
 def period(swizzle: SwizzleLayout) -> int:
     """Elements of one aligned block that the swizzle permutes: 2**(M+B+S).
 
@@ -289,3 +334,46 @@ def size(layout: Layout, axis: str | None = None) -> Index:
     if axis is not None:
         require_axis(axis)
     return product(i.extent for i in tile_of(layout).shard if axis in (None, i.axis))
+
+
+# ---------------------------------------------------------------- where elements lie
+def _place(layout: Layout, coords: list[Any], shape: tuple[Index, ...]) -> dict[str, Any]:
+    tile, finish = tile_of(layout), finish_of(layout)
+    place = place_iters(tile.shard, coords, shape)
+    for i in tile.replica:
+        place.setdefault(i.axis, 0)
+    for axis, value in tile.offset:
+        place[axis] = place.get(axis, 0) + value
+    if finish is not None:
+        place["m"] = finish(place["m"])
+    return place
+
+
+def _largest(layout: Layout, shape: tuple[Index, ...]) -> Index:
+    """No number on the way from coordinates to positions is larger."""
+    tile = tile_of(layout)
+    largest = extent_reached((*tile.shard, *tile.replica)) + product(shape) + sum(value for _, value in tile.offset)
+    return largest + layout.allocated_elems if isinstance(layout, ShapedLayout) else largest  # padding comes on top
+
+
+def _domain(layout: Layout, coord: tuple[Any, ...], shape: Sequence[int] | None) -> tuple[Any, ...]:
+    """The extents that the coordinates count in; None where an extent has no end."""
+    if shape is not None:
+        extents = require_shape(shape)
+        if not isinstance(layout, SwizzleLayout) and product(extents) != size(layout):
+            raise LayoutError(f"shape {extents} has {product(extents)} elements, {layout} has {size(layout)}")
+        return extents
+    if isinstance(layout, SwizzleLayout):
+        return (None,)
+    if len(coord) == 1:
+        return (size(layout),)
+    return layout.shape if isinstance(layout, ShapedLayout) else tuple(i.extent for i in tile_of(layout).shard)
+
+
+def _copies(first: dict[str, Any], replica: Iters) -> Iterator[dict[str, Any]]:
+    """The places of an element's replicas, replica 0 first."""
+    for steps in combinations(*(range(i.extent) for i in replica)):  # type: ignore[arg-type]
+        place = dict(first)
+        for i, step in zip(replica, steps, strict=True):
+            place[i.axis] = place[i.axis] + step * i.stride
+        yield place

@@ -1,18 +1,66 @@
-"""Iters, a strided walk over one axis each, and what can be done with a row of them."""
+"""Named axes, iters that walk along one each, and integers that may be known at run time only."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
 
 from tilegen.errors import LayoutError
-from tilegen.index import Index, Op, Var, add, div, mod, mul, multiple, sub, terms
-from tilegen.layouts.axes import require_axis
+from tilegen.index import Index, Op, Var, count_operators, div, mod, mul, multiple, terms, xor
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES, SCOPES, THREAD_AXES
+
+# The threads in one of each scope that has a fixed number.
+THREADS_IN = {name: SCOPES[name].threads for name in OP_SCOPES if SCOPES[name].threads}
 
 
+@dataclass(frozen=True)
+class Axis:
+    """A named coordinate. A thread axis counts ``sub`` (thread, warp, ...) inside ``scope``; others have neither.
+
+    >>> AXES["wid_in_wg"]
+    Axis(name='wid_in_wg', kind='thread', scope='warpgroup', sub='warp')
+    """
+
+    name: str
+    kind: str  # grid | cluster | thread | memory
+    scope: str = ""
+    sub: str = ""
+
+
+def _scope_of(threads: int) -> str:
+    return next((name for name, n in THREADS_IN.items() if n == threads), "cta")
+
+
+_TABLE = (
+    *(Axis(name, "grid") for name in CTA_AXES),
+    *(Axis(name, "cluster") for name in CLUSTER_AXES),
+    *(Axis(axis.name, "thread", _scope_of(axis.span), _scope_of(axis.unit)) for axis in THREAD_AXES.values()),
+    *(Axis(name, "memory") for name in ("m", "P", "F", "Bank", "TLane", "TCol")),
+)
+AXES = {axis.name: axis for axis in _TABLE}
+AXIS_ORDER = {name: position for position, name in enumerate(AXES)}
+
+
+def require_axis(name: str) -> Axis:
+    """The axis of that name.
+
+    Raises LayoutError (TG104) with the nearest name when there is none.
+
+    >>> require_axis("laneid").scope
+    'warp'
+    """
+    if axis := AXES.get(name):
+        return axis
+    near = get_close_matches(name, AXES, n=1) or get_close_matches(name.lower().replace("_", ""), AXES, n=1)
+    hint = f"did you mean '{near[0]}'?" if near else f"axes are {' '.join(AXES)}"
+    raise LayoutError(f"there is no axis '{name}'", hint=hint, code="TG104")
+
+
+# ---------------------------------------------------------------- iters
 @dataclass(frozen=True)
 class Iter:
     """``extent`` positions on ``axis``, ``stride`` apart: component c adds c * stride.
@@ -40,6 +88,7 @@ class Iter:
 Iters = tuple[Iter, ...]
 
 
+# ---------------------------------------------------------------- integers
 def is_symbolic(x: Any) -> bool:
     """Whether ``x`` is an expression over variables.
 
@@ -181,6 +230,30 @@ def remainder(x: Any, n: Index) -> Any:
     return x % n
 
 
+def xor_bits(x: Any, source: int, target: int, count: int) -> Any:
+    """x ^ (((x >> source) % 2**count) << target) for ints, arrays and Index alike; the two bit fields are disjoint.
+
+    >>> xor_bits(0b101000, 3, 0, 3)
+    45
+    """
+    if count == 0:
+        return x
+    if is_symbolic(x):
+        return _xor_index(x, source, target, count)
+    return x ^ (((x >> source) & ((1 << count) - 1)) << target)
+
+
+def _xor_index(x: Index, source: int, target: int, count: int) -> Index:
+    """The expression with the fewer operators: XOR above the bits that both fields leave alone, or on all of x."""
+    low = min(source, target)
+    above = div(x, 1 << low)
+    bits = mod(div(above, 1 << (source - low)), 1 << count)
+    mask = mul(bits, 1 << (target - low)) if target > low else bits
+    apart = mul(xor(above, mask), 1 << low) + mod(x, 1 << low)
+    whole = xor(x, mul(mask, 1 << low))
+    return whole if count_operators(whole) < count_operators(apart) else apart
+
+
 def split(x: Any, extents: Sequence[Index]) -> list[Any]:
     """The components of ``x``, slowest first: c_k = (x // (e_(k+1) * ... * e_last)) % e_k.
 
@@ -206,31 +279,6 @@ def flatten(coords: Sequence[Any], shape: Sequence[Index]) -> Any:
     for x, stride in zip(coords, row_major_strides(shape), strict=True):
         flat = flat + x * stride
     return flat
-
-
-# ---------------------------------------------------------------- rows of iters
-def drop_units(iters: Iters) -> Iters:
-    """The iters without those of extent 1, which place nothing.
-
-    >>> drop_units((Iter(1, 5), Iter(8, 1)))
-    (Iter(extent=8, stride=1, axis='m'),)
-    """
-    return tuple(i for i in iters if is_symbolic(i.extent) or i.extent != 1)
-
-
-def fuse_neighbours(iters: Iters) -> Iters:
-    """Neighbours (e0, e1 * s1), (e1, s1) on one axis become (e0 * e1, s1), which is the same map of the flat index.
-
-    >>> fuse_neighbours((Iter(8, 8), Iter(8, 1)))
-    (Iter(extent=64, stride=1, axis='m'),)
-    """
-    fused: list[Iter] = []
-    for i in iters:
-        if fused and fused[-1].axis == i.axis and fused[-1].stride == mul(i.extent, i.stride):
-            fused[-1] = Iter(mul(fused[-1].extent, i.extent), i.stride, i.axis)
-        else:
-            fused.append(i)
-    return tuple(fused)
 
 
 def divide_exactly(a: Index, b: Index) -> Index | None:
@@ -262,71 +310,3 @@ def _unfold(x: Index) -> list[Index]:
     if isinstance(x, Op) and x.symbol == "*":
         return [f for a in x.args for f in _unfold(a)]
     return [] if isinstance(x, int) else [x]
-
-
-def group_iters(iters: Iters, shape: Sequence[Index]) -> tuple[Iters, ...]:
-    """Split and gather iters so that each dimension of ``shape`` is a row of its own.
-
-    Units are dropped, but a dimension of 1 gets one, so that no row is empty. Raises LayoutError when sizes differ or
-    the boundaries of an iter and of a dimension cross.
-
-    >>> [[str(i) for i in row] for row in group_iters((Iter(4, 2), Iter(4, 16)), (2, 8))]
-    [['2:4'], ['2:2', '4:16']]
-    """
-    waiting = list(reversed(drop_units(iters)))
-    groups: list[Iters] = []
-    for n in shape:
-        row: list[Iter] = []
-        while n != 1:
-            if not waiting:
-                raise _cannot_group(iters, shape)
-            n = _take(waiting, row, n, iters, shape)
-        groups.append(tuple(row) or (_unit_beside(waiting, groups, iters),))
-    if waiting:
-        raise _cannot_group(iters, shape)
-    return tuple(groups)
-
-
-def _take(waiting: list[Iter], row: list[Iter], n: Index, iters: Iters, shape: Sequence[Index]) -> Index:
-    """Move the next iter, or the slow part of it that fits, into ``row``; what is left of the dimension."""
-    head = waiting.pop()
-    left = divide_exactly(n, head.extent)
-    if left is not None:
-        row.append(head)
-        return left
-    inner = divide_exactly(head.extent, n)
-    if inner is None:
-        raise _cannot_group(iters, shape)
-    row.append(Iter(n, mul(head.stride, inner), head.axis))
-    waiting.append(Iter(inner, head.stride, head.axis))
-    return 1
-
-
-def _unit_beside(waiting: list[Iter], groups: list[Iters], iters: Iters) -> Iter:
-    """A unit iter for a dimension of extent 1, dense with what follows it so that fusing drops no neighbour."""
-    if waiting:
-        return Iter(1, mul(waiting[-1].extent, waiting[-1].stride), waiting[-1].axis)
-    near = groups[-1][-1] if groups else iters[-1]
-    return Iter(1, near.stride, near.axis)
-
-
-def _cannot_group(iters: Iters, shape: Sequence[Index]) -> LayoutError:
-    sizes = f"{spell(product(i.extent for i in iters))} and {spell(product(shape))} elements"
-    return LayoutError(f"{spell_iters('S', iters)} does not group by shape ({', '.join(map(spell, shape))}): {sizes}")
-
-
-def extent_reached(iters: Iterable[Iter]) -> Index:
-    """1 + the largest sum of the iters' contributions: 1 + sum of extent * stride - sum of stride.
-
-    Written so that runtime extents cancel: the extent of a dense M x N array is M * N.
-
-    >>> extent_reached((Iter(8, 8), Iter(6, 1)))
-    62
-    >>> print(extent_reached((Iter(Var("M", 9), Var("N", 9)), Iter(Var("N", 9), 1))))
-    M * N
-    """
-    whole: Index = 1
-    last: Index = 0
-    for i in iters:
-        whole, last = add(whole, mul(i.extent, i.stride)), add(last, i.stride)
-    return sub(whole, last)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
 from tilegen.errors import LayoutError
-from tilegen.layouts.gluon_tile import (
+from tilegen.layouts.core.iters import flatten, split
+from tilegen.layouts.gluon.bases import (
     GluonLayout,
     Rows,
     Tile,
@@ -19,8 +21,7 @@ from tilegen.layouts.gluon_tile import (
     require_rank,
     row_major_order,
 )
-from tilegen.layouts.iters import flatten, split
-from tilegen.layouts.linear_values import LinearLayout
+from tilegen.layouts.linear.values import LinearLayout
 
 MOST_TMA_EXTENT = 256  # cuTensorMapEncodeTiled: boxDim[i] is at most 256 elements
 
@@ -156,3 +157,14 @@ class NVMMASharedLayout(GluonLayout):
         """Gluon's name for the layout."""
         values = (self.swizzle_byte_width, self.element_bitwidth, self.rank, self.transposed, self.fp4_padded)
         return f"NVMMA_{'_'.join(map(str, values))}_{mangle_rows(self.cga_layout)}_NVMMA"
+
+
+def shared_linear(
+    offset_bases: Sequence[Sequence[int]], block_bases: Sequence[Sequence[int]] = (), alignment: int = 16
+) -> LinearLayout:
+    """Gluon's SharedLinearLayout, which is a LinearLayout of offset and block; a layout has no alignment.
+
+    >>> print(shared_linear([[1], [2]]))
+    LinearLayout(offset=[[1], [2]], block=[], shape=[4])
+    """
+    return LinearLayout(offset=offset_bases, block=block_bases)

@@ -1,22 +1,30 @@
-"""What a PaddedSharedLayout may be: arguments read as tuples, and refused with what would fit.
+"""The bases of a PaddedSharedLayout: read as tuples, refused with what would fit, turned into iters and back.
 
-Every message starts with the argument that it is about, and the position in it where there is one.
+Every refusal starts with the argument that it is about, and the position in it where there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from tilegen.errors import LayoutError
-from tilegen.layouts.iters import is_symbolic, require_index, require_known
+from tilegen.layouts.core.iters import Iter, is_symbolic, require_index, require_known
+from tilegen.layouts.core.rows import drop_units, fuse_neighbours, group_iters
+from tilegen.layouts.core.values import TileLayout
 
 Rows = tuple[tuple[int, ...], ...]
+Ints = np.ndarray[Any, np.dtype[np.int64]]
+CTA_AXIS = "cbx"  # the rank of a CTA in its cluster, when the cluster is a row
 MAX_DIMS = 8
 MAX_ELEMS = 1 << 60  # padding included: addresses stay far inside a signed 64-bit integer
 
 
+# ---------------------------------------------------------------- reading
 def read_rows(rows: Any, what: str, row_is: str) -> Rows:
     """A list of lists of integers as tuples.
 
@@ -50,6 +58,7 @@ def _items(value: Any, what: str, is_one: str) -> list[Any]:
     return list(value)
 
 
+# ---------------------------------------------------------------- checks
 def check_pairs(pairs: Rows) -> None:
     """Powers of two, one padding for each interval.
 
@@ -194,3 +203,134 @@ def _offer_powers(n: int) -> str:
         return "1 is the least"
     below = 1 << (n.bit_length() - 1)
     return f"{below} and {2 * below} are"
+
+
+# ---------------------------------------------------------------- tiles of one CTA
+def tile_shape(shape: Sequence[int], cga_layout: Rows) -> tuple[int, ...]:
+    """The extents that one CTA keeps; what does not divide is left for ``check_bases`` to refuse.
+
+    >>> tile_shape((8, 8), ((1, 0),))
+    (4, 8)
+    """
+    if any(len(basis) != len(shape) for basis in cga_layout):
+        return tuple(shape)
+    ctas = [1 << sum(1 for basis in cga_layout if basis[d]) for d in range(len(shape))]
+    return tuple(n // c if n % c == 0 else n for n, c in zip(shape, ctas, strict=True))
+
+
+def identity_bases(block_shape: Sequence[int], order: Sequence[int]) -> Rows:
+    """The offset bases of a CTA's tile whose dimension order[0] is the fastest.
+
+    >>> identity_bases((2, 4), (1, 0))
+    ((0, 1), (0, 2), (1, 0))
+    """
+    rank = len(block_shape)
+    return tuple(
+        tuple(1 << bit if e == d else 0 for e in range(rank))
+        for d in order for bit in range(block_shape[d].bit_length() - 1)
+    )  # fmt: skip
+
+
+def identity_order(offset_bases: Rows, block_shape: Sequence[int]) -> tuple[int, ...] | None:
+    """The order that gives these bases, dimensions of extent 1 last; None when they are no identity.
+
+    >>> identity_order(((0, 1), (0, 2), (1, 0)), (2, 4)), identity_order(((2,), (1,)), (4,))
+    ((1, 0), None)
+    """
+    moved = [next(d for d, step in enumerate(basis) if step) for basis in offset_bases]
+    order = tuple(dict.fromkeys([*moved, *range(len(block_shape))[::-1]]))
+    return order if identity_bases(block_shape, order) == offset_bases else None
+
+
+def held_by(block: int, offset_bases: Rows, cga_layout: Rows, shape: tuple[int, ...]) -> Ints:
+    """The row-major logical index at every offset of a CTA, padding left out: the sum of the bases of its bits.
+
+    >>> held_by(0, ((2,), (1,)), (), (4,)).tolist()
+    [0, 2, 1, 3]
+    """
+    block_shape = tile_shape(shape, cga_layout)
+    strides = [prod(shape[d + 1 :]) for d in range(len(shape))]
+    start = sum(
+        step * block_shape[d] * strides[d]
+        for k, basis in enumerate(cga_layout) if block >> k & 1
+        for d, step in enumerate(basis)
+    )  # fmt: skip
+    held = np.full(1, start, np.int64)
+    for basis in offset_bases:
+        held = np.concatenate([held, held + sum(step * s for step, s in zip(basis, strides, strict=True))])
+    return held
+
+
+# ---------------------------------------------------------------- bases as iters, and back
+@lru_cache(maxsize=1024)
+def tile_of_bases(offset_bases: Rows, cga_layout: Rows, shape: tuple[int, ...]) -> TileLayout:
+    """Offset and CTA of a coordinate, one iter for each run of bits.
+
+    >>> print(tile_of_bases(((0, 1), (0, 2), (1, 0)), (), (2, 4)))
+    S[(2, 4):(4, 1)]
+    """
+    shard: list[Iter] = []
+    for d in range(len(shape)):
+        bits = {basis[d]: 1 << k for k, basis in enumerate(offset_bases) if basis[d]}
+        ctas = {basis[d]: 1 << k for k, basis in enumerate(cga_layout) if basis[d]}
+        row = [Iter(2, ctas[step], CTA_AXIS) for step in sorted(ctas, reverse=True)]
+        row += [Iter(2, bits[step]) for step in sorted(bits, reverse=True)]
+        shard += fuse_neighbours(tuple(row)) or (Iter(1, 1),)
+    if all(i.axis != "m" for i in shard):
+        shard.append(Iter(1, 1))
+    copies = (Iter(2, 1 << k, CTA_AXIS) for k, basis in reversed(list(enumerate(cga_layout))) if not any(basis))
+    return TileLayout(tuple(shard), fuse_neighbours(tuple(copies)))
+
+
+def bases_of_tile(tile: TileLayout, extents: tuple[int, ...], cga_bits: int) -> tuple[Rows, Rows]:
+    """(offset bases, CTA bases) of a tile: each bit of a dimension is the basis of the bit of a place that it moves.
+
+    Raises LayoutError where no bases describe the tile over these extents.
+
+    >>> bases_of_tile(TileLayout((Iter(2, 4), Iter(4, 1))), (2, 4), 0)
+    (((0, 1), (0, 2), (1, 0)), ())
+    """
+    if tile.offset:
+        raise _no_bases(tile, "it does not start at offset 0")
+    found: dict[tuple[str, int], tuple[int, int]] = {}  # (axis, bit) -> (dimension, step)
+    for d, row in enumerate(group_iters(tile.shard, extents)):
+        step = 1
+        for i in reversed(drop_units(row)):
+            extent, stride = require_known(i.extent, "an extent"), require_known(i.stride, "a stride")
+            if not (is_power_of_two(extent) and is_power_of_two(stride)):
+                raise _no_bases(tile, "not every extent and stride is a power of two")
+            for k in range(extent.bit_length() - 1):
+                if (key := (i.axis, stride.bit_length() - 1 + k)) in found:
+                    raise _no_bases(tile, "two elements would lie in one place")
+                found[key] = (d, step)
+                step *= 2
+    offset_bits = sum(axis == "m" for axis, _ in found)
+    if any(("m", k) not in found for k in range(offset_bits)):
+        raise _no_bases(tile, "it steps over elements that are not its own")
+    inside = [1] * len(extents)  # extents of one CTA's tile
+    for (axis, _), (d, _) in found.items():
+        inside[d] *= 2 if axis == "m" else 1
+    bases = tuple(_basis(len(extents), *found["m", k]) for k in range(offset_bits))
+    return bases, _bases_of_ctas(tile, found, inside, cga_bits)
+
+
+def _bases_of_ctas(
+    tile: TileLayout, found: dict[tuple[str, int], tuple[int, int]], inside: list[int], count: int
+) -> Rows:
+    if any(axis not in ("m", CTA_AXIS) or (axis == CTA_AXIS and k >= count) for axis, k in found):
+        raise _no_bases(tile, "it maps to other axes")
+    ctas = []
+    for k in range(count):
+        d, step = found.get((CTA_AXIS, k), (0, 0))  # no step: these CTAs hold the same elements
+        if step % inside[d]:
+            raise _no_bases(tile, "the elements of a CTA are no tile")
+        ctas.append(_basis(len(inside), d, step // inside[d]))
+    return tuple(ctas)
+
+
+def _basis(rank: int, d: int, step: int) -> tuple[int, ...]:
+    return tuple(step if e == d else 0 for e in range(rank))
+
+
+def _no_bases(tile: TileLayout, why: str) -> LayoutError:
+    return LayoutError(f"no PaddedSharedLayout has the linear part {tile}: {why}")
