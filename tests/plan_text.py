@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from tilegen.plan import (
     MOVE,
@@ -21,8 +22,10 @@ from tilegen.plan import (
     Step,
     Sync,
     Tma,
+    UnknownStep,
     Wait,
     When,
+    effects,
 )
 
 
@@ -60,34 +63,46 @@ def _steps(steps: Iterable[Step], depth: int) -> Iterator[str]:
         yield "  " * depth + _step(step)
         if isinstance(step, Block):
             yield from ("  " * (depth + 1) + _memory(m) for m in step.registers)
-        yield from _steps(getattr(step, "body", ()), depth + 1)
+        yield from _steps(effects(step).body, depth + 1)
 
 
 def _step(step: Step) -> str:
-    match step:
-        case Let(var, value):
-            return f"Let {var.name} = {value}"
-        case Repeat(var, count, unroll=unroll):
-            return f"Repeat {var.name} < {count}{', unrolled' if unroll else ''}"
-        case When(condition):
-            return f"When {condition}"
-        case Block(name, args):
-            return f"Block {name}: {', '.join(f'{formal.name} is {_ref(actual)}' for formal, actual in args)}"
-        case Move(dst, src, elems, valid, via):
-            guard = ("" if valid is True else f", where {valid}") + ("" if via is MOVE else f", via {via.name}")
-            return f"Move {_ref(dst)} <- {_ref(src)}, {elems} elements{guard}".replace(" 1 elements", " 1 element")
-        case Map(fn, dst, srcs, elems):
-            return f"Map {_ref(dst)} <- {fn.name}({', '.join(map(_ref, srcs))}), {elems} elements"
-        case Sync(scope):
-            return f"Sync {scope}"
-        case Tma(tensor, at, shared, done):
-            box, place = f"{tensor.memory.name}{_numbers(at)} box {_numbers(tensor.box)}", _ref(shared)
-            return f"Tma {place} <- {box}, {_slot(done)}" if done else f"Tma {box} <- {place}"
-        case Arrive(slot, announced):
-            return f"Arrive {_slot(slot)}, {announced} bytes"
-        case Await(slot, parity):
-            return f"Await {_slot(slot)}, parity {parity}"
-        case Commit(queue):
-            return f"Commit {queue}"
-        case Wait(queue, pending):
-            return f"Wait {queue}, {pending} pending"
+    line = LINES.get(type(step))
+    if line is None:
+        raise UnknownStep("the printed plan", step)
+    return line(step)
+
+
+def _block(step: Block) -> str:
+    return f"Block {step.name}: {', '.join(f'{formal.name} is {_ref(actual)}' for formal, actual in step.args)}"
+
+
+def _move(step: Move) -> str:
+    guard = "" if step.valid is True else f", where {step.valid}"
+    via = "" if step.via is MOVE else f", via {step.via.name}"
+    elems = f"{step.elems} element{'s' if step.elems > 1 else ''}"
+    return f"Move {_ref(step.dst)} <- {_ref(step.src)}, {elems}{guard}{via}"
+
+
+def _tma(step: Tma) -> str:
+    box = f"{step.map.memory.name}{_numbers(step.at)} box {_numbers(step.map.box)}"
+    place = _ref(step.shared)
+    return f"Tma {place} <- {box}, {_slot(step.done)}" if step.done else f"Tma {box} <- {place}"
+
+
+LINES: dict[type, Callable[[Any], str]] = {
+    Let: lambda step: f"Let {step.var.name} = {step.value}",
+    Repeat: lambda step: f"Repeat {step.var.name} < {step.count}{', unrolled' if step.unroll else ''}",
+    When: lambda step: f"When {step.condition}",
+    Block: _block,
+    Move: _move,
+    Map: lambda step: (
+        f"Map {_ref(step.dst)} <- {step.fn.name}({', '.join(map(_ref, step.srcs))}), {step.elems} elements"
+    ),
+    Sync: lambda step: f"Sync {step.scope}",
+    Tma: _tma,
+    Arrive: lambda step: f"Arrive {_slot(step.slot)}, {step.bytes} bytes",
+    Await: lambda step: f"Await {_slot(step.slot)}, parity {step.parity}",
+    Commit: lambda step: f"Commit {step.queue}",
+    Wait: lambda step: f"Wait {step.queue}, {step.pending} pending",
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +12,7 @@ from tilegen.errors import ProofError
 from tilegen.index import add, mod, sub
 from tilegen.interpret import corners, interpret
 from tilegen.pipeline import check_meaning, inputs_of, parameter_cases, prove
-from tilegen.plan import Arrive, Await, Block, Commit, Map, Move, Plan, Ref, Step, Sync, Tma, Wait
+from tilegen.plan import Arrive, Await, Block, Commit, Map, Move, Plan, Ref, Step, Sync, Tma, Wait, effects
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
@@ -26,11 +26,12 @@ EQUIVALENT = "orders nothing"
 
 @dataclass(frozen=True)
 class Mutant:
-    """``kind`` is one of KINDS; ``where`` says which step, and what was done to it."""
+    """``kind`` is one of KINDS; ``where`` says which step, and what was done to it; ``of`` what was changed."""
 
     kind: str
     where: str
     plan: Plan
+    of: str  # the instruction that was changed, or the kind of step
 
 
 @dataclass(frozen=True)
@@ -52,62 +53,96 @@ class Verdict:
 def plant(plan: Plan) -> Iterator[Mutant]:
     """Every mutant of a plan, in the order of its steps."""
     for number, role in enumerate(plan.roles):
-        for kind, where, steps in _variants(role.steps, ""):
+        for kind, where, steps, of in _variants(role.steps, ""):
             roles = (*plan.roles[:number], replace(role, steps=steps), *plan.roles[number + 1 :])
-            yield Mutant(kind, where, replace(plan, roles=roles))
+            yield Mutant(kind, where, replace(plan, roles=roles), of)
 
 
-def _variants(steps: tuple[Step, ...], path: str) -> Iterator[tuple[str, str, tuple[Step, ...]]]:
-    """(kind, where, steps) with one change in the steps or below them."""
+def _variants(steps: tuple[Step, ...], path: str) -> Iterator[tuple[str, str, tuple[Step, ...], str]]:
+    """(kind, where, steps, what was changed) with one change in the steps or below them."""
     for i, step in enumerate(steps):
         before, after = steps[:i], steps[i + 1 :]
         here = f"{path}{i}.{type(step).__name__}"
+        row = effects(step).instruction
+        of = row.name if row else type(step).__name__
         for kind, what, changed in _changes(step):
-            yield kind, f"{here}: {what}", (*before, *changed, *after)
-        for kind, where, body in _variants(getattr(step, "body", ()), f"{here}/"):
-            yield kind, where, (*before, replace(step, body=body), *after)  # type: ignore[call-arg]
+            yield kind, f"{here}: {what}", (*before, *changed, *after), of
+        for kind, where, body, of in _variants(effects(step).body, f"{here}/"):
+            yield kind, where, (*before, replace(step, body=body), *after), of  # type: ignore[call-arg]
 
 
-def _changes(step: Step) -> Iterator[tuple[str, str, tuple[Step, ...]]]:
-    """The mutations of one step."""
-    if isinstance(step, Sync):
-        yield "sync dropped", step.scope, ()
-    elif isinstance(step, Commit):
-        yield "commit dropped", step.queue, ()
-    elif isinstance(step, Wait):
-        yield "wait dropped", f"{step.queue}, {step.pending}", ()
-        yield "wait weakened", f"{step.queue}, {step.pending + 1}", (replace(step, pending=step.pending + 1),)
-    elif isinstance(step, Await):
-        yield "wait dropped", f"for {step.slot.barrier.name}", ()
-        yield "other phase", f"of {step.slot.barrier.name}", (replace(step, parity=mod(add(step.parity, 1), 2)),)
-    elif isinstance(step, Arrive):
-        for announced in (0, step.bytes // 2, step.bytes + 16):
-            yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
-    elif isinstance(step, Tma):
-        for what, ref in _shifted(Ref(step.map.memory, step.at)):
-            yield "box", f"{step.map.name} {what}", (replace(step, at=ref.at),)
-        for what, ref in _shifted(step.shared):
-            yield "shared address", what, (replace(step, shared=ref),)
-    elif isinstance(step, Move):
-        for side in ("dst", "src"):
-            for what, ref in _shifted(getattr(step, side)):
-                yield _kind(ref), f"{side} {what}", (replace(step, **{side: ref}),)
-    elif isinstance(step, Map):
-        for what, ref in _shifted(step.dst):
-            yield _kind(ref), f"dst {what}", (replace(step, dst=ref),)
-        for n, src in enumerate(step.srcs):
-            for what, ref in _shifted(src):
-                changed = replace(step, srcs=(*step.srcs[:n], ref, *step.srcs[n + 1 :]))
-                yield _kind(ref), f"src{n or ''} {what}", (changed,)
-    elif isinstance(step, Block):
-        for n, (formal, actual) in enumerate(step.args):
-            if isinstance(actual, Ref):
-                for what, ref in _shifted(actual):
-                    args: Any = (*step.args[:n], (formal, ref), *step.args[n + 1 :])
-                    yield "base of a function", f"{formal.name} at {what}", (replace(step, args=args),)
+Change = tuple[str, str, tuple[Step, ...]]
 
 
-def _kind(ref: Ref) -> str:
+def _changes(step: Step) -> Iterator[Change]:
+    """The mutations of one step: those of its kind, and each of its operands at another place."""
+    yield from CHANGES.get(type(step), lambda step: ())(step)
+    for field, ref, put in OF_OPERANDS.get(type(step), lambda step: ())(step):
+        kind = _kind(ref, field)
+        for what, moved in _shifted(ref):
+            yield kind, f"{field} {what}".strip(), (put(moved),)
+
+
+def _of_wait(step: Wait) -> Iterator[Change]:
+    yield "wait dropped", f"{step.queue}, {step.pending}", ()
+    yield "wait weakened", f"{step.queue}, {step.pending + 1}", (replace(step, pending=step.pending + 1),)
+
+
+def _of_await(step: Await) -> Iterator[Change]:
+    yield "wait dropped", f"for {step.slot.barrier.name}", ()
+    yield "other phase", f"of {step.slot.barrier.name}", (replace(step, parity=mod(add(step.parity, 1), 2)),)
+
+
+def _of_arrive(step: Arrive) -> Iterator[Change]:
+    for announced in (0, step.bytes // 2, step.bytes + 16):
+        yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
+
+
+CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
+    Sync: lambda step: [("sync dropped", step.scope, ())],
+    Commit: lambda step: [("commit dropped", step.queue, ())],
+    Wait: _of_wait,
+    Await: _of_await,
+    Arrive: _of_arrive,
+}
+
+Operand = tuple[str, Ref, Callable[[Ref], Step]]  # the field, the place, the step with another place there
+
+
+def _of_map(step: Map) -> Iterator[Operand]:
+    yield "dst", step.dst, lambda ref: replace(step, dst=ref)
+    for n, src in enumerate(step.srcs):
+        yield f"src{n or ''}", src, lambda ref, n=n: replace(step, srcs=(*step.srcs[:n], ref, *step.srcs[n + 1 :]))  # type: ignore[misc]
+
+
+def _of_tma(step: Tma) -> Iterator[Operand]:
+    yield step.map.name, Ref(step.map.memory, step.at), lambda ref: replace(step, at=ref.at)
+    yield "", step.shared, lambda ref: replace(step, shared=ref)
+
+
+def _of_block(step: Block) -> Iterator[Operand]:
+    for n, (formal, actual) in enumerate(step.args):
+        if isinstance(actual, Ref):
+            yield f"{formal.name} at", actual, lambda ref, n=n, formal=formal: replace(  # type: ignore[misc]
+                step, args=(*step.args[:n], (formal, ref), *step.args[n + 1 :])
+            )
+
+
+OF_OPERANDS: dict[type, Callable[[Any], Iterable[Operand]]] = {
+    Move: lambda step: [
+        ("dst", step.dst, lambda ref: replace(step, dst=ref)), ("src", step.src, lambda ref: replace(step, src=ref)),
+    ],
+    Map: _of_map,
+    Tma: _of_tma,
+    Block: _of_block,
+}  # fmt: skip
+
+
+def _kind(ref: Ref, field: str) -> str:
+    if field.endswith("_map") or "_map_" in field:
+        return "box"
+    if field.endswith(" at"):
+        return "base of a function"
     return "register index" if ref.memory.space == "register" else f"{ref.memory.space} address"
 
 

@@ -141,10 +141,10 @@ def _hold_bits(*dtypes: DType) -> bool:
 
 
 def _render_map(page: Page, step: Map) -> str:
-    """A function of registers, as a loop over its elements; of whole words, as its own macro has it."""
-    if step.fn is BYTE_PERMUTE:
-        dst, first, second = (element(r) for r in (step.dst, *step.srcs))
-        return str(page.steps.byte_permute(dst, first, second, f"0x{step.value:04x}"))
+    """A function of registers, as a loop over its elements; of whole words, as a macro of its own has it."""
+    if step.fn.widths_bytes:
+        words = [element(r) for r in (step.dst, *step.srcs)]
+        return str(getattr(page.steps, step.fn.name)(*words, f"0x{step.value:04x}"))
     refs = (step.dst, *step.srcs)
     names = {v.name for r in refs for v in variables(r.offset)} | {r.memory.name for r in refs}
     e = fresh("e", names) if step.elems > 1 else ""
@@ -156,13 +156,11 @@ def _render_map(page: Page, step: Map) -> str:
 
 def _value_of(page: Page, step: Map, srcs: list[str]) -> tuple[str, str]:
     """The C text of a function's result, and what to say beside it."""
-    if step.fn is FILL:
-        return literal(step.value, step.dst.memory.dtype)
-    if step.fn is CAST:
-        return _cast(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
-    if not step.fn.c:
+    if step.fn.c:
+        return step.fn.c.format(*srcs), ""
+    if step.fn.name not in FUNCTIONS:
         raise UnknownStep("the renderer", step.fn)
-    return step.fn.c.format(*srcs), ""
+    return FUNCTIONS[step.fn.name](page, step, srcs)
 
 
 def _cast(page: Page, x: str, src: str, dst: str) -> str:
@@ -189,6 +187,14 @@ def _render_block(page: Page, block: Block, noted: bool) -> str:
     return str(page.steps.call(name, args, " ".join(comment_lines(text))))
 
 
+# Functions of registers whose text a template or Python has; those with ``c`` in their row need none.
+FUNCTIONS: dict[str, Callable[[Page, Map, list[str]], tuple[str, str]]] = {
+    FILL.name: lambda page, step, srcs: literal(step.value, step.dst.memory.dtype),
+    CAST.name: lambda page, step, srcs: (
+        _cast(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
+    ),
+    BYTE_PERMUTE.name: lambda page, step, srcs: ("", ""),  # whole words: its own macro
+}  # fmt: skip
 TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Let: lambda page, step, noted: page.steps.let(int_type(step.var), step.var.name, to_c(step.value)),
     Repeat: _render_repeat,

@@ -1,0 +1,177 @@
+"""For every kind of step and every instruction: the smallest kernel that it is in, and the same kernel with a fault.
+
+A function of registers needs no entry: its kernel is made from its row, and the fault is a source that nothing wrote.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.index import Var, equal, less
+from tilegen.plan import (
+    BYTE_PERMUTE,
+    CP_ASYNC,
+    FILL,
+    LDMATRIX,
+    LDMATRIX_TRANS,
+    MOVE,
+    STMATRIX,
+    STMATRIX_TRANS,
+    TMA_LOAD,
+    TMA_STORE,
+    Arrive,
+    Await,
+    Barrier,
+    Block,
+    Commit,
+    Instruction,
+    Let,
+    Map,
+    Memory,
+    Move,
+    Plan,
+    Ref,
+    Repeat,
+    Role,
+    Slot,
+    Step,
+    Sync,
+    TensorMap,
+    Tma,
+    Wait,
+    When,
+    flat_memory,
+    let,
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A right plan, a wrong one of the same kind, and the code of the proof that finds what is wrong."""
+
+    right: Plan
+    wrong: Plan
+    code: str
+
+
+THREADS = 64
+tx, lane, k = Var("tx", THREADS), Var("laneid", 32), Var("k", 2)
+X = Memory("X", "float32", (8, 16), (16, 1), "global", "in")
+Y = Memory("Y", "float32", (8, 16), (16, 1), "global", "out")
+H = Memory("H", "uint16", (512,), (1,), "global", "in")
+G = Memory("G", "uint16", (512,), (1,), "global", "out")
+S = flat_memory("S", "float32", 128, "shared", align_bytes=128)
+T = flat_memory("T", "uint16", 512, "shared", offset_bytes=512)
+r = flat_memory("r", "float32", 8, "register")
+h = flat_memory("h", "uint16", 8, "register")
+IN, OUT = (TensorMap(f"{m.name}_map", m, (0, 1), (8, 16)) for m in (X, Y))
+FULL = Barrier("full", 1, 1)
+ROW, COLUMN = tx // 16, tx % 16
+
+
+def plan(*steps: Step, barriers: tuple[Barrier, ...] = ()) -> Plan:
+    memories = (X, Y, H, G, S, T, r, h)
+    return Plan("k", "sm_90", (1, 1, 1), memories, (Role("all", THREADS, steps),), barriers=barriers)
+
+
+def example(right: tuple[Step, ...], wrong: tuple[Step, ...], code: str, *barriers: Barrier) -> Example:
+    return Example(plan(*right, barriers=barriers), plan(*wrong, barriers=barriers), code)
+
+
+# ---------------------------------------------------------------- what the examples are made of
+LOAD, STORE = Move(r[0], X[ROW, COLUMN]), Move(Y[ROW, COLUMN], r[0])
+TURNED = tx // 32 * 32 + (31 - lane)  # the element of another lane
+WRITE, READ = Move(S[tx], r[0]), Move(r[1], S[TURNED])
+SEND = Move(Y[ROW, COLUMN], r[1])
+START = Move(S[tx * 2], X[tx // 8, tx % 8 * 2], 2, via=CP_ASYNC)
+FETCH = (Move(r[1], S[tx * 2]), SEND)
+ARRIVE = Arrive(Slot(FULL, 0), IN.box_bytes)
+ELECTED = When(equal(tx, 0), (ARRIVE, Tma(IN, (0, 0), S[0], Slot(FULL, 0))))
+AWAIT = Await(Slot(FULL, 0), 0)
+SENT = When(equal(tx, 0), (Tma(OUT, (0, 0), S[0]), Commit("bulk")))
+WRITE_ALL = (LOAD, Move(S[tx], r[0]), Move(S[tx + 64], r[0]))
+ROWS = T[Var("warpid", 2) * 256 + lane * 8]
+MINE = tx * 8  # a lane's elements of the warp's four matrices, as ldmatrix hands them out
+FILLED = (Move(h[0], H[MINE], 8), Move(T[MINE], h[0], 8), Sync("warp"))
+
+
+def matrices(load: Instruction | None, store: Instruction | None) -> Example:
+    """Four matrices a warp, through registers; the fault is a warp of which half takes part."""
+    move: Step = Move(h[0], ROWS, 8, via=load) if load else Move(ROWS, h[0], 8, via=store or STMATRIX)
+    after: tuple[Step, ...] = (Move(G[MINE], h[0], 8),)
+    if not load:
+        after = (Sync("warp"), Move(h[0], T[MINE], 8), *after)
+    return example((*FILLED, move, *after), (*FILLED, When(less(lane, 16), (move,)), *after), "TG406")
+
+
+def loop(index: object) -> tuple[Step, ...]:
+    return (Repeat(k, 2, (Move(r[index], X[k * 4 + ROW, COLUMN]),), True),)  # type: ignore[index]
+
+
+INSTRUCTIONS: dict[str, Example] = {
+    MOVE.name: example((LOAD, WRITE, Sync("warp"), READ, SEND), (LOAD, WRITE, READ, SEND), "TG403"),
+    CP_ASYNC.name: example((START, Commit("cp.async"), Wait("cp.async"), *FETCH), (START, *FETCH), "TG422"),
+    LDMATRIX.name: matrices(LDMATRIX, None),
+    LDMATRIX_TRANS.name: matrices(LDMATRIX_TRANS, None),
+    STMATRIX.name: matrices(None, STMATRIX),
+    STMATRIX_TRANS.name: matrices(None, STMATRIX_TRANS),
+    TMA_LOAD.name: example((ELECTED, AWAIT, *FETCH), (ELECTED, *FETCH), "TG422", FULL),
+    TMA_STORE.name: example(
+        (*WRITE_ALL, Sync("async"), Sync("cta"), SENT, Wait("bulk")), (*WRITE_ALL, Sync("cta"), SENT, Wait("bulk")),
+        "TG424",
+    ),
+    FILL.name: example((Map(FILL, r[0], value=1.0), STORE), (Map(FILL, S[tx], value=1.0), STORE), "TG412"),
+}  # fmt: skip
+
+ONE = let("row", ROW)
+FUNCTION = flat_memory("src", "float32", 128, "shared")
+CALL = Block("read", ((FUNCTION, S[0]),), (Move(r[1], FUNCTION[TURNED]),))
+STEPS: dict[type, Example] = {
+    Let: example(
+        (ONE, Move(r[0], X[ONE.var, COLUMN]), STORE), (Let(Var("row", 2), ROW), Move(r[0], X[Var("row", 2), COLUMN])),
+        "TG410",
+    ),
+    Repeat: example(
+        (*loop(k), STORE), (Repeat(k, 2, (Move(r[k], X[k * 4 + ROW, COLUMN]),)), STORE), "TG407",
+    ),
+    When: example(
+        (LOAD, When(less(ROW, 4), (STORE,))), (LOAD, When(less(lane, 4), (Sync("cta"),)), STORE), "TG406",
+    ),
+    Block: example((LOAD, WRITE, Sync("warp"), CALL, SEND), (LOAD, WRITE, CALL, SEND), "TG403"),
+    Move: INSTRUCTIONS[MOVE.name],
+    Map: INSTRUCTIONS[FILL.name],
+    Tma: INSTRUCTIONS[TMA_LOAD.name],
+    Sync: INSTRUCTIONS[MOVE.name],
+    Commit: example(
+        (START, Commit("cp.async"), Wait("cp.async"), *FETCH), (START, Wait("cp.async"), *FETCH), "TG422",
+    ),
+    Wait: INSTRUCTIONS[CP_ASYNC.name],
+    Arrive: example(
+        (ELECTED, AWAIT, *FETCH),
+        (When(equal(tx, 0), (Arrive(Slot(FULL, 0), 0), Tma(IN, (0, 0), S[0], Slot(FULL, 0)))), AWAIT, *FETCH), "TG422",
+        FULL,
+    ),
+    Await: INSTRUCTIONS[TMA_LOAD.name],
+}  # fmt: skip
+
+
+def example_of(row: Instruction) -> Example | None:
+    """The example of a row of the table; that of a function of registers is made."""
+    if row.name in INSTRUCTIONS or not row.compute:
+        return INSTRUCTIONS.get(row.name)
+    count = len(row.operands) - 1
+    word = flat_memory("w", "uint8", 16, "register")
+    registers, elems = (word, 4) if row.widths_bytes else (r, 1)
+    source = Memory("W", registers.dtype, (THREADS * elems,), (1,), "global", "in")
+    target = Memory("Z", registers.dtype, (THREADS * elems,), (1,), "global", "out")
+    loads = tuple(Move(registers[n * elems], source[tx * elems], elems) for n in range(count))
+    sources = tuple(Ref(registers, (n * elems,)) for n in range(count))
+    value = 0x5410 if row is BYTE_PERMUTE else None
+    result = registers[count * elems]
+    steps = (Map(row, result, sources, elems, value), Move(target[tx * elems], result, elems))
+    memories = (source, target, word, r)
+
+    def of(*body: Step) -> Plan:
+        return Plan("k", "sm_90", (1, 1, 1), memories, (Role("all", THREADS, body),))
+
+    return Example(of(*loads, *steps), of(*loads[1:], *steps), "TG404")
