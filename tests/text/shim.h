@@ -48,7 +48,7 @@ static bool progress;
 static dim3 cluster;
 static void (*body)(void **);
 static void **arguments;
-static Barrier cta, warps[64], warpgroups[16];
+static Barrier cta, warps[64], warpgroups[16], roles[16];
 // A thread's asynchronous copies: the open group is the last. Until a wait, nothing of them is done but harm.
 struct Copy { void *to; const void *from; int bytes; };
 typedef std::vector<Copy> Group;
@@ -210,6 +210,7 @@ static inline double __longlong_as_double(long long x) { return cpu::bits<double
 
 // ---- the prelude
 static inline void sync_warpgroup(int wgid) { cpu::meet(cpu::warpgroups[wgid], 128); }
+static inline void sync_role(int barrier, int threads) { cpu::meet(cpu::roles[barrier], threads); }
 static inline void sync_cluster() { __syncthreads(); }  // CTAs run one after another: what they exchange is not modelled
 #define STREAM(bytes, word) \
     static inline word load_stream_##bytes(const word *p) { word x; memcpy(&x, p, bytes); return x; } \
