@@ -10,8 +10,9 @@ import numpy as np
 import tilegen
 from tilegen import gpu
 from tilegen.arch import ARCHES
-from tilegen.pipeline import Built, parameter_cases
+from tilegen.pipeline import Built
 from tilegen.plan import arrays
+from tilegen.proofs.meaning import parameter_cases
 from tilegen.verify import compile_for, launch_case, make_image
 
 

@@ -23,8 +23,9 @@ from tilegen.calling import terms_of
 from tilegen.errors import TilegenError
 from tilegen.gpu.call import Kernel
 from tilegen.gpu.call.kinds import form_of_output
-from tilegen.pipeline import Built, parameter_cases
+from tilegen.pipeline import Built
 from tilegen.plan import Plan, arrays
+from tilegen.proofs.meaning import parameter_cases
 from tilegen.render import host_type, render_launcher
 from tilegen.verify import compile_for, launch_case, verify_run
 

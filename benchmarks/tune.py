@@ -31,8 +31,8 @@ from tilegen import bench, gpu
 from tilegen.arch import ARCHES
 from tilegen.bench.measuring import choose_launches, make_samplers, paired_ratio, plan_rotation, take_turns, warm_up
 from tilegen.dtypes import DTYPES
-from tilegen.ops.permute import dims_of
-from tilegen.ops.permute_choice import rank_candidates
+from tilegen.ops.permute.choose import rank_candidates
+from tilegen.ops.permute.op import dims_of
 from tilegen.pipeline import load, settle
 from tilegen.planner import plan_spec
 from tilegen.render import launch_info, render

@@ -18,15 +18,16 @@ from tilegen import spec as spec_room
 from tilegen.arch import ARCHES
 from tilegen.errors import ProofError, SpecError
 from tilegen.ops import ALL_OPS
-from tilegen.ops.permute import OP, dims_of
-from tilegen.ops.permute_choice import rank_candidates
-from tilegen.ops.permute_dims import Dims, merge_dims
-from tilegen.ops.permute_grid import is_launchable
-from tilegen.ops.permute_model import access_elems, estimate
-from tilegen.ops.permute_tiles import MAX_CANDIDATES, TileChoice, fill_box, list_candidates, run_elems, sizes_of
-from tilegen.pipeline import check_meaning, load
+from tilegen.ops.permute.choose import rank_candidates
+from tilegen.ops.permute.dims import Dims, merge_dims
+from tilegen.ops.permute.grid import is_launchable
+from tilegen.ops.permute.model import access_elems, estimate
+from tilegen.ops.permute.op import OP, dims_of
+from tilegen.ops.permute.tiles import MAX_CANDIDATES, TileChoice, fill_box, list_candidates, run_elems, sizes_of
+from tilegen.pipeline import load
 from tilegen.planner import plan_spec
-from tilegen.prove import unproven_ranges
+from tilegen.proofs import unproven_ranges
+from tilegen.proofs.meaning import check_meaning
 from tilegen.render import render
 
 SIZES = st.lists(st.sampled_from([1, 1, 2, 3, 4, 5, 7, 8]), min_size=1, max_size=6)

@@ -42,7 +42,7 @@ Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
 
 
 def plan_spec(spec: Spec) -> Plan:
-    """The plan of a checked spec whose layouts are all known (``resolve.resolve_spec`` chooses those that are 'auto').
+    """The plan of a checked spec whose layouts are all known (room ``auto_layout`` chooses those that are 'auto').
 
     Raises SpecError (TG3xx) for ops that no variant carries out, all at once.
     """

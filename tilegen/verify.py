@@ -16,11 +16,12 @@ from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
 from tilegen.ops import OPS
 from tilegen.ops.op import MOVES
-from tilegen.pipeline import Built, check_meaning, exact_limit, input_pattern, parameter_cases
+from tilegen.pipeline import Built
 from tilegen.plan import Memory, arrays
+from tilegen.proofs.ctas import choose_ctas
+from tilegen.proofs.meaning import check_meaning, exact_limit, input_pattern, parameter_cases
 from tilegen.reference import Array, run_batches
 from tilegen.render import launch_info
-from tilegen.sample import sample_ctas
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import launch_of, outline
 
@@ -37,7 +38,7 @@ def verify_cpu(built: Built, seeds: Sequence[int]) -> Verified:
     """Run the corner CTAs in NumPy for every parameter case and seed. Raises ProofError at the first difference."""
     lines = []
     for case in parameter_cases(built.spec):
-        ctas = sample_ctas(built.spec, launch_of(built.spec, case).grid, case)
+        ctas = choose_ctas(built.spec, launch_of(built.spec, case).grid, case)
         steps = sum(check_meaning(built.spec, built.plan, ctas, case, seed) for seed in seeds)
         ran = ", ".join(_count(n, what) for n, what in ((len(ctas), "CTA"), (len(seeds), "input"), (steps, "step")))
         lines.append(f"{_case_text(case)}{ran}")

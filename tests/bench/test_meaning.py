@@ -17,8 +17,9 @@ from tilegen.bench.meaning import Meaning, derive_meaning, is_copy, merge_dims
 from tilegen.bench.tiling import Tiling, cut_permute, is_wide, merged_dims, tile_shapes
 from tilegen.gpu.call.arrays import dense_strides
 from tilegen.index import evaluate
-from tilegen.ops import OPS, WHOLE_OPS, WholeOp, permute
-from tilegen.ops.permute_tiles import next_power
+from tilegen.ops import OPS, WHOLE_OPS, WholeOp
+from tilegen.ops.permute import op as permute
+from tilegen.ops.permute.tiles import next_power
 from tilegen.spec.data import Call, Region, Spec, WholeCall
 
 TEXT = """kernel: k

@@ -31,8 +31,9 @@ from tilegen.errors import CallError, EnvironmentLack, TilegenError
 from tilegen.gpu import Cubin, device, driver, tensor_maps
 from tilegen.gpu.call.kinds import form_of_output
 from tilegen.index import evaluate
-from tilegen.pipeline import Built, build, parameter_cases
+from tilegen.pipeline import Built, build
 from tilegen.plan import arrays
+from tilegen.proofs.meaning import parameter_cases
 from tilegen.render import launch_info
 from tilegen.verify import make_image, reference_images
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tests.interpret.edits import ONE_CTA, fault_of, values_at
-from tilegen.choose.accesses import find_accesses
-from tilegen.choose.count import count_steps
+from tilegen.cost.accesses import find_accesses
+from tilegen.cost.count import count_steps
 from tilegen.index import Index, Var, less
 from tilegen.interpret import interpret
 from tilegen.layouts import ldmatrix_fragment, ldmatrix_rows
@@ -31,7 +31,7 @@ from tilegen.plan import (
     When,
     flat_memory,
 )
-from tilegen.prove import unproven_ranges
+from tilegen.proofs import unproven_ranges
 
 lane = Var("laneid", 32)
 S = flat_memory("S", "uint16", 512, "shared")

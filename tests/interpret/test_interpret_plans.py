@@ -12,7 +12,7 @@ from tests.plans import permute_sf, transpose
 from tilegen.index import Var, ceil_div
 from tilegen.interpret import corners, interpret
 from tilegen.plan import FILL, Map, Memory, Move, Param, Plan, Ref, Repeat, Sync, When
-from tilegen.prove import check_partition
+from tilegen.proofs import check_partition
 
 PERMUTED = values(np.arange(256)).reshape(2, 4, 32).transpose(0, 2, 1).reshape(256)
 lane, r = Var("laneid", 32), Var("r", 4)
@@ -50,7 +50,7 @@ def test_transpose_with_runtime_sizes_is_right(rows, columns):
     assert transposes(transpose.build(m, n, params), rows, columns, M=rows, N=columns)
 
 
-def test_redundant_syncs_may_go():
+def test_needless_syncs_may_go():
     # Where B is not A, nothing that a lane writes is read by another lane, so the sync between the phases orders
     # nothing; and after the permute each lane loads the very elements that it wrote itself.
     assert permutes(mutate(permute_sf.build(), is_sync("warp"), drop, 1))

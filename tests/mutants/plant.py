@@ -11,8 +11,9 @@ import numpy as np
 from tilegen.errors import ProofError
 from tilegen.index import add, mod, sub
 from tilegen.interpret import corners, interpret
-from tilegen.pipeline import check_meaning, inputs_of, parameter_cases, prove
 from tilegen.plan import Arrive, Await, Block, Commit, Map, Move, Plan, Ref, Step, Sync, Tma, Wait, effects
+from tilegen.proofs import prove
+from tilegen.proofs.meaning import check_meaning, inputs_of, parameter_cases
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 

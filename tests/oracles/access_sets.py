@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.choose.tile_access import TileAccess, tile_access
+from tilegen.auto_layout.tile_access import TileAccess, tile_access
 
 Ints = NDArray[np.int64]
 DTYPE_BYTES = {"uint8": 1, "float16": 2, "float32": 4, "float64": 8, "complex128": 16}

@@ -13,9 +13,9 @@ import numpy as np
 
 from tests.oracles import layout_brute
 from tests.oracles.access_sets import AccessSet, draw_sets
-from tilegen.choose.linear_layout import find_linear
-from tilegen.choose.shared_layouts import choose_shared_layout
-from tilegen.choose.tile_access import count_floor
+from tilegen.auto_layout.candidates import choose_shared_layout
+from tilegen.auto_layout.linear_search import find_linear
+from tilegen.auto_layout.tile_access import count_floor
 
 FAMILIES = ("none", "pad", "Swizzle")
 SETS = draw_sets(240)

@@ -14,7 +14,7 @@ from tests.layouts.recorded import load_cases, select
 from tests.oracles import brute
 from tests.oracles.draw import draw_layout
 from tests.oracles.kernels import LOAD, STORE, build, choice, elem_bytes, register_round_trip, whole, widths
-from tilegen.choose.accesses import accesses_of
+from tilegen.cost.accesses import accesses_of
 from tilegen.index import evaluate
 from tilegen.plan import Block, Move, flatten
 from tilegen.scopes import thread_variables

@@ -12,7 +12,7 @@ from tests.oracles import layout_brute
 from tests.oracles.access_sets import AccessSet, draw_sets
 from tests.oracles.layout_regret import FAMILIES, SETS, measure, place, print_linear, print_table
 from tilegen import access
-from tilegen.choose.layout_families import enumerate_layouts
+from tilegen.auto_layout.families import enumerate_layouts
 
 DOC = ROOT / "docs" / "layout-chooser.md"
 

@@ -11,9 +11,9 @@ import tilegen
 from tests.oracles.kernels import buffer, build, choice, kernel
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
+from tilegen.ops.copy.register_tiles import board_of, coalesced, count_lines, digits_at, shapes_of, walks_of
+from tilegen.ops.copy.turn import block_elems
 from tilegen.ops.operand import bind
-from tilegen.ops.register_board import board_of, coalesced, count_lines, digits_at, shapes_of, walks_of
-from tilegen.ops.register_turn import block_elems
 from tilegen.planner import place_memories
 
 GENERATED = 24

@@ -12,7 +12,7 @@ import numpy as np
 
 from specs.kernels import ROOT, build_spec, every_spec
 from tilegen import access
-from tilegen.choose.accesses import Access, accesses_of
+from tilegen.cost.accesses import Access, accesses_of
 from tilegen.index import bound, evaluate
 from tilegen.pipeline import explain
 from tilegen.plan import Launch

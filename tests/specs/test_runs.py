@@ -14,7 +14,8 @@ from specs.kernels import SPECS, build_spec, every_spec
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import evaluate
 from tilegen.interpret import corners
-from tilegen.pipeline import Built, inputs_of, parameter_cases
+from tilegen.pipeline import Built
+from tilegen.proofs.meaning import inputs_of, parameter_cases
 from tilegen.reference import Input, run_reference
 from tilegen.spec.outline import launch_of
 

@@ -18,8 +18,8 @@ from tests.plan_text import LINES, print_plan
 from tests.tables.examples import INSTRUCTIONS as EXAMPLES
 from tests.tables.examples import STEPS, THREADS, Example, Y, example_of, plan, r, tx
 from tilegen.arch import ARCHES
-from tilegen.choose.accesses import COSTS, accesses_of
-from tilegen.choose.count import count_steps
+from tilegen.cost.accesses import COSTS, accesses_of
+from tilegen.cost.count import count_steps
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.site import WORDS
 from tilegen.interpret.steps import MEANINGS, ORDER, STRUCTURE
@@ -45,9 +45,9 @@ from tilegen.plan import (
 )
 from tilegen.plan.effects import EFFECTS
 from tilegen.plan.walk import ENTER
-from tilegen.prove import unproven_ranges
-from tilegen.prove.ranges import TOUCHES
-from tilegen.redundant import drop_sync
+from tilegen.proofs import unproven_ranges
+from tilegen.proofs.needless_syncs import drop_sync
+from tilegen.proofs.ranges import TOUCHES
 from tilegen.render import launch_info, render, render_launcher
 from tilegen.render.page import prelude_names
 from tilegen.render.steps import FUNCTIONS, TEXTS

@@ -10,8 +10,8 @@ import pytest
 from tests.mutants.plant import plant
 from tests.plan_text import print_plan
 from tests.text.run import requires_gxx, run_text
-from tilegen.choose.accesses import accesses_of
-from tilegen.choose.count import count_steps
+from tilegen.cost.accesses import accesses_of
+from tilegen.cost.count import count_steps
 from tilegen.index import Var, equal
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.survey import survey
@@ -34,8 +34,8 @@ from tilegen.plan import (
     flat_memory,
     tensor_maps,
 )
-from tilegen.prove import check_partition, unproven_ranges
-from tilegen.redundant import drop_sync
+from tilegen.proofs import check_partition, unproven_ranges
+from tilegen.proofs.needless_syncs import drop_sync
 from tilegen.render import launch_info, render, render_launcher
 from tilegen.report import explain_plan
 

@@ -24,7 +24,8 @@ from tilegen.bench.peers import Absent, choose_peers, describe_absence
 from tilegen.bench.results import Result, Row
 from tilegen.bench.session import Session
 from tilegen.bench.task import Prepared
-from tilegen.pipeline import Built, parameter_cases
+from tilegen.pipeline import Built
+from tilegen.proofs.meaning import parameter_cases
 
 KERNEL = "tilegen"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.bench.meaning import Meaning, merge_dims
 from tilegen.gpu.call.arrays import dense_strides
-from tilegen.ops.permute_tiles import next_power
+from tilegen.ops.permute.tiles import next_power
 
 OUTER_DIMS = 6  # of 8 dimensions, two are in the tile
 _MOST_ELEMS = 1 << 31

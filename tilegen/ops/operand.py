@@ -10,12 +10,12 @@ from math import prod
 from tilegen import layouts
 from tilegen.arch import Arch
 from tilegen.choices import Cost
-from tilegen.choose.count import Counted, cost_of, count_steps
-from tilegen.choose.digits import Digit, Iter, Part, split_dimension, split_number
+from tilegen.cost.count import Counted, cost_of, count_steps
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Op, Var, add, bound, conjuncts, every, less, mul, multiple, terms, total, variables
+from tilegen.index.bounds import is_below
+from tilegen.ops.digits import Digit, Iter, Part, split_dimension, split_number
 from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step
-from tilegen.prove.bounds import is_below
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region, Spec
 
@@ -136,7 +136,7 @@ def _fuse_iters(iters: Sequence[Iter]) -> tuple[Iter, ...]:
 
 
 def parts_of(operand: Operand) -> tuple[tuple[Part, ...], ...]:
-    """Each dimension of the region (longer than 1) as parts, for ``choose.digits.join``."""
+    """Each dimension of the region (longer than 1) as parts, for ``digits.join``."""
     r = operand.region
     return tuple(split_dimension(r.begins[d], r.lengths[d], operand.iters[d]) for d in operand.dims)
 

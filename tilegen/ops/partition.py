@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from math import prod
 
 from tilegen.choices import Candidate, Choice, Cost, judge
-from tilegen.choose.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.index import Index, add, bound, every, mul
+from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,
@@ -25,7 +25,7 @@ from tilegen.ops.operand import (
     parts_of,
     ref_at,
 )
-from tilegen.ops.trips import UNROLL_LIMIT, Entry, Trips, enter_trip, stage_trips
+from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, Trips, enter_trip, stage_trips
 from tilegen.plan import (
     FILL,
     MOVE,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tilegen.choices import Candidate, Choice, judge
-from tilegen.choose.digits import split_number
 from tilegen.index import Index, Var, add, mul, multiple
+from tilegen.ops.digits import split_number
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,

@@ -35,7 +35,7 @@ class Instruction:
     """A row of the table.
 
     ``operands`` stand in the order in which its text names them. ``cost`` is a row of the table of costs
-    (``choose.accesses``). ``feature``: what an arch must have. ``warp``: the lanes of a warp carry it out together.
+    (``cost.accesses``). ``feature``: what an arch must have. ``warp``: the lanes of a warp carry it out together.
     ``queue``: where an asynchronous one is waited for, a row of QUEUES, or MBARRIER. ``proxy``: through which shared
     memory is seen, generic or async. ``widths_bytes``: what one thread can move at once, () for any. ``prelude``: the
     function of the prelude that carries it out, with {bytes}, {count}, {rank} or {or_zero} for what the step says.

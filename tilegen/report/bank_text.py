@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilegen.access import BANK_BYTES, BANKS, LINE_BYTES, SECTOR_BYTES
-from tilegen.choose.cp_async import CP_ASYNC
+from tilegen.cost.cp_async import CP_ASYNC
 from tilegen.describe import count_words, printable
 from tilegen.report.table import draw_table, lane_ranges
 from tilegen.report.text import KINDS

@@ -9,10 +9,10 @@ import numpy as np
 
 from tilegen import access
 from tilegen.access import BankTable
-from tilegen.choose.accesses import Access, accesses_of
-from tilegen.choose.boxes import TMA
-from tilegen.choose.count import WarpOffsets, count_access, first_warp_offsets
-from tilegen.choose.cp_async import count_cp_async, floor_cp_async
+from tilegen.cost.accesses import Access, accesses_of
+from tilegen.cost.boxes import TMA
+from tilegen.cost.count import WarpOffsets, count_access, first_warp_offsets
+from tilegen.cost.cp_async import count_cp_async, floor_cp_async
 from tilegen.plan import Launch, Plan
 
 

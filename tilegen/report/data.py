@@ -6,10 +6,10 @@ from dataclasses import asdict
 from typing import Any
 
 from tilegen.choices import Choice, Cost, Operation
-from tilegen.choose.accesses import accesses_of
-from tilegen.choose.boxes import TMA
-from tilegen.choose.count import Counted, count_access
-from tilegen.choose.cp_async import CP_ASYNC
+from tilegen.cost.accesses import accesses_of
+from tilegen.cost.boxes import TMA
+from tilegen.cost.count import Counted, count_access
+from tilegen.cost.cp_async import CP_ASYNC
 from tilegen.plan import Launch, Plan
 
 _TOTALS = ("instructions", "wavefronts", "floor", "sectors")

@@ -7,7 +7,7 @@ from typing import Any
 
 from tilegen.arch import ARCHES, Arch
 from tilegen.choices import Cost
-from tilegen.choose.cp_async import CP_ASYNC
+from tilegen.cost.cp_async import CP_ASYNC
 from tilegen.describe import count_words, describe_cost, describe_value, printable
 from tilegen.report.table import draw_table
 

@@ -15,7 +15,7 @@ from tilegen.spec.form import OpForm, WholeForm
 
 @dataclass(frozen=True)
 class Auto:
-    """The layout of a shared buffer until ``resolve`` has chosen one."""
+    """The layout of a shared buffer until the room ``auto_layout`` has chosen one."""
 
     def __str__(self) -> str:
         return "auto"
@@ -30,7 +30,7 @@ class Buffer:
 
     A view shares the bytes of ``root`` (the buffer at the end of its chain of views), else ``root`` is its own name.
     Extents of global buffers may be runtime Vars; all others are ints. The layout of a shared buffer, and of views that
-    follow it (``parent``, and ``axes`` where they transpose it), is AUTO in a spec that is not resolved yet.
+    follow it (``parent``, and ``axes`` where they transpose it), is AUTO until its layout is chosen.
     """
 
     name: str

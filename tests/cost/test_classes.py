@@ -1,0 +1,70 @@
+"""Counting by classes against counting every CTA by itself: addresses that separate, and those that do not."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from tilegen.cost.accesses import accesses_of
+from tilegen.cost.classes import find_classes
+from tilegen.cost.count import count_access
+from tilegen.pipeline import load
+from tilegen.planner import plan_spec
+from tilegen.spec.outline import launch_of
+
+HEAD = "kernel: counted\nbuffers:\n"
+
+
+def permute(dtype: str, shape: list[int], axes: list[int]) -> str:
+    turned = [shape[a] for a in axes]
+    return (
+        f"{HEAD}  X: {{scope: global, dtype: {dtype}, shape: {shape}}}\n"
+        f"  Y: {{scope: global, dtype: {dtype}, shape: {turned}}}\n"
+        f"ops:\n  - permute: {{src: X, dst: Y, axes: {axes}}}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axes"),
+    [("float32", [3, 1000], [1, 0]), ("uint8", [4, 9, 35, 3], [0, 3, 1, 2]), ("float16", [130, 70], [1, 0]),
+     ("uint8", [5, 7, 3, 11, 3, 2], [5, 3, 1, 0, 2, 4])],
+)  # fmt: skip
+def test_a_grid_is_the_sum_of_its_ctas(dtype, shape, axes):
+    spec = load(permute(dtype, shape, axes))
+    launch, plan = launch_of(spec), plan_spec(spec)
+    for a in accesses_of(plan):
+        whole = count_access(a, launch, None)
+        each = [count_access(a, launch, cta) for cta in product(*map(range, launch.grid))]
+        for name in ("instructions", "wavefronts", "floor", "bytes_floor", "sectors"):
+            assert getattr(whole, name) == sum(getattr(one, name) for one in each), (a, name)
+
+
+def test_a_loop_variable_in_a_quotient_with_threads_does_not_make_every_cta_a_class(monkeypatch):
+    """group = i * 128 + tx is divided by the length of a row: i is told apart, the CTA is not."""
+    from tilegen.cost import count
+
+    spec = load(permute("float32", [3, 1_000_000], [1, 0]))
+    launch, seen = launch_of(spec), []
+    real = count.list_classes
+
+    def listed(*args):
+        for values, counts in real(*args):
+            seen.append(len(counts))
+            yield values, counts
+
+    monkeypatch.setattr(count, "list_classes", listed)
+    for a in accesses_of(plan_spec(spec)):
+        count_access(a, launch, None)
+    assert max(seen) < 200 < max(launch.grid)
+
+
+@pytest.mark.parametrize("spans", [(3, 5), (1 << 40, 3), (1 << 40, 1 << 41, 7), (1, 1)])
+def test_classes_are_numpys_unique_rows(spans):
+    rng = np.random.default_rng(0)
+    pool = [rng.integers(0, span, 6) for span in spans]
+    keys = [rng.choice(some, 500) - 2 for some in pool]
+    index, counts = find_classes(keys)
+    _, wanted, wanted_counts = np.unique(np.stack(keys, 1), axis=0, return_index=True, return_counts=True)
+    assert (index == wanted).all() and (counts == wanted_counts).all()

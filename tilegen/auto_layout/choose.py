@@ -1,0 +1,84 @@
+"""Which layout every 'auto' buffer of a spec gets, and what 'auto' would have given to the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tilegen.auto_layout.alternatives import touched_calls
+from tilegen.auto_layout.explain import compare_with, explain_search
+from tilegen.auto_layout.pin import can_follow, pin_layout
+from tilegen.auto_layout.search import Search, cost_plans, plan_calls, search_layouts
+from tilegen.choices import Choice
+from tilegen.errors import SpecError
+from tilegen.layouts import row_major
+from tilegen.spec.data import Buffer, Spec
+
+
+def choose_layouts(spec: Spec) -> Spec:
+    """The spec with a layout for every buffer whose layout is 'auto', and a Choice for each in ``choices``.
+
+    Several such buffers are chosen one after the other, the others as good as known so far; those that share an op
+    with one whose layout then changed, once more. A spec without any is returned as it is.
+    """
+    names = [b.name for b in spec.buffers if b.is_auto and b.root == b.name]
+    plain = spec
+    for name in names:
+        plain = pin_layout(plain, name, row_major(spec.buffer(name).shape), "row")
+    chosen: dict[str, Choice] = {}
+    todo = list(names)
+    for _ in range(2):
+        changed = set()
+        for name in todo:
+            before = plain.buffer(name).layout
+            plain, chosen[name] = _choose_one(plain, name, names)
+            changed |= _meet(plain, name, names) if plain.buffer(name).layout != before else set()
+        todo = [name for name in names if name in changed]
+    return replace(plain, choices=(*spec.choices, *chosen.values())) if names else spec
+
+
+def _meet(spec: Spec, name: str, names: Sequence[str]) -> set[str]:
+    """Those of ``names`` that take part in an op together with this buffer: their best layouts depend on it."""
+    calls = [{r.buffer.root for r in call.regions.values()} for call, _ in touched_calls(spec, name)]
+    return {n for n in names if n != name and any(n in roots for roots in calls)}
+
+
+def _choose_one(spec: Spec, name: str, names: Sequence[str]) -> tuple[Spec, Choice]:
+    """The spec with the best layout for one buffer, all others as they are; those of ``names`` are chosen too."""
+    question = f"layout of {name}"
+    search = _search(spec, name)
+    if search is None or search.best is None:
+        none = row_major(spec.buffer(name).shape)
+        why = "no op touches it" if search is None else "its ops cannot be carried out"
+        return pin_layout(spec, name, none, "row"), Choice(question, "row", (), f"{why}: row-major")
+    best = search.planned[search.best].costed.layout
+    choice = explain_search(question, search, spec.buffer(name), bool(_meet(spec, name, names)))
+    return pin_layout(spec, name, best.layout, best.text), choice
+
+
+def _search(spec: Spec, name: str) -> Search | None:
+    """The search for a buffer's layout; None where no op touches it or its memory has no place at all."""
+    try:
+        return search_layouts(spec, spec.buffer(name)) if touched_calls(spec, name) else None
+    except SpecError:
+        return None
+
+
+# ---------------------------------------------------------------- layouts that were written
+def compare_pinned(spec: Spec) -> tuple[Choice, ...]:
+    """For every shared buffer whose layout the spec writes: what it costs, and what 'auto' would have given."""
+    chosen = {c.question for c in spec.choices}
+    return tuple(
+        choice
+        for b in spec.buffers
+        if b.scope == "shared" and b.root == b.name and f"layout of {b.name}" not in chosen and can_follow(spec, b.name)
+        if (choice := _compare_one(spec, b)) is not None
+    )
+
+
+def _compare_one(spec: Spec, buffer: Buffer) -> Choice | None:
+    search = _search(spec, buffer.name)
+    if search is None or search.best is None:
+        return None
+    cost = cost_plans(spec, buffer.name, plan_calls(spec, buffer.name))
+    return compare_with(f"layout of {buffer.name}", buffer, cost, search)

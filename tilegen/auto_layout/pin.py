@@ -1,0 +1,55 @@
+"""A spec with another layout for one of its buffers; views that follow the buffer, and regions of all of them, too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from tilegen import layouts
+from tilegen.spec.data import AUTO, Buffer, Call, Spec
+from tilegen.spec.outline import map_calls
+
+
+def pin_layout(spec: Spec, name: str, layout: Any, text: str = "") -> Spec:
+    """The spec with this layout for a buffer that is no view, written as ``text``; AUTO takes the layout away."""
+    changed: dict[str, Buffer] = {}
+    root = replace(spec.buffer(name), layout=layout, layout_text=text or str(layout))
+    changed[name] = root
+    for buffer in _by_parents(spec, name):
+        changed[buffer.name] = _follow(buffer, changed[buffer.parent])
+    buffers = tuple(changed.get(b.name, b) for b in spec.buffers)
+    return replace(spec, buffers=buffers, ops=map_calls(spec.ops, lambda call: _with_buffers(call, changed)))
+
+
+def family_of(spec: Spec, name: str) -> frozenset[str]:
+    """A buffer and all views of its bytes."""
+    return frozenset(b.name for b in spec.buffers if b.root == name)
+
+
+def can_follow(spec: Spec, name: str) -> bool:
+    """Whether all views of a buffer follow its layout, so that it may be another one."""
+    return len(_by_parents(spec, name)) == len(family_of(spec, name)) - 1
+
+
+def _by_parents(spec: Spec, name: str) -> list[Buffer]:
+    """The views that follow a buffer, each after what it is a view of."""
+    found, known = [], {name}
+    waiting = [b for b in spec.buffers if b.root == name and b.name != name]
+    while ready := [b for b in waiting if b.parent in known]:
+        found += ready
+        known |= {b.name for b in ready}
+        waiting = [b for b in waiting if b not in ready]
+    return found
+
+
+def _follow(view: Buffer, parent: Buffer) -> Buffer:
+    layout = parent.layout
+    if not parent.is_auto and view.axes:
+        layout = layouts.permute_dims(layout, parent.shape, view.axes)
+    return replace(view, layout=AUTO if parent.is_auto else layout, layout_text=parent.layout_text)
+
+
+def _with_buffers(call: Call, changed: Mapping[str, Buffer]) -> Call:
+    regions = {k: replace(r, buffer=changed.get(r.buffer.name, r.buffer)) for k, r in call.regions.items()}
+    return replace(call, regions=regions)

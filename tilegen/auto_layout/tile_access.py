@@ -1,0 +1,218 @@
+"""What warps do with a shared tile, in logical coordinates, and what that costs under each layout of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tilegen import access
+from tilegen.auto_layout.families import FamilyLayout, Ints, place_elements
+from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async
+
+_BATCH = 1 << 15  # accesses of 32 lanes that are placed at a time
+_SAMPLE = 64  # vectors that are looked at before all are
+
+
+@dataclass(frozen=True, eq=False)
+class TileAccess:
+    """Warp accesses of one kind and width. ``elements``: the row-major number of the first element that each lane
+    touches, -1 for an inactive lane, shape (n, 32); ``weights``: how often each runs per CTA, shape (n,).
+
+    cp.async writes the elements and reads global memory at the byte offsets ``source``, (n, 32), -1 for zeros. (Its
+    sectors, too, then depend on the layout.)
+    """
+
+    kind: str  # as in tilegen.access: ld, st, ldmatrix4, ..., or as in cp_async: cp.async.cg, ...
+    width_elems: int
+    elements: Ints
+    weights: Ints
+    source: Ints | None = None
+
+    @property
+    def instructions(self) -> int:
+        return int(self.weights.sum())
+
+
+def tile_access(
+    kind: str, width_elems: int, elements: ArrayLike, weights: ArrayLike = 1, source: ArrayLike | None = None
+) -> TileAccess:
+    """Accesses from anything like arrays: ``elements`` and ``source`` (32,) or (n, 32), ``weights`` one number or n.
+
+    Raises ValueError for an unknown kind, a width that is no power of two, other shapes, and a ``source`` that is
+    missing or should not be there.
+
+    >>> tile_access("st", 1, range(32), 4).instructions
+    4
+    """
+    rows = np.atleast_2d(np.asarray(elements, np.int64))
+    if kind not in (*access.KINDS, *CP_ASYNC):
+        raise ValueError(f"unknown kind of access {kind!r}: one of {', '.join((*access.KINDS, *CP_ASYNC))}")
+    if width_elems < 1 or width_elems & (width_elems - 1):
+        raise ValueError(f"a vector has 1, 2, 4, ... elements, not {width_elems}")
+    if rows.ndim != 2 or rows.shape[1] != access.WARP_LANES:
+        raise ValueError(f"elements have shape (32,) or (n, 32), one per lane, not {rows.shape}")
+    read = None if source is None else np.atleast_2d(np.asarray(source, np.int64))
+    if (read is not None) != (kind in CP_ASYNC) or (read is not None and read.shape != rows.shape):
+        raise ValueError("cp.async, and nothing else, has a source as long as its elements")
+    return TileAccess(kind, width_elems, rows, np.broadcast_to(np.asarray(weights, np.int64), (len(rows),)), read)
+
+
+def count_floor(shape: Sequence[int], elem_bytes: int, accesses: Iterable[TileAccess]) -> int:
+    """Wavefronts that the accesses take at least under any layout: one for each phase.
+
+    >>> count_floor((32, 32), 4, [tile_access("ld", 1, [32 * lane for lane in range(32)])])
+    1
+    """
+    return sum(int(_floors(a, a.width_elems * elem_bytes, _dense_bytes(a, elem_bytes)) @ a.weights) for a in accesses)
+
+
+def _floors(a: TileAccess, width_bytes: int, rows: Ints) -> Ints:
+    if a.source is not None:
+        return floor_cp_async(a.kind, width_bytes, rows, a.source)
+    return np.asarray(access.phases(a.kind, width_bytes, rows))
+
+
+def is_merged(a: TileAccess, elem_bytes: int) -> NDArray[np.bool_]:
+    """Which of the accesses are loads whose phases merge in pairs, shape (n,): fewer phases than a store would have."""
+    if a.kind != "ld":
+        return np.zeros(len(a.elements), bool)
+    rows = _dense_bytes(a, elem_bytes)
+    width_bytes = a.width_elems * elem_bytes
+    return np.asarray(access.phases("ld", width_bytes, rows) < access.phases("st", width_bytes, rows))
+
+
+def _dense_bytes(a: TileAccess, elem_bytes: int) -> Ints:
+    """Byte offsets under a row-major layout, vectors moved to where they are aligned: equal where elements are."""
+    first = a.elements // a.width_elems * a.width_elems
+    return np.where(a.elements >= 0, first * elem_bytes, -1)
+
+
+# ---------------------------------------------------------------- costs of many layouts
+def count_wavefronts(
+    layouts: Sequence[FamilyLayout], shape: Sequence[int], elem_bytes: int, accesses: Sequence[TileAccess]
+) -> Ints:
+    """Weighted wavefronts of each access under each layout, shape (layouts, accesses); -1 where a vector is cut.
+
+    >>> from tilegen.auto_layout.families import enumerate_layouts
+    >>> column = tile_access("ld", 1, [32 * lane for lane in range(32)])
+    >>> count_wavefronts(enumerate_layouts((32, 32), 4)[:3], (32, 32), 4, [column]).ravel().tolist()
+    [32, 1, 2]
+    """
+    return count_costs(layouts, shape, elem_bytes, accesses)[0]
+
+
+def count_costs(
+    layouts: Sequence[FamilyLayout], shape: Sequence[int], elem_bytes: int, accesses: Sequence[TileAccess]
+) -> tuple[Ints, Ints]:
+    """Weighted (wavefronts, sectors) of each access under each layout, each (layouts, accesses).
+
+    -1 where a vector is cut. Sectors are those of cp.async, 0 for others.
+    """
+    result = np.full((2, len(layouts), len(accesses)), -1, np.int64)
+    is_xor = np.array([f.family == "swizzle" for f in layouts], bool)
+    for k, a in enumerate(accesses):
+        fits = keep_vectors(layouts, shape, elem_bytes, a)
+        for group, folded in ((fits & is_xor, _fold_xor), (fits & ~is_xor, _fold_affine)):
+            if group.any():
+                some = [layouts[c] for c in np.flatnonzero(group).tolist()]
+                result[:, group, k] = _count_group(some, shape, elem_bytes, folded(a, shape, elem_bytes))
+    return result[0], result[1]
+
+
+def _count_group(layouts: Sequence[FamilyLayout], shape: Sequence[int], elem_bytes: int, a: TileAccess) -> Ints:
+    step = max(1, _BATCH // max(1, len(a.elements)))
+    counts = []
+    for first in range(0, len(layouts), step):
+        address = place_elements(layouts[first : first + step], shape, a.elements)
+        rows = np.where(address >= 0, address * elem_bytes, -1).reshape(-1, access.WARP_LANES)
+        found = _count_rows(a, a.width_elems * elem_bytes, rows)
+        counts.append(np.stack([np.asarray(f).reshape(address.shape[:2]) @ a.weights for f in found]))
+    return np.concatenate(counts, axis=1)
+
+
+def _count_rows(a: TileAccess, width_bytes: int, rows: Ints) -> tuple[Ints, Ints]:
+    """(wavefronts, sectors) of each row of offsets: the accesses under one layout after the other."""
+    if a.source is not None:
+        return count_cp_async(a.kind, width_bytes, rows, np.tile(a.source, (len(rows) // len(a.source), 1)))
+    found = np.asarray(access.wavefronts(a.kind, width_bytes, rows))
+    return found, np.zeros_like(found)
+
+
+def keep_vectors(
+    layouts: Sequence[FamilyLayout], shape: Sequence[int], elem_bytes: int, a: TileAccess
+) -> NDArray[np.bool_]:
+    """Which layouts keep every vector of an access contiguous and aligned."""
+    width = a.width_elems
+    fits = np.ones(len(layouts), bool)
+    starts = np.unique(a.elements[a.elements >= 0])
+    if width == 1 or not len(starts):
+        return fits
+    unsure = np.array([not _surely_keeps(f, shape, width) for f in layouts]) | bool((starts % width).any())
+    for vectors in (starts[:: max(1, len(starts) // _SAMPLE)], starts):
+        elements = vectors[:, None] + np.arange(width)
+        left = np.flatnonzero(unsure & fits)
+        for some in np.array_split(left, -(-len(left) * elements.size // (_BATCH * access.WARP_LANES)) or 1):
+            address = place_elements([layouts[c] for c in some.tolist()], shape, elements)
+            whole = (address == address[..., :1] + np.arange(width)).all(axis=(1, 2))
+            fits[some] = whole & ~(address[..., 0] % width).any(axis=1)
+    return fits
+
+
+def _surely_keeps(f: FamilyLayout, shape: Sequence[int], width: int) -> bool:
+    """Whether every aligned vector stays whole, seen from the layout's numbers alone."""
+    m, b, _ = f.bits
+    if b:
+        return (1 << m) % width == 0
+    return shape[-1] % width == 0 and all(s % width == 0 for s in f.strides[:-1])
+
+
+# ---------------------------------------------------------------- equal patterns counted once
+def _fold_xor(a: TileAccess, shape: Sequence[int], elem_bytes: int) -> TileAccess:
+    """One access of each pattern: a swizzle is linear over XOR, so a base XORed in permutes banks and words alone."""
+    first = _first_active(a)
+    key = np.where(a.elements >= 0, a.elements ^ first[:, None], -1)
+    return _keep_one(a, key)
+
+
+def _fold_affine(a: TileAccess, shape: Sequence[int], elem_bytes: int) -> TileAccess:
+    """One access of each pattern: a base added by whole words turns the banks and changes no count."""
+    active = a.elements >= 0
+    at = np.stack(np.unravel_index(np.where(active, a.elements, 0), tuple(shape)), axis=1)  # (n, rank, 32)
+    base = np.take_along_axis(at, np.argmax(active, axis=1)[:, None, None], axis=2)
+    key = np.where(active[:, None, :], at - base, np.iinfo(np.int64).min)
+    # With elements smaller than a word, the place in the word is part of the pattern; with cp.async that in the line.
+    unit = max(1, (4 if a.source is None else access.LINE_BYTES) // elem_bytes)
+    return _keep_one(a, np.concatenate([key.reshape(len(key), -1), base[:, :, 0] % unit], axis=1))
+
+
+def _first_active(a: TileAccess) -> Ints:
+    return np.asarray(np.take_along_axis(a.elements, np.argmax(a.elements >= 0, axis=1)[:, None], axis=1)[:, 0])
+
+
+def _keep_one(a: TileAccess, key: Ints) -> TileAccess:
+    """The access with one row for each distinct row of ``key`` (and place in the source), weights added up."""
+    if a.source is not None:
+        key = np.concatenate([key, _from_line(a.source)], axis=1)
+    _, index, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+    weights = np.zeros(len(index), np.int64)
+    np.add.at(weights, inverse.ravel(), a.weights)
+    return replace(
+        a, elements=a.elements[index], weights=weights, source=None if a.source is None else a.source[index]
+    )
+
+
+def _from_line(source: Ints) -> Ints:
+    """Global offsets counted from the line of the first byte that is read: which lines they are makes no difference."""
+    first = np.where(source >= 0, source, np.iinfo(np.int64).max).min(axis=1, keepdims=True)
+    return np.where(source >= 0, source - first // access.LINE_BYTES * access.LINE_BYTES, -1)
+
+
+def fold(a: TileAccess) -> TileAccess:
+    """The same accesses with equal rows written once, inactive warps left out."""
+    kept = (a.elements >= 0).any(axis=1)
+    source = None if a.source is None else a.source[kept]
+    some = replace(a, elements=a.elements[kept], weights=a.weights[kept], source=source)
+    return _keep_one(some, some.elements) if kept.any() else some

@@ -1,0 +1,117 @@
+"""The accesses of a plan: both sides of every data step, their addresses written out in base variables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+from tilegen.cost.boxes import TMA
+from tilegen.cost.cp_async import cp_async_kind
+from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, mod, mul
+from tilegen.kept import keep
+from tilegen.plan import Memory, Plan, Step, Touch, UnknownStep, Visit, begin, matrices, walk
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+
+
+@dataclass(frozen=True)
+class Access:
+    """One side of one data step: its byte address in terms of threads, CTA axes, loops and params.
+
+    ``partner`` is the other side of an instruction that reads and writes memory at once, which is cp.async. Of a box
+    that TMA moves, ``width_bytes`` is a row and ``rows`` are the extents and byte strides around it.
+    """
+
+    memory: Memory
+    kind: str  # one of access.KINDS or cp_async.CP_ASYNC, or boxes.TMA
+    width_bytes: int
+    byte: Index
+    conditions: tuple[Index, ...]
+    loops: tuple[tuple[Var, Index], ...]
+    operators: int  # in the printed offset
+    op: int
+    threads: int  # of the role that makes it
+    partner: Access | None = None
+    rows: tuple[tuple[int, Index], ...] = ()
+
+
+def find_accesses(
+    steps: Iterable[Step], threads: int, cluster: tuple[int, int, int] = (1, 1, 1)
+) -> tuple[Access, ...]:
+    """Every shared or global access of the steps of a role, addresses written out in base variables."""
+    axes = zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)
+    values = {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes}
+    return tuple(a for visit in walk(steps, begin(threads, values)) for a in _accesses_of(visit))
+
+
+@keep
+def accesses_of(plan: Plan) -> tuple[Access, ...]:
+    """Every shared or global access of a plan, role by role."""
+    return tuple(a for role in plan.roles for a in find_accesses(role.steps, role.threads, plan.cluster))
+
+
+def _accesses_of(visit: Visit) -> Iterable[Access]:
+    """The accesses of one step, by the kind of cost that its instruction has."""
+    row = visit.effects.instruction
+    if row is None:
+        return ()
+    if row.cost not in COSTS:
+        raise UnknownStep("cost/accesses.py", row)
+    return COSTS[row.cost](visit)
+
+
+def _in_memory(visit: Visit) -> Iterator[Touch]:
+    return (t for t in visit.effects.touches if t.ref.memory.space != "register")
+
+
+def _access(visit: Visit, touch: Touch, kind: str, operators: int, elems: int) -> Access:
+    position, size = visit.position, touch.ref.memory.elem_bytes
+    memory, flat = position.flat(touch.ref)
+    held = tuple(position.expand(c) for c in conjuncts(touch.where))
+    return Access(
+        memory, kind, elems * size, mul(flat, size), (*position.guards, *held), position.loops, operators, position.op,
+        position.threads,
+    )  # fmt: skip
+
+
+def _direction(touch: Touch) -> str:
+    return "st" if touch.writes else "ld"
+
+
+def _plain(visit: Visit) -> Iterator[Access]:
+    for t in _in_memory(visit):
+        yield _access(visit, t, _direction(t), count_operators(t.ref.offset), t.elems)
+
+
+def _matrices(visit: Visit) -> Iterator[Access]:
+    """A row for each of the lanes whose addresses are read."""
+    for t in _in_memory(visit):
+        kind = f"{_direction(t)}matrix{matrices(visit.step)}"  # type: ignore[arg-type]
+        yield _access(visit, t, kind, count_operators(t.ref.offset), t.elems)
+
+
+def _copies(visit: Visit) -> Iterator[Access]:
+    """Both sides of cp.async, each the other's partner."""
+    fills = any(t.where is not True for t in visit.effects.touches)
+    sides = []
+    for t in _in_memory(visit):
+        kind = cp_async_kind(t.elems * t.ref.memory.elem_bytes, fills)
+        sides.append(_access(visit, t, kind, count_operators(t.ref.offset), t.elems))
+    yield from (replace(a, partner=b) for a, b in zip(sides, reversed(sides), strict=True))
+
+
+def _boxes(visit: Visit) -> Iterator[Access]:
+    """The box in the array and in shared memory."""
+    for t in sorted(visit.effects.touches, key=lambda t: t.ref.memory.space):  # the array first
+        m = t.map
+        assert m is not None
+        size, row = m.memory.elem_bytes, m.box[-1]
+        rows = tuple((n, mul(m.memory.pitches[d], size)) for d, n in zip(m.dims[:-1], m.box[:-1], strict=True))
+        in_array = t.ref.memory.space == "global"
+        around = rows if in_array else ((t.elems // row, row * size),)
+        yield replace(_access(visit, t, TMA, 0, row), rows=around)
+
+
+# How the two sides of an instruction are counted, by the kind of cost that its row names.
+COSTS: dict[str, Callable[[Visit], Iterable[Access]]] = {
+    "access": _plain, "matrix": _matrices, "cp.async": _copies, "box": _boxes, "registers": lambda visit: (),
+}  # fmt: skip

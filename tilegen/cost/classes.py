@@ -1,0 +1,130 @@
+"""Classes of CTAs and loop trips in which an access behaves alike, so that one of each is enough to count.
+
+An address is a sum. Terms over these outer variables alone move a whole warp: only their residue matters. A variable
+that stands in one term with a thread's is told apart by its values: slower, as exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.cost.accesses import Access
+from tilegen.index import Index, Op, evaluate, terms, total, variables
+from tilegen.scopes import thread_variables
+
+Ints = NDArray[np.int64]
+
+_CHUNK = 1 << 20  # outer values classified at a time
+_FEW = 1 << 12  # values of tangled variables for which guards are evaluated to see how far threads differ
+_TABLE = 1 << 22  # class numbers up to this are counted in a table, larger ones sorted
+_WIDE = 1 << 20
+
+
+def list_classes(
+    sides: Sequence[Access], extents: Mapping[str, int], known: Mapping[str, object], period: int | None
+) -> Iterable[tuple[dict[str, Ints], Ints]]:
+    """Values of the outer variables, one per class of equal behaviour of all ``sides``, and how many each stands for.
+
+    ``extents``: how many values each variable has; ``known``: all other variables, threads as arrays. Addresses that
+    differ by multiples of ``period`` bytes behave alike; None: only equal ones do.
+    """
+    if not extents:
+        yield {}, np.ones(1, np.int64)
+        return
+    size = int(np.prod(list(extents.values()), dtype=np.int64))
+    for first in range(0, size, _CHUNK):
+        flat = np.arange(first, min(size, first + _CHUNK), dtype=np.int64)
+        split = np.unravel_index(flat, tuple(extents.values()))
+        values = {n: np.asarray(v, np.int64) for n, v in zip(extents, split, strict=True)}
+        index, counts = find_classes([key for a in sides for key in _keys(a, values, known, period)])
+        yield {n: v[index] for n, v in values.items()}, counts
+
+
+def find_classes(keys: Sequence[Ints]) -> tuple[Ints, Ints]:
+    """Where each combination of keys stands first, and how often it occurs; combinations in rising order.
+
+    >>> find_classes([np.array([7, 5, 7, 5]), np.array([0, 1, 0, 2])])
+    (array([1, 3, 0]), array([1, 1, 2]))
+    """
+    number, size = np.zeros(len(keys[0]), np.int64), 1
+    for key in keys:
+        number, size = _number_densely(number, size)
+        digit, span = _number_densely(key - key.min(), int(key.max() - key.min()) + 1)
+        number, size = number * span + digit, size * span
+    if size > _TABLE:
+        _, index, counts = np.unique(number, return_index=True, return_counts=True)
+        return index, counts
+    firsts, counts = np.zeros(size, np.int64), np.bincount(number, minlength=size)
+    firsts[number[::-1]] = np.arange(len(number))[::-1]
+    found = np.flatnonzero(counts)
+    return firsts[found], counts[found]
+
+
+def _number_densely(number: Ints, size: int) -> tuple[Ints, int]:
+    """Numbers below ``size`` in the same order, not more of them than there are values once they are wide."""
+    if size <= _WIDE:
+        return number, size
+    found, dense = np.unique(number, return_inverse=True)
+    return dense.reshape(-1), len(found)
+
+
+# ---------------------------------------------------------------- what must be equal
+def _keys(a: Access, values: Mapping[str, Ints], known: Mapping[str, object], period: int | None) -> list[Ints]:
+    """What must be equal for two of the outer values to behave alike: the rest of the address within the period, the
+    tangled variables, and the limits of the guards as far as threads differ in them."""
+    everything = list(values.values())
+    guards = [c for c in a.conditions if any(v.name in values for v in variables(c))]
+    sides = [s for c in guards if isinstance(c, Op) and c.symbol == "<" for s in c.args]
+    address, *split = (_separate(x, values) for x in (a.byte, *sides))
+    tangled = sorted(address.tangled.union(*(s.tangled for s in split)))
+    few = _distinct([values[n] for n in tangled])
+    if len(sides) < 2 * len(guards) or (few and len(few[0]) > _FEW):
+        return everything
+    zero, env = np.zeros(len(everything[0]), np.int64), {**known, **values}
+    base = zero + evaluate(address.outer, env)
+    keys = [base % period if period else base, *(values[n] for n in tangled)]
+    inside = {**known, **{n: v[:, None] for n, v in zip(tangled, few, strict=True)}}
+    for left, right in zip(split[::2], split[1::2], strict=True):
+        limit = zero + evaluate(right.outer, env) - evaluate(left.outer, env)
+        inner = np.asarray(evaluate(left.inner, inside) - evaluate(right.inner, inside))
+        keys.append(np.clip(limit, inner.min(), inner.max() + 1))  # holds where inner < limit
+    return keys
+
+
+def _distinct(columns: Sequence[Ints]) -> list[Ints]:
+    """The combinations of values that occur, each once."""
+    if not columns:
+        return []
+    index, _ = find_classes(columns)
+    return [column[index] for column in columns]
+
+
+@dataclass(frozen=True)
+class _Split:
+    """A sum in two: the part over outer variables alone, and what threads have a say in.
+
+    ``tangled``: the outer variables that the second part names.
+    """
+
+    outer: Index
+    inner: Index
+    tangled: frozenset[str]
+
+
+def _separate(x: Index, outer: Mapping[str, object]) -> _Split:
+    threads = frozenset(thread_variables(1024))
+    alone: list[tuple[int, object]] = []
+    rest: list[tuple[int, object]] = []
+    tangled: set[str] = set()
+    for c, f in terms(x):
+        names = frozenset() if isinstance(f, int) else {v.name for v in variables(f)}
+        if names & outer.keys() and not names & threads:
+            alone.append((c, f))
+        else:
+            rest.append((c, f))
+            tangled |= names & outer.keys()
+    return _Split(total(alone), total(rest), frozenset(tangled))

@@ -1,0 +1,210 @@
+"""What the Moves of a plan cost, from their addresses: exact, without running the plan.
+
+An access's address is evaluated for all threads at once. CTA axes and loop variables are not enumerated one by one:
+values that leave the same residue (of a bank line or a sector) and the same guards behave alike, so one of each class
+(cost/classes.py) is evaluated and weighted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen import access
+from tilegen.choices import Cost
+from tilegen.cost.accesses import Access, find_accesses
+from tilegen.cost.boxes import TMA, count_boxes
+from tilegen.cost.classes import list_classes
+from tilegen.cost.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
+from tilegen.index import Index, Var, bound, evaluate, variables
+from tilegen.plan import Launch, Step
+from tilegen.scopes import thread_variables
+
+_LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
+_SECTOR_BYTES = 32
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Totals of one access: warp instructions, wavefronts (shared) or sectors (global), and what they could be."""
+
+    buffer: str
+    space: str
+    kind: str
+    width_bytes: int
+    instructions: int
+    wavefronts: int
+    floor: int
+    bytes_floor: int
+    sectors: int
+    operators: int
+    op: int
+
+
+# ---------------------------------------------------------------- counting them
+@cache
+def _threads(count: int) -> dict[str, NDArray[np.int64]]:
+    tx = np.arange(count, dtype=np.int64)
+    return {name: np.asarray(evaluate(x, {"tx": tx})) for name, x in thread_variables(count).items()}
+
+
+def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> Counted:
+    """Totals of one access over one CTA, or over the whole grid when ``cta`` is None."""
+    totals = np.zeros(5, np.int64)
+    period = _SECTOR_BYTES if a.memory.space == "global" and a.partner is None else _LINE_BYTES
+    for sides, weights in _weighted_lanes(a, launch, cta, period):
+        totals += _count_lanes(a, sides, weights, launch)
+    instructions, wavefronts, floor, bytes_floor, sectors = map(int, totals)
+    return Counted(
+        a.memory.name, a.memory.space, a.kind, a.width_bytes, instructions, wavefronts, floor, bytes_floor, sectors,
+        a.operators, a.op,
+    )  # fmt: skip
+
+
+def list_lanes(
+    a: Access, launch: Launch, cta: tuple[int, int, int]
+) -> tuple[tuple[NDArray[np.int64], ...], NDArray[np.int64]]:
+    """Every warp access of one CTA: byte offsets (n, 32), -1 where a lane is inactive, and how often each occurs (n,).
+
+    The offsets are those of the access and, if it has one, of its partner. They are exact, not residues: what another
+    layout makes of them depends on all their bits.
+    """
+    found = list(_weighted_lanes(a, launch, cta, None))
+    sides = zip(*(both for both, _ in found), strict=True)
+    return tuple(np.concatenate(side) for side in sides), np.concatenate([weights for _, weights in found])
+
+
+def _weighted_lanes(
+    a: Access, launch: Launch, cta: tuple[int, int, int] | None, period: int | None
+) -> Iterable[tuple[list[NDArray[np.int64]], NDArray[np.int64]]]:
+    """Byte offsets of warp accesses, one of each class of equal behaviour, and how many each stands for.
+
+    They are those of the access and, if it has one, of its partner. Addresses that differ by multiples of ``period``
+    bytes behave alike; None: only equal ones do.
+    """
+    fixed: dict[str, int] = dict(launch.params)
+    axes = dict(zip(("bx", "by", "bz"), launch.grid, strict=True))
+    if cta is not None:
+        fixed |= dict(zip(axes, cta, strict=True))
+        axes = {}
+    extents = dict(axes) | {v.name: _extent(count, launch, fixed) for v, count in a.loops}
+    named = frozenset[Var]().union(*(variables(x) for side in _both(a) for x in (side.byte, *side.conditions)))
+    outer = [n for n in extents if any(v.name == n for v in named)]
+    weight = int(np.prod([extents[n] for n in extents if n not in outer], dtype=np.int64))
+    known = {**fixed, **_threads(a.threads)}
+    for values, counts in list_classes(_both(a), {n: extents[n] for n in outer}, known, period):
+        env = {**known, **{n: v[:, None] for n, v in values.items()}}
+        sides = [_lane_offsets(side, env, (len(counts), a.threads)) for side in _both(a)]
+        weights = np.repeat(counts, sides[0].shape[0] // len(counts)) * weight
+        issued = np.any([(side >= 0).any(1) for side in sides], axis=0)
+        yield [side[issued] for side in sides], weights[issued]
+
+
+def _both(a: Access) -> tuple[Access, ...]:
+    return (a,) if a.partner is None else (a, a.partner)
+
+
+def _extent(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
+    """Trips of a loop; one whose count depends on more than params runs to its bound under its own condition."""
+    if isinstance(count, int):
+        return count
+    if all(v.name in fixed for v in variables(count)):
+        return int(evaluate(count, fixed))
+    return bound(count) - 1
+
+
+def _count_lanes(
+    a: Access, sides: Sequence[NDArray[np.int64]], weights: NDArray[np.int64], launch: Launch
+) -> NDArray[np.int64]:
+    """(instructions, wavefronts, floor, bytes_floor, sectors) of weighted warp accesses."""
+    lanes = sides[0]
+    if not len(lanes):
+        return np.zeros(5, np.int64)
+    if a.kind == TMA:
+        rows = tuple((n, int(evaluate(stride, dict(launch.params)))) for n, stride in a.rows)
+        return count_boxes(a.memory.space, a.width_bytes, rows, lanes.max(1), weights)
+    if a.partner is not None:
+        shared, source = sides if a.memory.space == "shared" else reversed(sides)
+        return _count_both(a, shared, source, weights)
+    if a.memory.space == "global":
+        return np.array([weights.sum(), 0, 0, 0, (weights * access.sectors(a.width_bytes, lanes)).sum()])
+    parts = (
+        access.wavefronts(a.kind, a.width_bytes, lanes), access.phases(a.kind, a.width_bytes, lanes),
+        access.bytes_floor(a.width_bytes, lanes),
+    )  # fmt: skip
+    return np.array([weights.sum(), *((weights * p).sum() for p in parts), 0])
+
+
+def _count_both(
+    a: Access, shared: NDArray[np.int64], source: NDArray[np.int64], weights: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    """What one side of cp.async counts: wavefronts on the shared side, sectors on the global one."""
+    wavefronts, sectors = count_cp_async(a.kind, a.width_bytes, shared, source)
+    if a.memory.space == "global":
+        return np.array([weights.sum(), 0, 0, 0, weights @ sectors])
+    floors = (floor(a.kind, a.width_bytes, shared, source) for floor in (floor_cp_async, bytes_floor_cp_async))
+    return np.array([weights.sum(), weights @ wavefronts, *(weights @ f for f in floors), 0])
+
+
+# ---------------------------------------------------------------- one warp of one of them
+@dataclass(frozen=True)
+class WarpOffsets:
+    """One access of one warp: byte offsets from the start of the memory, -1 where a lane is inactive.
+
+    ``partner``: those of its other side, if it has one.
+    """
+
+    cta: tuple[int, int, int]
+    warp: int
+    loops: tuple[tuple[str, int], ...]
+    offsets: tuple[int, ...]
+    partner: tuple[int, ...] = ()
+
+
+def first_warp_offsets(a: Access, launch: Launch, cta: tuple[int, int, int]) -> WarpOffsets | None:
+    """The first warp of a CTA that carries out an access, at the first trips of the loops at which one does.
+
+    None where the whole CTA leaves it out.
+    """
+    fixed = {**dict(launch.params), **dict(zip(("bx", "by", "bz"), cta, strict=True))}
+    trips = [range(_extent(count, launch, fixed)) for _, count in a.loops]
+    for values in product(*trips):
+        loops = {v.name: k for (v, _), k in zip(a.loops, values, strict=True)}
+        env = {**fixed, **_threads(a.threads), **loops}
+        sides = [_lane_offsets(side, env, (a.threads,)) for side in _both(a)]
+        for warp, lanes in enumerate(zip(*sides, strict=True)):
+            if (np.stack(lanes) >= 0).any():
+                named = tuple((name.rsplit("_", 1)[0], k) for name, k in loops.items())
+                return WarpOffsets(cta, warp, named, *(tuple(side.tolist()) for side in lanes))
+    return None
+
+
+def _lane_offsets(a: Access, env: Mapping[str, object], shape: tuple[int, ...]) -> NDArray[np.int64]:
+    """Byte offsets of an access, 32 lanes a row, -1 where a lane is inactive; the last of ``shape`` are threads."""
+    active = np.ones(shape, bool)
+    for c in a.conditions:
+        active &= np.broadcast_to(np.asarray(evaluate(c, env), bool), shape)
+    offsets = np.where(active, np.broadcast_to(evaluate(a.byte, env), shape), -1)
+    if shape[-1] % 32:
+        offsets = np.pad(offsets, [(0, 0)] * (len(shape) - 1) + [(0, -shape[-1] % 32)], constant_values=-1)
+    return offsets.reshape(-1, 32)
+
+
+def count_steps(steps: Iterable[Step], launch: Launch, cta: tuple[int, int, int] | None) -> tuple[Counted, ...]:
+    """Every access of the steps, counted over one CTA (``launch.interior``, say) or the whole grid (None)."""
+    return tuple(count_access(a, launch, cta) for a in find_accesses(steps, launch.threads, launch.cluster))
+
+
+def cost_of(counted: Iterable[Counted], shared_bytes: int = 0) -> Cost:
+    """The sum of counted accesses as a Cost. The two sides of cp.async, and of TMA, are one instruction."""
+    rows = tuple(counted)
+    issued = sum(c.instructions for c in rows if c.space == "shared" or c.kind not in (*CP_ASYNC, TMA))
+    return Cost(
+        sum(c.sectors for c in rows), sum(c.wavefronts for c in rows), issued, shared_bytes,
+        sum(c.operators * c.instructions for c in rows),
+    )  # fmt: skip

@@ -1,0 +1,235 @@
+"""copy: the elements of one region to another of equal shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from pydantic import Field
+
+from tilegen.ops.copy.matrices import plan_matrices, refuse_matrices
+from tilegen.ops.copy.register_tiles import refuse_board
+from tilegen.ops.copy.register_transpose import plan_register_tile
+from tilegen.ops.copy.tma import plan_load, plan_store, reject_swizzle
+from tilegen.ops.op import MOVES, Array, Op, Planned, Variant
+from tilegen.ops.operand import Context, Operand
+from tilegen.ops.partition import plan_tile, reject_carries
+from tilegen.ops.registers import plan_convert, plan_transfer
+from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_STORE
+from tilegen.spec.data import Call
+from tilegen.spec.form import OpFields
+
+Refuse = Callable[[Call, Context], str | None]
+
+
+class CopyFields(OpFields):
+    src: str = Field(description="region read")
+    dst: str = Field(description="region written; its shape equals the source's after dropping extents of 1")
+    variant: Literal[
+        "auto", "reg", "gmem_smem", "smem_smem", "gmem_gmem", "register_tile", "ldstmatrix", "reg_reg", "scalar",
+        "cp_async", "tma",
+    ] = Field(default="auto", description="pin a variant instead of taking the cheapest")  # fmt: skip
+    asynchronous: bool = Field(
+        default=False, alias="async", description="true: the threads go on, and the data lands at a later wait"
+    )
+    edge: Literal["error", "clip"] = Field(
+        default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
+    )
+    cache: Literal["default", "stream"] = Field(
+        default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
+    )
+    barrier: str | None = Field(
+        default=None, description="the mbarrier that a TMA load reports to; full[k % 3] is one of three"
+    )
+
+
+def _reference(call: Call, values: Mapping[str, Array]) -> dict[str, Array]:
+    """The elements of src, unchanged."""
+    return {"dst": values["src"]}
+
+
+_ASYNCHRONOUS = ("cp_async", "tma")  # variants whose data lands at a wait, whether 'async' is written or not
+
+
+def is_asynchronous(call: Call) -> bool:
+    """Does the data of this copy land at a later wait?"""
+    return call.fields.asynchronous or call.fields.variant in _ASYNCHRONOUS or call.barrier is not None
+
+
+def _queue_of(call: Call) -> str:
+    """Where the copy is waited for: a queue of groups, an mbarrier, or "" if it is done when threads go on."""
+    if not is_asynchronous(call):
+        return ""
+    if call.barrier is not None:
+        return TMA_LOAD.queue
+    return TMA_STORE.queue if _spaces(call) == ("shared", "global") else CP_ASYNC.queue
+
+
+def _spaces(call: Call) -> tuple[str, str]:
+    return call.regions["src"].buffer.scope, call.regions["dst"].buffer.scope
+
+
+def _reject_dtypes(call: Call) -> str | None:
+    src, dst = (call.regions[f].buffer.dtype for f in ("src", "dst"))
+    return None if src == dst else f"a copy does not convert {src} to {dst}: use cast"
+
+
+def _reject_stream(call: Call) -> str | None:
+    return "'cache: stream' is for copies that threads carry out: remove it" if call.fields.cache == "stream" else None
+
+
+def _refuse_reg(call: Call, context: Context) -> str | None:
+    spaces = _spaces(call)
+    if spaces.count("register") != 1:
+        return f"exactly one side must be in registers, not {spaces[0]} -> {spaces[1]}"
+    return _reject_dtypes(call)
+
+
+def _plan_reg(call: Call, context: Context) -> Planned:
+    loads = call.regions["dst"].buffer.scope == "register"
+    register, other = ("dst", "src") if loads else ("src", "dst")
+    memory = context.operand(call, other, call.fields.cache)
+    return plan_transfer(context, call, context.operand(call, register), memory, loads)
+
+
+def _refuse_matrices(call: Call, context: Context) -> str | None:
+    if _spaces(call).count("register") != 1:
+        return "exactly one side must be in registers"
+    loads = _spaces(call)[1] == "register"
+    src, dst = call.regions["src"].buffer, call.regions["dst"].buffer
+    register, other = (dst, src) if loads else (src, dst)
+    return _reject_dtypes(call) or refuse_matrices(register, other, context, loads)
+
+
+def _plan_matrices(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    loads = dst.buffer.scope == "register"
+    return plan_matrices(context, call, dst if loads else src, src if loads else dst, loads)
+
+
+def _refuse_tile(*accepted: tuple[str, str]) -> Refuse:
+    def refuse(call: Call, context: Context) -> str | None:
+        spaces = _spaces(call)
+        if spaces not in accepted:
+            return f"it moves {' or '.join(f'{a} -> {b}' for a, b in accepted)}, not {spaces[0]} -> {spaces[1]}"
+        return _reject_dtypes(call) or reject_carries(_operands(call, context))
+
+    return refuse
+
+
+def _plan_tile(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    return plan_tile(context, (src, dst), call.scope, f"copy_{src.buffer.name}_{dst.buffer.name}")
+
+
+def _refuse_register_tile(call: Call, context: Context) -> str | None:
+    if "register" in _spaces(call):
+        return "it moves tiles between memories, through registers of its own"
+    return _reject_dtypes(call) or refuse_board(_operands(call, context))
+
+
+def _plan_register_tile(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    return plan_register_tile(context, (src, dst), call.scope, f"copy_{src.buffer.name}_{dst.buffer.name}")
+
+
+def _operands(call: Call, context: Context) -> tuple[Operand, Operand]:
+    cache = call.fields.cache
+    return context.operand(call, "src", cache), context.operand(call, "dst", cache)
+
+
+def _refuse_reg_reg(call: Call, context: Context) -> str | None:
+    if _spaces(call) != ("register", "register"):
+        return "both sides must be in registers"
+    return _reject_dtypes(call)
+
+
+def _plan_reg_reg(call: Call, context: Context) -> Planned:
+    return plan_convert(context, call, context.operand(call, "src"), context.operand(call, "dst"))
+
+
+def _refuse_scalar(call: Call, context: Context) -> str | None:
+    if "register" in _spaces(call):
+        return "it walks memories, not registers"
+    return _reject_dtypes(call)
+
+
+def _plan_scalar(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    name = f"copy_{src.buffer.name}_{dst.buffer.name}"
+    return plan_tile(context, (src, dst), call.scope, name, scalar=True)
+
+
+def _refuse_cp_async(call: Call, context: Context) -> str | None:
+    spaces = _spaces(call)
+    if not is_asynchronous(call):
+        return "the copy is not asynchronous ('async: true')"
+    if spaces != ("global", "shared"):
+        return f"cp.async moves global -> shared, not {spaces[0]} -> {spaces[1]}"
+    if call.barrier is not None:
+        return "cp.async is waited for with commit and 'wait: N', not at an mbarrier"
+    if CP_ASYNC.feature not in context.arch.features:
+        return f"{context.arch.name} has no cp.async"
+    return _reject_stream(call) or _reject_dtypes(call) or reject_carries(_operands(call, context))
+
+
+def _plan_cp_async(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    name = f"start_{src.buffer.name}_{dst.buffer.name}"
+    return plan_tile(context, (src, dst), call.scope, name, via=CP_ASYNC)
+
+
+def _refuse_tma(call: Call, context: Context) -> str | None:
+    spaces = _spaces(call)
+    if not is_asynchronous(call):
+        return "the copy is not asynchronous ('async: true')"
+    if set(spaces) != {"global", "shared"}:
+        return f"it moves between global and shared memory, not {spaces[0]} -> {spaces[1]}"
+    if TMA_LOAD.feature not in context.arch.features:
+        return f"{context.arch.name} has no TMA, which came with sm_90"
+    if spaces[0] == "global" and call.barrier is None:
+        return "a TMA load reports to an mbarrier: name one, 'barrier: full'"
+    if spaces[0] == "shared" and call.barrier is not None:
+        return "a TMA store is waited for with 'wait: N', not at an mbarrier"
+    return _reject_stream(call) or _reject_dtypes(call)
+
+
+def _plan_tma(call: Call, context: Context) -> Planned:
+    src, dst = _operands(call, context)
+    if call.barrier is None:
+        return plan_store(context, call, src, dst)
+    return plan_load(context, call, src, dst, context.barriers[call.barrier.name])
+
+
+def _synchronous(name: str, priority: int, refuse: Refuse, plan: Callable[[Call, Context], Planned]) -> Variant:
+    """A variant that is done when its threads go on: it refuses asynchronous copies."""
+
+    def refuse_asynchronous(call: Call, context: Context) -> str | None:
+        return "it is not asynchronous" if is_asynchronous(call) else refuse(call, context)
+
+    return Variant(name, priority, refuse_asynchronous, plan)
+
+
+_VARIANTS = (
+    _synchronous("reg", 20, _refuse_reg, _plan_reg),
+    _synchronous("ldstmatrix", 30, _refuse_matrices, _plan_matrices),
+    _synchronous("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile),
+    _synchronous("smem_smem", 20, _refuse_tile(("shared", "shared")), _plan_tile),
+    _synchronous("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile),
+    _synchronous("register_tile", 10, _refuse_register_tile, _plan_register_tile),
+    _synchronous("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
+    _synchronous("scalar", 0, _refuse_scalar, _plan_scalar),
+    Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async),
+    Variant("tma", 20, _refuse_tma, _plan_tma, constrain=reject_swizzle),
+)
+
+
+def _axes(call: Call) -> tuple[int, ...]:
+    """Dimensions stay where they are."""
+    return tuple(range(len(call.regions["dst"].lengths)))
+
+
+OP = Op(
+    "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", edge="edge", queue=_queue_of,
+    reference=_reference, exactness=MOVES, variants=_VARIANTS, axes=_axes,
+)  # fmt: skip

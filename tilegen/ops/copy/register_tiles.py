@@ -1,0 +1,208 @@
+"""What register tiles there are: the tile of a copy whose sides are contiguous along different dimensions.
+
+A thread takes ``rows`` x ``columns`` elements at a time. Which shapes the sides allow, and which register tiles the
+threads of a warp hold at once, is enumerated here; what they cost is counted elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from math import prod
+
+from tilegen.index import Index, Var, add, mul
+from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
+from tilegen.ops.operand import Operand, allows_width, guarded_dims, parts_of, ref_at
+
+_LANES = 32
+_LINE_BYTES = 128  # global memory is cached by lines of four sectors: a request looks each of its lines up
+
+
+@dataclass(frozen=True)
+class Board:
+    """The tile of a copy as digits, two of which count: src is contiguous along ``column``, dst along ``row``."""
+
+    operands: tuple[Operand, Operand]
+    digits: tuple[Digit, ...]
+    guarded: frozenset[int]
+    row: int
+    column: int
+
+    @property
+    def count(self) -> int:
+        return prod(d.extent for d in self.digits)
+
+    def at(self, values: Sequence[Index]) -> tuple[Index, ...]:
+        """The region's coordinates of the element with these digits."""
+        return coordinates(self.digits, values, len(self.operands[0].dims))
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The elements of one thread: rows lie contiguously in dst, columns in src."""
+
+    rows: int
+    columns: int
+
+    @property
+    def elems(self) -> int:
+        return self.rows * self.columns
+
+
+@dataclass(frozen=True)
+class Walk:
+    """How the register tiles are numbered: parts (digit, weight, extent) of their number, outermost first.
+
+    Of the neighbouring threads of a warp, ``along_src`` lie side by side in src and ``along_dst`` in dst; ``inner``
+    says which of the two come first.
+    """
+
+    parts: tuple[tuple[int, int, int], ...]
+    inner: str
+    along_src: int
+    along_dst: int
+
+    @property
+    def value(self) -> dict[str, int | str]:
+        return {"inner": self.inner, "along_src": self.along_src, "along_dst": self.along_dst}
+
+
+def refuse_board(operands: tuple[Operand, Operand]) -> str | None:
+    """Why there is nothing to turn over between these operands, or None."""
+    digits = fuse(join([parts_of(o) for o in operands], operands[0].lengths))
+    rows, columns = ([k for k, d in enumerate(digits) if d.strides[side] == 1] for side in (1, 0))
+    for operand, found in zip(operands, (columns, rows), strict=True):
+        if not found:
+            return f"no dimension of {operand.region.text or operand.buffer.name} is contiguous"
+    if not set(rows).isdisjoint(columns):  # several are contiguous where elements share a place, as a source's may
+        return "both sides are contiguous along the same dimension: nothing to turn over"
+    return None
+
+
+def board_of(operands: tuple[Operand, Operand]) -> Board:
+    """The board of two operands that ``refuse_board`` has nothing against."""
+    guarded = guarded_dims(operands[0]) | guarded_dims(operands[1])
+    digits = fuse(join([parts_of(o) for o in operands], operands[0].lengths), guarded)
+    row, column = (next(k for k, d in enumerate(digits) if d.strides[side] == 1) for side in (1, 0))
+    return Board(operands, digits, guarded, row, column)
+
+
+# ---------------------------------------------------------------- what there is to choose from
+def shapes_of(board: Board) -> tuple[Shape, ...]:
+    """Every shape with accesses that its side allows, but for a single element; fewest accesses an element first."""
+    columns, rows = (_widths(board, side) for side in (0, 1))
+    shapes = [Shape(r, c) for r in rows for c in columns if r * c > 1]
+    return tuple(sorted(shapes, key=lambda s: ((s.rows + s.columns) / s.elems, s.elems)))
+
+
+def _widths(board: Board, side: int) -> list[int]:
+    """1, 2, 4, ... elements, as far as operand number ``side`` can move them at once wherever the tile begins."""
+    operand, own = board.operands[side], board.row if side else board.column
+    widths = [1]
+    while board.digits[own].extent % (widths[-1] * 2) == 0:
+        width = widths[-1] * 2
+        values: list[Index] = [Var(f"digit{k}", d.extent) for k, d in enumerate(board.digits)]
+        outer = board.digits[own].extent // width
+        values[own] = mul(Var(f"digit{own}", outer), width) if outer > 1 else 0
+        ref = ref_at(operand, board.at(values))
+        if not allows_width(operand, ref, width, board.digits[own], side, board.guarded):
+            break
+        widths.append(width)
+    return widths
+
+
+def walks_of(board: Board, shape: Shape) -> tuple[Walk, ...]:
+    """Every way to lay a warp over the board: 1, 2, 4, .. 32 neighbours along one side, the others along the other."""
+    extents = [d.extent for d in board.digits]
+    extents[board.row] //= shape.rows
+    extents[board.column] //= shape.columns
+    weights = {board.row: shape.rows, board.column: shape.columns}
+    found: dict[tuple[tuple[int, int, int], ...], Walk] = {}
+    for inner, outer, name in ((board.column, board.row, "src"), (board.row, board.column, "dst")):
+        for near in _powers(extents[inner], _LANES):
+            far = _powers(extents[outer], _LANES // near)[-1]
+            for others in _orders(board, extents):
+                split = ((outer, far), (inner, near))
+                parts = _parts(extents, weights, others, split)
+                lanes = (near, far) if name == "src" else (far, near)
+                found.setdefault(parts, Walk(parts, name, *lanes))
+    return tuple(found.values())
+
+
+def _powers(extent: int, most: int) -> list[int]:
+    """The powers of two up to ``most`` that divide ``extent``."""
+    return [1 << k for k in range(most.bit_length()) if extent % (1 << k) == 0]
+
+
+def _orders(board: Board, extents: Sequence[int]) -> list[tuple[int, ...]]:
+    """The other digits, outermost first: as they stand, and the other way round where a warp reaches into them."""
+    others = tuple(k for k in range(len(extents)) if k not in (board.row, board.column))
+    small = extents[board.row] * extents[board.column] < _LANES
+    return list(dict.fromkeys([others, others[::-1]])) if small else [others]
+
+
+def _parts(
+    extents: Sequence[int], weights: dict[int, int], others: Sequence[int], split: Sequence[tuple[int, int]]
+) -> tuple[tuple[int, int, int], ...]:
+    """The other digits, then what is left of the two split ones, then the neighbours; equal neighbours are joined."""
+    parts = [(k, 1, extents[k]) for k in others]
+    parts += [(k, weights[k] * lanes, extents[k] // lanes) for k, lanes in split]
+    parts += [(k, weights[k], lanes) for k, lanes in split]
+    out: list[tuple[int, int, int]] = []
+    for digit, weight, extent in (p for p in parts if p[2] > 1):
+        if out and out[-1][0] == digit and out[-1][1] == weight * extent:
+            extent *= out.pop()[2]
+        out.append((digit, weight, extent))
+    return tuple(out)
+
+
+# ---------------------------------------------------------------- where they lie
+def digits_at(board: Board, shape: Shape, walk: Walk, group: Index, row: Index, column: Index) -> list[Index]:
+    """The digits of element (row, column) of a register tile."""
+    values: list[Index] = [0] * len(board.digits)
+    numbers = split_number(group, [p[2] for p in walk.parts])
+    for (digit, weight, _), number in zip(walk.parts, numbers, strict=True):
+        values[digit] = add(values[digit], mul(number, weight))
+    values[board.row] = add(values[board.row], row)
+    values[board.column] = add(values[board.column], column)
+    return values
+
+
+def coalesced(board: Board, shape: Shape) -> tuple[Walk, ...]:
+    """The walks that touch the fewest lines of global memory: a layout can move what lies in banks, but no lines."""
+    walks = walks_of(board, shape)
+    lines = [count_lines(board, shape, walk) for walk in walks]
+    return tuple(walk for walk, n in zip(walks, lines, strict=True) if n == min(lines))
+
+
+def count_lines(board: Board, shape: Shape, walk: Walk) -> int:
+    """128-byte lines of global memory that all accesses of the board touch, rows taken to begin with a line.
+
+    Lanes are looked up in groups that move 128 bytes together: 8 lanes of 16 bytes in four lines are four look-ups,
+    even if the other 24 lanes are in the same four.
+    """
+    lanes = min(_LANES, board.count // shape.elems)
+    lines = 0
+    for side, operand in enumerate(board.operands):
+        if operand.memory.space == "global":
+            own, accesses, width = (
+                (board.row, shape.columns, shape.rows) if side else (board.column, shape.rows, shape.columns)
+            )
+            elems = _LINE_BYTES // operand.elem_bytes
+            lines += _count_lookups(walk.parts, lanes, own, elems, max(1, elems // width)) * accesses
+    return lines * -(-board.count // shape.elems // _LANES)
+
+
+@cache
+def _count_lookups(parts: tuple[tuple[int, int, int], ...], lanes: int, own: int, line_elems: int, group: int) -> int:
+    """Lines that the lanes of a warp touch, group by group; a line holds ``line_elems`` along digit ``own``."""
+    touched = []
+    for lane in range(lanes):
+        at: dict[int, int] = {}
+        rest = lane
+        for digit, weight, extent in reversed(parts):
+            rest, number = divmod(rest, extent)
+            at[digit] = at.get(digit, 0) + number * weight
+        touched.append(tuple(sorted((d, x // line_elems if d == own else x) for d, x in at.items())))
+    return sum(len(set(touched[first : first + group])) for first in range(0, lanes, group))

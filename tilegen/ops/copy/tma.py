@@ -1,0 +1,221 @@
+"""TMA copies: boxes of a global array that one elected thread moves from or to shared memory.
+
+A box is as much of the tile as lies in shared memory row by row, as TMA puts it there; the rest of the tile is a loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tilegen.choices import Choice
+from tilegen.dtypes import DTYPES
+from tilegen.errors import LayoutError
+from tilegen.index import Index, Var, add, bound, equal, mul, multiple
+from tilegen.layouts import swizzle_of
+from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
+from tilegen.ops.digits import Digit, join
+from tilegen.ops.op import Planned
+from tilegen.ops.operand import Context, Frame, Operand, Refused, absolute, parts_of, ref_at
+from tilegen.plan import TMA_STORE, Arrive, Barrier, Commit, Repeat, Slot, Step, TensorMap, Tma, when
+from tilegen.scopes import threads_of
+from tilegen.spec.data import Buffer, Call
+
+MOST_DIMENSIONS = 5  # CUDA Driver API, cuTensorMapEncodeTiled, as are 16 bytes for strides and the address
+UNIT_BYTES = 16
+MODES = (32, 64, 128)
+
+
+@dataclass(frozen=True)
+class Boxes:
+    """How a tile is cut: the box of each dimension of the array, and the digits of what is left, outermost first.
+
+    ``place``: the dimension of the array that each dimension of the region is.
+    """
+
+    map: TensorMap
+    outer: tuple[Digit, ...]
+
+    @property
+    def count(self) -> int:
+        return prod(d.extent for d in self.outer)
+
+
+def reject_swizzle(call: Call, tile: Buffer) -> str | None:
+    """Why the layout of a shared buffer is none that TMA has a mode for, or None."""
+    try:
+        swizzle_bytes_of(tile)
+    except Refused as refusal:
+        return str(refusal)
+    return None
+
+
+def swizzle_bytes_of(tile: Buffer) -> int:
+    """The TMA mode that a tile's swizzle is, 0 for none; raises Refused for a swizzle that is no mode."""
+    if DTYPES[tile.dtype].bits > 64:
+        raise Refused(f"TMA moves elements of at most 64 bits, {tile.dtype} has more")
+    try:
+        swizzle = swizzle_of(tile.layout)
+    except LayoutError as error:
+        raise Refused(str(error)) from None
+    if swizzle is None or swizzle.swizzle_len == 0:
+        return 0
+    for size in MODES:
+        if swizzle == swizzle_atom(tile.dtype, size):
+            return size
+    modes = ", ".join(str(swizzle_atom(tile.dtype, size)) for size in MODES)
+    raise Refused(f"{tile.name} has {swizzle}, which TMA has not: its modes are {modes}")
+
+
+def cut_boxes(context: Context, array: Operand, tile: Operand) -> Boxes:
+    """The boxes of a tile; raises Refused with the first of TMA's limits that it breaks."""
+    _check_array(array)
+    memory, mode = array.memory, swizzle_bytes_of(tile.buffer)
+    dims = _order_dims(array)
+    digits = join([parts_of(array), parts_of(tile)], array.lengths)
+    inner = {d.places[0][0]: d for d in digits if d.places[0][1] == 1}
+    box = dict.fromkeys(dims, 1) | {array.dims[k]: d.extent for k, d in inner.items()}
+    _check_dense(array, tile, inner, dims)
+    problems = find_tma_problems(array.buffer.dtype, [box[d] for d in dims], mode)
+    if problems:
+        raise Refused("; ".join(problems))
+    name = context.fresh(_name_map(array, [box[d] for d in dims], mode))
+    tensor_map = TensorMap(name, memory, dims, tuple(box[d] for d in dims), mode)
+    boxes = Boxes(tensor_map, tuple(d for d in digits if d not in inner.values()))
+    _check_place(tile, boxes)
+    return boxes
+
+
+def _name_map(array: Operand, box: Sequence[int], mode: int) -> str:
+    """A name that tells descriptors of one array apart."""
+    return f"{array.buffer.name}_map_{'x'.join(map(str, box))}" + (f"_{mode}B" if mode else "")
+
+
+def _check_array(array: Operand) -> None:
+    name, memory = array.buffer.name, array.memory
+    if memory.align_bytes % UNIT_BYTES:
+        raise Refused(f"the pointer {name} is aligned to {memory.align_bytes} bytes, TMA needs {UNIT_BYTES}")
+    split = [d for d, iters in enumerate(array.iters) if len(iters) > 1]
+    if split or len(memory.shape) != len(array.iters):
+        raise Refused(f"the layout of {name} splits its dimensions or has an offset, TMA reads plain strides")
+    for d, pitch in enumerate(memory.pitches):
+        step = multiple(mul(pitch, memory.elem_bytes))
+        if pitch != 1 and memory.shape[d] != 1 and step % UNIT_BYTES:
+            known = "" if isinstance(pitch, int) else f", known to be a multiple of {step} bytes"
+            need = f"TMA needs a multiple of {UNIT_BYTES} bytes"
+            raise Refused(f"dimension {d} of {name} has a stride of {pitch} elements{known}: {need}")
+
+
+def _order_dims(array: Operand) -> tuple[int, ...]:
+    """The array's dimensions longer than 1, outermost first."""
+    shape, pitches = array.memory.shape, array.memory.pitches
+    dims = [d for d, n in enumerate(shape) if n != 1] or [len(shape) - 1]
+    dims.sort(key=lambda d: -bound(pitches[d]))
+    if pitches[dims[-1]] != 1:
+        raise Refused(f"no dimension of {array.buffer.name} is contiguous, and TMA needs one")
+    if len(dims) > MOST_DIMENSIONS:
+        raise Refused(f"{array.buffer.name} has {len(dims)} dimensions longer than 1, TMA knows {MOST_DIMENSIONS}")
+    return tuple(dims)
+
+
+def _check_dense(array: Operand, tile: Operand, inner: dict[int, Digit], dims: tuple[int, ...]) -> None:
+    """In shared memory a box is row-major, in the order of the array's dimensions."""
+    region_dim = {d: k for k, d in enumerate(array.dims)}
+    expected = 1
+    for d in reversed(dims):
+        digit = inner.get(region_dim.get(d, -1))
+        if digit is None:
+            continue
+        stride = digit.strides[1]
+        if stride != expected:
+            where = f"{tile.buffer.name} has neighbours of dimension {d} of {array.buffer.name}"
+            apart = "at no one distance" if stride is None else f"{stride} elements apart"
+            raise Refused(f"{where} {apart}, TMA puts them {expected} apart: a box is row-major in shared memory")
+        expected *= digit.extent
+
+
+def _check_place(tile: Operand, boxes: Boxes) -> None:
+    align, size = boxes.map.align_bytes, tile.elem_bytes
+    ref = ref_at(tile, _relative(boxes, len(tile.dims), _counters(boxes, "i")))
+    if multiple(ref.offset) * size % align or tile.memory.offset_bytes % align:
+        known = multiple(ref.offset) * size
+        why = f"a box of {tile.buffer.name} begins at a multiple of {known} bytes"
+        mode = f"with a {boxes.map.swizzle_bytes}-byte swizzle" if boxes.map.swizzle_bytes else "without a swizzle"
+        raise Refused(f"{why}, TMA needs {align} {mode}")
+
+
+def _counters(boxes: Boxes, name: str) -> list[Var]:
+    """A loop variable for each digit outside the box."""
+    return [Var(f"{name}{k}" if k else name, d.extent) for k, d in enumerate(boxes.outer)]
+
+
+def _relative(boxes: Boxes, rank: int, counters: list[Var]) -> list[Index]:
+    """Where a box begins, in coordinates of the region."""
+    at: list[Index] = [0] * rank
+    for digit, counter in zip(boxes.outer, counters, strict=True):
+        d, weight, _ = digit.places[0]
+        at[d] = add(at[d], mul(counter, weight))
+    return at
+
+
+# ---------------------------------------------------------------- copies
+def plan_load(context: Context, call: Call, array: Operand, tile: Operand, barrier: Barrier) -> Planned:
+    """The elected thread announces the bytes at the mbarrier and starts the boxes."""
+    if array.memory.access != "in":
+        raise Refused(f"the kernel also writes {array.buffer.name}, and no sync orders TMA's loads after that")
+    boxes = cut_boxes(context, array, tile)
+    assert call.barrier is not None
+    slot = Slot(barrier, call.barrier.index)
+    frame, counters = _frame(context, call, tile, boxes)
+    load = _walk(boxes, counters, _box(frame, array, tile, boxes, counters, slot))
+    announce = Arrive(slot, boxes.map.box_bytes * boxes.count)
+    body = when(_elected(context, call), announce, *load)
+    return _planned(context, frame.block(f"load_{array.buffer.name}_{tile.buffer.name}", body, context.op), boxes)
+
+
+def plan_store(context: Context, call: Call, tile: Operand, array: Operand) -> Planned:
+    """The elected thread starts the boxes and commits them as one group."""
+    if array.memory.access != "out":
+        raise Refused(f"the kernel also reads {array.buffer.name}, and no sync orders that after TMA's stores")
+    boxes = cut_boxes(context, array, tile)
+    frame, counters = _frame(context, call, tile, boxes)
+    store = _walk(boxes, counters, _box(frame, array, tile, boxes, counters, None))
+    body = when(_elected(context, call), *store, Commit(TMA_STORE.queue))
+    return _planned(context, frame.block(f"store_{tile.buffer.name}_{array.buffer.name}", body, context.op), boxes)
+
+
+def _frame(context: Context, call: Call, tile: Operand, boxes: Boxes) -> tuple[Frame, list[Var]]:
+    counters = _counters(boxes, context.fresh("i"))
+    return Frame((tile,), (True,), call.scope, [c.name for c in counters]), counters
+
+
+def _box(
+    frame: Frame, array: Operand, tile: Operand, boxes: Boxes, counters: list[Var], done: Slot | None
+) -> Tma:  # fmt: skip
+    relative = _relative(boxes, len(tile.dims), counters)
+    at = absolute(array, relative)
+    return Tma(boxes.map, tuple(at[d] for d in boxes.map.dims), frame.see(0, ref_at(tile, relative)), done)
+
+
+def _walk(boxes: Boxes, counters: list[Var], step: Step) -> tuple[Step, ...]:
+    body: tuple[Step, ...] = (step,)
+    for counter in reversed(counters):
+        body = (Repeat(counter, counter.bound, body, True),)
+    return body
+
+
+def _elected(context: Context, call: Call) -> Index:
+    """The condition that holds in one thread of each instance of the op."""
+    if call.scope == "thread":
+        raise Refused("one thread of a warp, warpgroup or CTA starts a TMA copy; of scope thread, each would")
+    return equal(threads_of(call.scope, context.launch.threads)[0], 0)
+
+
+def _planned(context: Context, block: Step, boxes: Boxes) -> Planned:
+    m = boxes.map
+    picked = {
+        "box": list(m.box), "count": boxes.count, "bytes": m.box_bytes, "swizzle": m.swizzle_bytes or "none",
+    }  # fmt: skip
+    proof = "as much of the tile as lies in shared memory row by row"
+    return Planned((block,), context.cost((block,)), (Choice("tma_box", picked, (), proof),))

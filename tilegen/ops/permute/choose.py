@@ -1,0 +1,138 @@
+"""Which tiles a permute takes: every candidate estimated, the shortest time wins; pins leave less to choose from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+from tilegen.arch import Arch
+from tilegen.choices import Candidate, Choice, Cost
+from tilegen.errors import Diagnostic, SpecError
+from tilegen.index import bound
+from tilegen.ops.permute.dims import Dims
+from tilegen.ops.permute.grid import is_launchable
+from tilegen.ops.permute.model import Estimate, estimate
+from tilegen.ops.permute.tiles import MAX_CANDIDATES, MAX_TILE_BYTES, TileChoice, list_candidates, next_power, sizes_of
+from tilegen.spec.data import WholeCall
+
+TILE_PINS = ("turn", "layout")  # fields that say something of a tile in shared memory, and so pin 'tiled'
+_SHOWN = 6
+
+
+def choose_tiles(
+    call: WholeCall, dims: Dims, elem_bytes: int, defaults: dict[str, int], arch: Arch
+) -> tuple[TileChoice, tuple[Choice, ...]]:
+    """The candidate with the shortest estimated time, and what was chosen from."""
+    sizes = sizes_of(dims, defaults)
+    ranked = rank_candidates(dims, elem_bytes, defaults, arch)
+    pinned = _pin(call, dims, sizes, [c for c, _ in ranked], elem_bytes)
+    if pinned is not None:
+        found = estimate(dims, sizes, pinned, elem_bytes, arch)
+        asked = call.fields.turn
+        ranked = [(turn_over(pinned, found) if asked == "auto" else replace(pinned, turn=asked), found)]
+    best = ranked[0][0]
+    return best, (_dims_choice(dims), _tile_choice(ranked, pinned is not None))
+
+
+def rank_candidates(
+    dims: Dims, elem_bytes: int, defaults: dict[str, int], arch: Arch
+) -> list[tuple[TileChoice, Estimate]]:
+    """Every candidate with its estimate, the shortest time first; ties go to the smaller tile, then fewer threads.
+
+    Those that need more CTAs than can be launched are left out while there are others.
+    """
+    sizes = sizes_of(dims, defaults)
+    candidates = list_candidates(dims, elem_bytes, defaults)
+    candidates = tuple(c for c in candidates if is_launchable(dims, c.box)) or candidates
+    estimated = ((c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates)
+    found = [(turn_over(c, e), e) for c, e in estimated]
+    return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))[:MAX_CANDIDATES]
+
+
+def turn_over(choice: TileChoice, found: Estimate) -> TileChoice:
+    """The choice, its elements turned over on the way out where what comes in is wider, else on the way in.
+
+    Elements that are stored one by one can be in any order; where they come in as vectors, and turned over on the way
+    in, they would be single in shared memory already.
+    """
+    return replace(choice, turn="store" if found.src_elems > found.dst_elems else "load")
+
+
+def _pin(
+    call: WholeCall, dims: Dims, sizes: Sequence[int], ranked: Sequence[TileChoice], elem_bytes: int
+) -> TileChoice | None:
+    """What the call pins, completed from the best candidate that agrees with it; None where it pins nothing."""
+    fields = call.fields
+    variant = "tiled" if any(getattr(fields, name) != "auto" for name in TILE_PINS) else fields.variant
+    if variant == "auto" and fields.box is None and fields.threads is None:
+        return None
+    box = tuple(fields.box) if fields.box is not None else None
+    if box is not None and len(box) != len(dims.dims):
+        message = f"the box has {len(box)} extents, but the permute has {len(dims.dims)} dimensions once merged"
+        raise SpecError(Diagnostic("TG302", message, call.mark, "`tilegen explain` lists them under 'dims'"))
+    if box is not None:
+        _check_box(call, dims, box)
+    agreeing = [
+        c for c in ranked
+        if variant in ("auto", c.variant) and box in (None, c.box) and fields.threads in (None, c.threads)
+    ]  # fmt: skip
+    if agreeing:
+        return agreeing[0]
+    likely = ranked[0].variant if variant == "auto" else variant
+    pinned = TileChoice(likely, box or ranked[0].box, fields.threads or ranked[0].threads)
+    if pinned.variant == "tiled" and prod(pinned.box) * elem_bytes > MAX_TILE_BYTES:
+        bytes_ = prod(pinned.box) * elem_bytes
+        message = f"a tile of {list(pinned.box)} takes {bytes_} bytes; {MAX_TILE_BYTES} are the most"
+        raise SpecError(Diagnostic("TG302", message, call.mark, "take a smaller box"))
+    return pinned
+
+
+def _check_box(call: WholeCall, dims: Dims, box: Sequence[int]) -> None:
+    """Raises SpecError (TG302) for a box that a smaller power of two could replace: the rest lies past the end."""
+    for k, (b, dim) in enumerate(zip(box, dims.dims, strict=True)):
+        most = bound(dim.extent) - 1
+        if b > next_power(most):
+            message = f"the box takes {b} of dimension {k}, which has {most} elements"
+            raise SpecError(Diagnostic("TG302", message, call.mark, f"take at most {next_power(most)}"))
+
+
+def _dims_choice(dims: Dims) -> Choice:
+    picked = [{"extent": _plain(d.extent), "src": _plain(d.src), "dst": _plain(d.dst)} for d in dims.dims]
+    why = "dimensions of 1 are dropped and neighbours that both arrays keep together are one; strides in elements"
+    return Choice("dims", picked, (), why)
+
+
+def _plain(x: Any) -> Any:
+    return x if isinstance(x, int) else str(x)
+
+
+def _tile_choice(ranked: Sequence[tuple[TileChoice, Estimate]], is_pinned: bool) -> Choice:
+    best = ranked[0][0]
+    candidates = tuple(
+        Candidate(_value(c, e), Cost(e.sectors, e.wavefronts, e.instructions), _verdict(e, ranked[0][1], c is best))
+        for c, e in ranked[:_SHOWN]
+    )
+    proof = "pinned" if is_pinned else f"the shortest of {len(ranked)} estimates"
+    return Choice("tile", _picked(best), candidates, f"{proof}: {_say_bound(ranked[0][1])}")
+
+
+def _picked(c: TileChoice) -> dict[str, Any]:
+    turn = {"turn": c.turn} if c.variant == "tiled" else {}
+    return {"variant": c.variant, "box": list(c.box), "threads": c.threads, **turn}
+
+
+def _value(c: TileChoice, e: Estimate) -> dict[str, Any]:
+    return _picked(c) | {"us": round(e.seconds * 1e6, 1)}
+
+
+def _verdict(e: Estimate, best: Estimate, is_picked: bool) -> str:
+    return "picked" if is_picked else f"{e.seconds / best.seconds:.2f} of its time"
+
+
+def _say_bound(e: Estimate) -> str:
+    return (
+        f"{e.seconds * 1e6:.1f} us, bound by {e.bound_by}; accesses of {e.src_elems} and {e.dst_elems} elements, "
+        f"{e.in_flight_bytes} bytes in flight a multiprocessor"
+    )

@@ -1,0 +1,169 @@
+"""permute: a whole global array with its dimensions in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from tilegen import layouts
+from tilegen.arch import ARCHES, GRID_LIMITS
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Diagnostic, LayoutError, SpecError
+from tilegen.index import Index, bound, evaluate, variables
+from tilegen.ops.op import WholeOp
+from tilegen.ops.permute.choose import TILE_PINS, choose_tiles
+from tilegen.ops.permute.dims import Dims, merge_dims, plain_strides
+from tilegen.ops.permute.expand import PLAIN_LAYOUTS, tile_statements
+from tilegen.ops.permute.grid import is_launchable
+from tilegen.ops.permute.tiles import TileChoice
+from tilegen.spec.data import Buffer, Spec, WholeCall
+from tilegen.spec.form import WholeFields
+
+MAX_RANK = 8
+
+
+class PermuteFields(WholeFields):
+    src: str = Field(description="the array read")
+    dst: str = Field(description="the array written: its dimension i is dimension axes[i] of src")
+    axes: list[int] = Field(min_length=1, max_length=MAX_RANK, description="for each dimension of dst, that of src")
+    variant: Literal["auto", "direct", "tiled"] = Field(
+        default="auto", description="direct: through registers alone; tiled: through a tile in shared memory"
+    )
+    box: list[int] | None = Field(
+        default=None, min_length=1, max_length=MAX_RANK,
+        description="what a CTA takes of each dimension that explain lists under 'dims', instead of the chosen box",
+    )  # fmt: skip
+    threads: int | None = Field(default=None, ge=32, le=1024, description="threads of a CTA, instead of those chosen")
+    turn: Literal["auto", "load", "store"] = Field(
+        default="auto", description="whether tiles turn over on their way into shared memory, or out of it"
+    )
+    layout: str = Field(default="auto", description="the layout of the shared tile, instead of the chosen one")
+    cache: Literal["default", "stream"] = Field(
+        default="default", description="stream: no element is touched again, so the L2 need not keep any"
+    )
+
+
+def _check(fields: PermuteFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, str, str] | None:
+    """What is wrong with a call: (code, message, field, hint)."""
+    src, dst = arrays["src"], arrays["dst"]
+    rank, axes = len(src.shape), fields.axes
+    if sorted(axes) != list(range(rank)):
+        hint = f"for example {list(range(rank))[::-1]}"
+        return "TG106", f"axes must name each of the {rank} dimensions of '{src.name}' once, not {axes}", "axes", hint
+    wanted = tuple(src.shape[a] for a in axes)
+    if wanted != dst.shape:
+        has, due = (f"[{', '.join(map(str, s))}]" for s in (dst.shape, wanted))
+        message = f"'{dst.name}' has shape {has}, but these axes of '{src.name}' give {due}"
+        return "TG212", message, "dst", f"give '{dst.name}' the shape {due}"
+    if src.dtype != dst.dtype:
+        return "TG212", f"permute does not convert {src.dtype} to {dst.dtype}", "dst", f"give '{dst.name}' {src.dtype}"
+    if src.name == dst.name:
+        return "TG205", f"'{src.name}' cannot be permuted into itself: CTAs would read what others wrote", "dst", ""
+    for name, buffer in (("src", src), ("dst", dst)):
+        if plain_strides(buffer) is None:
+            return "TG301", f"permute takes arrays with one stride a dimension, not {buffer.layout}", name, ""
+    return _check_pins(fields)
+
+
+def _check_pins(fields: PermuteFields) -> tuple[str, str, str, str] | None:
+    if fields.threads is not None and fields.threads % 32:
+        return "TG106", f"'threads' must be a multiple of 32, not {fields.threads}", "threads", ""
+    if fields.box is not None and min(fields.box) < 1:
+        return "TG106", f"a box has at least one element of each dimension, not {fields.box}", "box", ""
+    pinned = next((name for name in TILE_PINS if getattr(fields, name) != "auto"), None)
+    if fields.variant == "direct" and pinned:
+        message = f"a direct permute has no tile in shared memory, so '{pinned}' says nothing"
+        return "TG302", message, pinned, "remove it, or take 'variant: tiled'"
+    if fields.layout in ("auto", *PLAIN_LAYOUTS):
+        return None
+    try:
+        layouts.parse(fields.layout)
+    except LayoutError as error:
+        return "TG200", f"{error}, in the layout of the tile", "layout", ""
+    return None
+
+
+def dims_of(call: WholeCall) -> Dims:
+    """The merged dimensions of a call."""
+    src, dst = call.arrays["src"], call.arrays["dst"]
+    src_strides, dst_strides = plain_strides(src), plain_strides(dst)
+    assert src_strides is not None and dst_strides is not None
+    moved = [dst_strides[call.fields.axes.index(a)] for a in range(len(src.shape))]
+    return merge_dims(src.shape, src_strides, moved)
+
+
+def _expand(spec: Spec, call: WholeCall) -> Spec:
+    """The tiles that carry out a call: a spec with a launch, copies and a shared tile.
+
+    Raises SpecError (TG302) for pins that cannot be.
+    """
+    dims, arch = dims_of(call), ARCHES[spec.arch]
+    dtype = DTYPES[call.arrays["src"].dtype]
+    defaults = {p.name: int(p.default) for p in spec.params if p.var is not None}
+    chosen, choices = choose_tiles(call, dims, dtype.bytes, defaults, arch)
+    expanded = tile_statements(spec, call, dims, chosen)
+    if not is_launchable(dims, chosen.box):
+        raise SpecError(_too_many_ctas(spec, call, expanded.grid[0], chosen))
+    notes = (*spec.notes, describe_tiles(call, chosen))
+    return replace(expanded, choices=(*spec.choices, *choices), whole=call, notes=notes)
+
+
+def _too_many_ctas(spec: Spec, call: WholeCall, ctas: Index, chosen: TileChoice) -> Diagnostic:
+    """A grid is too long along x alone: more than three axes, and longer ones, are folded into that one."""
+    message = f"boxes of {list(chosen.box)} may take {bound(ctas) - 1} CTAs; {GRID_LIMITS[0]} can be launched"
+    named = [p.name for p in spec.params if p.name in {v.name for v in variables(ctas)}]
+    hint = f"give {' and '.join(named)} a small enough 'max', or larger defaults" if named else "take a larger box"
+    return Diagnostic("TG302", message, call.mark, hint)
+
+
+def describe_tiles(call: WholeCall, chosen: TileChoice) -> str:
+    """What is carried out and how, for the head of the CUDA file."""
+    axes, box = (", ".join(map(str, x)) for x in (call.fields.axes, chosen.box))
+    through = f"through a tile in shared memory, turned over on the {chosen.turn}"
+    how = through if chosen.variant == "tiled" else "through registers alone"
+    text = f"permute {call.arrays['src'].name} -> {call.arrays['dst'].name}, axes [{axes}]"
+    return f"{text}: boxes of [{box}] elements of src's dimensions, {how}"
+
+
+def _reference(
+    call: WholeCall, offsets: NDArray[Any], params: Mapping[str, int], inputs: Mapping[str, Callable[..., NDArray[Any]]]
+) -> dict[str, NDArray[Any]]:
+    """dst[y] = src[x] with y[i] = x[axes[i]], by the meaning of ``axes`` alone."""
+    src, dst = call.arrays["src"], call.arrays["dst"]
+    at = _coordinates(dst, offsets, params)
+    own = [at[call.fields.axes.index(a)] for a in range(len(src.shape))]
+    strides = plain_strides(src) or ()
+    total = sum(x * int(evaluate(s, dict(params))) for x, s in zip(own, strides, strict=True))
+    return {"dst": inputs["src"](np.asarray(total, np.int64))}
+
+
+def _coordinates(buffer: Buffer, offsets: NDArray[Any], params: Mapping[str, int]) -> list[NDArray[Any]]:
+    """Coordinates of flat offsets: what each stride, from the largest, leaves over."""
+    extents = [int(evaluate(n, dict(params))) for n in buffer.shape]
+    strides = [int(evaluate(s, dict(params))) for s in plain_strides(buffer) or ()]
+    at: list[NDArray[Any]] = [np.zeros(offsets.shape, np.int64) for _ in extents]
+    rest = offsets.astype(np.int64)
+    for d in sorted(range(len(extents)), key=lambda d: (-strides[d], -extents[d])):
+        if extents[d] > 1:
+            at[d], rest = np.divmod(rest, strides[d])
+    return at
+
+
+def _pins(call: WholeCall, spec: Spec) -> dict[str, Any]:
+    """The choices that fields of the op say, and the layout of the tile that it goes through."""
+    known = type(call.fields).model_fields
+    picked = [c.picked.items() for c in spec.choices if isinstance(c.picked, Mapping)]
+    fields = {name: value for items in picked for name, value in items if name in known}
+    tile = next((b for b in spec.buffers if b.scope == "shared" and b.root == b.name), None)
+    return fields | ({"layout": tile.layout_text or "row"} if tile else {})
+
+
+OP = WholeOp(
+    "permute", PermuteFields, ("src",), ("dst",), _check, expand=_expand, reference=_reference, pins=_pins,
+    axes=lambda call: tuple(call.fields.axes),
+)  # fmt: skip

@@ -1,0 +1,73 @@
+"""The XOR that turns a lane's steps: lane l takes element ``l + 32 * (r ^ ((l >> shift) & mask))`` at step r."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tilegen import access
+from tilegen.choices import Candidate, Choice, Cost
+from tilegen.ops.permute_layout.lane_search import Side
+
+_LANES = 32
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One member of the family: ``k`` bits of the lane from ``shift`` on, and what both phases then cost."""
+
+    k: int
+    shift: int
+    mask: int
+    cost: Cost
+
+    @property
+    def value(self) -> dict[str, int]:
+        return {"k": self.k, "shift": self.shift, "mask": self.mask}
+
+
+def choose_xor(sides: Sequence[Side], count: int) -> tuple[Turn, Choice]:
+    """The cheapest turn, the smallest k among equals, for a tile of ``count`` elements numbered as in ``sides``.
+
+    The seed's family (shift = 5 - k, mask = 2^k - 1) is tried first, then every other shift.
+    """
+    found = [_measure(sides, count, *member) for member in _family(count // _LANES)]
+    best = min(found, key=lambda t: (t.cost.sectors, t.cost.wavefronts, t.k))
+    reached = (best.cost.sectors, best.cost.wavefronts) == _floor(sides, count)
+    proof = "no conflict in either phase: the floor" if reached else f"the best of all {len(found)} (shift, mask)"
+    return best, Choice("xor_k", best.value, tuple(_judge(t, best) for t in found), proof)
+
+
+def _judge(turn: Turn, best: Turn) -> Candidate:
+    worse = turn.cost.key > best.cost.key
+    verdict = "picked" if turn is best else "costs more" if worse else "the same cost, a larger k or another shift"
+    return Candidate(turn.value, turn.cost, verdict)
+
+
+def _family(steps: int) -> list[tuple[int, int, int]]:
+    bits = min(5, (steps & -steps).bit_length() - 1)  # one bit more would leave the range of steps
+    seed = [(k, 5 - k, (1 << k) - 1) for k in range(bits + 1)]
+    return seed + [(k, s, (1 << k) - 1) for k in range(1, bits + 1) for s in range(5 - k - 1, -1, -1)]
+
+
+def _measure(sides: Sequence[Side], count: int, k: int, shift: int, mask: int) -> Turn:
+    lane, step = np.arange(_LANES)[None, :], np.arange(count // _LANES)[:, None]
+    number = lane + _LANES * (step ^ ((lane >> shift) & mask))
+    sectors = wavefronts = 0
+    for s in sides:
+        at = s.addresses[number]
+        if s.space == "global":
+            sectors += int(np.sum(access.sectors(s.width_bytes, at)))
+        else:
+            wavefronts += int(np.sum(access.wavefronts(s.kind, s.width_bytes, at)))
+    return Turn(k, shift, mask, Cost(sectors, wavefronts, len(sides) * (count // _LANES)))
+
+
+def _floor(sides: Sequence[Side], count: int) -> tuple[int, int]:
+    """Sectors that hold the tile, and the phases of its accesses."""
+    number = np.arange(count).reshape(-1, _LANES)
+    sectors = sum(len(np.unique(s.addresses // 32)) for s in sides if s.space == "global")
+    phases = (access.phases(s.kind, s.width_bytes, s.addresses[number]) for s in sides if s.space == "shared")
+    return sectors, sum(int(np.sum(p)) for p in phases)

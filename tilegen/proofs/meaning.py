@@ -1,0 +1,158 @@
+"""What a kernel's CTAs write, run in NumPy, is what its spec means: the inputs, the cases, and the comparison."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from tilegen.dtypes import bits_dtype, numpy_dtype
+from tilegen.errors import Diagnostic, Mark, ProofError
+from tilegen.index import evaluate
+from tilegen.interpret import FaultFound, interpret
+from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED
+from tilegen.ops import OPS, WHOLE_OPS
+from tilegen.ops.op import CONVERTS
+from tilegen.plan import Plan, arrays
+from tilegen.reference import Array, Input, run_reference
+from tilegen.spec.data import Spec, Waiting, WholeCall
+from tilegen.spec.outline import outline
+
+
+def parameter_cases(spec: Spec) -> list[dict[str, int]]:
+    """Values of the runtime parameters to prove: the defaults, the least, and an odd edge case."""
+    own = [p for p in spec.params if p.var is not None]
+    default = {p.name: int(p.default) for p in own}
+    if not own:
+        return [default]
+    least = {p.name: p.var.step for p in own if p.var}
+    edge = {p.name: min(p.var.bound - 1, 11 * p.var.step) // p.var.step * p.var.step for p in own if p.var}
+    cases = [default, least, edge]
+    return [c for k, c in enumerate(cases) if c not in cases[:k] and _is_possible(spec, c)]
+
+
+def _is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
+    """Pitches at least as long as their rows, and a grid that has a CTA."""
+    for b in spec.buffers:
+        if b.scope != "global":
+            continue
+        sizes = [(int(evaluate(i.stride, case)), int(evaluate(i.extent, case))) for i in getattr(b.layout, "shard", ())]
+        reach = 1
+        for stride, extent in sorted(s for s in sizes if s[1] > 1):
+            if stride < reach:
+                return False
+            reach = stride * extent
+    return all(int(evaluate(g, case)) > 0 for g in spec.grid)
+
+
+_EXACT_INTEGERS = {"bool": 2, "float8_e4m3fn": 16, "float8_e5m2": 8, "bfloat16": 256, "float16": 2048, "int8": 127}
+
+
+def exact_integers(dtype: str) -> int:
+    """How many integers from 0 on a dtype holds exactly (not more than are of use)."""
+    size = numpy_dtype(dtype).itemsize
+    return _EXACT_INTEGERS.get(dtype) or (250 if size == 1 else 32000 if size == 2 else 1 << 24)
+
+
+def input_pattern(name: str, dtype: str, seed: int = 1, limit: int = 1 << 24) -> Input:
+    """Elements of a virtual array by index: integers below ``limit`` that the dtype holds exactly."""
+    numpy_type, most = numpy_dtype(dtype), np.uint64(min(limit, exact_integers(dtype)))
+    salt = np.uint64(int.from_bytes(hashlib.sha256(f"{name} {seed}".encode()).digest()[:8], "little") | 1)
+
+    def values(index: Array) -> Array:
+        with np.errstate(over="ignore"):
+            mixed = (index.astype(np.uint64) + salt) * np.uint64(0x9E3779B97F4A7C15)
+        return ((mixed >> np.uint64(33)) % most).astype(np.float64).astype(numpy_type)
+
+    return values
+
+
+def inputs_of(spec: Spec, plan: Plan, seed: int = 1) -> dict[str, Input]:
+    """A pattern for every global array that the kernel reads; where values are converted, every dtype holds them."""
+    limit = exact_limit(spec)
+    return {m.name: input_pattern(m.name, m.dtype, seed, limit) for m in arrays(plan) if m.access != "out"}
+
+
+def exact_limit(spec: Spec) -> int:
+    """Integers below this are exact in every dtype that the spec converts between."""
+    if any(OPS[call.op].exactness == CONVERTS for call in outline(spec).calls):
+        return min(exact_integers(b.dtype) for b in spec.buffers)
+    return 1 << 24
+
+
+def check_meaning(
+    spec: Spec, plan: Plan, ctas: Sequence[tuple[int, int, int]], params: Mapping[str, int], seed: int = 1
+) -> int:
+    """Run CTAs in NumPy and compare what they wrote with the spec's meaning, bit for bit. Returns the steps run."""
+    inputs = inputs_of(spec, plan, seed)
+    try:
+        outcome = interpret(plan, ctas, inputs, params)
+    except FaultFound as found:
+        raise ProofError(_hazard(spec, found)) from None
+    wanted = run_reference(spec, outcome.ctas, inputs, params)
+    for name in sorted(set(wanted) | set(outcome.written)):
+        compare_images(spec, name, outcome.written.get(name), wanted.get(name), params)
+    if spec.whole is not None:
+        _check_whole(spec, spec.whole, outcome.written, inputs, params)
+    return outcome.steps
+
+
+def _check_whole(
+    spec: Spec, call: WholeCall, written: Mapping[str, tuple[Array, Array]], inputs: Mapping[str, Input],
+    params: Mapping[str, int],
+) -> None:  # fmt: skip
+    """What was written is what the op on whole arrays means: the tiles that carry it out have no say in it."""
+    given = {name: inputs[call.arrays[name].name] for name in call.form.reads}
+    for name in call.form.writes:
+        array = call.arrays[name].name
+        at, _ = written[array]
+        values = np.ascontiguousarray(WHOLE_OPS[call.op].reference(call, at, params, given)[name])
+        compare_images(spec, array, written[array], (at, values.view(bits_dtype(values.dtype.itemsize))), params)
+
+
+def compare_images(
+    spec: Spec, name: str, got: tuple[Array, Array] | None, want: tuple[Array, Array] | None, params: Mapping[str, int]
+) -> None:
+    """Raise ProofError TG420 at the first element of an array that differs, is missing, or should not be there."""
+    dtype = numpy_dtype(spec.buffer(name).dtype)
+    empty = (np.zeros(0, np.int64), np.zeros(0, bits_dtype(dtype.itemsize)))
+    (at, values), (wanted_at, wanted) = (got or empty), (want or empty)
+    values = np.ascontiguousarray(values).view(bits_dtype(dtype.itemsize))
+    if np.array_equal(at, wanted_at) and np.array_equal(values, wanted):
+        return
+    common, i, j = np.intersect1d(at, wanted_at, return_indices=True)
+    wrong = common[values[i] != wanted[j]]
+    extra, missing = np.setdiff1d(at, wanted_at), np.setdiff1d(wanted_at, at)
+    for what, where in (("has a wrong value at", wrong), ("is not written at", missing), ("is written at", extra)):
+        if len(where):
+            tail = ", which the spec does not write" if what == "is written at" else ""
+            message = f"{name} {what} element offset {int(where[0])} ({len(where)} elements){tail}"
+            raise ProofError(Diagnostic("TG420", message))
+
+
+# ---------------------------------------------------------------- what a fault says to the user
+def mark_of(spec: Spec, op: int) -> Mark | None:
+    """Where the spec writes the plan's operation number ``op``; None for -1, which is no operation."""
+    calls = outline(spec).calls
+    return calls[op].mark if 0 <= op < len(calls) else None
+
+
+def _hazard(spec: Spec, found: FaultFound) -> Diagnostic:
+    fault = found.fault
+    mark = mark_of(spec, fault.op)
+    hint = ""
+    if fault.code == REGISTER_INDEX:
+        hint = "give the loop 'unroll: true'"
+    elif fault.code == UNFENCED and (writer := mark_of(spec, fault.other_op)) is not None:
+        hint = f"insert `- sync: async` after line {writer.line}, before the sync"
+    elif fault.barrier:
+        waits = (s for s in outline(spec).find(Waiting) if s.barrier and s.barrier.name == fault.barrier)
+        mark = next((s.mark for s in waits), None)
+        hint = "start the copies that it waits for before it, in every trip"
+    elif fault.insert and mark is not None:
+        lines = ", ".join(f"`- {statement}`" for statement in fault.insert)
+        hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} line {mark.line}"
+    elif fault.needs_sync and mark is not None:
+        hint = f"insert `- sync: {fault.needs_sync}` before line {mark.line}"
+    return Diagnostic(fault.code, fault.message, mark, hint)

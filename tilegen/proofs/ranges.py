@@ -1,0 +1,263 @@
+"""Every access inside its memory and aligned, for every CTA and every runtime size: no sampling."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from math import gcd
+
+from tilegen.index import Index, Op, Var, add, bound, less, mul, multiple, substitute, to_c, variables
+from tilegen.index.bounds import is_below, undecided
+from tilegen.plan import (
+    Block,
+    Let,
+    Memory,
+    Plan,
+    Position,
+    Ref,
+    Repeat,
+    Role,
+    Slot,
+    Spot,
+    Touch,
+    UnknownStep,
+    Visit,
+    begin,
+    plain_name,
+    walk,
+)
+from tilegen.plan.instructions import BOX, ROWS, THREAD
+from tilegen.plan.walk import enter_repeat
+from tilegen.proofs.finding import UNPROVEN_ALIGNMENT, UNPROVEN_CLAIM, UNPROVEN_RANGE, Finding, find_witness
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a step stands in a role of a plan, and what can be proved there."""
+
+    plan: Plan
+    position: Position
+
+    def at(self, position: Position) -> Place:
+        return Place(self.plan, position)
+
+    def is_below(self, x: Index, n: Index) -> bool:
+        guards = self.position.guards
+        if is_below(x, n, guards):
+            return True
+        axes = thread_variables(self.position.threads)  # laneid and warpid know of each other through tx
+        x, n = substitute(x, axes), substitute(n, axes)
+        return is_below(x, n, tuple(substitute(g, axes) for g in guards))
+
+    def report(self, code: str, memory: str, d: int, x: Index, n: Index, message: str, wrong: Index) -> Finding:
+        found = find_witness(self.plan, self.position.threads, (wrong, *self.position.guards))
+        witness = None if found is None else {plain_name(k): v for k, v in found.items()}
+        if witness is not None:
+            message += "; it is wrong for " + ", ".join(f"{k} = {v}" for k, v in witness.items())
+        return Finding(code, message, "error", self.position.op, memory, d, say(x), say(n), witness)
+
+
+def say(x: Index) -> str:
+    """The C text of an expression, its loop variables called what the kernel calls them."""
+    return re.sub(r"\b(\w+?)__\d+\b", r"\1", to_c(x))
+
+
+def unproven_ranges(plan: Plan) -> tuple[Finding, ...]:
+    """Every access that is not proved inside its memory and aligned, for every CTA and every runtime size."""
+    found: dict[Finding, None] = {}
+    for role in plan.roles:
+        start = _start(plan, role)
+        for visit in walk(role.steps, start.position):
+            found.update(dict.fromkeys(_check(visit, start.at(visit.position))))
+    return tuple(found)
+
+
+def _start(plan: Plan, role: Role) -> Place:
+    """The first step of a role: what its variables are known to be."""
+    known = {name: Var(name, bound(value)) for name, value in thread_variables(role.threads).items()}
+    known |= {name: Var(name, bound(n) - 1) for name, n in zip(CTA_AXES, plan.grid, strict=True)}
+    known |= {name: Var(name, n) for name, n in zip(CLUSTER_AXES, plan.cluster, strict=True)}
+    known |= {p.var.name: p.var for p in plan.params if p.var is not None}
+    inside = tuple(less(known[a], n) for a, n in zip(CTA_AXES, plan.grid, strict=True) if not isinstance(n, int))
+    return Place(plan, begin(role.threads, known=known).under(*inside))
+
+
+def _check(visit: Visit, place: Place) -> Iterator[Finding]:
+    """What is not proved of one step; its body is visited by itself."""
+    yield from _claims(visit.effects.expressions, place)
+    for base in visit.effects.bases:
+        yield from _claims(base.at, place)
+    for touch in visit.effects.touches:
+        if touch.lies not in TOUCHES:
+            raise UnknownStep("proofs of ranges", visit.effects.instruction)
+        yield from TOUCHES[touch.lies](touch, place)
+    for slot in visit.effects.slots:
+        yield from _slot(slot, place)
+    step, position = visit.step, visit.position
+    if isinstance(step, Let):
+        yield from _claim(step.var, position.expand(step.value), place)
+    elif isinstance(step, Repeat):
+        inside = enter_repeat(step, position)
+        yield from _claim(step.var, inside.values[step.var.name], place.at(inside))
+    elif isinstance(step, Block):
+        for formal, actual in step.args:
+            if not isinstance(actual, Ref):
+                yield from _claim(formal, position.expand(actual), place)
+
+
+# ---------------------------------------------------------------- what the text relies on
+def _claims(expressions: Iterable[Index], place: Place) -> Iterator[Finding]:
+    """The ranges that variables of an expression claim, and its differences, which must not be negative."""
+    position = place.position
+    for x in expressions:
+        for var in variables(x):
+            known = position.known.get(var.name)
+            if known is None:
+                message = f"{var.name} is not defined here"
+                yield Finding(UNPROVEN_CLAIM, message, op=position.op, expression=var.name)
+            elif var is not known and var != known:
+                yield from _claim(var, position.expand(known), place)
+        for difference in _differences(x):
+            up, down = (position.expand(part) for part in difference.args)
+            if not place.is_below(down, add(up, 1)):
+                message = f"{to_c(difference)} may be negative"
+                yield place.report(UNPROVEN_CLAIM, "", -1, difference, 0, message, undecided(up, down))
+
+
+def _differences(x: Index) -> list[Op]:
+    if not isinstance(x, Op):
+        return []
+    return [d for a in x.args for d in _differences(a)] + ([x] if x.symbol == "-" else [])
+
+
+def _claim(var: Var, value: Index, place: Place) -> Iterator[Finding]:
+    """least <= value < bound in steps of step, for a variable as it stands in an expression."""
+    is_high_enough = var.least == 0 or place.is_below(var.least - 1, value)
+    if not place.is_below(value, var.bound) or not is_high_enough:
+        message = f"{var.name} = {say(value)} is not proved to lie in [{var.least}, {var.bound})"
+        yield place.report(UNPROVEN_CLAIM, "", -1, value, var.bound, message, undecided(var.bound - 1, value))
+    step = value.step if isinstance(value, Var) else multiple(value)
+    if step % var.step:
+        message = f"{var.name} = {say(value)} is not proved to be a multiple of {var.step}"
+        yield place.report(UNPROVEN_CLAIM, "", -1, value, var.bound, message, undecided(0, value % var.step))
+
+
+# ---------------------------------------------------------------- one access
+def _access(touch: Touch, place: Place) -> Iterator[Finding]:
+    """Each thread's consecutive elements, where it touches them."""
+    ref, elems, place = touch.ref, touch.elems, place.at(place.position.under(touch.where))
+    yield from _claims(ref.at, place)
+    position = place.position
+    if ref.memory.name not in position.spots and ref.memory not in place.plan.memories:
+        message = f"{ref.memory.name} is used as {ref.memory.shape}:{ref.memory.pitches}, which the plan does not have"
+        yield Finding(UNPROVEN_CLAIM, message, "error", position.op, ref.memory.name)
+    spot = position.find(ref)
+    memory, name = spot.root, spot.root.name
+    if spot.coordinates is None:
+        span = memory.span
+        if not isinstance(span, int):
+            message = f"{name} has runtime extents: an access by flat offset is not proved"
+            yield Finding(UNPROVEN_RANGE, message, "error", position.op, name, -1, say(spot.flat), say(span))
+        elif not place.is_below(add(spot.flat, elems - 1), span):
+            yield _outside(place, name, -1, spot.flat, span, elems)
+    else:
+        flat = len(memory.shape) == 1
+        for d, (x, n) in enumerate(zip(spot.coordinates, memory.shape, strict=True)):
+            last = elems - 1 if flat and not _steps_by(x, n, elems) else 0
+            if not place.is_below(add(x, last), n):
+                yield _outside(place, name, d, x, n, last + 1)
+        if elems > 1 and not flat:
+            yield from _vector(spot, elems, place)
+    if elems > 1 and memory.space != "register":
+        yield from _alignment(spot, elems, place)
+
+
+def _box(touch: Touch, place: Place) -> Iterator[Finding]:
+    """A box lies inside its shared memory, and begins where TMA can put it; in the array it may be anywhere."""
+    if touch.ref.memory.space == "global":
+        return
+    assert touch.map is not None
+    yield from _claims(touch.ref.at, place)
+    spot = place.position.find(touch.ref)
+    memory, elems = spot.root, touch.elems
+    if not place.is_below(add(spot.flat, elems - 1), memory.span):
+        yield _outside(place, memory.name, -1, spot.flat, memory.span, elems)
+    align = touch.map.align_bytes
+    if memory.offset_bytes % align or multiple(spot.flat) * memory.elem_bytes % align:
+        message = f"a box of {memory.name} begins at offset {say(spot.flat)}: not proved a multiple of {align} bytes"
+        op = place.position.op
+        yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, memory.name, -1, say(spot.flat), str(align))
+
+
+TOUCHES: dict[str, Callable[[Touch, Place], Iterator[Finding]]] = {THREAD: _access, ROWS: _access, BOX: _box}
+
+
+def _slot(slot: Slot, place: Place) -> Iterator[Finding]:
+    yield from _claims((slot.at,), place)
+    if not place.is_below(place.position.expand(slot.at), slot.barrier.slots):
+        yield _outside(place, slot.barrier.name, -1, slot.at, slot.barrier.slots, 1)
+
+
+def _steps_by(x: Index, n: Index, elems: int) -> bool:
+    """x < n is enough for a vector: both are multiples of its length."""
+    return multiple(x) % elems == 0 and multiple(n) % elems == 0
+
+
+def _outside(place: Place, name: str, d: int, x: Index, n: Index, elems: int) -> Finding:
+    where = f"dimension {d} of {name}" if d >= 0 else f"offset of {name}"
+    text = say(x) + (f" .. + {elems - 1}" if elems > 1 else "")
+    message = f"{where}: {text} is not proved to stay below {say(n)}"
+    return place.report(UNPROVEN_RANGE, name, d, x, n, message, undecided(n, add(x, elems)))
+
+
+def _vector(spot: Spot, elems: int, place: Place) -> Iterator[Finding]:
+    """A vector stays in the rows that lie densely around its first element."""
+    memory, coordinates = spot.root, spot.coordinates
+    assert coordinates is not None
+    run, size = dense_run(memory)
+    position: Index = 0
+    for d in run:
+        position = add(position, mul(coordinates[d], memory.pitches[d]))
+    if _steps_by(position, size, elems) or place.is_below(add(position, elems - 1), size):
+        return
+    if not run:
+        message = f"{elems} consecutive elements of {memory.name}, whose elements never touch"
+        yield Finding(UNPROVEN_RANGE, message, "error", place.position.op, memory.name, expression=say(spot.flat))
+    elif not place.is_below(add(coordinates[run[0]], elems - 1), memory.shape[run[0]]):
+        yield _outside(place, memory.name, run[0], coordinates[run[0]], memory.shape[run[0]], elems)
+
+
+def _alignment(spot: Spot, elems: int, place: Place) -> Iterator[Finding]:
+    memory, name = spot.root, spot.root.name
+    width = elems * memory.elem_bytes
+    start = memory.align_bytes if memory.space == "global" else memory.offset_bytes
+    if start % width:
+        what = "is aligned to" if memory.space == "global" else "starts at"
+        message = f"{width}-byte access of {name}, which {what} {start} bytes"
+        yield Finding(UNPROVEN_ALIGNMENT, message, "error", place.position.op, name, -1, say(spot.flat), str(width))
+    parts = multiple(spot.flat)
+    if spot.coordinates is not None:
+        by_dimension = (multiple(x) * multiple(p) for x, p in zip(spot.coordinates, memory.pitches, strict=True))
+        parts = max(parts, gcd(*by_dimension), key=lambda m: gcd(m, elems))
+    if parts % elems and not place.is_below(spot.flat % elems, 1):
+        message = f"{width}-byte access of {name}: offset {say(spot.flat)} is not proved to be a multiple of {elems}"
+        wrong = undecided(0, spot.flat % elems)
+        yield place.report(UNPROVEN_ALIGNMENT, name, -1, spot.flat, elems, message, wrong)
+
+
+def dense_run(memory: Memory) -> tuple[tuple[int, ...], Index]:
+    """The dimensions that lie densely from pitch 1 on, innermost first, and how many elements they hold.
+
+    >>> dense_run(Memory("x", "float32", (8, 4, 32), (200, 32, 1), "global"))
+    ((2, 1), 128)
+    """
+    run: list[int] = []
+    size: Index = 1
+    while True:
+        found = [d for d, p in enumerate(memory.pitches) if d not in run and p == size and memory.shape[d] != 1]
+        if not found:
+            return tuple(run), size
+        run.append(found[0])
+        size = mul(memory.shape[found[0]], size)
