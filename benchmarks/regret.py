@@ -1,4 +1,6 @@
-"""The layout chooser against every layout: ``python benchmarks/regret.py [sets] [seed]`` prints the table of the docs.
+"""The search for 'auto' layouts against every layout: ``python benchmarks/regret.py [sets] [seed]``.
+
+It prints the tables of docs/layout-chooser.md.
 
 Access sets are drawn as tests/oracles/access_sets.py says. Regret is what the pick takes above the least that brute
 force finds over every row pad of 0 to 32 words, every Swizzle(M, B, S) with M + B + S <= log2(elements), and none. What
@@ -13,14 +15,23 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from tests.oracles.access_sets import draw_sets
-from tests.oracles.layout_regret import measure, print_linear, print_table
+from tests.oracles.layout_regret import (
+    SPECS,
+    draw_specs,
+    measure,
+    measure_whole,
+    print_linear,
+    print_table,
+    print_wholes,
+)
 
 
 def main() -> int:
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 240
-    rows = [measure(s) for s in draw_sets(count, int(sys.argv[2]) if len(sys.argv) > 2 else 0)]
-    print(f"{print_table(rows)}\n\n{print_linear(rows)}")
-    return 1 if any(r.cost != r.best for r in rows) else 0
+    count, seed = (int(sys.argv[k]) if len(sys.argv) > k else least for k, least in ((1, 240), (2, 0)))
+    rows = [measure(s) for s in draw_sets(count, seed)]
+    wholes = [measure_whole(way, spec) for way, spec in draw_specs(SPECS, seed)]
+    print(f"{print_table(rows)}\n\n{print_linear(rows)}\n\n{print_wholes(wholes)}")
+    return 1 if any(r.cost != r.best for r in rows) or any(w.picked != w.least for w in wholes) else 0
 
 
 if __name__ == "__main__":

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from specs.kernels import ROOT
 
 import tilegen
+from tests.oracles.layout_regret import rank_drawn
 from tilegen.access import cp_async_cost
-from tilegen.auto_layout.candidates import choose_shared_layout, cost_layouts
 from tilegen.auto_layout.families import enumerate_layouts, place_elements
 from tilegen.auto_layout.tile_access import TileAccess, count_costs, fold, keep_vectors, tile_access
 from tilegen.cost.cp_async import CP_ASYNC
-from tilegen.layouts import ComposeLayout
 
 SHAPES = st.sampled_from([(8, 16), (16, 32), (3, 64), (2, 8, 32)])
 
@@ -69,15 +68,14 @@ def test_padding_by_half_a_sector_is_passed_over_for_the_sectors_that_it_costs()
     rows = [256 * k + 8 * lanes for k in range(16)]
     fills = tile_access("cp.async.cg", 8, rows, 1, [2 * r for r in rows])
     reads = tile_access("ld", 8, [(lanes + 32 * half) * 64 + 8 * c for half in (0, 1) for c in range(8)])
-    costed = {c.layout.text: c.cost for c in cost_layouts(enumerate_layouts((64, 64), 2), (64, 64), 2, [fills, reads])}
+    ranked = rank_drawn((64, 64), "float16", [fills, reads])
+    costed = {c.layout.text: c.cost for c in ranked}
     half, whole = (costed[f"S[(64, 64):({pitch}, 1)]"] for pitch in (72, 80))
     assert (half.wavefronts, half.sectors) == (64 + 168, 288)  # reads without conflicts, but odd rows part sectors
     assert (whole.wavefronts, whole.sectors) == (128 + 112, 256)
-    layout, choice = choose_shared_layout((64, 64), 2, [fills, reads])
-    assert isinstance(layout, ComposeLayout)
-    picked = next(c for c in choice.candidates if c.verdict == "picked")
-    assert picked.cost
-    assert (picked.cost.wavefronts, picked.cost.sectors) == (64 + 64, 256)  # a fill for each row of 128 bytes
+    pick = ranked[0]
+    assert pick.layout.family == "swizzle"
+    assert (pick.cost.wavefronts, pick.cost.sectors) == (64 + 64, 256)  # a fill for each row of 128 bytes
 
 
 @pytest.mark.parametrize("name", ["copy_staged", "staged_odd"])

@@ -1,4 +1,4 @@
-"""The chooser against brute force: over 240 access sets drawn by a seed, no layout of the families costs less."""
+"""The search for 'auto' layouts against brute force: of drawn access sets, and of drawn specs as they are built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,18 @@ from specs.kernels import ROOT
 
 from tests.oracles import layout_brute
 from tests.oracles.access_sets import AccessSet, draw_sets
-from tests.oracles.layout_regret import FAMILIES, SETS, measure, place, print_linear, print_table
+from tests.oracles.layout_regret import (
+    FAMILIES,
+    SETS,
+    SPECS,
+    draw_specs,
+    measure,
+    measure_whole,
+    place,
+    print_linear,
+    print_table,
+    print_wholes,
+)
 from tilegen import access
 from tilegen.auto_layout.families import enumerate_layouts
 
@@ -23,6 +34,12 @@ def test_regret_is_zero(drawn: AccessSet) -> None:
     assert row.cost == row.best, "wavefronts, then bytes"
     assert row.claimed == row.cost, "what the chooser says of its pick"
     assert row.linear == -1 or row.floor <= row.linear
+
+
+@pytest.mark.parametrize(("way", "text"), draw_specs(SPECS), ids=lambda s: s if "\n" not in s else "")
+def test_a_built_spec_has_no_better_layout(way: str, text: str) -> None:
+    whole = measure_whole(way, text)
+    assert whole.picked == whole.least
 
 
 def test_the_families_are_those_of_the_brute_force() -> None:
@@ -52,7 +69,8 @@ def test_the_corpus_is_worth_its_name() -> None:
 
 def test_the_docs_have_this_table() -> None:
     rows = [measure(s) for s in SETS]
-    wanted = f"{print_table(rows)}\n\n{print_linear(rows)}\n"
+    wholes = [measure_whole(way, spec) for way, spec in draw_specs(SPECS)]
+    wanted = f"{print_table(rows)}\n\n{print_linear(rows)}\n\n{print_wholes(wholes)}\n"
     text = DOC.read_text(encoding="utf-8")
     head, rest = text.split("<!-- regret -->\n")
     _, tail = rest.split("<!-- end of regret -->")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields, replace
+from math import prod
 
 from tilegen.auto_layout.alternatives import list_accesses, shape_of
-from tilegen.auto_layout.candidates import Costed, cost_linear, list_candidates, say_searched, select_shown
-from tilegen.auto_layout.search import Search
-from tilegen.auto_layout.tile_access import count_floor, count_wavefronts
+from tilegen.auto_layout.families import FAMILIES
+from tilegen.auto_layout.linear_search import find_linear
+from tilegen.auto_layout.search import Costed, Search
+from tilegen.auto_layout.tile_access import TileAccess, count_floor, count_wavefronts
 from tilegen.choices import Candidate, Choice, Cost
 from tilegen.describe import count_words
 from tilegen.dtypes import DTYPES
 from tilegen.spec.data import Buffer
+
+_RUNNERS_UP = 3  # layouts shown beside the best of each family
 
 
 def explain_search(question: str, search: Search, buffer: Buffer, shares: bool) -> Choice:
@@ -23,9 +28,9 @@ def explain_search(question: str, search: Search, buffer: Buffer, shares: bool) 
     own = int(count_wavefronts([best.layout], shape, size, accesses).sum())
     floor = count_floor(shape, size, accesses)
     rest = replace(best.cost, wavefronts=best.cost.wavefronts - own)
-    candidates = list_candidates(best, select_shown(best, _known(search)), rest.wavefronts + floor)
+    candidates = _list_candidates(best, _select_shown(best, _known(search)), rest.wavefronts + floor)
     if own > floor:
-        candidates += (cost_linear(shape, size, accesses, rest),)
+        candidates += (_cost_linear(shape, size, accesses, rest),)
     return Choice(question, best.layout.text, candidates, _proof(search, own, floor, shares))
 
 
@@ -58,7 +63,7 @@ def _known(search: Search) -> list[Costed]:
 def _proof(search: Search, wavefronts: int, floor: int, shares: bool) -> str:
     """Why nothing is better, as far as it was searched."""
     ways = count_words(len(search.alternatives), "plan", "plans")
-    searched = f"{say_searched(search.estimates)} under {ways} of its ops, {len(search.planned)} were planned anew"
+    searched = f"{_say_searched(search.estimates)} under {ways} of its ops, {len(search.planned)} were planned anew"
     if wavefronts == floor:
         said = [f"its accesses take {floor} wavefronts, one a phase, which no layout is below; {searched}"]
     else:
@@ -70,3 +75,53 @@ def _proof(search: Search, wavefronts: int, floor: int, shares: bool) -> str:
     if shares:
         said.append("bounded: one buffer at a time, the others' layouts as chosen so far, looked at twice")
     return "; ".join(said)
+
+
+# ---------------------------------------------------------------- what is shown
+def _select_shown(best: Costed, costed: Sequence[Costed]) -> list[Costed]:
+    """The picked one, the least of each family and the next few, in the order of the families."""
+    ranked = sorted(range(len(costed)), key=lambda k: (bool(costed[k].reason), costed[k].cost.key, k))
+    kept = {next(k for k, c in enumerate(costed) if c.layout == best.layout)}
+    for family in FAMILIES:
+        kept.update([k for k in ranked if costed[k].layout.family == family][:1])
+    kept.update(ranked[:_RUNNERS_UP])
+    return [costed[k] for k in sorted(kept)]
+
+
+def _list_candidates(best: Costed, shown: Sequence[Costed], floor: int) -> tuple[Candidate, ...]:
+    """What is shown, as candidates of a Choice with verdicts; ``floor``: the wavefronts that nothing is below."""
+    return tuple(Candidate(c.layout.text, None if c.reason else c.cost, _say_verdict(c, best, floor)) for c in shown)
+
+
+def _say_verdict(c: Costed, best: Costed, floor: int) -> str:
+    """Why a layout was not picked, by the first figure in which it costs more."""
+    if c.layout == best.layout:
+        return "picked"
+    if c.reason:
+        return c.reason
+    mine, least = c.cost, best.cost
+    if mine.sectors == least.sectors and mine.wavefronts > least.wavefronts:
+        return f"bank conflicts: {mine.wavefronts - floor} wavefronts above the floor"
+    for name in ("sectors", "instructions", "shared_bytes", "address_ops"):
+        if getattr(mine, name) != getattr(least, name):
+            return f"more {name.replace('ops', 'operations').replace('_', ' ')}"
+    return "the same cost, not plainer"
+
+
+def _cost_linear(shape: Sequence[int], elem_bytes: int, accesses: Sequence[TileAccess], rest: Cost) -> Candidate:
+    """What an F2-linear layout would reach; ``rest`` is the cost of everything but the wavefronts of the accesses."""
+    found = find_linear(shape, elem_bytes, accesses)
+    if found.layout is None:
+        return Candidate("LinearLayout", None, f"reported beside: {found.reason}")
+    wavefronts = rest.wavefronts + found.wavefronts
+    cost = replace(rest, wavefronts=wavefronts, shared_bytes=elem_bytes * prod(shape), address_ops=0)
+    return Candidate(str(found.layout), cost, "reported beside: its addresses are not generated")
+
+
+def _say_searched(costed: Sequence[Costed]) -> str:
+    """How many layouts of which families were costed."""
+    counts = {name: sum(c.layout.family == name for c in costed) for name in FAMILIES}
+    unfit = sum(bool(c.reason) for c in costed)
+    refused = f", of which {unfit} cannot serve" if unfit else ""
+    families = f"row-major, {counts['padding']} paddings, {counts['swizzle']} swizzles"
+    return f"all {len(costed)} layouts were costed ({families}{refused})"

@@ -16,14 +16,13 @@ import numpy as np
 
 from tilegen.arch import ARCHES
 from tilegen.auto_layout.alternatives import Alternative, list_alternatives, shape_of, touched_calls
-from tilegen.auto_layout.candidates import Costed, count_place_operators
 from tilegen.auto_layout.families import FAMILIES, FamilyLayout, enumerate_layouts, span_elems
 from tilegen.auto_layout.pin import pin_layout
 from tilegen.auto_layout.tile_access import count_costs, count_floor
 from tilegen.choices import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
-from tilegen.index import bound
+from tilegen.index import Index, Var, bound, count_operators, mul
 from tilegen.layouts import extent_of
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned as Dispatched
@@ -33,6 +32,15 @@ from tilegen.spec.data import Buffer, Spec
 
 _MOST_PLANS = 12  # layouts that are planned for real where estimates do not settle it
 _MOST_EQUAL = 3  # of those that reach one and the same estimate
+
+
+@dataclass(frozen=True)
+class Costed:
+    """A layout with its cost; ``reason`` says why it cannot serve, if so, and there is no cost then."""
+
+    layout: FamilyLayout
+    cost: Cost
+    reason: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +74,7 @@ def search_layouts(spec: Spec, buffer: Buffer) -> Search:
     """
     alternatives = list_alternatives(spec, buffer)
     layouts = enumerate_layouts(shape_of(buffer), DTYPES[buffer.dtype].bytes)
-    estimates = estimate_layouts(buffer, layouts, alternatives, _room_bytes(spec, buffer))
-    order = _rank(estimates, shape_of(buffer))
+    estimates, order = rank_layouts(buffer, layouts, alternatives, _room_bytes(spec, buffer))
     planned, equals_left, others_left = _plan_in_order(spec, buffer, estimates, order)
     for family in FAMILIES:  # the best of each, to show what was passed over
         first = next((k for k in order if layouts[k].family == family), None)
@@ -105,15 +112,21 @@ def _best(planned: Mapping[int, Planned]) -> int | None:
     return min(serving, key=lambda k: planned[k].costed.cost.key, default=None)
 
 
-def _rank(estimates: Sequence[Costed], shape: tuple[int, ...]) -> list[int]:
-    """Layouts that can serve, the least estimate first; among the best those with the plainest addresses."""
+# ---------------------------------------------------------------- estimates
+def rank_layouts(
+    buffer: Buffer, layouts: Sequence[FamilyLayout], alternatives: Sequence[Alternative], room_bytes: int
+) -> tuple[list[Costed], list[int]]:
+    """The estimate of every layout, and the numbers of those that can serve: the least estimate first.
+
+    Among the best come first those with the plainest addresses.
+    """
+    estimates = estimate_layouts(buffer, layouts, alternatives, room_bytes)
     order = sorted((k for k, e in enumerate(estimates) if not e.reason), key=lambda k: estimates[k].cost.key)
     equal = sum(estimates[k].cost.key == estimates[order[0]].cost.key for k in order)
-    best = sorted(order[:equal], key=lambda k: count_place_operators(estimates[k].layout, shape, 1))
-    return [*best, *order[equal:]]
+    best = sorted(order[:equal], key=lambda k: count_place_operators(estimates[k].layout, shape_of(buffer), 1))
+    return estimates, [*best, *order[equal:]]
 
 
-# ---------------------------------------------------------------- estimates
 def estimate_layouts(
     buffer: Buffer, layouts: Sequence[FamilyLayout], alternatives: Sequence[Alternative], room_bytes: int
 ) -> list[Costed]:
@@ -162,6 +175,19 @@ def _room_bytes(spec: Spec, buffer: Buffer) -> int:
     sizes = [bound(extent_of(b.layout, "m")) - 1 for b in others]
     taken = sum(-(-n * DTYPES[b.dtype].bytes // 16) * 16 for n, b in zip(sizes, others, strict=True))
     return ARCHES[spec.arch].max_shared_bytes_per_cta - taken
+
+
+def count_place_operators(f: FamilyLayout, shape: tuple[int, ...], width_elems: int) -> int:
+    """Operators in the address of the vector at row-major coordinates, as it would be printed.
+
+    >>> [count_place_operators(f, (32, 32), 1) for f in enumerate_layouts((32, 32), 4)[:2]]
+    [2, 2]
+    """
+    at: list[Index] = [Var(f"x{d}", n) if n > 1 else 0 for d, n in enumerate(shape)]
+    if width_elems > 1 and shape[-1] % width_elems == 0:
+        vectors = shape[-1] // width_elems
+        at[-1] = mul(Var("vector", vectors), width_elems) if vectors > 1 else 0
+    return count_operators(f.layout.place(at, shape)["m"])
 
 
 # ---------------------------------------------------------------- real plans

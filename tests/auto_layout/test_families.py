@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from tests.oracles import layout_brute
-from tests.oracles.layout_regret import place
+from tests.oracles.layout_regret import place, rank_drawn
 from tilegen import layouts
-from tilegen.auto_layout.candidates import choose_shared_layout
 from tilegen.auto_layout.families import enumerate_layouts, place_elements, span_elems
 from tilegen.auto_layout.linear_search import find_linear
 from tilegen.auto_layout.tile_access import TileAccess, count_floor, count_wavefronts, tile_access
+from tilegen.spec.data import Buffer
 
 COLUMN = tile_access("ld", 1, [32 * lane for lane in range(32)])
 ROW = tile_access("st", 4, [4 * lane for lane in range(32)])
@@ -56,23 +56,21 @@ def test_vectors_stay_whole() -> None:
 
 def test_weights_scale_wavefronts_and_instructions() -> None:
     often = TileAccess("ld", 1, COLUMN.elements, np.array([7]))
-    _, choice = choose_shared_layout((32, 32), 4, [often])
-    picked = next(c.cost for c in choice.candidates if c.verdict == "picked")
-    assert picked is not None and (picked.wavefronts, picked.instructions) == (7, 7)
+    pick = rank_drawn((32, 32), "float32", [often])[0]
+    assert (pick.cost.wavefronts, pick.cost.instructions) == (7, 7)
     assert count_floor((32, 32), 4, [often]) == 7
 
 
 def test_what_is_asked_of_a_layout_is_kept() -> None:
-    def dense_only(layout: object) -> str | None:
-        return None if isinstance(layout, layouts.TileLayout) else "no swizzle here"
+    def dense_only(call: object, buffer: Buffer) -> str | None:
+        return None if isinstance(buffer.layout, layouts.TileLayout) else "no swizzle here"
 
-    layout, choice = choose_shared_layout((32, 32), 4, [COLUMN], constrain=dense_only, name="t")
-    assert str(layout) == "S[(32, 32):(33, 1)]"
-    assert choice.question == "layout of t" and any(c.verdict == "no swizzle here" for c in choice.candidates)
-    layout, _ = choose_shared_layout((32, 32), 4, [COLUMN], constrain=dense_only, most_bytes=4096)
-    assert str(layout) == "S[(32, 32):(32, 1)]"
-    with pytest.raises(ValueError, match="no layout serves: row it takes 4096 bytes where 100 are left"):
-        choose_shared_layout((32, 32), 4, [COLUMN], most_bytes=100)
+    best, *others = rank_drawn((32, 32), "float32", [COLUMN], dense_only)
+    assert best.layout.text == "S[(32, 32):(33, 1)]"
+    assert {o.reason for o in others if o.layout.family == "swizzle"} == {"no swizzle here"}
+    best, *_ = rank_drawn((32, 32), "float32", [COLUMN], dense_only, room_bytes=4096)
+    assert best.layout.text == "row"
+    assert all(c.reason for c in rank_drawn((32, 32), "float32", [COLUMN], room_bytes=100))
 
 
 @pytest.mark.parametrize(
