@@ -25,7 +25,7 @@ from typing import Any
 import tilegen
 from tilegen import calling, gpu
 from tilegen.gpu.call import Kernel, cupy_arrays, torch_tensors
-from tilegen.gpu.call.slots import SlotForm, make_slot
+from tilegen.gpu.call.launch_memory import LaunchForm, make_memory
 from tilegen.gpu.driver import CONFIG_STREAM_AT, Driver, Function, load_driver
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -116,14 +116,14 @@ void launch(int (*f)(const void *, void *, void **, void **), const void *config
 
 def time_driver(x: Any, y: Any, sync: Callable[[], Any]) -> dict[str, float]:
     """What the driver alone takes for such a launch, without Python."""
-    form = SlotForm((1, 1, 1), 256, 0, 2)
-    slot = make_slot(form)
-    form.varying.pack_into(slot.memory, CONFIG_STREAM_AT, 0, 0, 0, x.data.ptr, y.data.ptr)
+    form = LaunchForm((1, 1, 1), 256, 0, 2)
+    memory = make_memory(form)
+    form.varying.pack_into(memory.whole, CONFIG_STREAM_AT, 0, 0, 0, x.data.ptr, y.data.ptr)
     arch = "sm_{}{}".format(*gpu.require_gpu().compute_capability)
     cubin = gpu.compile_cubin(tilegen.build(FIXED, arch).source, arch, "bench_call")
     driver, loop = load_driver(), compile_c(LOOP)
     handle = driver.load(cubin.image, "bench_call", 0, 0).handle
-    return time_calls(lambda n: loop.launch(driver.launch, slot.config, handle, slot.arguments, n), sync)
+    return time_calls(lambda n: loop.launch(driver.launch, memory.config, handle, memory.arguments, n), sync)
 
 
 def compile_c(text: str) -> Any:

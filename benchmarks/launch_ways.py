@@ -22,7 +22,7 @@ from tilegen import gpu
 from tilegen.calling import terms_of
 from tilegen.errors import TilegenError
 from tilegen.gpu.call import Kernel
-from tilegen.gpu.call.kinds import form_of_output
+from tilegen.gpu.call.kind_of_call import form_of_output
 from tilegen.pipeline import Built
 from tilegen.plan import Plan, arrays
 from tilegen.proofs.meaning import parameter_cases

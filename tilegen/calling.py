@@ -10,8 +10,8 @@ from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.errors import CallError, Diagnostic, EnvironmentLack
 from tilegen.gpu import compile_cubin, encode_tensor_maps
-from tilegen.gpu.call import ArrayTerms, Kernel, KernelTerms
-from tilegen.gpu.call.terms import EncodeMaps
+from tilegen.gpu.call import ArrayArgument, Kernel, KernelSignature
+from tilegen.gpu.call.signature import EncodeMaps
 from tilegen.gpu.device import runs_cubin
 from tilegen.gpu.driver import load_driver
 from tilegen.index import Index
@@ -79,14 +79,16 @@ def choose_arch(asked: str, capability: tuple[int, int]) -> str:
 
 
 # ---------------------------------------------------------------- what the kernel asks of a call
-def terms_of(spec: Spec, plan: Plan) -> KernelTerms:
+def terms_of(spec: Spec, plan: Plan) -> KernelSignature:
     """The terms of a kernel, from what the spec says of its buffers and the plan of its launch."""
     shared = plan_shared(plan)
     declared = {b.name: b for b in (*spec.buffers, *(spec.whole.arrays.values() if spec.whole else ()))}
-    return KernelTerms(
+    return KernelSignature(
         plan.name, plan.arch,
         tuple(
-            ArrayTerms(m.name, m.dtype, m.access, m.align_bytes, b.shape, strides_of(b), m.span, b.layout_text, b.mark)
+            ArrayArgument(
+                m.name, m.dtype, m.access, m.align_bytes, b.shape, strides_of(b), m.span, b.layout_text, b.mark
+            )
             for m in arrays(plan) for b in (declared[m.name],)
         ),
         plan.params, plan.grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,

@@ -15,7 +15,7 @@ from text.run import compile_plans, describe_map
 from tilegen.calling import terms_of
 from tilegen.gpu import Cubin
 from tilegen.gpu.call import Kernel
-from tilegen.gpu.call.slots import read_slot
+from tilegen.gpu.call.launch_memory import read_memory
 from tilegen.gpu.driver import Driver, Function
 from tilegen.pipeline import Built
 
@@ -32,7 +32,7 @@ class PretendedDriver(Driver):
     def start(self, config: Any, handle: Any, arguments: Any, extra: Any) -> int:
         if self.refuse:
             return self.refuse.pop(0)
-        launched = read_slot(config, arguments, self.form)
+        launched = read_memory(config, arguments, self.form)
         self.seen.append(launched)
         if self.runner:
             self.run(launched, arguments)

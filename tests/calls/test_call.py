@@ -29,7 +29,7 @@ from tilegen import calling
 from tilegen.dtypes import numpy_dtype
 from tilegen.errors import CallError, EnvironmentLack, TilegenError
 from tilegen.gpu import Cubin, device, driver, tensor_maps
-from tilegen.gpu.call.kinds import form_of_output
+from tilegen.gpu.call.kind_of_call import form_of_output
 from tilegen.index import evaluate
 from tilegen.pipeline import Built, build
 from tilegen.plan import arrays

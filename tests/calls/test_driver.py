@@ -15,7 +15,7 @@ from specs.test_launchers import cuda_includes
 
 from tilegen.errors import EnvironmentLack
 from tilegen.gpu import driver
-from tilegen.gpu.call.slots import SlotForm, make_slot, write_params
+from tilegen.gpu.call.launch_memory import LaunchForm, make_memory, write_params
 from tilegen.gpu.driver import CONFIG_BYTES, CONFIG_STREAM_AT, Driver, DriverError, load_driver
 
 LIBRARY = """
@@ -89,12 +89,12 @@ def noting(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
 
 
 def test_a_launch_is_what_cuda_h_says(noting: Driver) -> None:
-    form = SlotForm((3, 4, 5), 128, 65536, 2, (("i", -7), ("f", None)))
-    slot = make_slot(form)
-    form.varying.pack_into(slot.memory, CONFIG_STREAM_AT, 0x5000000000, 0, 0, 0x6000000001, 0xF000000000000002)
-    write_params(form, slot, [0.25])
+    form = LaunchForm((3, 4, 5), 128, 65536, 2, (("i", -7), ("f", None)))
+    memory = make_memory(form)
+    form.varying.pack_into(memory.whole, CONFIG_STREAM_AT, 0x5000000000, 0, 0, 0x6000000001, 0xF000000000000002)
+    write_params(form, memory, [0.25])
     function = noting.load(b"\x7fELF\0x", "kernel", 1, 65536)
-    assert noting.launch(slot.config, function.handle, slot.arguments, None) == 0
+    assert noting.launch(memory.config, function.handle, memory.arguments, None) == 0
     noting.library.notes.restype = ctypes.POINTER(ctypes.c_int64)
     seen = noting.library.notes()[:21]
     signed = 0xF000000000000002 - (1 << 64)

@@ -1,10 +1,10 @@
 """Calling a kernel from Python: arrays of any library, checked, launched in microseconds.
 
-One module for what a kernel asks (terms), one for each way that arrays come (cupy_arrays, torch_tensors, exchange), the
-checks of a new kind of call (checking, solving), those of every call (meeting), and the launch (slots, kernel).
+What a kernel asks (signature), the ways in which arrays come (arrays, libraries), the checks of a new kind of call
+(checking, params), what is decided once for it (kind_of_call), and the launch (launch_memory, kernel).
 """
 
 from tilegen.gpu.call.kernel import Kernel
-from tilegen.gpu.call.terms import ArrayTerms, KernelTerms
+from tilegen.gpu.call.signature import ArrayArgument, KernelSignature
 
-__all__ = ["ArrayTerms", "Kernel", "KernelTerms"]
+__all__ = ["ArrayArgument", "Kernel", "KernelSignature"]

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from tilegen.arch import GRID_LIMITS
 from tilegen.dtypes import DTYPES
 from tilegen.errors import CallError, Diagnostic
 from tilegen.gpu.call.arrays import Seen, dense_strides
-from tilegen.gpu.call.overlap import overlaps_itself
-from tilegen.gpu.call.solving import Measure, solve_params
-from tilegen.gpu.call.terms import ArrayTerms, KernelTerms
+from tilegen.gpu.call.params import Measure, solve_params
+from tilegen.gpu.call.signature import ArrayArgument, KernelSignature
 from tilegen.index import evaluate
 
 _BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}  # raw bits, where a library lacks them
@@ -30,7 +31,7 @@ class Checked:
 
 
 def check_call(
-    terms: KernelTerms, given: Sequence[tuple[ArrayTerms, Seen]], params: Mapping[str, Any]
+    terms: KernelSignature, given: Sequence[tuple[ArrayArgument, Seen]], params: Mapping[str, Any]
 ) -> Checked:
     """All that does not change from one call of a kind to the next. Raises CallError with everything found."""
     unknown = [name for name in params if name not in {p.name for p in terms.params}]
@@ -50,13 +51,13 @@ def check_call(
     return Checked(values, spans, check_grid(terms, values), next(s.device for _, s in given if s.device is not None))
 
 
-def _unknown_param(terms: KernelTerms, name: str) -> Diagnostic:
+def _unknown_param(terms: KernelSignature, name: str) -> Diagnostic:
     known = ", ".join(p.name for p in terms.params) or "none"
     return Diagnostic("TG701", f"{terms.kernel} has no runtime parameter '{name}'", hint=f"there are: {known}")
 
 
 # ---------------------------------------------------------------- one array
-def check_array(kernel: str, terms: ArrayTerms, seen: Seen) -> list[Diagnostic]:
+def check_array(kernel: str, terms: ArrayArgument, seen: Seen) -> list[Diagnostic]:
     """Memory, dtype and rank: what can be said without the parameters."""
     who = f"{kernel}: {terms.name}"
     found = []
@@ -76,16 +77,16 @@ def check_array(kernel: str, terms: ArrayTerms, seen: Seen) -> list[Diagnostic]:
     return found
 
 
-def is_image(terms: ArrayTerms, seen: Seen) -> bool:
+def is_image(terms: ArrayArgument, seen: Seen) -> bool:
     """Whether an array comes as its physical image: flat, where its own shape is not."""
     return not terms.is_row and len(seen.shape) == 1 and (len(terms.shape) > 1 or terms.strides is None)
 
 
-def _fits(terms: ArrayTerms, seen: Seen) -> bool:
+def _fits(terms: ArrayArgument, seen: Seen) -> bool:
     return is_image(terms, seen) or (terms.strides is not None and len(seen.shape) == len(terms.shape))
 
 
-def _wrong_rank(who: str, terms: ArrayTerms, seen: Seen) -> Diagnostic:
+def _wrong_rank(who: str, terms: ArrayArgument, seen: Seen) -> Diagnostic:
     image = f"its physical image, flat, {terms.span} elements"
     wanted = _show(terms.shape) if terms.strides is not None else f"{image}, for no strides place {terms.layout_text}"
     also = f", or {image}" if terms.strides is not None and not terms.is_row else ""
@@ -97,7 +98,7 @@ def _show(shape: Sequence[Any]) -> str:
     return f"({', '.join(map(str, shape))}{',' if len(shape) == 1 else ''})"
 
 
-def measure_array(terms: ArrayTerms, seen: Seen) -> list[Measure]:
+def measure_array(terms: ArrayArgument, seen: Seen) -> list[Measure]:
     """What an array says of the parameters: its extents, and the strides that name one."""
     if is_image(terms, seen):
         return [Measure(terms.span, seen.shape[0], f"{terms.name}, a physical image, has the length")]
@@ -112,7 +113,7 @@ def measure_array(terms: ArrayTerms, seen: Seen) -> list[Measure]:
     return measures
 
 
-def _check_form(kernel: str, terms: ArrayTerms, seen: Seen, values: Mapping[str, Any]) -> list[Diagnostic]:
+def _check_form(kernel: str, terms: ArrayArgument, seen: Seen, values: Mapping[str, Any]) -> list[Diagnostic]:
     """Strides, once every extent is right. Those of extents of 1 place nothing."""
     is_flat = is_image(terms, seen)
     wanted = (1,) if is_flat else tuple(int(evaluate(n, values)) for n in terms.strides or ())
@@ -133,7 +134,7 @@ def _stride_fix(seen: Seen, wanted: tuple[int, ...]) -> str:
 
 
 # ---------------------------------------------------------------- all together
-def _check_devices(kernel: str, given: Sequence[tuple[ArrayTerms, Seen]]) -> list[Diagnostic]:
+def _check_devices(kernel: str, given: Sequence[tuple[ArrayArgument, Seen]]) -> list[Diagnostic]:
     places = {seen.device: terms.name for terms, seen in reversed(given) if seen.device is not None}
     if len(places) < 2:
         return []
@@ -141,7 +142,7 @@ def _check_devices(kernel: str, given: Sequence[tuple[ArrayTerms, Seen]]) -> lis
     return [Diagnostic("TG708", f"{kernel}: its arrays lie on several GPUs: {said}", hint="move them to one")]
 
 
-def check_grid(terms: KernelTerms, values: Mapping[str, Any]) -> tuple[int, int, int]:
+def check_grid(terms: KernelSignature, values: Mapping[str, Any]) -> tuple[int, int, int]:
     """The CTAs of the launch; raises CallError (TG710) where there are none, or more than CUDA launches."""
     x, y, z = (int(evaluate(g, values)) for g in terms.grid)
     for axis, n, limit, part in zip("xyz", (x, y, z), GRID_LIMITS, terms.cluster, strict=True):
@@ -154,3 +155,52 @@ def check_grid(terms: KernelTerms, values: Mapping[str, Any]) -> tuple[int, int,
             raise CallError(Diagnostic("TG710", message))
     assert prod((x, y, z)) > 0
     return x, y, z
+
+
+# ---------------------------------------------------------------- do two arrays share memory
+_MOST_WORK = 1 << 20  # candidates of the exact search; beyond it two arrays count as sharing memory
+
+
+def share_elements(a: Sequence[int], b: Sequence[int], places: tuple[int, int], elem_bytes: tuple[int, int]) -> bool:
+    """Whether an element of one array lies on one of the other.
+
+    ``a`` and ``b`` are shape and strides one after the other (in elements), ``places`` the pointers. Nothing is read.
+
+    >>> left, right = (4, 8, 16, 1), (4, 8, 16, 1)  # the halves of rows of 16
+    >>> share_elements(left, right, (4096, 4096 + 8 * 4), (4, 4)), share_elements(left, right, (4096, 4124), (4, 4))
+    (False, True)
+    """
+    views = [_view(form, place, n) for form, place, n in zip((a, b), places, elem_bytes, strict=True)]
+    try:
+        return bool(np.shares_memory(views[0], views[1], max_work=_MOST_WORK))  # type: ignore[arg-type]
+    except np.exceptions.TooHardError:
+        return True
+
+
+def overlaps_itself(shape: Sequence[int], strides: Sequence[int]) -> bool:
+    """Whether strides fail to step over what lies inside: then two elements may be one, and who writes last wins.
+
+    >>> overlaps_itself((4, 8), (8, 1)), overlaps_itself((4, 8), (4, 1))
+    (False, True)
+    """
+    reach = 1
+    for stride, extent in sorted((s, n) for n, s in zip(shape, strides, strict=True) if n > 1):
+        if stride < reach:
+            return True
+        reach += stride * (extent - 1)
+    return False
+
+
+def _view(form: Sequence[int], place: int, elem_bytes: int) -> Any:
+    rank = len(form) // 2
+    steps = tuple(n * elem_bytes for n in form[rank:])
+    return np.asarray(_Memory(place, tuple(form[:rank]), steps, f"|V{elem_bytes}"))
+
+
+class _Memory:
+    """Memory that NumPy may measure and never reads."""
+
+    def __init__(self, place: int, shape: tuple[int, ...], steps: tuple[int, ...], typestr: str):
+        self.__array_interface__ = {
+            "version": 3, "data": (place, True), "shape": shape, "strides": steps, "typestr": typestr,
+        }  # fmt: skip

@@ -11,11 +11,10 @@ from typing import Any
 
 from tilegen.dtypes import DTYPES
 from tilegen.errors import CallError, Diagnostic, EnvironmentLack, TilegenError
-from tilegen.gpu.call.kinds import Kind, decide
+from tilegen.gpu.call.kind_of_call import CallKind, check_alignment, check_overlap, decide
+from tilegen.gpu.call.launch_memory import MAP_BYTES, LaunchMemory, make_memory, write_maps, write_params
 from tilegen.gpu.call.libraries import Readers
-from tilegen.gpu.call.meeting import check_alignment, check_overlap
-from tilegen.gpu.call.slots import MAP_BYTES, Slot, make_slot, write_maps, write_params
-from tilegen.gpu.call.terms import KernelTerms
+from tilegen.gpu.call.signature import KernelSignature
 from tilegen.gpu.cubins import Cubin
 from tilegen.gpu.driver import CONFIG_STREAM_AT, NO_BINARY, NO_CONTEXT, Driver, DriverError, Function, load_driver
 
@@ -28,12 +27,14 @@ class Kernel:
     array's library, and asynchronous. Raises CallError (TG7xx) for what the kernel does not take.
     """
 
-    def __init__(self, terms: KernelTerms, cubin: Cubin, source: str = "", driver: Callable[[], Driver] = load_driver):
+    def __init__(
+        self, terms: KernelSignature, cubin: Cubin, source: str = "", driver: Callable[[], Driver] = load_driver
+    ):
         self.terms, self.cubin, self.source = terms, cubin, source
         self._driver = driver
         self._functions: dict[int, Function] = {}
-        self._kinds: dict[tuple[Any, ...], Kind] = {}
-        self._short: dict[tuple[Any, ...], Kind] = {}  # those of two arrays that need nothing but a launch
+        self._kinds: dict[tuple[Any, ...], CallKind] = {}
+        self._short: dict[tuple[Any, ...], CallKind] = {}  # those of two arrays that need nothing but a launch
         self._readers = Readers(terms.kernel, any(DTYPES[a.dtype].kind == "complex" for a in terms.arrays), driver)
         self._floats = tuple((p.name, float(p.default)) for p in terms.params if p.var is None)
 
@@ -77,16 +78,16 @@ class Kernel:
         self._launch(kind, pointers, floats)
         return (made[0] if len(made) == 1 else tuple(made)) if made else None
 
-    def _launch(self, kind: Kind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
-        slot = kind.spare.pop() if kind.spare else make_slot(kind.form)
-        memory, config, arguments = slot
-        kind.write(memory, CONFIG_STREAM_AT, kind.stream(kind.device), 0, 0, *pointers)
+    def _launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
+        memory = kind.spare.pop() if kind.spare else make_memory(kind.form)
+        whole, config, arguments = memory
+        kind.write(whole, CONFIG_STREAM_AT, kind.stream(kind.device), 0, 0, *pointers)
         if kind.varies:
-            self._write_varying(kind, slot, pointers, floats)
+            self._write_varying(kind, memory, pointers, floats)
         status = kind.launch(config, kind.handle, arguments, None)
         if status:
-            self._launch_again(kind, slot, status)
-        kind.spare.append(slot)
+            self._launch_again(kind, memory, status)
+        kind.spare.append(memory)
 
     # ---------------------------------------------------------------- what few calls come to
     def _take_floats(self, params: dict[str, Any]) -> tuple[float, ...]:
@@ -98,13 +99,15 @@ class Kernel:
             wrong = next(f"{name} is a number, not {value!r:.40}" for name, value in given if not _is_number(value))
             raise CallError(Diagnostic("TG709", f"{self.terms.kernel}: {wrong}")) from None
 
-    def _write_varying(self, kind: Kind, slot: Slot, pointers: Sequence[int], floats: Sequence[float]) -> None:
+    def _write_varying(
+        self, kind: CallKind, memory: LaunchMemory, pointers: Sequence[int], floats: Sequence[float]
+    ) -> None:
         if floats:
-            write_params(kind.form, slot, floats)
+            write_params(kind.form, memory, floats)
         if kind.encode:
-            write_maps(kind.form, slot, kind.encode(tuple(pointers)))
+            write_maps(kind.form, memory, kind.encode(tuple(pointers)))
 
-    def _encode(self, kind: Kind, pointers: Sequence[int]) -> bytes:
+    def _encode(self, kind: CallKind, pointers: Sequence[int]) -> bytes:
         """The tensor maps of a call, in its arrays' context: the driver may ask for one, and a thread may have none."""
         assert self.terms.encode_maps is not None
         with self._driver().in_context(kind.function.context):
@@ -112,7 +115,7 @@ class Kernel:
         assert [len(image) for image in images] == [MAP_BYTES] * kind.form.maps
         return b"".join(images)
 
-    def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: tuple[Any, ...]) -> Kind:
+    def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: tuple[Any, ...]) -> CallKind:
         libraries = [self._readers.libraries[type(array)] for array in arrays]
         kind = decide(self.terms, arrays, libraries, params, self._load, self._driver().launch)
         if kind.form.maps:
@@ -137,12 +140,12 @@ class Kernel:
             return EnvironmentLack(Diagnostic("TG503", message, hint="leave 'arch' out to build for the current GPU"))
         return CallError(Diagnostic("TG491", f"CUDA does not load {self.terms.kernel}: {error}"))
 
-    def _launch_again(self, kind: Kind, slot: Slot, status: int) -> None:
+    def _launch_again(self, kind: CallKind, memory: LaunchMemory, status: int) -> None:
         """Where another device's context is current, or none: in the context of the arrays."""
         driver, function = self._driver(), kind.function
         if status in NO_CONTEXT:
             with driver.in_context(function.context):
-                status = driver.launch(slot.config, function.handle, slot.arguments, None)
+                status = driver.launch(memory.config, function.handle, memory.arguments, None)
         if status:
             message = f"CUDA does not launch {self.terms.kernel}: {driver.name_status(status)}"
             raise CallError(Diagnostic("TG491", message, hint="an earlier kernel may have failed"))

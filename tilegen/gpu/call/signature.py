@@ -14,7 +14,7 @@ EncodeMaps = Callable[[Sequence[int], Mapping[str, int | float]], Sequence[bytes
 
 
 @dataclass(frozen=True)
-class ArrayTerms:
+class ArrayArgument:
     """A global buffer as an argument. ``shape``, ``strides`` and ``span`` count elements and may name parameters.
 
     ``strides`` has one for each dimension, or is None where the layout is no matter of strides: such an array comes
@@ -38,12 +38,12 @@ class ArrayTerms:
 
 
 @dataclass(frozen=True)
-class KernelTerms:
+class KernelSignature:
     """A kernel as its callers see it; ``dynamic_bytes`` of shared memory are asked for at each launch."""
 
     kernel: str
     arch: str
-    arrays: tuple[ArrayTerms, ...]
+    arrays: tuple[ArrayArgument, ...]
     params: tuple[Param, ...]
     grid: tuple[Index, Index, Index]
     cluster: tuple[int, int, int]

@@ -1,6 +1,6 @@
 """The memory of one launch: its configuration, its arguments and their addresses, laid out for the driver once.
 
-A launch writes a stream and the pointers, in one go, and calls. Slots are taken from a list and put back, so threads
+A launch writes a stream and the pointers, in one go, and calls. They are taken from a list and put back, so threads
 that call at the same time never share one, even while the driver reads it without Python's lock.
 """
 
@@ -20,7 +20,7 @@ MAP_BYTES, _MAP_ALIGN_BYTES = 128, 64  # CUtensorMap, cuda.h
 
 
 @dataclass(frozen=True)
-class SlotForm:
+class LaunchForm:
     """What the launches of one kind of call have in common.
 
     The kernel's arguments are pointers, then ``params`` (a struct code, and the value; None where it varies from call
@@ -57,16 +57,16 @@ class SlotForm:
         return struct.Struct(f"={MAP_BYTES * self.maps}s")
 
 
-class Slot(NamedTuple):
-    """``memory`` starts with a CUlaunchConfig, where ``config`` points; ``arguments`` are all addresses."""
+class LaunchMemory(NamedTuple):
+    """``whole`` starts with a CUlaunchConfig, where ``config`` points; ``arguments`` are all addresses."""
 
-    memory: Any
+    whole: Any
     config: Any
     arguments: Any
 
 
-def make_slot(form: SlotForm) -> Slot:
-    """A slot with everything written that does not vary."""
+def make_memory(form: LaunchForm) -> LaunchMemory:
+    """Memory with everything written that does not vary."""
     places = (*form.cells, *form.map_places)
     size = (form.map_places[-1] + MAP_BYTES) if form.maps else CONFIG_BYTES + _CELL_BYTES * len(form.cells)
     memory = _aligned_memory(size)
@@ -76,7 +76,7 @@ def make_slot(form: SlotForm) -> Slot:
             struct.pack_into(f"={code}", memory, at, value)
     start = ctypes.addressof(memory)
     addresses = (ctypes.c_void_p * len(places))(*(start + at for at in places))
-    return Slot(memory, ctypes.byref(memory), addresses)
+    return LaunchMemory(memory, ctypes.byref(memory), addresses)
 
 
 def _aligned_memory(size: int) -> Any:
@@ -85,20 +85,20 @@ def _aligned_memory(size: int) -> Any:
     return (ctypes.c_char * size).from_buffer(raw, -start % _MAP_ALIGN_BYTES)
 
 
-def write_params(form: SlotForm, slot: Slot, values: Sequence[float]) -> None:
-    """The parameters that vary from call to call, into a slot."""
+def write_params(form: LaunchForm, memory: LaunchMemory, values: Sequence[float]) -> None:
+    """The parameters that vary from call to call, into its memory."""
     cells = zip(form.params, form.cells[form.pointers :], strict=True)
     varying = [(code, at) for (code, value), at in cells if value is None]
     for (code, at), value in zip(varying, values, strict=True):
-        struct.pack_into(f"={code}", slot.memory, at, value)
+        struct.pack_into(f"={code}", memory.whole, at, value)
 
 
-def write_maps(form: SlotForm, slot: Slot, images: bytes) -> None:
-    """The tensor maps of a call, each MAP_BYTES as the driver encoded it, one behind the other, into a slot."""
-    form.all_maps.pack_into(slot.memory, form.map_places[0], images)
+def write_maps(form: LaunchForm, memory: LaunchMemory, images: bytes) -> None:
+    """The tensor maps of a call, each MAP_BYTES as the driver encoded it, one behind the other, into its memory."""
+    form.all_maps.pack_into(memory.whole, form.map_places[0], images)
 
 
-def read_slot(config: Any, arguments: Any, form: SlotForm) -> dict[str, Any]:
+def read_memory(config: Any, arguments: Any, form: LaunchForm) -> dict[str, Any]:
     """What a launch with these arguments starts, read as the driver reads it."""
     raw = bytes(config._obj)
     x, y, z, threads, _, _, dynamic = struct.unpack_from("=7I", raw, 0)

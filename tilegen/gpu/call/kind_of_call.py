@@ -1,4 +1,4 @@
-"""Kinds of calls: all that is decided when a call differs from every call before."""
+"""A kind of call: all that is decided once, and what is compared on every call of it."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ from typing import Any
 from tilegen.dtypes import DTYPES
 from tilegen.errors import CallError, Diagnostic
 from tilegen.gpu.call.arrays import Library, Seen
-from tilegen.gpu.call.checking import Checked, check_call, is_image
-from tilegen.gpu.call.slots import Slot, SlotForm
-from tilegen.gpu.call.terms import ArrayTerms, KernelTerms
+from tilegen.gpu.call.checking import Checked, check_call, is_image, share_elements
+from tilegen.gpu.call.launch_memory import LaunchForm, LaunchMemory
+from tilegen.gpu.call.signature import ArrayArgument, KernelSignature
 from tilegen.gpu.driver import Function
 from tilegen.index import evaluate
 
-Given = tuple[ArrayTerms, Seen, Library]
+Given = tuple[ArrayArgument, Seen, Library]
 Maker = Callable[[list[int]], Any]  # makes an output, and puts its pointer among the others
 Encode = Callable[[tuple[int, ...]], bytes]  # pointers -> the tensor maps of a call, one behind the other
 _KEPT_MAPS = 64  # sets of pointers of one kind whose tensor maps are kept; another 300 bytes each
 
 
-class Kind:
+class CallKind:
     """Calls that differ in pointers, streams and float parameters alone."""
 
     __slots__ = ("apart", "device", "encode", "form", "function", "given", "handle", "launch", "makers", "mask",
                  "pairs", "reach", "spare", "stream", "syncs", "values", "varies", "write")  # fmt: skip
 
     def __init__(
-        self, given: Sequence[Given], checked: Checked, form: SlotForm, function: Function, launch: Callable[..., int]
+        self, given: Sequence[Given], checked: Checked, form: LaunchForm, function: Function, launch: Callable[..., int]
     ):
         self.given, self.form, self.function = tuple(given), form, function
         self.values, self.device = checked.values, checked.device
         self.launch, self.handle = launch, function.handle
         self.varies = form.maps > 0 or any(value is None for _, value in form.params)
         self.write = form.varying.pack_into
-        self.spare: list[Slot] = []  # slots that no thread is using
+        self.spare: list[LaunchMemory] = []  # what no thread is using
         self.mask = max(a.align_bytes for a, _, _ in given) - 1  # what no pointer may have, unless its array may
         self.pairs = pairs_of([a for a, _, _ in given], checked.span_bytes)
         self.reach = max((n for _, _, *sizes in self.pairs for n in sizes), default=0)  # further apart, no pair meets
@@ -50,7 +50,7 @@ class Kind:
         self.encode = lru_cache(_KEPT_MAPS)(encode)
 
 
-def match_arrays(terms: KernelTerms, arrays: Sequence[Any]) -> tuple[ArrayTerms, ...]:
+def match_arrays(terms: KernelSignature, arrays: Sequence[Any]) -> tuple[ArrayArgument, ...]:
     """The terms of each array that was given: of all, or of all but those that are only written. Raises TG701."""
     inputs = tuple(a for a in terms.arrays if a.access != "out")
     for accepted in (terms.arrays, inputs):
@@ -62,23 +62,23 @@ def match_arrays(terms: KernelTerms, arrays: Sequence[Any]) -> tuple[ArrayTerms,
 
 
 def decide(
-    terms: KernelTerms, arrays: Sequence[Any], libraries: Sequence[Library], params: Mapping[str, Any],
+    terms: KernelSignature, arrays: Sequence[Any], libraries: Sequence[Library], params: Mapping[str, Any],
     load: Callable[[int], Function], launch: Callable[..., int],
-) -> Kind:  # fmt: skip
+) -> CallKind:  # fmt: skip
     """The kind of a call. Raises CallError with everything that is wrong with it."""
     matched = match_arrays(terms, arrays)
     given = [(t, library.look(a), library) for t, a, library in zip(matched, arrays, libraries, strict=True)]
     checked = check_call(terms, [(t, seen) for t, seen, _ in given], params)
     codes = tuple(("f", None) if p.var is None else ("i", checked.values[p.name]) for p in terms.params)
-    form = SlotForm(checked.grid, terms.threads, terms.dynamic_bytes, len(terms.arrays), codes, terms.tensor_maps)
+    form = LaunchForm(checked.grid, terms.threads, terms.dynamic_bytes, len(terms.arrays), codes, terms.tensor_maps)
     check_streams(terms.kernel, given)
-    kind = Kind(given, checked, form, load(checked.device), launch)
+    kind = CallKind(given, checked, form, load(checked.device), launch)
     if len(matched) < len(terms.arrays):
         kind.makers = plan_outputs(terms, given, checked)
     return kind
 
 
-def pairs_of(arrays: Sequence[ArrayTerms], span_bytes: Sequence[int]) -> tuple[tuple[int, int, int, int], ...]:
+def pairs_of(arrays: Sequence[ArrayArgument], span_bytes: Sequence[int]) -> tuple[tuple[int, int, int, int], ...]:
     """Every two arrays of which one is written, by number, and the bytes of each from its first to its last."""
     numbered = [(i, j) for j in range(len(arrays)) for i in range(j)]
     written = [(i, j) for i, j in numbered if arrays[i].access != "in" or arrays[j].access != "in"]
@@ -115,7 +115,7 @@ def syncs_of(given: Sequence[Given]) -> tuple[tuple[int, Callable[[Any, int], An
 
 
 # ---------------------------------------------------------------- outputs
-def plan_outputs(terms: KernelTerms, given: Sequence[Given], checked: Checked) -> tuple[Maker, ...]:
+def plan_outputs(terms: KernelSignature, given: Sequence[Given], checked: Checked) -> tuple[Maker, ...]:
     """How each array that is only written is made, in the order of the arguments."""
     library = next((lib for _, _, lib in given if lib.allocate), None)
     outputs = [(at, array) for at, array in enumerate(terms.arrays) if array.access == "out"]
@@ -138,7 +138,7 @@ def _maker(at: int, allocate: Callable[[], Any], read: Callable[[Any], tuple[Any
     return make
 
 
-def form_of_output(array: ArrayTerms, values: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def form_of_output(array: ArrayArgument, values: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Shape and strides, in elements; the physical image, flat, of a layout that no strides describe."""
     if array.strides is None:
         return (int(evaluate(array.span, values)),), (1,)
@@ -146,14 +146,46 @@ def form_of_output(array: ArrayTerms, values: Mapping[str, Any]) -> tuple[tuple[
     return shape, strides
 
 
-def elem_bytes(array: ArrayTerms) -> int:
+def elem_bytes(array: ArrayArgument) -> int:
     """Bytes of an element."""
     return DTYPES[array.dtype].bytes
 
 
-def element_form(array: ArrayTerms, seen: Seen, values: Mapping[str, Any]) -> tuple[int, ...]:
+def element_form(array: ArrayArgument, seen: Seen, values: Mapping[str, Any]) -> tuple[int, ...]:
     """Shape and strides of what is really read or written, one after the other."""
     if is_image(array, seen):
         return (*seen.shape, *seen.strides)
     shape, strides = form_of_output(array, values)
     return (*shape, *strides)
+
+
+# ---------------------------------------------------------------- what is compared on every call
+def check_alignment(kernel: str, kind: CallKind, pointers: Sequence[int]) -> None:
+    """Raises CallError (TG706) for arrays that do not start at a multiple of what their vectors need."""
+    found = []
+    for (terms, _, _), pointer in zip(kind.given, pointers, strict=True):
+        past = pointer % terms.align_bytes
+        if past:
+            size = elem_bytes(terms)
+            message = f"{kernel}: {terms.name} starts {past} bytes past a multiple of {terms.align_bytes} bytes"
+            hint = f"copy it, or build a spec whose {terms.name} has 'align: {max(size, past & -past)}'"
+            found.append(Diagnostic("TG706", message, terms.mark, hint))
+    if found:
+        raise CallError(found)
+
+
+def check_overlap(kernel: str, kind: CallKind, pair: tuple[int, int], pointers: Sequence[int]) -> None:
+    """Raises CallError (TG707) where two arrays share an element; the bytes between their first and last do meet."""
+    i, j = pair
+    distance = (i, j, pointers[j] - pointers[i])
+    if distance in kind.apart:
+        return
+    (a, seen_a, _), (b, seen_b, _) = kind.given[i], kind.given[j]
+    forms = element_form(a, seen_a, kind.values), element_form(b, seen_b, kind.values)
+    if share_elements(*forms, (pointers[i], pointers[j]), (elem_bytes(a), elem_bytes(b))):
+        written, other = (b, a) if b.access != "in" else (a, b)
+        does = "written" if other.access != "in" else "read"
+        start = f"they start {abs(distance[2])} bytes apart" if distance[2] else "they start at the same byte"
+        message = f"{kernel}: {written.name} is written while {other.name} is {does}, but they share memory: {start}"
+        raise CallError(Diagnostic("TG707", message, written.mark, f"give {written.name} memory of its own"))
+    kind.apart.add(distance)
