@@ -24,7 +24,8 @@ from typing import Any
 
 import tilegen
 from tilegen import calling, gpu
-from tilegen.gpu.call import Kernel, cupy_arrays, torch_tensors
+from tilegen.gpu.call import Kernel
+from tilegen.gpu.call import libraries as readers
 from tilegen.gpu.call.launch_memory import LaunchForm, make_memory
 from tilegen.gpu.driver import CONFIG_STREAM_AT, Driver, Function, load_driver
 
@@ -223,7 +224,7 @@ class PretendedDriver(Driver):
 def pretend_cupy(cupy: Any) -> tuple[Any, Any, Callable[[], Any]]:
     """Real arrays over memory that is nobody's; the current stream cannot be asked for without a GPU."""
     cuda = cupy.cuda
-    cupy_arrays.load_cupy().cuda.get_current_stream = lambda device: cuda.Stream.null
+    readers.load_cupy().cuda.get_current_stream = lambda device: cuda.Stream.null
 
     def array(pointer: int) -> Any:
         memory = cuda.UnownedMemory(pointer, 1 << 20, None, 0)
@@ -235,13 +236,13 @@ def pretend_cupy(cupy: Any) -> tuple[Any, Any, Callable[[], Any]]:
 def pretend_torch(torch: Any) -> tuple[Any, Any, Callable[[], Any]]:
     """Real tensors in the CPU's memory, taken for device -1."""
     torch._C._cuda_getCurrentRawStream = abs
-    look = torch_tensors.look_at_torch
+    look = readers.look_at_torch
 
     def look_as_on_gpu(tensor: Any) -> Any:
         seen = look(tensor)
         return type(seen)(seen.shape, seen.strides, seen.dtype, 0, seen.pointer)
 
-    torch_tensors.look_at_torch = look_as_on_gpu
+    readers.look_at_torch = look_as_on_gpu
     return torch.zeros(SHAPE), torch.zeros(SHAPE), lambda: None
 
 

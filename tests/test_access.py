@@ -157,7 +157,7 @@ def test_batches_are_cut_without_a_seam(width: int, monkeypatch: pytest.MonkeyPa
     batch[::5, 3:9] = -1
     batch[7] = -1
     whole = [f(batch) for f in counters(width)]
-    monkeypatch.setattr(access.offsets, "CHUNK", 5)
+    monkeypatch.setattr(access.warp, "CHUNK", 5)
     for f, expected in zip(counters(width), whole, strict=True):
         assert f(batch).tolist() == expected.tolist() == [f(one) for one in batch]
         assert f(np.asfortranarray(batch.astype(np.int32))).tolist() == expected.tolist()

@@ -261,7 +261,7 @@ def test_batches_are_cut_without_a_seam(kind: str, width: int, monkeypatch: pyte
     to[::5, 3:9] = -1
     to[7] = -1
     whole = cp_async_cost(kind, width, to, source)
-    monkeypatch.setattr(access.offsets, "CHUNK", 5)
+    monkeypatch.setattr(access.warp, "CHUNK", 5)
     cut = cp_async_cost(kind, width, np.asfortranarray(to.astype(np.int32)), source)
     alone = [cp_async_cost(kind, width, a, b) for a, b in zip(to, source, strict=True)]
     none = cp_async_cost(kind, width, to[:0], source[:0])

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilegen.arch import ARCHES
-from tilegen.choices import Operation
+from tilegen.decisions import Operation
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError, TilegenError
 from tilegen.index import Index, Var, add, bound, ceil_div, mul, sub, substitute, variables

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilegen import gpu, layouts
 from tilegen.arch import ARCHES
-from tilegen.describe import count_words
+from tilegen.decisions import count_words
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate

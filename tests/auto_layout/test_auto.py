@@ -15,7 +15,7 @@ from tilegen.auto_layout import choose_layouts, compare_pinned
 from tilegen.auto_layout.families import enumerate_layouts
 from tilegen.auto_layout.pin import pin_layout
 from tilegen.auto_layout.search import plan_with, search_layouts
-from tilegen.choices import Choice
+from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.layouts import SwizzleLayout, row_major, swizzle_of, tile_of

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 from fakes import COPY, FakeWatch, fake_gpu
 
 from tilegen.bench import NAMES, choose_peers
+from tilegen.bench.meaning import NotApplicable, Prepared
 from tilegen.bench.measuring import Rotation
 from tilegen.bench.peers import describe_absence
 from tilegen.bench.running import KERNEL, make_ready
-from tilegen.bench.task import NotApplicable, Prepared
 from tilegen.cli import cli
 from tilegen.errors import Diagnostic, EnvironmentLack
 
@@ -199,7 +199,7 @@ def test_a_peer_that_is_wrong_or_fails_is_absent(
 ) -> None:
     pretend()
     from tilegen.bench import running
-    from tilegen.bench.task import Peer, Task
+    from tilegen.bench.meaning import Peer, Task
 
     def wrong(task: Task) -> Prepared:
         return Prepared(lambda k: task.pairs[k][1].fill(0))
@@ -236,9 +236,8 @@ def test_a_peer_that_cannot_be_captured_is_absent_and_the_kernel_must_not_fail()
 
 def test_the_cupy_peer_transposes(pretend: Callable[..., FakeWatch]) -> None:
     """CuPy's arrays have NumPy's methods: the peer's own code runs here."""
-    from tilegen.bench.meaning import Meaning
+    from tilegen.bench.meaning import Meaning, Task
     from tilegen.bench.peers import prepare_cupy
-    from tilegen.bench.task import Task
 
     x = np.random.default_rng(1).integers(0, 256, (3, 5, 7, 2), np.uint8)
     source, target = x.reshape(-1), np.zeros(x.size, np.uint8)

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tilegen.bench.meaning import Meaning
-from tilegen.bench.peers import describe_absence
-from tilegen.bench.task import Task
-from tilegen.bench.torch_peers import prepare_torch, prepare_triton
+from tilegen.bench.meaning import Meaning, Task
+from tilegen.bench.peers import describe_absence, prepare_torch, prepare_triton
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = """
@@ -23,8 +21,8 @@ import numpy as np
 import torch
 from fakes import FakeWatch
 from tilegen.bench.meaning import Meaning
-from tilegen.bench.task import Task
-from tilegen.bench import torch_peers
+from tilegen.bench.meaning import Task
+from tilegen.bench import peers as torch_peers
 
 is_available = torch.cuda.is_available
 torch.cuda.ExternalStream = lambda pointer: pointer

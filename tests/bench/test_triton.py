@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tilegen.bench.meaning import Meaning
+from tilegen.bench.peers import permute_arguments
 from tilegen.bench.tiling import cut_permute
-from tilegen.bench.torch_peers import permute_arguments
 
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = ROOT / "tilegen" / "bench" / "triton_kernels.py"
@@ -42,7 +42,7 @@ from math import prod
 import torch
 from tilegen.bench.meaning import Meaning
 from tilegen.bench.tiling import cut_permute, is_wide, tile_shapes
-from tilegen.bench.torch_peers import permute_arguments
+from tilegen.bench.peers import permute_arguments
 from tilegen.bench.triton_kernels import copy_flat, permute_tiles
 
 rng = random.Random(2)

@@ -26,7 +26,7 @@ from tilegen.auto_layout.linear_search import find_linear
 from tilegen.auto_layout.pin import pin_layout
 from tilegen.auto_layout.search import Costed, plan_with, rank_layouts
 from tilegen.auto_layout.tile_access import TileAccess, count_floor, fold
-from tilegen.choices import Cost
+from tilegen.decisions import Cost
 from tilegen.layouts import row_major
 from tilegen.ops import ALL_OPS
 from tilegen.ops.op import Planned, Variant

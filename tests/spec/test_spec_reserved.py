@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import tilegen
-from tilegen.spec.reserved import PRELUDE
+from tilegen.spec.names import PRELUDE
 
 TEMPLATES = Path(tilegen.__file__).parent / "templates"
 

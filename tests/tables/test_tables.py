@@ -21,9 +21,9 @@ from tilegen.arch import ARCHES
 from tilegen.cost.accesses import COSTS, accesses_of
 from tilegen.cost.count import count_steps
 from tilegen.interpret import FaultFound, interpret
+from tilegen.interpret.machine import survey
 from tilegen.interpret.site import WORDS
 from tilegen.interpret.steps import MEANINGS, ORDER, STRUCTURE
-from tilegen.interpret.survey import survey
 from tilegen.ops import OPS
 from tilegen.plan import (
     INSTRUCTIONS,

@@ -14,7 +14,7 @@ from tilegen.cost.accesses import accesses_of
 from tilegen.cost.count import count_steps
 from tilegen.index import Var, equal
 from tilegen.interpret import FaultFound, interpret
-from tilegen.interpret.survey import survey
+from tilegen.interpret.machine import survey
 from tilegen.plan import (
     Arrive,
     Await,

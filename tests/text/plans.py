@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.choices import Candidate, Choice, Cost, Operation
+from tilegen.decisions import Candidate, Choice, Cost, Operation
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, ceil_div, every, less
 from tilegen.plan import (

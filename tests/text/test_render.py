@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from text.plans import build_cast, build_permute_sf, build_pool, build_runtime_copy, build_transpose
-from tilegen.choices import Choice, Cost, Operation
+from tilegen.decisions import Choice, Cost, Operation
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import INT_LIMIT, Var, bound, compile_text, evaluate
 from tilegen.plan import Block, Memory, Move, Plan, Role, Sync, flat_memory

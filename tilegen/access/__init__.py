@@ -9,7 +9,9 @@ one access, (n, 32) for a batch. One access gives an int, a batch an int64 array
 """
 
 from tilegen.access.cp_async import CP_ASYNC_WIDTHS, CpAsyncCost, cp_async_cost
-from tilegen.access.offsets import (
+from tilegen.access.table import BankTable, Phase, Word, bank_table
+from tilegen.access.tma import tma_sectors
+from tilegen.access.warp import (
     BANK_BYTES,
     BANKS,
     KINDS,
@@ -19,10 +21,11 @@ from tilegen.access.offsets import (
     WARP_LANES,
     WIDTHS,
     Count,
+    bytes_floor,
+    phases,
+    sectors,
+    wavefronts,
 )
-from tilegen.access.table import BankTable, Phase, Word, bank_table
-from tilegen.access.tma import tma_sectors
-from tilegen.access.warp import bytes_floor, phases, sectors, wavefronts
 
 __all__ = [
     "BANKS", "BANK_BYTES", "CP_ASYNC_WIDTHS", "KINDS", "LINE_BYTES", "MATRIX_ROWS", "SECTOR_BYTES", "WARP_LANES",

@@ -22,20 +22,22 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from tilegen.access.counting import active_lanes, count_distinct, phase_lanes
-from tilegen.access.fills import count_fills
-from tilegen.access.offsets import (
+from tilegen.access.warp import (
     LINE_BYTES,
     SECTOR_BYTES,
+    WARP_LANES,
     Accesses,
     Count,
+    active_lanes,
+    count_distinct,
     count_in_chunks,
+    count_sectors,
+    phase_lanes,
     read_offsets,
     shape_like,
 )
-from tilegen.access.warp import count_sectors
 
 CP_ASYNC_WIDTHS = {"ca": (4, 8, 16), "cg": (16,)}
 _SHARED_LIMIT_BYTES = 1 << 24  # the shared window of the address space; an SM has far less
@@ -158,3 +160,46 @@ def _count_pairs(keys: Accesses, to: Accesses, source: Accesses) -> Accesses:
     """Distinct pairs (key, shared sector that is written) of the lanes that read."""
     pairs = keys.astype(np.uint64) * (_SHARED_LIMIT_BYTES // SECTOR_BYTES) + (to // SECTOR_BYTES).astype(np.uint64)
     return count_distinct(pairs, active_lanes(source))
+
+
+# ---------------------------------------------------------------- fills of cp.async.cg
+Pairs = NDArray[np.bool_]  # (accesses, lanes, lanes)
+
+_HALF_BYTES = 16
+_EARLIER = np.tri(WARP_LANES, k=-1, dtype=bool)  # [lane, other]: other < lane
+
+
+def count_fills(to: Accesses, source: Accesses) -> Accesses:
+    """Fills of each access, 16 bytes per lane: (accesses,) from (accesses, lanes); -1 in ``source`` reads nothing."""
+    reads = _pairs(source >= 0)
+    way = ((source ^ to) // _HALF_BYTES % 4).astype(np.int32)
+    same_sector = _alike(source // SECTOR_BYTES)
+    request = reads & same_sector & _alike((to // SECTOR_BYTES).astype(np.int32) << 2 | way)
+    asks = _first(request)  # the first lane speaks for the others of its request
+    halves = _halves_of(request, source // _HALF_BYTES % 2)
+    group = _pairs(asks) & _alike(source // LINE_BYTES)
+    group &= _alike((to // LINE_BYTES).astype(np.int32) << 4 | way << 2 | halves)
+    places = (group & same_sector).sum(axis=2, dtype=np.uint8)
+    most = np.where(group, places[:, None, :], np.uint8(0)).max(axis=2)
+    return np.asarray((most * _first(group)).sum(axis=1))
+
+
+def _alike(keys: Accesses) -> Pairs:
+    """Which lanes have the key in common."""
+    return np.asarray(keys[:, :, None] == keys[:, None, :])
+
+
+def _pairs(lanes: NDArray[np.bool_]) -> Pairs:
+    """Pairs of which both lanes are meant."""
+    return lanes[:, :, None] & lanes[:, None, :]
+
+
+def _first(alike: Pairs) -> NDArray[np.bool_]:
+    """Lanes that are alike (themselves at least), but to no earlier one: one for each set of lanes."""
+    return np.asarray(alike.any(axis=2) & ~(alike & _EARLIER).any(axis=2))
+
+
+def _halves_of(request: Pairs, half: Accesses) -> NDArray[np.int32]:
+    """Per lane, the halves that its request has: 1 for the lower, 2 for the upper, 3 for both."""
+    lower, upper = ((request & (half == which)[:, None, :]).any(axis=2) for which in (0, 1))
+    return np.asarray(lower.astype(np.int32) | upper.astype(np.int32) << 1)

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tilegen.access.counting import phase_lanes
-from tilegen.access.offsets import BANK_BYTES, BANKS
-from tilegen.access.warp import merges, read_access
+from tilegen.access.warp import BANK_BYTES, BANKS, merges, phase_lanes, read_access
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilegen.access.offsets import LINE_BYTES, SECTOR_BYTES
+from tilegen.access.warp import LINE_BYTES, SECTOR_BYTES
 
 TMA_CHUNK_BYTES = 16  # swizzles move chunks of 16 bytes; a box's inner extent is a multiple of them
 

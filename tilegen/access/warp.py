@@ -15,26 +15,26 @@ A global access touches as many sectors as it has distinct 32-byte blocks.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilegen.access.counting import active_lanes, count_distinct, fill_banks, phase_lanes, to_blocks
-from tilegen.access.offsets import (
-    KINDS,
-    LINE_BYTES,
-    MATRIX_ROWS,
-    SECTOR_BYTES,
-    WARP_LANES,
-    WIDTHS,
-    Accesses,
-    Count,
-    count_in_chunks,
-    read_offsets,
-    shape_like,
-)
+Accesses = NDArray[Any]  # (accesses, lanes)
+Count = Any  # an int for one access, an int64 array for a batch
 
+WARP_LANES = 32
+BANKS = 32
+BANK_BYTES = 4
+LINE_BYTES = BANKS * BANK_BYTES
+SECTOR_BYTES = 32
+WIDTHS = (1, 2, 4, 8, 16)
+MATRIX_ROWS = {f"{direction}matrix{n}": 8 * n for direction in ("ld", "st") for n in (1, 2, 4)}
+KINDS = ("ld", "st", *MATRIX_ROWS)
+
+CHUNK = 2048  # accesses worked on at a time
 _WIDTHS = {"global": (*WIDTHS, 32)} | dict.fromkeys(("ld", "st"), WIDTHS) | dict.fromkeys(MATRIX_ROWS, (16,))
 
 
@@ -160,3 +160,115 @@ def _count_bytes_floor(width_bytes: int, offsets: Accesses) -> Accesses:
 
 def _count_blocks(block_bytes: int, offsets: Accesses) -> Accesses:
     return count_distinct(to_blocks(offsets, block_bytes), active_lanes(offsets))
+
+
+# ---------------------------------------------------------------- offsets, read and checked
+def read_offsets(width_bytes: int, offsets: ArrayLike, lanes: int = WARP_LANES, what: str = "offset") -> Accesses:
+    """The offsets as (accesses, lanes): the first ``lanes`` of each access, multiples of the width or -1.
+
+    Raises ValueError for offsets that are not (32,) or (n, 32) integers, for a misaligned one or one below -1.
+    """
+    given = np.asarray(offsets)
+    if given.dtype.kind not in "iu":
+        raise ValueError(f"{what}s are integers (bytes, -1 for an inactive lane), not {given.dtype}")
+    if given.ndim not in (1, 2) or given.shape[-1] != WARP_LANES:
+        raise ValueError(f"{what}s have shape (32,) or (n, 32), one per lane, not {given.shape}")
+    if given.dtype not in (np.int32, np.int64):
+        given = given.astype(np.int64)
+    accesses = given.reshape(-1, WARP_LANES)[:, :lanes]
+    for first in range(0, len(accesses), CHUNK):
+        _check_offsets(width_bytes, accesses[first : first + CHUNK], first, what)
+    return accesses
+
+
+def _check_offsets(width_bytes: int, offsets: Accesses, first: int, what: str) -> None:
+    least = offsets.min()
+    if least >= 0 and not np.bitwise_or.reduce(offsets, axis=None) & (width_bytes - 1):
+        return
+    for wrong, why in (
+        (offsets < -1, "is negative (-1 means an inactive lane)"),
+        ((offsets >= 0) & (offsets % width_bytes != 0), f"is not a multiple of {width_bytes}"),
+    ):
+        if wrong.any():
+            access, lane = np.argwhere(wrong)[0]
+            raise ValueError(f"byte {what} {offsets[access, lane]} of lane {lane} in access {first + access} {why}")
+
+
+def count_in_chunks(count: Callable[..., Accesses], *batches: Accesses) -> NDArray[np.int64]:
+    """What ``count`` says of each access, asked for some accesses at a time; the batches are as long as each other."""
+    starts = range(0, len(batches[0]), CHUNK)
+    counted = [count(*(batch[first : first + CHUNK] for batch in batches)).astype(np.int64) for first in starts]
+    return np.concatenate(counted) if counted else np.zeros(0, np.int64)
+
+
+def shape_like(offsets: ArrayLike, counts: NDArray[np.int64]) -> Count:
+    """An int if one access was given, the array if a batch was."""
+    return int(counts[0]) if np.ndim(offsets) == 1 else counts
+
+
+# ---------------------------------------------------------------- distinct blocks and words
+Active = NDArray[np.bool_] | None  # which lanes take part, (accesses, lanes), or None if all do
+
+
+def active_lanes(offsets: Accesses) -> Active:
+    """Which lanes take part, or None if all do."""
+    return None if offsets.min() >= 0 else offsets >= 0
+
+
+def phase_lanes(width_bytes: int) -> int:
+    """Lanes of a phase before merging: as many as can move 128 bytes together."""
+    return min(WARP_LANES, LINE_BYTES // width_bytes)
+
+
+def count_distinct(keys: Accesses, active: Active) -> Accesses:
+    """Distinct keys among the active lanes of each access."""
+    ordered = _sort_lanes(keys, active)
+    found = np.asarray((ordered[1:] != ordered[:-1]).sum(axis=0, dtype=np.int64)) + 1
+    return found if active is None else found * active.any(axis=1)
+
+
+def to_blocks(offsets: Accesses, block_bytes: int) -> Accesses:
+    """Offsets in blocks (a power of two of bytes), in the narrowest type that NumPy sorts fast."""
+    blocks = offsets >> (block_bytes.bit_length() - 1)
+    return blocks.astype(np.uint32 if blocks.max() < 2**32 else np.uint64)
+
+
+def fill_banks(width_bytes: int, offsets: Accesses, active: Active, lanes: int) -> Accesses:
+    """The most distinct words in one bank, (accesses, phases) for phases of so many lanes; 0 where no lane is active.
+
+    A lane's words lie side by side: units of the width are counted, over so many fewer banks.
+    """
+    unit_bytes = max(width_bytes, BANK_BYTES)
+    units = to_blocks(offsets, unit_bytes).reshape(-1, lanes)
+    worst = _fill_banks(units, None if active is None else active.reshape(-1, lanes), LINE_BYTES // unit_bytes)
+    return worst.reshape(len(offsets), offsets.shape[1] // lanes)
+
+
+def _fill_banks(units: Accesses, active: Active, banks: int) -> Accesses:
+    """Sort by (bank, row), then count along each bank's run."""
+    if not len(units):
+        return np.zeros(0, np.uint8)
+    rows = units >> (banks.bit_length() - 1)
+    row_bits = int(rows.max()).bit_length()
+    keys = _sort_lanes(((units & (banks - 1)) << row_bits) | rows, active)
+    step = keys[1:] ^ keys[:-1]
+    fresh = (step != 0).view(np.uint8)
+    stays = (step < (1 << row_bits)).view(np.uint8)
+    count = np.ones(len(units), np.uint8)
+    most = count.copy()
+    for lane in range(len(step)):
+        count = count * stays[lane] + fresh[lane]
+        np.maximum(most, count, out=most)
+    return most if active is None else most * active.any(axis=1)
+
+
+def _sort_lanes(keys: Accesses, active: Active) -> Accesses:
+    """The keys of each access in order, as (lanes, accesses), so that a walk along the lanes is one along rows.
+
+    An inactive lane takes the largest key of its access: it joins another lane, which changes no count.
+    """
+    if active is not None:
+        keys = np.where(active, keys, 0)
+        keys = np.where(active, keys, keys.max(axis=1, keepdims=True))
+    keys.sort(axis=1)
+    return np.ascontiguousarray(keys.T)

@@ -17,10 +17,10 @@ import numpy as np
 from tilegen.auto_layout.families import FamilyLayout, Ints, enumerate_layouts, place_elements, span_elems
 from tilegen.auto_layout.pin import family_of, pin_layout
 from tilegen.auto_layout.tile_access import TileAccess, fold
-from tilegen.choices import Cost
 from tilegen.cost.accesses import Access, find_accesses
 from tilegen.cost.boxes import TMA
 from tilegen.cost.count import Counted, cost_of, count_access, list_lanes
+from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.layouts import ComposeLayout, SwizzleLayout, TileLayout, tile_of
 from tilegen.ops import OPS

@@ -9,7 +9,7 @@ from tilegen.auto_layout.alternatives import touched_calls
 from tilegen.auto_layout.explain import compare_with, explain_search
 from tilegen.auto_layout.pin import can_follow, pin_layout
 from tilegen.auto_layout.search import Search, cost_plans, plan_calls, search_layouts
-from tilegen.choices import Choice
+from tilegen.decisions import Choice
 from tilegen.errors import SpecError
 from tilegen.layouts import row_major
 from tilegen.spec.data import Buffer, Spec

@@ -11,8 +11,7 @@ from tilegen.auto_layout.families import FAMILIES
 from tilegen.auto_layout.linear_search import find_linear
 from tilegen.auto_layout.search import Costed, Search
 from tilegen.auto_layout.tile_access import TileAccess, count_floor, count_wavefronts
-from tilegen.choices import Candidate, Choice, Cost
-from tilegen.describe import count_words
+from tilegen.decisions import Candidate, Choice, Cost, count_words
 from tilegen.dtypes import DTYPES
 from tilegen.spec.data import Buffer
 

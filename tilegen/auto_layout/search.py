@@ -19,7 +19,7 @@ from tilegen.auto_layout.alternatives import Alternative, list_alternatives, sha
 from tilegen.auto_layout.families import FAMILIES, FamilyLayout, enumerate_layouts, span_elems
 from tilegen.auto_layout.pin import pin_layout
 from tilegen.auto_layout.tile_access import count_costs, count_floor
-from tilegen.choices import Cost
+from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.index import Index, Var, bound, count_operators, mul

@@ -4,12 +4,11 @@ with open_session() as session:
     print(result_text(bench_built(session, tilegen.build("specs/transpose_tile.yaml"), Wishes())))
 """
 
+from tilegen.bench.measuring import Session, open_session
 from tilegen.bench.peers import NAMES, choose_peers, nearest_peer
-from tilegen.bench.picture import Bar, Group, group_of, svg_picture
+from tilegen.bench.picture import Bar, Group, group_of, result_text, svg_picture
 from tilegen.bench.results import Result, Row, result_data
 from tilegen.bench.running import Wishes, bench_built
-from tilegen.bench.session import Session, open_session
-from tilegen.bench.table import result_text
 
 __all__ = [
     "NAMES", "Bar", "Group", "Result", "Row", "Session", "Wishes", "bench_built", "choose_peers", "group_of",

@@ -6,10 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilegen import gpu
-from tilegen.bench.meaning import derive_meaning
-from tilegen.bench.measuring import Candidate, Rotation, plan_rotation
-from tilegen.bench.session import Session
-from tilegen.bench.task import Task
+from tilegen.bench.meaning import Task, derive_meaning
+from tilegen.bench.measuring import Candidate, Rotation, Session, plan_rotation
 from tilegen.pipeline import Built
 from tilegen.plan import Memory, arrays
 from tilegen.render import launch_info

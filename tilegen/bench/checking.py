@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from tilegen import gpu
-from tilegen.bench.meaning import Meaning
-from tilegen.bench.measuring import Candidate
+from tilegen.bench.meaning import Meaning, NotApplicable, Peer, Prepared, Task
+from tilegen.bench.measuring import Candidate, Session
 from tilegen.bench.peers import Absent, describe_absence
-from tilegen.bench.session import Session
-from tilegen.bench.task import NotApplicable, Peer, Prepared, Task
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.gpu.call.arrays import dense_strides
 from tilegen.pipeline import Built

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tilegen.bench.measuring import Spread
+from tilegen.bench.measuring import Spread, gb_per_s
 from tilegen.bench.peers import Absent
 
 
@@ -41,15 +41,6 @@ class Result:
     mine: Row
     peers: tuple[Row, ...]
     absent: tuple[Absent, ...]
-
-
-def gb_per_s(moved_bytes: int, us: float) -> float:
-    """Gigabytes (10**9) in a second.
-
-    >>> gb_per_s(4_000_000, 1.0)
-    4000.0
-    """
-    return moved_bytes / us / 1e3
 
 
 def spell_rate(rate: float) -> str:

@@ -9,9 +9,11 @@ from pathlib import Path
 
 from tilegen.bench.buffers import lay_out, load_kernel, moved_bytes
 from tilegen.bench.checking import check_kernel, expect_target, prepare_peers
+from tilegen.bench.meaning import Prepared
 from tilegen.bench.measuring import (
     Candidate,
     Rotation,
+    Session,
     Watch,
     choose_launches,
     make_samplers,
@@ -22,8 +24,6 @@ from tilegen.bench.measuring import (
 )
 from tilegen.bench.peers import Absent, choose_peers, describe_absence
 from tilegen.bench.results import Result, Row
-from tilegen.bench.session import Session
-from tilegen.bench.task import Prepared
 from tilegen.pipeline import Built
 from tilegen.proofs.meaning import parameter_cases
 

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from tilegen.choices import Operation
-from tilegen.cli.compiling import add_resources, describe_resources
-from tilegen.cli.console import current_color, print_data, print_diagnostic, print_note
+from tilegen.cli.console import current_color, print_data, print_diagnostic, print_note, watch_progress
 from tilegen.cli.ending import SeveralFailed
-from tilegen.cli.progress import watch_progress
+from tilegen.cli.explaining import add_resources, describe_resources
 from tilegen.cli.writing import read_text, write_together
-from tilegen.describe import count_words
+from tilegen.decisions import Operation, count_words
 from tilegen.errors import Diagnostic, SpecError, TilegenError
 from tilegen.pipeline import Built, build, output_texts
 

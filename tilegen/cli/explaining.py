@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
 
 import click
 
 from tilegen.arch import ARCHES
-from tilegen.cli.compiling import describe_resources, measure_resources
 from tilegen.cli.console import print_data, print_json
-from tilegen.pipeline import build, load, with_comparisons
+from tilegen.pipeline import Built, build, load, with_comparisons
 from tilegen.planner import plan_spec
 from tilegen.report import access_text, explain_access, explain_plan, explain_text, resolved_text
 from tilegen.spec.outline import launch_of
@@ -43,3 +44,40 @@ def resolve_command(path: str, arch: str | None, settings: Mapping[str, int]) ->
     spec = load(path, arch, settings)
     print_data(resolved_text(spec, plan_spec(spec)).rstrip("\n"))
     return 0
+
+
+# ---------------------------------------------------------------- what a kernel's cubin needs
+def add_resources(built: Built) -> Built:
+    """The same kernel, with what its cubin needs under ``compiled`` in the manifest. Raises EnvironmentLack."""
+    return replace(built, manifest={**built.manifest, "compiled": measure_resources(built)})
+
+
+def measure_resources(built: Built) -> dict[str, Any]:
+    """Registers, shared bytes, stack and spills of a kernel's cubin, and how many of its warps an SM holds."""
+    from tilegen import gpu
+    from tilegen.arch import ARCHES, occupancy
+
+    cubin = gpu.compile_cubin(built.source, built.plan.arch, built.plan.name)
+    arch = ARCHES[built.plan.arch]
+    shared_bytes = cubin.shared_bytes + int(built.manifest["dynamic_shared_bytes"])
+    return {
+        "arch": cubin.arch,
+        "compiler": cubin.compiler,
+        "registers": cubin.registers,
+        "shared_bytes": shared_bytes,
+        "stack_bytes": cubin.stack_bytes,
+        "spill_store_bytes": cubin.spill_store_bytes,
+        "spill_load_bytes": cubin.spill_load_bytes,
+        "warps_per_sm": occupancy(arch, built.plan.threads, cubin.registers, shared_bytes),
+        "max_warps_per_sm": arch.max_warps_per_sm,
+    }
+
+
+def describe_resources(compiled: Mapping[str, Any]) -> str:
+    """Resources in words."""
+    spills = compiled["spill_store_bytes"] + compiled["spill_load_bytes"]
+    return (
+        f"{compiled['arch']}: {compiled['registers']} registers a thread, {compiled['shared_bytes']} shared bytes, "
+        f"{compiled['stack_bytes']} stack bytes, {spills} spilled bytes, occupancy {compiled['warps_per_sm']} of "
+        f"{compiled['max_warps_per_sm']} warps an SM ({compiled['compiler']})"
+    )

@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import access
-from tilegen.choices import Cost
 from tilegen.cost.accesses import Access, find_accesses
 from tilegen.cost.boxes import TMA, count_boxes
 from tilegen.cost.classes import list_classes
 from tilegen.cost.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
+from tilegen.decisions import Cost
 from tilegen.index import Index, Var, bound, evaluate, variables
 from tilegen.plan import Launch, Step
 from tilegen.scopes import thread_variables

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from tilegen.drawing.banking import ACCESSES, bank_picture, find_banks
-from tilegen.drawing.converting import TARGETS, convert
 from tilegen.drawing.describing import describe_layout, locate
 from tilegen.drawing.picture import Picture, draw_layout, draw_memory, print_picture
-from tilegen.drawing.reading import Subject, read_layout, read_subject, take_subject
+from tilegen.drawing.reading import TARGETS, Subject, convert, read_layout, read_subject, take_subject
 from tilegen.drawing.texts import banks_text, layout_text, places_text
 
 __all__ = [

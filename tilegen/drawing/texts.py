@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilegen.describe import count_words
+from tilegen.decisions import count_words
 from tilegen.drawing.reading import spell_shape
-from tilegen.report.table import draw_table
+from tilegen.report.text import draw_table
 
 Data = Mapping[str, Any]
 _KINDS = {

@@ -1,6 +1,16 @@
 """Integer index expressions with known range and divisibility. One text: C prints it, the interpreter evaluates it."""
 
-from tilegen.index.conditions import any_of, conjuncts, differ, equal, every, not_
+from tilegen.index.conditions import (
+    any_of,
+    conjuncts,
+    count_operators,
+    differ,
+    equal,
+    every,
+    not_,
+    substitute,
+    variables,
+)
 from tilegen.index.expressions import (
     Index,
     Op,
@@ -20,7 +30,6 @@ from tilegen.index.expressions import (
     xor,
 )
 from tilegen.index.text import INT_LIMIT, compile_text, evaluate, to_c
-from tilegen.index.trees import count_operators, substitute, variables
 
 __all__ = [
     "INT_LIMIT", "Index", "Op", "Var", "add", "any_of", "bound", "ceil_div", "compile_text", "conjuncts",

@@ -8,9 +8,8 @@ import numpy as np
 
 from tilegen.index import INT_LIMIT, Var, evaluate, to_c
 from tilegen.interpret.fault import DISAGREE, MALFORMED, MISALIGNED, OUT_OF_BOUNDS, OVERFLOW, RANGE, REGISTER_INDEX
-from tilegen.interpret.places import Place, Root
+from tilegen.interpret.reading import Place, Root, Text
 from tilegen.interpret.site import Site
-from tilegen.interpret.texts import Text
 from tilegen.plan import Memory, Ref
 
 ACCESS_BYTES = (1, 2, 4, 8, 16)  # what one load or store can move

@@ -1,17 +1,21 @@
-"""What asynchronous steps mean: cp.async with its groups. The data lands at the wait, not before."""
+"""What asynchronous steps mean: cp.async with its groups, boxes that TMA moves, mbarriers. Data lands at the wait."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from tilegen.dtypes import bits_dtype
-from tilegen.interpret.address import locate, value_of
-from tilegen.interpret.fault import MALFORMED
+from tilegen.interpret.address import check_int, find, locate, value_of
+from tilegen.interpret.fault import MALFORMED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
-from tilegen.interpret.memory import Holding
-from tilegen.interpret.site import Site
-from tilegen.interpret.threads import Array
-from tilegen.plan import QUEUES, Commit, Effects, Move, Touch, Wait
+from tilegen.interpret.memory import Holding, Shared, Virtual, distinct, fetch, report
+from tilegen.interpret.order import Clocks, Shadow
+from tilegen.interpret.site import Blocked, Site
+from tilegen.interpret.threads import Array, Group
+from tilegen.plan import QUEUES, Arrive, Await, Commit, Effects, Move, Slot, Tma, Touch, Wait
 
 
 def start_copy(step: Move, touched: Effects, site: Site) -> None:
@@ -59,3 +63,191 @@ def wait(step: Wait, site: Site) -> None:
 def _check_queue(queue: str, site: Site) -> None:
     if queue not in QUEUES:
         site.fail(MALFORMED, f"no queue is called {queue}")
+
+
+# ---------------------------------------------------------------- boxes that TMA moves
+def load_box(step: Tma, touched: Effects, site: Site) -> None:
+    """One thread of a warp starts the copy of a box of an array into shared memory."""
+    (shared,) = touched.written
+    store, cells = _begin(step, shared, site)
+    _load(step, store, cells, site)
+
+
+def store_box(step: Tma, touched: Effects, site: Site) -> None:
+    """One thread of a warp starts the copy of a box from shared memory into an array."""
+    (shared,) = touched.read
+    store, cells = _begin(step, shared, site)
+    _store(step, store, cells, site)
+
+
+def _begin(step: Tma, shared: Touch, site: Site) -> tuple[Shared, Array]:
+    """The shared memory, and the cells of the box in it for each thread that starts one."""
+    group = site.group
+    if len(group) != len(group.whole):
+        site.fail(MALFORMED, "several threads of a warp start one copy: TMA is started by one thread")
+    place = find(shared.ref, site)
+    if place.root.memory.space != "shared":
+        site.fail(MALFORMED, f"TMA moves boxes between global and shared memory, not {place.root.memory.name}")
+    start = group.spread(place.flat)
+    cells = _cells(step, place.root.store, start, group)
+    elems = cells.shape[1]
+    if np.any(start < 0) or np.any(start + elems > place.root.span):
+        bad = int(np.argmax((start < 0) | (start + elems > place.root.span)))
+        where = f"elements {int(start[bad])} .. {int(start[bad]) + elems - 1} of {place.root.memory.name}"
+        site.fail(OUT_OF_BOUNDS, f"the box takes {where}, which has {place.root.span}", bad)
+    return place.root.store, cells
+
+
+def _cells(step: Tma, store: Shared, start: Array, group: Group) -> Array:
+    """The cells of a box's elements in the order of their places, for each thread: (threads, elems).
+
+    Bits 7 and up of a place choose which 16-byte chunks trade places: b ^ (b >> 7 & swizzle_bytes / 16 - 1) << 4 (CUDA
+    Driver API, CUtensorMapSwizzle).
+    """
+    elems = step.map.box_bytes // store.size
+    byte = store.offset + (start[:, None] + np.arange(elems)) * store.size
+    byte ^= ((byte >> 7) & max(0, step.map.swizzle_bytes // 16 - 1)) << 4
+    result: Array = (group.cta[:, None] * store.pool.bytes + byte) // store.size
+    return result
+
+
+def _elements(step: Tma, site: Site) -> tuple[Any, Array, Array]:
+    """(store, flat offsets, inside) of the box's elements in the array: (threads, elems), clamped where outside."""
+    root = site.view(step.map.memory).root
+    shape = [len(site.group), *step.map.box]
+    flat, inside = np.zeros(shape, np.int64), np.ones(shape, bool)
+    for k, (d, x, n) in enumerate(zip(step.map.dims, step.at, step.map.box, strict=True)):
+        text = site.text(x)
+        value = site.group.spread(value_of(text, site))
+        check_int(text, value, site)
+        axis = [-1 if j == k else 1 for j in range(len(step.map.box))]
+        c = value.reshape(-1, *[1] * len(axis)) + np.arange(n).reshape(axis)
+        inside &= c < root.shape[d]
+        flat += np.minimum(c, root.shape[d] - 1) * root.pitches[d]
+    return root.store, flat.reshape(shape[0], -1), inside.reshape(shape[0], -1)
+
+
+# ---------------------------------------------------------------- loads
+def _load(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
+    assert step.done is not None
+    store, flat, inside = _elements(step, site)
+    if not isinstance(store, Virtual):
+        site.fail(MALFORMED, f"TMA loads of {store.name}, which the kernel writes, are not ordered by its syncs")
+    values = fetch(store.memory, store.values, flat)
+    bits = np.where(inside, values, np.zeros(1, values.dtype)).astype(bits_dtype(shared.size))
+    phases, group = site.machine.phases, site.group
+    slot = slot_of(step.done, site)
+    agent = phases.agent_of(step.done.barrier, slot, group)
+    site.clocks.ticks[agent] += 1
+    _fill(shared, cells, bits, agent, site)
+    phases.deliver(step.done.barrier, slot, agent, step.map.box_bytes, group, site.narrow(group))
+
+
+def _fill(shared: Shared, cells: Array, bits: Array, agent: Array, site: Site) -> None:
+    """The data is there for those who have waited for the agent."""
+    shadow = shared.pool.shadow
+    for row in range(len(cells)):
+        granules, who = _granules(shared, cells[row], row, site.group)
+        _refuse_unfenced(shared, granules, row, "fills", site, ~shadow.is_unwritten(granules))
+        clash = shadow.write_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
+        report(shadow, clash, "fills", granules[:, None], _at(shared, row), site)
+    shared.pool.cells[shared.size][cells] = bits
+
+
+# ---------------------------------------------------------------- stores
+@dataclass(frozen=True)
+class Sending:
+    """Stores of one step: until a thread has waited for its group, the agent of its warp may still read."""
+
+    clocks: Clocks
+    agent: Array
+    ticks: Array
+
+    def land(self, rows: Array, who: Group, op: int) -> None:
+        self.clocks.learn(who.warp[rows], self.agent[rows], self.ticks[rows])
+
+    def touches(self, shadow: Shadow, granule: int) -> Array:
+        return np.zeros(len(self.agent), bool)  # the agent is known by its clock
+
+
+def _store(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
+    group, clocks = site.group, site.clocks
+    store, flat, inside = _elements(step, site)
+    agent = site.machine.phases.sender_of(group)
+    clocks.ticks[agent] += 1
+    bits = _drain(shared, cells, agent, site)
+    who = np.repeat(np.arange(len(group)), inside.sum(1))
+    fields = (group.thread[who], group.cta[who], group.warp[who], group.lane[who])
+    each = Group(group.crew, slice(None), *fields)
+    if step.map.memory.access == "in" or isinstance(store, Virtual):
+        site.fail(MALFORMED, f"writes {step.map.memory.name}, which is an input")
+    if len(who):
+        store.write_later(flat[inside], bits[inside][:, None], each, site)
+    sending = Sending(clocks, agent, clocks.ticks[agent])
+    site.machine.flights.start(step.instruction.queue, group, sending, site.narrow(group))
+
+
+def _drain(shared: Shared, cells: Array, agent: Array, site: Site) -> Array:
+    """The bits of the boxes, which the agent reads from now on until it is waited for."""
+    shadow = shared.pool.shadow
+    for row in range(len(cells)):
+        granules, who = _granules(shared, cells[row], row, site.group)
+        unwritten = shadow.is_unwritten(granules)
+        if unwritten.any():
+            _, what = shared.where(int(np.flatnonzero(unwritten)[0]), granules[:, None])
+            site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", row)
+        clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
+        report(shadow, clash, "reads", granules[:, None], _at(shared, row), site)
+        _refuse_unfenced(shared, granules, row, "reads", site, ~unwritten)
+    result: Array = shared.pool.cells[shared.size][cells]
+    return result
+
+
+# ---------------------------------------------------------------- granules
+def _granules(shared: Shared, cells: Array, row: int, group: Group) -> tuple[Array, Group]:
+    """The granules of one thread's box, each once, and the thread as often."""
+    granules = distinct(cells * shared.size // shared.pool.grain)
+    fields = (group.thread, group.cta, group.warp, group.lane)
+    return granules, Group(group.crew, slice(None), *(np.full(len(granules), x[row]) for x in fields))
+
+
+def _at(shared: Shared, row: int) -> Any:
+    """``Shared.where`` for granules that one thread's box has."""
+    return lambda entry, granules: (row, shared.where(entry, granules)[1])
+
+
+def _refuse_unfenced(shared: Shared, granules: Array, row: int, verb: str, site: Site, of: Array) -> None:
+    """Raise where TMA would not see a plain write."""
+    shadow = shared.pool.shadow
+    bad = np.flatnonzero(~shadow.is_fenced[granules] & of)
+    if len(bad):
+        _, what = shared.where(int(bad[0]), granules[:, None])
+        message = f"{verb} {what}, which a thread wrote without a fence after it: TMA may not see that in order"
+        writer = int(shadow.writer_op[granules[bad[0]]])
+        site.fail(UNFENCED, message, row, other_op=writer, insert=("sync: async",))
+
+
+# ---------------------------------------------------------------- mbarriers
+def slot_of(slot: Slot, site: Site) -> Array:
+    """The number of the slot for each thread."""
+    if slot.barrier not in site.machine.plan.barriers:
+        site.fail(MALFORMED, f"barrier {slot.barrier.name} is none of the plan's")
+    value = site.group.spread(value_of(site.text(slot.at), site))
+    bad = (value < 0) | (value >= slot.barrier.slots)
+    if bad.any():
+        row = int(bad.argmax())
+        message = f"{slot.barrier.name} has no slot {int(value[row])}, only {slot.barrier.slots}"
+        site.fail(OUT_OF_BOUNDS, message, row)
+    return value
+
+
+def arrive(step: Arrive, site: Site) -> None:
+    """Each thread announces the bytes and arrives."""
+    slot = slot_of(step.slot, site)
+    site.machine.phases.arrive(step.slot.barrier, slot, step.bytes, site.group, site)
+
+
+def await_phase(step: Await, site: Site) -> Blocked:
+    """Each thread waits until the phase of its parity has completed."""
+    parity = site.group.spread(value_of(site.text(step.parity), site))
+    return site.machine.phases.wait(step.slot.barrier, slot_of(step.slot, site), parity, site.group, site)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from tilegen.index import Index, evaluate
@@ -10,11 +11,9 @@ from tilegen.interpret.flights import Flights
 from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.phases import Phases
-from tilegen.interpret.places import Place, Root, form
-from tilegen.interpret.survey import Use, survey
-from tilegen.interpret.texts import Address, Text
+from tilegen.interpret.reading import Address, Place, Root, Text, form
 from tilegen.interpret.threads import Array, Crew
-from tilegen.plan import Effects, Memory, Plan, Ref, Step, effects
+from tilegen.plan import Effects, Memory, Plan, Ref, Step, Touch, begin, effects, walk
 
 
 class Machine:
@@ -73,3 +72,40 @@ class Machine:
     def number(self, x: Index) -> int:
         """A value that depends on runtime params only."""
         return int(evaluate(x, self.params))
+
+
+# ---------------------------------------------------------------- how a plan touches its memories
+CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory
+
+
+@dataclass(frozen=True)
+class Use:
+    """How a plan touches a memory: the fewest elements in one access, and whether it reads and writes."""
+
+    least_elems: int = 1
+    is_read: bool = False
+    is_written: bool = False
+
+
+def survey(plan: Plan) -> dict[str, Use]:
+    """How each memory is touched, through the formals of Blocks.
+
+    An access never has fewer bytes than its memory's least, so that is the grain of the races.
+    """
+    uses: dict[str, Use] = {}
+    for role in plan.roles:
+        for visit in walk(role.steps, begin(role.threads)):
+            for t in visit.effects.touches:
+                spot = visit.position.spots.get(t.ref.memory.name)
+                name, elems = spot.root.name if spot else t.ref.memory.name, _grain_elems(t)
+                old = uses.get(name, Use(elems))
+                uses[name] = Use(min(old.least_elems, elems), old.is_read or t.reads, old.is_written or t.writes)
+    return uses
+
+
+def _grain_elems(touch: Touch) -> int:
+    """The elements that an access never has fewer of; of a box in an array, which is cut at its edges, one."""
+    if touch.map is None:
+        return touch.elems
+    memory = touch.ref.memory
+    return 1 if memory.space == "global" else max(1, CHUNK_BYTES // memory.elem_bytes)

@@ -12,8 +12,7 @@ from tilegen.index import Index, Var
 from tilegen.interpret.fault import DISAGREE, Fault, FaultFound
 from tilegen.interpret.machine import Machine
 from tilegen.interpret.order import NOBODY, Clocks, Shadow
-from tilegen.interpret.places import Place, form
-from tilegen.interpret.texts import Address, Text, read_address, read_text
+from tilegen.interpret.reading import Address, Place, Text, form, read_address, read_text
 from tilegen.interpret.threads import Array, Cta, Group
 from tilegen.plan import (
     Arrive,

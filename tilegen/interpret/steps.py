@@ -10,14 +10,12 @@ import numpy as np
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
-from tilegen.interpret.asynchronous import commit, start_copy, wait
-from tilegen.interpret.boxes import load_box, store_box
+from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
 from tilegen.interpret.matrices import load_matrices, store_matrices
 from tilegen.interpret.memory import Registers
-from tilegen.interpret.places import Place, Root
+from tilegen.interpret.reading import Place, Root
 from tilegen.interpret.site import Blocked, Site
-from tilegen.interpret.slots import arrive, await_phase
 from tilegen.interpret.threads import Array
 from tilegen.plan import (
     CP_ASYNC,

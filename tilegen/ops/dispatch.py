@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tilegen.choices import Operation, Refusal
+from tilegen.decisions import Operation, Refusal
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops import OPS
 from tilegen.ops.op import Planned

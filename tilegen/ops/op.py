@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from tilegen.choices import Choice, Cost
+from tilegen.decisions import Choice, Cost
 from tilegen.ops.operand import Context
 from tilegen.plan import Instruction, Step
 from tilegen.spec.data import Buffer, Call, Spec, WholeCall

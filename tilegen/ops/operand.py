@@ -9,8 +9,8 @@ from math import prod
 
 from tilegen import layouts
 from tilegen.arch import Arch
-from tilegen.choices import Cost
 from tilegen.cost.count import Counted, cost_of, count_steps
+from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Op, Var, add, bound, conjuncts, every, less, mul, multiple, terms, total, variables
 from tilegen.index.bounds import is_below

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilegen.choices import Candidate, Choice, Cost, judge
+from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, add, bound, every, mul
 from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.ops.op import Planned

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilegen.choices import Candidate, Choice, judge
+from tilegen.decisions import Candidate, Choice, judge
 from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.ops.digits import split_number
 from tilegen.ops.op import Planned

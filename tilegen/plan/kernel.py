@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tilegen.choices import Choice, Operation
+from tilegen.decisions import Choice, Operation
 from tilegen.index import Index, Var
 from tilegen.plan.effects import effects, flatten
 from tilegen.plan.memories import Barrier, Memory, TensorMap

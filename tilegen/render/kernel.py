@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilegen.describe import describe_operation, printable
+from tilegen.decisions import describe_operation, printable
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Op, Var, to_c
 from tilegen.plan import Block, Plan, Role, all_steps, arrays, effects, tensor_maps
-from tilegen.render.declarations import declare, int_type, parameter
-from tilegen.render.functions import function_text
+from tilegen.render.c_text import comment_lines, declare, end_comment, fold_line, int_type, parameter, with_note
 from tilegen.render.launch import SharedUse, launch_info, plan_shared
-from tilegen.render.lines import comment_lines, end_comment, fold_line, with_note
 from tilegen.render.names import free_names
-from tilegen.render.page import Page, Part, templates
+from tilegen.render.page import Page, Part, function_text, templates
 from tilegen.render.steps import WARPGROUP_THREADS, render_steps
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES, thread_variables
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilegen.index import evaluate, mul, to_c
 from tilegen.plan import BARRIER_BYTES, Barrier, Memory, Plan, TensorMap, all_steps, arrays, effects, tensor_maps
-from tilegen.render.declarations import elems_of
+from tilegen.render.c_text import elems_of
 from tilegen.render.names import fresh
 
 STATIC_SHARED_LIMIT = 48 * 1024  # bytes; beyond it CUDA gives shared memory only at launch

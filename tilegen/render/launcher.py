@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tilegen.describe import count_words
+from tilegen.decisions import count_words
 from tilegen.dtypes import DTYPES
 from tilegen.index import INT_LIMIT, mul, to_c
 from tilegen.plan import Memory, Param, Plan, TensorMap, arrays, tensor_maps
-from tilegen.render.declarations import int_type
+from tilegen.render.c_text import comment_lines, fold_line, int_type
 from tilegen.render.launch import launch_info, plan_shared
-from tilegen.render.lines import comment_lines, fold_line
 from tilegen.render.names import fresh
 from tilegen.render.page import templates
 

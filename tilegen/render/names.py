@@ -7,7 +7,7 @@ from itertools import chain, count
 
 from tilegen.index import Index, Var, bound, variables
 from tilegen.plan import Barrier, Block, Effects, Let, Memory, Ref, Repeat, Step, TensorMap, effects
-from tilegen.render.addresses import subscript
+from tilegen.render.c_text import subscript
 from tilegen.scopes import thread_variables
 
 Named = Var | Memory | TensorMap | Barrier

@@ -36,13 +36,21 @@ from tilegen.plan import (
     matrices,
 )
 from tilegen.plan.instructions import BOX, READS, THREAD
-from tilegen.render.addresses import element, is_zero, pointer
-from tilegen.render.declarations import argument, int_type, parameter
-from tilegen.render.functions import define, rank
-from tilegen.render.lines import comment_lines, with_note
-from tilegen.render.literals import COMPLEX_PART, literal, zero_of
+from tilegen.render.c_text import (
+    COMPLEX_PART,
+    argument,
+    comment_lines,
+    element,
+    int_type,
+    is_zero,
+    literal,
+    parameter,
+    pointer,
+    with_note,
+    zero_of,
+)
 from tilegen.render.names import axis_index, free_names, fresh, written_names
-from tilegen.render.page import Page
+from tilegen.render.page import Page, define, rank
 from tilegen.scopes import SCOPES
 
 WARPGROUP_THREADS = SCOPES["warpgroup"].threads

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from tilegen.choices import Choice, Cost, Operation
 from tilegen.cost.accesses import accesses_of
 from tilegen.cost.boxes import TMA
 from tilegen.cost.count import Counted, count_access
 from tilegen.cost.cp_async import CP_ASYNC
+from tilegen.decisions import Choice, Cost, Operation
 from tilegen.plan import Launch, Plan
 
 _TOTALS = ("instructions", "wavefronts", "floor", "sectors")

@@ -13,7 +13,7 @@ from tilegen.index import Index, Op, Var, bound, evaluate, least, mul
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
-from tilegen.spec.models import BufferFields, ViewFields, check_fields
+from tilegen.spec.models import BufferFields, ViewFields, check_fields, refuse_later
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import (
@@ -26,7 +26,6 @@ from tilegen.spec.placing import (
     read_layout,
 )  # fmt: skip
 from tilegen.spec.regions import show_shape
-from tilegen.spec.unsupported import refuse_later
 
 
 @dataclass

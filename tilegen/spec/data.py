@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
-from tilegen.choices import Choice
+from tilegen.decisions import Choice
 from tilegen.errors import Mark
 from tilegen.index import Index, Var
 from tilegen.plan import Param

@@ -8,8 +8,9 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tilegen.errors import Mark
-from tilegen.spec.findings import Findings, shorten, suggest
+from tilegen.errors import LayoutError, Mark
+from tilegen.layouts import cute
+from tilegen.spec.findings import Fault, Findings, Passage, shorten, suggest
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, to_plain
 
 
@@ -300,3 +301,56 @@ def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
     is_number_in_quotes = isinstance(found, Scalar) and found.is_quoted and re.match(r"[0-9]+\Z", found.text)
     hint = "remove the quotes" if is_number_in_quotes and "an integer" in kinds else ""
     return "TG103", f"must be {' or '.join(kinds)}, not {describe_node(found)}", hint
+
+
+# ---------------------------------------------------------------- what this version has not
+OPS = ("gemm", "mma", "elementwise", "reduce")
+GLUON = {
+    "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
+    "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
+    "BlockedLayout": ("size_per_thread", "threads_per_warp", "warps_per_cta"),
+    "DistributedLinearLayout": ("reg_bases", "lane_bases", "warp_bases", "block_bases"),
+    "NVMMADistributedLayout": ("version", "instr_shape"),
+    "SliceLayout": ("dim", "parent"),
+    "DotOperandLayout": ("operand_index", "k_width"),
+}
+_CUTE = re.compile(r"\(?[0-9(][0-9A-Za-z_(), ]*:[0-9(]")
+
+
+def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Fault:
+    """The Fault that says ``not yet supported``."""
+    mark = node.locate(0, len(node.text)) if isinstance(node, Passage) else node.mark
+    return Fault("TG190", f"{code_name} is not yet supported", mark, hint)
+
+
+def refuse_later_layout(node: Node) -> None:
+    """Raises TG200 for layouts in a notation that buffers do not take."""
+    if not isinstance(node, Scalar) or not isinstance(node.value, str):
+        return
+    text = node.text.strip()
+    if _CUTE.match(text):
+        message = "a layout in CuTe's notation is column-major over its shape; buffers take S[...], which is row-major"
+        raise Fault("TG200", message, node.mark, _say_as_tile(text))
+
+
+def _say_as_tile(text: str) -> str:
+    """The same function in S[...] notation, where there is one."""
+    try:
+        return f"write {cute.to_tile(cute.parse(text))}"
+    except LayoutError:
+        return "write S[shape:strides]"
+
+
+def refuse_later_gluon(node: Mapping) -> None:
+    """Raises TG201 for the arguments of Gluon's layouts other than PaddedSharedLayout: those are written as calls."""
+    for name, arguments in GLUON.items():
+        for key in arguments:
+            if key in node and "interval_padding_pairs" not in node:
+                message = f"{name} is written as a call, as text, not by its argument names"
+                raise Fault("TG201", message, node.key(key).mark, f'"{name}({", ".join(arguments)}, ..)"')
+
+
+def refuse_later_op(key: Scalar) -> None:
+    """Raises TG190 for ops that come later."""
+    if key.text in OPS:
+        raise refuse_later(f"the op '{key.text}'", key)

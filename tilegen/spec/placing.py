@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -9,17 +10,16 @@ from typing import Any
 from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
-from tilegen.errors import LayoutError
+from tilegen.errors import LayoutError, Mark
 from tilegen.index import Index, bound, evaluate, mul
-from tilegen.layouts import AXES
+from tilegen.layouts import AXES, PaddedSharedLayout
 from tilegen.scopes import OP_SCOPES
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
-from tilegen.spec.gluon import read_gluon
 from tilegen.spec.header import Params
+from tilegen.spec.models import PaddedFields, check_fields, refuse_later_gluon, refuse_later_layout
 from tilegen.spec.names import instance_variables
-from tilegen.spec.nodes import Mapping, Node, Scalar
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
 from tilegen.spec.regions import show_shape
-from tilegen.spec.unsupported import refuse_later_layout
 
 _CODES = {"TG105": "TG200"}  # what the notation calls unreadable; here TG105 is an unknown name
 MAX_ELEMS = 1 << 36  # of a global array at the defaults of its params; no GPU holds more
@@ -213,3 +213,45 @@ def _check_bytes(layout: Any, what: str, scope: str, dtype: str, setting: Settin
     if size_bytes > limit:
         whose = "a thread" if scope == "register" else f"a CTA on {setting.arch}"
         raise Fault("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark)
+
+
+# ---------------------------------------------------------------- Gluon's argument names
+_PLACE = re.compile(r"(\w+)(?:\[(\d+)\])?")  # how messages about a padded layout start
+
+
+def read_gluon(node: Mapping, shape: tuple[Index, ...], what: str, findings: Findings) -> PaddedSharedLayout:
+    """The padded layout of a mapping: bases, or an order for none; ``shape`` is the buffer's unless it names one.
+
+    Raises TG101 to TG103 for keys and values, TG201 for Gluon's other layouts and for what is no layout.
+    """
+    refuse_later_gluon(node)
+    fields = check_fields(node, PaddedFields, f"the layout of {what}", findings)
+    if fields is None:
+        raise Fault()  # reported
+    if fields.offset_bases is None and fields.order is None:
+        message = f"the layout of {what} needs the key 'offset_bases' or 'order'"
+        raise Fault("TG102", message, node.mark, f"rows one after the other: order: {list(range(len(shape)))[::-1]}")
+    if fields.offset_bases is not None and fields.order is not None:
+        message = f"the layout of {what} has 'offset_bases' and 'order'"
+        raise Fault(
+            "TG201", message, node.key("order").mark, "remove one: an order stands for bases that reorder nothing"
+        )
+    extents: Any = shape if fields.shape is None else fields.shape
+    try:
+        if fields.order is not None:
+            return PaddedSharedLayout.with_identity_for(
+                fields.interval_padding_pairs, extents, fields.order, fields.cga_layout
+            )
+        return PaddedSharedLayout(fields.interval_padding_pairs, fields.offset_bases, fields.cga_layout, extents)  # type: ignore[arg-type]
+    except LayoutError as error:
+        text = f"{shorten(error, 200)}, in the layout of {what}"
+        raise Fault("TG201", text, _find_mark(node, str(error)), error.hint) from None
+
+
+def _find_mark(node: Mapping, message: str) -> Mark:
+    """The argument that a message starts with, and its entry, as far as the mapping writes them."""
+    found = _PLACE.match(message)
+    argument: Node | None = node.get(found[1]) if found else None
+    if found and found[2] and isinstance(argument, Sequence) and int(found[2]) < len(argument.items):
+        return argument.items[int(found[2])].mark
+    return argument.mark if argument else node.mark

@@ -14,15 +14,13 @@ from tilegen.spec.data import Buffer, Call, Loop, Meeting, Nest, Region, Stateme
 from tilegen.spec.expressions import read_constant, read_number
 from tilegen.spec.findings import Fault, Findings, shorten, suggest
 from tilegen.spec.form import Form, OpForm, WholeForm
-from tilegen.spec.models import LoopFields, SyncFields, check_fields, field_names
+from tilegen.spec.models import OPS, LoopFields, SyncFields, check_fields, field_names, refuse_later, refuse_later_op
 from tilegen.spec.names import Names, Register, names_in_scope
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import owner_scope
 from tilegen.spec.ranges import Cases, Walk, check_region_range
 from tilegen.spec.regions import parse_region
-from tilegen.spec.slots import declare_slot
-from tilegen.spec.unsupported import OPS, refuse_later, refuse_later_op
-from tilegen.spec.waits import read_commit, read_wait, read_when, span
+from tilegen.spec.waits import declare_slot, read_commit, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
 
 

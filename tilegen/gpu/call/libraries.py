@@ -100,7 +100,7 @@ def look_at_cupy(array: Any) -> Seen:
     return Seen(tuple(array.shape), strides, array.dtype.name, data.device_id, data.ptr, fault=fault)
 
 
-# ---------------------------------------------------------------- torch (not imported here: who has a tensor has it loaded)
+# ---------------------------------------------------------------- torch: who has a tensor has it loaded
 def torch_library() -> Library:
     """How torch's tensors are read."""
     torch: Any = sys.modules["torch"]

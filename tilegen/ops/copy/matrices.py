@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tilegen.choices import Candidate, Choice, Cost, judge
+from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, mod, mul, multiple, substitute, variables
 from tilegen.ops.op import Planned

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.access import SECTOR_BYTES
-from tilegen.choices import Candidate, Choice, Cost, judge
 from tilegen.cost.count import Counted, cost_of
+from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, Var, add, every, mul, multiple, variables
 from tilegen.ops.copy.register_tiles import Board, Shape, Walk, board_of, coalesced, digits_at, shapes_of
 from tilegen.ops.copy.turn import WORD_BYTES, block_elems, over, turn_columns

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from tilegen.choices import Choice
+from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, add, bound, equal, mul, multiple

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from tilegen.arch import Arch
-from tilegen.choices import Candidate, Choice, Cost
+from tilegen.decisions import Candidate, Choice, Cost
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import bound
 from tilegen.ops.permute.dims import Dims

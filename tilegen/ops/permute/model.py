@@ -12,7 +12,7 @@ from math import gcd
 
 from tilegen.access import SECTOR_BYTES
 from tilegen.arch import Arch, occupancy
-from tilegen.arch.typical import Device, typical_device
+from tilegen.arch.data import Device, typical_device
 from tilegen.index import multiple
 from tilegen.ops.permute.dims import Dims
 from tilegen.ops.permute.tiles import TileChoice, count_ctas, run_elems

@@ -14,7 +14,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from tilegen.choices import Candidate, Choice, Cost, judge, per_cta
+from tilegen.decisions import Candidate, Choice, Cost, judge, per_cta
 from tilegen.index import Index, Var, add, div, mod, mul, xor
 from tilegen.ops.digits import split_number
 from tilegen.ops.op import MOVES, Array, Op, Planned, Variant

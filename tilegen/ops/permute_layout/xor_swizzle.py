@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilegen import access
-from tilegen.choices import Candidate, Choice, Cost
+from tilegen.decisions import Candidate, Choice, Cost
 from tilegen.ops.permute_layout.lane_search import Side
 
 _LANES = 32

@@ -1,4 +1,4 @@
-"""TG3xx operations and their variants, TG4xx proofs that failed, TG5xx what the environment lacks."""
+"""TG3xx operations, TG4xx proofs that failed, TG5xx what the environment lacks, TG7xx calls from Python."""
 
 from __future__ import annotations
 
@@ -163,4 +163,60 @@ BUILD_RULES = {
     "TG502": Rule("no GPU", "This needs an NVIDIA GPU and CuPy. `tilegen doctor` says what is missing."),
     "TG504": Rule("no driver for TMA", "TMA's descriptors are encoded by the NVIDIA driver, of CUDA 12 or later."),
     "TG503": Rule("a GPU of another arch", "Code for the spec's arch does not run on this GPU: use --arch."),
+}
+
+
+# ---------------------------------------------------------------- TG7xx
+CALL_RULES = {
+    "TG701": Rule(
+        "arguments that the kernel does not have",
+        "A call gives all global buffers of the spec in its order, or all that are not only written, and runtime "
+        "parameters by keyword.",
+    ),
+    "TG702": Rule(
+        "not an array in a GPU's memory",
+        "CuPy arrays, torch tensors on a GPU, and anything with __cuda_array_interface__ or __dlpack__ are taken.",
+    ),
+    "TG703": Rule(
+        "another dtype",
+        "A call converts nothing. Where a library lacks bfloat16 or float8, unsigned integers of the same size hold "
+        "their bits.",
+    ),
+    "TG704": Rule(
+        "another shape",
+        "Extents are those of the spec, and runtime parameters have one value in all of them. A layout other than "
+        "'row' also takes the physical image: a flat array of as many elements as the layout spans.",
+    ),
+    "TG705": Rule(
+        "other strides",
+        "The kernel's addresses follow from the buffer's layout: nothing is copied in secret. Make the array "
+        "contiguous, or write its strides as the buffer's layout, with a param for a pitch.",
+    ),
+    "TG706": Rule(
+        "misaligned",
+        "Vector accesses need arrays that start at a multiple of 16 bytes, or of the buffer's 'align'. A slice may "
+        "start anywhere.",
+    ),
+    "TG707": Rule(
+        "memory that is written twice, or written while it is read",
+        "An array that the kernel writes shares an element with another one: threads are not ordered, so the result "
+        "would depend on who comes first.",
+    ),
+    "TG708": Rule("arrays on several GPUs", "A kernel runs on one GPU; all arrays of a call lie in its memory."),
+    "TG709": Rule(
+        "a runtime parameter that has no value, or none that the kernel takes",
+        "Parameters follow from the arrays' shapes, and pitches from their strides, where these leave one value; else "
+        "they are passed by keyword. The kernel was proved for multiples of 'multiple_of' up to 'max'.",
+    ),
+    "TG710": Rule("a grid that CUDA does not launch", "At most 2**31 - 1 CTAs in x, 65535 in y and in z."),
+    "TG711": Rule(
+        "an output that is read-only or cannot be allocated",
+        "What a kernel writes may not be read-only. Outputs that are left out are allocated by CuPy or torch, if an "
+        "input is theirs.",
+    ),
+    "TG712": Rule(
+        "an array of another stream",
+        "It says, by __cuda_array_interface__, that a stream of its own is filling it. Nothing is synchronised in "
+        "secret.",
+    ),
 }

@@ -1,11 +1,12 @@
-"""Expressions and Refs read once: what evaluating their printed text needs to know."""
+"""What names of memories, expressions and Refs stand for, read once before they are evaluated."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tilegen.index import INT_LIMIT, Index, Op, Var, to_c, variables
-from tilegen.plan import Ref
+from tilegen.plan import Memory, Ref
 
 
 @dataclass(frozen=True)
@@ -50,3 +51,33 @@ def read_address(ref: Ref) -> Address:
     coordinates, offset = tuple(read_text(x) for x in ref.at), ref.offset
     names = frozenset[str]().union(*(c.names for c in coordinates))
     return Address(coordinates, None if ref.at == (offset,) else read_text(offset), names)
+
+
+# ---------------------------------------------------------------- names of memories
+@dataclass(frozen=True)
+class Root:
+    """A memory that exists, its extents as numbers."""
+
+    memory: Memory
+    store: Any
+    shape: tuple[int, ...]
+    pitches: tuple[int, ...]
+
+    @property
+    def span(self) -> int:
+        return sum((n - 1) * p for n, p in zip(self.shape, self.pitches, strict=True)) + 1
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a memory's name stands for: a root, and where in it the name begins (per role axis)."""
+
+    root: Root
+    coordinates: tuple[Any, ...] | None  # None: known only by its flat offset
+    flat: Any
+    is_formal: bool = True  # bound by a Block
+
+
+def form(memory: Memory) -> tuple[object, ...]:
+    """What two views of one array differ by."""
+    return memory.name, memory.elem_bytes, memory.shape, memory.pitches

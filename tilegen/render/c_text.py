@@ -1,0 +1,199 @@
+"""Pieces of C: where an element lies, declarations, constants, comments, long lines folded."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from textwrap import wrap
+from typing import Any
+
+import numpy as np
+
+from tilegen.decisions import printable
+from tilegen.dtypes import DTYPES, DType, numpy_dtype
+from tilegen.index import INT_LIMIT, Index, Op, Var, bound, mul, to_c
+from tilegen.plan import Barrier, Memory, Ref, TensorMap
+
+
+def subscript(ref: Ref) -> Index:
+    """What stands between the brackets: the flat offset, or per dimension (coordinate) * pitch, kept factored.
+
+    >>> from tilegen.index import Var
+    >>> from tilegen.plan import Memory
+    >>> X = Memory("X", "float32", (6400, 8000), (8000, 1), "global")
+    >>> print(subscript(X[Var("by", 100) * 64 + Var("row", 64), Var("bx", 125) * 64]))
+    (by * 64 + row) * 8000 + bx * 64
+    """
+    if len(ref.at) < 2:
+        return ref.offset
+    parts: list[Any] = []
+    for x, pitch in zip(ref.at, ref.memory.pitches, strict=True):
+        term = _factored(x, pitch)
+        parts += term.args if isinstance(term, Op) and term.symbol == "+" else [term]
+    constant = sum(p for p in parts if isinstance(p, int))
+    parts = [p for p in parts if not isinstance(p, int)] + ([constant] if constant else [])
+    if len(parts) < 2:
+        return parts[0] if parts else 0
+    return Op("+", tuple(parts), sum(bound(p) - 1 for p in parts) + 1)
+
+
+def _factored(x: Index, pitch: Index) -> Index:
+    """x * pitch, a sum not distributed."""
+    if isinstance(x, int) or (isinstance(pitch, int) and pitch in (0, 1)):
+        return mul(x, pitch)
+    if isinstance(x, Op) and x.symbol == "+":
+        return Op("*", (x, pitch), (bound(x) - 1) * (bound(pitch) - 1) + 1)
+    return mul(x, pitch)
+
+
+def element(ref: Ref) -> str:
+    """The C lvalue of an element.
+
+    >>> from tilegen.index import Var
+    >>> from tilegen.plan import Memory
+    >>> element(Memory("A", "float32", (256,), (1,), "shared")[Var("s", 2) * 128])
+    'A[s * 128]'
+    """
+    return f"{ref.memory.name}[{to_c(subscript(ref))}]"
+
+
+def pointer(ref: Ref) -> str:
+    """The address of an element: ``A``, or ``&A[s * 128]``."""
+    return ref.memory.name if is_zero(subscript(ref)) else f"&{element(ref)}"
+
+
+def is_zero(x: Index) -> bool:
+    """The constant 0: not an expression that may happen to be 0."""
+    return isinstance(x, int) and x == 0
+
+
+# ---------------------------------------------------------------- declarations and parameters
+def declare(memory: Memory) -> str:
+    """A local or shared array, aligned for the vector accesses that it can see.
+
+    >>> declare(Memory("tmp", "float16", (4,), (1,), "register"))
+    '__align__(8) half_t tmp[4]'
+    """
+    dtype, elems = DTYPES[memory.dtype], elems_of(memory)
+    align = memory.align_bytes if memory.space == "shared" else min(16, _power_of_two(elems * dtype.bytes))
+    return f"{f'__align__({align}) ' if align > dtype.bytes else ''}{dtype.c} {memory.name}[{elems}]"
+
+
+def elems_of(memory: Memory) -> int:
+    """The number of elements that a local or shared array is declared with."""
+    span = memory.span
+    assert isinstance(span, int), f"{memory.name} is {memory.space} memory of no fixed size"
+    return span
+
+
+def _power_of_two(x: int) -> int:
+    """The largest power of two that is at most x."""
+    return 1 << max(x, 1).bit_length() - 1
+
+
+def parameter(x: Var | Memory | TensorMap | Barrier, written: frozenset[str]) -> str:
+    """A parameter of a __device__ function."""
+    if isinstance(x, Var):
+        return f"{int_type(x)} {x.name}"
+    if isinstance(x, TensorMap):
+        return f"const TensorMap &{x.name}"
+    if isinstance(x, Barrier):
+        return f"unsigned long long *{x.name}"
+    const, c = "" if x.name in written else "const ", DTYPES[x.dtype].c
+    return f"{const}{c} (&{x.name})[{elems_of(x)}]" if x.space == "register" else f"{const}{c} *{x.name}"
+
+
+def argument(formal: Any, actual: Any, written: frozenset[str]) -> str:
+    """What a call passes for ``formal``: a value, a pointer, or an array."""
+    if isinstance(formal, Var):
+        return to_c(actual)
+    const, c, m = "" if formal.name in written else "const ", DTYPES[formal.dtype].c, actual.memory
+    if formal.space != "register":
+        return f"({const}{c} *){pointer(actual)}" if DTYPES[m.dtype].c != c else pointer(actual)
+    if DTYPES[m.dtype].c == c and elems_of(m) == elems_of(formal) and is_zero(actual.offset):
+        return str(m.name)
+    return f"*({const}{c} (*)[{elems_of(formal)}])&{element(actual)}"
+
+
+def int_type(x: Var) -> str:
+    """The C type that holds every value of a variable."""
+    return "int" if x.bound <= INT_LIMIT else "size_t"
+
+
+# ---------------------------------------------------------------- constants
+COMPLEX_PART = {"complex64": DTYPES["float32"], "complex128": DTYPES["float64"]}
+
+
+def literal(value: Any, dtype: str) -> tuple[str, str]:
+    """A constant as C text, exact to the last bit, and what to say beside it where the text alone does not.
+
+    >>> literal(0.1, "float32"), literal(1, "float16"), literal(-(2**31), "int32")
+    (('0.1f', ''), ('0x3c00', '1.0'), ('-2147483647 - 1', ''))
+    """
+    d, x = DTYPES[dtype], np.asarray(0 if value is None else value).astype(numpy_dtype(dtype))[()]
+    if d.kind == "bool":
+        return ("true" if x else "false"), ""
+    if d.kind == "complex":
+        parts = [literal(v, COMPLEX_PART[dtype].name)[0] for v in (x.real, x.imag)]
+        return f"{d.c}{{{', '.join(parts)}}}", ""
+    if d.kind != "float":
+        suffix = ("u" if d.kind == "uint" and d.bits >= 32 else "") + ("ll" if d.bits == 64 else "")
+        least = d.kind == "int" and d.bits >= 32 and int(x) == -(1 << d.bits - 1)  # C has no such literal
+        return (f"{int(x) + 1}{suffix} - 1" if least else f"{int(x)}{suffix}"), ""
+    if d.typedef:  # held as bits
+        return f"0x{int.from_bytes(x.tobytes(), 'little'):0{d.bits // 4}x}", str(float(x))
+    if np.isfinite(x):
+        return str(x) + ("f" if d.bits == 32 else ""), ""  # the shortest text that reads back as x
+    bits = int.from_bytes(x.tobytes(), "little")
+    return (f"__uint_as_float(0x{bits:08x}u)" if d.bits == 32 else f"__longlong_as_double(0x{bits:016x}ll)"), str(x)
+
+
+def zero_of(dtype: DType) -> str:
+    """Zero as C text."""
+    return "0" if dtype.typedef else f"{dtype.c}{{}}" if dtype.kind == "complex" else literal(0, dtype.name)[0]
+
+
+# ---------------------------------------------------------------- comments, and long lines folded
+COLUMNS = 110
+
+
+def comment_lines(text: str) -> list[str]:
+    """Lines that may stand after ``//``: wrapped, and nothing that could end the comment or continue it."""
+    lead = text[: len(text) - len(text.lstrip())]
+    pieces = wrap(
+        printable(text).strip(), COLUMNS - 3, initial_indent=lead, subsequent_indent=lead + "  ", break_on_hyphens=False
+    )
+    return [p + "." if p.endswith("\\") else p for p in pieces] or [""]
+
+
+def end_comment(text: str) -> str:
+    """A comment at the end of a line."""
+    return f"  // {' '.join(comment_lines(text))}" if text else ""
+
+
+def with_note(memory: Memory) -> Memory:
+    """The memory, its note as the comment beside its declaration."""
+    return replace(memory, note=end_comment(memory.note))
+
+
+def fold_line(line: str, columns: int = COLUMNS) -> list[str]:
+    """A long statement on several lines, broken where the least is open: after ``=`` or a comma, before an operator.
+
+    >>> fold_line("    dst[row * 8 + column] = src[column * 8 + row];", 40)
+    ['    dst[row * 8 + column] =', '        src[column * 8 + row];']
+    """
+    code = line.split("  // ")[0]
+    if len(code) <= columns or '"' in line or code.lstrip().startswith(("//", "#")):
+        return [line]
+    lead = len(line) - len(line.lstrip())
+    places, depth = [], 0
+    for i, c in enumerate(code):
+        depth += (c in "([{") - (c in ")]}")
+        is_reference = code[i + 1 : i + 2] == "&" and code[i + 2 : i + 3] not in (" ", "&")
+        is_operator = code[i + 1 : i + 2] in tuple("?:+&") and not is_reference
+        if c == " " and lead + 8 < i <= columns and (code[i - 1] in ",=" or is_operator):
+            places.append((depth, code[i - 1] != "=", -i))
+    if not places:
+        return [line]
+    at = -min(places)[2]
+    rest = " " * (lead + 4) + line[at + 1 :]
+    return [line[:at], *(fold_line(rest, columns) if len(rest) < len(line) else [rest])]
