@@ -54,7 +54,7 @@ def measure_case(session: bench.Session, built: Built | str, rounds: int, peers:
     if isinstance(built, str):
         return {"correct": False, "error": built}
     try:
-        result = bench.bench_built(session, built, bench.Wishes(tuple(peers), rounds))
+        result = bench.bench_built(session, built, bench.BenchWishes(tuple(peers), rounds))
     except Exception as error:
         return {"correct": False, "error": describe_bug(error)}
     data = bench.result_data(result)

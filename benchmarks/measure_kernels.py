@@ -24,7 +24,7 @@ def measure_kernel(session: bench.Session, built: Built) -> dict[str, Any]:
     try:
         verified = verify_gpu(built, [1, 2])
         cubin = compile_for(session.device, built)
-        result = bench.bench_built(session, built, bench.Wishes(is_verified=True))
+        result = bench.bench_built(session, built, bench.BenchWishes(is_verified=True))
     except (TilegenError, gpu.CompileError) as error:
         return row | {"correct": False, "error": str(error)[:400]}
     return row | {"correct": True, "max_error": 0, "cases": list(verified.lines)} | resources(cubin) | timing(result)

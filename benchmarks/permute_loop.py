@@ -63,7 +63,7 @@ def run_timed_loop(built: Built, ctas: int, trips: int) -> dict[str, Any]:
     cubin = gpu.compile_cubin(source, built.plan.arch, built.plan.name)
     case = parameter_cases(built.spec)[0]
     how = launch_case(built, case)
-    how = gpu.Launch(how.kernel, how.grid, how.block, (*how.arguments, "span"), (), how.shared_bytes)
+    how = gpu.GpuLaunch(how.kernel, how.grid, how.block, (*how.arguments, "span"), (), how.shared_bytes)
     memories = arrays(built.plan)
     buffers = [cupy.asarray(make_image(built.spec, m, case, 1).view(np.uint8)) for m in memories]
     span = cupy.zeros(ctas * 32 * 2 * 8, cupy.uint8)

@@ -132,7 +132,7 @@ def say_pins(pins: dict[str, Any]) -> str:
 
 
 def load_candidate(c: Compiled, sets: Sequence[tuple[Any, Any]]) -> Any:
-    how = gpu.Launch(c.cubin.kernel, c.grid, (c.threads, 1, 1), ("X", "Y"), (), c.shared_bytes)
+    how = gpu.GpuLaunch(c.cubin.kernel, c.grid, (c.threads, 1, 1), ("X", "Y"), (), c.shared_bytes)
     function = gpu.load_function(c.cubin, how)
 
     def run(k: int) -> None:

@@ -105,6 +105,16 @@ def test_the_doors_are_all_there():
     assert len(levels()) > 20
 
 
+def test_no_two_things_have_one_name():
+    """Public classes: a reader who has met one need not ask which of several it is."""
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(path.relative_to(PACKAGE).as_posix())
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
+
+
 @every_module
 def test_modules_are_short(path):
     name = path.relative_to(PACKAGE).as_posix()

@@ -19,8 +19,7 @@ from tilegen.arch import ARCHES
 from tilegen.errors import ProofError, SpecError
 from tilegen.ops import ALL_OPS
 from tilegen.ops.permute.choose import rank_candidates
-from tilegen.ops.permute.dims import Dims, merge_dims
-from tilegen.ops.permute.grid import is_launchable
+from tilegen.ops.permute.dims import Dims, is_launchable, merge_dims
 from tilegen.ops.permute.model import access_elems, estimate
 from tilegen.ops.permute.op import OP, dims_of
 from tilegen.ops.permute.tiles import MAX_CANDIDATES, TileChoice, fill_box, list_candidates, run_elems, sizes_of

@@ -20,7 +20,7 @@ OPTIONAL = ("cuda-bindings", "nvidia-cuda-nvrtc", "cupy-cuda13x", "cupy-cuda12x"
 
 
 @dataclass(frozen=True)
-class Finding:
+class Checkup:
     """One thing looked for: status ok, missing (``hint`` says what to do), or info (nothing depends on it)."""
 
     name: str
@@ -29,7 +29,7 @@ class Finding:
     hint: str = ""
 
 
-def survey() -> list[Finding]:
+def survey() -> list[Checkup]:
     """Everything that tilegen can use on this machine, found or not.
 
     >>> [f.status for f in survey() if f.name == "python"]
@@ -38,57 +38,57 @@ def survey() -> list[Finding]:
     return [finding for probe in PROBES for finding in _ask(probe)]
 
 
-def _ask(probe: Callable[[], list[Finding]]) -> list[Finding]:
+def _ask(probe: Callable[[], list[Checkup]]) -> list[Checkup]:
     try:
         return probe()
     except Exception as e:  # a broken installation is what a doctor is called for
-        return [Finding(probe.__name__.removeprefix("survey_"), "missing", f"looking for it failed: {e!r}")]
+        return [Checkup(probe.__name__.removeprefix("survey_"), "missing", f"looking for it failed: {e!r}")]
 
 
-def survey_python() -> list[Finding]:
-    return [Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")]
+def survey_python() -> list[Checkup]:
+    return [Checkup("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")]
 
 
-def survey_packages() -> list[Finding]:
+def survey_packages() -> list[Checkup]:
     found = [_find_package(name, "missing", f"pip install {name}") for name in NEEDED]
     return found + [_find_package(name, "info", "") for name in OPTIONAL]
 
 
-def _find_package(name: str, if_not: str, hint: str) -> Finding:
+def _find_package(name: str, if_not: str, hint: str) -> Checkup:
     try:
-        return Finding(name, "ok", metadata.version(name))
+        return Checkup(name, "ok", metadata.version(name))
     except metadata.PackageNotFoundError:
-        return Finding(name, if_not, "not installed", hint)
+        return Checkup(name, if_not, "not installed", hint)
 
 
-def survey_compilers() -> list[Finding]:
+def survey_compilers() -> list[Checkup]:
     found = find_compilers()
     if not found:
         hint = "pip install 'tilegen[compile]', for --compile without a GPU"
-        return [Finding("CUDA compiler", "missing", "neither NVRTC nor nvcc", hint)]
+        return [Checkup("CUDA compiler", "missing", "neither NVRTC nor nvcc", hint)]
     used, *others = found
     also = f"; also {', '.join(map(str, others))}" if others else ""
-    return [Finding("CUDA compiler", "ok", f"{used}{also}")]
+    return [Checkup("CUDA compiler", "ok", f"{used}{also}")]
 
 
-def survey_gpu() -> list[Finding]:
+def survey_gpu() -> list[Checkup]:
     device, why = probe_device()
     if device is None:
         hint = CUPY_HINT if why.startswith("CuPy") else "check the driver with nvidia-smi"
-        return [Finding("GPU", "missing", f"{why}; CPU proofs work without", hint), *_survey_driver()]
+        return [Checkup("GPU", "missing", f"{why}; CPU proofs work without", hint), *_survey_driver()]
     what = (
         f"{device.name}, sm_{device.compute_capability[0]}{device.compute_capability[1]}, {device.sm_count} SMs, "
         f"{device.l2_bytes >> 20} MiB L2, {device.memory_bytes >> 30} GiB"
     )
-    return [Finding("GPU", "ok", what), Finding("driver", "ok", f"runs up to {device.driver}"), *_survey_driver()]
+    return [Checkup("GPU", "ok", what), Checkup("driver", "ok", f"runs up to {device.driver}"), *_survey_driver()]
 
 
-def _survey_driver() -> list[Finding]:
+def _survey_driver() -> list[Checkup]:
     said = _run("nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader")
-    return [Finding("nvidia-smi", "info", line) for line in said.splitlines()[:8]] if said else []
+    return [Checkup("nvidia-smi", "info", line) for line in said.splitlines()[:8]] if said else []
 
 
-def survey_tools() -> list[Finding]:
+def survey_tools() -> list[Checkup]:
     return [
         _find_tool("g++", r"(\d+\.\d+\.\d+)", "info", "runs the rendered text in the tests"),
         _find_tool("nvcc", r"V(\d+\.\d+\.\d+)", "info", "one of the ways to compile"),
@@ -96,21 +96,21 @@ def survey_tools() -> list[Finding]:
     ]
 
 
-def _find_tool(name: str, version: str, if_not: str, use: str) -> Finding:
+def _find_tool(name: str, version: str, if_not: str, use: str) -> Checkup:
     if shutil.which(name) is None:
-        return Finding(name, if_not, f"not on PATH ({use})")
+        return Checkup(name, if_not, f"not on PATH ({use})")
     found = re.search(version, _run(name, "--version"))
-    return Finding(name, "ok", f"{found[1] if found else 'unknown version'} ({use})")
+    return Checkup(name, "ok", f"{found[1] if found else 'unknown version'} ({use})")
 
 
-def survey_cache() -> list[Finding]:
+def survey_cache() -> list[Checkup]:
     folder = cache_dir()
     there = folder
     while not there.exists() and there != there.parent:
         there = there.parent
     if not (there.is_dir() and os.access(there, os.W_OK)):
-        return [Finding("cache", "missing", f"{folder} cannot be written", "set XDG_CACHE_HOME to a folder that can")]
-    return [Finding("cache", "ok", str(folder))]
+        return [Checkup("cache", "missing", f"{folder} cannot be written", "set XDG_CACHE_HOME to a folder that can")]
+    return [Checkup("cache", "ok", str(folder))]
 
 
 def _run(*command: str) -> str:
@@ -120,6 +120,6 @@ def _run(*command: str) -> str:
         return ""
 
 
-PROBES: tuple[Callable[[], list[Finding]], ...] = (
+PROBES: tuple[Callable[[], list[Checkup]], ...] = (
     survey_python, survey_packages, survey_compilers, survey_gpu, survey_tools, survey_cache,
 )  # fmt: skip

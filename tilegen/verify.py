@@ -84,13 +84,13 @@ def _case_text(case: Mapping[str, int]) -> str:
     return "".join(f"{name}={value} " for name, value in case.items())
 
 
-def launch_case(built: Built, case: Mapping[str, int]) -> gpu.Launch:
+def launch_case(built: Built, case: Mapping[str, int]) -> gpu.GpuLaunch:
     """How the kernel is launched with these parameters."""
     info = launch_info(built.plan, dict(case))
     pointers = tuple(a["name"] for a in info["args"] if a["kind"] == "pointer")
     values = tuple(numpy_dtype(a["dtype"]).type(a["value"]) for a in info["args"] if a["kind"] == "value")
     x, y, z = info["grid"]
-    return gpu.Launch(
+    return gpu.GpuLaunch(
         built.plan.name, (x, y, z), tuple(info["block"]), pointers, values, info["dynamic_shared_bytes"],
         built.plan.cluster, tuple(a for a in info["args"] if a["kind"] == "tensor_map"),
     )  # fmt: skip

@@ -11,7 +11,7 @@ import pytest
 
 from tilegen.arch import ARCHES
 from tilegen.errors import ProofError
-from tilegen.gpu import POISON, Cubin, Launch, compile_cubin, launch, run, run_images
+from tilegen.gpu import POISON, Cubin, GpuLaunch, compile_cubin, launch, run, run_images
 from tilegen.gpu.device import load_cupy, probe_device, runs_cubin
 
 DEVICE, WHY_NOT = probe_device()
@@ -43,8 +43,8 @@ def compiled(kernel: str) -> Cubin:
     return compile_cubin(SOURCE, arch, kernel)
 
 
-def how(kernel: str, *arguments: str, params: tuple[np.generic, ...] = (), threads: int = 32, **more: int) -> Launch:
-    return Launch(kernel, (1, 1, 1), (threads, 1, 1), arguments, params, **more)  # type: ignore[arg-type]
+def how(kernel: str, *arguments: str, params: tuple[np.generic, ...] = (), threads: int = 32, **more: int) -> GpuLaunch:
+    return GpuLaunch(kernel, (1, 1, 1), (threads, 1, 1), arguments, params, **more)  # type: ignore[arg-type]
 
 
 def ints(*values: int) -> np.ndarray:  # type: ignore[type-arg]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.interpret.edits import ONE_CTA, S, fault_of, get, kernel, put, q, r, values, values_at
-from tilegen.index import Op, Var, add, equal, less, sub
+from tilegen.index import Formula, Var, add, equal, less, sub
 from tilegen.interpret import corners, interpret
 from tilegen.plan import (
     BYTE_PERMUTE,
@@ -126,8 +126,8 @@ def test_names_are_defined_once_and_before_use():
 
 def test_an_int_must_not_overflow():
     wide = Memory("G", "float32", (1 << 34,), (1,), "global", "out")
-    lie = Op("*", (Var("bx", 1 << 17), 1 << 16), 10)  # a bound that makes the printer forget size_t
-    only = When(equal(lane, 0), put(Op("^", (lie, 1), 10), wide))
+    lie = Formula("*", (Var("bx", 1 << 17), 1 << 16), 10)  # a bound that makes the printer forget size_t
+    only = When(equal(lane, 0), put(Formula("^", (lie, 1), 10), wide))
     assert code(only, memories=(wide,), ctas=[(60000, 0, 0)], grid=(1 << 17, 1, 1)) == "TG409"
     honest = Var("bx", 1 << 17) * (1 << 16) + lane
     assert code(*put(honest, wide), memories=(wide,), ctas=[(60000, 0, 0)], grid=(1 << 17, 1, 1)) == ""

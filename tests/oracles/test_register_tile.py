@@ -11,8 +11,8 @@ import tilegen
 from tests.oracles.kernels import buffer, build, choice, kernel
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
-from tilegen.ops.copy.register_tiles import board_of, coalesced, count_lines, digits_at, shapes_of, walks_of
-from tilegen.ops.copy.turn import block_elems
+from tilegen.ops.copy.register_tiles import coalesced, count_lines, digits_at, orders_of, shapes_of, turned_tile
+from tilegen.ops.copy.register_transpose import block_elems
 from tilegen.ops.operand import bind
 from tilegen.planner import place_memories
 
@@ -54,43 +54,43 @@ def test_a_transpose_is_exact_and_as_wide_as_its_sides_allow(threads, dtype, row
         assert op["cost"]["sectors"] <= scalar["cost"]["sectors"]
 
 
-def board(dtype: str, rows: int, columns: int, outer: int = 1) -> Any:
+def tile(dtype: str, rows: int, columns: int, outer: int = 1) -> Any:
     spec = tilegen.load(turned(32, dtype, rows, columns, outer=outer))
     memories = place_memories(spec)
     (call,) = spec.ops
     src, dst = (bind(call.regions[f], memories[call.regions[f].buffer.name]) for f in ("src", "dst"))
-    return board_of((src, dst))
+    return turned_tile((src, dst))
 
 
 @pytest.mark.parametrize(("rows", "columns", "outer"), [(32, 32, 1), (24, 40, 3), (6, 4, 5), (128, 16, 2)])
 def test_every_walk_meets_every_element_once(rows, columns, outer):
-    it = board("float16", rows, columns, outer)
+    it = tile("float16", rows, columns, outer)
     for shape in shapes_of(it):
-        walks = walks_of(it, shape)
-        assert set(coalesced(it, shape)) <= set(walks)
-        for walk in walks:
+        orders = orders_of(it, shape)
+        assert set(coalesced(it, shape)) <= set(orders)
+        for order in orders:
             seen = {
-                it.at(digits_at(it, shape, walk, group, r, c))
+                it.at(digits_at(it, shape, order, group, r, c))
                 for group in range(it.count // shape.elems) for r in range(shape.rows) for c in range(shape.columns)
             }  # fmt: skip
-            assert len(seen) == rows * columns * outer, (shape, walk)
+            assert len(seen) == rows * columns * outer, (shape, order)
 
 
 def test_lanes_that_are_looked_up_together_cover_a_line_where_the_tile_has_one():
-    """No other way to lay a warp over the board touches fewer lines, group by group."""
-    it = board("float32", 64, 64)
+    """No other way to lay a warp over the tile touches fewer lines, group by group."""
+    it = tile("float32", 64, 64)
     shape = shapes_of(it)[0]
-    least = min(count_lines(it, shape, walk) for walk in walks_of(it, shape))
-    assert {count_lines(it, shape, walk) for walk in coalesced(it, shape)} == {least}
+    least = min(count_lines(it, shape, order) for order in orders_of(it, shape))
+    assert {count_lines(it, shape, order) for order in coalesced(it, shape)} == {least}
 
 
 def test_lookups_are_counted_by_groups_of_lanes():
-    it = board("float32", 64, 64)
+    it = tile("float32", 64, 64)
     shape = shapes_of(it)[0]
-    walks = {(w.inner, w.along_src, w.along_dst): count_lines(it, shape, w) for w in walks_of(it, shape)}
+    orders = {(w.inner, w.along_src, w.along_dst): count_lines(it, shape, w) for w in orders_of(it, shape)}
     # 8 warps; src: 4 loads of 4 groups, each one line; dst: 4 stores of 4 groups, a line for each of the 8 columns
-    assert walks["src", 8, 4] == 8 * (4 * 4 * 1 + 4 * 4 * 8)
-    assert walks["dst", 8, 4] == 8 * (4 * 4 * 4 + 4 * 4 * 2)
+    assert orders["src", 8, 4] == 8 * (4 * 4 * 1 + 4 * 4 * 8)
+    assert orders["dst", 8, 4] == 8 * (4 * 4 * 4 + 4 * 4 * 2)
 
 
 @pytest.mark.parametrize(("elem_bytes", "permutes"), [(1, 8), (2, 2), (4, 0)])

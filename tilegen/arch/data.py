@@ -92,7 +92,7 @@ MB = 1 << 20
 
 
 @dataclass(frozen=True)
-class Device:
+class TypicalDevice:
     """A product: multiprocessors, bytes of L2, bytes per second of its memory, cycles per second under load."""
 
     product: str
@@ -103,16 +103,16 @@ class Device:
 
 
 _TYPICAL = {
-    "sm_80": Device("A100 80 GB", 108, 40 * MB, 2.04e12, 1.41e9),
-    "sm_86": Device("A40", 84, 6 * MB, 0.696e12, 1.74e9),
-    "sm_89": Device("L40S", 142, 96 * MB, 0.864e12, 2.52e9),
-    "sm_90": Device("H200", 132, 60 * MB, 4.8e12, 1.98e9),
-    "sm_100": Device("B200", 148, 126 * MB, 8.0e12, 1.96e9),
-    "sm_120": Device("RTX 5090", 170, 96 * MB, 1.79e12, 2.41e9),
+    "sm_80": TypicalDevice("A100 80 GB", 108, 40 * MB, 2.04e12, 1.41e9),
+    "sm_86": TypicalDevice("A40", 84, 6 * MB, 0.696e12, 1.74e9),
+    "sm_89": TypicalDevice("L40S", 142, 96 * MB, 0.864e12, 2.52e9),
+    "sm_90": TypicalDevice("H200", 132, 60 * MB, 4.8e12, 1.98e9),
+    "sm_100": TypicalDevice("B200", 148, 126 * MB, 8.0e12, 1.96e9),
+    "sm_120": TypicalDevice("RTX 5090", 170, 96 * MB, 1.79e12, 2.41e9),
 }
 
 
-def typical_device(arch: str) -> Device:
+def typical_device(arch: str) -> TypicalDevice:
     """The product that stands for an arch.
 
     >>> typical_device("sm_90a").product

@@ -25,7 +25,7 @@ from tilegen.errors import SpecError
 from tilegen.index import Index, Var, bound, count_operators, mul
 from tilegen.layouts import extent_of
 from tilegen.ops.dispatch import dispatch
-from tilegen.ops.op import Planned as Dispatched
+from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context
 from tilegen.plan import Step
 from tilegen.spec.data import Buffer, Spec
@@ -44,7 +44,7 @@ class Costed:
 
 
 @dataclass(frozen=True, eq=False)
-class Planned:
+class PlannedLayout:
     """What the planner makes of a layout: the cost, and the steps of each call that touches the buffer."""
 
     costed: Costed
@@ -56,7 +56,7 @@ class Search:
     """What is known of every layout, by its number: the estimate, and of some the cost of the real plan."""
 
     estimates: tuple[Costed, ...]
-    planned: Mapping[int, Planned]
+    planned: Mapping[int, PlannedLayout]
     alternatives: tuple[Alternative, ...]
     equals_left: int  # not planned because others reached the same estimate
     others_left: int  # not planned although no worse by their estimates: the search was cut short
@@ -85,12 +85,12 @@ def search_layouts(spec: Spec, buffer: Buffer) -> Search:
 
 def _plan_in_order(
     spec: Spec, buffer: Buffer, estimates: Sequence[Costed], order: Sequence[int]
-) -> tuple[dict[int, Planned], int, int]:
+) -> tuple[dict[int, PlannedLayout], int, int]:
     """Real plans until no estimate that is left is below the best of them; how many equals and others were left out.
 
     Of layouts that reach one and the same estimate a few are planned: they differ in address operations alone.
     """
-    planned: dict[int, Planned] = {}
+    planned: dict[int, PlannedLayout] = {}
     reached: Counter[tuple[int, ...]] = Counter()
     equals_left = 0
     for done, k in enumerate(order):
@@ -107,7 +107,7 @@ def _plan_in_order(
     return planned, equals_left, 0
 
 
-def _best(planned: Mapping[int, Planned]) -> int | None:
+def _best(planned: Mapping[int, PlannedLayout]) -> int | None:
     serving = [k for k in sorted(planned) if not planned[k].costed.reason]
     return min(serving, key=lambda k: planned[k].costed.cost.key, default=None)
 
@@ -191,22 +191,22 @@ def count_place_operators(f: FamilyLayout, shape: tuple[int, ...], width_elems: 
 
 
 # ---------------------------------------------------------------- real plans
-def plan_with(spec: Spec, buffer: Buffer, f: FamilyLayout) -> Planned:
+def plan_with(spec: Spec, buffer: Buffer, f: FamilyLayout) -> PlannedLayout:
     """What the planner makes of a layout: the steps and the cost, or the reason why a call cannot be carried out."""
     spec = pin_layout(spec, buffer.name, f.layout)
     try:
         found = plan_calls(spec, buffer.name)
     except SpecError as error:
-        return Planned(Costed(f, Cost(), error.diagnostics[0].message))
-    return Planned(Costed(f, cost_plans(spec, buffer.name, found)), tuple((c, p.steps) for c, p in found))
+        return PlannedLayout(Costed(f, Cost(), error.diagnostics[0].message))
+    return PlannedLayout(Costed(f, cost_plans(spec, buffer.name, found)), tuple((c, p.steps) for c, p in found))
 
 
-def plan_calls(spec: Spec, name: str) -> list[tuple[Context, Dispatched]]:
+def plan_calls(spec: Spec, name: str) -> list[tuple[Context, Planned]]:
     """The plan of every call that touches a buffer, in its surroundings; raises SpecError where there is none."""
     return [(context, dispatch(call, context)[0]) for call, context in touched_calls(spec, name)]
 
 
-def cost_plans(spec: Spec, name: str, plans: Sequence[tuple[Context, Dispatched]]) -> Cost:
+def cost_plans(spec: Spec, name: str, plans: Sequence[tuple[Context, Planned]]) -> Cost:
     """What the plans cost together, with the bytes that the buffer takes."""
     buffer = spec.buffer(name)
     total = Cost(shared_bytes=(bound(extent_of(buffer.layout, "m")) - 1) * DTYPES[buffer.dtype].bytes)

@@ -1,16 +1,29 @@
 """Kernels timed beside what a user would call instead: one process, one stream, the same buffers, in turns.
 
 with open_session() as session:
-    print(result_text(bench_built(session, tilegen.build("specs/transpose_tile.yaml"), Wishes())))
+    print(result_text(bench_built(session, tilegen.build("specs/transpose_tile.yaml"), BenchWishes())))
 """
 
 from tilegen.bench.measuring import Session, open_session
 from tilegen.bench.peers import NAMES, choose_peers, nearest_peer
-from tilegen.bench.picture import Bar, Group, group_of, result_text, svg_picture
+from tilegen.bench.picture import Bar, BarGroup, group_of, result_text, svg_picture
 from tilegen.bench.results import Result, Row, result_data
-from tilegen.bench.running import Wishes, bench_built
+from tilegen.bench.running import BenchWishes, bench_built
 
 __all__ = [
-    "NAMES", "Bar", "Group", "Result", "Row", "Session", "Wishes", "bench_built", "choose_peers", "group_of",
-    "nearest_peer", "open_session", "result_data", "result_text", "svg_picture",
+    "NAMES",
+    "Bar",
+    "BarGroup",
+    "BenchWishes",
+    "Result",
+    "Row",
+    "Session",
+    "bench_built",
+    "choose_peers",
+    "group_of",
+    "nearest_peer",
+    "open_session",
+    "result_data",
+    "result_text",
+    "svg_picture",
 ]  # fmt: skip

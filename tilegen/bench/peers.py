@@ -13,7 +13,7 @@ from typing import Any
 
 from tilegen import gpu
 from tilegen.bench.meaning import Meaning, NotApplicable, Peer, Prepared, Task, is_copy, require_meaning
-from tilegen.bench.tiling import OUTER_DIMS, Dim, Tiling, cut_permute, is_wide, tile_shapes
+from tilegen.bench.tiling import OUTER_DIMS, TiledDim, Tiling, cut_permute, is_wide, tile_shapes
 
 
 def prepare_copy(task: Task) -> Prepared:
@@ -203,7 +203,7 @@ def _permutes(
 def permute_arguments(tiling: Tiling) -> tuple[int, ...]:
     """Sizes and strides in the order of ``triton_kernels.permute_tiles``."""
     rows, cols = tiling.rows, tiling.cols
-    outer = [*tiling.outer, *[Dim(1, 0, 0)] * (OUTER_DIMS - len(tiling.outer))]
+    outer = [*tiling.outer, *[TiledDim(1, 0, 0)] * (OUTER_DIMS - len(tiling.outer))]
     return (
         rows.size, cols.size, rows.source_stride, cols.source_stride, rows.target_stride, cols.target_stride,
         *(d.size for d in outer), *(d.source_stride for d in outer), *(d.target_stride for d in outer),

@@ -26,7 +26,7 @@ class Bar:
 
 
 @dataclass(frozen=True)
-class Group:
+class BarGroup:
     """The bars of one kernel."""
 
     title: str
@@ -42,9 +42,9 @@ def bars_of(result: Result) -> tuple[Bar, ...]:
     )  # fmt: skip
 
 
-def group_of(result: Result) -> Group:
+def group_of(result: Result) -> BarGroup:
     """The bars of a result under its kernel's name."""
-    return Group(result.kernel, bars_of(result))
+    return BarGroup(result.kernel, bars_of(result))
 
 
 def draw_bar(share: float, cells: int = TEXT_CELLS) -> str:
@@ -67,7 +67,7 @@ _STYLE = (
 )
 
 
-def svg_picture(groups: Sequence[Group], note: str = "") -> str:
+def svg_picture(groups: Sequence[BarGroup], note: str = "") -> str:
     """An SVG picture of bars, the kernel's own in green; the dashed line is the device's own copy."""
     bars, height = [], GAP
     for group in groups:
@@ -84,7 +84,7 @@ def svg_picture(groups: Sequence[Group], note: str = "") -> str:
     return "\n".join([head, f"<style>{_STYLE}</style>", *bars, line, *text, "</svg>"]) + "\n"
 
 
-def _group_lines(group: Group, top: int) -> list[str]:
+def _group_lines(group: BarGroup, top: int) -> list[str]:
     lines = [f'<text class="t" x="{LABEL}" y="{top + 14}">{escape(group.title)}</text>']
     for k, bar in enumerate(group.bars):
         y = top + TITLE + ROW * k

@@ -31,7 +31,7 @@ KERNEL = "tilegen"
 
 
 @dataclass(frozen=True)
-class Wishes:
+class BenchWishes:
     """What to measure: peers by name (none: all that start quickly), rounds, the seed of the data.
 
     ``is_verified``: the caller has compared the kernel with the spec's meaning in NumPy.
@@ -43,7 +43,7 @@ class Wishes:
     is_verified: bool = False
 
 
-def bench_built(session: Session, built: Built, wishes: Wishes) -> Result:
+def bench_built(session: Session, built: Built, wishes: BenchWishes) -> Result:
     """Check the kernel and its peers, then time them in turns. The parameters have their defaults.
 
     Raises ProofError if the kernel writes anything but what the spec means; a peer that fails is named as absent.

@@ -14,7 +14,7 @@ _MOST_ELEMS = 1 << 31
 
 
 @dataclass(frozen=True)
-class Dim:
+class TiledDim:
     """A dimension of both arrays: how many elements, and how far apart they lie in each (in elements)."""
 
     size: int
@@ -26,9 +26,9 @@ class Dim:
 class Tiling:
     """Tiles of ``rows`` by ``cols``, where cols run along the source's rows; ``outer`` numbers the planes of tiles."""
 
-    rows: Dim
-    cols: Dim
-    outer: tuple[Dim, ...]
+    rows: TiledDim
+    cols: TiledDim
+    outer: tuple[TiledDim, ...]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ def cut_permute(meaning: Meaning) -> Tiling | None:
     Where both sides have the same fastest dimension, its rows are moved, many rows a tile.
 
     >>> cut_permute(Meaning("X", "Y", (8, 64, 32), (0, 2, 1), 4)).outer
-    (Dim(size=8, source_stride=2048, target_stride=2048),)
+    (TiledDim(size=8, source_stride=2048, target_stride=2048),)
     """
     dims = merged_dims(meaning)
     if len(dims) < 2:
@@ -59,7 +59,7 @@ def cut_permute(meaning: Meaning) -> Tiling | None:
     return Tiling(others[0], cols, tuple(others[1:]))
 
 
-def merged_dims(meaning: Meaning) -> list[Dim]:
+def merged_dims(meaning: Meaning) -> list[TiledDim]:
     """The dimensions that are left after merging, in the source's order; 16-byte elements are pairs of 8 bytes."""
     shape, axes = meaning.shape, meaning.axes
     if meaning.elem_bytes == 16:
@@ -68,16 +68,16 @@ def merged_dims(meaning: Meaning) -> list[Dim]:
     target = dense_strides([sizes[axis] for axis in order])
     placed = {axis: target[k] for k, axis in enumerate(order)}
     strides = dense_strides(sizes)
-    return [Dim(size, strides[k], placed[k]) for k, size in enumerate(sizes)]
+    return [TiledDim(size, strides[k], placed[k]) for k, size in enumerate(sizes)]
 
 
 def tile_shapes(tiling: Tiling, areas: Sequence[int], warps: Sequence[int]) -> list[TileShape]:
     """Tiles of about so many elements, square and four times as long as wide either way, as far as the sizes allow.
 
-    >>> square = Dim(8192, 8192, 1), Dim(8192, 1, 8192)
+    >>> square = TiledDim(8192, 8192, 1), TiledDim(8192, 1, 8192)
     >>> [str(s) for s in tile_shapes(Tiling(*square, ()), [1024], [4])]
     ['16 x 64 tiles, 4 warps', '32 x 32 tiles, 4 warps', '64 x 16 tiles, 4 warps']
-    >>> [str(s) for s in tile_shapes(Tiling(Dim(3, 9, 1), Dim(9999, 1, 3), ()), [1024], [4])]
+    >>> [str(s) for s in tile_shapes(Tiling(TiledDim(3, 9, 1), TiledDim(9999, 1, 3), ()), [1024], [4])]
     ['4 x 256 tiles, 4 warps']
     """
     found = [_fit(tiling, area, 2**half) for area in areas for half in (-1, 0, 1)]

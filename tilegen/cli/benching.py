@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 import click
 
 from tilegen.bench import (
+    BenchWishes,
     Result,
     Session,
-    Wishes,
     bench_built,
     choose_peers,
     group_of,
@@ -25,7 +25,7 @@ from tilegen.pipeline import build
 
 
 def bench_command(
-    specs: Sequence[str], form: str, wishes: Wishes, arch: str | None, settings: Mapping[str, int]
+    specs: Sequence[str], form: str, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int]
 ) -> int:
     """Measure every spec and print one picture. Raises SeveralFailed, or EnvironmentLack without a GPU."""
     try:
@@ -40,7 +40,9 @@ def bench_command(
     return 0
 
 
-def _bench_spec(session: Session, path: str, wishes: Wishes, arch: str | None, settings: Mapping[str, int]) -> Result:
+def _bench_spec(
+    session: Session, path: str, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int]
+) -> Result:
     return bench_built(session, build(path, arch, settings), wishes)
 
 

@@ -182,10 +182,10 @@ def bench(
     All run in turns in one process, on random data, over buffers larger than the L2. A ratio is the peer's time over
     the kernel's: above 1, the kernel is faster. A peer that cannot take part is named as absent, with the reason.
     """
-    from tilegen.bench import Wishes
+    from tilegen.bench import BenchWishes
     from tilegen.cli.benching import bench_command
 
-    return bench_command(specs, form, Wishes(against, rounds, seed), arch, settings)
+    return bench_command(specs, form, BenchWishes(against, rounds, seed), arch, settings)
 
 
 @cli.command(short_help="A layout: described, located, converted, drawn.")
@@ -208,9 +208,9 @@ def layout(form: str, **wishes: Any) -> int:
 
     --slice, --canonical and --group change the layout, in this order; --at, --to, --banks and --draw show the result.
     """
-    from tilegen.cli.laying_out import Wishes, layout_command
+    from tilegen.cli.laying_out import LayoutWishes, layout_command
 
-    return layout_command(Wishes(**wishes), form)
+    return layout_command(LayoutWishes(**wishes), form)
 
 
 @cli.command(short_help="What an error code means.")

@@ -25,7 +25,7 @@ _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True)
-class Wishes:
+class LayoutWishes:
     """What the command line asks for; None where it does not."""
 
     text: str
@@ -42,7 +42,7 @@ class Wishes:
     draw: bool = False
 
 
-def layout_command(wishes: Wishes, form: str) -> int:
+def layout_command(wishes: LayoutWishes, form: str) -> int:
     """Read, change, show. Raises SpecError for a layout that cannot be, BadParameter for an option that cannot."""
     if wishes.fuse and not wishes.canonical:
         raise click.UsageError("--fuse goes with --canonical")
@@ -68,7 +68,7 @@ def layout_command(wishes: Wishes, form: str) -> int:
 
 
 # ---------------------------------------------------------------- other layouts of the same elements, or of some
-def _change(subject: Subject, wishes: Wishes) -> tuple[Subject, dict[str, Any]]:
+def _change(subject: Subject, wishes: LayoutWishes) -> tuple[Subject, dict[str, Any]]:
     changed: dict[str, Any] = {}
     if type(subject.layout).__name__ == "LinearLayout" and (wishes.region or wishes.canonical or wishes.group):
         message = "--slice, --canonical and --group change iters; a linear layout has bases"
@@ -98,7 +98,7 @@ def _changed_text(subject: Subject, changed: dict[str, Any]) -> str:
 
 
 # ---------------------------------------------------------------- views
-def _show(subject: Subject, wishes: Wishes, bits: int | None) -> list[tuple[str, Any, str]]:
+def _show(subject: Subject, wishes: LayoutWishes, bits: int | None) -> list[tuple[str, Any, str]]:
     """(name, data, page) of everything that was asked for."""
     shown: list[tuple[str, Any, str]] = []
     if wishes.at:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 import click
 
 from tilegen.cli.console import print_data, print_json
-from tilegen.doctor import Finding
+from tilegen.doctor import Checkup
 
 _STATUS = {"ok": ("ok", "green"), "missing": ("missing", "yellow"), "info": ("-", "blue")}
 
@@ -51,7 +51,7 @@ def doctor_command(form: str) -> int:
     return 0
 
 
-def format_findings(found: Sequence[Finding]) -> str:
+def format_findings(found: Sequence[Checkup]) -> str:
     """A table: status, name, what was found, and what to do about what is missing."""
     name_width = max((len(f.name) for f in found), default=0)
     lines = []

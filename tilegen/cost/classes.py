@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.cost.accesses import Access
-from tilegen.index import Index, Op, evaluate, terms, total, variables
+from tilegen.index import Formula, Index, evaluate, terms, total, variables
 from tilegen.scopes import thread_variables
 
 Ints = NDArray[np.int64]
@@ -78,7 +78,7 @@ def _keys(a: Access, values: Mapping[str, Ints], known: Mapping[str, object], pe
     tangled variables, and the limits of the guards as far as threads differ in them."""
     everything = list(values.values())
     guards = [c for c in a.conditions if any(v.name in values for v in variables(c))]
-    sides = [s for c in guards if isinstance(c, Op) and c.symbol == "<" for s in c.args]
+    sides = [s for c in guards if isinstance(c, Formula) and c.symbol == "<" for s in c.args]
     address, *split = (_separate(x, values) for x in (a.byte, *sides))
     tangled = sorted(address.tangled.union(*(s.tangled for s in split)))
     few = _distinct([values[n] for n in tangled])

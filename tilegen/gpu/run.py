@@ -22,7 +22,7 @@ _STATIC_SHARED_BYTES = 48 * 1024
 
 
 @dataclass(frozen=True)
-class Launch:
+class GpuLaunch:
     """How a kernel is launched: ``arguments`` names its buffers in order, ``params`` are the values after them.
 
     ``shared_bytes`` is dynamic shared memory. A cluster's shape is part of the kernel (``__cluster_dims__``); here it
@@ -40,7 +40,7 @@ class Launch:
     tensor_maps: tuple[Mapping[str, Any], ...] = ()
 
 
-def launch(cubin: Cubin, how: Launch, arrays: Sequence[Any]) -> None:
+def launch(cubin: Cubin, how: GpuLaunch, arrays: Sequence[Any]) -> None:
     """Start the kernel on the current stream; ``arrays`` are CuPy arrays of raw bytes in the order of the arguments.
 
     It returns before the kernel has run. Raises EnvironmentLack without a GPU for the cubin, ValueError for a launch
@@ -54,7 +54,7 @@ def launch(cubin: Cubin, how: Launch, arrays: Sequence[Any]) -> None:
     load_function(cubin, how)(how.grid, how.block, arguments_of(how, arrays), shared_mem=how.shared_bytes)
 
 
-def arguments_of(how: Launch, arrays: Sequence[Any]) -> tuple[Any, ...]:
+def arguments_of(how: GpuLaunch, arrays: Sequence[Any]) -> tuple[Any, ...]:
     """What the kernel takes, in order: arrays, parameters, and the descriptors of arrays that TMA works on."""
     if not how.tensor_maps:
         return (*arrays, *how.params)
@@ -63,7 +63,7 @@ def arguments_of(how: Launch, arrays: Sequence[Any]) -> tuple[Any, ...]:
     return (*arrays, *how.params, *(m.view("V128") for m in maps))  # CuPy passes arrays of one element by value
 
 
-def load_function(cubin: Cubin, how: Launch) -> Any:
+def load_function(cubin: Cubin, how: GpuLaunch) -> Any:
     """The kernel as CuPy calls it, allowed its dynamic shared memory: past 48 KB that takes asking."""
     cupy = load_cupy()
     module = cupy.cuda.function.Module()
@@ -75,7 +75,9 @@ def load_function(cubin: Cubin, how: Launch) -> Any:
     return function
 
 
-def run_images(cubin: Cubin, how: Launch, inputs: Mapping[str, Image], outputs: Mapping[str, int]) -> dict[str, Image]:
+def run_images(
+    cubin: Cubin, how: GpuLaunch, inputs: Mapping[str, Image], outputs: Mapping[str, int]
+) -> dict[str, Image]:
     """Run the kernel once and return the physical images of its outputs, as ``run_guarded`` does."""
     require_gpu(cubin.arch)
     return run_guarded(how.kernel, how.arguments, lambda arrays: launch(cubin, how, arrays), inputs, outputs)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from tilegen.index import (
+    Formula,
     Index,
-    Op,
     Var,
     add,
     bound,
@@ -37,11 +37,11 @@ def linear(x: Index, sign: int = 1) -> dict[Any, int]:
         part, c = stack.pop()
         if isinstance(part, int):
             result[1] = result.get(1, 0) + c * int(part)
-        elif isinstance(part, Op) and part.symbol == "+":
+        elif isinstance(part, Formula) and part.symbol == "+":
             stack += [(a, c) for a in part.args]
-        elif isinstance(part, Op) and part.symbol == "-":
+        elif isinstance(part, Formula) and part.symbol == "-":
             stack += [(part.args[0], c), (part.args[1], -c)]
-        elif isinstance(part, Op) and part.symbol == "*" and isinstance(part.args[1], int):
+        elif isinstance(part, Formula) and part.symbol == "*" and isinstance(part.args[1], int):
             stack.append((part.args[0], c * part.args[1]))
         else:
             result[part] = result.get(part, 0) + c
@@ -75,7 +75,7 @@ def _without_quotients(merged: Mapping[Any, int]) -> dict[Any, int]:
     """An upper bound that sees through divisions: ``d * (y / d) <= y``, and ``y - y % d`` where y % d is known."""
     parts: list[Mapping[Any, int]] = []
     for f, c in merged.items():
-        d = f.args[1] if isinstance(f, Op) and f.symbol == "/" and isinstance(f.args[1], int) else 0
+        d = f.args[1] if isinstance(f, Formula) and f.symbol == "/" and isinstance(f.args[1], int) else 0
         y = linear(f.args[0]) if d and c % d == 0 else {}
         rest = y.get(1, 0) % d if y and all(k * multiple(g) % d == 0 for g, k in y.items() if g != 1) else None
         if y and (c > 0 or rest is not None):
@@ -105,7 +105,7 @@ def narrow(guards: Iterable[Index]) -> dict[str, Index]:
             values = values[np.broadcast_to(evaluate(guard, {var.name: values}), values.shape)]
             if len(values):
                 found[var.name] = Var(var.name, int(values[-1]) + 1, old.step, int(values[0]))
-        elif isinstance(guard, Op) and guard.symbol == "<":
+        elif isinstance(guard, Formula) and guard.symbol == "<":
             up, down = linear(guard.args[0]), linear(guard.args[1])
             if up.get(var) == 1 and var not in down:
                 top = down.get(1, 0) - up.get(1, 0)
@@ -130,7 +130,7 @@ def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
         return True
     divisors = sorted(_divisors(x))
     for guard in chain(guards, _floored(guards, divisors)):
-        if isinstance(guard, Op) and guard.symbol == "<":
+        if isinstance(guard, Formula) and guard.symbol == "<":
             a, b = (substitute(part, known) for part in guard.args)
             if any(_follows(x, n, a, b, d) for d in (1, *divisors)):
                 return True
@@ -145,7 +145,12 @@ def _follows(x: Index, n: Index, a: Index, b: Index, d: int) -> bool:
 
 def _is_digit_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     """x < n for a digit to a base m that is known at launch: y % m < m, and y / m < n where y < m * n."""
-    if not isinstance(x, Op) or x.symbol not in ("%", "/") or not isinstance(x.args[1], Var) or least(x.args[1]) < 1:
+    if (
+        not isinstance(x, Formula)
+        or x.symbol not in ("%", "/")
+        or not isinstance(x.args[1], Var)
+        or least(x.args[1]) < 1
+    ):
         return False
     y, m = x.args
     return bool(m == n) if x.symbol == "%" else is_below(y, mul(m, n), guards)
@@ -154,14 +159,14 @@ def _is_digit_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
 def _floored(guards: Iterable[Index], divisors: Iterable[int]) -> Iterator[Index]:
     """What the guards say of quotients: a / d < ceil(b / d) where a < b."""
     for guard in guards:
-        if isinstance(guard, Op) and guard.symbol == "<" and isinstance(guard.args[1], int):
+        if isinstance(guard, Formula) and guard.symbol == "<" and isinstance(guard.args[1], int):
             for d in divisors:
                 yield undecided(div(guard.args[0], d), -(-guard.args[1] // d))
 
 
 def _divisors(x: Index) -> frozenset[int]:
     """Numbers that something in ``x`` is divided by."""
-    if not isinstance(x, Op):
+    if not isinstance(x, Formula):
         return frozenset()
     own = {x.args[1]} if x.symbol in ("/", "%") and isinstance(x.args[1], int) else ()
     return frozenset(own).union(*(_divisors(a) for a in x.args))
@@ -175,7 +180,7 @@ def _scales(x: Index, a: Index) -> set[int]:
 
 def undecided(x: Index, n: Index) -> Index:
     """x < n as an expression to evaluate, undecided by ranges."""
-    return Op("<", (x, n), 2) if variables(x) or variables(n) else x < n  # type: ignore[operator]
+    return Formula("<", (x, n), 2) if variables(x) or variables(n) else x < n  # type: ignore[operator]
 
 
 def domains(names: Iterable[Var]) -> dict[str, range]:
@@ -205,7 +210,7 @@ def project(guard: Index, names: frozenset[str]) -> Index:
     """
     if {v.name for v in variables(guard)} <= names:
         return guard
-    if not isinstance(guard, Op) or guard.symbol != "<":
+    if not isinstance(guard, Formula) or guard.symbol != "<":
         return True
     merged = _merge([linear(guard.args[0]), linear(guard.args[1], -1)])
     room, kept = -merged.pop(1, 0), []
@@ -218,5 +223,5 @@ def project(guard: Index, names: frozenset[str]) -> Index:
         else:
             room -= c * (least(f) if c > 0 else bound(f) - 1)
     up = total((c, f) for c, f in kept if c > 0)
-    return Op("<", (up, add(total((-c, f) for c, f in kept if c < 0), max(0, room))), 2)
+    return Formula("<", (up, add(total((-c, f) for c, f in kept if c < 0), max(0, room))), 2)
 

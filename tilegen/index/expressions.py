@@ -69,7 +69,7 @@ class Var(_Operators, Name):
 
 
 @dataclass(frozen=True)
-class Op(_Operators, Tree):
+class Formula(_Operators, Tree):
     """An operator applied to expressions; build it with the functions below, which simplify."""
 
     symbol: str
@@ -88,7 +88,7 @@ class Op(_Operators, Tree):
             return self.__dict__["_hash"]  # type: ignore[no-any-return]
 
 
-Index = Union[int, Var, Op]  # noqa: UP007 - a runtime alias; conditions are Index too, True when they always hold
+Index = Union[int, Var, Formula]  # noqa: UP007 - a runtime alias; conditions are Index too, True when they always hold
 
 
 # ---------------------------------------------------------------- what is known of an expression
@@ -145,9 +145,9 @@ def terms(x: Index) -> list[tuple[int, Any]]:
     """``x`` as a sum of (coefficient, factor); the constant has factor 1."""
     if isinstance(x, int):
         return [(int(x), 1)] if x else []
-    if isinstance(x, Op) and x.symbol == "+":
+    if isinstance(x, Formula) and x.symbol == "+":
         return [t for a in x.args for t in terms(a)]
-    if isinstance(x, Op) and x.symbol == "*" and isinstance(x.args[1], int):
+    if isinstance(x, Formula) and x.symbol == "*" and isinstance(x.args[1], int):
         return [(x.args[1], x.args[0])]
     return [(1, x)]
 
@@ -170,13 +170,13 @@ def total(pairs: Iterable[tuple[int, Any]]) -> Index:
     parts = [_times(f, c) for f, c in ordered if c] + ([constant] if constant else [])
     if len(parts) < 2:
         return parts[0] if parts else 0
-    return Op("+", tuple(parts), sum(bound(p) - 1 for p in parts) + 1)
+    return Formula("+", tuple(parts), sum(bound(p) - 1 for p in parts) + 1)
 
 
 def _stride(term: tuple[Any, int]) -> int:
     """How far a step of the term moves; a runtime pitch counts as longer than any constant."""
     factor, c = term
-    is_product = isinstance(factor, Op) and factor.symbol == "*"
+    is_product = isinstance(factor, Formula) and factor.symbol == "*"
     return c << 40 if is_product else c
 
 
@@ -187,7 +187,7 @@ def _rejoin(merged: dict[Any, int]) -> dict[Any, int]:
         f = waiting.pop()
         x, n = f.args
         quotient, c = div(x, n), merged[f]
-        if not c or not isinstance(quotient, (Var, Op)):
+        if not c or not isinstance(quotient, (Var, Formula)):
             continue
         over = next((g for g in merged if merged[g] == c * n and _is_digit_of(g, quotient)), None)
         if merged.get(quotient) == c * n:
@@ -204,7 +204,7 @@ def _rejoin(merged: dict[Any, int]) -> dict[Any, int]:
 
 
 def _is_digit(f: Any) -> bool:
-    return isinstance(f, Op) and f.symbol == "%" and isinstance(f.args[1], int)
+    return isinstance(f, Formula) and f.symbol == "%" and isinstance(f.args[1], int)
 
 
 def _is_digit_of(g: Any, quotient: Index) -> bool:
@@ -217,7 +217,7 @@ def _times(f: Any, c: int) -> Index:
         return f * c
     if c == 1:
         return f  # type: ignore[no-any-return]
-    return Op("*", (f, c), (bound(f) - 1) * c + 1)
+    return Formula("*", (f, c), (bound(f) - 1) * c + 1)
 
 
 # ---------------------------------------------------------------- arithmetic
@@ -235,7 +235,7 @@ def sub(a: Index, b: Index) -> Index:
         merged[f] = merged.get(f, 0) + c
     up = total((c, f) for f, c in merged.items() if c > 0)
     down = total((-c, f) for f, c in merged.items() if c < 0)
-    return up if down == 0 and not isinstance(down, Op) else Op("-", (up, down), bound(up))
+    return up if down == 0 and not isinstance(down, Formula) else Formula("-", (up, down), bound(up))
 
 
 def mul(a: Index, b: Index) -> Index:
@@ -247,7 +247,7 @@ def mul(a: Index, b: Index) -> Index:
     if isinstance(b, int):
         return total([(c * b, f) for c, f in terms(a)]) if b else 0
     (ca, fa), (cb, fb) = (ts[0] if len(ts := terms(x)) == 1 else (1, x) for x in (a, b))
-    return _times(Op("*", (fa, fb), (bound(fa) - 1) * (bound(fb) - 1) + 1), ca * cb)
+    return _times(Formula("*", (fa, fb), (bound(fa) - 1) * (bound(fb) - 1) + 1), ca * cb)
 
 
 @lru_cache(maxsize=1 << 16, typed=True)
@@ -260,7 +260,7 @@ def div(x: Index, n: Index) -> Index:
     if isinstance(x, int) and isinstance(n, int):
         return int(x) // n
     if not isinstance(n, int):
-        return 0 if bound(x) <= least(n) else Op("/", (x, n), (bound(x) - 1) // max(1, least(n)) + 1)
+        return 0 if bound(x) <= least(n) else Formula("/", (x, n), (bound(x) - 1) // max(1, least(n)) + 1)
     if n == 1:
         return x
     high = total((c // n, f) for c, f in terms(x) if c % n == 0)
@@ -269,7 +269,7 @@ def div(x: Index, n: Index) -> Index:
         return high
     if bound(total((c % n, f) for c, f in terms(low))) <= n:  # 9 * x / 8 is x where x < 8
         return add(high, total((c // n, f) for c, f in terms(low)))
-    if isinstance(low, Op) and low.symbol == "/" and isinstance(low.args[1], int):
+    if isinstance(low, Formula) and low.symbol == "/" and isinstance(low.args[1], int):
         return add(high, div(low.args[0], n * low.args[1]))
     g = gcd(n, *(c for c, _ in terms(low)))
     if g > 1:
@@ -279,9 +279,9 @@ def div(x: Index, n: Index) -> Index:
         return add(high, div(coarse, n))
     if isinstance(low, int):
         return add(high, low // n)
-    if isinstance(low, Op) and low.symbol == "^" and n & (n - 1) == 0:
+    if isinstance(low, Formula) and low.symbol == "^" and n & (n - 1) == 0:
         return add(high, xor(div(low.args[0], n), div(low.args[1], n)))
-    return add(high, Op("/", (low, n), (bound(low) - 1) // n + 1))
+    return add(high, Formula("/", (low, n), (bound(low) - 1) // n + 1))
 
 
 @lru_cache(maxsize=1 << 16, typed=True)
@@ -294,22 +294,22 @@ def mod(x: Index, n: Index) -> Index:
     if isinstance(x, int) and isinstance(n, int):
         return x % n
     if not isinstance(n, int):
-        return x if bound(x) <= least(n) else Op("%", (x, n), min(bound(x), bound(n) - 1))
+        return x if bound(x) <= least(n) else Formula("%", (x, n), min(bound(x), bound(n) - 1))
     if n == 1:
         return 0
     low = total((c % n, f) for c, f in terms(x) if c * multiple(f) % n)
     if bound(low) <= n:
         return low
-    if isinstance(low, Op) and low.symbol == "%" and isinstance(low.args[1], int) and low.args[1] % n == 0:
+    if isinstance(low, Formula) and low.symbol == "%" and isinstance(low.args[1], int) and low.args[1] % n == 0:
         return mod(low.args[0], n)
-    if isinstance(low, Op) and low.symbol == "/" and isinstance(low.args[1], int):
+    if isinstance(low, Formula) and low.symbol == "/" and isinstance(low.args[1], int):
         y, k = low.args  # (y / k) % n sees only y mod n*k
         seen = total((c, f) for c, f in terms(y) if c * multiple(f) % (n * k))
-        if isinstance(seen, Op) and seen.symbol == "%" and _is_multiple(seen.args[1], n * k):
+        if isinstance(seen, Formula) and seen.symbol == "%" and _is_multiple(seen.args[1], n * k):
             seen = seen.args[0]
         if seen != y:
             return mod(div(seen, k), n)
-    if isinstance(low, Op) and low.symbol == "^" and n & (n - 1) == 0:
+    if isinstance(low, Formula) and low.symbol == "^" and n & (n - 1) == 0:
         return xor(mod(low.args[0], n), mod(low.args[1], n))
     coarse, fine = _split_fine(low, n)
     if not isinstance(fine, int) or fine:
@@ -317,7 +317,7 @@ def mod(x: Index, n: Index) -> Index:
     g = gcd(n, *(c for c, _ in terms(low)))
     if g > 1:
         return mul(mod(total((c // g, f) for c, f in terms(low)), n // g), g)
-    return Op("%", (low, n), n)
+    return Formula("%", (low, n), n)
 
 
 def _is_multiple(x: Index, n: int) -> bool:
@@ -335,7 +335,7 @@ def _split_fine(x: Index, n: int) -> tuple[Index, Index]:
 
 
 def masked(x: Index, mask: int) -> Index:
-    return x & mask if isinstance(x, int) else Op("&", (x, mask), min(bound(x) - 1, mask) + 1)
+    return x & mask if isinstance(x, int) else Formula("&", (x, mask), min(bound(x) - 1, mask) + 1)
 
 
 def xor(a: Index, b: Index) -> Index:
@@ -354,7 +354,7 @@ def xor(a: Index, b: Index) -> Index:
     g = gcd(gcd(multiple(a), multiple(b)), 1 << 62)
     if g > 1:
         return mul(xor(div(a, g), div(b, g)), g)
-    return Op("^", (a, b), 1 << max((bound(a) - 1).bit_length(), (bound(b) - 1).bit_length()))
+    return Formula("^", (a, b), 1 << max((bound(a) - 1).bit_length(), (bound(b) - 1).bit_length()))
 
 
 def ceil_div(x: Index, n: Index) -> Index:
@@ -368,4 +368,4 @@ def less(a: Index, b: Index) -> Index:
         return True
     if least(a) >= bound(b) - 1:
         return False
-    return Op("<", (a, b), 2)
+    return Formula("<", (a, b), 2)

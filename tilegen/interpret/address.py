@@ -8,7 +8,7 @@ import numpy as np
 
 from tilegen.index import INT_LIMIT, Var, evaluate, to_c
 from tilegen.interpret.fault import DISAGREE, MALFORMED, MISALIGNED, OUT_OF_BOUNDS, OVERFLOW, RANGE, REGISTER_INDEX
-from tilegen.interpret.reading import Place, Root, Text
+from tilegen.interpret.reading import MemoryPlace, Root, Text
 from tilegen.interpret.site import Site
 from tilegen.plan import Memory, Ref
 
@@ -64,7 +64,7 @@ def at(value: Any, thread: int) -> int:
 
 
 # ---------------------------------------------------------------- finding
-def find(ref: Ref, site: Site) -> Place:
+def find(ref: Ref, site: Site) -> MemoryPlace:
     """The root and place of a Ref, unchecked, over the role's axis."""
     place = site.frame.places.get(ref.memory.name)
     if place is None:
@@ -89,9 +89,9 @@ def find(ref: Ref, site: Site) -> Place:
         check_int(address.offset, site.group.pick(own), site)
     same = ref.memory is root.memory or ref.memory.pitches == root.memory.pitches
     if place.coordinates is None or not same:
-        return Place(root, (place.flat + own,) if len(root.shape) == 1 else None, place.flat + own)
+        return MemoryPlace(root, (place.flat + own,) if len(root.shape) == 1 else None, place.flat + own)
     both = tuple(a + b for a, b in zip(place.coordinates, coordinates, strict=True))
-    return Place(root, both, place.flat + own)
+    return MemoryPlace(root, both, place.flat + own)
 
 
 def locate(ref: Ref, elems: int, site: Site) -> tuple[Root, Any]:

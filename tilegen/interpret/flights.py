@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from tilegen.interpret.fault import NEVER_AWAITED
-from tilegen.interpret.memory import Filling, Holding, Site
+from tilegen.interpret.memory import Filling, Holding, Reporter
 from tilegen.interpret.order import Shadow
 from tilegen.interpret.threads import Array, Group
 from tilegen.plan import QUEUES
@@ -58,7 +58,7 @@ class Flight:
     number: Array
     cargo: Cargo
     left: Array
-    site: Site
+    site: Reporter
 
 
 class Flights:
@@ -68,7 +68,7 @@ class Flights:
         self.committed = {queue: np.zeros(threads, np.int64) for queue in QUEUES}
         self.flying: list[Flight] = []
 
-    def start(self, queue: str, who: Group, cargo: Cargo, site: Site) -> None:
+    def start(self, queue: str, who: Group, cargo: Cargo, site: Reporter) -> None:
         """Copies that the threads have just started: part of their open groups."""
         number = self.committed[queue][who.thread]
         self.flying.append(Flight(queue, who, number, cargo, np.ones(len(who), bool), site))

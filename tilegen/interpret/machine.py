@@ -11,7 +11,7 @@ from tilegen.interpret.flights import Flights
 from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.phases import Phases
-from tilegen.interpret.reading import Address, Place, Root, Text, form
+from tilegen.interpret.reading import Address, MemoryPlace, Root, Text, form
 from tilegen.interpret.threads import Array, Crew
 from tilegen.plan import Effects, Memory, Plan, Ref, Step, Touch, begin, effects, walk
 
@@ -28,8 +28,8 @@ class Machine:
         self.addresses: dict[int, tuple[Ref, Address]] = {}
         self.effects: dict[int, tuple[Step, Effects]] = {}
         self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}
-        self.places: dict[str, Place] = {}
-        self.views: dict[tuple[object, ...], Place] = {}  # by form: several views of an array have its name
+        self.places: dict[str, MemoryPlace] = {}
+        self.views: dict[tuple[object, ...], MemoryPlace] = {}  # by form: several views of an array have its name
         self.outputs: dict[str, Paged] = {}
         self._lay_out(inputs)
 
@@ -46,7 +46,7 @@ class Machine:
             key = memory.name, memory.elem_bytes
             if key not in stores:
                 stores[key] = self._store(memory, uses.get(memory.name, Use()), pool, shape, inputs.get(memory.name))
-            place = Place(Root(memory, stores[key], shape, pitches), (0,) * len(shape), 0, is_formal=False)
+            place = MemoryPlace(Root(memory, stores[key], shape, pitches), (0,) * len(shape), 0, is_formal=False)
             self.places.setdefault(memory.name, place)
             self.views[form(memory)] = place
 

@@ -24,7 +24,7 @@ _PAGE = 64  # granules: small, so that a row of a tile wastes little
 _POISON = 0xCD
 
 
-class Site(Protocol):
+class Reporter(Protocol):
     """Where in the plan an access happens; ``fail`` raises the fault."""
 
     @property
@@ -47,9 +47,9 @@ class Site(Protocol):
 class Store(Protocol):
     """A place for the elements of a Memory: bits in, bits out, (threads, elems) at flat offsets per thread."""
 
-    def read(self, flat: Array, elems: int, group: Group, site: Site) -> Array: ...
+    def read(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array: ...
 
-    def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None: ...
+    def write(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None: ...
 
 
 class Registers:
@@ -60,7 +60,7 @@ class Registers:
         self.bits = np.zeros((threads, elems), bits_dtype(memory.elem_bytes))
         self.known = np.zeros((threads, elems), bool)
 
-    def read(self, flat: int, elems: int, group: Group, site: Site) -> Array:
+    def read(self, flat: int, elems: int, group: Group, site: Reporter) -> Array:
         known = self.known[group.thread, flat : flat + elems]
         if not known.all():
             thread, e = (int(x[0]) for x in np.nonzero(~known))
@@ -68,7 +68,7 @@ class Registers:
         result: Array = self.bits[group.thread, flat : flat + elems]
         return result
 
-    def write(self, flat: int, bits: Array, group: Group, site: Site) -> None:
+    def write(self, flat: int, bits: Array, group: Group, site: Reporter) -> None:
         self.bits[group.thread, flat : flat + bits.shape[1]] = bits
         self.known[group.thread, flat : flat + bits.shape[1]] = True
 
@@ -134,7 +134,7 @@ class Shared:
         element = (byte - self.offset) // self.size
         return entry // granules.shape[1], f"shared {self.name} (element {element}, byte {byte})"
 
-    def read(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
+    def read(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array:
         width, cell, granules = self._place(flat, elems, group)
         unwritten = self.pool.shadow.is_unwritten(granules)
         if unwritten.any():
@@ -143,30 +143,30 @@ class Shared:
         report(self.pool.shadow, self.pool.shadow.read(granules, group, site.op), "reads", granules, self.where, site)
         return self.pool.cells[width][cell].view(bits_dtype(self.size)).reshape(-1, elems)
 
-    def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+    def write(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None:
         self._write(flat, bits, group, site).land()
 
-    def write_later(self, flat: Array, bits: Array, group: Group, site: Site) -> Filling:
+    def write_later(self, flat: Array, bits: Array, group: Group, site: Reporter) -> Filling:
         """As ``write``, but the data is nobody's until the filling lands."""
         filling = self._write(flat, bits, group, site)
         self.pool.shadow.start_write(filling.granules)
         return filling
 
-    def _write(self, flat: Array, bits: Array, group: Group, site: Site) -> Filling:
+    def _write(self, flat: Array, bits: Array, group: Group, site: Reporter) -> Filling:
         width, cell, granules = self._place(flat, bits.shape[1], group)
         shadow, words = self.pool.shadow, np.ascontiguousarray(bits).view(bits_dtype(width)).ravel()
         report(shadow, shadow.write(granules, group, site.op), "writes", granules, self.where, site)
         refuse_double_write(shadow, granules, group, self.where, site)
         return Filling(shadow, self.pool.cells[width], cell, words, granules)
 
-    def read_rows(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
+    def read_rows(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array:
         """``read`` by whole warps together: no lane of them is ordered with a write by any other access."""
         together = crowd(group)
         bits = self.read(flat, elems, together, site)
         self.pool.shadow.spread(self._place(flat, elems, group)[2], together)
         return bits
 
-    def write_rows(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+    def write_rows(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None:
         """``write`` by whole warps together; each thread of the group gives the address of a row."""
         together, granules = crowd(group), self._place(flat, bits.shape[1], group)[2]
         ordered = np.sort(granules.ravel())
@@ -189,15 +189,15 @@ class Virtual:
     def __init__(self, memory: Memory, values: Input):
         self.memory, self.values = memory, values
 
-    def read(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
+    def read(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array:
         index = flat[:, None] + np.arange(elems) if elems > 1 else flat[:, None]
         return fetch(self.memory, self.values, index)
 
-    def read_later(self, flat: Array, elems: int, group: Group, site: Site) -> tuple[Array, Array | None]:
+    def read_later(self, flat: Array, elems: int, group: Group, site: Reporter) -> tuple[Array, Array | None]:
         """As ``read``; nothing ever writes here."""
         return self.read(flat, elems, group, site), None
 
-    def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+    def write(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None:
         raise AssertionError(f"{self.memory.name} is written, but no step of the plan writes it")
 
 
@@ -246,7 +246,7 @@ class Paged:
         page = int(self.pages[np.flatnonzero(self.slots == slot)[0]])
         return entry // granules.shape[1], f"global {self.name} (element {page * self.page_elems + inside})"
 
-    def read(self, flat: Array, elems: int, group: Group, site: Site) -> Array:
+    def read(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array:
         index, granules = self._place(flat, elems)
         unwritten = self.shadow.is_unwritten(granules)
         if self.values is None and unwritten.any():
@@ -259,19 +259,19 @@ class Paged:
             bits[initial] = fetch(self.memory, self.values, (flat[:, None] + np.arange(elems))[initial])
         return bits
 
-    def read_later(self, flat: Array, elems: int, group: Group, site: Site) -> tuple[Array, Array | None]:
+    def read_later(self, flat: Array, elems: int, group: Group, site: Reporter) -> tuple[Array, Array | None]:
         """As ``read``, and the granules where nobody may write until the copies have landed."""
         bits, granules = self.read(flat, elems, group, site), self._place(flat, elems)[1]
         self.shadow.start_read(granules)
         return bits, granules
 
-    def write(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+    def write(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None:
         index, granules = self._place(flat, bits.shape[1])
         report(self.shadow, self.shadow.write(granules, group, site.op), "writes", granules, self._where, site)
         refuse_double_write(self.shadow, granules, group, self._where, site)
         self.bits[index] = bits
 
-    def write_later(self, flat: Array, bits: Array, group: Group, site: Site) -> None:
+    def write_later(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None:
         """As ``write``, by TMA: nothing in the kernel is ordered after it."""
         self.write(flat, bits, group, site)
         self.shadow.start_write(self._place(flat, bits.shape[1])[1])
@@ -299,7 +299,7 @@ def fetch(memory: Memory, values: Input, index: Array) -> Array:
 
 def report(
     shadow: Shadow, clash: Clash | None, verb: str, granules: Array, where: Callable[[int, Array], tuple[int, str]],
-    site: Site,
+    site: Reporter,
 ) -> None:  # fmt: skip
     """Raise the race that a shadow found."""
     if clash is None:
@@ -319,7 +319,7 @@ def report(
 
 
 def refuse_double_write(
-    shadow: Shadow, granules: Array, group: Group, where: Callable[[int, Array], tuple[int, str]], site: Site
+    shadow: Shadow, granules: Array, group: Group, where: Callable[[int, Array], tuple[int, str]], site: Reporter
 ) -> None:
     """Raise if two threads wrote one granule in this step."""
     double = shadow.double_write(granules, group)

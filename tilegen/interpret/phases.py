@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tilegen.interpret.fault import MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC
-from tilegen.interpret.memory import Site
+from tilegen.interpret.memory import Reporter
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.plan import TMA_STORE, Barrier, Plan, all_steps, effects
@@ -29,7 +29,7 @@ class Phases:
     def __init__(self, plan: Plan, crew: Crew, clocks: Clocks):
         self.crew, self.clocks = crew, clocks
         self.first: dict[str, int] = {}  # the agent of slot 0: TMA loads that report to a slot
-        self.starts: dict[int, tuple[Site, int]] = {}  # agent: the step that last started one, and its thread
+        self.starts: dict[int, tuple[Reporter, int]] = {}  # agent: the step that last started one, and its thread
         agents = 0
         self.left: dict[str, Array] = {}
         self.missing: dict[str, Array] = {}
@@ -55,7 +55,7 @@ class Phases:
         result: Array = self.crew.agent(group.cta, slots + group.warp % self.crew.warps)
         return result
 
-    def arrive(self, barrier: Barrier, slot: Array, announced: int, group: Group, site: Site) -> None:
+    def arrive(self, barrier: Barrier, slot: Array, announced: int, group: Group, site: Reporter) -> None:
         """Each thread announces bytes and arrives; what it knew is known to whoever waits for the phase."""
         name = barrier.name
         at = (group.cta, slot)
@@ -72,7 +72,7 @@ class Phases:
         np.maximum.at(self.gained[name], at, known)
         self._complete(barrier)
 
-    def deliver(self, barrier: Barrier, slot: Array, agent: Array, amount: int, group: Group, site: Site) -> None:
+    def deliver(self, barrier: Barrier, slot: Array, agent: Array, amount: int, group: Group, site: Reporter) -> None:
         """TMA reports the bytes that it has brought for each thread that started it."""
         name, at = barrier.name, (group.cta, slot)
         np.subtract.at(self.missing[name], at, amount)
@@ -90,7 +90,7 @@ class Phases:
         self.known[name][over] = np.maximum(self.known[name], self.gained[name])[over]
 
     def wait(
-        self, barrier: Barrier, slot: Array, parity: Array, group: Group, site: Site
+        self, barrier: Barrier, slot: Array, parity: Array, group: Group, site: Reporter
     ) -> Callable[[], str | None]:
         """Blocked while the phase of this parity is the current one."""
         name = barrier.name

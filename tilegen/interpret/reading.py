@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilegen.index import INT_LIMIT, Index, Op, Var, to_c, variables
+from tilegen.index import INT_LIMIT, Formula, Index, Var, to_c, variables
 from tilegen.plan import Memory, Ref
 
 
@@ -15,7 +15,7 @@ class Text:
 
     value: Index
     variables: tuple[Var, ...]
-    differences: tuple[Op, ...]
+    differences: tuple[Formula, ...]
     is_wide: bool  # computed in size_t at least in part
 
     @property
@@ -34,14 +34,14 @@ class Address:
 
 def read_text(x: Index) -> Text:
     """What evaluating ``x`` needs to know of it."""
-    if not isinstance(x, (Var, Op)):
+    if not isinstance(x, (Var, Formula)):
         return Text(x, (), (), False)
     used = tuple(variables(x))
     return Text(x, used, tuple(_differences(x)), "size_t" in to_c(x) or max(v.bound for v in used) > INT_LIMIT)
 
 
-def _differences(x: Index) -> list[Op]:
-    if not isinstance(x, Op):
+def _differences(x: Index) -> list[Formula]:
+    if not isinstance(x, Formula):
         return []
     return [d for a in x.args for d in _differences(a)] + ([x] if x.symbol == "-" else [])
 
@@ -69,7 +69,7 @@ class Root:
 
 
 @dataclass(frozen=True)
-class Place:
+class MemoryPlace:
     """What a memory's name stands for: a root, and where in it the name begins (per role axis)."""
 
     root: Root

@@ -12,7 +12,7 @@ from tilegen.index import Index, Var
 from tilegen.interpret.fault import DISAGREE, Fault, FaultFound
 from tilegen.interpret.machine import Machine
 from tilegen.interpret.order import NOBODY, Clocks, Shadow
-from tilegen.interpret.reading import Address, Place, Text, form, read_address, read_text
+from tilegen.interpret.reading import Address, MemoryPlace, Text, form, read_address, read_text
 from tilegen.interpret.threads import Array, Cta, Group
 from tilegen.plan import (
     Arrive,
@@ -43,7 +43,7 @@ class Frame:
 
     env: dict[str, Any]  # values over the role's axis
     known: dict[str, Var]  # the definitions, whose ranges are checked
-    places: dict[str, Place]
+    places: dict[str, MemoryPlace]
     constants: frozenset[str] = frozenset()  # unrolled variables and what follows from them
     loops: dict[str, int] = field(default_factory=dict)
     own: set[str] = field(default_factory=set)  # names that the function has defined
@@ -102,7 +102,7 @@ class Site:
             entry = self.machine.texts[id(x)] = (x, read_text(x))
         return entry[1]
 
-    def view(self, memory: Memory) -> Place:
+    def view(self, memory: Memory) -> MemoryPlace:
         """The place of a memory of the kernel, in the form that a Ref uses."""
         place = self.machine.views.get(form(memory)) or self.frame.places[memory.name]
         if form(place.root.memory) != form(memory):

@@ -14,7 +14,7 @@ from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
 from tilegen.interpret.matrices import load_matrices, store_matrices
 from tilegen.interpret.memory import Registers
-from tilegen.interpret.reading import Place, Root
+from tilegen.interpret.reading import MemoryPlace, Root
 from tilegen.interpret.site import Blocked, Site
 from tilegen.interpret.threads import Array
 from tilegen.plan import (
@@ -106,11 +106,11 @@ def bind(formal: Var, actual: Index, site: Site, inside: Site) -> None:
     check_range(formal, value, site)
 
 
-def new_registers(memory: Memory, site: Site) -> Place:
+def new_registers(memory: Memory, site: Site) -> MemoryPlace:
     """Registers that nothing has written yet."""
     (elems,) = (value_of(site.text(n), site) for n in memory.shape)
     registers = Registers(memory, site.crew_threads, int(elems))
-    return Place(Root(memory, registers, (int(elems),), (1,)), (0,), 0, is_formal=False)
+    return MemoryPlace(Root(memory, registers, (int(elems),), (1,)), (0,), 0, is_formal=False)
 
 
 STRUCTURE: dict[type, Callable[[Any, Any], Iterator[str] | None]] = {

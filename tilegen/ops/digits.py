@@ -18,7 +18,7 @@ Iter = tuple[Index, Index, str]  # extent, stride, axis
 
 
 @dataclass(frozen=True)
-class Part:
+class DigitPart:
     """One digit of one dimension of one operand; ``stride`` is None where the operand is not affine in it."""
 
     weight: int
@@ -37,35 +37,35 @@ class Digit:
     axes: tuple[str, ...]
 
 
-def split_dimension(begin: Index, length: int, iters: Sequence[Iter]) -> tuple[Part, ...]:
+def split_dimension(begin: Index, length: int, iters: Sequence[Iter]) -> tuple[DigitPart, ...]:
     """The parts of ``begin .. begin + length`` in a dimension whose iters stand outermost first.
 
     Where a carry runs across the iters inside the region, what lies above the carry is one part without a stride.
 
     >>> split_dimension(0, 64, [(4, 512, "m"), (32, 1, "m")])
-    (Part(weight=32, extent=2, stride=512, axis='m'), Part(weight=1, extent=32, stride=1, axis='m'))
+    (DigitPart(weight=32, extent=2, stride=512, axis='m'), DigitPart(weight=1, extent=32, stride=1, axis='m'))
     >>> split_dimension(16, 32, [(4, 512, "m"), (32, 1, "m")])
-    (Part(weight=16, extent=2, stride=None, axis='m'), Part(weight=1, extent=16, stride=1, axis='m'))
+    (DigitPart(weight=16, extent=2, stride=None, axis='m'), DigitPart(weight=1, extent=16, stride=1, axis='m'))
     """
-    parts: list[Part] = []
+    parts: list[DigitPart] = []
     weight, rest = 1, length
     for extent, stride, axis in reversed(iters[1:]):
         if rest == 1:
             break
         start = mod(div(begin, weight), extent)
         if _stays_inside(start, rest, extent):
-            parts.append(Part(weight, rest, stride, axis))
+            parts.append(DigitPart(weight, rest, stride, axis))
             rest = 1
         elif isinstance(extent, int) and isinstance(start, int) and start == 0 and rest % extent == 0:
-            parts.append(Part(weight, extent, stride, axis))
+            parts.append(DigitPart(weight, extent, stride, axis))
             weight, rest = weight * extent, rest // extent
         else:
             kept = gcd(rest, multiple(start), extent) if isinstance(extent, int) else 1
-            parts.append(Part(weight, kept, stride, axis))
-            parts.append(Part(weight * kept, rest // kept, None))
+            parts.append(DigitPart(weight, kept, stride, axis))
+            parts.append(DigitPart(weight * kept, rest // kept, None))
             rest = 1
     if rest > 1:
-        parts.append(Part(weight, rest, iters[0][1], iters[0][2]))
+        parts.append(DigitPart(weight, rest, iters[0][1], iters[0][2]))
     return tuple(p for p in reversed(parts) if p.extent > 1)
 
 
@@ -78,7 +78,7 @@ def _stays_inside(start: Index, length: int, extent: Index) -> bool:
     return extent % length == 0 and multiple(start) % length == 0
 
 
-def join(sides: Sequence[Sequence[tuple[Part, ...]]], lengths: Sequence[int]) -> tuple[Digit, ...]:
+def join(sides: Sequence[Sequence[tuple[DigitPart, ...]]], lengths: Sequence[int]) -> tuple[Digit, ...]:
     """The digits of all dimensions, outermost first, for operands given as parts per dimension.
 
     Where the splits of a dimension do not nest, the first operand's are kept, with stride None for those that they cut.
@@ -89,20 +89,20 @@ def join(sides: Sequence[Sequence[tuple[Part, ...]]], lengths: Sequence[int]) ->
     )  # fmt: skip
 
 
-def _join_dimension(d: int, length: int, chains: Sequence[tuple[Part, ...]]) -> list[Digit]:
+def _join_dimension(d: int, length: int, chains: Sequence[tuple[DigitPart, ...]]) -> list[Digit]:
     weights = sorted({p.weight for chain in chains for p in chain})
     nests = all(b % a == 0 for a, b in pairwise([*weights, length]))
     if not nests or any(_covering(chain, w, e) is None for chain in chains for w, e in pairwise([*weights, length])):
         weights = sorted(p.weight for p in chains[0])
     digits: list[Digit] = []
     for weight, end in reversed(list(pairwise([*weights, length]))):
-        found = [_covering(chain, weight, end) or Part(weight, end // weight, None) for chain in chains]
+        found = [_covering(chain, weight, end) or DigitPart(weight, end // weight, None) for chain in chains]
         strides = tuple(None if p.stride is None else mul(p.stride, weight // p.weight) for p in found)
         digits.append(Digit(((d, weight, end // weight),), end // weight, strides, tuple(p.axis for p in found)))
     return digits
 
 
-def _covering(chain: Sequence[Part], weight: int, end: int) -> Part | None:
+def _covering(chain: Sequence[DigitPart], weight: int, end: int) -> DigitPart | None:
     for p in chain:
         if p.weight <= weight and end <= p.weight * p.extent and weight % p.weight == 0:
             return p

@@ -12,9 +12,23 @@ from tilegen.arch import Arch
 from tilegen.cost.count import Counted, cost_of, count_steps
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, Op, Var, add, bound, conjuncts, every, less, mul, multiple, terms, total, variables
+from tilegen.index import (
+    Formula,
+    Index,
+    Var,
+    add,
+    bound,
+    conjuncts,
+    every,
+    less,
+    mul,
+    multiple,
+    terms,
+    total,
+    variables,
+)
 from tilegen.index.bounds import is_below
-from tilegen.ops.digits import Digit, Iter, Part, split_dimension, split_number
+from tilegen.ops.digits import Digit, DigitPart, Iter, split_dimension, split_number
 from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region, Spec
@@ -135,7 +149,7 @@ def _fuse_iters(iters: Sequence[Iter]) -> tuple[Iter, ...]:
     return tuple(out)
 
 
-def parts_of(operand: Operand) -> tuple[tuple[Part, ...], ...]:
+def parts_of(operand: Operand) -> tuple[tuple[DigitPart, ...], ...]:
     """Each dimension of the region (longer than 1) as parts, for ``digits.join``."""
     r = operand.region
     return tuple(split_dimension(r.begins[d], r.lengths[d], operand.iters[d]) for d in operand.dims)
@@ -192,7 +206,7 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
 
 
 # ---------------------------------------------------------------- inside a function
-class Frame:
+class Formals:
     """The parameters of an op's function: one per operand, a base pointer for memories, an array for registers.
 
     ``see`` turns a reference into the one seen from inside. What it adds over variables that are constant during a call
@@ -267,7 +281,7 @@ def split_terms(x: Index, inner: frozenset[str]) -> tuple[Index, Index]:
     >>> [str(p) for p in split_terms(s * 128 + lane * 4 + 1, frozenset({"laneid"}))]
     ['s * 128', 'laneid * 4 + 1']
     """
-    if isinstance(x, Op) and x.symbol == "-":
+    if isinstance(x, Formula) and x.symbol == "-":
         return 0, x
     outside = [t for t in terms(x) if t[1] != 1 and not _names(t[1]) & inner]
     inside = [t for t in terms(x) if t[1] == 1 or _names(t[1]) & inner]
@@ -275,7 +289,7 @@ def split_terms(x: Index, inner: frozenset[str]) -> tuple[Index, Index]:
 
 
 def _names(x: object) -> frozenset[str]:
-    return frozenset(v.name for v in variables(x)) if isinstance(x, (Var, Op)) else frozenset()
+    return frozenset(v.name for v in variables(x)) if isinstance(x, (Var, Formula)) else frozenset()
 
 
 # ---------------------------------------------------------------- edges and widths

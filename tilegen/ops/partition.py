@@ -16,7 +16,7 @@ from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,
-    Frame,
+    Formals,
     Operand,
     Refused,
     allows_width,
@@ -25,7 +25,7 @@ from tilegen.ops.operand import (
     parts_of,
     ref_at,
 )
-from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, Trips, enter_trip, stage_trips
+from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
     FILL,
     MOVE,
@@ -45,7 +45,7 @@ from tilegen.scopes import threads_of
 
 
 @dataclass(frozen=True)
-class Tile:
+class OrderedTile:
     """Operands over one tile, their common digits in one order (outermost first), and who runs it.
 
     ``step`` and ``chunk`` name the variables of loops over trips.
@@ -77,18 +77,18 @@ class Fill:
     dtype: str
 
 
-def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tuple[Tile, ...]:
+def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tuple[OrderedTile, ...]:
     """The tile with its digits in row-major order, and sorted by each operand's strides; duplicates dropped."""
     thread, threads = threads_of(scope, context.launch.threads)
     guarded = frozenset().union(*(guarded_dims(o) for o in operands))
     joined = join([parts_of(o) for o in operands], operands[0].lengths)
-    tiles: dict[tuple[Digit, ...], Tile] = {}
+    tiles: dict[tuple[Digit, ...], OrderedTile] = {}
     orders = ("row-major", *(f"{o.buffer.name}'s strides" for o in operands))
     for k, order in enumerate(orders):
         digits = joined if k == 0 else sorted(joined, key=lambda d: -_size(d.strides[k - 1]))
         fused = fuse(digits, guarded)
         names = context.fresh("i"), context.fresh("j")
-        tiles.setdefault(fused, Tile(tuple(operands), fused, guarded, thread, threads, order, *names))
+        tiles.setdefault(fused, OrderedTile(tuple(operands), fused, guarded, thread, threads, order, *names))
     return tuple(tiles.values())
 
 
@@ -104,64 +104,64 @@ def reject_carries(operands: Sequence[Operand]) -> str | None:
     return "the two sides split the innermost dimension at places that do not nest, so no bundle is contiguous"
 
 
-def element_refs(tile: Tile, element: Index) -> tuple[tuple[Index, ...], tuple[Ref, ...]]:
+def element_refs(tile: OrderedTile, element: Index) -> tuple[tuple[Index, ...], tuple[Ref, ...]]:
     """The region's coordinates of an element of the tile, and each operand's reference to it."""
     values = split_number(element, [d.extent for d in tile.digits]) if tile.digits else ()
     at = coordinates(tile.digits, values, len(tile.operands[0].dims))
     return at, tuple(ref_at(o, at) for o in tile.operands)
 
 
-def widest(tile: Tile, side: int) -> int:
+def widest(tile: OrderedTile, side: int) -> int:
     """The widest power of two of elements that operand ``side`` can move at once in this order."""
     width = 1
     while tile.innermost.extent % (width * 2) == 0:
-        _, refs = element_refs(tile, mul(_group(tile, _trips(tile, width * 2)), width * 2))
+        _, refs = element_refs(tile, mul(_group(tile, _loop(tile, width * 2)), width * 2))
         if not allows_width(tile.operands[side], refs[side], width * 2, tile.innermost, side, tile.guarded):
             break
         width *= 2
     return width
 
 
-def _group(tile: Tile, trips: Trips) -> Index:
-    return add(mul(trips.number, tile.threads), tile.thread)
+def _group(tile: OrderedTile, loop: ThreadLoop) -> Index:
+    return add(mul(loop.number, tile.threads), tile.thread)
 
 
-def _trips(tile: Tile, bundle: int) -> Trips:
-    return Trips(-(-tile.count // bundle // tile.threads), UNROLL_LIMIT, tile.step, tile.chunk)
+def _loop(tile: OrderedTile, bundle: int) -> ThreadLoop:
+    return ThreadLoop(-(-tile.count // bundle // tile.threads), UNROLL_LIMIT, tile.step, tile.chunk)
 
 
 def tile_block(
-    context: Context, tile: Tile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None,
+    context: Context, tile: OrderedTile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None,
     via: Instruction = MOVE,
 ) -> Block:  # fmt: skip
     """The function that copies (or fills) the tile with these widths of load and store, in elements."""
     bundle, dtype = max(widths), source.dtype if source else tile.operands[0].buffer.dtype
-    trips = _trips(tile, bundle)
+    loop = _loop(tile, bundle)
     if not source and not via.queue:
-        trips = stage_trips(trips, tile.operands, bundle, tile.count % (bundle * tile.threads) == 0)
-    trip = enter_trip(context, _group(tile, trips), tile.count // bundle)
-    frame = Frame(
+        loop = stage_loop(loop, tile.operands, bundle, tile.count % (bundle * tile.threads) == 0)
+    trip = enter_trip(context, _group(tile, loop), tile.count // bundle)
+    formals = Formals(
         tile.operands,
         [is_flat(o, tile.digits) for o in tile.operands],
         scope,
         {tile.step, tile.chunk, context.fresh("group")},
     )
-    regs = flat_memory(context.fresh("regs"), dtype, bundle * trips.sets, "register")
-    if trips.is_staged:
-        body = trips.loop(trip.start, *_staged_moves(tile, frame, regs, trip, widths, mul(trips.place, bundle)))
+    regs = flat_memory(context.fresh("regs"), dtype, bundle * loop.sets, "register")
+    if loop.is_staged:
+        body = loop.build(trip.start, *_staged_moves(tile, formals, regs, trip, widths, mul(loop.place, bundle)))
     else:
-        moves = _moves(tile, frame, regs, trip.inside, widths, source, via)
-        body = trips.loop(trip.start, when(trip.held, *moves))
-    return frame.block(name, body, context.op, (regs,) if _uses(body, regs) else ())
+        moves = _moves(tile, formals, regs, trip.inside, widths, source, via)
+        body = loop.build(trip.start, when(trip.held, *moves))
+    return formals.block(name, body, context.op, (regs,) if _uses(body, regs) else ())
 
 
 def _staged_moves(
-    tile: Tile, frame: Frame, regs: Memory, trip: Entry, widths: tuple[int, int], first: Index
+    tile: OrderedTile, formals: Formals, regs: Memory, trip: Entry, widths: tuple[int, int], first: Index
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """One trip's loads into its own registers (``first`` and on), and its stores; each under its own condition."""
     load, store = widths
     bundle = max(widths)
-    seen, guards = _see(tile, frame, trip.group, bundle)
+    seen, guards = _see(tile, formals, trip.group, bundle)
     ends = {guards[k][1] for k in range(0, bundle, store)}
     kept = every(trip.held, *ends) if len(ends) == 1 else trip.held  # what is not stored is not loaded either
     loads = tuple(
@@ -175,22 +175,22 @@ def _staged_moves(
     return loads, stores
 
 
-def _see(tile: Tile, frame: Frame, group: Index, bundle: int) -> tuple[list[list[Ref]], list[list[Index]]]:
+def _see(tile: OrderedTile, formals: Formals, group: Index, bundle: int) -> tuple[list[list[Ref]], list[list[Index]]]:
     """Every element of a bundle as each operand's function sees it, and the condition that it lies in its array."""
     found = [element_refs(tile, add(mul(group, bundle), k)) for k in range(bundle)]
     for side in range(len(tile.operands)):
-        frame.share_base(side, [refs[side] for _, refs in found])
-    seen = [[frame.see(side, ref) for side, ref in enumerate(refs)] for _, refs in found]
+        formals.share_base(side, [refs[side] for _, refs in found])
+    seen = [[formals.see(side, ref) for side, ref in enumerate(refs)] for _, refs in found]
     return seen, [[_guard(tile, side, where) for side in range(len(tile.operands))] for where, _ in found]
 
 
 def _moves(
-    tile: Tile, frame: Frame, regs: Memory, group: Index, widths: tuple[int, int], source: Fill | None,
+    tile: OrderedTile, formals: Formals, regs: Memory, group: Index, widths: tuple[int, int], source: Fill | None,
     via: Instruction,
 ) -> tuple[Step, ...]:
     load, store = widths
     bundle, last = max(widths), len(tile.operands) - 1
-    seen, guards = _see(tile, frame, group, bundle)
+    seen, guards = _see(tile, formals, group, bundle)
     if via.queue:  # what lies past the edge is filled with zeros by the instruction itself
         return (Move(seen[0][last], seen[0][0], bundle, guards[0][0], via),)
     if source:
@@ -212,7 +212,7 @@ def _uses(steps: Sequence[Step], memory: Memory) -> bool:
     return any(t.ref.memory == memory for s in flatten(steps) for t in effects(s).written)
 
 
-def _guard(tile: Tile, side: int, at: Sequence[Index]) -> Index:
+def _guard(tile: OrderedTile, side: int, at: Sequence[Index]) -> Index:
     operand = tile.operands[side]
     return edge_guard(operand, at) if guarded_dims(operand) else True
 
@@ -231,7 +231,7 @@ def is_flat(operand: Operand, digits: Sequence[Digit]) -> bool:
 class _Plan:
     """One order and pair of widths, as steps with their cost."""
 
-    tile: Tile
+    tile: OrderedTile
     widths: tuple[int, int]
     block: Block
     cost: Cost
@@ -261,7 +261,7 @@ def plan_tile(
     return Planned((best.block,), best.cost, (_width_choice(found, best), _partition_choice(found, best)))
 
 
-def _widths(tile: Tile, source: Fill | None) -> list[tuple[int, int]]:
+def _widths(tile: OrderedTile, source: Fill | None) -> list[tuple[int, int]]:
     """Widths worth costing: each side's widest, the widest that both allow, half of it, and one element."""
     if source:
         top = widest(tile, 0)
@@ -271,7 +271,7 @@ def _widths(tile: Tile, source: Fill | None) -> list[tuple[int, int]]:
     return list(dict.fromkeys([(load, store), (both, both), (max(1, both // 2),) * 2, (1, 1)]))
 
 
-def _async_widths(tile: Tile, via: Instruction) -> list[tuple[int, int]]:
+def _async_widths(tile: OrderedTile, via: Instruction) -> list[tuple[int, int]]:
     """The widths of an asynchronous copy that both sides allow, wide ones first."""
     both, size = min(widest(tile, 0), widest(tile, 1)), tile.operands[0].elem_bytes
     return [(n // size,) * 2 for n in reversed(via.widths_bytes) if n % size == 0 and n // size <= both]
@@ -310,5 +310,5 @@ def _partition_choice(found: Sequence[_Plan], best: _Plan) -> Choice:
     return Choice("partition", picked, candidates, "every order by one operand's strides was costed")
 
 
-def _tiles(found: Sequence[_Plan]) -> list[Tile]:
+def _tiles(found: Sequence[_Plan]) -> list[OrderedTile]:
     return list({id(f.tile): f.tile for f in found}.values())

@@ -8,7 +8,7 @@ from tilegen.ops.digits import split_number
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,
-    Frame,
+    Formals,
     Operand,
     Refused,
     allows_width,
@@ -64,16 +64,16 @@ def _transfer_block(
     context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int, name: str
 ) -> Block:
     at, slot = owned.element(_number(owned, width))
-    frame = Frame((owned.operand, other), (True, not guarded_dims(other)), call.scope, owned.names)
-    register = frame.see(0, owned.operand.memory[slot])
-    memory = frame.see(1, ref_at(other, at))
+    formals = Formals((owned.operand, other), (True, not guarded_dims(other)), call.scope, owned.names)
+    register = formals.see(0, owned.operand.memory[slot])
+    memory = formals.see(1, ref_at(other, at))
     inside = edge_guard(other, at) if guarded_dims(other) else True
     if loads:
         moves: tuple[Step, ...] = (Move(register, memory, width, inside),)
     else:
         moves = when(inside, Move(memory, register, width))
     body = owned.guard(_walk(owned, owned.count // width, moves), stores=not loads)
-    return frame.block(name, body, context.op)
+    return formals.block(name, body, context.op)
 
 
 def _walk(owned: Ownership, steps: int, body: tuple[Step, ...]) -> tuple[Step, ...]:
@@ -86,11 +86,11 @@ def plan_convert(context: Context, call: Call, src: Operand, dst: Operand, fn: I
     source = own(context, src, [dst])
     _check_alike(owned, source, dst, src)
     _, slot = owned.element(_number(owned, 1))
-    frame = Frame((dst, src), (True, True), call.scope, owned.names)
-    to, from_ = frame.see(0, dst.memory[slot]), frame.see(1, src.memory[_source_slot(owned, source)])
+    formals = Formals((dst, src), (True, True), call.scope, owned.names)
+    to, from_ = formals.see(0, dst.memory[slot]), formals.see(1, src.memory[_source_slot(owned, source)])
     step: Step = Map(fn, to, (from_,)) if fn else Move(to, from_)
     name = _name(fn.name if fn else "copy", call)
-    block = frame.block(name, owned.guard(_walk(owned, owned.count, (step,))), context.op)
+    block = formals.block(name, owned.guard(_walk(owned, owned.count, (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), "both tensors give every thread the same elements")
     return Planned((block,), context.cost((block,)), (choice,))
 
@@ -119,9 +119,9 @@ def plan_register_fill(context: Context, call: Call, dst: Operand, value: float 
     """Every register of the region set to a value by the threads that own it (and hold copies of it)."""
     owned = own(context, dst, [])
     _, slot = owned.element(_number(owned, 1))
-    frame = Frame((dst,), (True,), call.scope, owned.names)
-    step = Map(FILL, frame.see(0, dst.memory[slot]), (), 1, value)
-    block = frame.block(_name("fill", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
+    formals = Formals((dst,), (True,), call.scope, owned.names)
+    step = Map(FILL, formals.see(0, dst.memory[slot]), (), 1, value)
+    block = formals.block(_name("fill", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), _OWNED)
     return Planned((block,), context.cost((block,)), (choice,))
 

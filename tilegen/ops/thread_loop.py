@@ -1,4 +1,4 @@
-"""The trips of a thread over a tile: how they are numbered and looped, and how many are loaded before any is stored."""
+"""A thread's trips over a tile: how they are numbered and looped, and how many are loaded before any is stored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _STAGED_WORDS = 32  # registers of a thread for loads that its stores wait for
 
 
 @dataclass(frozen=True)
-class Trips:
+class ThreadLoop:
     """``count`` trips in chunks of at most ``limit``, all as long as can be: 19 of at most 16 are twice 10.
 
     A chunk is unrolled, several are a loop of them; ``step`` and ``chunk`` name the variables. Where trips are staged,
@@ -35,7 +35,7 @@ class Trips:
     def unrolled(self) -> int:
         """Trips of a chunk.
 
-        >>> Trips(19, 16, "i", "j").unrolled
+        >>> ThreadLoop(19, 16, "i", "j").unrolled
         10
         """
         return -(-self.count // self.chunks)
@@ -54,12 +54,12 @@ class Trips:
     def number(self) -> Index:
         """The number of a trip.
 
-        >>> print(Trips(40, 16, "i", "j").number)
+        >>> print(ThreadLoop(40, 16, "i", "j").number)
         j * 14 + i
         """
         return self.place if self.chunks == 1 else add(mul(Var(self.chunk, self.chunks), self.unrolled), self.place)
 
-    def loop(self, start: tuple[Step, ...], *bodies: tuple[Step, ...]) -> tuple[Step, ...]:
+    def build(self, start: tuple[Step, ...], *bodies: tuple[Step, ...]) -> tuple[Step, ...]:
         """Each body, behind ``start``, for every trip of a chunk, one after the other, for every chunk."""
         bodies = tuple((*start, *body) for body in bodies)
         if isinstance(self.place, Var):
@@ -87,8 +87,8 @@ def enter_trip(context: Context, group: Index, groups: int) -> Entry:
     return Entry((first,), first.var, less(first.var, groups), replace(first.var, bound=groups))
 
 
-def stage_trips(trips: Trips, operands: Sequence[Operand], elems: int, is_whole: bool) -> Trips:
-    """The trips, of so many elements each, staged where that pays.
+def stage_loop(loop: ThreadLoop, operands: Sequence[Operand], elems: int, is_whole: bool) -> ThreadLoop:
+    """The loop, of trips of so many elements each, staged where that pays.
 
     A compiler does not move loads across branches, so guarded trips would each wait for the one before. Several are
     loaded first where trips are guarded, by the ends of arrays or because the last is not ``is_whole``, and where the
@@ -97,6 +97,6 @@ def stage_trips(trips: Trips, operands: Sequence[Operand], elems: int, is_whole:
     """
     is_guarded = not is_whole or any(guarded_dims(o) for o in operands)
     words = max(1, elems * operands[0].elem_bytes // 4)
-    most = min(trips.count, UNROLL_LIMIT, _STAGED_WORDS // words)
+    most = min(loop.count, UNROLL_LIMIT, _STAGED_WORDS // words)
     is_staged = is_guarded and operands[0].memory.space == "global" and most > 1
-    return replace(trips, limit=most, is_staged=True) if is_staged else trips
+    return replace(loop, limit=most, is_staged=True) if is_staged else loop

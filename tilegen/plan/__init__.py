@@ -22,7 +22,7 @@ from tilegen.plan.instructions import (
     TMA_LOAD,
     TMA_STORE,
     Instruction,
-    Operand,
+    OperandForm,
     Queue,
     function_of_registers,
 )
@@ -61,9 +61,8 @@ __all__ = [
     "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CP_ASYNC", "FILL", "INSTRUCTIONS", "LDMATRIX", "LDMATRIX_TRANS",
     "MATRIX_ROW_ELEMS", "MBARRIER", "MOVE", "QUEUES", "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD",
     "TMA_STORE", "Arrive", "Await", "Barrier", "Block", "Commit", "Effects", "Instruction", "Launch", "Let", "Map",
-    "Memory", "Move", "Operand", "Owned", "Param", "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Slot", "Spot",
-    "Step",
-    "Sync", "TensorMap", "Tma", "Touch", "UnknownStep", "Visit", "Wait", "When", "all_steps", "arrays", "begin",
-    "effects", "flat_memory", "flatten", "function_of_registers", "let", "matrices", "plain_name", "repeat", "spot_of",
-    "tensor_maps", "walk", "when",
+    "Memory", "Move", "OperandForm", "Owned", "Param", "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Slot",
+    "Spot", "Step", "Sync", "TensorMap", "Tma", "Touch", "UnknownStep", "Visit", "Wait", "When", "all_steps",
+    "arrays", "begin", "effects", "flat_memory", "flatten", "function_of_registers", "let", "matrices", "plain_name",
+    "repeat", "spot_of", "tensor_maps", "walk", "when",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.index import Index, Var, less
-from tilegen.plan.instructions import BOX, MATRIX_ROW_ELEMS, READS, ROWS, WRITES, Instruction, Operand
+from tilegen.plan.instructions import BOX, MATRIX_ROW_ELEMS, READS, ROWS, WRITES, Instruction, OperandForm
 from tilegen.plan.memories import Ref, Slot, TensorMap
 from tilegen.plan.steps import Arrive, Await, Block, Commit, Let, Map, Move, Repeat, Step, Sync, Tma, Wait, When
 
@@ -108,7 +108,7 @@ def _of_move(step: Move) -> Effects:
     return Effects(step.via, _in_order(touches), (step.valid,))
 
 
-def _touch(operand: Operand, ref: Ref, where: Index, step: Move) -> Touch:
+def _touch(operand: OperandForm, ref: Ref, where: Index, step: Move) -> Touch:
     if operand.lies != ROWS:
         return Touch(ref, operand.use, operand.lies, step.elems, where)
     return Touch(ref, operand.use, ROWS, MATRIX_ROW_ELEMS, less(Var("laneid", 32), MATRIX_ROW_ELEMS * matrices(step)))

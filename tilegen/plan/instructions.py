@@ -21,7 +21,7 @@ MATRIX_ROW_ELEMS = 8  # ldmatrix and stmatrix move rows of 8 elements of 2 bytes
 
 
 @dataclass(frozen=True)
-class Operand:
+class OperandForm:
     """One operand: the field of the step that holds it, what is done to it, how it lies, in which memories."""
 
     field: str
@@ -45,7 +45,7 @@ class Instruction:
     """
 
     name: str
-    operands: tuple[Operand, ...]
+    operands: tuple[OperandForm, ...]
     cost: str
     feature: str = ""
     warp: bool = False
@@ -80,23 +80,23 @@ QUEUES = {
 MBARRIER = "mbarrier"  # the queue of what reports to an mbarrier and is waited for there
 
 
-def _moves(src: Operand | None = None, dst: Operand | None = None) -> tuple[Operand, Operand]:
-    return dst or Operand("dst", WRITES), src or Operand("src", READS)
+def _moves(src: OperandForm | None = None, dst: OperandForm | None = None) -> tuple[OperandForm, OperandForm]:
+    return dst or OperandForm("dst", WRITES), src or OperandForm("src", READS)
 
 
 def _matrices(name: str, trans: bool) -> Instruction:
     """ldmatrix or stmatrix: the registers first, then the rows in shared memory."""
     loads = name == "ldmatrix"
-    register = Operand("dst" if loads else "src", WRITES if loads else READS, spaces=("register",))
-    rows = Operand("src" if loads else "dst", READS if loads else WRITES, ROWS, ("shared",))
+    register = OperandForm("dst" if loads else "src", WRITES if loads else READS, spaces=("register",))
+    rows = OperandForm("src" if loads else "dst", READS if loads else WRITES, ROWS, ("shared",))
     suffix = ".trans" if trans else ""
     prelude = f"{name}_x{{count}}{suffix.replace('.', '_')}"
     return Instruction(f"{name}{suffix}", (register, rows), "matrix", feature=name, warp=True, prelude=prelude)
 
 
 def _tma(name: str, is_load: bool) -> Instruction:
-    array = Operand("at", READS if is_load else WRITES, BOX, ("global",))
-    shared = Operand("shared", WRITES if is_load else READS, BOX, ("shared",))
+    array = OperandForm("at", READS if is_load else WRITES, BOX, ("global",))
+    shared = OperandForm("shared", WRITES if is_load else READS, BOX, ("shared",))
     return Instruction(
         f"tma.{name}", (shared, array), "box", feature="tma", queue=MBARRIER if is_load else "bulk", proxy="async",
         prelude=f"tma_{name}_{{rank}}d",
@@ -105,7 +105,7 @@ def _tma(name: str, is_load: bool) -> Instruction:
 
 MOVE = Instruction("move", _moves(), "access", widths_bytes=(1, 2, 4, 8, 16))
 CP_ASYNC = Instruction(  # PTX ISA, cp.async: cp-size
-    "cp.async", _moves(Operand("src", READS, spaces=("global",)), Operand("dst", WRITES, spaces=("shared",))),
+    "cp.async", _moves(OperandForm("src", READS, spaces=("global",)), OperandForm("dst", WRITES, spaces=("shared",))),
     "cp.async", feature="cp_async", queue="cp.async", widths_bytes=(4, 8, 16), prelude="cp_async_{bytes}{or_zero}",
 )  # fmt: skip
 LDMATRIX, LDMATRIX_TRANS = _matrices("ldmatrix", False), _matrices("ldmatrix", True)
@@ -127,8 +127,8 @@ def function_of_registers(
     (array([[3.]]), 2)
     """
     registers = ("register",)
-    dst = Operand("dst", WRITES, spaces=registers)
-    srcs = (Operand(f"srcs[{k}]", READS, spaces=registers) for k in range(sources))
+    dst = OperandForm("dst", WRITES, spaces=registers)
+    srcs = (OperandForm(f"srcs[{k}]", READS, spaces=registers) for k in range(sources))
     return Instruction(name, (dst, *srcs), "registers", widths_bytes=widths_bytes, compute=compute, c=c)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import gcd
 
-from tilegen.index import Index, Op, Var, add, bound, less, mul, multiple, substitute, to_c, variables
+from tilegen.index import Formula, Index, Var, add, bound, less, mul, multiple, substitute, to_c, variables
 from tilegen.index.bounds import is_below, undecided
 from tilegen.plan import (
     Block,
@@ -34,14 +34,14 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
 
 @dataclass(frozen=True)
-class Place:
+class ProofPlace:
     """Where a step stands in a role of a plan, and what can be proved there."""
 
     plan: Plan
     position: Position
 
-    def at(self, position: Position) -> Place:
-        return Place(self.plan, position)
+    def at(self, position: Position) -> ProofPlace:
+        return ProofPlace(self.plan, position)
 
     def is_below(self, x: Index, n: Index) -> bool:
         guards = self.position.guards
@@ -74,17 +74,17 @@ def unproven_ranges(plan: Plan) -> tuple[Finding, ...]:
     return tuple(found)
 
 
-def _start(plan: Plan, role: Role) -> Place:
+def _start(plan: Plan, role: Role) -> ProofPlace:
     """The first step of a role: what its variables are known to be."""
     known = {name: Var(name, bound(value)) for name, value in thread_variables(role.threads).items()}
     known |= {name: Var(name, bound(n) - 1) for name, n in zip(CTA_AXES, plan.grid, strict=True)}
     known |= {name: Var(name, n) for name, n in zip(CLUSTER_AXES, plan.cluster, strict=True)}
     known |= {p.var.name: p.var for p in plan.params if p.var is not None}
     inside = tuple(less(known[a], n) for a, n in zip(CTA_AXES, plan.grid, strict=True) if not isinstance(n, int))
-    return Place(plan, begin(role.threads, known=known).under(*inside))
+    return ProofPlace(plan, begin(role.threads, known=known).under(*inside))
 
 
-def _check(visit: Visit, place: Place) -> Iterator[Finding]:
+def _check(visit: Visit, place: ProofPlace) -> Iterator[Finding]:
     """What is not proved of one step; its body is visited by itself."""
     yield from _claims(visit.effects.expressions, place)
     for base in visit.effects.bases:
@@ -108,7 +108,7 @@ def _check(visit: Visit, place: Place) -> Iterator[Finding]:
 
 
 # ---------------------------------------------------------------- what the text relies on
-def _claims(expressions: Iterable[Index], place: Place) -> Iterator[Finding]:
+def _claims(expressions: Iterable[Index], place: ProofPlace) -> Iterator[Finding]:
     """The ranges that variables of an expression claim, and its differences, which must not be negative."""
     position = place.position
     for x in expressions:
@@ -126,13 +126,13 @@ def _claims(expressions: Iterable[Index], place: Place) -> Iterator[Finding]:
                 yield place.report(UNPROVEN_CLAIM, "", -1, difference, 0, message, undecided(up, down))
 
 
-def _differences(x: Index) -> list[Op]:
-    if not isinstance(x, Op):
+def _differences(x: Index) -> list[Formula]:
+    if not isinstance(x, Formula):
         return []
     return [d for a in x.args for d in _differences(a)] + ([x] if x.symbol == "-" else [])
 
 
-def _claim(var: Var, value: Index, place: Place) -> Iterator[Finding]:
+def _claim(var: Var, value: Index, place: ProofPlace) -> Iterator[Finding]:
     """least <= value < bound in steps of step, for a variable as it stands in an expression."""
     is_high_enough = var.least == 0 or place.is_below(var.least - 1, value)
     if not place.is_below(value, var.bound) or not is_high_enough:
@@ -145,7 +145,7 @@ def _claim(var: Var, value: Index, place: Place) -> Iterator[Finding]:
 
 
 # ---------------------------------------------------------------- one access
-def _access(touch: Touch, place: Place) -> Iterator[Finding]:
+def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """Each thread's consecutive elements, where it touches them."""
     ref, elems, place = touch.ref, touch.elems, place.at(place.position.under(touch.where))
     yield from _claims(ref.at, place)
@@ -174,7 +174,7 @@ def _access(touch: Touch, place: Place) -> Iterator[Finding]:
         yield from _alignment(spot, elems, place)
 
 
-def _box(touch: Touch, place: Place) -> Iterator[Finding]:
+def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """A box lies inside its shared memory, and begins where TMA can put it; in the array it may be anywhere."""
     if touch.ref.memory.space == "global":
         return
@@ -191,10 +191,10 @@ def _box(touch: Touch, place: Place) -> Iterator[Finding]:
         yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, memory.name, -1, say(spot.flat), str(align))
 
 
-TOUCHES: dict[str, Callable[[Touch, Place], Iterator[Finding]]] = {THREAD: _access, ROWS: _access, BOX: _box}
+TOUCHES: dict[str, Callable[[Touch, ProofPlace], Iterator[Finding]]] = {THREAD: _access, ROWS: _access, BOX: _box}
 
 
-def _slot(slot: Slot, place: Place) -> Iterator[Finding]:
+def _slot(slot: Slot, place: ProofPlace) -> Iterator[Finding]:
     yield from _claims((slot.at,), place)
     if not place.is_below(place.position.expand(slot.at), slot.barrier.slots):
         yield _outside(place, slot.barrier.name, -1, slot.at, slot.barrier.slots, 1)
@@ -205,14 +205,14 @@ def _steps_by(x: Index, n: Index, elems: int) -> bool:
     return multiple(x) % elems == 0 and multiple(n) % elems == 0
 
 
-def _outside(place: Place, name: str, d: int, x: Index, n: Index, elems: int) -> Finding:
+def _outside(place: ProofPlace, name: str, d: int, x: Index, n: Index, elems: int) -> Finding:
     where = f"dimension {d} of {name}" if d >= 0 else f"offset of {name}"
     text = say(x) + (f" .. + {elems - 1}" if elems > 1 else "")
     message = f"{where}: {text} is not proved to stay below {say(n)}"
     return place.report(UNPROVEN_RANGE, name, d, x, n, message, undecided(n, add(x, elems)))
 
 
-def _vector(spot: Spot, elems: int, place: Place) -> Iterator[Finding]:
+def _vector(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
     """A vector stays in the rows that lie densely around its first element."""
     memory, coordinates = spot.root, spot.coordinates
     assert coordinates is not None
@@ -229,7 +229,7 @@ def _vector(spot: Spot, elems: int, place: Place) -> Iterator[Finding]:
         yield _outside(place, memory.name, run[0], coordinates[run[0]], memory.shape[run[0]], elems)
 
 
-def _alignment(spot: Spot, elems: int, place: Place) -> Iterator[Finding]:
+def _alignment(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
     memory, name = spot.root, spot.root.name
     width = elems * memory.elem_bytes
     start = memory.align_bytes if memory.space == "global" else memory.offset_bytes

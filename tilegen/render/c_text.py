@@ -10,7 +10,7 @@ import numpy as np
 
 from tilegen.decisions import printable
 from tilegen.dtypes import DTYPES, DType, numpy_dtype
-from tilegen.index import INT_LIMIT, Index, Op, Var, bound, mul, to_c
+from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, mul, to_c
 from tilegen.plan import Barrier, Memory, Ref, TensorMap
 
 
@@ -28,20 +28,20 @@ def subscript(ref: Ref) -> Index:
     parts: list[Any] = []
     for x, pitch in zip(ref.at, ref.memory.pitches, strict=True):
         term = _factored(x, pitch)
-        parts += term.args if isinstance(term, Op) and term.symbol == "+" else [term]
+        parts += term.args if isinstance(term, Formula) and term.symbol == "+" else [term]
     constant = sum(p for p in parts if isinstance(p, int))
     parts = [p for p in parts if not isinstance(p, int)] + ([constant] if constant else [])
     if len(parts) < 2:
         return parts[0] if parts else 0
-    return Op("+", tuple(parts), sum(bound(p) - 1 for p in parts) + 1)
+    return Formula("+", tuple(parts), sum(bound(p) - 1 for p in parts) + 1)
 
 
 def _factored(x: Index, pitch: Index) -> Index:
     """x * pitch, a sum not distributed."""
     if isinstance(x, int) or (isinstance(pitch, int) and pitch in (0, 1)):
         return mul(x, pitch)
-    if isinstance(x, Op) and x.symbol == "+":
-        return Op("*", (x, pitch), (bound(x) - 1) * (bound(pitch) - 1) + 1)
+    if isinstance(x, Formula) and x.symbol == "+":
+        return Formula("*", (x, pitch), (bound(x) - 1) * (bound(pitch) - 1) + 1)
     return mul(x, pitch)
 
 

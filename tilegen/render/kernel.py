@@ -6,12 +6,12 @@ from typing import Any
 
 from tilegen.decisions import describe_operation, printable
 from tilegen.dtypes import DTYPES, DType
-from tilegen.index import Op, Var, to_c
+from tilegen.index import Formula, Var, to_c
 from tilegen.plan import Block, Plan, Role, all_steps, arrays, effects, tensor_maps
 from tilegen.render.c_text import comment_lines, declare, end_comment, fold_line, int_type, parameter, with_note
 from tilegen.render.launch import SharedUse, launch_info, plan_shared
 from tilegen.render.names import free_names
-from tilegen.render.page import Page, Part, function_text, templates
+from tilegen.render.page import Page, WrittenRole, function_text, templates
 from tilegen.render.steps import WARPGROUP_THREADS, render_steps
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES, thread_variables
 
@@ -103,11 +103,11 @@ def _typedefs(plan: Plan) -> list[DType]:
     return [d for d in DTYPES.values() if d.typedef and d.name in used]
 
 
-def parts_of(plan: Plan) -> list[Part]:
+def parts_of(plan: Plan) -> list[WrittenRole]:
     """Where each role lies in the CTA. Named barriers: 0 is the CTA's, then one a warpgroup, then one a role."""
     parts, first = [], 0
     for number, role in enumerate(plan.roles):
-        parts.append(Part(role.threads, first, 1 + -(-plan.threads // WARPGROUP_THREADS) + number))
+        parts.append(WrittenRole(role.threads, first, 1 + -(-plan.threads // WARPGROUP_THREADS) + number))
         first += role.threads
     return parts
 
@@ -116,7 +116,9 @@ def _thread_builtins(page: Page, wanted: set[str]) -> list[tuple[str, str]]:
     """The thread axes that a role's steps use, with what defines each."""
     part = page.part
     values = thread_variables(part.threads)
-    if any(isinstance(values.get(n), (Var, Op)) for n in wanted) or (page.plan.barriers and len(page.plan.roles) == 1):
+    if any(isinstance(values.get(n), (Var, Formula)) for n in wanted) or (
+        page.plan.barriers and len(page.plan.roles) == 1
+    ):
         wanted = wanted | {"tx"}  # all others are functions of it, and one thread makes the mbarriers
     texts = {"tx": f"threadIdx.x - {part.first}" if part.first else "threadIdx.x"}
     texts |= {n: to_c(x) for n, x in values.items() if n != "tx"}
@@ -132,7 +134,7 @@ def _cta_builtins(page: Page, wanted: set[str]) -> list[tuple[str, str]]:
     return [(n, text) for n, text in texts.items() if n in wanted]
 
 
-def _render_role(page: Page, role: Role, part: Part) -> dict[str, Any]:
+def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
     page.part = part
     used = free_names(role.steps, role.threads)
     registers = [with_note(m) for m in page.plan.memories if m.space == "register" and m.name in used]

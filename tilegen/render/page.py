@@ -21,7 +21,7 @@ _TEMPLATES = Path(__file__).parents[1] / "templates"
 
 
 @dataclass(frozen=True)
-class Part:
+class WrittenRole:
     """The role whose text is being written: its threads, the first of them in the CTA, its named barrier."""
 
     threads: int
@@ -34,7 +34,7 @@ class Page:
     """The text so far: prelude functions used, and the __device__ functions with the notes above them."""
 
     plan: Plan
-    part: Part = Part(0)
+    part: WrittenRole = WrittenRole(0)
     helpers: dict[str, str] = field(default_factory=dict)
     functions: dict[str, tuple[Any, list[str]]] = field(default_factory=dict)
     modules: dict[str, Any] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tilegen.dtypes import DTYPES, DType
-from tilegen.index import Index, Op, Var, add, to_c, variables
+from tilegen.index import Formula, Index, Var, add, to_c, variables
 from tilegen.plan import (
     BYTE_PERMUTE,
     CAST,
@@ -22,7 +22,7 @@ from tilegen.plan import (
     Let,
     Map,
     Move,
-    Operand,
+    OperandForm,
     Ref,
     Repeat,
     Slot,
@@ -71,7 +71,7 @@ def _render_step(page: Page, step: Step, noted: bool) -> str:
 
 
 def _render_repeat(page: Page, step: Repeat, noted: bool) -> str:
-    condition, body = to_c(Op("<", (step.var, step.count), 2)), render_steps(page, step.body, noted)
+    condition, body = to_c(Formula("<", (step.var, step.count), 2)), render_steps(page, step.body, noted)
     return str(page.steps.repeat(int_type(step.var), step.var.name, condition, step.unroll, body))
 
 
@@ -116,7 +116,7 @@ def _blanks(step: Move | Map | Tma) -> dict[str, object]:
     return {"bytes": step.elems * step.dst.memory.elem_bytes, "count": matrices(step), "or_zero": valid}
 
 
-def _operand(place: Any, operand: Operand, step: Move | Map | Tma) -> str:
+def _operand(place: Any, operand: OperandForm, step: Move | Map | Tma) -> str:
     """Registers as 32-bit words, memory as a pointer, an array that a descriptor describes as that."""
     if operand.lies == BOX and not isinstance(place, Ref):
         assert isinstance(step, Tma)
@@ -133,7 +133,9 @@ def _render_move(page: Page, move: Move) -> str:
     streams = [side for side, ref in (("src", move.src), ("dst", move.dst)) if ref.memory.cache == "stream"]
     plain = move.elems == 1 and (dst == src or _hold_bits(dst, src)) and not streams
     word = "" if plain else _WORD[bytes_]
-    valid = "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Op) else to_c(move.valid)
+    valid = (
+        "" if move.valid is True else f"({to_c(move.valid)})" if isinstance(move.valid, Formula) else to_c(move.valid)
+    )
     zero = zero_of(dst) if plain else f"{word}{{}}" if word.startswith("uint") else "0"
     return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_))
 

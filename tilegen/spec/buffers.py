@@ -9,10 +9,10 @@ from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
-from tilegen.index import Index, Op, Var, bound, evaluate, least, mul
+from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
-from tilegen.spec.findings import Fault, Findings, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.models import BufferFields, ViewFields, check_fields, refuse_later
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
@@ -109,7 +109,7 @@ def _check_auto(node: Node, scope: str, what: str) -> None:
     if scope == "register":
         has = "in registers, whose layout says which threads own them"
         fix = "write the layout: S[(32,8):(1@laneid,1)], say"
-    raise Fault("TG209", f"'auto' chooses layouts of shared buffers, but {what} is {has}", node.mark, fix)
+    raise Flaw("TG209", f"'auto' chooses layouts of shared buffers, but {what} is {has}", node.mark, fix)
 
 
 def _text_of(node: Node | None, layout: Any) -> str:
@@ -121,7 +121,7 @@ def _check_dtype(node: Node, name: str) -> None:
     if name == "float4_e2m1fn":
         raise refuse_later("the dtype float4_e2m1fn in memory", node)
     if name not in DTYPES:
-        raise Fault("TG109", f"unknown dtype '{shorten(name)}'", node.mark, suggest(name, DTYPES))
+        raise Flaw("TG109", f"unknown dtype '{shorten(name)}'", node.mark, suggest(name, DTYPES))
 
 
 def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Findings) -> tuple[Index, ...] | None:
@@ -131,15 +131,15 @@ def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Fin
     for item in node.items:
         with findings.collect():
             extent = read_number(item, state.params.names, f"an extent of {what}")
-            if isinstance(extent, (Var, Op)) and scope != "global":
-                raise Fault(
+            if isinstance(extent, (Var, Formula)) and scope != "global":
+                raise Flaw(
                     "TG112",
                     f"an extent of {what} is '{shorten(extent)}', not a constant",
                     item.mark,
                     f"it is a {scope} buffer",
                 )
             if least(extent) < 1:
-                raise Fault("TG106", f"an extent of {what} must be at least 1, not {_say_least(extent)}", item.mark)
+                raise Flaw("TG106", f"an extent of {what} must be at least 1, not {_say_least(extent)}", item.mark)
             shape.append(extent)
     if len(shape) < len(node.items):
         return None
@@ -168,7 +168,7 @@ def _check_shared_total(node: Node, state: Buffers) -> None:
                 message = (
                     f"the shared buffers up to '{buffer.name}' take {total} bytes; a CTA on {state.arch} has {limit}"
                 )
-                raise Fault("TG210", message, buffer.mark)
+                raise Flaw("TG210", message, buffer.mark)
 
 
 # ---------------------------------------------------------------- views
@@ -213,14 +213,14 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
         if other.scope != "shared" and dtype != other.dtype:
             fix = "copy into shared memory and view that"
             keeps = f"a view of a {other.scope} buffer keeps its dtype, {other.dtype}"
-            raise Fault("TG115", keeps, node["dtype"].mark, fix)
+            raise Flaw("TG115", keeps, node["dtype"].mark, fix)
     if fields.axes is not None:
         return _transpose(key, node, fields.axes, other, dtype)
     shape = other.shape
     if fields.shape is not None:
         read = _read_shape(node["shape"], state, what, other.scope, findings)
         if read is None:
-            raise Fault()
+            raise Flaw()
         shape = read
     layout_node = node.get("layout")
     if other.is_auto:
@@ -239,18 +239,18 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
 def _transpose(key: Scalar, node: Mapping, axes: list[int], other: Buffer, dtype: str) -> Buffer:
     for word in ("layout", "shape"):
         if word in node:
-            raise Fault(
+            raise Flaw(
                 "TG115", f"a view has 'axes' or '{word}', not both", node.key(word).mark, "make a view of the view"
             )
     if sorted(axes) != list(range(len(other.shape))):
         order = f"each of 0 to {len(other.shape) - 1} once"
-        raise Fault("TG115", f"'axes' must name the dimensions of '{other.name}': {order}", node["axes"].mark)
+        raise Flaw("TG115", f"'axes' must name the dimensions of '{other.name}': {order}", node["axes"].mark)
     if DTYPES[dtype].bytes != DTYPES[other.dtype].bytes:
-        raise Fault("TG115", "a transpose keeps the bytes of an element", node["dtype"].mark, "make a view of the view")
+        raise Flaw("TG115", "a transpose keeps the bytes of an element", node["dtype"].mark, "make a view of the view")
     try:
         layout = AUTO if other.is_auto else layouts.permute_dims(other.layout, other.shape, tuple(axes))
     except LayoutError as error:
-        raise Fault("TG201", f"{shorten(error, 200)}, in view '{key.text}'", node["axes"].mark) from None
+        raise Flaw("TG201", f"{shorten(error, 200)}, in view '{key.text}'", node["axes"].mark) from None
     shape = tuple(other.shape[a] for a in axes)
     return Buffer(
         key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, other.layout_text, key.mark,
@@ -265,10 +265,10 @@ def _follow(
     fix = f"write the layout of '{other.root}' instead of 'auto', or leave it out of the view"
     if "layout" in node:
         message = f"the layout of '{other.root}' is still to be chosen, so nobody can say what a view of it would see"
-        raise Fault("TG115", message, node["layout"].mark, fix)
+        raise Flaw("TG115", message, node["layout"].mark, fix)
     if DTYPES[dtype].bytes != DTYPES[other.dtype].bytes:
         message = f"'{other.root}', whose layout is to be chosen, has no elements of {DTYPES[dtype].bytes} bytes"
-        raise Fault("TG115", message, node["dtype"].mark, fix)
+        raise Flaw("TG115", message, node["dtype"].mark, fix)
     shape, _ = _reinterpret(node, other, dtype, shape, "shape" in node, state)
     return Buffer(
         key.text, other.scope, dtype, shape, AUTO, other.root, other.align_bytes, "auto", key.mark, other.name
@@ -282,7 +282,7 @@ def _reinterpret(
     old, new = DTYPES[other.dtype].bytes, DTYPES[dtype].bytes
     if old == new:
         if not has_shape and dtype == other.dtype:
-            raise Fault(
+            raise Flaw(
                 "TG115", f"this view is '{other.name}' again", node.mark, "give 'layout', 'axes', 'shape' or 'dtype'"
             )
         values = state.params.defaults
@@ -290,16 +290,16 @@ def _reinterpret(
             message = (
                 f"the shape {show_shape(shape)} has not as many elements as {show_shape(other.shape)} of '{other.name}'"
             )
-            raise Fault("TG115", message, node["shape"].mark)
+            raise Flaw("TG115", message, node["shape"].mark)
         return shape, other.layout
     if other.layout != layouts.row_major(other.shape):
-        raise Fault(
+        raise Flaw(
             "TG115", f"elements of {new} bytes need a layout here: '{other.name}' is not row-major", node["dtype"].mark
         )
     if not has_shape:
         last = mul(other.shape[-1], old)
-        if isinstance(last, (Var, Op)) or last % new:
-            raise Fault(
+        if isinstance(last, (Var, Formula)) or last % new:
+            raise Flaw(
                 "TG115", f"rows of '{other.name}' do not divide into elements of {new} bytes", node["dtype"].mark
             )
         shape = (*other.shape[:-1], last // new)
@@ -313,6 +313,6 @@ def _check_same_bytes(layout: Any, dtype: str, other: Buffer, state: Buffers, wh
         reaches = int(evaluate(layouts.extent_of(layout, "m"), values)) * DTYPES[dtype].bytes
         has = int(evaluate(layouts.extent_of(root.layout, "m"), values)) * DTYPES[root.dtype].bytes
         if reaches > has:
-            raise Fault("TG115", f"{what} reaches {reaches} bytes, but '{root.name}' has {has}", node.mark)
+            raise Flaw("TG115", f"{what} reaches {reaches} bytes, but '{root.name}' has {has}", node.mark)
     if root.scope == "register" and owner_scope(layout) != owner_scope(root.layout):
-        raise Fault("TG115", f"{what} and '{root.name}' belong to different threads", node.mark)
+        raise Flaw("TG115", f"{what} and '{root.name}' belong to different threads", node.mark)

@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from tilegen.errors import Mark, SpecError
-from tilegen.spec.findings import Fault, Findings, shorten
-from tilegen.spec.nodes import Mapping, Node, Page, Place, Scalar, Sequence, describe_node
+from tilegen.spec.findings import Findings, Flaw, shorten
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, SourceSpan, SourceText, describe_node
 
 MAX_CHARACTERS = 1 << 16
 MAX_NODES = 8000  # an alias counts as all that it stands for
@@ -39,12 +39,12 @@ def compose(text: str, path: str, findings: Findings) -> Mapping:
 
     Raises SpecError where the text is not YAML or is too large to be a spec.
     """
-    page = Page(path, text, tuple(_BREAKS.split(text)))
+    page = SourceText(path, text, tuple(_BREAKS.split(text)))
     if len(text) > MAX_CHARACTERS:
         raise _refusal("TG010", f"the spec has {len(text)} characters; at most {MAX_CHARACTERS} are read", None)
     try:
         return _Composer(page, findings).compose_document()
-    except Fault as fault:
+    except Flaw as fault:
         assert fault.diagnostic
         raise SpecError([*findings.found, fault.diagnostic]) from None
     except yaml.MarkedYAMLError as error:
@@ -61,7 +61,7 @@ def _refusal(code: str, message: str, mark: Mark | None, hint: str = "") -> Spec
     return SpecError(findings.found)
 
 
-def _explain_syntax(page: Page, error: yaml.MarkedYAMLError) -> SpecError:
+def _explain_syntax(page: SourceText, error: yaml.MarkedYAMLError) -> SpecError:
     at = error.problem_mark or error.context_mark
     mark = page.mark(at.line, at.column) if at else None
     problem = shorten(error.problem or error.context or "unreadable", 100)
@@ -82,7 +82,7 @@ def _explain_syntax(page: Page, error: yaml.MarkedYAMLError) -> SpecError:
     return _refusal("TG003", f"this is not YAML: {problem}", mark, hint)
 
 
-def _explain_character(page: Page, error: yaml.reader.ReaderError) -> SpecError:
+def _explain_character(page: SourceText, error: yaml.reader.ReaderError) -> SpecError:
     before = _BREAKS.split(page.text[: error.position])
     mark = page.mark(len(before) - 1, len(before[-1]))
     return _refusal("TG002", f"the character U+{ord(page.text[error.position]):04X} is not allowed in YAML", mark)
@@ -91,7 +91,7 @@ def _explain_character(page: Page, error: yaml.reader.ReaderError) -> SpecError:
 class _Composer:
     """Events to nodes. The budget counts what the nodes stand for, so that aliases cannot multiply for free."""
 
-    def __init__(self, page: Page, findings: Findings):
+    def __init__(self, page: SourceText, findings: Findings):
         self.page = page
         self.findings = findings
         self.events: Iterator[Any] = iter(yaml.parse(page.text, Loader=yaml.SafeLoader))
@@ -102,15 +102,15 @@ class _Composer:
         next(self.events)  # the start of the stream
         start = next(self.events)
         if isinstance(start, yaml.StreamEndEvent):
-            raise Fault("TG011", "the spec is empty", self.page.mark(0, 0), "start with 'kernel: NAME'")
+            raise Flaw("TG011", "the spec is empty", self.page.mark(0, 0), "start with 'kernel: NAME'")
         root = self.compose_node(next(self.events), 0)
         next(self.events)  # the end of the document
         after = next(self.events)
         if not isinstance(after, yaml.StreamEndEvent):
-            raise Fault("TG009", "a spec is one YAML document", self.page.mark(after.start_mark.line, 0), "remove this")
+            raise Flaw("TG009", "a spec is one YAML document", self.page.mark(after.start_mark.line, 0), "remove this")
         if not isinstance(root, Mapping):
             found = "nothing" if isinstance(root, Scalar) and root.value is None else describe_node(root)
-            raise Fault(
+            raise Flaw(
                 "TG011", f"a spec is a mapping of keys, but this is {found}", root.mark, "start with 'kernel: NAME'"
             )
         return root
@@ -119,7 +119,7 @@ class _Composer:
         mark = self.page.mark(event.start_mark.line, event.start_mark.column)
         self.count(1, mark)
         if depth > MAX_DEPTH:
-            raise Fault("TG010", f"nested deeper than {MAX_DEPTH} levels", mark)
+            raise Flaw("TG010", f"nested deeper than {MAX_DEPTH} levels", mark)
         if isinstance(event, yaml.AliasEvent):
             return self.compose_alias(event, mark)
         if event.tag is not None:
@@ -142,11 +142,11 @@ class _Composer:
     def count(self, nodes: int, mark: Mark) -> None:
         self.nodes += nodes
         if self.nodes > MAX_NODES:
-            raise Fault("TG010", f"more than {MAX_NODES} values, aliases counted as what they stand for", mark)
+            raise Flaw("TG010", f"more than {MAX_NODES} values, aliases counted as what they stand for", mark)
 
     def compose_alias(self, event: Any, mark: Mark) -> Node:
         if event.anchor not in self.anchors:
-            raise Fault(
+            raise Flaw(
                 "TG003",
                 f"this is not YAML: no anchor '{shorten(event.anchor)}' before this alias",
                 mark,
@@ -154,12 +154,12 @@ class _Composer:
             )
         known = self.anchors[event.anchor]
         if known is None:
-            raise Fault("TG010", f"the alias '*{shorten(event.anchor)}' stands inside of what it stands for", mark)
+            raise Flaw("TG010", f"the alias '*{shorten(event.anchor)}' stands inside of what it stands for", mark)
         self.count(known[1], mark)
         return known[0]
 
-    def place(self, start: Any, end: Any) -> Place:
-        return Place(self.page, start.line, start.column, end.line, end.column, start.index, end.index)
+    def place(self, start: Any, end: Any) -> SourceSpan:
+        return SourceSpan(self.page, start.line, start.column, end.line, end.column, start.index, end.index)
 
     def compose_scalar(self, event: Any) -> Scalar:
         place = self.place(event.start_mark, event.end_mark)
@@ -205,7 +205,7 @@ class _Composer:
     def report_split(self, first: Node, last: Node, key: str = "") -> Scalar:
         """Note a value that YAML split at its commas; return it as the text it was meant to be."""
         start, end = first.place, last.place
-        place = Place(start.page, start.line, start.column, end.end_line, end.end_column, start.start, end.end)
+        place = SourceSpan(start.page, start.line, start.column, end.end_line, end.end_column, start.start, end.end)
         meant = self.page.text[place.start : place.end].rstrip(": ")
         name = f"{shorten(key)}: " if key else ""
         self.findings.report(

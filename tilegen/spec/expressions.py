@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from tilegen.index import (
+    Formula,
     Index,
-    Op,
     Var,
     add,
     any_of,
@@ -25,7 +25,7 @@ from tilegen.index import (
     not_,
     sub,
 )  # fmt: skip
-from tilegen.spec.findings import Fault, Passage, shorten
+from tilegen.spec.findings import Flaw, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.nodes import Node, Scalar, describe_node
 
@@ -129,13 +129,13 @@ class Parser:
         where = f"before '{token.text}'" if token.text else "at the end"
         raise self.fault(f"'{symbol}' is missing {where}", token, code)
 
-    def misplaced(self) -> Fault:
+    def misplaced(self) -> Flaw:
         """The next token belongs to no expression."""
         if self.next.text == "/":
             return self.fault("'/' stands only in ceil(a / b)", self.next, hint="write '//' or 'ceil(a / b)'")
         return self.fault(f"'{self.next.text}' is not expected here", self.next)
 
-    def fault(self, message: str, token: Token, code: str = "TG111", hint: str = "") -> Fault:
+    def fault(self, message: str, token: Token, code: str = "TG111", hint: str = "") -> Flaw:
         return self.passage.fault(code, message, token.start, max(token.end, token.start + 1), hint)
 
     def read(self, weakest: int = 0) -> Value:
@@ -280,14 +280,14 @@ def parse_value(passage: Passage, names: Names) -> Value:
 def read_number(node: Node, names: Names, what: str) -> Index:
     """An integer or an integer expression; ``what`` says in a message what it is for."""
     if isinstance(node, Scalar) and node.value is None:
-        raise Fault("TG007", f"{what} is missing", node.mark, "write a number or an expression")
+        raise Flaw("TG007", f"{what} is missing", node.mark, "write a number or an expression")
     if not isinstance(node, Scalar) or not isinstance(node.value, (int, str)) or isinstance(node.value, bool):
-        raise Fault("TG103", f"{what} must be an integer or an expression, not {describe_node(node)}", node.mark)
+        raise Flaw("TG103", f"{what} must be an integer or an expression, not {describe_node(node)}", node.mark)
     if isinstance(node.value, int):
         return check_integer(node, what)
     value = parse_value(node.passage, names)
     if value.is_condition:
-        raise Fault("TG103", f"{what} must be a number, but this is a condition", node.mark)
+        raise Flaw("TG103", f"{what} must be a number, but this is a condition", node.mark)
     return value.index
 
 
@@ -295,17 +295,17 @@ def check_integer(node: Scalar, what: str) -> int:
     """A literal integer that is not negative and fits 63 bits."""
     number = int(node.value)
     if number < 0:
-        raise Fault("TG106", f"{what} must not be negative, but is {number}", node.mark)
+        raise Flaw("TG106", f"{what} must not be negative, but is {number}", node.mark)
     if number >= _VALUE_LIMIT:
-        raise Fault("TG106", f"{what} does not fit 63 bits", node.mark)
+        raise Flaw("TG106", f"{what} does not fit 63 bits", node.mark)
     return number
 
 
 def read_constant(node: Node, names: Names, what: str) -> int:
     """As ``read_number``, for what must be known when the kernel is built."""
     index = read_number(node, names, what)
-    if isinstance(index, (Var, Op)):
-        raise Fault("TG112", f"{what} must be a compile-time constant, but is '{shorten(index)}'", node.mark)
+    if isinstance(index, (Var, Formula)):
+        raise Flaw("TG112", f"{what} must be a compile-time constant, but is '{shorten(index)}'", node.mark)
     return index
 
 
@@ -314,7 +314,7 @@ def read_condition(node: Node, names: Names) -> Index:
     if isinstance(node, Scalar) and isinstance(node.value, bool):
         return node.value
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
-        raise Fault(
+        raise Flaw(
             "TG103",
             f"'when' must be a condition, not {describe_node(node)}",
             node.mark,
@@ -322,7 +322,7 @@ def read_condition(node: Node, names: Names) -> Index:
         )
     value = parse_value(node.passage, names)
     if not value.is_condition:
-        raise Fault(
+        raise Flaw(
             "TG103",
             "'when' must be a condition, but this is a number",
             node.mark,

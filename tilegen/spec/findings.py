@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from tilegen.errors import Diagnostic, Mark, SpecError
 
 
-class Fault(Exception):
+class Flaw(Exception):
     """Something is wrong here. Without a diagnostic it was reported before, where its cause is."""
 
     def __init__(self, code: str = "", message: str = "", mark: Mark | None = None, hint: str = ""):
@@ -30,10 +30,10 @@ class Findings:
 
     @contextmanager
     def collect(self) -> Iterator[None]:
-        """Note the Fault that ends the block, and go on after it."""
+        """Note the Flaw that ends the block, and go on after it."""
         try:
             yield
-        except Fault as fault:
+        except Flaw as fault:
             if fault.diagnostic:
                 self.found.append(fault.diagnostic)
 
@@ -51,9 +51,9 @@ class Passage:
     text: str
     locate: Callable[[int, int], Mark] = field(compare=False)
 
-    def fault(self, code: str, message: str, start: int = 0, end: int | None = None, hint: str = "") -> Fault:
-        """A Fault about the characters from ``start`` to ``end``."""
-        return Fault(code, message, self.locate(start, len(self.text) if end is None else end), hint)
+    def fault(self, code: str, message: str, start: int = 0, end: int | None = None, hint: str = "") -> Flaw:
+        """A Flaw about the characters from ``start`` to ``end``."""
+        return Flaw(code, message, self.locate(start, len(self.text) if end is None else end), hint)
 
 
 _SYNONYMS = {

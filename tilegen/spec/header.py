@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from math import prod
 
 from tilegen.arch import ARCHES, GRID_LIMITS
-from tilegen.index import INT_LIMIT, Index, Op, Var, bound, evaluate
+from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, evaluate
 from tilegen.plan import Param
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES
 from tilegen.spec.data import Constant
 from tilegen.spec.expressions import read_constant, read_number
-from tilegen.spec.findings import Fault, Findings, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.models import ClusterFields, GridFields, ParamFields, check_fields, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node
@@ -96,20 +96,20 @@ def _read_param(name: str, key: Scalar, node: Node, override: int | None, params
     elif isinstance(node, Scalar) and isinstance(node.value, int) and not isinstance(node.value, bool):
         value = _check_override(name, override, node.value)
         if not 0 <= value < INT_LIMIT:
-            raise Fault("TG106", f"param '{name}' must be from 0 to {INT_LIMIT - 1}, not {value}", node.mark)
+            raise Flaw("TG106", f"param '{name}' must be from 0 to {INT_LIMIT - 1}, not {value}", node.mark)
         params.constants.append(Constant(name, value))
     else:
         message = f"param '{name}' must be an integer or {{default: ..}}, not {describe_node(node)}"
-        raise Fault("TG103", message, node.mark, "a runtime argument is {default: 8192, multiple_of: 8}")
+        raise Flaw("TG103", message, node.mark, "a runtime argument is {default: 8192, multiple_of: 8}")
 
 
 def _check_override(name: str, override: int | None, value: int) -> int:
     if override is None:
         return value
     if isinstance(override, bool) or not isinstance(override, int):
-        raise Fault("TG103", f"'{name}' is set to {shorten(repr(override))}, which is no integer (--set)")
+        raise Flaw("TG103", f"'{name}' is set to {shorten(repr(override))}, which is no integer (--set)")
     if not 0 <= override < INT_LIMIT:
-        raise Fault("TG106", f"'{name}' is set to {override}; it must be from 0 to {INT_LIMIT - 1} (--set)")
+        raise Flaw("TG106", f"'{name}' is set to {override}; it must be from 0 to {INT_LIMIT - 1} (--set)")
     return override
 
 
@@ -117,22 +117,22 @@ def _make_param(name: str, fields: ParamFields, node: Mapping, override: int | N
     if fields.dtype == "float32":
         for word in ("multiple_of", "max"):
             if word in node:
-                raise Fault("TG101", f"a float32 param has no '{word}'", node.key(word).mark, "remove it")
+                raise Flaw("TG101", f"a float32 param has no '{word}'", node.key(word).mark, "remove it")
         value = fields.default if override is None else override
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise Fault("TG103", f"'{name}' is set to {shorten(repr(value))}, which is no number (--set)")
+            raise Flaw("TG103", f"'{name}' is set to {shorten(repr(value))}, which is no number (--set)")
         return Param(name, "float32", float(value))
     at = node["default"]
     if not isinstance(fields.default, int):
-        raise Fault("TG103", f"the default of an int32 param is an integer, not {fields.default}", at.mark)
+        raise Flaw("TG103", f"the default of an int32 param is an integer, not {fields.default}", at.mark)
     default, step = _check_override(name, override, fields.default), fields.multiple_of
     said = f"the default of '{name}'" if override is None else f"'{name}' (--set)"
     place = at.mark if override is None else None
     if default < 1 or default > fields.max:
-        raise Fault("TG106", f"{said} must be from 1 to {fields.max}, not {default}", place)
+        raise Flaw("TG106", f"{said} must be from 1 to {fields.max}, not {default}", place)
     if default % step:
         near = max(step, default - default % step)
-        raise Fault("TG106", f"{said} must be a multiple of {step}, not {default}", place, f"for example {near}")
+        raise Flaw("TG106", f"{said} must be a multiple of {step}, not {default}", place, f"for example {near}")
     return Param(name, "int32", default, Var(name, fields.max + 1, step, step))
 
 
@@ -144,7 +144,7 @@ def read_threads(node: Node | None, names: Names, findings: Findings) -> int:
         threads = read_constant(node, names, "'threads'")
         if 1 <= threads <= MAX_THREADS:
             return threads
-        raise Fault("TG106", f"'threads' must be from 1 to {MAX_THREADS}, not {threads}", node.mark)
+        raise Flaw("TG106", f"'threads' must be from 1 to {MAX_THREADS}, not {threads}", node.mark)
     return 0
 
 
@@ -170,14 +170,14 @@ def _check_extent(extent: Index, axis: str, node: Node, params: Params, limit: i
     """A launch needs 1 to ``limit`` CTAs, at the defaults and at the smallest values of the params."""
     for values in (params.lowest, params.defaults):
         count = int(evaluate(extent, values))
-        used = ", ".join(f"{n} = {v}" for n, v in values.items() if isinstance(extent, (Var, Op)))
+        used = ", ".join(f"{n} = {v}" for n, v in values.items() if isinstance(extent, (Var, Formula)))
         where = f" with {used}" if used else ""
         if count < 1:
-            raise Fault(
+            raise Flaw(
                 "TG106", f"grid.{axis} is {count}{where}: a launch needs at least 1", node.mark, "round up: ceil(a / b)"
             )
         if count > limit and values is not params.lowest:
-            raise Fault("TG106", f"grid.{axis} is {count}{where}; at most {limit} can be launched", node.mark)
+            raise Flaw("TG106", f"grid.{axis} is {count}{where}; at most {limit} can be launched", node.mark)
 
 
 def read_cluster(
@@ -196,9 +196,9 @@ def read_cluster(
         with findings.collect():
             sizes[d] = read_constant(value, params.names, f"cluster.{axis}")
             if not 1 <= sizes[d] <= 8:
-                raise Fault("TG106", f"cluster.{axis} must be from 1 to 8, not {sizes[d]}", value.mark)
+                raise Flaw("TG106", f"cluster.{axis} must be from 1 to 8, not {sizes[d]}", value.mark)
             if isinstance(grid[d], int) and int(str(grid[d])) % sizes[d]:
-                raise Fault("TG106", f"cluster.{axis} = {sizes[d]} does not divide the grid's {grid[d]}", value.mark)
+                raise Flaw("TG106", f"cluster.{axis} = {sizes[d]} does not divide the grid's {grid[d]}", value.mark)
     if max(sizes) <= 8 < prod(sizes):
         findings.report("TG106", f"a cluster has at most 8 CTAs, not {prod(sizes)}", node.mark)
     if prod(sizes) > 1 and ARCHES[arch].compute_capability < (9, 0):

@@ -13,7 +13,7 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.compose import MAX_CHARACTERS, compose
 from tilegen.spec.data import Spec
-from tilegen.spec.findings import Fault, Findings, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.header import (
     Params,
@@ -27,7 +27,7 @@ from tilegen.spec.header import (
 from tilegen.spec.models import SpecFields, is_misspelt, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
-from tilegen.spec.ranges import Cases, Walk
+from tilegen.spec.ranges import Cases, Range
 from tilegen.spec.statements import Surroundings, cta_names, read_statements, written_buffers
 from tilegen.spec.whole import check_alone
 
@@ -136,7 +136,7 @@ def _read_kernel(node: Node | None, register: Register, findings: Findings) -> s
 
 def _list_cases(params: Params, grid: tuple[Index, Index, Index], cluster: tuple[int, int, int]) -> Cases:
     """Every CTA of every launch; a CTA's place in its cluster follows from its place in the grid."""
-    walks = tuple(Walk(name, 0, extent) for name, extent in zip(CTA_AXES, grid, strict=True))
+    walks = tuple(Range(name, 0, extent) for name, extent in zip(CTA_AXES, grid, strict=True))
     places = zip(CLUSTER_AXES, CTA_AXES, grid, cluster, strict=True)
     derived = tuple((inner, Var(outer, bound(extent)) % size) for inner, outer, extent, size in places)
     return Cases(tuple(params.runtime), walks, derived)
@@ -155,10 +155,10 @@ def _check_no_overlap(name: str, buffers: Buffers, scope: str) -> None:
     try:
         overlaps = _overlaps(buffer.layout, buffers.params)
     except LayoutError as error:
-        raise Fault("TG201", f"{shorten(error, 200)}, in the layout of '{name}'", node.mark) from None
+        raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of '{name}'", node.mark) from None
     if overlaps:
         message = f"the layout of '{name}' puts two elements in one place, but '{name}' is written"
-        raise Fault("TG204", message, node.mark, "strides must step over what lies inside")
+        raise Flaw("TG204", message, node.mark, "strides must step over what lies inside")
 
 
 def _overlaps(layout: layouts.Layout, params: Params) -> bool:

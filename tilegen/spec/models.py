@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilegen.errors import LayoutError, Mark
 from tilegen.layouts import cute
-from tilegen.spec.findings import Fault, Findings, Passage, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, to_plain
 
 
@@ -317,10 +317,10 @@ GLUON = {
 _CUTE = re.compile(r"\(?[0-9(][0-9A-Za-z_(), ]*:[0-9(]")
 
 
-def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Fault:
-    """The Fault that says ``not yet supported``."""
+def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Flaw:
+    """The Flaw that says ``not yet supported``."""
     mark = node.locate(0, len(node.text)) if isinstance(node, Passage) else node.mark
-    return Fault("TG190", f"{code_name} is not yet supported", mark, hint)
+    return Flaw("TG190", f"{code_name} is not yet supported", mark, hint)
 
 
 def refuse_later_layout(node: Node) -> None:
@@ -330,7 +330,7 @@ def refuse_later_layout(node: Node) -> None:
     text = node.text.strip()
     if _CUTE.match(text):
         message = "a layout in CuTe's notation is column-major over its shape; buffers take S[...], which is row-major"
-        raise Fault("TG200", message, node.mark, _say_as_tile(text))
+        raise Flaw("TG200", message, node.mark, _say_as_tile(text))
 
 
 def _say_as_tile(text: str) -> str:
@@ -347,7 +347,7 @@ def refuse_later_gluon(node: Mapping) -> None:
         for key in arguments:
             if key in node and "interval_padding_pairs" not in node:
                 message = f"{name} is written as a call, as text, not by its argument names"
-                raise Fault("TG201", message, node.key(key).mark, f'"{name}({", ".join(arguments)}, ..)"')
+                raise Flaw("TG201", message, node.key(key).mark, f'"{name}({", ".join(arguments)}, ..)"')
 
 
 def refuse_later_op(key: Scalar) -> None:

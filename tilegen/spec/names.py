@@ -10,7 +10,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
-from tilegen.spec.findings import Fault, Passage, shorten, suggest
+from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 
 MEMORY_AXES = ("m", "P", "F", "Bank", "TLane", "TCol")
 
@@ -98,7 +98,7 @@ class Register:
         mark = passage.locate(0, len(name))
         if name in self.owners:
             other, place = self.owners[name]
-            raise Fault("TG108", f"'{name}' already names a {other}", mark, f"first on line {place.line}")
+            raise Flaw("TG108", f"'{name}' already names a {other}", mark, f"first on line {place.line}")
         self.owners[name] = (what, mark)
         return name
 
@@ -134,7 +134,7 @@ class Names:
         if name in self.values:
             return self.values[name]
         if name in self.broken:
-            raise Fault()
+            raise Flaw()
         if name in self.forbidden:
             raise passage.fault("TG113", self.forbidden[name], start, end)
         raise passage.fault("TG105", f"unknown name '{shorten(name)}'", start, end, self.suggest(name))

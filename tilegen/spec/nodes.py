@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any, Union
 
 from tilegen.errors import Mark
-from tilegen.spec.findings import Fault, Passage, shorten
+from tilegen.spec.findings import Flaw, Passage, shorten
 
 
 @dataclass(frozen=True)
-class Page:
+class SourceText:
     """The file: its name as given, its text and its lines."""
 
     path: str
@@ -24,10 +24,10 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Place:
+class SourceSpan:
     """Where a node starts and ends: 0-based lines and columns, and offsets into the text."""
 
-    page: Page
+    page: SourceText
     line: int
     column: int
     end_line: int
@@ -48,7 +48,7 @@ class Place:
 class Scalar:
     """A value without parts. ``text`` is what YAML read; ``value`` what YAML 1.2 makes of it."""
 
-    place: Place
+    place: SourceSpan
     text: str
     value: Any
     is_quoted: bool = False
@@ -70,9 +70,9 @@ class Scalar:
 
     @property
     def passage(self) -> Passage:
-        """Its text, to be parsed; raises a Fault without a diagnostic where reading it was wrong already."""
+        """Its text, to be parsed; raises a Flaw without a diagnostic where reading it was wrong already."""
         if self.is_torn:
-            raise Fault()
+            raise Flaw()
         return Passage(self.text, self.locate)
 
 
@@ -80,7 +80,7 @@ class Scalar:
 class Sequence:
     """A list."""
 
-    place: Place
+    place: SourceSpan
     items: tuple[Node, ...]
     is_flow: bool = False
 
@@ -93,7 +93,7 @@ class Sequence:
 class Mapping:
     """Keys and values, in order. ``is_torn``: an entry was split and reported; more may be missing."""
 
-    place: Place
+    place: SourceSpan
     entries: tuple[tuple[Scalar, Node], ...]
     is_flow: bool = False
     is_torn: bool = False

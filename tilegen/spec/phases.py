@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from tilegen.errors import Diagnostic, Mark, SpecError
-from tilegen.index import Index, Op, Var, add, bound, ceil_div, conjuncts, div, evaluate, mod, mul, sub, variables
+from tilegen.index import Formula, Index, Var, add, bound, ceil_div, conjuncts, div, evaluate, mod, mul, sub, variables
 from tilegen.plan import Barrier
 from tilegen.scopes import SCOPES, thread_variables
 from tilegen.spec.data import Call, Loop, Nest, SlotName, Statement, Waiting
@@ -88,7 +88,7 @@ def parity_of(wait: Waiting, barrier: Barrier, before: Index) -> Index:
     if barrier.slots == 1:
         return mod(before, 2)
     index = slot.index
-    if isinstance(index, Op) and index.symbol == "%" and index.args[1] == barrier.slots:
+    if isinstance(index, Formula) and index.symbol == "%" and index.args[1] == barrier.slots:
         return mod(div(index.args[0], barrier.slots), 2)
     if isinstance(index, int | Var):
         return 0  # below the number of slots, so the first round

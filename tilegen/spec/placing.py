@@ -14,7 +14,7 @@ from tilegen.errors import LayoutError, Mark
 from tilegen.index import Index, bound, evaluate, mul
 from tilegen.layouts import AXES, PaddedSharedLayout
 from tilegen.scopes import OP_SCOPES
-from tilegen.spec.findings import Fault, Findings, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.header import Params
 from tilegen.spec.models import PaddedFields, check_fields, refuse_later_gluon, refuse_later_layout
 from tilegen.spec.names import instance_variables
@@ -50,7 +50,7 @@ def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: st
         return read_gluon(node, shape, what, findings)
     if is_auto(node):
         message = f"'auto' chooses layouts of shared buffers, but {what} shows the bytes of another"
-        raise Fault("TG209", message, node.mark, "write 'layout: auto' at the buffer itself")
+        raise Flaw("TG209", message, node.mark, "write 'layout: auto' at the buffer itself")
     refuse_later_layout(node)
     assert isinstance(node, Scalar)
     if node.text.strip() in ("row", "col"):
@@ -76,11 +76,11 @@ def _as_buffer_layout(layout: Any, shape: tuple[Index, ...], node: Node, what: s
     """A linear or a Gluon layout as the tile, or the swizzled tile, that it is."""
     extents = tuple(n for n in shape if isinstance(n, int))
     if len(extents) < len(shape):
-        raise Fault("TG201", f"the layout of {what} needs extents that are known when it is built", node.mark)
+        raise Flaw("TG201", f"the layout of {what} needs extents that are known when it is built", node.mark)
     try:
         return layouts.linear.as_buffer_layout(layout, extents)
     except LayoutError as error:
-        raise Fault("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
+        raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
 
 
 def _repeat_atom(layout: Any, shape: tuple[Index, ...]) -> Any:
@@ -95,11 +95,11 @@ def _repeat_atom(layout: Any, shape: tuple[Index, ...]) -> Any:
     return layouts.ComposeLayout(layout.swizzle, layouts.row_major(shape))
 
 
-def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what: str) -> Fault:
+def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what: str) -> Flaw:
     start, end = error.span or (0, len(node.text))
     code, hint = _CODES.get(error.code, error.code), error.hint
     if node.text[start:end] in setting.params.broken:
-        return Fault()
+        return Flaw()
     if str(error).endswith("is not defined"):
         code, hint = "TG105", suggest(node.text[start:end], setting.params.names.values)
     if node.text.isidentifier():
@@ -109,7 +109,7 @@ def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what
     message = f"{shorten(error, 200)}, in the layout of {what}"
     if code in ("TG104", "TG105"):
         message = f"unknown {'axis' if code == 'TG104' else 'name'} '{node.text[start:end]}' in layout of {what}"
-    return Fault(code, message, node.locate(start, end), hint)
+    return Flaw(code, message, node.locate(start, end), hint)
 
 
 def check_layout_fits(
@@ -123,7 +123,7 @@ def check_layout_fits(
         if scope != "global":
             _check_bytes(layout, what, scope, dtype, setting, node)
     except LayoutError as error:
-        raise Fault("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
+        raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
 
 
 def _check_size(layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, node: Node) -> None:
@@ -132,7 +132,7 @@ def _check_size(layout: Any, shape: tuple[Index, ...], setting: Setting, what: s
         size, elems = int(evaluate(has, values)), int(evaluate(needs, values))
         if size != elems:
             message = f"the layout of {what} places {size} elements, but its shape {show_shape(shape)} has {elems}"
-            raise Fault("TG202", message, node.mark)
+            raise Flaw("TG202", message, node.mark)
 
 
 def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node) -> None:
@@ -146,7 +146,7 @@ def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node
                 if len(allowed) == 1
                 else f"registers have {', '.join(allowed)}"
             )
-            raise Fault(
+            raise Flaw(
                 "TG203", f"the axis '{axis}' has no place in the layout of {what}", _find_axis(node, axis), kind
             )
     if scope == "register" and setting.threads:
@@ -155,7 +155,7 @@ def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node
             reach = layouts.extent_of(layout, axis)
             if axis in units and bound(reach) - 1 > units[axis].bound:
                 has = f"{setting.threads} threads have {axis} up to {units[axis].bound - 1}"
-                raise Fault(
+                raise Flaw(
                     "TG203",
                     f"the layout of {what} reaches {axis} {shorten(bound(reach) - 2)}",
                     _find_axis(node, axis),
@@ -167,10 +167,10 @@ def _check_padded(layout: layouts.PaddedSharedLayout, what: str, scope: str, nod
     if scope != "shared":
         place = "registers" if scope == "register" else f"{scope} memory"
         message = f"a PaddedSharedLayout is one of shared memory, but {what} is in {place}"
-        raise Fault("TG203", message, node.mark, "write padding as strides: S[(32,32):(33,1)]")
+        raise Flaw("TG203", message, node.mark, "write padding as strides: S[(32,32):(33,1)]")
     if layout.blocks > 1:
         message = f"the layout of {what} divides it among {layout.blocks} CTAs, but a shared buffer is one CTA's"
-        raise Fault("TG203", message, node.mark, f"a CTA has {show_shape(layout.block_shape)}; cga_layout is []")
+        raise Flaw("TG203", message, node.mark, f"a CTA has {show_shape(layout.block_shape)}; cga_layout is []")
 
 
 def _check_reach(layout: Any, setting: Setting, what: str, node: Node) -> None:
@@ -178,9 +178,9 @@ def _check_reach(layout: Any, setting: Setting, what: str, node: Node) -> None:
     reach = layouts.extent_of(layout, "m")
     replicas = multiply(i.extent for i in layouts.tile_of(layout).replica)
     if int(evaluate(reach, setting.params.defaults)) > MAX_ELEMS or bound(reach) > 1 << 62:
-        raise Fault("TG210", f"the layout of {what} reaches further than {MAX_ELEMS} elements", node.mark)
+        raise Flaw("TG210", f"the layout of {what} reaches further than {MAX_ELEMS} elements", node.mark)
     if bound(replicas) - 1 > MAX_REPLICAS:
-        raise Fault("TG210", f"the layout of {what} has more than {MAX_REPLICAS} replicas", node.mark)
+        raise Flaw("TG210", f"the layout of {what} has more than {MAX_REPLICAS} replicas", node.mark)
 
 
 def _find_axis(node: Node, axis: str) -> Any:
@@ -212,7 +212,7 @@ def _check_bytes(layout: Any, what: str, scope: str, dtype: str, setting: Settin
     limit = MAX_REGISTER_BYTES if scope == "register" else ARCHES[setting.arch].max_shared_bytes_per_cta
     if size_bytes > limit:
         whose = "a thread" if scope == "register" else f"a CTA on {setting.arch}"
-        raise Fault("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark)
+        raise Flaw("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark)
 
 
 # ---------------------------------------------------------------- Gluon's argument names
@@ -227,13 +227,13 @@ def read_gluon(node: Mapping, shape: tuple[Index, ...], what: str, findings: Fin
     refuse_later_gluon(node)
     fields = check_fields(node, PaddedFields, f"the layout of {what}", findings)
     if fields is None:
-        raise Fault()  # reported
+        raise Flaw()  # reported
     if fields.offset_bases is None and fields.order is None:
         message = f"the layout of {what} needs the key 'offset_bases' or 'order'"
-        raise Fault("TG102", message, node.mark, f"rows one after the other: order: {list(range(len(shape)))[::-1]}")
+        raise Flaw("TG102", message, node.mark, f"rows one after the other: order: {list(range(len(shape)))[::-1]}")
     if fields.offset_bases is not None and fields.order is not None:
         message = f"the layout of {what} has 'offset_bases' and 'order'"
-        raise Fault(
+        raise Flaw(
             "TG201", message, node.key("order").mark, "remove one: an order stands for bases that reorder nothing"
         )
     extents: Any = shape if fields.shape is None else fields.shape
@@ -245,7 +245,7 @@ def read_gluon(node: Mapping, shape: tuple[Index, ...], what: str, findings: Fin
         return PaddedSharedLayout(fields.interval_padding_pairs, fields.offset_bases, fields.cga_layout, extents)  # type: ignore[arg-type]
     except LayoutError as error:
         text = f"{shorten(error, 200)}, in the layout of {what}"
-        raise Fault("TG201", text, _find_mark(node, str(error)), error.hint) from None
+        raise Flaw("TG201", text, _find_mark(node, str(error)), error.hint) from None
 
 
 def _find_mark(node: Mapping, message: str) -> Mark:

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilegen.index import Index, Op, add, bound, evaluate, least, less, variables
+from tilegen.index import Formula, Index, add, bound, evaluate, least, less, variables
 from tilegen.plan import Param
 from tilegen.spec.data import Region
-from tilegen.spec.findings import Fault
+from tilegen.spec.findings import Flaw
 
 MAX_CASES = 3000  # tried for one region
 MAX_CASES_OF_A_SPEC = 60_000  # then regions that no range decides are left to the proofs
@@ -20,7 +20,7 @@ _FEW = 6  # counts up to this are tried whole
 
 
 @dataclass(frozen=True)
-class Walk:
+class Range:
     """A variable that runs over range(start, stop, step); the three may name variables that come before it."""
 
     name: str
@@ -41,12 +41,12 @@ class Cases:
     """All that a statement may run with: runtime params, then variables, then names that follow from them."""
 
     params: tuple[Param, ...] = ()
-    walks: tuple[Walk, ...] = ()
+    walks: tuple[Range, ...] = ()
     derived: tuple[tuple[str, Index], ...] = ()
     condition: Index = True
     budget: Budget = field(default_factory=Budget)
 
-    def walk(self, *walks: Walk) -> Cases:
+    def walk(self, *walks: Range) -> Cases:
         """These cases, with more variables."""
         return replace(self, walks=self.walks + walks)
 
@@ -68,11 +68,11 @@ def lowest(x: Index) -> int:
     """As ``index.least``, but down to the negative values that a difference may have."""
     if isinstance(x, int):
         return x
-    if isinstance(x, Op) and x.symbol == "-":
+    if isinstance(x, Formula) and x.symbol == "-":
         return lowest(x.args[0]) - (bound(x.args[1]) - 1)
-    if isinstance(x, Op) and x.symbol == "+":
+    if isinstance(x, Formula) and x.symbol == "+":
         return sum(lowest(a) for a in x.args)
-    if isinstance(x, Op) and x.symbol in "*/" and (low := lowest(x.args[0])) < 0:
+    if isinstance(x, Formula) and x.symbol in "*/" and (low := lowest(x.args[0])) < 0:
         return low * max(1, bound(x.args[1]) - 1) if x.symbol == "*" else low
     return least(x)
 
@@ -136,7 +136,7 @@ def _sample_walks(cases: Cases, at: int, values: dict[str, int], needed: set[str
         yield from _sample_walks(cases, at + 1, {**values, walk.name: steps[index]}, needed)
 
 
-def _range_of(walk: Walk, values: dict[str, int]) -> range:
+def _range_of(walk: Range, values: dict[str, int]) -> range:
     try:
         return range(int(evaluate(walk.start, values)), int(evaluate(walk.stop, values)), walk.step)
     except (ZeroDivisionError, NameError):
@@ -175,7 +175,7 @@ def _is_case(values: dict[str, int], cases: Cases) -> bool:
     return all(values[w.name] in _range_of(w, values) for w in cases.walks)
 
 
-def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases, hint: str) -> Fault:
+def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases, hint: str) -> Flaw:
     begin, extent = region.begins[dimension], region.buffer.shape[dimension]
     at, size = int(evaluate(begin, case)), int(evaluate(extent, case))
     name = f"dimension {dimension} of '{region.buffer.name}'"
@@ -185,7 +185,7 @@ def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases,
     else:
         message = f"the region ends at {stop}, past the end of {name}, which has {size}"
     where = _name_case(begin, extent, case, cases)
-    return Fault("TG207", message + where, region.mark, hint if at >= 0 else "")
+    return Flaw("TG207", message + where, region.mark, hint if at >= 0 else "")
 
 
 def _name_case(begin: Index, extent: Index, case: dict[str, int], cases: Cases) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from tilegen.index import Index, Op, Var, sub
+from tilegen.index import Formula, Index, Var, sub
 from tilegen.spec.data import Buffer, Region
 from tilegen.spec.expressions import Parser, Token, Value, split_tokens
-from tilegen.spec.findings import Fault, Passage, shorten, suggest
+from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 from tilegen.spec.names import Names
 
 
@@ -68,7 +68,7 @@ def _find_buffer(word: Token, passage: Passage, buffers: Mapping[str, Buffer], b
     if word.text in buffers:
         return buffers[word.text]
     if word.text in broken:
-        raise Fault()
+        raise Flaw()
     message = f"unknown buffer '{shorten(word.text)}'"
     raise passage.fault("TG105", message, word.start, word.end, suggest(word.text, [*buffers, *sorted(broken)]))
 
@@ -126,7 +126,7 @@ def _refuse_step(parser: Parser) -> None:
 
 def _check_length(one: _Slice, passage: Passage, buffer: Buffer, dimension: int) -> int:
     """The length as a constant of at least 1; raises TG208."""
-    if isinstance(one.length, (Var, Op)):
+    if isinstance(one.length, (Var, Formula)):
         message = (
             f"the length along dimension {dimension} of '{buffer.name}' is '{shorten(one.length)}', not a constant"
         )

@@ -7,18 +7,18 @@ from dataclasses import dataclass, replace
 from math import gcd
 
 from tilegen.errors import Mark
-from tilegen.index import Index, Op, Var, bound, least, multiple
+from tilegen.index import Formula, Index, Var, bound, least, multiple
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Call, Loop, Meeting, Nest, Region, Statement, WholeCall
 from tilegen.spec.expressions import read_constant, read_number
-from tilegen.spec.findings import Fault, Findings, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.form import Form, OpForm, WholeForm
 from tilegen.spec.models import OPS, LoopFields, SyncFields, check_fields, field_names, refuse_later, refuse_later_op
 from tilegen.spec.names import Names, Register, names_in_scope
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import owner_scope
-from tilegen.spec.ranges import Cases, Walk, check_region_range
+from tilegen.spec.ranges import Cases, Range, check_region_range
 from tilegen.spec.regions import parse_region
 from tilegen.spec.waits import declare_slot, read_commit, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
@@ -59,7 +59,7 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     if isinstance(node, Scalar) and node.text == "commit":
         return read_commit(node, around.names, around.findings)
     if not isinstance(node, Mapping) or not node.entries:
-        raise Fault(
+        raise Flaw(
             "TG114", f"a statement is 'op: {{...}}', not {describe_node(node)}", node.mark, "for example '- sync: cta'"
         )
     op = next((key for key, _ in node.entries if key.text in around.forms or key.text in OPS), None)
@@ -76,13 +76,13 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     refuse_later_op(key)
     if op is None:
         known = [*around.forms, "sync", "for", "commit", "wait"]
-        raise Fault("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
+        raise Flaw("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
     others = [other for other, _ in node.entries if other is not op]
     if others:
         is_field = others[0].text in field_names(around.forms[op.text].model)
         hint = f"move it into the braces of {op.text}" if is_field else "start a new list item with '- '"
         message = f"'{shorten(others[0].text)}' stands beside the op '{op.text}'"
-        raise Fault("TG114", message, others[0].mark, hint)
+        raise Flaw("TG114", message, others[0].mark, hint)
     form = around.forms[op.text]
     if isinstance(form, WholeForm):
         return read_whole(op, node[op.text], form, around.buffers, around.findings)
@@ -142,7 +142,7 @@ def _check_unit(scope: str, threads: int, mark: Mark, op: str) -> None:
     unit = SCOPES[scope].threads
     if unit and threads % unit:
         message = f"{op} of scope {scope} needs 'threads' to be a multiple of {unit}, not {threads}"
-        raise Fault("TG106", message, mark)
+        raise Flaw("TG106", message, mark)
 
 
 def _read_operand(name: str, node: Mapping, names: Names, around: Surroundings) -> Region | None:
@@ -159,7 +159,7 @@ def _check_owner(region: Region, scope: str, op: str) -> None:
     owner = owner_scope(region.buffer.layout)
     if owner != scope:
         message = f"the registers '{region.buffer.name}' exist once per {owner}, but this {op} has scope {scope}"
-        raise Fault("TG211", message, region.mark, f"write 'scope: {owner}'")
+        raise Flaw("TG211", message, region.mark, f"write 'scope: {owner}'")
 
 
 def _check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
@@ -171,7 +171,7 @@ def _check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
             message = (
                 f"{form.name} needs equal shapes: {first} has {list(reference.shape)}, {name} has {list(region.shape)}"
             )
-            raise Fault("TG212", message, region.mark or mark, "extents of 1 do not count")
+            raise Flaw("TG212", message, region.mark or mark, "extents of 1 do not count")
 
 
 def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -195,7 +195,7 @@ def instance_cases(cases: Cases, scope: str, threads: int, condition: Index) -> 
     elif scope == "warp":
         warp = Var("warpid", bound(axes["warpid"]))
         derived |= {"wgid": warp // 4, "wid_in_wg": warp % 4}
-    walks = (*cases.walks, Walk(free, 0, bound(axes[free])))
+    walks = (*cases.walks, Range(free, 0, bound(axes[free])))
     return replace(cases, walks=walks, derived=tuple(derived.items()), condition=condition)
 
 
@@ -208,7 +208,7 @@ def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
     if around.buffers.threads and scope.text not in ("warp", "async"):
         _check_unit(scope.text, around.buffers.threads, scope.mark, "a sync")
     if scope.text == "cluster" and around.cluster_ctas == 1:
-        raise Fault(
+        raise Flaw(
             "TG106", "'sync: cluster' needs a cluster", scope.mark, "add 'cluster: {cbx: 2}', or write 'sync: cta'"
         )
     inner = "warp" if scope.text == "async" else scope.text
@@ -223,7 +223,7 @@ def _read_loop(node: Mapping, around: Surroundings) -> Loop | None:
     if not isinstance(variables, Mapping):
         return None
     if not variables.entries:
-        raise Fault("TG114", "a loop needs a variable", variables.mark, "for example 'for: {k: 8}'")
+        raise Flaw("TG114", "a loop needs a variable", variables.mark, "for example 'for: {k: 8}'")
     made: list[Loop] = []
     inner = around
     claimed: list[str] = []
@@ -234,7 +234,7 @@ def _read_loop(node: Mapping, around: Surroundings) -> Loop | None:
             claimed.append(name)
             loop = _read_range(name, key, bounds, inner)
             made.append(loop)
-            walk = Walk(name, loop.start, loop.stop, loop.step)
+            walk = Range(name, loop.start, loop.stop, loop.step)
             inner = replace(inner, names=inner.names.with_values({name: loop.var}), cases=inner.cases.walk(walk))
         if len(around.findings.found) > before or not made or made[-1].var.name != key.text:
             inner = replace(inner, names=inner.names.with_broken([key.text]))
@@ -262,13 +262,13 @@ def _read_range(name: str, key: Scalar, node: Node, around: Surroundings) -> Loo
     step = 1
     if isinstance(node, Sequence):
         if not 2 <= len(node.items) <= 3:
-            raise Fault("TG114", f"a loop is 'count' or [start, stop, step], not {len(node.items)} numbers", node.mark)
+            raise Flaw("TG114", f"a loop is 'count' or [start, stop, step], not {len(node.items)} numbers", node.mark)
         start = read_number(node.items[0], names, f"the start of '{name}'")
         stop = read_number(node.items[1], names, f"the end of '{name}'")
         if len(node.items) == 3:
             step = read_constant(node.items[2], names, f"the step of '{name}'")
             if step < 1:
-                raise Fault("TG106", f"the step of '{name}' must be at least 1, not {step}", node.items[2].mark)
+                raise Flaw("TG106", f"the step of '{name}' must be at least 1, not {step}", node.items[2].mark)
     else:
         stop = read_number(node, names, f"the count of '{name}'")
     return Loop(_make_variable(name, start, stop, step, node.mark), start, stop, step)
@@ -276,11 +276,11 @@ def _read_range(name: str, key: Scalar, node: Node, around: Surroundings) -> Loo
 
 def _make_variable(name: str, start: Index, stop: Index, step: int, mark: Mark) -> Var:
     if bound(stop) - 1 <= least(start):
-        raise Fault(
+        raise Flaw(
             "TG106", f"the loop over '{name}' never runs: it goes from {shorten(start)} to {shorten(stop)}", mark
         )
     last = bound(stop) - 2
-    if not isinstance(start, (Var, Op)):
+    if not isinstance(start, (Var, Formula)):
         last = start + (last - start) // step * step
     divisor = gcd(multiple(start), step)
     return Var(name, last + 1, max(1, divisor), least(start))

@@ -9,7 +9,7 @@ from tilegen.errors import Mark
 from tilegen.index import Index, bound
 from tilegen.spec.data import Closing, SlotName, Waiting
 from tilegen.spec.expressions import parse_value, read_condition, read_constant
-from tilegen.spec.findings import Fault, Findings, Passage, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
 from tilegen.spec.models import BarrierFields, CommitFields, WaitFields, check_fields
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Scalar
@@ -22,7 +22,7 @@ def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> Clo
     fields = check_fields(node, CommitFields, "this commit", findings, node.key("commit").mark)
     condition = read_when(node, names, findings)
     if fields and not fields.commit:
-        raise Fault("TG103", "a commit that is not wanted", node["commit"].mark, "leave it out, or give it a 'when'")
+        raise Flaw("TG103", "a commit that is not wanted", node["commit"].mark, "leave it out, or give it a 'when'")
     return Closing(condition, node.key("commit").mark) if fields else None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Nest, Statement, WholeCall
-from tilegen.spec.findings import Fault, Findings, Passage, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
 from tilegen.spec.form import WholeForm
 from tilegen.spec.models import check_fields
 from tilegen.spec.nodes import Mapping, Node, Scalar
@@ -35,7 +35,7 @@ def read_whole(
     wrong = form.check(fields, arrays)
     if wrong is not None:
         code, message, field, hint = wrong
-        raise Fault(code, message, node[field].mark if field in node else key.mark, hint)
+        raise Flaw(code, message, node[field].mark if field in node else key.mark, hint)
     return WholeCall(form, fields, arrays, key.mark)
 
 
@@ -46,15 +46,15 @@ def _find_array(passage: Passage, buffers: Buffers, op: str) -> Buffer:
         mark = passage.locate(0, len(passage.text))
         stem = name.split("[")[0]
         if name in buffers.broken:
-            raise Fault()
+            raise Flaw()
         if stem in buffers.found:
-            raise Fault("TG205", f"{op} takes whole arrays, not a part of '{stem}'", mark, f"write '{stem}'")
+            raise Flaw("TG205", f"{op} takes whole arrays, not a part of '{stem}'", mark, f"write '{stem}'")
         near = suggest(name, [*buffers.found, *sorted(buffers.broken)])
-        raise Fault("TG105", f"unknown buffer '{shorten(name)}'", mark, near)
+        raise Flaw("TG105", f"unknown buffer '{shorten(name)}'", mark, near)
     if buffer.scope != "global" or buffer.root != buffer.name:
         has = "a view" if buffer.scope == "global" else f"in {buffer.scope} memory"
         mark = passage.locate(0, len(passage.text))
-        raise Fault("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark)
+        raise Flaw("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark)
     return buffer
 
 

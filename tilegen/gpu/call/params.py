@@ -8,7 +8,7 @@ from operator import index as as_integer
 from typing import Any
 
 from tilegen.errors import Diagnostic
-from tilegen.index import Index, Op, Var, evaluate, variables
+from tilegen.index import Formula, Index, Var, evaluate, variables
 from tilegen.plan import Param
 
 
@@ -106,7 +106,7 @@ def invert(expression: Index, unknown: Var, value: int, values: Mapping[str, int
 
 def _is_rising(x: Index) -> bool:
     """No operator in it falls when a variable grows (a divisor that varies would)."""
-    if not isinstance(x, Op):
+    if not isinstance(x, Formula):
         return True
     varies = x.symbol == "/" and not isinstance(x.args[1], int)
     return x.symbol in _RISING and not varies and all(map(_is_rising, x.args))

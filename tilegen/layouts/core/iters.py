@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import LayoutError
-from tilegen.index import Index, Op, Var, count_operators, div, mod, mul, multiple, terms, xor
+from tilegen.index import Formula, Index, Var, count_operators, div, mod, mul, multiple, terms, xor
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES, SCOPES, THREAD_AXES
 
 # The threads in one of each scope that has a fixed number.
@@ -95,7 +95,7 @@ def is_symbolic(x: Any) -> bool:
     >>> is_symbolic(Var("M", 9)), is_symbolic(8)
     (True, False)
     """
-    return isinstance(x, (Var, Op))
+    return isinstance(x, (Var, Formula))
 
 
 def require_index(x: Any, what: str, at_least: int) -> Index:
@@ -106,7 +106,7 @@ def require_index(x: Any, what: str, at_least: int) -> Index:
     >>> require_index(np.int64(8), "an extent", 1)
     8
     """
-    if isinstance(x, (Var, Op)):
+    if isinstance(x, (Var, Formula)):
         return x
     if isinstance(x, bool) or not isinstance(x, (int, np.integer)):
         raise LayoutError(f"{what} is an integer, not {x!r}")
@@ -149,13 +149,13 @@ def spell(x: Index) -> str:
     >>> spell(Var("M", 64) * 4 + 1)
     'M * 4 + 1'
     """
-    if not isinstance(x, Op):
+    if not isinstance(x, Formula):
         return str(x)
     return f" {_SPELLINGS.get(x.symbol, x.symbol)} ".join(_spell_operand(a, x.symbol) for a in x.args)
 
 
 def _spell_operand(x: Index, parent: str) -> str:
-    bare = not isinstance(x, Op) or (parent == "+" and x.symbol == "*")
+    bare = not isinstance(x, Formula) or (parent == "+" and x.symbol == "*")
     return spell(x) if bare else f"({spell(x)})"
 
 
@@ -165,7 +165,7 @@ def spell_at(x: Index, axis: str) -> str:
     >>> spell_at(4, "laneid"), spell_at(4, "m")
     ('4@laneid', '4')
     """
-    text = f"({spell(x)})" if isinstance(x, Op) else spell(x)
+    text = f"({spell(x)})" if isinstance(x, Formula) else spell(x)
     return text if axis == "m" else f"{text}@{axis}"
 
 
@@ -307,6 +307,6 @@ def _factor(x: Index) -> tuple[int, list[Index]]:
 
 
 def _unfold(x: Index) -> list[Index]:
-    if isinstance(x, Op) and x.symbol == "*":
+    if isinstance(x, Formula) and x.symbol == "*":
         return [f for a in x.args for f in _unfold(a)]
     return [] if isinstance(x, int) else [x]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import LayoutError
-from tilegen.index import Index, Op, bound, least, mul, sub
+from tilegen.index import Formula, Index, bound, least, mul, sub
 from tilegen.layouts.core.canonical import get_scope
 from tilegen.layouts.core.iters import (
     AXES,
@@ -185,7 +185,7 @@ def _is_at_least(a: Index, b: Index) -> bool:
     difference = sub(a, b)
     if isinstance(difference, int):
         return difference >= 0
-    if isinstance(difference, Op) and difference.symbol == "-":  # terms of both signs are left: ask the ranges
+    if isinstance(difference, Formula) and difference.symbol == "-":  # terms of both signs are left: ask the ranges
         return least(a) >= bound(b) - 1
     return True
 

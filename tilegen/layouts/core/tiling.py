@@ -29,7 +29,7 @@ MAX_REPLICAS = 8  # of which every subset may be tried
 
 # ---------------------------------------------------------------- parts
 @dataclass(frozen=True)
-class Part:
+class TilePart:
     """A layout cut into one row of iters for each dimension of its shape."""
 
     rows: tuple[Iters, ...]
@@ -43,7 +43,7 @@ class Part:
         return tile if self.swizzle is None else ComposeLayout(self.swizzle, tile)
 
 
-def cut(layout: Layout, shape: Sequence[Index]) -> Part:
+def cut(layout: Layout, shape: Sequence[Index]) -> TilePart:
     """The canonical form of ``layout``, grouped by ``shape``; a bare swizzle is taken over that shape.
 
     Raises LayoutError where it does not group, and for layouts that are no tile under a swizzle.
@@ -56,10 +56,10 @@ def cut(layout: Layout, shape: Sequence[Index]) -> Part:
     shape = require_shape(shape)
     found = canonicalize(over_shape(layout, shape))
     tile = tile_of(found)
-    return Part(group_iters(tile.shard, shape), tile.replica, tile.offset, swizzle_of(found))
+    return TilePart(group_iters(tile.shard, shape), tile.replica, tile.offset, swizzle_of(found))
 
 
-def join(left: Part, right: Part) -> TileLayout | ComposeLayout:
+def join(left: TilePart, right: TilePart) -> TileLayout | ComposeLayout:
     """The canonical sum of two parts of one rank, dimension by dimension: a row of left, then that of right.
 
     Raises LayoutError when ranks differ.
@@ -70,10 +70,10 @@ def join(left: Part, right: Part) -> TileLayout | ComposeLayout:
     if len(left.rows) != len(right.rows):
         raise LayoutError(f"shapes of {len(left.rows)} and of {len(right.rows)} dimensions do not interleave")
     rows = tuple(row for pair in zip(left.rows, right.rows, strict=True) for row in pair)
-    return canonicalize(Part(rows, right.replica + left.replica, left.offset + right.offset, right.swizzle).build())
+    return canonicalize(TilePart(rows, right.replica + left.replica, left.offset + right.offset, right.swizzle).build())
 
 
-def require_plain(part: Part, what: str) -> None:
+def require_plain(part: TilePart, what: str) -> None:
     """Raises LayoutError when a part is swizzled that has to be added or stretched.
 
     >>> require_plain(cut(TileLayout((Iter(8, 1),)), (8,)), "the outer layout")
@@ -114,7 +114,7 @@ def subtract_offset(whole: Sequence[tuple[str, Index]], part: Sequence[tuple[str
     return left
 
 
-def cut_whole(tiled: Layout, tiled_shape: Sequence[Index], like: Layout) -> Part | None:
+def cut_whole(tiled: Layout, tiled_shape: Sequence[Index], like: Layout) -> TilePart | None:
     """``tiled`` with its thread axes spelled as those of ``like``, cut by an interleaved shape; None where it does not.
 
     >>> whole = cut_whole(TileLayout((Iter(64, 1, "tx"),)), (2, 32), TileLayout((Iter(32, 1, "laneid"),)))
@@ -129,7 +129,7 @@ def cut_whole(tiled: Layout, tiled_shape: Sequence[Index], like: Layout) -> Part
         return None
 
 
-def remove(part: Part, whole: Part, is_left: bool) -> Part | None:
+def remove(part: TilePart, whole: TilePart, is_left: bool) -> TilePart | None:
     """What must be added to ``part`` to get ``whole``; None when nothing does.
 
     >>> remove(cut(TileLayout((Iter(4, 1),)), (4,)), cut(TileLayout((Iter(8, 1),)), (2, 4)), is_left=False).rows
@@ -143,7 +143,7 @@ def remove(part: Part, whole: Part, is_left: bool) -> Part | None:
     replica, offset = without(whole.replica, part.replica), subtract_offset(whole.offset, part.offset)
     if replica is None or offset is None:
         return None
-    return Part(others, replica, tuple(offset.items()), whole.swizzle if is_left else None)
+    return TilePart(others, replica, tuple(offset.items()), whole.swizzle if is_left else None)
 
 
 # ---------------------------------------------------------------- direct sums
@@ -238,7 +238,7 @@ def tile(
     return join(_stretch(outer_part, _spans(inner_part)), inner_part)
 
 
-def _spans(part: Part) -> dict[str, Index]:
+def _spans(part: TilePart) -> dict[str, Index]:
     """Elements that the part reaches over, by axis."""
     iters = [i for row in (*part.rows, part.replica) for i in row if i.extent != 1]
     return {axis: extent_reached(i for i in iters if i.axis == axis) for axis in {i.axis for i in iters}}
@@ -247,7 +247,7 @@ def _spans(part: Part) -> dict[str, Index]:
 Factor = Callable[[str, Index], Index | None]
 
 
-def _scale(part: Part, factor: Factor) -> Part | None:
+def _scale(part: TilePart, factor: Factor) -> TilePart | None:
     """Every stride and offset through ``factor(axis, value)``; None where it gives None. Units keep their strides."""
     lists = (*part.rows, part.replica)
     scaled = [[_scale_iter(i, factor) for i in iters] for iters in lists]
@@ -255,7 +255,7 @@ def _scale(part: Part, factor: Factor) -> Part | None:
     *rows, replica = (tuple(i for i in iters if i is not None) for iters in scaled)
     kept = tuple((axis, value) for axis, value in offset if value is not None)
     whole = len(kept) == len(offset) and all(len(a) == len(b) for a, b in zip((*rows, replica), lists, strict=True))
-    return Part(tuple(rows), replica, kept, part.swizzle) if whole else None
+    return TilePart(tuple(rows), replica, kept, part.swizzle) if whole else None
 
 
 def _scale_iter(i: Iter, factor: Factor) -> Iter | None:
@@ -263,13 +263,13 @@ def _scale_iter(i: Iter, factor: Factor) -> Iter | None:
     return None if stride is None else Iter(i.extent, stride, i.axis)
 
 
-def _stretch(part: Part, spans: dict[str, Index]) -> Part:
+def _stretch(part: TilePart, spans: dict[str, Index]) -> TilePart:
     stretched = _scale(part, lambda axis, value: mul(value, spans.get(axis, 1)))
     assert stretched is not None, "a product exists"
     return stretched
 
 
-def _shrink(part: Part, spans: dict[str, Index]) -> Part | None:
+def _shrink(part: TilePart, spans: dict[str, Index]) -> TilePart | None:
     return _scale(part, lambda axis, value: 0 if value == 0 else divide_exactly(value, spans.get(axis, 1)))
 
 
@@ -327,21 +327,21 @@ def is_tile_outer(
         return None
     for kept in combinations(range(len(whole.replica)), max(0, len(whole.replica) - len(outer.replica))):
         # the span that stretched the outer layout depends on which replicas are the inner's: try
-        inner = Part(whole.rows[1::2], tuple(whole.replica[k] for k in kept), (), whole.swizzle)
+        inner = TilePart(whole.rows[1::2], tuple(whole.replica[k] for k in kept), (), whole.swizzle)
         found = _fit_inner(outer, inner, whole)
         if found is not None:
             return found.build()
     return None
 
 
-def _fit_inner(outer: Part, inner: Part, whole: Part) -> Part | None:
+def _fit_inner(outer: TilePart, inner: TilePart, whole: TilePart) -> TilePart | None:
     stretched = _stretch(outer, _spans(inner))
     if not all(same_row(a, b) for a, b in zip(stretched.rows, whole.rows[0::2], strict=True)):
         return None
     offset = subtract_offset(whole.offset, stretched.offset)
     if offset is None or sorted(map(str, stretched.replica + inner.replica)) != sorted(map(str, whole.replica)):
         return None
-    return Part(inner.rows, inner.replica, tuple(offset.items()), inner.swizzle)
+    return TilePart(inner.rows, inner.replica, tuple(offset.items()), inner.swizzle)
 
 
 def _interleave(a: Sequence[Index], b: Sequence[Index]) -> tuple[Index, ...]:

@@ -20,14 +20,14 @@ Extents = Sequence[int] | Mapping[int, int]
 
 
 # ---------------------------------------------------------------- bases that grow
-class Tile:
+class GluonTile:
     """Bases under construction: each new bit steps over everything that its dimension has reached."""
 
     def __init__(self, rank: int, inputs: Sequence[str]):
         self.bases: dict[str, list[list[int]]] = {name: [] for name in inputs}
         self.sizes = [1] * rank
 
-    def grow(self, name: str, extents: Extents, order: Sequence[int], copied: int | None = None) -> Tile:
+    def grow(self, name: str, extents: Extents, order: Sequence[int], copied: int | None = None) -> GluonTile:
         """extents[d] positions of an input along each dimension, in order; along ``copied`` they are copies."""
         for d in order:
             for _ in range(bits_of(extents[d])):
@@ -38,12 +38,14 @@ class Tile:
                 self.bases[name].append(basis)
         return self
 
-    def grow_to(self, name: str, shape: Sequence[int], order: Sequence[int]) -> Tile:
+    def grow_to(self, name: str, shape: Sequence[int], order: Sequence[int]) -> GluonTile:
         """Repeated over ``name`` until no dimension is smaller than the shape."""
         return self.grow(name, [max(1, n // reached) for n, reached in zip(shape, self.sizes, strict=True)], order)
 
 
-def combine(tile: Tile, cga_layout: Rows, shape: tuple[int, ...], order: Sequence[int], drop: bool) -> LinearLayout:
+def combine(
+    tile: GluonTile, cga_layout: Rows, shape: tuple[int, ...], order: Sequence[int], drop: bool
+) -> LinearLayout:
     """The tile of a CTA repeated or cut to its part of the shape, then one such part for each block.
 
     The first input repeats. ``drop`` leaves out its bits that reach past the shape, otherwise they become copies.

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from tilegen.errors import LayoutError
 from tilegen.layouts.gluon.bases import (
     GluonLayout,
+    GluonTile,
     Rows,
-    Tile,
     combine,
     freeze,
     mangle_numbers,
@@ -29,7 +29,7 @@ from tilegen.layouts.linear.values import LinearLayout, linear_from_bases
 DISTRIBUTED = ("register", "lane", "warp")
 
 
-def _mma_tile(tile: Tile, extents: Mapping[int, int], k_width: int, order: Sequence[int]) -> Tile:
+def _mma_tile(tile: GluonTile, extents: Mapping[int, int], k_width: int, order: Sequence[int]) -> GluonTile:
     """One tensor-core tile: k_width registers and 4 lanes inside, 8 lanes outside, then the tile's repeats.
 
     The figures are those of the PTX ISA, matrix fragments for mma.m16n8: groupID = lane / 4 selects the row.
@@ -69,14 +69,14 @@ class BlockedLayout(GluonLayout):
         return len(self.order)
 
     def _linear(self, shape: tuple[int, ...]) -> LinearLayout:
-        tile = Tile(self.rank, DISTRIBUTED)
+        tile = GluonTile(self.rank, DISTRIBUTED)
         tile.grow("register", self.size_per_thread, self.order)
         tile.grow("lane", self.threads_per_warp, self.order).grow("warp", self.warps_per_cta, self.order)
         return combine(tile, self.cga_layout, shape, self.order, drop=True)
 
     def _operand(self, shape: tuple[int, ...], k: int, cga_layout: Rows) -> LinearLayout:
         """An operand of a dot product in scalar code: each thread holds all of k."""
-        tile = Tile(self.rank, DISTRIBUTED)
+        tile = GluonTile(self.rank, DISTRIBUTED)
         held = [shape[d] if d == k else n for d, n in enumerate(self.size_per_thread)]
         tile.grow("register", held, self.order)
         tile.grow("lane", self.threads_per_warp, self.order, copied=k)
@@ -131,7 +131,7 @@ class NVMMADistributedLayout(GluonLayout):
         order = row_major_order(self.rank)
         tile_shape = self.instr_shape[:2] if self.is_wgmma else self.instr_shape[: self.rank]
         extents = dict(enumerate(tile_shape, self.rank - len(tile_shape)))
-        tile = _mma_tile(Tile(self.rank, DISTRIBUTED), extents, 2, order)
+        tile = _mma_tile(GluonTile(self.rank, DISTRIBUTED), extents, 2, order)
         tile.grow("warp", self.warps_per_cta, self._warp_order)
         return combine(tile, self.cga_layout, shape, order, drop=False)
 
@@ -141,7 +141,7 @@ class NVMMADistributedLayout(GluonLayout):
         other = 2 * self.rank - 3 - k
         extents = {k: 8 * k_width, other: 16 if k == self.rank - 1 else 8}
         order = [k, other, *range(self.rank - 3, -1, -1)]
-        tile = _mma_tile(Tile(self.rank, DISTRIBUTED), extents, k_width, order)
+        tile = _mma_tile(GluonTile(self.rank, DISTRIBUTED), extents, k_width, order)
         tile.grow("warp", self.warps_per_cta, self._warp_order, copied=k)
         return combine(tile, cga_layout, shape, order, drop=False)
 

@@ -10,8 +10,8 @@ from tilegen.errors import LayoutError
 from tilegen.layouts.core.iters import flatten, split
 from tilegen.layouts.gluon.bases import (
     GluonLayout,
+    GluonTile,
     Rows,
-    Tile,
     combine,
     cta_part,
     freeze,
@@ -60,7 +60,7 @@ class SwizzledSharedLayout(GluonLayout):
         return 16
 
     def _linear(self, shape: tuple[int, ...]) -> LinearLayout:
-        linear = combine(Tile(self.rank, ("offset",)), self.cga_layout, shape, self.order, drop=False)
+        linear = combine(GluonTile(self.rank, ("offset",)), self.cga_layout, shape, self.order, drop=False)
         if self.rank == 1:
             return linear
         column, row = self.order[:2]
@@ -115,7 +115,7 @@ class NVMMASharedLayout(GluonLayout):
         if self.swizzle_byte_width == 0:
             order = row_major_order(self.rank)
             rotated = [0, *order[:-1]] if self.transposed else order
-            tile = Tile(self.rank, ("offset",)).grow("offset", box, rotated)
+            tile = GluonTile(self.rank, ("offset",)).grow("offset", box, rotated)
             return combine(tile, self.cga_layout, shape, order, drop=False)
         contiguous = 0 if self.transposed else self.rank - 1
         atom = self._atom()
@@ -127,16 +127,16 @@ class NVMMASharedLayout(GluonLayout):
         if rows < 8:
             raise LayoutError(f"{self} needs 8 rows, not {rows}")
         atom.grow_to("offset", (rows, columns), (0, 1))
-        tile = Tile(self.rank, ("offset",))
+        tile = GluonTile(self.rank, ("offset",))
         tile.sizes = box
         tile.bases["offset"] = [self._unfold(flatten(b, (rows, columns)), box) for b in atom.bases["offset"]]
         return combine(tile, self.cga_layout, shape, range(self.rank), drop=False)
 
-    def _atom(self) -> Tile:
+    def _atom(self) -> GluonTile:
         """8 rows of one swizzle width as (row, column); padded fp4 has 8 elements in each 16 bytes."""
         chunk = 128 // self.element_bitwidth
         per_phase, max_phase = 128 // self.swizzle_byte_width, self.swizzle_byte_width // 16
-        atom = Tile(2, ("offset",))
+        atom = GluonTile(2, ("offset",))
         columns = 8 * self.swizzle_byte_width // self.element_bitwidth
         if self.fp4_padded:
             atom.grow("offset", {1: 8}, (1,)).grow("offset", {1: 2}, (1,), copied=1)

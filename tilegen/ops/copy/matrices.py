@@ -14,7 +14,7 @@ from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, mod, mul, multiple, substitute, variables
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Frame, Operand, Refused, ref_at
+from tilegen.ops.operand import Context, Formals, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
 from tilegen.plan import (
     LDMATRIX,
@@ -169,9 +169,9 @@ def _block(context: Context, call: Call, fit: Fit, shared: Operand, loads: bool,
     elems, steps = 2 * count, owned.count // (2 * count)
     step: Index = Var(owned.step, steps) if steps > 1 else 0
     at, slot = _row(owned, fit.trans, count, mul(step, elems))
-    frame = Frame((owned.operand, shared), (True, True), call.scope, owned.names)
-    register, row = frame.see(0, owned.operand.memory[slot]), frame.see(1, ref_at(shared, at))
+    formals = Formals((owned.operand, shared), (True, True), call.scope, owned.names)
+    register, row = formals.see(0, owned.operand.memory[slot]), formals.see(1, ref_at(shared, at))
     via = _INSTRUCTIONS[loads, fit.trans]
     move: Step = Move(register, row, elems, via=via) if loads else Move(row, register, elems, via=via)
     body = (Repeat(step, steps, (move,), True),) if isinstance(step, Var) else (move,)
-    return frame.block(name, owned.guard(body, stores=not loads), context.op)
+    return formals.block(name, owned.guard(body, stores=not loads), context.op)

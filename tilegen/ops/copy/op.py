@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from tilegen.ops.copy.matrices import plan_matrices, refuse_matrices
-from tilegen.ops.copy.register_tiles import refuse_board
+from tilegen.ops.copy.register_tiles import refuse_turn
 from tilegen.ops.copy.register_transpose import plan_register_tile
 from tilegen.ops.copy.tma import plan_load, plan_store, reject_swizzle
 from tilegen.ops.op import MOVES, Array, Op, Planned, Variant
@@ -125,7 +125,7 @@ def _plan_tile(call: Call, context: Context) -> Planned:
 def _refuse_register_tile(call: Call, context: Context) -> str | None:
     if "register" in _spaces(call):
         return "it moves tiles between memories, through registers of its own"
-    return _reject_dtypes(call) or refuse_board(_operands(call, context))
+    return _reject_dtypes(call) or refuse_turn(_operands(call, context))
 
 
 def _plan_register_tile(call: Call, context: Context) -> Planned:

@@ -20,7 +20,7 @@ _LINE_BYTES = 128  # global memory is cached by lines of four sectors: a request
 
 
 @dataclass(frozen=True)
-class Board:
+class TurnedTile:
     """The tile of a copy as digits, two of which count: src is contiguous along ``column``, dst along ``row``."""
 
     operands: tuple[Operand, Operand]
@@ -51,7 +51,7 @@ class Shape:
 
 
 @dataclass(frozen=True)
-class Walk:
+class TileOrder:
     """How the register tiles are numbered: parts (digit, weight, extent) of their number, outermost first.
 
     Of the neighbouring threads of a warp, ``along_src`` lie side by side in src and ``along_dst`` in dst; ``inner``
@@ -68,7 +68,7 @@ class Walk:
         return {"inner": self.inner, "along_src": self.along_src, "along_dst": self.along_dst}
 
 
-def refuse_board(operands: tuple[Operand, Operand]) -> str | None:
+def refuse_turn(operands: tuple[Operand, Operand]) -> str | None:
     """Why there is nothing to turn over between these operands, or None."""
     digits = fuse(join([parts_of(o) for o in operands], operands[0].lengths))
     rows, columns = ([k for k, d in enumerate(digits) if d.strides[side] == 1] for side in (1, 0))
@@ -80,53 +80,53 @@ def refuse_board(operands: tuple[Operand, Operand]) -> str | None:
     return None
 
 
-def board_of(operands: tuple[Operand, Operand]) -> Board:
-    """The board of two operands that ``refuse_board`` has nothing against."""
+def turned_tile(operands: tuple[Operand, Operand]) -> TurnedTile:
+    """The tile of two operands that ``refuse_turn`` has nothing against."""
     guarded = guarded_dims(operands[0]) | guarded_dims(operands[1])
     digits = fuse(join([parts_of(o) for o in operands], operands[0].lengths), guarded)
     row, column = (next(k for k, d in enumerate(digits) if d.strides[side] == 1) for side in (1, 0))
-    return Board(operands, digits, guarded, row, column)
+    return TurnedTile(operands, digits, guarded, row, column)
 
 
 # ---------------------------------------------------------------- what there is to choose from
-def shapes_of(board: Board) -> tuple[Shape, ...]:
+def shapes_of(tile: TurnedTile) -> tuple[Shape, ...]:
     """Every shape with accesses that its side allows, but for a single element; fewest accesses an element first."""
-    columns, rows = (_widths(board, side) for side in (0, 1))
+    columns, rows = (_widths(tile, side) for side in (0, 1))
     shapes = [Shape(r, c) for r in rows for c in columns if r * c > 1]
     return tuple(sorted(shapes, key=lambda s: ((s.rows + s.columns) / s.elems, s.elems)))
 
 
-def _widths(board: Board, side: int) -> list[int]:
+def _widths(tile: TurnedTile, side: int) -> list[int]:
     """1, 2, 4, ... elements, as far as operand number ``side`` can move them at once wherever the tile begins."""
-    operand, own = board.operands[side], board.row if side else board.column
+    operand, own = tile.operands[side], tile.row if side else tile.column
     widths = [1]
-    while board.digits[own].extent % (widths[-1] * 2) == 0:
+    while tile.digits[own].extent % (widths[-1] * 2) == 0:
         width = widths[-1] * 2
-        values: list[Index] = [Var(f"digit{k}", d.extent) for k, d in enumerate(board.digits)]
-        outer = board.digits[own].extent // width
+        values: list[Index] = [Var(f"digit{k}", d.extent) for k, d in enumerate(tile.digits)]
+        outer = tile.digits[own].extent // width
         values[own] = mul(Var(f"digit{own}", outer), width) if outer > 1 else 0
-        ref = ref_at(operand, board.at(values))
-        if not allows_width(operand, ref, width, board.digits[own], side, board.guarded):
+        ref = ref_at(operand, tile.at(values))
+        if not allows_width(operand, ref, width, tile.digits[own], side, tile.guarded):
             break
         widths.append(width)
     return widths
 
 
-def walks_of(board: Board, shape: Shape) -> tuple[Walk, ...]:
-    """Every way to lay a warp over the board: 1, 2, 4, .. 32 neighbours along one side, the others along the other."""
-    extents = [d.extent for d in board.digits]
-    extents[board.row] //= shape.rows
-    extents[board.column] //= shape.columns
-    weights = {board.row: shape.rows, board.column: shape.columns}
-    found: dict[tuple[tuple[int, int, int], ...], Walk] = {}
-    for inner, outer, name in ((board.column, board.row, "src"), (board.row, board.column, "dst")):
+def orders_of(tile: TurnedTile, shape: Shape) -> tuple[TileOrder, ...]:
+    """Every way to lay a warp over the tile: 1, 2, 4, .. 32 neighbours along one side, the others along the other."""
+    extents = [d.extent for d in tile.digits]
+    extents[tile.row] //= shape.rows
+    extents[tile.column] //= shape.columns
+    weights = {tile.row: shape.rows, tile.column: shape.columns}
+    found: dict[tuple[tuple[int, int, int], ...], TileOrder] = {}
+    for inner, outer, name in ((tile.column, tile.row, "src"), (tile.row, tile.column, "dst")):
         for near in _powers(extents[inner], _LANES):
             far = _powers(extents[outer], _LANES // near)[-1]
-            for others in _orders(board, extents):
+            for others in _outer_orders(tile, extents):
                 split = ((outer, far), (inner, near))
                 parts = _parts(extents, weights, others, split)
                 lanes = (near, far) if name == "src" else (far, near)
-                found.setdefault(parts, Walk(parts, name, *lanes))
+                found.setdefault(parts, TileOrder(parts, name, *lanes))
     return tuple(found.values())
 
 
@@ -135,10 +135,10 @@ def _powers(extent: int, most: int) -> list[int]:
     return [1 << k for k in range(most.bit_length()) if extent % (1 << k) == 0]
 
 
-def _orders(board: Board, extents: Sequence[int]) -> list[tuple[int, ...]]:
+def _outer_orders(tile: TurnedTile, extents: Sequence[int]) -> list[tuple[int, ...]]:
     """The other digits, outermost first: as they stand, and the other way round where a warp reaches into them."""
-    others = tuple(k for k in range(len(extents)) if k not in (board.row, board.column))
-    small = extents[board.row] * extents[board.column] < _LANES
+    others = tuple(k for k in range(len(extents)) if k not in (tile.row, tile.column))
+    small = extents[tile.row] * extents[tile.column] < _LANES
     return list(dict.fromkeys([others, others[::-1]])) if small else [others]
 
 
@@ -158,40 +158,40 @@ def _parts(
 
 
 # ---------------------------------------------------------------- where they lie
-def digits_at(board: Board, shape: Shape, walk: Walk, group: Index, row: Index, column: Index) -> list[Index]:
+def digits_at(tile: TurnedTile, shape: Shape, order: TileOrder, group: Index, row: Index, column: Index) -> list[Index]:
     """The digits of element (row, column) of a register tile."""
-    values: list[Index] = [0] * len(board.digits)
-    numbers = split_number(group, [p[2] for p in walk.parts])
-    for (digit, weight, _), number in zip(walk.parts, numbers, strict=True):
+    values: list[Index] = [0] * len(tile.digits)
+    numbers = split_number(group, [p[2] for p in order.parts])
+    for (digit, weight, _), number in zip(order.parts, numbers, strict=True):
         values[digit] = add(values[digit], mul(number, weight))
-    values[board.row] = add(values[board.row], row)
-    values[board.column] = add(values[board.column], column)
+    values[tile.row] = add(values[tile.row], row)
+    values[tile.column] = add(values[tile.column], column)
     return values
 
 
-def coalesced(board: Board, shape: Shape) -> tuple[Walk, ...]:
-    """The walks that touch the fewest lines of global memory: a layout can move what lies in banks, but no lines."""
-    walks = walks_of(board, shape)
-    lines = [count_lines(board, shape, walk) for walk in walks]
-    return tuple(walk for walk, n in zip(walks, lines, strict=True) if n == min(lines))
+def coalesced(tile: TurnedTile, shape: Shape) -> tuple[TileOrder, ...]:
+    """The orders that touch the fewest lines of global memory: a layout can move what lies in banks, but no lines."""
+    orders = orders_of(tile, shape)
+    lines = [count_lines(tile, shape, order) for order in orders]
+    return tuple(order for order, n in zip(orders, lines, strict=True) if n == min(lines))
 
 
-def count_lines(board: Board, shape: Shape, walk: Walk) -> int:
-    """128-byte lines of global memory that all accesses of the board touch, rows taken to begin with a line.
+def count_lines(tile: TurnedTile, shape: Shape, order: TileOrder) -> int:
+    """128-byte lines of global memory that all accesses of the tile touch, rows taken to begin with a line.
 
     Lanes are looked up in groups that move 128 bytes together: 8 lanes of 16 bytes in four lines are four look-ups,
     even if the other 24 lanes are in the same four.
     """
-    lanes = min(_LANES, board.count // shape.elems)
+    lanes = min(_LANES, tile.count // shape.elems)
     lines = 0
-    for side, operand in enumerate(board.operands):
+    for side, operand in enumerate(tile.operands):
         if operand.memory.space == "global":
             own, accesses, width = (
-                (board.row, shape.columns, shape.rows) if side else (board.column, shape.rows, shape.columns)
+                (tile.row, shape.columns, shape.rows) if side else (tile.column, shape.rows, shape.columns)
             )
             elems = _LINE_BYTES // operand.elem_bytes
-            lines += _count_lookups(walk.parts, lanes, own, elems, max(1, elems // width)) * accesses
-    return lines * -(-board.count // shape.elems // _LANES)
+            lines += _count_lookups(order.parts, lanes, own, elems, max(1, elems // width)) * accesses
+    return lines * -(-tile.count // shape.elems // _LANES)
 
 
 @cache

@@ -13,40 +13,39 @@ from tilegen.access import SECTOR_BYTES
 from tilegen.cost.count import Counted, cost_of
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, Var, add, every, mul, multiple, variables
-from tilegen.ops.copy.register_tiles import Board, Shape, Walk, board_of, coalesced, digits_at, shapes_of
-from tilegen.ops.copy.turn import WORD_BYTES, block_elems, over, turn_columns
+from tilegen.ops.copy.register_tiles import Shape, TileOrder, TurnedTile, coalesced, digits_at, shapes_of, turned_tile
 from tilegen.ops.digits import Digit
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Frame, Operand, Refused, edge_guard, guarded_dims, ref_at
+from tilegen.ops.operand import Context, Formals, Operand, Refused, edge_guard, guarded_dims, ref_at
 from tilegen.ops.partition import is_flat
-from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, Trips, enter_trip, stage_trips
-from tilegen.plan import Block, Memory, Move, Step, effects, flat_memory, flatten, when
+from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
+from tilegen.plan import BYTE_PERMUTE, Block, Map, Memory, Move, Ref, Repeat, Step, effects, flat_memory, flatten, when
 from tilegen.scopes import threads_of
 
 
 # ---------------------------------------------------------------- the function
-def turn_block(context: Context, board: Board, shape: Shape, walk: Walk, name: str, scope: str) -> Block:
-    """The function that copies the board with this register tile, each thread the tiles ``walk`` gives it."""
+def turn_block(context: Context, tile: TurnedTile, shape: Shape, order: TileOrder, name: str, scope: str) -> Block:
+    """The function that copies the tile with this shape of register tile, each thread those that ``order`` gives it."""
     thread, threads = threads_of(scope, context.launch.threads)
     names = {n: context.fresh(n) for n in ("i", "j", "r", "c", "k", "regs", "pairs", "pack")}
-    groups = board.count // shape.elems
+    groups = tile.count // shape.elems
     count = -(-groups // threads)
-    trips = Trips(count, UNROLL_LIMIT if count <= UNROLL_LIMIT else 1, names["i"], names["j"])
-    trips = stage_trips(trips, board.operands, shape.elems, groups % threads == 0)
-    trip = enter_trip(context, add(mul(trips.number, threads), thread), groups)
-    flat = [is_flat(o, board.digits) for o in board.operands]
-    frame = Frame(board.operands, flat, scope, {*names.values(), context.fresh("group")})
-    registers = _registers(board, shape, trips.sets, names)
-    body = trips.loop(trip.start, *_moves(board, shape, walk, frame, registers, trips, trip, names))
+    loop = ThreadLoop(count, UNROLL_LIMIT if count <= UNROLL_LIMIT else 1, names["i"], names["j"])
+    loop = stage_loop(loop, tile.operands, shape.elems, groups % threads == 0)
+    trip = enter_trip(context, add(mul(loop.number, threads), thread), groups)
+    flat = [is_flat(o, tile.digits) for o in tile.operands]
+    formals = Formals(tile.operands, flat, scope, {*names.values(), context.fresh("group")})
+    registers = _registers(tile, shape, loop.sets, names)
+    body = loop.build(trip.start, *_moves(tile, shape, order, formals, registers, loop, trip, names))
     turned = shape.rows > 1 and shape.columns > 1
     note = f"Each thread turns {shape.rows} x {shape.columns} elements over in registers." if turned else ""
     used = {t.ref.memory.name for s in flatten(body) for t in effects(s).written}
-    return frame.block(name, body, context.op, tuple(m for m in registers if m.name in used), note)
+    return formals.block(name, body, context.op, tuple(m for m in registers if m.name in used), note)
 
 
-def _registers(board: Board, shape: Shape, sets: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
+def _registers(tile: TurnedTile, shape: Shape, sets: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
     """The register tiles of ``sets`` trips as loaded, words on the way, and columns as stored."""
-    dtype, size = board.operands[0].buffer.dtype, board.operands[0].elem_bytes
+    dtype, size = tile.operands[0].buffer.dtype, tile.operands[0].elem_bytes
     pack_elems = shape.rows * block_elems(size, shape.rows, shape.columns)
     return (
         flat_memory(names["regs"], dtype, sets * shape.elems, "register"),
@@ -56,23 +55,23 @@ def _registers(board: Board, shape: Shape, sets: int, names: dict[str, str]) -> 
 
 
 def _moves(
-    board: Board, shape: Shape, walk: Walk, frame: Frame, registers: tuple[Memory, Memory, Memory], trips: Trips,
-    trip: Entry, names: dict[str, str],
+    tile: TurnedTile, shape: Shape, order: TileOrder, formals: Formals, registers: tuple[Memory, Memory, Memory],
+    loop: ThreadLoop, trip: Entry, names: dict[str, str],
 ) -> tuple[tuple[Step, ...], ...]:  # fmt: skip
     """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
     regs, pairs, pack = registers
-    group, first = (trip.group, mul(trips.place, shape.elems)) if trips.is_staged else (trip.inside, 0)
+    group, first = (trip.group, mul(loop.place, shape.elems)) if loop.is_staged else (trip.inside, 0)
     side = block_elems(regs.elem_bytes, shape.rows, shape.columns)
     r, k = (Var(names[n], count) if count > 1 else 0 for n, count in (("r", shape.rows), ("k", side)))
     c = Var(names["c"], shape.columns // side) if shape.columns > side else 0
     column = add(mul(c, side), k)
-    source, target = (board.at(digits_at(board, shape, walk, group, *at)) for at in ((r, 0), (0, column)))
+    source, target = (tile.at(digits_at(tile, shape, order, group, *at)) for at in ((r, 0), (0, column)))
     load = Move(
-        regs[add(first, mul(r, shape.columns))], frame.see(0, ref_at(board.operands[0], source)), shape.columns,
-        _inside(board, 0, shape, walk, group, r),
+        regs[add(first, mul(r, shape.columns))], formals.see(0, ref_at(tile.operands[0], source)), shape.columns,
+        _inside(tile, 0, shape, order, group, r),
     )  # fmt: skip
-    held = _inside(board, 1, shape, walk, group, column)
-    to = frame.see(1, ref_at(board.operands[1], target))
+    held = _inside(tile, 1, shape, order, group, column)
+    to = formals.see(1, ref_at(tile.operands[1], target))
     if shape.rows == 1 or shape.columns == 1:
         turn: tuple[Step, ...] = ()
         store = Move(to, regs[add(first, c)], shape.rows)
@@ -81,24 +80,24 @@ def _moves(
         store = Move(to, pack[mul(k, shape.rows)], shape.rows)
     each, ends = (held, True) if _names(column) & _names(held) else (True, held)
     stores = over(c, (*turn, *over(k, when(each, store))))
-    if trips.is_staged:  # what is not stored is not loaded either
+    if loop.is_staged:  # what is not stored is not loaded either
         load = replace(load, valid=every(trip.held, ends, load.valid))
         return over(r, (load,)), when(every(trip.held, ends), *stores)
     return (when(trip.held, *when(ends, *over(r, (load,)), *stores)),)
 
 
-def _inside(board: Board, side: int, shape: Shape, walk: Walk, group: Index, step: Index) -> Index:
+def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: Index, step: Index) -> Index:
     """The condition that one side's vector number ``step`` lies in its array.
 
     Where the array's end can only fall between register tiles, that of the last vector says it for all.
     """
-    operand = board.operands[side]
+    operand = tile.operands[side]
     if not guarded_dims(operand):
         return True
-    count, digit = (shape.columns, board.column) if side else (shape.rows, board.row)
-    if _ends_between(operand, board.digits[digit], count):
+    count, digit = (shape.columns, tile.column) if side else (shape.rows, tile.row)
+    if _ends_between(operand, tile.digits[digit], count):
         step = count - 1
-    return edge_guard(operand, board.at(digits_at(board, shape, walk, group, *((0, step) if side else (step, 0)))))
+    return edge_guard(operand, tile.at(digits_at(tile, shape, order, group, *((0, step) if side else (step, 0)))))
 
 
 def _ends_between(operand: Operand, digit: Digit, count: int) -> bool:
@@ -117,42 +116,42 @@ def _names(x: Index) -> set[str]:
 @dataclass(frozen=True)
 class _Found:
     shape: Shape
-    walk: Walk
+    order: TileOrder
     block: Block
     counted: tuple[Counted, ...]
     cost: Cost
 
 
 def plan_register_tile(context: Context, operands: tuple[Operand, Operand], scope: str, name: str) -> Planned:
-    """The cheapest register tile and walk. Raises Refused where neither side can move two elements at once."""
-    board = board_of(operands)
-    shapes = shapes_of(board)
+    """The cheapest register tile and order of them. Raises Refused where neither side can move two elements at once."""
+    tile = turned_tile(operands)
+    shapes = shapes_of(tile)
     if not shapes:
         raise Refused("neither side can move two contiguous, aligned elements at once")
     found: list[_Found] = []
     tried = 0
     for shape in shapes:
-        if found and _is_floor(board, min(found, key=lambda f: f.cost.key)):
+        if found and _is_floor(tile, min(found, key=lambda f: f.cost.key)):
             break
         tried += 1
-        found += [_try(context, board, shape, walk, name, scope) for walk in coalesced(board, shape)]
+        found += [_try(context, tile, shape, order, name, scope) for order in coalesced(tile, shape)]
     best = min(found, key=lambda f: f.cost.key)
-    choices = (_shape_choice(board, found, best, tried, len(shapes)), _walk_choice(found, best))
+    choices = (_shape_choice(tile, found, best, tried, len(shapes)), _order_choice(found, best))
     return Planned((best.block,), best.cost, choices)
 
 
-def _try(context: Context, board: Board, shape: Shape, walk: Walk, name: str, scope: str) -> _Found:
-    block = turn_block(context, board, shape, walk, name, scope)
+def _try(context: Context, tile: TurnedTile, shape: Shape, order: TileOrder, name: str, scope: str) -> _Found:
+    block = turn_block(context, tile, shape, order, name, scope)
     counted = context.count((block,))
-    return _Found(shape, walk, block, counted, cost_of(counted))
+    return _Found(shape, order, block, counted, cost_of(counted))
 
 
-def _is_floor(board: Board, found: _Found) -> bool:
+def _is_floor(tile: TurnedTile, found: _Found) -> bool:
     """No bank conflict, and no sector touched more often than once: more accesses cannot cost less."""
-    walk, shape = found.walk, found.shape
-    row_elems = {"ld": walk.along_src * shape.columns, "st": walk.along_dst * shape.rows}
-    whole_elems = {"ld": board.digits[board.column].extent, "st": board.digits[board.row].extent}
-    size = board.operands[0].elem_bytes
+    order, shape = found.order, found.shape
+    row_elems = {"ld": order.along_src * shape.columns, "st": order.along_dst * shape.rows}
+    whole_elems = {"ld": tile.digits[tile.column].extent, "st": tile.digits[tile.row].extent}
+    size = tile.operands[0].elem_bytes
     whole = {k for k, n in row_elems.items() if n == whole_elems[k] and n * size >= SECTOR_BYTES}
     return all(
         c.wavefronts <= c.bytes_floor
@@ -162,8 +161,8 @@ def _is_floor(board: Board, found: _Found) -> bool:
     )
 
 
-def _shape_choice(board: Board, found: Sequence[_Found], best: _Found, tried: int, shapes: int) -> Choice:
-    size = board.operands[0].elem_bytes
+def _shape_choice(tile: TurnedTile, found: Sequence[_Found], best: _Found, tried: int, shapes: int) -> Choice:
+    size = tile.operands[0].elem_bytes
     each = {f.shape: f for f in sorted(found, key=lambda f: f.cost.key, reverse=True)}
     candidates = tuple(
         Candidate(_shape_value(f.shape, size), f.cost, judge(f.cost, best.cost, f is best))
@@ -181,8 +180,73 @@ def _shape_value(shape: Shape, size: int) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _walk_choice(found: Sequence[_Found], best: _Found) -> Choice:
+def _order_choice(found: Sequence[_Found], best: _Found) -> Choice:
     same = sorted((f for f in found if f.shape == best.shape), key=lambda f: f.cost.key)
-    candidates = tuple(Candidate(f.walk.value, f.cost, judge(f.cost, best.cost, f is best)) for f in same)
+    candidates = tuple(Candidate(f.order.value, f.cost, judge(f.cost, best.cost, f is best)) for f in same)
     proof = "every split of a warp into powers of two that touches the fewest lines of global memory was costed"
-    return Choice("lanes", best.walk.value, candidates, proof)
+    return Choice("lanes", best.order.value, candidates, proof)
+
+
+# ---------------------------------------------------------------- registers turned over
+WORD_BYTES = 4
+# Selectors of __byte_perm (CUDA Math API, Integer Intrinsics): nibble k names the byte that becomes byte k, 0 to 3 of
+# the first word and 4 to 7 of the second.
+_LOW_HALVES, _HIGH_HALVES = 0x5410, 0x7632
+_LOW_BYTES, _HIGH_BYTES = 0x5140, 0x7362  # bytes 0 and 1, or 2 and 3, of the two words in turn
+
+
+def block_elems(elem_bytes: int, rows: int, columns: int) -> int:
+    """The side of the square blocks that are turned at once: the elements of a word, or 1 where they do not fit.
+
+    >>> block_elems(2, 8, 8), block_elems(1, 16, 2), block_elems(4, 4, 4)
+    (2, 1, 1)
+    """
+    side = WORD_BYTES // elem_bytes if elem_bytes in (1, 2) else 1
+    return side if rows % side == 0 and columns % side == 0 else 1
+
+
+def turn_columns(
+    regs: Memory, pack: Memory, pairs: Memory, rows: int, columns: int, column: Index, row: str
+) -> tuple[Step, ...]:
+    """``pack[k * rows + r] = regs[r * columns + column + k]`` for as many columns k as ``block_elems`` says.
+
+    ``row`` names the loop variable over (blocks of) rows; ``pairs`` holds 16 bytes on the way.
+    """
+    side = block_elems(regs.elem_bytes, rows, columns)
+    r: Index = Var(row, rows // side) if rows > side else 0
+    if side == 1:
+        body: tuple[Step, ...] = (Move(pack[r], regs[add(mul(r, columns), column)]),)
+    else:
+        body = _turn_block(regs, pack, pairs, rows, columns, column, mul(r, side))
+    return over(r, body)
+
+
+def over(var: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
+    """``body`` for each value of ``var``, unrolled; once where ``var`` is no variable."""
+    return (Repeat(var, var.bound, body, True),) if isinstance(var, Var) else body
+
+
+def _turn_block(
+    regs: Memory, pack: Memory, pairs: Memory, rows: int, columns: int, column: Index, first: Index
+) -> tuple[Step, ...]:
+    """The block of rows ``first``.. and of ``column``..: a word of each row in, a word of each column out."""
+    side = block_elems(regs.elem_bytes, rows, columns)
+    words = [regs[add(mul(first, columns), add(column, k * columns))] for k in range(side)]
+    out = [pack[add(first, k * rows)] for k in range(side)]
+    if side == 2:
+        return _permute(out[0], words[0], words[1], _LOW_HALVES), _permute(out[1], words[0], words[1], _HIGH_HALVES)
+    half = [pairs[WORD_BYTES * k] for k in range(4)]
+    return (
+        _permute(half[0], words[0], words[1], _LOW_BYTES),
+        _permute(half[1], words[2], words[3], _LOW_BYTES),
+        _permute(half[2], words[0], words[1], _HIGH_BYTES),
+        _permute(half[3], words[2], words[3], _HIGH_BYTES),
+        _permute(out[0], half[0], half[1], _LOW_HALVES),
+        _permute(out[1], half[0], half[1], _HIGH_HALVES),
+        _permute(out[2], half[2], half[3], _LOW_HALVES),
+        _permute(out[3], half[2], half[3], _HIGH_HALVES),
+    )
+
+
+def _permute(dst: Ref, first: Ref, second: Ref, selector: int) -> Map:
+    return Map(BYTE_PERMUTE, dst, (first, second), WORD_BYTES // dst.memory.elem_bytes, selector)

@@ -17,7 +17,7 @@ from tilegen.layouts import swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
 from tilegen.ops.digits import Digit, join
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Frame, Operand, Refused, absolute, parts_of, ref_at
+from tilegen.ops.operand import Context, Formals, Operand, Refused, absolute, parts_of, ref_at
 from tilegen.plan import TMA_STORE, Arrive, Barrier, Commit, Repeat, Slot, Step, TensorMap, Tma, when
 from tilegen.scopes import threads_of
 from tilegen.spec.data import Buffer, Call
@@ -167,11 +167,11 @@ def plan_load(context: Context, call: Call, array: Operand, tile: Operand, barri
     boxes = cut_boxes(context, array, tile)
     assert call.barrier is not None
     slot = Slot(barrier, call.barrier.index)
-    frame, counters = _frame(context, call, tile, boxes)
-    load = _walk(boxes, counters, _box(frame, array, tile, boxes, counters, slot))
+    formals, counters = _frame(context, call, tile, boxes)
+    load = _walk(boxes, counters, _box(formals, array, tile, boxes, counters, slot))
     announce = Arrive(slot, boxes.map.box_bytes * boxes.count)
     body = when(_elected(context, call), announce, *load)
-    return _planned(context, frame.block(f"load_{array.buffer.name}_{tile.buffer.name}", body, context.op), boxes)
+    return _planned(context, formals.block(f"load_{array.buffer.name}_{tile.buffer.name}", body, context.op), boxes)
 
 
 def plan_store(context: Context, call: Call, tile: Operand, array: Operand) -> Planned:
@@ -179,23 +179,23 @@ def plan_store(context: Context, call: Call, tile: Operand, array: Operand) -> P
     if array.memory.access != "out":
         raise Refused(f"the kernel also reads {array.buffer.name}, and no sync orders that after TMA's stores")
     boxes = cut_boxes(context, array, tile)
-    frame, counters = _frame(context, call, tile, boxes)
-    store = _walk(boxes, counters, _box(frame, array, tile, boxes, counters, None))
+    formals, counters = _frame(context, call, tile, boxes)
+    store = _walk(boxes, counters, _box(formals, array, tile, boxes, counters, None))
     body = when(_elected(context, call), *store, Commit(TMA_STORE.queue))
-    return _planned(context, frame.block(f"store_{tile.buffer.name}_{array.buffer.name}", body, context.op), boxes)
+    return _planned(context, formals.block(f"store_{tile.buffer.name}_{array.buffer.name}", body, context.op), boxes)
 
 
-def _frame(context: Context, call: Call, tile: Operand, boxes: Boxes) -> tuple[Frame, list[Var]]:
+def _frame(context: Context, call: Call, tile: Operand, boxes: Boxes) -> tuple[Formals, list[Var]]:
     counters = _counters(boxes, context.fresh("i"))
-    return Frame((tile,), (True,), call.scope, [c.name for c in counters]), counters
+    return Formals((tile,), (True,), call.scope, [c.name for c in counters]), counters
 
 
 def _box(
-    frame: Frame, array: Operand, tile: Operand, boxes: Boxes, counters: list[Var], done: Slot | None
+    formals: Formals, array: Operand, tile: Operand, boxes: Boxes, counters: list[Var], done: Slot | None
 ) -> Tma:  # fmt: skip
     relative = _relative(boxes, len(tile.dims), counters)
     at = absolute(array, relative)
-    return Tma(boxes.map, tuple(at[d] for d in boxes.map.dims), frame.see(0, ref_at(tile, relative)), done)
+    return Tma(boxes.map, tuple(at[d] for d in boxes.map.dims), formals.see(0, ref_at(tile, relative)), done)
 
 
 def _walk(boxes: Boxes, counters: list[Var], step: Step) -> tuple[Step, ...]:

@@ -11,8 +11,7 @@ from tilegen.arch import Arch
 from tilegen.decisions import Candidate, Choice, Cost
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import bound
-from tilegen.ops.permute.dims import Dims
-from tilegen.ops.permute.grid import is_launchable
+from tilegen.ops.permute.dims import Dims, is_launchable
 from tilegen.ops.permute.model import Estimate, estimate
 from tilegen.ops.permute.tiles import MAX_CANDIDATES, MAX_TILE_BYTES, TileChoice, list_candidates, next_power, sizes_of
 from tilegen.spec.data import WholeCall

@@ -11,8 +11,7 @@ from tilegen.index import Index, evaluate, mul, multiple
 from tilegen.ops.copy.op import OP as COPY
 from tilegen.ops.copy.op import CopyFields
 from tilegen.ops.operand import fresh_name
-from tilegen.ops.permute.dims import Dims
-from tilegen.ops.permute.grid import number_tiles
+from tilegen.ops.permute.dims import Dims, number_tiles
 from tilegen.ops.permute.tiles import TileChoice
 from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
 

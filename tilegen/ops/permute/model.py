@@ -12,7 +12,7 @@ from math import gcd
 
 from tilegen.access import SECTOR_BYTES
 from tilegen.arch import Arch, occupancy
-from tilegen.arch.data import Device, typical_device
+from tilegen.arch.data import TypicalDevice, typical_device
 from tilegen.index import multiple
 from tilegen.ops.permute.dims import Dims
 from tilegen.ops.permute.tiles import TileChoice, count_ctas, run_elems
@@ -149,7 +149,7 @@ def _resident_ctas(choice: TileChoice, sides: Sequence[_Side], elem_bytes: int, 
 
 
 def _in_flight_bytes(
-    choice: TileChoice, sides: Sequence[_Side], ctas: int, elem_bytes: int, arch: Arch, device: Device
+    choice: TileChoice, sides: Sequence[_Side], ctas: int, elem_bytes: int, arch: Arch, device: TypicalDevice
 ) -> int:
     """Bytes of the boxes that a multiprocessor works on at once."""
     resident = min(_resident_ctas(choice, sides, elem_bytes, arch), ctas / device.sm_count)
@@ -157,7 +157,7 @@ def _in_flight_bytes(
 
 
 def _memory_seconds(
-    array_bytes: int, sides: Sequence[_Side], elem_bytes: int, in_flight_bytes: int, device: Device
+    array_bytes: int, sides: Sequence[_Side], elem_bytes: int, in_flight_bytes: int, device: TypicalDevice
 ) -> float:
     """Both arrays once, each run with its overhead, slower where too little is in flight."""
     overhead = sum(_RUN_OVERHEAD_BYTES / (s.run_elems * elem_bytes) + _RAGGED * s.is_ragged for s in sides)

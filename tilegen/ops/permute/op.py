@@ -17,9 +17,8 @@ from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.index import Index, bound, evaluate, variables
 from tilegen.ops.op import WholeOp
 from tilegen.ops.permute.choose import TILE_PINS, choose_tiles
-from tilegen.ops.permute.dims import Dims, merge_dims, plain_strides
+from tilegen.ops.permute.dims import Dims, is_launchable, merge_dims, plain_strides
 from tilegen.ops.permute.expand import PLAIN_LAYOUTS, tile_statements
-from tilegen.ops.permute.grid import is_launchable
 from tilegen.ops.permute.tiles import TileChoice
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields

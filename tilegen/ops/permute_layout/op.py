@@ -20,10 +20,10 @@ from tilegen.ops.digits import split_number
 from tilegen.ops.op import MOVES, Array, Op, Planned, Variant
 from tilegen.ops.operand import Context, Refused
 from tilegen.ops.permute_layout.lane_search import LaneMap, Side, apply_vectors, search_lanes
-from tilegen.ops.permute_layout.sides import (
+from tilegen.ops.permute_layout.numbered_tile import (
     LANES,
     Bundle,
-    Tile,
+    NumberedTile,
     byte_addresses,
     contiguous_bits,
     digits_of,
@@ -73,11 +73,11 @@ def _refuse(call: Call, context: Context) -> str | None:
     return None
 
 
-def _tile_of(call: Call, context: Context) -> Tile:
+def _tile_of(call: Call, context: Context) -> NumberedTile:
     return tile_of(context.operand(call, "src"), context.operand(call, "dst"))
 
 
-def _registers(tile: Tile) -> Choice:
+def _registers(tile: NumberedTile) -> Choice:
     return Choice("registers_per_lane", tile.per_lane, (), f"{tile.count} elements / 32 lanes")
 
 
@@ -153,7 +153,7 @@ def _plan_vector(call: Call, context: Context) -> Planned:
     return _plan_found(call, context, tile, best, (_width_choice(tile, best, tried, len(shapes)),))
 
 
-def _shapes(tile: Tile) -> list[_Shape]:
+def _shapes(tile: NumberedTile) -> list[_Shape]:
     """Every pair of vector widths, not both one element, that leaves five or more bits for the lanes."""
     columns, rows = contiguous_bits(tile, tile.src, 0), contiguous_bits(tile, tile.dst, 1)
     room = len(tile.bits) - 5
@@ -168,7 +168,7 @@ def _shapes(tile: Tile) -> list[_Shape]:
     ]
 
 
-def _least_cost(tile: Tile, shape: _Shape) -> tuple[int, int, int]:
+def _least_cost(tile: NumberedTile, shape: _Shape) -> tuple[int, int, int]:
     """What a shape costs at least: (sectors, wavefronts, instructions)."""
     instructions = sectors = waves = 0
     for operand, width in ((tile.src, shape.load_elems), (tile.dst, shape.store_elems)):
@@ -181,7 +181,7 @@ def _least_cost(tile: Tile, shape: _Shape) -> tuple[int, int, int]:
     return sectors, waves, instructions
 
 
-def _search(tile: Tile, context: Context, shape: _Shape) -> _Found:
+def _search(tile: NumberedTile, context: Context, shape: _Shape) -> _Found:
     rest = tuple(b for b in range(len(tile.bits)) if b not in shape.columns and b not in shape.rows)
     sides = []
     others = (0, 0) if shape.both else (len(shape.rows), len(shape.columns))  # bits of the other side's vectors
@@ -197,7 +197,9 @@ def _search(tile: Tile, context: Context, shape: _Shape) -> _Found:
     return _Found(shape, rest, lane_map, (*lane_map.cost, _least_cost(tile, shape)[2]))
 
 
-def _plan_found(call: Call, context: Context, tile: Tile, found: _Found, choices: tuple[Choice, ...]) -> Planned:
+def _plan_found(
+    call: Call, context: Context, tile: NumberedTile, found: _Found, choices: tuple[Choice, ...]
+) -> Planned:
     shape, lanes, bits = found.shape, found.lane_map, len(found.rest)
     mine = apply_vectors(Var("laneid", LANES), lanes.lanes, bits)
     repeats = 1 << len(lanes.steps)
@@ -219,7 +221,7 @@ def _plan_found(call: Call, context: Context, tile: Tile, found: _Found, choices
     return Planned((block,), cost, (*scaled, Choice("lane_vectors", vectors, (), lanes.proof), _registers(tile)))
 
 
-def _width_choice(tile: Tile, best: _Found, tried: list[_Found], shapes: int) -> Choice:
+def _width_choice(tile: NumberedTile, best: _Found, tried: list[_Found], shapes: int) -> Choice:
     candidates = tuple(Candidate(_width_value(tile, f.shape), Cost(*f.estimate), _judge(f, best)) for f in tried)
     proof = f"{len(tried)} of {shapes} pairs of widths were searched; the rest cost at least as much"
     return Choice("vector_width", _width_value(tile, best.shape), candidates, proof)
@@ -231,7 +233,7 @@ def _judge(found: _Found, best: _Found) -> str:
     return judge(Cost(*found.estimate), Cost(*best.estimate), found is best)
 
 
-def _width_value(tile: Tile, shape: _Shape) -> dict[str, int]:
+def _width_value(tile: NumberedTile, shape: _Shape) -> dict[str, int]:
     size, load, store = tile.src.elem_bytes, shape.load_elems, shape.store_elems
     return {
         "elems": max(load, store),

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, add, div, evaluate, mod, mul, variables
 from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
-from tilegen.ops.operand import Context, Frame, Operand, allows_width, parts_of, ref_at
+from tilegen.ops.operand import Context, Formals, Operand, allows_width, parts_of, ref_at
 from tilegen.ops.permute_layout.lane_search import Side
 from tilegen.plan import Block, Move, Repeat, Step, Sync, flat_memory
 from tilegen.spec.data import Call
@@ -22,7 +22,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Tile:
+class NumberedTile:
     """Both operands over their common digits. ``bits``: (digit, weight) of each bit of an element number, low first.
 
     ``odds``: (digit, weight, extent) of what remains of digits whose extent is no power of two.
@@ -55,7 +55,7 @@ class Tile:
         return coordinates(self.digits, values, len(self.src.dims))
 
 
-def tile_of(src: Operand, dst: Operand) -> Tile:
+def tile_of(src: Operand, dst: Operand) -> NumberedTile:
     """The tile of a permute_layout: digits lined up, bits numbered from the innermost."""
     digits = fuse(join([parts_of(src), parts_of(dst)], src.lengths))
     bits: list[tuple[int, int]] = []
@@ -67,11 +67,11 @@ def tile_of(src: Operand, dst: Operand) -> Tile:
             weight, rest = weight * 2, rest // 2
         if rest > 1:
             odds.append((k, weight, rest))
-    return Tile(src, dst, digits, tuple(bits), tuple(odds))
+    return NumberedTile(src, dst, digits, tuple(bits), tuple(odds))
 
 
 # ---------------------------------------------------------------- numbers
-def digits_of(tile: Tile, number: Index, bits: Sequence[int], odd: Index = 0) -> list[Index]:
+def digits_of(tile: NumberedTile, number: Index, bits: Sequence[int], odd: Index = 0) -> list[Index]:
     """Digits of the element whose chosen ``bits`` (positions, low first) spell ``number``, and odd parts ``odd``."""
     values: list[Index] = [0] * len(tile.digits)
     k = 0
@@ -86,7 +86,7 @@ def digits_of(tile: Tile, number: Index, bits: Sequence[int], odd: Index = 0) ->
     return values
 
 
-def byte_addresses(tile: Tile, operand: Operand, context: Context) -> Ints:
+def byte_addresses(tile: NumberedTile, operand: Operand, context: Context) -> Ints:
     """The byte address of every element in row-major order, all variables of the surroundings at 0; shape (count,)."""
     at = [Var(f"digit{k}", extent) for k, extent in enumerate(tile.extents)]
     offset = ref_at(operand, tile.at(at)).offset
@@ -97,7 +97,7 @@ def byte_addresses(tile: Tile, operand: Operand, context: Context) -> Ints:
     return np.broadcast_to(np.asarray(evaluate(offset, values)), (tile.count,)) * operand.elem_bytes
 
 
-def numbered(tile: Tile, addresses: Ints, bits: Sequence[int]) -> Ints:
+def numbered(tile: NumberedTile, addresses: Ints, bits: Sequence[int]) -> Ints:
     """Addresses by element number over the chosen bits, everything else at 0."""
     strides = np.cumprod([1, *reversed(tile.extents)])[:-1][::-1]
     at = np.zeros(1, np.int64)
@@ -107,7 +107,7 @@ def numbered(tile: Tile, addresses: Ints, bits: Sequence[int]) -> Ints:
     return addresses[at]
 
 
-def plain_sides(tile: Tile, context: Context) -> list[Side]:
+def plain_sides(tile: NumberedTile, context: Context) -> list[Side]:
     """Both phases, one element an access, elements in row-major order."""
     return [
         Side(byte_addresses(tile, o, context), o.elem_bytes, o.memory.space, kind)
@@ -115,7 +115,7 @@ def plain_sides(tile: Tile, context: Context) -> list[Side]:
     ]
 
 
-def contiguous_bits(tile: Tile, operand: Operand, side: int) -> list[int]:
+def contiguous_bits(tile: NumberedTile, operand: Operand, side: int) -> list[int]:
     """Bits that move an operand by 1, 2, 4, ... elements, as far as one aligned access may reach."""
     out: list[int] = []
     for k, digit in enumerate(tile.digits):
@@ -146,11 +146,11 @@ class Bundle:
     at: Callable[[Index, Index, int], tuple[Index, ...]]
 
 
-def permute_block(call: Call, context: Context, tile: Tile, bundle: Bundle) -> Block:
+def permute_block(call: Call, context: Context, tile: NumberedTile, bundle: Bundle) -> Block:
     """Read all bundles through src, meet, write them through dst, meet."""
     rows, columns = bundle.rows, bundle.columns
     step, row = context.fresh("r"), context.fresh("d")
-    frame = Frame((tile.src, tile.dst), (True, True), call.scope, {step, row})
+    formals = Formals((tile.src, tile.dst), (True, True), call.scope, {step, row})
     dtype = tile.src.buffer.dtype
     regs = flat_memory(context.fresh("regs"), dtype, bundle.steps * rows * columns, "register")
     pack = flat_memory(context.fresh("pack"), dtype, rows, "register")
@@ -158,12 +158,12 @@ def permute_block(call: Call, context: Context, tile: Tile, bundle: Bundle) -> B
     d: Index = Var(row, rows) if rows > 1 else 0
     first = mul(r, rows * columns)
     slot = add(first, mul(d, columns))
-    load = Move(regs[slot], frame.see(0, ref_at(tile.src, bundle.at(r, d, 0))), columns)
+    load = Move(regs[slot], formals.see(0, ref_at(tile.src, bundle.at(r, d, 0))), columns)
     stores: list[Step] = []
     targets = [ref_at(tile.dst, bundle.at(r, 0, column)) for column in ([0] if bundle.both else range(columns))]
-    frame.share_base(1, targets)
+    formals.share_base(1, targets)
     for column, target in enumerate(targets):
-        to = frame.see(1, target)
+        to = formals.see(1, target)
         if rows > 1 and columns > 1:
             stores += _over(d, (Move(pack[d], regs[add(slot, column)]),))
             stores.append(Move(to, pack[0], rows))
@@ -173,7 +173,7 @@ def permute_block(call: Call, context: Context, tile: Tile, bundle: Bundle) -> B
     registers = (regs, pack) if rows > 1 and columns > 1 else (regs,)
     name = f"permute_{tile.src.buffer.name}_{tile.dst.buffer.name}"
     note = "One warp: read through the source layout, meet, write through the destination layout."
-    return frame.block(name, body, context.op, registers, note)
+    return formals.block(name, body, context.op, registers, note)
 
 
 def _over(var: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
