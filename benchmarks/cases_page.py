@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tilegen.bench import Bar, Group, svg_picture
+from tilegen.bench import Bar, BarGroup, svg_picture
 
 RIVALS = ("torch", "torch.compile", "triton")  # what the goals speak of; cupy and the copy stand beside
 GROUPS = ("transpose", "permute", "odd")
@@ -97,7 +97,7 @@ def draw_cases(result: dict[str, Any]) -> str:
     """Bars of the transposes and the permutes: GB/s of the kernel and its peers, as a picture."""
     rows = [(n, row) for n, row in result["cases"].items() if row["correct"] and row["group"] != "odd"]
     note = f"GB/s read and written on {result['device']}; dashed: its own copy of 1 GiB"
-    return svg_picture([Group(name, _bars(row, result["ceiling_gb_per_s"])) for name, row in rows], note)
+    return svg_picture([BarGroup(name, _bars(row, result["ceiling_gb_per_s"])) for name, row in rows], note)
 
 
 def _bars(row: dict[str, Any], ceiling: float) -> tuple[Bar, ...]:

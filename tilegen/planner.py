@@ -175,7 +175,7 @@ class _Builder:
     def context(self, call: Call, enclose: Enclose) -> Context:
         guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731
         return Context(
-            self.spec, ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations),
+            ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations),
             self.outline.names, call.when, self.outline.barriers,
         )
 

@@ -52,7 +52,7 @@ def test_costs_are_the_sum_over_every_row_placed_on_its_own(drawn: tuple[tuple[i
     """The chooser counts one row of each pattern; here every row is placed under every layout."""
     shape, size, a = drawn
     layouts = enumerate_layouts(shape, size)
-    waves, sectors = count_costs(layouts, shape, size, [fold(a)])
+    waves, sectors = count_costs(layouts, shape, size, [fold(a, shape, size)])
     assert a.source is not None
     _, _, cache, *fill = a.kind.split(".")
     for k in np.flatnonzero(keep_vectors(layouts, shape, size, a)):

@@ -78,9 +78,8 @@ def rank_drawn(
 
     variant = Variant("drawn", 0, lambda call, context: None, plan, constrain)
     call: Any = None
-    ways = tuple(
-        Alternative(call, k, variant, (fold(a),), Cost(instructions=a.instructions)) for k, a in enumerate(accesses)
-    )
+    folded = [fold(a, shape, DTYPE_BYTES[dtype]) for a in accesses]
+    ways = tuple(Alternative(call, k, variant, (a,), Cost(instructions=a.instructions)) for k, a in enumerate(folded))
     buffer = Buffer("tile", "shared", dtype, tuple(shape), row_major(tuple(shape)), "tile")
     layouts = enumerate_layouts(shape, DTYPE_BYTES[dtype])
     estimates, order = rank_layouts(buffer, layouts, ways, room_bytes)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tilegen.errors import Mark
 from tilegen.index import Var, evaluate
 from tilegen.spec.expressions import parse_value
-from tilegen.spec.findings import Fault, Passage
+from tilegen.spec.findings import Flaw, Passage
 from tilegen.spec.names import Names
 
 NAMES = Names({"a": Var("a", 40), "b": Var("b", 9, 1, 1), "c": Var("c", 65, 8, 8), "K": 6})
@@ -69,7 +69,7 @@ def test_an_expression_means_what_python_means(text: str, values: dict[str, int]
     assume(" - " not in text)  # values below 0 are another test's
     try:
         index = parse(text).index
-    except Fault:
+    except Flaw:
         return  # it may divide by 0
     spelled = text.replace("ceil((", "ceil(_(")
     expected = eval(
@@ -86,7 +86,7 @@ def test_differences_that_stay_at_zero_or_above_are_exact(text: str, values: dic
     whole = f"1000000 + {text} - b" if "-" not in text else "c - b"
     try:
         index = parse(whole).index
-    except Fault:
+    except Flaw:
         return
     spelled = whole.replace("ceil((", "ceil(_(").replace(") / (", ") @ _(")
     expected = eval(spelled, {"__builtins__": {}}, {**values, "K": 6, "_": _Whole, "ceil": lambda x: x.up()})
@@ -122,7 +122,7 @@ def test_differences_that_stay_at_zero_or_above_are_exact(text: str, values: dic
     ],
 )
 def test_errors_point_at_their_characters(text: str, code: str, column: int, length: int) -> None:
-    with pytest.raises(Fault) as caught:
+    with pytest.raises(Flaw) as caught:
         parse(text)
     finding = caught.value.diagnostic
     assert finding is not None

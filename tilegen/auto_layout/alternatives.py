@@ -8,7 +8,8 @@ every layout: an op never describes its accesses twice.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import groupby
 from math import prod
 
@@ -19,13 +20,14 @@ from tilegen.auto_layout.pin import family_of, pin_layout
 from tilegen.auto_layout.tile_access import TileAccess, fold
 from tilegen.cost.accesses import Access, find_accesses
 from tilegen.cost.boxes import TMA
-from tilegen.cost.count import Counted, cost_of, count_access, list_lanes
+from tilegen.cost.count import Counted, cost_of, list_lanes
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
-from tilegen.layouts import ComposeLayout, SwizzleLayout, TileLayout, tile_of
+from tilegen.layouts import ComposeLayout, TileLayout
 from tilegen.ops import OPS
+from tilegen.ops.dispatch import attempt
 from tilegen.ops.op import Variant
-from tilegen.ops.operand import Context, Refused
+from tilegen.ops.operand import Context
 from tilegen.plan import Launch, Step
 from tilegen.planner import survey_calls
 from tilegen.spec.data import Buffer, Call, Spec
@@ -48,23 +50,10 @@ class Alternative:
         return max((a.width_elems for a in self.accesses), default=1)
 
 
-@dataclass(frozen=True)
-class _Listening(Context):
-    """A context that keeps the accesses of whatever is counted or costed."""
-
-    heard: list[tuple[tuple[Access, Counted], ...]] = field(default_factory=list)
-
-    def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
-        accesses = find_accesses(self.enclose(tuple(steps)), self.launch.threads, self.launch.cluster)
-        counted = tuple(count_access(a, self.launch, self.launch.interior) for a in accesses)
-        self.heard.append(tuple(zip(accesses, counted, strict=True)))
-        return counted
-
-
 def list_alternatives(spec: Spec, buffer: Buffer) -> tuple[Alternative, ...]:
     """The alternatives of every call that touches the buffer (or a view of it), over all widths of vectors."""
     found: list[Alternative] = []
-    for _, group in groupby(_stand_ins(buffer), key=lambda s: s.family):
+    for _, group in groupby(_stand_ins(shape_of(buffer), DTYPES[buffer.dtype].bytes), key=lambda s: s.family):
         widest = None
         for s in group:  # wide vectors first: where the widest are not used, forbidding them changes nothing
             if widest is None or s.kept_elems < widest:
@@ -89,9 +78,11 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
     return tuple(int(n) for n in buffer.shape)  # type: ignore[arg-type]
 
 
-def list_accesses(context: Context, steps: Iterable[Step], buffer: Buffer, f: FamilyLayout) -> list[TileAccess]:
+def list_accesses(
+    spec: Spec, context: Context, steps: Iterable[Step], buffer: Buffer, f: FamilyLayout
+) -> list[TileAccess]:
     """The accesses that the planned steps of a call make of a buffer with layout ``f``."""
-    names, stand_in = family_of(context.spec, buffer.name), _stand_in(f, shape_of(buffer), f.family, 1, f.layout)
+    names, stand_in = family_of(spec, buffer.name), _stand_in(f, shape_of(buffer), f.family, 1)
     accesses = find_accesses(context.enclose(tuple(steps)), context.launch.threads, context.launch.cluster)
     return [_to_elements(a, context.launch, stand_in) for a in accesses if _depends(a, names)]
 
@@ -99,30 +90,31 @@ def list_accesses(context: Context, steps: Iterable[Step], buffer: Buffer, f: Fa
 # ---------------------------------------------------------------- stand-ins
 @dataclass(frozen=True, eq=False)
 class _StandIn:
-    """A layout that keeps aligned vectors of up to ``kept_elems``, and the element at each of its addresses."""
+    """A layout, taken to keep aligned vectors of up to ``kept_elems``, and the element at each of its addresses."""
 
     family: str
     kept_elems: int
     layout: TileLayout | ComposeLayout
+    shape: tuple[int, ...]
     elements: Ints
+    known: dict[tuple[Access, Launch], TileAccess] = field(default_factory=dict)
 
 
-def _stand_ins(buffer: Buffer) -> list[_StandIn]:
+@lru_cache(maxsize=16)
+def _stand_ins(shape: tuple[int, ...], size: int) -> list[_StandIn]:
     """Dense rows and padded ones, each for every width that a layout of the families keeps; wide ones first.
 
     Where rows are whole vectors, dense and padded rows allow the same accesses, and the dense ones speak for both.
     """
-    shape, size = shape_of(buffer), DTYPES[buffer.dtype].bytes
     most = max(1, _VECTOR_BYTES // size)
     dense, *others = enumerate_layouts(shape, size)
-    found = [_stand_in(dense, shape, "dense", most, dense.layout)]
-    for kept in sorted({min(most, 1 << f.bits[0]) for f in others if f.family == "swizzle"} - {most}, reverse=True):
-        nothing = SwizzleLayout(kept.bit_length() - 1, 0, 0)  # permutes no address; keeps chunks of so many elements
-        found.append(_stand_in(dense, shape, "dense", kept, ComposeLayout(nothing, tile_of(dense.layout))))
+    dense_one = _stand_in(dense, shape, "dense", most)
+    narrow = sorted({min(most, 1 << f.bits[0]) for f in others if f.family == "swizzle"} - {most}, reverse=True)
+    found = [dense_one, *(replace(dense_one, kept_elems=kept) for kept in narrow)]
     if shape[-1] % most == 0:
         return found
     padded = {_kept_by_strides(f, most): f for f in reversed(others) if f.family == "padding"}
-    return found + [_stand_in(padded[k], shape, "padding", k, padded[k].layout) for k in sorted(padded, reverse=True)]
+    return found + [_stand_in(padded[k], shape, "padding", k) for k in sorted(padded, reverse=True)]
 
 
 def _kept_by_strides(f: FamilyLayout, most: int) -> int:
@@ -131,19 +123,19 @@ def _kept_by_strides(f: FamilyLayout, most: int) -> int:
     return together & -together
 
 
-def _stand_in(
-    f: FamilyLayout, shape: tuple[int, ...], family: str, kept: int, layout: TileLayout | ComposeLayout
-) -> _StandIn:
+def _stand_in(f: FamilyLayout, shape: tuple[int, ...], family: str, kept: int) -> _StandIn:
     elements = np.full(span_elems(f, shape), -1, np.int64)
     elements[place_elements([f], shape, np.arange(prod(shape)))[0]] = np.arange(prod(shape))
-    return _StandIn(family, kept, layout, elements)
+    return _StandIn(family, kept, f.layout, shape, elements)
 
 
 # ---------------------------------------------------------------- listening
 def _listen(spec: Spec, buffer: Buffer, stand_in: _StandIn, adapting: bool) -> list[Alternative]:
     """What all variants cost with a stand-in; those that adapt to layouts, ``adapting``, are not asked every time."""
     names, found = family_of(spec, buffer.name), []
+    kept = dict.fromkeys(names, stand_in.kept_elems)
     for number, (call, context) in enumerate(touched_calls(spec, buffer.name)):
+        context = replace(context, kept_elems=kept)
         for variant in [v for v in OPS[call.op].variants if adapting or not v.adapts]:
             for heard in _hear(call, context, variant):
                 accesses = tuple(_to_elements(a, context.launch, stand_in) for a, _ in heard if _depends(a, names))
@@ -153,15 +145,10 @@ def _listen(spec: Spec, buffer: Buffer, stand_in: _StandIn, adapting: bool) -> l
 
 def _hear(call: Call, context: Context, variant: Variant) -> Sequence[tuple[tuple[Access, Counted], ...]]:
     """What a variant has costed on its way to a plan; nothing if it refuses, or another one is pinned."""
-    pinned = getattr(call.fields, "variant", "auto")
-    if pinned not in ("auto", variant.name) or variant.refuse(call, context) is not None:
+    if getattr(call.fields, "variant", "auto") not in ("auto", variant.name):
         return ()
-    listening = _Listening(*(getattr(context, f.name) for f in fields(Context)))
-    try:
-        variant.plan(call, listening)
-    except Refused:
-        return ()
-    return listening.heard
+    made = attempt(variant, call, context)
+    return made.heard if made.planned else ()
 
 
 def _depends(a: Access, names: frozenset[str]) -> bool:
@@ -170,10 +157,13 @@ def _depends(a: Access, names: frozenset[str]) -> bool:
 
 
 def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> TileAccess:
-    (offsets, *source), weights = list_lanes(a, launch, launch.interior)
-    size = a.memory.elem_bytes
-    elements = np.where(offsets >= 0, stand_in.elements[offsets // size], -1)
-    return fold(TileAccess(a.kind, a.width_bytes // size, elements, weights, *source))
+    if (a, launch) not in stand_in.known:
+        (offsets, *sources), weights = list_lanes(a, launch, launch.interior)
+        size = a.memory.elem_bytes
+        elements = np.where(offsets >= 0, stand_in.elements[offsets // size], -1)
+        raw = TileAccess(a.kind, a.width_bytes // size, elements, weights, sources[0] if sources else None)
+        stand_in.known[a, launch] = fold(raw, stand_in.shape, size)
+    return stand_in.known[a, launch]
 
 
 def _cost_beside(heard: Sequence[tuple[Access, Counted]], names: frozenset[str]) -> Cost:
@@ -187,11 +177,5 @@ def _drop_repeated(found: Iterable[Alternative]) -> tuple[Alternative, ...]:
     """Alternatives of one call that do the same at the same cost, once; those of one call side by side."""
     kept: dict[tuple[object, ...], Alternative] = {}
     for a in found:
-        kept.setdefault((a.number, a.variant.name, a.rest.key, tuple(map(_say_everything, a.accesses))), a)
+        kept.setdefault((a.number, a.variant.name, a.rest.key, tuple(one.everything for one in a.accesses)), a)
     return tuple(sorted(kept.values(), key=lambda a: a.number))
-
-
-def _say_everything(a: TileAccess) -> tuple[object, ...]:
-    """All that makes an access what it is."""
-    source = b"" if a.source is None else a.source.tobytes()
-    return a.kind, a.width_elems, a.elements.tobytes(), a.weights.tobytes(), source

@@ -52,7 +52,7 @@ def _choose_one(spec: Spec, name: str, names: Sequence[str]) -> tuple[Spec, Choi
         why = "no op touches it" if search is None else "its ops cannot be carried out"
         return pin_layout(spec, name, none, "row"), Choice(question, "row", (), f"{why}: row-major")
     best = search.planned[search.best].costed.layout
-    choice = explain_search(question, search, spec.buffer(name), bool(_meet(spec, name, names)))
+    choice = explain_search(spec, spec.buffer(name), search, bool(_meet(spec, name, names)))
     return pin_layout(spec, name, best.layout, best.text), choice
 
 

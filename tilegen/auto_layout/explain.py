@@ -13,16 +13,16 @@ from tilegen.auto_layout.search import Costed, Search
 from tilegen.auto_layout.tile_access import TileAccess, count_floor, count_wavefronts
 from tilegen.decisions import Candidate, Choice, Cost, count_words
 from tilegen.dtypes import DTYPES
-from tilegen.spec.data import Buffer
+from tilegen.spec.data import Buffer, Spec
 
 _RUNNERS_UP = 3  # layouts shown beside the best of each family
 
 
-def explain_search(question: str, search: Search, buffer: Buffer, shares: bool) -> Choice:
+def explain_search(spec: Spec, buffer: Buffer, search: Search, shares: bool) -> Choice:
     """The Choice of the search's best layout; ``shares``: an op takes it together with another that is chosen."""
     assert search.best is not None
     best, steps = search.planned[search.best].costed, search.planned[search.best].steps
-    accesses = [a for context, made in steps for a in list_accesses(context, made, buffer, best.layout)]
+    accesses = [a for context, made in steps for a in list_accesses(spec, context, made, buffer, best.layout)]
     shape, size = shape_of(buffer), DTYPES[buffer.dtype].bytes
     own = int(count_wavefronts([best.layout], shape, size, accesses).sum())
     floor = count_floor(shape, size, accesses)
@@ -30,7 +30,7 @@ def explain_search(question: str, search: Search, buffer: Buffer, shares: bool) 
     candidates = _list_candidates(best, _select_shown(best, _known(search)), rest.wavefronts + floor)
     if own > floor:
         candidates += (_cost_linear(shape, size, accesses, rest),)
-    return Choice(question, best.layout.text, candidates, _proof(search, own, floor, shares))
+    return Choice(f"layout of {buffer.name}", best.layout.text, candidates, _proof(search, own, floor, shares))
 
 
 def compare_with(question: str, buffer: Buffer, cost: Cost, search: Search) -> Choice:

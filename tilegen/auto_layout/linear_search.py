@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilegen import access
 from tilegen.auto_layout.families import Ints
-from tilegen.auto_layout.tile_access import TileAccess, is_merged
+from tilegen.auto_layout.tile_access import TileAccess, first_elements, is_merged
 from tilegen.layouts import LinearLayout
 
 _NODES = 300  # partial spaces that the search extends before it gives up
@@ -52,7 +52,7 @@ def find_linear(shape: Sequence[int], elem_bytes: int, accesses: Sequence[TileAc
         return LinearFound(None, -1, f"more than 2**{_MOST_BITS} elements were not searched")
     low = max([(4 // elem_bytes).bit_length() - 1, 0, *(a.width_elems.bit_length() - 1 for a in accesses)])
     line = (_LINE_BYTES // elem_bytes).bit_length() - 1
-    if any((a.elements[a.elements >= 0] % a.width_elems).any() for a in accesses):
+    if any((first_elements(a) % a.width_elems).any() for a in accesses):
         return LinearFound(None, -1, "a vector is not aligned")
     bad = _conflicts(bits, elem_bytes, accesses)
     high, complete = (None, True) if _is_too_full(bad, low, bits, bits - line) else _search(bad, low, bits, bits - line)

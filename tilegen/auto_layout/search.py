@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilegen.arch import ARCHES
 from tilegen.auto_layout.alternatives import Alternative, list_alternatives, shape_of, touched_calls
-from tilegen.auto_layout.families import FAMILIES, FamilyLayout, enumerate_layouts, span_elems
+from tilegen.auto_layout.families import FAMILIES, FamilyLayout, Ints, enumerate_layouts, span_elems
 from tilegen.auto_layout.pin import pin_layout
 from tilegen.auto_layout.tile_access import count_costs, count_floor
 from tilegen.decisions import Cost
@@ -31,7 +33,12 @@ from tilegen.plan import Step
 from tilegen.spec.data import Buffer, Spec
 
 _MOST_PLANS = 12  # layouts that are planned for real where estimates do not settle it
+_SECTORS, _WAVEFRONTS, _SHARED_BYTES = (
+    [f.name for f in fields(Cost)].index(name) for name in ("sectors", "wavefronts", "shared_bytes")
+)
 _MOST_EQUAL = 3  # of those that reach one and the same estimate
+
+Counts = dict[tuple[object, ...], tuple[Ints, Ints]]  # by all that an access is: (wavefronts, sectors) of each layout
 
 
 @dataclass(frozen=True)
@@ -132,37 +139,75 @@ def estimate_layouts(
 ) -> list[Costed]:
     """For every layout the sum over the calls of the least alternative, or why it cannot serve."""
     shape, size = shape_of(buffer), DTYPES[buffer.dtype].bytes
-    out = [Cost(shared_bytes=span_elems(f, shape) * size) for f in layouts]
-    reasons = [f"{c.shared_bytes} bytes where {room_bytes} are left" * (c.shared_bytes > room_bytes) for c in out]
+    spans = [span_elems(f, shape) * size for f in layouts]
+    reasons = [f"{n} bytes where {room_bytes} are left" * (n > room_bytes) for n in spans]
+    total = np.zeros((len(layouts), len(fields(Cost))), np.int64)
+    total[:, _SHARED_BYTES] = spans
+    counted = _known_counts(shape, size)
     for _, group in groupby(alternatives, key=lambda a: a.number):
-        costs = [_cost_alternative(buffer, layouts, a) for a in group]
-        for k in range(len(layouts)):
-            found = [c[k] for c in costs]
-            serving = [c for c in found if isinstance(c, Cost)]
-            if serving:
-                out[k] = _add(out[k], min(serving, key=lambda c: c.key))
-            else:
-                reasons[k] = reasons[k] or next(c for c in found if isinstance(c, str))
-    return [Costed(f, c, reason) for f, c, reason in zip(layouts, out, reasons, strict=True)]
+        ways = list(group)
+        least, serves = np.full_like(total, np.iinfo(np.int64).max), np.zeros(len(layouts), bool)
+        refused: dict[str, list[str]] = {}
+        for a in ways:
+            own, fits = _count_alternative(buffer, layouts, a, counted, refused)
+            better = fits & (~serves | _is_less(own, least))
+            least[better] = own[better]
+            serves |= fits
+        total[serves] += least[serves]
+        for k in np.flatnonzero(~serves).tolist():
+            reasons[k] = reasons[k] or _why_not(layouts[k], ways[0], k, counted, refused)
+    return [Costed(f, Cost(*row), why) for f, row, why in zip(layouts, total.tolist(), reasons, strict=True)]
 
 
-def _cost_alternative(buffer: Buffer, layouts: Sequence[FamilyLayout], a: Alternative) -> list[Cost | str]:
-    """The cost of one alternative under every layout, or why it is none."""
+@lru_cache(maxsize=8)
+def _known_counts(shape: tuple[int, ...], elem_bytes: int) -> Counts:
+    """What accesses of such a tile cost under every layout of it, filled as they are counted."""
+    return {}
+
+
+def _is_less(a: Ints, b: Ints) -> NDArray[np.bool_]:
+    """Which rows of ``a`` come before those of ``b``, their first columns compared first."""
+    differs = a != b
+    first = differs.argmax(axis=1)
+    each = np.arange(len(a))
+    return np.asarray(differs.any(axis=1) & (a[each, first] < b[each, first]))
+
+
+def _count_alternative(
+    buffer: Buffer, layouts: Sequence[FamilyLayout], a: Alternative, counted: Counts, refused: dict[str, list[str]]
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The cost of one alternative under every layout (the fields of Cost, a row each), and under which it is one.
+
+    What is known of accesses and of variants is in ``counted`` and ``refused``, and is put there.
+    """
     shape, size = shape_of(buffer), DTYPES[buffer.dtype].bytes
-    constrain = a.variant.constrain or (lambda call, operand: None)
+    costs = np.tile(np.array(a.rest.key, np.int64), (len(layouts), 1))
+    fits = np.ones(len(layouts), bool)
     if a.variant.adapts:
-        waves = np.full((len(layouts), 1), count_floor(shape, size, a.accesses))
-        sectors = np.zeros((len(layouts), 1), np.int64)
+        costs[:, _WAVEFRONTS] += count_floor(shape, size, a.accesses)
     else:
-        waves, sectors = count_costs(layouts, shape, size, a.accesses)
-    out: list[Cost | str] = []
-    for f, row, read in zip(layouts, waves.tolist(), sectors.tolist(), strict=True):
-        reason = constrain(a.call, replace(buffer, layout=f.layout))
-        if -1 in row:
-            reason = f"it cuts a vector of {a.accesses[row.index(-1)].width_elems} elements"
-        own = Cost(sum(read), sum(row))
-        out.append(reason or _add(a.rest, own))
-    return out
+        for one in a.accesses:
+            if one.everything not in counted:
+                counted[one.everything] = count_costs(layouts, shape, size, [one])
+            waves, sectors = counted[one.everything]
+            fits &= waves[:, 0] >= 0
+            costs[:, _WAVEFRONTS] += waves[:, 0]
+            costs[:, _SECTORS] += sectors[:, 0]
+    if a.variant.constrain:
+        if a.variant.name not in refused:
+            whys = (a.variant.constrain(a.call, replace(buffer, layout=f.layout)) for f in layouts)
+            refused[a.variant.name] = [why or "" for why in whys]
+        fits &= ~np.array(refused[a.variant.name], bool)
+    return costs, fits
+
+
+def _why_not(f: FamilyLayout, a: Alternative, k: int, counted: Counts, refused: Mapping[str, Sequence[str]]) -> str:
+    """Why layout number ``k`` cannot serve an alternative: a vector that it cuts, or what the variant says."""
+    if not a.variant.adapts:
+        for one in a.accesses:
+            if counted[one.everything][0][k, 0] < 0:
+                return f"it cuts a vector of {one.width_elems} elements"
+    return refused[a.variant.name][k]
 
 
 def _add(a: Cost, b: Cost) -> Cost:

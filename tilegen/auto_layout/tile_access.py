@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,7 +23,8 @@ class TileAccess:
     touches, -1 for an inactive lane, shape (n, 32); ``weights``: how often each runs per CTA, shape (n,).
 
     cp.async writes the elements and reads global memory at the byte offsets ``source``, (n, 32), -1 for zeros. (Its
-    sectors, too, then depend on the layout.)
+    sectors, too, then depend on the layout.) Of one that ``fold`` has made smaller, ``starts`` are all elements that
+    vectors began with, and ``origin`` tells what it was.
     """
 
     kind: str  # as in tilegen.access: ld, st, ldmatrix4, ..., or as in cp_async: cp.async.cg, ...
@@ -30,10 +32,17 @@ class TileAccess:
     elements: Ints
     weights: Ints
     source: Ints | None = None
+    starts: Ints | None = None
+    origin: tuple[int, ...] = ()
 
     @property
     def instructions(self) -> int:
         return int(self.weights.sum())
+
+    @cached_property
+    def everything(self) -> tuple[object, ...]:
+        """What makes an access what it is, to compare it by."""
+        return self.kind, self.width_elems, *(self.origin or _origin(self))
 
 
 def tile_access(
@@ -115,10 +124,11 @@ def count_costs(
     is_xor = np.array([f.family == "swizzle" for f in layouts], bool)
     for k, a in enumerate(accesses):
         fits = keep_vectors(layouts, shape, elem_bytes, a)
-        for group, folded in ((fits & is_xor, _fold_xor), (fits & ~is_xor, _fold_affine)):
+        for group, pattern in ((fits & is_xor, _xor_pattern), (fits & ~is_xor, _affine_pattern)):
             if group.any():
                 some = [layouts[c] for c in np.flatnonzero(group).tolist()]
-                result[:, group, k] = _count_group(some, shape, elem_bytes, folded(a, shape, elem_bytes))
+                few = _keep_one(a, pattern(a, shape, elem_bytes))
+                result[:, group, k] = _count_group(some, shape, elem_bytes, few)
     return result[0], result[1]
 
 
@@ -146,14 +156,49 @@ def keep_vectors(
 ) -> NDArray[np.bool_]:
     """Which layouts keep every vector of an access contiguous and aligned."""
     width = a.width_elems
-    fits = np.ones(len(layouts), bool)
-    starts = np.unique(a.elements[a.elements >= 0])
+    starts = first_elements(a)
     if width == 1 or not len(starts):
-        return fits
-    unsure = np.array([not _surely_keeps(f, shape, width) for f in layouts]) | bool((starts % width).any())
+        return np.ones(len(layouts), bool)
+    crosses = bool((starts % shape[-1] + width > shape[-1]).any())
+    is_dense = np.array([f.family != "padding" for f in layouts], bool)
+    if (starts % width).any():
+        return _keep_each(layouts, shape, width, np.unique(starts))
+    fits = _keep_swizzled(layouts, width, int(np.bitwise_or.reduce(starts)))
+    padded = [f for f in layouts if f.family == "padding"]
+    if padded:
+        keep = _keep_each if crosses else _keep_padded
+        fits[~is_dense] = keep(padded, shape, width, starts)
+    return fits
+
+
+def first_elements(a: TileAccess) -> Ints:
+    """The elements that its vectors begin with."""
+    return a.elements[a.elements >= 0] if a.starts is None else a.starts
+
+
+def _keep_swizzled(layouts: Sequence[FamilyLayout], width: int, used_bits: int) -> NDArray[np.bool_]:
+    """Which XOR swizzles of the dense tile keep aligned vectors whose first elements have no bits but these set.
+
+    The bits that are XORed must be the same for all of a vector, and none may reach below its width.
+    """
+    m, b, s = (np.array([f.bits[k] for f in layouts], np.int64) for k in range(3))
+    reached = (used_bits >> (m + s) & (1 << b) - 1) << m
+    return np.asarray((b == 0) | ((1 << m + s) >= width) & (reached & width - 1 == 0))
+
+
+def _keep_padded(layouts: Sequence[FamilyLayout], shape: Sequence[int], width: int, starts: Ints) -> NDArray[np.bool_]:
+    """Which paddings keep vectors that end in the row in which they begin: those that begin at multiples of them."""
+    places = np.stack(np.unravel_index(starts, tuple(shape)), axis=1) % width
+    strides = np.array([f.strides for f in layouts], np.int64)
+    return np.asarray((places[distinct_rows(places)[0]] @ strides.T % width == 0).all(axis=0))
+
+
+def _keep_each(layouts: Sequence[FamilyLayout], shape: Sequence[int], width: int, starts: Ints) -> NDArray[np.bool_]:
+    """The same for any vectors, each placed under each layout."""
+    fits = np.ones(len(layouts), bool)
     for vectors in (starts[:: max(1, len(starts) // _SAMPLE)], starts):
         elements = vectors[:, None] + np.arange(width)
-        left = np.flatnonzero(unsure & fits)
+        left = np.flatnonzero(fits)
         for some in np.array_split(left, -(-len(left) * elements.size // (_BATCH * access.WARP_LANES)) or 1):
             address = place_elements([layouts[c] for c in some.tolist()], shape, elements)
             whole = (address == address[..., :1] + np.arange(width)).all(axis=(1, 2))
@@ -161,47 +206,72 @@ def keep_vectors(
     return fits
 
 
-def _surely_keeps(f: FamilyLayout, shape: Sequence[int], width: int) -> bool:
-    """Whether every aligned vector stays whole, seen from the layout's numbers alone."""
-    m, b, _ = f.bits
-    if b:
-        return (1 << m) % width == 0
-    return shape[-1] % width == 0 and all(s % width == 0 for s in f.strides[:-1])
-
-
 # ---------------------------------------------------------------- equal patterns counted once
-def _fold_xor(a: TileAccess, shape: Sequence[int], elem_bytes: int) -> TileAccess:
-    """One access of each pattern: a swizzle is linear over XOR, so a base XORed in permutes banks and words alone."""
-    first = _first_active(a)
-    key = np.where(a.elements >= 0, a.elements ^ first[:, None], -1)
-    return _keep_one(a, key)
+def _xor_pattern(a: TileAccess, shape: Sequence[int], elem_bytes: int) -> Ints:
+    """What decides under a swizzle, which is linear over XOR: a base XORed in permutes banks and words alone."""
+    first = np.take_along_axis(a.elements, np.argmax(a.elements >= 0, axis=1)[:, None], axis=1)
+    return np.where(a.elements >= 0, a.elements ^ first, -1)
 
 
-def _fold_affine(a: TileAccess, shape: Sequence[int], elem_bytes: int) -> TileAccess:
-    """One access of each pattern: a base added by whole words turns the banks and changes no count."""
+def _affine_pattern(a: TileAccess, shape: Sequence[int], elem_bytes: int) -> Ints:
+    """What decides under strides: a base added by whole words turns the banks and changes no count."""
     active = a.elements >= 0
     at = np.stack(np.unravel_index(np.where(active, a.elements, 0), tuple(shape)), axis=1)  # (n, rank, 32)
     base = np.take_along_axis(at, np.argmax(active, axis=1)[:, None, None], axis=2)
     key = np.where(active[:, None, :], at - base, np.iinfo(np.int64).min)
     # With elements smaller than a word, the place in the word is part of the pattern; with cp.async that in the line.
     unit = max(1, (4 if a.source is None else access.LINE_BYTES) // elem_bytes)
-    return _keep_one(a, np.concatenate([key.reshape(len(key), -1), base[:, :, 0] % unit], axis=1))
+    return np.concatenate([key.reshape(len(key), -1), base[:, :, 0] % unit], axis=1)
 
 
-def _first_active(a: TileAccess) -> Ints:
-    return np.asarray(np.take_along_axis(a.elements, np.argmax(a.elements >= 0, axis=1)[:, None], axis=1)[:, 0])
-
-
-def _keep_one(a: TileAccess, key: Ints) -> TileAccess:
-    """The access with one row for each distinct row of ``key`` (and place in the source), weights added up."""
-    if a.source is not None:
-        key = np.concatenate([key, _from_line(a.source)], axis=1)
-    _, index, inverse = np.unique(key, axis=0, return_index=True, return_inverse=True)
+def _keep_one(a: TileAccess, *keys: Ints) -> TileAccess:
+    """The access with one row for each distinct row of the keys (and place in the source), weights added up."""
+    key = np.concatenate([*keys, *(() if a.source is None else (_from_line(a.source),))], axis=1)
+    index, inverse = distinct_rows(key)
     weights = np.zeros(len(index), np.int64)
-    np.add.at(weights, inverse.ravel(), a.weights)
+    np.add.at(weights, inverse, a.weights)
     return replace(
         a, elements=a.elements[index], weights=weights, source=None if a.source is None else a.source[index]
     )
+
+
+def distinct_rows(rows: Ints) -> tuple[Ints, Ints]:
+    """Of each distinct row of (n, k), in some fixed order, where it stands first; and which of them each row is.
+
+    >>> first, which = distinct_rows(np.array([[3, 4], [1, 2], [3, 4]]))
+    >>> sorted(first.tolist()), bool(which[0] == which[2])
+    ([0, 1], True)
+    """
+    _, index, inverse = np.unique(_number_rows(rows, 0), return_index=True, return_inverse=True)
+    if not (rows[index][inverse] == rows).all():  # two rows that differ have one number: they are told apart slowly
+        _, index, inverse = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+    return np.asarray(index), np.asarray(inverse.reshape(-1))
+
+
+def _number_rows(rows: Ints, seed: int) -> NDArray[np.uint64]:
+    """A number of 64 bits for each row, the same for equal rows."""
+    numbers: NDArray[np.uint64] = rows.astype(np.uint64) @ _odd_numbers(rows.shape[1], seed)
+    return numbers
+
+
+@cache
+def _odd_numbers(count: int, seed: int) -> NDArray[np.uint64]:
+    """As many odd numbers of 64 bits, the same in each run."""
+    draw = np.random.default_rng(seed)
+    return draw.integers(1 << 63, size=count, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
+
+
+def _origin(a: TileAccess) -> tuple[int, ...]:
+    """128 bits that tell the accesses apart, whatever their order: of each row a number, mixed, times its weight."""
+    rows = a.elements if a.source is None else np.concatenate([a.elements, _from_line(a.source)], axis=1)
+    return tuple(int(_mix(_number_rows(rows, seed)) @ a.weights.astype(np.uint64)) for seed in (1, 2))
+
+
+def _mix(x: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Numbers of 64 bits shuffled so that no sum of them is what another sum is (the finalizer of SplitMix64)."""
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
+    return x ^ (x >> np.uint64(31))
 
 
 def _from_line(source: Ints) -> Ints:
@@ -210,9 +280,13 @@ def _from_line(source: Ints) -> Ints:
     return np.where(source >= 0, source - first // access.LINE_BYTES * access.LINE_BYTES, -1)
 
 
-def fold(a: TileAccess) -> TileAccess:
-    """The same accesses with equal rows written once, inactive warps left out."""
+def fold(a: TileAccess, shape: Sequence[int], elem_bytes: int) -> TileAccess:
+    """One access of each pattern that some layout could tell apart, inactive warps left out."""
     kept = (a.elements >= 0).any(axis=1)
+    if not kept.any():
+        return a
     source = None if a.source is None else a.source[kept]
     some = replace(a, elements=a.elements[kept], weights=a.weights[kept], source=source)
-    return _keep_one(some, some.elements) if kept.any() else some
+    starts = np.unique(some.elements[some.elements >= 0]) if a.width_elems > 1 else None
+    small = _keep_one(some, _xor_pattern(some, shape, elem_bytes), _affine_pattern(some, shape, elem_bytes))
+    return replace(small, starts=starts, origin=_origin(some))

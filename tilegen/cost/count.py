@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import product
 
 import numpy as np
@@ -53,6 +53,7 @@ def _threads(count: int) -> dict[str, NDArray[np.int64]]:
     return {name: np.asarray(evaluate(x, {"tx": tx})) for name, x in thread_variables(count).items()}
 
 
+@lru_cache(maxsize=1 << 13)
 def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> Counted:
     """Totals of one access over one CTA, or over the whole grid when ``cta`` is None."""
     totals = np.zeros(5, np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 
 from tilegen.index.expressions import (
     Formula,
@@ -70,6 +70,7 @@ def conjuncts(c: Index) -> tuple[Index, ...]:
 
 
 # ---------------------------------------------------------------- an expression as a tree
+@lru_cache(maxsize=1 << 16)
 def variables(x: Index) -> frozenset[Var]:
     """The variables of an expression."""
     if isinstance(x, Var):
@@ -77,6 +78,7 @@ def variables(x: Index) -> frozenset[Var]:
     return frozenset().union(*(variables(a) for a in x.args)) if isinstance(x, Formula) else frozenset()
 
 
+@lru_cache(maxsize=1 << 16)
 def count_operators(x: Index) -> int:
     """Operators in the printed text: the address operations of a cost."""
     return len(x.args) - 1 + sum(count_operators(a) for a in x.args) if isinstance(x, Formula) else 0

@@ -160,6 +160,11 @@ def total(pairs: Iterable[tuple[int, Any]]) -> Index:
     >>> print(total([(1, Var("tx", 64)), (128, Var("i", 4)), (3, 1)]))
     i * 128 + tx + 3
     """
+    return _sum(tuple(pairs))
+
+
+@lru_cache(maxsize=1 << 16)
+def _sum(pairs: tuple[tuple[int, Any], ...]) -> Index:
     merged: dict[Any, int] = {}
     for c, f in pairs:
         merged[f] = merged.get(f, 0) + c
@@ -221,11 +226,13 @@ def _times(f: Any, c: int) -> Index:
 
 
 # ---------------------------------------------------------------- arithmetic
+@lru_cache(maxsize=1 << 16, typed=True)
 def add(a: Index, b: Index) -> Index:
     """a + b."""
     return total(terms(a) + terms(b))
 
 
+@lru_cache(maxsize=1 << 16, typed=True)
 def sub(a: Index, b: Index) -> Index:
     """a - b, which must never be negative (the interpreter checks it)."""
     if isinstance(a, int) and isinstance(b, int):
@@ -238,6 +245,7 @@ def sub(a: Index, b: Index) -> Index:
     return up if down == 0 and not isinstance(down, Formula) else Formula("-", (up, down), bound(up))
 
 
+@lru_cache(maxsize=1 << 16, typed=True)
 def mul(a: Index, b: Index) -> Index:
     """a * b. A sum is distributed over a constant, never over a variable."""
     if isinstance(a, int):
@@ -338,6 +346,7 @@ def masked(x: Index, mask: int) -> Index:
     return x & mask if isinstance(x, int) else Formula("&", (x, mask), min(bound(x) - 1, mask) + 1)
 
 
+@lru_cache(maxsize=1 << 16, typed=True)
 def xor(a: Index, b: Index) -> Index:
     """a ^ b. Bits that only one side can have are kept out of the operator."""
     if isinstance(a, int) and isinstance(b, int):

@@ -3,13 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 
+from tilegen.cost.accesses import Access
+from tilegen.cost.count import Counted
 from tilegen.decisions import Operation, Refusal
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops import OPS
-from tilegen.ops.op import Planned
+from tilegen.ops.op import Planned, Variant
 from tilegen.ops.operand import Context, Refused
 from tilegen.spec.data import Call
+
+_KEPT = 256  # attempts: those of one search for layouts, and what is planned of its results
+
+
+@dataclass(frozen=True, eq=False)
+class Attempt:
+    """What a variant made of a call: a plan or the reason for none, and what was counted on the way to it."""
+
+    planned: Planned | None
+    refusal: str | None
+    heard: tuple[tuple[tuple[Access, Counted], ...], ...]
+
+
+@dataclass(frozen=True)
+class _Case:
+    """What an attempt depends on; equal cases have one answer."""
+
+    variant: Variant
+    seen: tuple[object, ...]
+    call: Call
+    context: Context = field(compare=False)
+
+
+def attempt(variant: Variant, call: Call, context: Context) -> Attempt:
+    """The plan of a call by one variant, made once for equal surroundings."""
+    return _attempt(_Case(variant, context.seen_by(call), call, context))
+
+
+@lru_cache(maxsize=_KEPT)
+def _attempt(case: _Case) -> Attempt:
+    context = replace(case.context, heard=[])
+    planned, refusal = None, case.variant.refuse(case.call, context)
+    if refusal is None:
+        try:
+            planned = case.variant.plan(case.call, context)
+        except Refused as reason:
+            refusal = str(reason)
+    return Attempt(planned, refusal, tuple(context.heard))
 
 
 def dispatch(call: Call, context: Context) -> tuple[Planned, Operation]:
@@ -21,14 +63,11 @@ def dispatch(call: Call, context: Context) -> tuple[Planned, Operation]:
     planned: dict[str, Planned] = {}
     refused: list[Refusal] = []
     for variant in variants:
-        reason = variant.refuse(call, context)
-        if reason is None:
-            try:
-                planned[variant.name] = variant.plan(call, context)
-            except Refused as refusal:
-                reason = str(refusal)
-        if reason is not None:
-            refused.append(Refusal(variant.name, reason))
+        found = attempt(variant, call, context)
+        if found.planned is not None:
+            planned[variant.name] = found.planned
+        if found.refusal is not None:
+            refused.append(Refusal(variant.name, found.refusal))
     pinned = getattr(call.fields, "variant", "auto")
     if pinned != "auto" and pinned not in planned:
         own = [r for r in refused if r.variant == pinned]

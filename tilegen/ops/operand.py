@@ -9,7 +9,8 @@ from math import prod
 
 from tilegen import layouts
 from tilegen.arch import Arch
-from tilegen.cost.count import Counted, cost_of, count_steps
+from tilegen.cost.accesses import Access, find_accesses
+from tilegen.cost.count import Counted, cost_of, count_access
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.index import (
@@ -29,9 +30,11 @@ from tilegen.index import (
 )
 from tilegen.index.bounds import is_below
 from tilegen.ops.digits import Digit, DigitPart, Iter, split_dimension, split_number
-from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step
+from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync
 from tilegen.scopes import SCOPES
-from tilegen.spec.data import Buffer, Call, Region, Spec
+from tilegen.spec.data import Buffer, Call, Region
+
+Heard = tuple[tuple[Access, Counted], ...]
 
 
 class Refused(Exception):
@@ -40,9 +43,12 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Context:
-    """What an op may know of its surroundings. ``enclose`` wraps steps in the loops and guards around the op."""
+    """What an op may know of its surroundings. ``enclose`` wraps steps in the loops and guards around the op.
 
-    spec: Spec
+    ``kept_elems``: for buffers whose layout is being chosen, the elements that it is taken to keep together. ``heard``
+    keeps what was counted or costed: each time, every access of the steps with its figures.
+    """
+
     arch: Arch
     launch: Launch
     memories: dict[str, Memory]
@@ -51,14 +57,31 @@ class Context:
     taken: frozenset[str]
     condition: Index = True  # the op's own ``when``
     barriers: Mapping[str, Barrier] = field(default_factory=dict)
+    kept_elems: Mapping[str, int] = field(default_factory=dict)
+    heard: list[Heard] = field(default_factory=list)
 
     def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
         """Every access of the steps, counted over one interior CTA with every loop around the op."""
-        return count_steps(self.enclose(tuple(steps)), self.launch, self.launch.interior)
+        accesses = find_accesses(self.enclose(tuple(steps)), self.launch.threads, self.launch.cluster)
+        counted = tuple(count_access(a, self.launch, self.launch.interior) for a in accesses)
+        self.heard.append(tuple(zip(accesses, counted, strict=True)))
+        return counted
 
     def cost(self, steps: Iterable[Step]) -> Cost:
         """What the steps cost over one interior CTA, with every loop around the op."""
         return cost_of(self.count(steps))
+
+    def seen_by(self, call: Call) -> tuple[object, ...]:
+        """All that a variant can see of a call's surroundings, to compare them by."""
+        buffers = [call.regions[name].buffer for name in sorted(call.regions)]
+        operands = tuple((b, self.memories[b.name], self.kept_elems.get(b.name)) for b in buffers)
+        return operands, self.barriers[call.barrier.name] if call.barrier else None, self.around
+
+    @property
+    def around(self) -> tuple[object, ...]:
+        """The surroundings without the operands, to compare them by."""
+        loops = self.enclose((Sync("thread"),))
+        return self.arch.name, self.launch, loops, self.op, self.taken, self.condition
 
     def fresh(self, name: str) -> str:
         """``name``, or with underscores behind it as long as the spec has something of that name."""
@@ -72,7 +95,9 @@ class Context:
         region = call.regions[name]
         memory = self.memories[region.buffer.name]
         streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
-        return replace(bind(region, memory, self.condition), field=name, cache="stream" if streams else "")
+        kept = self.kept_elems.get(region.buffer.name)
+        operand = bind(region, memory, self.condition)
+        return replace(operand, op_field=name, cache="stream" if streams else "", kept_elems=kept)
 
 
 def fresh_name(name: str, taken: frozenset[str]) -> str:
@@ -98,8 +123,9 @@ class Operand:
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
     condition: Index = True
-    field: str = ""  # of the op
+    op_field: str = ""
     cache: str = ""  # as of the Memory that a function sees
+    kept_elems: int | None = field(default=None, compare=False)  # where the layout is being chosen
 
     @property
     def buffer(self) -> Buffer:
@@ -116,7 +142,8 @@ class Operand:
     @property
     def chunk_elems(self) -> int:
         """Elements that the layout certainly keeps together: a swizzle's chunk, or what padding never cuts."""
-        return layouts.chunk_of(self.buffer.layout)
+        own = layouts.chunk_of(self.buffer.layout)
+        return own if self.kept_elems is None else min(own, self.kept_elems)
 
 
 def bind(region: Region, memory: Memory, condition: Index = True) -> Operand:
@@ -271,7 +298,7 @@ def _formal_of(operand: Operand, flat: bool, name: str) -> Memory:
 def _formal_names(operands: Sequence[Operand]) -> list[str]:
     """The operands' names, told apart by their fields where one buffer is read and written."""
     names = [o.buffer.name for o in operands]
-    return names if len(set(names)) == len(names) else [f"{o.buffer.name}_{o.field}" for o in operands]
+    return names if len(set(names)) == len(names) else [f"{o.buffer.name}_{o.op_field}" for o in operands]
 
 
 def split_terms(x: Index, inner: frozenset[str]) -> tuple[Index, Index]:

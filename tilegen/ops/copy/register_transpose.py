@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilegen.access import SECTOR_BYTES
 from tilegen.cost.count import Counted, cost_of
@@ -16,7 +17,7 @@ from tilegen.index import Index, Var, add, every, mul, multiple, variables
 from tilegen.ops.copy.register_tiles import Shape, TileOrder, TurnedTile, coalesced, digits_at, shapes_of, turned_tile
 from tilegen.ops.digits import Digit
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Formals, Operand, Refused, edge_guard, guarded_dims, ref_at
+from tilegen.ops.operand import Context, Formals, Heard, Operand, Refused, edge_guard, guarded_dims, ref_at
 from tilegen.ops.partition import is_flat
 from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import BYTE_PERMUTE, Block, Map, Memory, Move, Ref, Repeat, Step, effects, flat_memory, flatten, when
@@ -122,6 +123,9 @@ class _Found:
     cost: Cost
 
 
+Tries = dict[tuple[Shape, TileOrder], tuple[_Found, Heard]]
+
+
 def plan_register_tile(context: Context, operands: tuple[Operand, Operand], scope: str, name: str) -> Planned:
     """The cheapest register tile and order of them. Raises Refused where neither side can move two elements at once."""
     tile = turned_tile(operands)
@@ -129,21 +133,34 @@ def plan_register_tile(context: Context, operands: tuple[Operand, Operand], scop
     if not shapes:
         raise Refused("neither side can move two contiguous, aligned elements at once")
     found: list[_Found] = []
-    tried = 0
+    tried, known = 0, _known_tries(context.around, tile, name, scope)
     for shape in shapes:
         if found and _is_floor(tile, min(found, key=lambda f: f.cost.key)):
             break
         tried += 1
-        found += [_try(context, tile, shape, order, name, scope) for order in coalesced(tile, shape)]
+        found += [_try(context, known, tile, shape, order, name, scope) for order in coalesced(tile, shape)]
     best = min(found, key=lambda f: f.cost.key)
     choices = (_shape_choice(tile, found, best, tried, len(shapes)), _order_choice(found, best))
     return Planned((best.block,), best.cost, choices)
 
 
-def _try(context: Context, tile: TurnedTile, shape: Shape, order: TileOrder, name: str, scope: str) -> _Found:
-    block = turn_block(context, tile, shape, order, name, scope)
-    counted = context.count((block,))
-    return _Found(shape, order, block, counted, cost_of(counted))
+def _try(
+    context: Context, known: Tries, tile: TurnedTile, shape: Shape, order: TileOrder, name: str, scope: str
+) -> _Found:
+    """A shape and an order with what they cost; under any layout that is dense and keeps as much they are the same."""
+    if (shape, order) not in known:
+        block = turn_block(context, tile, shape, order, name, scope)
+        counted = context.count((block,))
+        known[shape, order] = _Found(shape, order, block, counted, cost_of(counted)), context.heard[-1]
+    else:
+        context.heard.append(known[shape, order][1])
+    return known[shape, order][0]
+
+
+@lru_cache(maxsize=16)
+def _known_tries(around: tuple[object, ...], tile: TurnedTile, name: str, scope: str) -> Tries:
+    """The tries of one tile in one place, filled as they are made."""
+    return {}
 
 
 def _is_floor(tile: TurnedTile, found: _Found) -> bool:
