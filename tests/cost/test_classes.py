@@ -7,6 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
+from tilegen.cost import classes
 from tilegen.cost.accesses import accesses_of
 from tilegen.cost.classes import find_classes
 from tilegen.cost.count import count_access
@@ -58,6 +59,38 @@ def test_a_loop_variable_in_a_quotient_with_threads_does_not_make_every_cta_a_cl
     for a in accesses_of(plan_spec(spec)):
         count_access(a, launch, None)
     assert max(seen) < 200 < max(launch.grid)
+
+
+LOOPED = """kernel: looped
+threads: 96
+grid: {bx: 37, by: 11}
+buffers:
+  X: {scope: global, dtype: float16, shape: [11, 200, 1000]}
+  Y: {scope: global, dtype: float16, shape: [11, 200, 1000]}
+  A: {scope: shared, dtype: float16, shape: [4, 1024]}
+ops:
+  - for: {k: 150}
+    do:
+      - copy: {src: "X[by, k, bx*8 : +8]", dst: "A[k % 3, bx % 7 * 8 : +8]", when: "k*2 + bx < 310"}
+      - sync: cta
+      - copy: {src: "A[k % 3, bx % 7 * 8 : +8]", dst: "Y[by, k, bx*8 : +8]", when: "k % 5 != 1"}
+      - sync: cta
+"""
+
+
+@pytest.mark.parametrize("text", [
+    LOOPED, permute("uint8", [9, 1301, 7], [2, 1, 0]), permute("float32", [3, 40_000], [1, 0]),
+    permute("float16", [130, 700], [1, 0]),
+])  # fmt: skip
+def test_picked_values_count_what_all_values_do(text, monkeypatch):
+    spec = load(text)
+    launch, found = launch_of(spec), accesses_of(plan_spec(spec))
+    counted = {}
+    for most in (1 << 40, 4):
+        monkeypatch.setattr(classes, "_ALL", most)
+        count_access.cache_clear()
+        counted[most] = [count_access(a, launch, cta) for a in found for cta in (None, (0, 0, 0), launch.interior)]
+    assert counted[4] == counted[1 << 40]
 
 
 @pytest.mark.parametrize("spans", [(3, 5), (1 << 40, 3), (1 << 40, 1 << 41, 7), (1, 1)])

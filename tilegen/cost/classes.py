@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.cost.accesses import Access
-from tilegen.index import Formula, Index, evaluate, terms, total, variables
+from tilegen.index import Formula, Index, Var, evaluate, substitute, terms, total, variables
+from tilegen.index.courses import Course, course, join_courses, pick_values
 from tilegen.scopes import thread_variables
 
 Ints = NDArray[np.int64]
@@ -22,6 +23,7 @@ _CHUNK = 1 << 20  # outer values classified at a time
 _FEW = 1 << 12  # values of tangled variables for which guards are evaluated to see how far threads differ
 _TABLE = 1 << 22  # class numbers up to this are counted in a table, larger ones sorted
 _WIDE = 1 << 20
+_ALL = 64  # so many values of a variable are looked at without asking which are enough
 
 
 def list_classes(
@@ -35,33 +37,65 @@ def list_classes(
     if not extents:
         yield {}, np.ones(1, np.int64)
         return
-    size = int(np.prod(list(extents.values()), dtype=np.int64))
+    picked = {n: _pick(sides, n, extent, known, period) for n, extent in extents.items()}
+    shape = tuple(len(values) for values, _ in picked.values())
+    size = int(np.prod(shape, dtype=np.int64))
     for first in range(0, size, _CHUNK):
-        flat = np.arange(first, min(size, first + _CHUNK), dtype=np.int64)
-        split = np.unravel_index(flat, tuple(extents.values()))
-        values = {n: np.asarray(v, np.int64) for n, v in zip(extents, split, strict=True)}
-        index, counts = find_classes([key for a in sides for key in _keys(a, values, known, period)])
+        split = np.unravel_index(np.arange(first, min(size, first + _CHUNK), dtype=np.int64), shape)
+        values = {n: picked[n][0][at] for n, at in zip(picked, split, strict=True)}
+        weights = np.prod([picked[n][1][at] for n, at in zip(picked, split, strict=True)], axis=0)
+        index, counts = find_classes([key for a in sides for key in _keys(a, values, known, period)], weights)
         yield {n: v[index] for n, v in values.items()}, counts
 
 
-def find_classes(keys: Sequence[Ints]) -> tuple[Ints, Ints]:
+def _pick(
+    sides: Sequence[Access], name: str, extent: int, known: Mapping[str, object], period: int | None
+) -> tuple[Ints, Ints]:
+    """The values of an outer variable that are enough, and how many each stands for."""
+    if extent <= _ALL:
+        return np.arange(extent), np.ones(extent, np.int64)
+    numbers = {n: int(x) for n, x in known.items() if isinstance(x, int)}
+    v = Var(name, extent)
+    courses: list[Course | None] = []
+    for a in sides:
+        moved = course(substitute(a.byte, numbers), v)
+        if moved is not None and period is not None:
+            moved = moved.repeat(period)
+        courses.append(None if moved is None or (period is None and moved.rise) else moved)
+        courses += [course(substitute(c, numbers), v) for c in a.conditions]
+    common = join_courses(courses)
+    return pick_values(extent, common if common else Course(extent))
+
+
+def find_classes(keys: Sequence[Ints], weights: Ints | None = None) -> tuple[Ints, Ints]:
     """Where each combination of keys stands first, and how often it occurs; combinations in rising order.
+
+    ``weights``: how often each entry counts, once if not given.
 
     >>> find_classes([np.array([7, 5, 7, 5]), np.array([0, 1, 0, 2])])
     (array([1, 3, 0]), array([1, 1, 2]))
     """
+    if weights is None:
+        weights = np.ones(len(keys[0]), np.int64)
     number, size = np.zeros(len(keys[0]), np.int64), 1
     for key in keys:
         number, size = _number_densely(number, size)
         digit, span = _number_densely(key - key.min(), int(key.max() - key.min()) + 1)
         number, size = number * span + digit, size * span
     if size > _TABLE:
-        _, index, counts = np.unique(number, return_index=True, return_counts=True)
-        return index, counts
-    firsts, counts = np.zeros(size, np.int64), np.bincount(number, minlength=size)
+        _, index, number = np.unique(number, return_index=True, return_inverse=True)
+        return index, _add_up(weights, number.reshape(-1), len(index))
+    firsts = np.full(size, -1, np.int64)
     firsts[number[::-1]] = np.arange(len(number))[::-1]
-    found = np.flatnonzero(counts)
-    return firsts[found], counts[found]
+    found = np.flatnonzero(firsts >= 0)
+    return firsts[found], _add_up(weights, number, size)[found]
+
+
+def _add_up(weights: Ints, number: Ints, size: int) -> Ints:
+    """The weights of each number together; in integers, which do not round."""
+    sums = np.zeros(size, np.int64)
+    np.add.at(sums, number, weights)
+    return sums
 
 
 def _number_densely(number: Ints, size: int) -> tuple[Ints, int]:

@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from tilegen.index import Index, bound, evaluate, substitute, variables
+from tilegen.index import Index, Var, add, bound, evaluate, less, mod, substitute, variables
+from tilegen.index.bounds import highest
+from tilegen.index.courses import course, join_courses, pick_values
 from tilegen.plan import Memory, Owned, Plan
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
 Array = np.ndarray[Any, Any]
 _MOST_BOXES = 20_000_000  # boxes, and cells that they cover
+_MOST_GAPS = 6  # twice the work for each
+_ALL = 64  # so many values of an axis are taken without asking which are enough
 
 
 def check_partition(plan: Plan, params: Mapping[str, int] | None = None) -> tuple[Finding, ...]:
     """Elements that two CTAs own (errors), how many nobody owns, and what was too large to compare (notes).
 
-    Only the boxes' expressions are evaluated, over every CTA, loop and thread; boxes are compared on the grid of the
-    breakpoints of each dimension, so the answer is exact whatever their sizes.
+    Only the boxes' expressions are evaluated, over CTAs, loops and threads; boxes are compared on the grid of the
+    breakpoints of each dimension, so the answer is exact whatever their sizes. Of a long axis along which the boxes
+    only move on, the values in the middle are left out: they show nothing that those kept have not shown.
     """
     values = {p.name: int(p.default) for p in plan.params} | dict(params or {})
     found: list[Finding] = []
@@ -32,65 +39,57 @@ def check_partition(plan: Plan, params: Mapping[str, int] | None = None) -> tupl
 
 def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) -> list[Finding]:
     name = owns[0].memory.name
-    grid = tuple(int(evaluate(n, params)) for n in plan.grid)
-    axes = [_axes(owned, plan, grid, params) for owned in owns]
-    boxes = sum(prod(map(len, a.values())) for a in axes)
-    if boxes > _MOST_BOXES:
-        return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name}", "note", memory=name)]
     forms = {(o.memory.shape, o.memory.pitches) for o in owns}
     if len(forms) > 1 and not all(any(_same(o.memory, m) for m in plan.memories) for o in owns):
         return [Finding(NOT_PARTITIONED, f"not proven: views of {name} split dimensions", "note", memory=name)]
-    shape: tuple[int, ...] = ()
-    parts: list[tuple[Array, Array, Array]] = []
-    for owned, a in zip(owns, axes, strict=True):
-        shape = tuple(int(evaluate(n, params)) for n in owned.memory.shape)
-        part = _boxes(owned, plan, a, grid, shape, params)
-        if len(forms) > 1:  # views of one array: compared by flat offset
-            pitches = tuple(int(evaluate(p, params)) for p in owned.memory.pitches)
-            if int((part[2] - part[1]).prod(axis=1).sum()) > _MOST_BOXES:
-                return [Finding(NOT_PARTITIONED, f"not proven: {name} is large and has views", "note", memory=name)]
-            shape = (sum((n - 1) * p for n, p in zip(shape, pitches, strict=True)) + 1,)
-            part = _rows(*part, pitches)
-        parts.append(part)
-    writer = np.repeat([o.op for o in owns], [len(p[0]) for p in parts])
-    cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
-    edges = [_distinct(np.concatenate([low[:, d], high[:, d], [0, n]])) for d, n in enumerate(shape)]
-    covered = _cells(low, high, edges)
-    if covered is None:
-        return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name} overlap too much", "note", memory=name)]
-    box, cell = covered
-    order = np.lexsort((cta[box], cell))
-    cell, owner = cell[order], cta[box][order]
-    new_cell = np.ones(len(cell), bool)
-    new_cell[1:] = cell[1:] != cell[:-1]
-    double = np.flatnonzero(~new_cell & (owner != np.roll(owner, 1)))
-    counts = [len(e) - 1 for e in edges]
-    if len(double):
-        element = [int(e[i]) for e, i in zip(edges, np.unravel_index(cell[double[0]], counts), strict=True)]
-        first, second = (_name(int(owner[i]), grid) for i in (double[0] - 1, double[0]))
+    bids = [_bid(plan, owned, params) for owned in owns]
+    thinned = _thin(bids) if len(forms) == 1 else {}
+    boxes = sum(prod(len(thinned[n].values) if n in thinned else extent for n, extent in b.axes.items()) for b in bids)
+    if boxes > _MOST_BOXES:
+        return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name}", "note", memory=name)]
+    cover = _cover(bids, {n: t.values for n, t in thinned.items()}, as_rows=len(forms) > 1)
+    if isinstance(cover, str):
+        return [Finding(NOT_PARTITIONED, f"not proven: {cover} of {name}", "note", memory=name)]
+    if cover.twice is not None:
+        element, first, second, op = cover.twice
         message = f"{name}{element} is owned by CTA {first} and by CTA {second}"
-        op = int(writer[box[order][double[0]]])
         return [Finding(TWO_OWNERS, message, op=op, memory=name, witness=dict(zip(CTA_AXES, second, strict=True)))]
-    cells = np.unravel_index(cell[new_cell], counts)
-    sizes = [np.diff(e)[i] for e, i in zip(edges, cells, strict=True)]
-    nobody = prod(shape) - int(np.prod(sizes, axis=0).sum())
+    elems, nobody = cover.elems, cover.elems - (_count_owned(bids, thinned) if thinned else cover.owned)
     if nobody:
-        return [Finding(NO_OWNER, f"{nobody} of {prod(shape)} elements of {name} have no owner", "note", memory=name)]
+        return [Finding(NO_OWNER, f"{nobody} of {elems} elements of {name} have no owner", "note", memory=name)]
     return []
 
 
-def _same(a: Memory, b: Memory) -> bool:
-    return (a.name, a.shape, a.pitches) == (b.name, b.shape, b.pitches)
+@dataclass(frozen=True)
+class _Bid:
+    """What an Owned says, in numbers and base variables: the axes that its boxes range over, with their extents."""
+
+    start: tuple[Index, ...]
+    box: tuple[int, ...]
+    conditions: tuple[Index, ...]
+    axes: Mapping[str, int]
+    shape: tuple[int, ...]
+    pitches: tuple[int, ...]
+    grid: tuple[int, ...]
+    op: int
 
 
-def _axes(owned: Owned, plan: Plan, grid: tuple[int, ...], params: Mapping[str, int]) -> dict[str, range]:
-    """What a box's start and condition range over: CTAs always, then loops, and tx if a thread variable is used."""
-    axes = {name: range(n) for name, n in zip(CTA_AXES, grid, strict=True)}
-    axes |= {var.name: range(_most(count, params)) for var, count in owned.loops}
+def _bid(plan: Plan, owned: Owned, params: Mapping[str, int]) -> _Bid:
+    """CTAs come first among the axes, always, then loops, and tx if a thread variable is used."""
+    grid = tuple(int(evaluate(n, params)) for n in plan.grid)
+    axes = dict(zip(CTA_AXES, grid, strict=True))
+    numbered = thread_variables(owned.threads)
+    axes |= {var.name: _most(count, params) for var, count in owned.loops}
     names = {v.name for x in (*owned.start, owned.condition) for v in variables(x)}
-    if (names - set(axes)) & set(thread_variables(owned.threads)):
-        axes["tx"] = range(owned.threads)
-    return axes
+    if (names - set(axes)) & set(numbered):
+        axes["tx"] = owned.threads
+    known: dict[str, Index] = {k: v for k, v in numbered.items() if k not in axes} | dict(params)
+    for c, b, n, extent in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, grid, strict=True):
+        known[c] = mod(Var(b, extent), n)
+    guards = (owned.condition, *(less(var, count) for var, count in owned.loops if not isinstance(count, int)))
+    shape, pitches = (tuple(int(evaluate(n, params)) for n in ns) for ns in (owned.memory.shape, owned.memory.pitches))
+    start = tuple(substitute(x, known) for x in owned.start)
+    return _Bid(start, owned.box, tuple(substitute(c, known) for c in guards), axes, shape, pitches, grid, owned.op)
 
 
 def _most(count: Index, params: Mapping[str, int]) -> int:
@@ -99,27 +98,159 @@ def _most(count: Index, params: Mapping[str, int]) -> int:
     return int(evaluate(count, params)) if known else bound(count) - 1
 
 
-def _boxes(
-    owned: Owned, plan: Plan, axes: Mapping[str, range], grid: tuple[int, ...], shape: tuple[int, ...],
-    params: Mapping[str, int],
-) -> tuple[Array, Array, Array]:  # fmt: skip
+# ---------------------------------------------------------------- fewer values of an axis
+@dataclass(frozen=True)
+class _Thinned:
+    """Values of an axis that show every overlap of two boxes, in rising order, with gaps of whole periods.
+
+    Over a period every box moves by ``moves``. ``gaps``: the last value before each, and the periods that it leaves out.
+    """
+
+    values: Array
+    period: int
+    moves: tuple[int, ...]
+    gaps: tuple[tuple[int, int], ...]
+
+
+def _thin(bids: Sequence[_Bid]) -> dict[str, _Thinned]:
+    """The axes of which some values are enough.
+
+    Boxes must all move alike along the axis, or all stay where they are. Those that overlap then lie within a reach,
+    and so many values are kept near the ends, and wherever a condition or an edge of the array makes a difference.
+    """
+    found: dict[str, _Thinned] = {}
+    for name in dict.fromkeys(n for b in bids for n in b.axes):
+        extents = {b.axes.get(name) for b in bids}
+        (extent,) = extents if len(extents) == 1 else (None,)
+        thinned = _thin_axis(bids, name, extent) if extent is not None and extent > _ALL else None
+        if thinned is not None:
+            found[name] = thinned
+    return found if sum(len(t.gaps) for t in found.values()) <= _MOST_GAPS else {}
+
+
+def _thin_axis(bids: Sequence[_Bid], name: str, extent: int) -> _Thinned | None:
+    v = Var(name, extent)
+    starts = [[course(x, v) for x in b.start] for b in bids]
+    guards = [course(c, v) for b in bids for c in b.conditions]
+    edges = [
+        course(less(add(x, size), n + 1), v)
+        for b in bids for x, size, n in zip(b.start, b.box, b.shape, strict=True)
+    ]  # fmt: skip
+    common = join_courses([*(c for row in starts for c in row), *guards, *edges])
+    if common is None:
+        return None
+    moves = {tuple(c.over(common.period) for c in row if c) for row in starts}
+    if len(moves) > 1:
+        return None
+    (rises,) = moves
+    within: dict[str, Index] = {name: Var(name, common.period) if common.period > 1 else 0}
+    reaches = [0] if not any(rises) else []
+    for d in [d for d, rise in enumerate(rises) if rise]:
+        first = [substitute(b.start[d], within) for b in bids]
+        room = max(highest((x, 1)) for x in first) + max(highest((x, -1)) for x in first)
+        reaches.append(-(-(room + max(b.box[d] for b in bids)) // abs(rises[d])))
+    values, _ = pick_values(extent, common, (min(reaches) + 2) * common.period)
+    before = np.flatnonzero(np.diff(values) > 1)
+    left_out = (values[before + 1] - values[before] - 1) // common.period
+    gaps = tuple(zip(values[before].tolist(), left_out.tolist(), strict=True))
+    return _Thinned(values, common.period, rises, gaps) if gaps else None
+
+
+def _count_owned(bids: Sequence[_Bid], thinned: Mapping[str, _Thinned]) -> int:
+    """Elements that somebody owns: what one more period in a gap adds, each that the gap leaves out adds too."""
+    gaps = [(name, last, count) for name, t in thinned.items() for last, count in t.gaps]
+    owned = 0
+    for kept in product((False, True), repeat=len(gaps)):
+        share, more = 1, {name: [t.values] for name, t in thinned.items()}
+        for (name, last, count), is_kept in zip(gaps, kept, strict=True):
+            share *= count if is_kept else 1 - count
+            more[name] += [np.arange(last + 1, last + 1 + thinned[name].period)] if is_kept else []
+        if share:
+            values = {name: np.sort(np.concatenate(parts)) for name, parts in more.items()}
+            cover = _cover(bids, values, thinned)
+            assert isinstance(cover, _Cover)
+            owned += share * cover.owned
+    return owned
+
+
+# ---------------------------------------------------------------- who owns what
+@dataclass(frozen=True)
+class _Cover:
+    """``owned`` of the array's ``elems`` elements have an owner; ``twice``: an element, two CTAs and an operation."""
+
+    elems: int
+    owned: int
+    twice: tuple[list[int], tuple[int, int, int], tuple[int, int, int], int] | None = None
+
+
+def _cover(
+    bids: Sequence[_Bid],
+    values: Mapping[str, Array],
+    closed: Mapping[str, _Thinned] | None = None,
+    as_rows: bool = False,
+) -> _Cover | str:
+    """The owners of all elements, for some values of some axes; if it is too much, in words what is.
+
+    ``closed``: gaps in the values of these axes are closed, what comes behind moved up. ``as_rows``: boxes of several
+    views of one array are compared by flat offset.
+    """
+    shape = bids[0].shape
+    parts: list[tuple[Array, Array, Array]] = []
+    for bid in bids:
+        shape, part = bid.shape, _boxes(bid, values, closed or {})
+        if as_rows:
+            if int((part[2] - part[1]).prod(axis=1).sum()) > _MOST_BOXES:
+                return "a large array with views"
+            shape = (sum((n - 1) * p for n, p in zip(shape, bid.pitches, strict=True)) + 1,)
+            part = _rows(*part, bid.pitches)
+        parts.append(part)
+    writer = np.repeat([b.op for b in bids], [len(p[0]) for p in parts])
+    cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
+    edges = [_distinct(np.concatenate([low[:, d], high[:, d], [0, n]])) for d, n in enumerate(shape)]
+    covered = _cells(low, high, edges)
+    if covered is None:
+        return f"overlaps of {len(cta)} boxes"
+    box, cell = covered
+    order = np.lexsort((cta[box], cell))
+    cell, owner = cell[order], cta[box][order]
+    new_cell = np.ones(len(cell), bool)
+    new_cell[1:] = cell[1:] != cell[:-1]
+    double = np.flatnonzero(~new_cell & (owner != np.roll(owner, 1)))
+    counts = [len(e) - 1 for e in edges]
+    twice = None
+    if len(double):
+        element = [int(e[i]) for e, i in zip(edges, np.unravel_index(cell[double[0]], counts), strict=True)]
+        first, second = (_name(int(owner[i]), bids[0].grid) for i in (double[0] - 1, double[0]))
+        twice = element, first, second, int(writer[box[order][double[0]]])
+    cells = np.unravel_index(cell[new_cell], counts)
+    sizes = [np.diff(e)[i] for e, i in zip(edges, cells, strict=True)]
+    return _Cover(prod(shape), int(np.prod(sizes, axis=0).sum()), twice)
+
+
+def _same(a: Memory, b: Memory) -> bool:
+    return (a.name, a.shape, a.pitches) == (b.name, b.shape, b.pitches)
+
+
+def _boxes(bid: _Bid, values: Mapping[str, Array], closed: Mapping[str, _Thinned]) -> tuple[Array, Array, Array]:
     """(CTA number, low corners, high corners), clipped at the memory's shape."""
-    values: dict[str, Any] = dict(zip(axes, np.meshgrid(*axes.values(), indexing="ij", sparse=True), strict=True))
-    values |= {**params} | {c: values[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
+    axes = {name: values[name] if name in values else np.arange(extent) for name, extent in bid.axes.items()}
+    at: dict[str, Any] = dict(zip(axes, np.meshgrid(*axes.values(), indexing="ij", sparse=True), strict=True))
     full = tuple(len(a) for a in axes.values())
-    threads = {k: v for k, v in thread_variables(owned.threads).items() if k not in axes}
 
     def spread(x: Index) -> Array:
-        return np.broadcast_to(np.asarray(evaluate(substitute(x, threads), values)), full).ravel()
+        return np.broadcast_to(np.asarray(evaluate(x, at)), full).ravel()
 
-    keep = spread(owned.condition).astype(bool)
-    for var, count in owned.loops:
-        if not isinstance(count, int):
-            keep &= spread(var) < spread(count)
-    number = np.broadcast_to(values["bx"] + grid[0] * (values["by"] + grid[1] * values["bz"]), full).ravel()
-    low = np.stack([spread(x) for x in owned.start], axis=1)
-    high = np.minimum(low + np.array(owned.box), np.array(shape))
+    keep = np.ones(prod(full), bool)
+    for condition in bid.conditions:
+        keep &= spread(condition).astype(bool)
+    number = np.broadcast_to(at["bx"] + bid.grid[0] * (at["by"] + bid.grid[1] * at["bz"]), full).ravel()
+    low = np.stack([spread(x) for x in bid.start], axis=1)
+    high = np.minimum(low + np.array(bid.box), np.array(bid.shape))
     keep &= (low < high).all(1)
+    for name, t in closed.items():
+        left_out = (at[name] - np.arange(len(axes[name])).reshape(at[name].shape)) // t.period
+        moved = np.broadcast_to(left_out, full).ravel()[:, None] * np.array(t.moves)
+        low, high = low - moved, high - moved
     return number[keep], low[keep], high[keep]
 
 

@@ -1,0 +1,182 @@
+"""How an expression goes on along one variable, so that a few values of the variable speak for all of them.
+
+An address or a condition over loops and CTAs repeats: after so many values it is what it was, plus a constant. Where
+that is so, the values in the middle of a long range show nothing that their neighbours have not shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import gcd, lcm
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.index import Formula, Index, Var, bound, substitute, variables
+from tilegen.index.bounds import highest
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Course:
+    """x(v + period) == x(v) + rise, whatever the other variables are, unless a turn lies between v and v + period.
+
+    ``turns``: stretches (first, stop) of values within which, and across which, nothing is said.
+    """
+
+    period: int = 1
+    rise: int = 0
+    turns: tuple[tuple[int, int], ...] = ()
+
+    def over(self, period: int) -> int:
+        """The rise over a multiple of the period."""
+        return self.rise * (period // self.period)
+
+    def repeat(self, n: int) -> Course:
+        """The same over the least period in which it rises by a multiple of ``n``."""
+        times = n // gcd(self.rise, n)
+        return replace(self, period=self.period * times, rise=self.rise * times)
+
+
+def course(x: Index, v: Var) -> Course | None:
+    """How ``x`` goes on along ``v``, a variable that counts from 0; None where no such rule is known.
+
+    >>> k, tx = Var("k", 1000), Var("tx", 32)
+    >>> course(k // 2 % 3 * 128 + tx, k), course(k * 64 + tx, k)
+    (Course(period=6, rise=0, turns=()), Course(period=1, rise=64, turns=()))
+    >>> course(k * 4 + tx < 400, k)
+    Course(period=1, rise=0, turns=((93, 100),))
+    """
+    if all(own.name != v.name for own in variables(x)):
+        return Course()
+    if isinstance(x, Var):
+        return Course(1, 1)
+    assert isinstance(x, Formula)
+    parts = [course(a, v) for a in x.args]
+    rule = _RULES.get(x.symbol)
+    if rule is None or any(p is None for p in parts):
+        return None
+    return rule(x, [p for p in parts if p is not None], v)
+
+
+# ---------------------------------------------------------------- one rule for each operator
+def _join(courses: Iterable[Course], rises: Sequence[int] = ()) -> Course:
+    """Several at once: the common period, all turns, and the rises times their signs (none: 0) added up."""
+    courses = list(courses)
+    period = lcm(*(c.period for c in courses))
+    rise = sum(sign * c.over(period) for sign, c in zip(rises, courses, strict=False))
+    return Course(period, rise, tuple(sorted({turn for c in courses for turn in c.turns})))
+
+
+def _product(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+    if not any(p.rise for p in parts):
+        return _join(parts)
+    scale = next((a for a in x.args if isinstance(a, int)), None)
+    return None if scale is None else _join(parts, [0 if isinstance(a, int) else scale for a in x.args])
+
+
+def _quotient(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+    n = x.args[1]
+    if not isinstance(n, int):
+        return None if any(p.rise for p in parts) else _join(parts)
+    whole = parts[0].repeat(n)
+    return replace(whole, rise=whole.rise // n)
+
+
+def _rest(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+    n = x.args[1]
+    if not isinstance(n, int):
+        return None if any(p.rise for p in parts) else _join(parts)
+    return replace(parts[0].repeat(n), rise=0)
+
+
+def _exclusive(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+    """A rise by a multiple of 2 ** k leaves the k low bits, which are all that the other side has, as they are."""
+    rising = [n for n, p in enumerate(parts) if p.rise]
+    if len(rising) > 1 or len(parts) != 2:
+        return _join(parts) if not rising else None
+    if not rising:
+        return _join(parts)
+    (side,) = rising
+    whole = parts[side].repeat(1 << (bound(x.args[1 - side]) - 1).bit_length())
+    return _join([whole, parts[1 - side]], [1, 0])
+
+
+def _masked(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+    return replace(parts[0].repeat(1 << int(x.args[1]).bit_length()), rise=0)
+
+
+def _comparison(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+    """What is compared moves across 0 in one stretch; before and after it the outcome stands."""
+    moved = _join(parts, [1, -1])
+    if not moved.rise:
+        return moved
+    first = {v.name: Var(v.name, moved.period)} if moved.period > 1 else {v.name: 0}
+    a, b = (substitute(side, first) for side in x.args)
+    high, low = highest((a, 1), (b, -1)), -highest((b, 1), (a, -1))
+    # After t periods a - b lies in low + t * rise .. high + t * rise. A turn is where it may be on either side.
+    last_below, first_above = (-1, 0) if x.symbol == "<" else (0, 0)
+    if moved.rise > 0:
+        begin, end = -((high - first_above) // moved.rise), (last_below - low) // moved.rise
+    else:
+        begin, end = -((last_below - low) // -moved.rise), (high - first_above) // -moved.rise
+    turn = max(0, begin * moved.period), max(0, max(begin, end + 1) * moved.period)
+    return Course(moved.period, 0, tuple(sorted({*moved.turns, turn})))
+
+
+_RULES: Mapping[str, Callable[[Any, Any, Var], Course | None]] = {
+    "+": lambda x, parts, v: _join(parts, [1] * len(parts)),
+    "-": lambda x, parts, v: _join(parts, [1, -1]),
+    "*": _product, "/": _quotient, "%": _rest, "^": _exclusive, "&": _masked,
+    "<": _comparison, "==": _comparison, "!=": _comparison,
+    "&&": lambda x, parts, v: _join(parts), "||": lambda x, parts, v: _join(parts),
+}  # fmt: skip
+
+
+def join_courses(courses: Iterable[Course | None]) -> Course | None:
+    """One period after which all of them have repeated, with every turn (and no rise); None if one is unknown."""
+    known = list(courses)
+    return None if None in known else _join([c for c in known if c is not None])
+
+
+# ---------------------------------------------------------------- the values that are enough
+def pick_values(extent: int, common: Course, margin: int = 0) -> tuple[Ints, Ints]:
+    """Values of a variable that show all that ``0 .. extent - 1`` do, in rising order; how many values each stands for.
+
+    All near the ends and near turns are there, ``margin`` of them (at least a period) on each side; of those between,
+    whole periods are left out, and the period before the gap stands for them.
+
+    >>> values, weights = pick_values(1000, Course(3, 0, ((500, 501),)))
+    >>> values.tolist()
+    [0, 1, 2, 495, 496, 497, 498, 499, 500, 501, 502, 503, 996, 997, 998, 999]
+    >>> int(weights.sum()), weights[:3].tolist()
+    (1000, [165, 165, 165])
+    """
+    margin = max(margin, common.period)
+    parts: list[Ints] = []
+    weights: list[Ints] = []
+    begin = 0
+    for first, stop in [*_merge(common.turns, extent), (extent, extent)]:
+        gap = max(0, (first - begin - 2 * margin) // common.period) * common.period
+        kept = [np.arange(begin, begin + margin), np.arange(begin + margin + gap, stop)]
+        parts += kept if gap else [np.arange(begin, stop)]
+        weights += [np.ones(sum(map(len, kept)) if gap else stop - begin, np.int64)]
+        if gap:
+            weights[-1][margin - common.period : margin] += gap // common.period
+        begin = stop
+    return np.concatenate(parts), np.concatenate(weights)
+
+
+def _merge(turns: Iterable[tuple[int, int]], extent: int) -> list[tuple[int, int]]:
+    """Turns within the extent, those that meet as one."""
+    merged: list[tuple[int, int]] = []
+    for first, stop in sorted(turns):
+        first, stop = min(first, extent), min(stop, extent)
+        if merged and first <= merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], stop)
+        else:
+            merged.append((first, stop))
+    return merged
