@@ -10,11 +10,11 @@ from tilegen.arch import ARCHES
 from tilegen.decisions import Operation
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError, TilegenError
-from tilegen.index import Index, Var, add, bound, ceil_div, mul, sub, substitute, variables
+from tilegen.index import Index, Var, mul, substitute, variables
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, fresh_name, memory_of
+from tilegen.ops.operand import Context, memory_of
 from tilegen.plan import (
     BARRIER_BYTES,
     QUEUES,
@@ -35,7 +35,7 @@ from tilegen.plan import (
 )
 from tilegen.scopes import thread_variables
 from tilegen.spec.data import Buffer, Call, Closing, Loop, Meeting, Region, Spec, Statement, Waiting
-from tilegen.spec.outline import launch_of, outline
+from tilegen.spec.outline import launch_of, outline, trip_of
 from tilegen.spec.phases import count_waits, parity_of, step_waits
 
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
@@ -151,7 +151,8 @@ class _Builder:
         return when(s.when, *(Commit(q) if isinstance(s, Closing) else Wait(q, s.pending) for q in queues))
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
-        wrap, trip, count, value = _loop_steps(loop, self.outline.names)
+        trip, count, value = trip_of(loop, self.outline.names)
+        wrap = _wrap_in(loop, trip, count, value)
         loops, values, waited = self.loops, self.values, self.waited
         each = count_waits(loop.body)
         self.waited = step_waits(waited, each, trip)
@@ -236,11 +237,8 @@ def _instances(threads: int, region: Region) -> tuple[tuple[Var, Index], ...]:
     return tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name) if v.name in axes)
 
 
-def _loop_steps(loop: Loop, taken: frozenset[str]) -> tuple[Enclose, Var, Index, Index]:
-    """How a loop wraps its body; its counted variable, its count, and the loop variable as a function of the former."""
-    if isinstance(loop.start, int) and loop.start == 0 and loop.step == 1:
-        return lambda body: (Repeat(loop.var, loop.stop, body, loop.unroll),), loop.var, loop.stop, loop.var
-    count = ceil_div(sub(loop.stop, loop.start), loop.step)
-    trip = Var(fresh_name(f"{loop.var.name}_trip", taken), max(1, bound(count) - 1))
-    value = add(loop.start, mul(trip, loop.step))
-    return lambda body: (Repeat(trip, count, (Let(loop.var, value), *body), loop.unroll),), trip, count, value
+def _wrap_in(loop: Loop, trip: Var, count: Index, value: Index) -> Enclose:
+    """How a loop wraps its body."""
+    if trip == loop.var:
+        return lambda body: (Repeat(loop.var, count, body, loop.unroll),)
+    return lambda body: (Repeat(trip, count, (Let(loop.var, value), *body), loop.unroll),)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -18,10 +19,11 @@ from numpy.typing import NDArray
 from tilegen import layouts
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.index import Index, evaluate
+from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.ops import OPS
 from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.data import Buffer, Call, Loop, Region, Spec, Statement
-from tilegen.spec.outline import outline
+from tilegen.spec.outline import outline, trip_of
 
 Array = NDArray[Any]
 Input = Callable[[Array], Array]
@@ -44,32 +46,35 @@ class _Machine:
     ctas: Sequence[tuple[int, int, int]]
     inputs: Mapping[str, Input]
     env: dict[str, Any]  # numbers: runtime params and loop variables
+    trips: Trips = ALL_TRIPS
     shared: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
     written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
 
 
 def run_reference(
-    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int]
-) -> dict[str, tuple[Array, Array]]:
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
+    trips: Trips = ALL_TRIPS,
+) -> dict[str, tuple[Array, Array]]:  # fmt: skip
     """What the CTAs write: per global array, sorted flat element offsets and their values (as raw bits).
 
-    ``inputs``: per global array, a function from flat offsets to typed elements.
+    ``inputs``: per global array, a function from flat offsets to typed elements. ``trips``: those that run.
     """
     parts: dict[str, list[tuple[Array, Array]]] = {}
-    for written in run_batches(spec, ctas, inputs, params):
+    for written in run_batches(spec, ctas, inputs, params, trips):
         for name, writes in written.items():
             parts.setdefault(name, []).extend(writes)
     return {name: _last_write(writes) for name, writes in parts.items()}
 
 
 def run_batches(
-    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int]
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
+    trips: Trips = ALL_TRIPS,
 ) -> Iterator[dict[str, list[tuple[Array, Array]]]]:
     """The writes of the CTAs, some CTAs at a time: per global array (offsets, raw bits) in the order of the ops."""
     size = max(1, _BATCH_ELEMS // _widest(spec))
     for first in range(0, len(ctas), size):
-        yield _run_batch(spec, ctas[first : first + size], inputs, params)
+        yield _run_batch(spec, ctas[first : first + size], inputs, params, trips)
 
 
 def _widest(spec: Spec) -> int:
@@ -82,15 +87,16 @@ def _widest(spec: Spec) -> int:
 
 
 def _run_batch(
-    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int]
-) -> dict[str, list[tuple[Array, Array]]]:
-    machine = _Machine(spec, ctas, inputs, dict(params))
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
+    trips: Trips,
+) -> dict[str, list[tuple[Array, Array]]]:  # fmt: skip
+    machine = _Machine(spec, ctas, inputs, dict(params), trips)
     try:
         _run(machine, spec.ops)
     except _NotUniform:
         out: dict[str, list[tuple[Array, Array]]] = {}
         for cta in ctas:
-            for name, writes in _run_batch(spec, [cta], inputs, params).items():
+            for name, writes in _run_batch(spec, [cta], inputs, params, trips).items():
                 out.setdefault(name, []).extend(writes)
         return out
     return machine.written
@@ -107,8 +113,10 @@ def _last_write(writes: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 def _run(machine: _Machine, statements: Sequence[Statement]) -> None:
     for s in statements:
         if isinstance(s, Loop):
-            for value in range(_bound(machine, s.start), _bound(machine, s.stop), s.step):
-                machine.env[s.var.name] = value
+            start, stop = _bound(machine, s.start), _bound(machine, s.stop)
+            name = trip_of(s, outline(machine.spec).names)[0].name
+            for trip in chain.from_iterable(machine.trips.stretches(name, len(range(start, stop, s.step)))):
+                machine.env[s.var.name] = start + trip * s.step
                 _run(machine, s.body)
             machine.env.pop(s.var.name, None)
         elif isinstance(s, Call):

@@ -18,8 +18,8 @@ from tilegen.ops import OPS
 from tilegen.ops.op import MOVES
 from tilegen.pipeline import Built
 from tilegen.plan import Memory, arrays
-from tilegen.proofs.ctas import choose_ctas
-from tilegen.proofs.meaning import check_meaning, exact_limit, input_pattern, parameter_cases
+from tilegen.proofs.meaning import exact_limit, input_pattern, parameter_cases
+from tilegen.proofs.runs import check_run, list_runs
 from tilegen.reference import Array, run_batches
 from tilegen.render import launch_info
 from tilegen.spec.data import Buffer, Spec
@@ -37,11 +37,10 @@ class Verified:
 def verify_cpu(built: Built, seeds: Sequence[int]) -> Verified:
     """Run the corner CTAs in NumPy for every parameter case and seed. Raises ProofError at the first difference."""
     lines = []
-    for case in parameter_cases(built.spec):
-        ctas = choose_ctas(built.spec, launch_of(built.spec, case).grid, case)
-        steps = sum(check_meaning(built.spec, built.plan, ctas, case, seed) for seed in seeds)
-        ran = ", ".join(_count(n, what) for n, what in ((len(ctas), "CTA"), (len(seeds), "input"), (steps, "step")))
-        lines.append(f"{_case_text(case)}{ran}")
+    for run in list_runs(built.spec, built.plan):
+        steps = sum(check_run(built.spec, built.plan, run, seed)[0] for seed in seeds)
+        counts = (len(run.ctas), "CTA"), (len(seeds), "input"), (steps, "step")
+        lines.append(f"{_case_text(run.case)}{', '.join(_count(n, what) for n, what in counts)}")
     return Verified("cpu", tuple(lines))
 
 

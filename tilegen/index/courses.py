@@ -7,7 +7,7 @@ that is so, the values in the middle of a long range show nothing that their nei
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import gcd, lcm
 from typing import Any
 
@@ -180,3 +180,37 @@ def _merge(turns: Iterable[tuple[int, int]], extent: int) -> list[tuple[int, int
         else:
             merged.append((first, stop))
     return merged
+
+
+@dataclass(frozen=True)
+class Trips:
+    """Which trips of its loops a run makes: of each loop named, those that are enough; of every other, all.
+
+    ``loops``: how everything inside goes on along the loop's variable, and how many trips run near each end and turn.
+    """
+
+    loops: Mapping[str, tuple[Course, int]] = field(default_factory=dict)
+
+    def stretches(self, name: str, count: int) -> list[range]:
+        """The trips of a loop, in order; between two stretches whole periods are left out.
+
+        >>> Trips({"k": (Course(2), 4)}).stretches("k", 1001)
+        [range(0, 4), range(996, 1001)]
+        """
+        if name not in self.loops or count < 1:
+            return [range(count)] if count > 0 else []
+        values, _ = pick_values(count, *self.loops[name])
+        breaks = np.flatnonzero(np.diff(values) > 1).tolist()
+        firsts, lasts = [0, *(b + 1 for b in breaks)], [*breaks, len(values) - 1]
+        return [range(int(values[a]), int(values[b]) + 1) for a, b in zip(firsts, lasts, strict=True)]
+
+    def count(self, name: str, count: int) -> int:
+        """How many trips run of a loop that has ``count``."""
+        return sum(map(len, self.stretches(name, count))) if name in self.loops else count
+
+    def period(self, name: str) -> int:
+        """The trips after which a loop repeats itself."""
+        return self.loops[name][0].period
+
+
+ALL_TRIPS = Trips()

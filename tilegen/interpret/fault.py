@@ -48,6 +48,10 @@ class Fault:
     loops: Mapping[str, int] = field(default_factory=dict, hash=False)
 
 
+class Unsteady(Exception):
+    """Trips of a loop cannot be left out: what is in flight at its boundary is not the same from period to period."""
+
+
 class FaultFound(ProofError):
     """The interpreter stopped at a fault (``fault``)."""
 

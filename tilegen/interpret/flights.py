@@ -88,6 +88,14 @@ class Flights:
                 flight.left &= ~rows
         self.flying = [f for f in self.flying if f.left.any()]
 
+    def pending(self) -> object:
+        """What is in flight, in which group counted from its thread's last one, to compare with another time."""
+        ages = [self.committed[f.queue][f.who.thread] - f.number for f in self.flying]
+        return tuple(
+            (f.queue, f.who.thread.tobytes(), age.tobytes(), f.left.tobytes())
+            for f, age in zip(self.flying, ages, strict=True)
+        )
+
     def awaiting(self, shadow: Shadow, granule: int) -> tuple[str, ...]:
         """The statements that would land the copy in flight that touches a granule."""
         for flight in self.flying:

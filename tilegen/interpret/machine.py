@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.index import Index, evaluate
+from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret.flights import Flights
 from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
 from tilegen.interpret.order import Clocks
@@ -19,8 +20,10 @@ from tilegen.plan import Effects, Memory, Plan, Ref, Step, Touch, begin, effects
 class Machine:
     """The state that all roles share."""
 
-    def __init__(self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, int]):
-        self.plan, self.crew, self.clocks = plan, crew, Clocks(crew)
+    def __init__(
+        self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, int], trips: Trips = ALL_TRIPS
+    ):
+        self.plan, self.crew, self.clocks, self.trips = plan, crew, Clocks(crew), trips
         self.params, self.steps, self.flights = params, 0, Flights(len(crew.ctas) * crew.threads)
         self.waiting: dict[str, Any] = {}  # the Site where each role waits
         self.phases = Phases(plan, crew, self.clocks)
@@ -68,6 +71,10 @@ class Machine:
         if entry is None:
             entry = self.effects[id(step)] = (step, effects(step))
         return entry[1]
+
+    def pending(self) -> object:
+        """What is awaited and what is in flight, to compare with another time: counted from now."""
+        return self.phases.pending(), self.flights.pending()
 
     def number(self, x: Index) -> int:
         """A value that depends on runtime params only."""

@@ -117,6 +117,13 @@ class Phases:
             return f"phase {phase} of {name}, for which no copy was started"
         return f"phase {phase} of {name}: {arrivals} arrivals and {amount} bytes are missing"
 
+    def pending(self) -> object:
+        """Of each mbarrier what its phase lacks and which parity it has, to compare with another time."""
+        return tuple(
+            (name, left.tobytes(), self.missing[name].tobytes(), (self.phase[name] % 2).tobytes())
+            for name, left in self.left.items()
+        )
+
     def awaiting(self, agent: int) -> tuple[str, ...]:
         """The statements that wait for what an agent of a CTA does; only the thread that starts a store can wait."""
         for name, left in self.left.items():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 
 from tilegen.index import Var, bound
+from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret.fault import DEADLOCK, Fault, FaultFound
 from tilegen.interpret.machine import Machine
 from tilegen.interpret.phases import count_agents
@@ -45,17 +46,19 @@ def interpret(
     ctas: Sequence[Sequence[int]],
     inputs: Mapping[str, Callable[[Array], Array]],
     params: Mapping[str, int] | None = None,
+    trips: Trips = ALL_TRIPS,
 ) -> Outcome:
     """Run CTAs of a plan in NumPy, all at once, with every check on; raises FaultFound (a ProofError) at a fault.
 
     ``inputs``: for each global array that is read, a function of flat element offsets (an int64 array of any shape)
     that returns the elements, typed. ``params``: the runtime parameters (defaults: the plan's). With a cluster, the
-    other CTAs of each CTA's cluster run too: ``Outcome.ctas`` says which ran.
+    other CTAs of each CTA's cluster run too: ``Outcome.ctas`` says which ran. ``trips``: those of its loops that run;
+    raises Unsteady where others cannot be left out.
     """
     values = {p.name: int(p.default) for p in plan.params} | dict(params or {})
     roles = tuple(role.threads for role in plan.roles)
     crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, count_agents(plan), roles)
-    machine = Machine(plan, crew, inputs, values)
+    machine = Machine(plan, crew, inputs, values, trips)
     take_turns(machine)
     machine.flights.refuse_leftovers()
     machine.phases.refuse_leftovers()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
-from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
+from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC, Unsteady
 from tilegen.interpret.matrices import load_matrices, store_matrices
 from tilegen.interpret.memory import Registers
 from tilegen.interpret.reading import MemoryPlace, Root
@@ -60,7 +61,10 @@ def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
     text = site.text(step.count)
     count = site.group.pick(value_of(text, site))
     is_constant = step.unroll and text.names <= site.frame.constants
-    for i in range(int(np.max(count))):
+    stretches = site.machine.trips.stretches(step.var.name, int(np.max(count)))
+    watch = _Watch(site, step, stretches)
+    for i in chain.from_iterable(stretches):
+        watch.at(i)
         inside = site.enter(site.group.where(i < count) if isinstance(count, np.ndarray) else site.group)
         inside.frame.define(step.var, i)
         inside.frame.loops[step.var.name] = i
@@ -69,6 +73,27 @@ def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
             inside.frame.constants |= {step.var.name}
         check_range(step.var, i, inside)
         yield from run_steps(step.body, inside)
+
+
+class _Watch:
+    """Before trips are left out: what is awaited or in flight must be what it was a period earlier.
+
+    Raises Unsteady where it is not: then those trips would not do again what the ones before them did.
+    """
+
+    def __init__(self, site: Site, step: Repeat, stretches: Sequence[range]):
+        self.machine, self.name = site.machine, step.var.name
+        period = self.machine.trips.period(self.name) if len(stretches) > 1 else 0
+        self.marks = {s.stop - period: s.stop for s in stretches[:-1]}
+        self.ends = {after.start: before.stop for before, after in pairwise(stretches)}
+        self.states: dict[int, object] = {}
+
+    def at(self, trip: int) -> None:
+        """A trip is about to begin."""
+        if trip in self.ends and self.states.pop(self.ends[trip]) != self.machine.pending():
+            raise Unsteady(self.name)
+        if trip in self.marks:
+            self.states[self.marks[trip]] = self.machine.pending()
 
 
 def run_when(step: When, site: Site) -> Iterator[str]:

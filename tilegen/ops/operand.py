@@ -33,6 +33,7 @@ from tilegen.ops.digits import Digit, DigitPart, Iter, split_dimension, split_nu
 from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
+from tilegen.spec.outline import fresh_name
 
 Heard = tuple[tuple[Access, Counted], ...]
 
@@ -98,17 +99,6 @@ class Context:
         kept = self.kept_elems.get(region.buffer.name)
         operand = bind(region, memory, self.condition)
         return replace(operand, op_field=name, cache="stream" if streams else "", kept_elems=kept)
-
-
-def fresh_name(name: str, taken: frozenset[str]) -> str:
-    """``name`` with as many underscores behind it as it takes to be nobody's.
-
-    >>> fresh_name("i", frozenset({"i", "i_"}))
-    'i__'
-    """
-    while name in taken:
-        name += "_"
-    return name
 
 
 @dataclass(frozen=True)

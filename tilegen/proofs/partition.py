@@ -103,7 +103,7 @@ def _most(count: Index, params: Mapping[str, int]) -> int:
 class _Thinned:
     """Values of an axis that show every overlap of two boxes, in rising order, with gaps of whole periods.
 
-    Over a period every box moves by ``moves``. ``gaps``: the last value before each, and the periods that it leaves out.
+    Over a period every box moves by ``moves``. ``gaps``: the last value before each, and how many periods it has.
     """
 
     values: Array

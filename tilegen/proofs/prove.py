@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.plan import Plan
-from tilegen.proofs.ctas import choose_ctas
 from tilegen.proofs.finding import NO_OWNER, Finding
-from tilegen.proofs.meaning import check_meaning, mark_of, parameter_cases
+from tilegen.proofs.meaning import mark_of, parameter_cases
 from tilegen.proofs.needless_syncs import find_needless_syncs
 from tilegen.proofs.partition import check_partition
 from tilegen.proofs.ranges import unproven_ranges
+from tilegen.proofs.runs import Run, check_run, list_runs
+from tilegen.proofs.trips import describe_trips
 from tilegen.spec.data import Spec
-from tilegen.spec.outline import launch_of
 
 
 @dataclass(frozen=True)
@@ -31,41 +32,40 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     unproven = unproven_ranges(plan)
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
-    runs = parameter_cases(spec)
-    for f in check_partition(plan, dict(runs[0])):
+    for f in check_partition(plan, parameter_cases(spec)[0]):
         if f.severity == "error" or (spec.whole and f.code == NO_OWNER):  # a whole array is written whole
             errors.append(_finding(spec, f))
         else:
             notes.append(f.message)
     if errors:
         raise ProofError(errors)
-    done, steps = [], 0
-    for case in runs:
-        ctas = choose_ctas(spec, launch_of(spec, case).grid, case)
-        steps += check_meaning(spec, plan, ctas, case)
-        done.append((tuple(case.items()), tuple(ctas)))
-    return Proof(tuple(done), steps, needless_syncs(spec, plan, steps), tuple(notes))
+    runs, steps = list_runs(spec, plan), 0
+    for run in runs:
+        taken, trips = check_run(spec, plan, run)
+        steps += taken
+        notes += [note for note in describe_trips(spec, run.case, trips) if note not in notes]
+    done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
+    return Proof(done, steps, needless_syncs(spec, plan, runs, steps), tuple(notes))
 
 
 def _finding(spec: Spec, finding: Finding) -> Diagnostic:
     return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op))
 
 
-def needless_syncs(spec: Spec, plan: Plan, steps: int) -> tuple[Diagnostic, ...]:
+def needless_syncs(spec: Spec, plan: Plan, runs: Sequence[Run], steps: int) -> tuple[Diagnostic, ...]:
     """Warnings for syncs of the spec that order nothing: the CTAs that were proved are as right without them.
 
     The sync of an op on whole arrays is not the spec's own: nobody could take it out.
     """
     if spec.whole is not None:
         return ()
-    runs = [(choose_ctas(spec, launch_of(spec, case).grid, case), case) for case in parameter_cases(spec)]
 
     def is_sound(without: Plan) -> bool:
         try:
-            for ctas, case in runs:
-                check_meaning(spec, without, ctas, case)
+            for run in runs:
+                check_run(spec, without, run)
         except ProofError:
             return False
         return True
 
-    return find_needless_syncs(spec, plan, steps, max(len(ctas) for ctas, _ in runs), is_sound)
+    return find_needless_syncs(spec, plan, steps, max(len(run.ctas) for run in runs), is_sound)

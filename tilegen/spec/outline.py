@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilegen.index import Index, evaluate
+from tilegen.index import Index, Var, add, bound, evaluate, mul
 from tilegen.kept import keep
 from tilegen.plan import MBARRIER, QUEUES, TMA_STORE, Barrier, Launch
 from tilegen.spec.data import Call, Closing, Loop, Meeting, Nest, Spec, Statement, Waiting, WholeCall
-from tilegen.spec.phases import barriers_of
+from tilegen.spec.phases import barriers_of, trips_of
 
 KINDS = (Call, Loop, Meeting, Closing, Waiting, WholeCall)
 
@@ -89,6 +89,26 @@ def deciding(statement: Statement) -> tuple[Index, ...]:
     if isinstance(statement, Loop):
         return statement.start, statement.stop
     return () if isinstance(statement, WholeCall) else (statement.when,)
+
+
+def trip_of(loop: Loop, taken: frozenset[str]) -> tuple[Var, Index, Index]:
+    """A loop's counted variable, its count, and the loop variable as a function of the former."""
+    if isinstance(loop.start, int) and loop.start == 0 and loop.step == 1:
+        return loop.var, loop.stop, loop.var
+    count = trips_of(loop)
+    trip = Var(fresh_name(f"{loop.var.name}_trip", taken), max(1, bound(count) - 1))
+    return trip, count, add(loop.start, mul(trip, loop.step))
+
+
+def fresh_name(name: str, taken: frozenset[str]) -> str:
+    """``name`` with as many underscores behind it as it takes to be nobody's.
+
+    >>> fresh_name("i", frozenset({"i", "i_"}))
+    'i__'
+    """
+    while name in taken:
+        name += "_"
+    return name
 
 
 def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:

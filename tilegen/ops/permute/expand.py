@@ -10,10 +10,10 @@ from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.index import Index, evaluate, mul, multiple
 from tilegen.ops.copy.op import OP as COPY
 from tilegen.ops.copy.op import CopyFields
-from tilegen.ops.operand import fresh_name
 from tilegen.ops.permute.dims import Dims, number_tiles
 from tilegen.ops.permute.tiles import TileChoice
 from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
+from tilegen.spec.outline import fresh_name
 
 PLAIN_LAYOUTS = {"row": layouts.row_major, "col": layouts.column_major}
 

@@ -1,0 +1,55 @@
+"""The runs in NumPy that prove a plan: for each case of the parameters its CTAs, and the trips of their loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tilegen.errors import ProofError
+from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.interpret import Unsteady
+from tilegen.plan import Plan
+from tilegen.proofs.ctas import Cta, choose_ctas
+from tilegen.proofs.meaning import check_meaning, parameter_cases
+from tilegen.proofs.trips import Cut, choose_trips, is_affordable, too_long
+from tilegen.spec.data import Spec
+from tilegen.spec.outline import launch_of
+
+
+@dataclass(frozen=True)
+class Run:
+    """Values of the runtime parameters, the CTAs that run with them, and which trips of their loops do."""
+
+    case: Mapping[str, int]
+    ctas: tuple[Cta, ...]
+    cut: Cut
+
+
+def list_runs(spec: Spec, plan: Plan) -> tuple[Run, ...]:
+    """Every run that the proof of a plan consists of."""
+    runs = []
+    for case in parameter_cases(spec):
+        ctas = choose_ctas(spec, launch_of(spec, case).grid, case)
+        runs.append(Run(case, tuple(ctas), choose_trips(spec, plan, ctas, case)))
+    return tuple(runs)
+
+
+def check_run(spec: Spec, plan: Plan, run: Run, seed: int = 1) -> tuple[int, Trips]:
+    """Carry out a run and compare it with the spec's meaning: the steps that it took, and the trips that ran.
+
+    What is wrong with a few trips is looked at again with all of them, if that takes no more than a minute or so.
+    Raises ProofError for what is wrong, and for a kernel that takes too many steps (TG426).
+    """
+    trips = run.cut.trips
+    if not is_affordable(plan, run.ctas, run.case, trips):
+        raise ProofError(too_long(plan, run.case, run.cut))
+    try:
+        return check_meaning(spec, plan, run.ctas, run.case, seed, trips), trips
+    except Unsteady:
+        if not is_affordable(plan, run.ctas, run.case, ALL_TRIPS):
+            raise ProofError(too_long(plan, run.case, Cut())) from None
+    except ProofError:
+        if trips == ALL_TRIPS or not is_affordable(plan, run.ctas, run.case, ALL_TRIPS):
+            raise
+    return check_meaning(spec, plan, run.ctas, run.case, seed), ALL_TRIPS
+

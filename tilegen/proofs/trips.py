@@ -1,0 +1,338 @@
+"""Which trips of its loops a proof runs: all, or those that show what every other trip would.
+
+Whole periods in the middle of a long loop are left out where everything goes on in the same way from one period to the
+next: places in global memory move on by a constant, places in shared memory, slots, parities and counts are what they
+were, and conditions turn only near trips that run. Whatever two trips can do to each other lies within a window; a
+window of all trips is one of those that run, moved. The spec's meaning is taken of the same trips, so like is compared
+with like. Ranges and the partition are proved for all trips, whatever runs here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilegen.errors import Diagnostic, Mark
+from tilegen.index import Index, Var, add, bound, less, substitute, variables
+from tilegen.index.bounds import highest
+from tilegen.index.courses import ALL_TRIPS, Course, Trips, course, join_courses
+from tilegen.plan import Block, Let, Plan, Repeat, Step, Tma, Touch, Visit, Wait, begin, effects, walk
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.spec.data import Call, Loop, Region, Spec, Statement
+from tilegen.spec.outline import Placed, deciding, outline, trip_of
+
+TOO_LONG = "TG426"
+Cta = tuple[int, int, int]
+Places = Sequence[Mapping[str, Index]]  # of each CTA that runs: its axes and the parameters, as numbers
+Named = Sequence[tuple[str, Var]]  # loops by the names of their trips, with the variables that expressions name
+Around = tuple[int, str, Var]  # a loop around a step: which Repeat it is, the name of its trips, its variable
+
+_FEW = 32  # a loop of so many trips runs in full
+_MOST_WORK = 1 << 30  # threads that carry out steps in one run: about a minute
+_LEAST_THREADS = 4096  # a step takes about as long as this many threads, however few it has
+
+
+@dataclass(frozen=True)
+class Uncut:
+    """Why a long loop runs in full: what stands in the way, and where the spec says it."""
+
+    loop: str
+    what: str
+    mark: Mark | None = None
+
+
+@dataclass(frozen=True)
+class Cut:
+    """The trips that a proof runs, with the reasons why long loops run in full."""
+
+    trips: Trips = ALL_TRIPS
+    uncut: tuple[Uncut, ...] = ()
+
+
+def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int]) -> Cut:
+    """The trips that speak for all others where these CTAs run with these parameters."""
+    names = outline(spec).names
+    loops = [s for s in outline(spec).find(Loop) if not s.unroll]
+    numbers: dict[str, Index] = dict(case)
+    long = {trip_of(s, names)[0].name for s in loops if bound(substitute(trip_of(s, names)[1], numbers)) - 1 > _FEW}
+    long -= {trip_of(s, names)[0].name for s in outline(spec).find(Loop) if s.unroll}  # one name, one way to run
+    if not long or len(plan.roles) > 1:
+        return Cut()
+    study = _Study(long, [_numbers_of(cta, plan, case) for cta in ctas])
+    for placed in outline(spec).placed:
+        _study_statement(study, spec, placed)
+    _study_plan(study, spec, plan)
+    pending = max((s.pending for role in plan.roles for s in _steps(role.steps) if isinstance(s, Wait)), default=0)
+    found: dict[str, tuple[Course, int]] = {}
+    for name in sorted(long - study.uncut.keys()):
+        common = join_courses(study.courses.get(name, []))
+        assert common is not None
+        found[name] = common, common.period * (study.reach.get(name, 0) + pending + 2)
+    return Cut(Trips(found), tuple(study.uncut.values()))
+
+
+def _numbers_of(cta: Cta, plan: Plan, case: Mapping[str, int]) -> dict[str, Index]:
+    own = dict(zip(CTA_AXES, cta, strict=True))
+    ranks = {c: own[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
+    return {**case, **own, **ranks}
+
+
+# ---------------------------------------------------------------- what a loop variable has a hand in
+@dataclass
+class _Study:
+    """What is found out of the loops whose trips are named in ``long``, as expressions are looked at."""
+
+    long: set[str]
+    places: Places
+    courses: dict[str, list[Course]] = field(default_factory=dict)
+    reach: dict[str, int] = field(default_factory=dict)  # periods within which two trips can touch one place
+    uncut: dict[str, Uncut] = field(default_factory=dict)
+    seen: set[tuple[Index, Var, bool]] = field(default_factory=set)
+
+    def look(self, x: Index, loops: Named, text: str, mark: Mark | None, moves: bool = False) -> None:
+        """Take an expression into account; ``moves``: it may go on by a constant, or else must repeat."""
+        named = {v.name for v in variables(x)}
+        for name, v in loops:
+            if v.name not in named or name not in self.long or (x, v, moves) in self.seen:
+                continue
+            self.seen.add((x, v, moves))
+            for c in {course(substitute(x, numbers), v) for numbers in self.numbers_for(named)}:
+                if c is None or (c.rise and not moves):
+                    way = "does not repeat as it runs" if c else "follows no rule that the proof knows"
+                    self.refuse(name, f"'{text or x}' {way}", mark)
+                else:
+                    self.courses.setdefault(name, []).append(c)
+
+    def numbers_for(self, named: set[str]) -> Iterable[Mapping[str, Index]]:
+        """The numbers of each CTA, once for all that are alike in what is named."""
+        return {tuple(n.get(name) for name in sorted(named)): n for n in self.places}.values()
+
+    def refuse(self, name: str, what: str, mark: Mark | None) -> None:
+        """The loop runs in full."""
+        self.uncut.setdefault(name, Uncut(name, what, mark))
+
+
+def _study_statement(study: _Study, spec: Spec, placed: Placed) -> None:
+    """What the spec's own statement says of the loops around it."""
+    values: dict[str, Index] = {}
+    loops: list[tuple[str, Var]] = []
+    for nest in placed.around:
+        if isinstance(nest, Loop):
+            trip, _, value = trip_of(nest, outline(spec).names)
+            values[nest.var.name] = substitute(value, values)
+            loops += [] if nest.unroll else [(trip.name, trip)]
+    s = placed.statement
+    mark = getattr(s, "mark", None)
+    for x in (*deciding(s), *_slot_of(s)):
+        study.look(substitute(x, values), loops, str(x), mark)
+    for region in s.regions.values() if isinstance(s, Call) else ():
+        _study_region(study, region, values, loops)
+
+
+def _slot_of(s: Statement) -> tuple[Index, ...]:
+    slot = getattr(s, "barrier", None)
+    return (slot.index,) if slot else ()
+
+
+def _study_region(study: _Study, region: Region, values: Mapping[str, Index], loops: Named) -> None:
+    is_global = region.buffer.scope == "global"
+    for x, length, extent in zip(region.begins, region.lengths, region.buffer.shape, strict=True):
+        begin_at = substitute(x, values)
+        study.look(begin_at, loops, region.text, region.mark, moves=is_global)
+        if is_global:  # what lies beyond the edge is not read, nor written
+            study.look(less(add(begin_at, length), add(extent, 1)), loops, region.text, region.mark)
+
+
+# ---------------------------------------------------------------- what the plan does
+@dataclass(frozen=True)
+class _Spot:
+    """A touch of a global array: elements ``flat .. flat + span - 1``, inside of ``loops`` (the outermost first)."""
+
+    flat: Index
+    span: Index
+    loops: tuple[Around, ...]
+    is_read: bool
+    is_written: bool
+
+
+def _study_plan(study: _Study, spec: Spec, plan: Plan) -> None:
+    calls = outline(spec).calls
+    spots: dict[str, list[_Spot]] = {}
+    for role in plan.roles:
+        around: list[Around] = []
+        for visit in walk(role.steps, begin(role.threads)):
+            del around[len(visit.position.loops) :]
+            op = visit.position.op
+            mark = calls[op].mark if 0 <= op < len(calls) else None
+            _study_step(study, visit, around, mark, spots)
+            if isinstance(visit.step, Repeat):
+                trip = Var(f"{visit.step.var.name}__{len(around)}", max(1, bound(visit.step.count) - 1))
+                around.append((id(visit.step), "" if visit.step.unroll else visit.step.var.name, trip))
+    for name, touches in spots.items():
+        if any(t.is_written for t in touches):
+            _study_array(study, name, touches)
+
+
+def _study_step(
+    study: _Study, visit: Visit, around: Sequence[Around], mark: Mark | None, spots: dict[str, list[_Spot]]
+) -> None:  # fmt: skip
+    found, position = visit.effects, visit.position
+    loops = [(name, v) for _, name, v in around]
+    names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is looked at where it is used
+    for x in (*found.expressions, *(s.at for s in found.slots)):
+        study.look(position.expand(x), loops, "", mark, moves=names_only)
+    for touch in found.touches:
+        memory, flat = position.flat(touch.ref)
+        study.look(position.expand(touch.where), loops, "", mark)
+        study.look(flat, loops, f"the place in {memory.name}", mark, moves=memory.space == "global")
+        if memory.space == "global":
+            spot = _Spot(flat, _span(touch), tuple(around), touch.reads, touch.writes)
+            spots.setdefault(memory.name, []).append(spot)
+        if touch.map is not None and memory.space == "global":
+            _study_edges(study, visit, touch, loops, mark)
+
+
+def _study_edges(study: _Study, visit: Visit, touch: Touch, loops: Named, mark: Mark | None) -> None:
+    """Where a box is cut at the edges of its array."""
+    assert touch.map is not None and isinstance(visit.step, Tma)
+    for d, size, at in zip(touch.map.dims, touch.map.box, visit.step.at, strict=True):
+        end = add(visit.position.expand(at), size)
+        study.look(less(end, add(touch.map.memory.shape[d], 1)), loops, f"the box of {touch.map.memory.name}", mark)
+
+
+def _span(touch: Touch) -> Index:
+    """Elements from the first to the last that it touches."""
+    if touch.map is None:
+        return touch.elems
+    last: Index = 1
+    for d, size in zip(touch.map.dims, touch.map.box, strict=True):
+        last = add(last, touch.map.memory.pitches[d] * (size - 1))
+    return last
+
+
+def _study_array(study: _Study, name: str, touches: Sequence[_Spot]) -> None:
+    """How many periods apart two trips can be and touch one element of an array that is written.
+
+    All places that a loop moves must move alike, and what stands outside of the loop must stay clear of them.
+    """
+    loops = {which: (loop, v) for t in touches for which, loop, v in t.loops if loop in study.long}
+    for which, (loop, v) in loops.items():
+        inside = [t for t in touches if which in [n for n, _, _ in t.loops]]
+        outside = [t for t in touches if which not in [n for n, _, _ in t.loops]]
+        reach = 0
+        for numbers in study.places if _is_write_only(touches) else [_without_ctas(n) for n in study.places[:1]]:
+            found = _reach(inside, outside, which, v, numbers)
+            if isinstance(found, str):
+                study.refuse(loop, found.format(name), None)
+                break
+            reach = max(reach, found)
+        study.reach[loop] = max(study.reach.get(loop, 0), reach)
+
+
+def _is_write_only(touches: Sequence[_Spot]) -> bool:
+    """No CTA reads it: then it is enough to look at each by itself, as the partition tells CTAs apart."""
+    return not any(t.is_read for t in touches)
+
+
+def _without_ctas(numbers: Mapping[str, Index]) -> dict[str, Index]:
+    return {k: x for k, x in numbers.items() if k not in (*CTA_AXES, *CLUSTER_AXES)}
+
+
+def _reach(
+    inside: Sequence[_Spot], outside: Sequence[_Spot], which: int, v: Var, numbers: Mapping[str, Index]
+) -> int | str:
+    flats = [substitute(t.flat, numbers) for t in inside]
+    courses = [course(x, v) for x in flats]
+    common = join_courses(courses)
+    if common is None:
+        return "the places in {} follow no rule that the proof knows"
+    rises = {c.over(common.period) for c in courses if c}
+    if len(rises) > 1:
+        return "places in {} move by different steps from trip to trip"
+    (rise,) = rises
+    if not rise:
+        return 0
+    spans = [substitute(t.span, numbers) for t in inside]
+    first, stop = _range(flats, spans)
+    for t in outside:
+        low, high = _range([substitute(t.flat, numbers)], [substitute(t.span, numbers)])
+        if high > first and low < stop:
+            return "{} is touched outside of the loop too"
+    fixed = _fix_outer(inside, which, numbers)
+    fixed[v.name] = Var(v.name, common.period) if common.period > 1 else 0
+    low, high = _range([substitute(x, fixed) for x in flats], spans)
+    return -(-(high - low) // abs(rise))
+
+
+def _range(flats: Sequence[Index], spans: Sequence[Index]) -> tuple[int, int]:
+    """The first element that any of them can touch, and one more than the last."""
+    ends = (highest((x, 1), (n, 1)) for x, n in zip(flats, spans, strict=True))
+    return min(-highest((x, -1)) for x in flats), max(ends)
+
+
+def _fix_outer(inside: Sequence[_Spot], which: int, numbers: Mapping[str, Index]) -> dict[str, Index]:
+    """Outer loops whose trips never touch one element: two trips of an inner loop that do are in the same of theirs."""
+    (outer,) = {t.loops[: [n for n, _, _ in t.loops].index(which)] for t in inside}
+    fixed: dict[str, Index] = {}
+    for _, _, v in outer:
+        flats = [substitute(substitute(t.flat, numbers), fixed) for t in inside]
+        common = join_courses(course(x, v) for x in flats)
+        rises = {c.over(1) for x in flats if (c := course(x, v)) and c.period == 1}
+        if common is None or common.period > 1 or len(rises) > 1:
+            break
+        spans = [substitute(t.span, numbers) for t in inside]
+        low, high = _range([substitute(x, {v.name: 0}) for x in flats], spans)
+        if high - low > abs(*rises):
+            break
+        fixed[v.name] = 0
+    return fixed
+
+
+# ---------------------------------------------------------------- how long a run takes, and what it leaves out
+def describe_trips(spec: Spec, case: Mapping[str, int], trips: Trips) -> tuple[str, ...]:
+    """Of each loop that was cut, how many of its trips ran."""
+    notes, names = [], outline(spec).names
+    for loop in outline(spec).find(Loop):
+        trip, count, _ = trip_of(loop, names)
+        most = bound(substitute(count, dict(case))) - 1
+        if trips.count(trip.name, most) < most:
+            period = trips.period(trip.name)
+            ran = f"{trips.count(trip.name, most)} of {most} trips"
+            what = "trip" if period == 1 else f"{period} trips"
+            notes.append(f"of the loop over {loop.var.name}, {ran} were run: in between, every {what} goes as the last")
+    return tuple(notes)
+
+
+def _steps(steps: Sequence[Step]) -> Iterable[Step]:
+    for step in steps:
+        yield step
+        yield from _steps(effects(step).body)
+
+
+def count_steps(steps: Sequence[Step], case: Mapping[str, Index], trips: Trips) -> int:
+    """Steps that a run carries out at most, with only those trips."""
+    total = 0
+    for step in steps:
+        inner = count_steps(effects(step).body, case, trips)
+        if isinstance(step, Repeat):
+            total += trips.count(step.var.name, bound(substitute(step.count, case)) - 1) * (inner + 1)
+        else:
+            total += inner + 1
+    return total
+
+
+def is_affordable(plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips) -> bool:
+    """Whether a run takes no longer than a minute or so."""
+    steps = sum(count_steps(role.steps, dict(case), trips) for role in plan.roles)
+    return steps * max(_LEAST_THREADS, len(ctas) * plan.threads) <= _MOST_WORK
+
+
+def too_long(plan: Plan, case: Mapping[str, int], cut: Cut) -> Diagnostic:
+    """The error for a kernel that no run can prove."""
+    steps = sum(count_steps(role.steps, dict(case), cut.trips) for role in plan.roles)
+    message = f"the proof would run {steps} steps"
+    if not cut.uncut:
+        return Diagnostic(TOO_LONG, f"{message}, which is too many", hint="let more CTAs share the work")
+    why = cut.uncut[0]
+    hint = "places in shared memory, slots and conditions that repeat, such as `E % n`, let it run a few trips only"
+    return Diagnostic(TOO_LONG, f"{message}: all trips of '{why.loop}', since {why.what}", why.mark, hint)
