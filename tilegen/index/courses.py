@@ -208,6 +208,10 @@ class Trips:
         """How many trips run of a loop that has ``count``."""
         return sum(map(len, self.stretches(name, count))) if name in self.loops else count
 
+    def margin(self, name: str) -> int:
+        """How many trips run near each end and turn of a loop."""
+        return self.loops[name][1]
+
     def period(self, name: str) -> int:
         """The trips after which a loop repeats itself."""
         return self.loops[name][0].period

@@ -11,7 +11,7 @@ from tilegen.interpret import Unsteady
 from tilegen.plan import Plan
 from tilegen.proofs.ctas import Cta, choose_ctas
 from tilegen.proofs.meaning import check_meaning, parameter_cases
-from tilegen.proofs.trips import Cut, choose_trips, is_affordable, too_long
+from tilegen.proofs.trips import Cut, choose_trips, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
@@ -31,6 +31,11 @@ def list_runs(spec: Spec, plan: Plan) -> tuple[Run, ...]:
     for case in parameter_cases(spec):
         ctas = choose_ctas(spec, launch_of(spec, case).grid, case)
         runs.append(Run(case, tuple(ctas), choose_trips(spec, plan, ctas, case)))
+    cases = [run.case for run in runs]
+    for case in trip_cases(spec, runs[0].case, runs[0].cut.trips):
+        if case not in cases:
+            ctas = choose_ctas(spec, launch_of(spec, case).grid, case)
+            runs.append(Run(case, tuple(ctas), choose_trips(spec, plan, ctas, case)))
     return tuple(runs)
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilegen.errors import Diagnostic, Mark
-from tilegen.index import Index, Var, add, bound, less, substitute, variables
+from tilegen.index import Index, Var, add, bound, evaluate, less, substitute, variables
 from tilegen.index.bounds import highest
 from tilegen.index.courses import ALL_TRIPS, Course, Trips, course, join_courses
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Tma, Touch, Visit, Wait, begin, effects, walk
@@ -29,6 +29,7 @@ Around = tuple[int, str, Var]  # a loop around a step: which Repeat it is, the n
 
 _FEW = 32  # a loop of so many trips runs in full
 _MOST_WORK = 1 << 30  # threads that carry out steps in one run: about a minute
+_MOST_CASES = 64  # lengths of one loop that are tried
 _LEAST_THREADS = 4096  # a step takes about as long as this many threads, however few it has
 
 
@@ -99,7 +100,7 @@ class _Study:
             for c in {course(substitute(x, numbers), v) for numbers in self.numbers_for(named)}:
                 if c is None or (c.rise and not moves):
                     way = "does not repeat as it runs" if c else "follows no rule that the proof knows"
-                    self.refuse(name, f"'{text or x}' {way}", mark)
+                    self.refuse(name, f"'{text or x}' {way}".replace("(size_t)", ""), mark)
                 else:
                     self.courses.setdefault(name, []).append(c)
 
@@ -286,6 +287,40 @@ def _fix_outer(inside: Sequence[_Spot], which: int, numbers: Mapping[str, Index]
             break
         fixed[v.name] = 0
     return fixed
+
+
+# ---------------------------------------------------------------- loops as long as a parameter says
+def trip_cases(spec: Spec, default: Mapping[str, int], trips: Trips) -> Iterable[dict[str, int]]:
+    """Values of a parameter with which a loop that it bounds has 0, 1, 2, ... trips, up to all that can differ.
+
+    A longer loop is one of these with whole periods in the middle. The other parameters have their defaults.
+    """
+    for loop in outline(spec).find(Loop):
+        trip, count, _ = trip_of(loop, outline(spec).names)
+        named = {v.name for v in variables(count)}
+        bounds = [p.var for p in spec.params if p.var is not None and p.name in named]
+        if len(bounds) != 1 or not named <= set(default):
+            continue
+        (param,) = bounds
+        course_known = trip.name in trips.loops
+        enough = 2 * trips.margin(trip.name) + 2 * trips.period(trip.name) if course_known else _FEW
+        for wanted in range(min(enough, _MOST_CASES)):
+            value = _least_value(param, count, default, wanted)
+            if value is not None:
+                yield {**default, param.name: value}
+
+
+def _least_value(param: Var, count: Index, default: Mapping[str, int], wanted: int) -> int | None:
+    """The least value of a parameter with which a loop has as many trips; None if no value gives so many."""
+    low, high = 1, (param.bound - 1) // param.step
+    while low < high:
+        middle = (low + high) // 2
+        if int(evaluate(count, {**default, param.name: middle * param.step})) < wanted:
+            low = middle + 1
+        else:
+            high = middle
+    found = low * param.step
+    return found if int(evaluate(count, {**default, param.name: found})) == wanted else None
 
 
 # ---------------------------------------------------------------- how long a run takes, and what it leaves out

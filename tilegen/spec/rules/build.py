@@ -33,6 +33,13 @@ _PERMUTE = (
     "ops:\n"
     "  - permute_layout: {{scope: warp, src: X, dst: Y}}\n"
 )
+_LONG = (
+    "buffers:\n"
+    "  X: {{scope: global, dtype: float32, shape: [1000000, 32]}}\n"
+    "  Y: {{scope: global, dtype: float32, shape: [1000000, 32]}}\n"
+    "ops:\n  - for: {{t: 1000000}}\n    do:\n"
+    '      - copy: {{src: "X[t]", dst: "Y[t]", when: "{c}"}}\n'
+)
 _RIGHT = _kernel(_IN, _SYNC, _OUT)
 
 BUILD_RULES = {
@@ -149,6 +156,13 @@ BUILD_RULES = {
         _kernel(_IN, "  - sync: async\n", _SYNC, _STORE),
     ),
     "TG425": Rule("an mbarrier that is arrived at too often", "A phase has one number of arrivals, and < 2^20 bytes."),
+    "TG426": Rule(
+        "a proof of too many steps",
+        "Kernels are proved by running some of their CTAs in NumPy. Of a long loop a few trips are enough where all "
+        "that its variable has a hand in repeats or moves on by a constant; else every trip runs, within a budget.",
+        _LONG.format(c="t * t < 100"),
+        _LONG.format(c="t < 10"),
+    ),
     "TG430": Rule(
         "a sync that orders nothing",
         "Every access before it and every access after it is ordered without it, so it only costs time. A warning.",
