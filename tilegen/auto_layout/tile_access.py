@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
+from math import prod
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -287,6 +288,10 @@ def fold(a: TileAccess, shape: Sequence[int], elem_bytes: int) -> TileAccess:
         return a
     source = None if a.source is None else a.source[kept]
     some = replace(a, elements=a.elements[kept], weights=a.weights[kept], source=source)
-    starts = np.unique(some.elements[some.elements >= 0]) if a.width_elems > 1 else None
+    starts = None
+    if a.width_elems > 1:
+        is_start = np.zeros(prod(shape), bool)
+        is_start[some.elements[some.elements >= 0]] = True
+        starts = np.flatnonzero(is_start)
     small = _keep_one(some, _xor_pattern(some, shape, elem_bytes), _affine_pattern(some, shape, elem_bytes))
     return replace(small, starts=starts, origin=_origin(some))

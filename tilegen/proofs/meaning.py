@@ -9,7 +9,6 @@ import numpy as np
 
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError
-from tilegen.index import evaluate
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED
@@ -18,7 +17,7 @@ from tilegen.ops.op import CONVERTS
 from tilegen.plan import Plan, arrays
 from tilegen.reference import Array, Input, run_reference
 from tilegen.spec.data import Spec, Waiting, WholeCall
-from tilegen.spec.outline import outline
+from tilegen.spec.outline import is_possible, outline
 
 
 def parameter_cases(spec: Spec) -> list[dict[str, int]]:
@@ -30,21 +29,7 @@ def parameter_cases(spec: Spec) -> list[dict[str, int]]:
     least = {p.name: p.var.step for p in own if p.var}
     edge = {p.name: min(p.var.bound - 1, 11 * p.var.step) // p.var.step * p.var.step for p in own if p.var}
     cases = [default, least, edge]
-    return [c for k, c in enumerate(cases) if c not in cases[:k] and _is_possible(spec, c)]
-
-
-def _is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
-    """Pitches at least as long as their rows, and a grid that has a CTA."""
-    for b in spec.buffers:
-        if b.scope != "global":
-            continue
-        sizes = [(int(evaluate(i.stride, case)), int(evaluate(i.extent, case))) for i in getattr(b.layout, "shard", ())]
-        reach = 1
-        for stride, extent in sorted(s for s in sizes if s[1] > 1):
-            if stride < reach:
-                return False
-            reach = stride * extent
-    return all(int(evaluate(g, case)) > 0 for g in spec.grid)
+    return [c for k, c in enumerate(cases) if c not in cases[:k] and is_possible(spec, c)]
 
 
 _EXACT_INTEGERS = {"bool": 2, "float8_e4m3fn": 16, "float8_e5m2": 8, "bfloat16": 256, "float16": 2048, "int8": 127}

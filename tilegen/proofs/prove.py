@@ -12,7 +12,7 @@ from tilegen.proofs.meaning import mark_of, parameter_cases
 from tilegen.proofs.needless_syncs import find_needless_syncs
 from tilegen.proofs.partition import check_partition
 from tilegen.proofs.ranges import unproven_ranges
-from tilegen.proofs.runs import Run, check_run, list_runs
+from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import describe_trips
 from tilegen.spec.data import Spec
 
@@ -52,7 +52,7 @@ def _finding(spec: Spec, finding: Finding) -> Diagnostic:
     return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op))
 
 
-def needless_syncs(spec: Spec, plan: Plan, runs: Sequence[Run], steps: int) -> tuple[Diagnostic, ...]:
+def needless_syncs(spec: Spec, plan: Plan, runs: Sequence[ProofRun], steps: int) -> tuple[Diagnostic, ...]:
     """Warnings for syncs of the spec that order nothing: the CTAs that were proved are as right without them.
 
     The sync of an op on whole arrays is not the spec's own: nobody could take it out.

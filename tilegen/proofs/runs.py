@@ -17,7 +17,7 @@ from tilegen.spec.outline import launch_of
 
 
 @dataclass(frozen=True)
-class Run:
+class ProofRun:
     """Values of the runtime parameters, the CTAs that run with them, and which trips of their loops do."""
 
     case: Mapping[str, int]
@@ -25,21 +25,21 @@ class Run:
     cut: Cut
 
 
-def list_runs(spec: Spec, plan: Plan) -> tuple[Run, ...]:
+def list_runs(spec: Spec, plan: Plan) -> tuple[ProofRun, ...]:
     """Every run that the proof of a plan consists of."""
     runs = []
     for case in parameter_cases(spec):
         ctas = choose_ctas(spec, launch_of(spec, case).grid, case)
-        runs.append(Run(case, tuple(ctas), choose_trips(spec, plan, ctas, case)))
+        runs.append(ProofRun(case, tuple(ctas), choose_trips(spec, plan, ctas, case)))
     cases = [run.case for run in runs]
-    for case in trip_cases(spec, runs[0].case, runs[0].cut.trips):
+    for case in trip_cases(spec, plan, runs[0].ctas, runs[0].case):
         if case not in cases:
             ctas = choose_ctas(spec, launch_of(spec, case).grid, case)
-            runs.append(Run(case, tuple(ctas), choose_trips(spec, plan, ctas, case)))
+            runs.append(ProofRun(case, tuple(ctas), choose_trips(spec, plan, ctas, case)))
     return tuple(runs)
 
 
-def check_run(spec: Spec, plan: Plan, run: Run, seed: int = 1) -> tuple[int, Trips]:
+def check_run(spec: Spec, plan: Plan, run: ProofRun, seed: int = 1) -> tuple[int, Trips]:
     """Carry out a run and compare it with the spec's meaning: the steps that it took, and the trips that ran.
 
     What is wrong with a few trips is looked at again with all of them, if that takes no more than a minute or so.

@@ -13,13 +13,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilegen.errors import Diagnostic, Mark
-from tilegen.index import Index, Var, add, bound, evaluate, less, substitute, variables
+from tilegen.index import Index, Var, add, bound, evaluate, less, mul, substitute, variables
 from tilegen.index.bounds import highest
 from tilegen.index.courses import ALL_TRIPS, Course, Trips, course, join_courses
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Tma, Touch, Visit, Wait, begin, effects, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Region, Spec, Statement
-from tilegen.spec.outline import Placed, deciding, outline, trip_of
+from tilegen.spec.outline import Placed, deciding, is_possible, outline, trip_of
 
 TOO_LONG = "TG426"
 Cta = tuple[int, int, int]
@@ -50,12 +50,15 @@ class Cut:
     uncut: tuple[Uncut, ...] = ()
 
 
-def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int]) -> Cut:
-    """The trips that speak for all others where these CTAs run with these parameters."""
+def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], few: int = _FEW) -> Cut:
+    """The trips that speak for all others where these CTAs run with these parameters.
+
+    A loop of up to ``few`` trips runs in full.
+    """
     names = outline(spec).names
     loops = [s for s in outline(spec).find(Loop) if not s.unroll]
     numbers: dict[str, Index] = dict(case)
-    long = {trip_of(s, names)[0].name for s in loops if bound(substitute(trip_of(s, names)[1], numbers)) - 1 > _FEW}
+    long = {trip_of(s, names)[0].name for s in loops if bound(substitute(trip_of(s, names)[1], numbers)) - 1 > few}
     long -= {trip_of(s, names)[0].name for s in outline(spec).find(Loop) if s.unroll}  # one name, one way to run
     if not long or len(plan.roles) > 1:
         return Cut()
@@ -147,10 +150,14 @@ def _study_region(study: _Study, region: Region, values: Mapping[str, Index], lo
 # ---------------------------------------------------------------- what the plan does
 @dataclass(frozen=True)
 class _Spot:
-    """A touch of a global array: elements ``flat .. flat + span - 1``, inside of ``loops`` (the outermost first)."""
+    """A touch of a global array: a box from ``at`` on, inside of ``loops`` (the outermost first).
 
-    flat: Index
-    span: Index
+    ``at`` and ``box`` are by the dimensions of the array (``form``), or flat, where those are not known.
+    """
+
+    form: tuple[object, ...]
+    at: tuple[Index, ...]
+    box: tuple[Index, ...]
     loops: tuple[Around, ...]
     is_read: bool
     is_written: bool
@@ -187,8 +194,7 @@ def _study_step(
         study.look(position.expand(touch.where), loops, "", mark)
         study.look(flat, loops, f"the place in {memory.name}", mark, moves=memory.space == "global")
         if memory.space == "global":
-            spot = _Spot(flat, _span(touch), tuple(around), touch.reads, touch.writes)
-            spots.setdefault(memory.name, []).append(spot)
+            spots.setdefault(memory.name, []).append(_spot(visit, touch, around))
         if touch.map is not None and memory.space == "global":
             _study_edges(study, visit, touch, loops, mark)
 
@@ -201,14 +207,27 @@ def _study_edges(study: _Study, visit: Visit, touch: Touch, loops: Named, mark: 
         study.look(less(end, add(touch.map.memory.shape[d], 1)), loops, f"the box of {touch.map.memory.name}", mark)
 
 
-def _span(touch: Touch) -> Index:
-    """Elements from the first to the last that it touches."""
-    if touch.map is None:
-        return touch.elems
-    last: Index = 1
-    for d, size in zip(touch.map.dims, touch.map.box, strict=True):
-        last = add(last, touch.map.memory.pitches[d] * (size - 1))
-    return last
+def _spot(visit: Visit, touch: Touch, around: Sequence[Around]) -> _Spot:
+    found = visit.position.find(touch.ref)
+    memory, uses = found.root, (tuple(around), touch.reads, touch.writes)
+    rows = [d for d, pitch in enumerate(memory.pitches) if pitch == 1]
+    if found.coordinates is not None and touch.map is not None:
+        sizes = dict(zip(touch.map.dims, touch.map.box, strict=True))
+        box = tuple(sizes.get(d, 1) for d in range(len(memory.shape)))
+        return _Spot((memory.shape, memory.pitches), found.coordinates, box, *uses)
+    if found.coordinates is not None and (rows or touch.elems == 1):
+        box = tuple(touch.elems if [d] == rows[-1:] else 1 for d in range(len(memory.shape)))
+        return _Spot((memory.shape, memory.pitches), found.coordinates, box, *uses)
+    return _flat_spot(found.flat, touch, *uses)
+
+
+def _flat_spot(flat: Index, touch: Touch, loops: tuple[Around, ...], is_read: bool, is_written: bool) -> _Spot:
+    span: Index = touch.elems
+    if touch.map is not None:
+        span = 1
+        for d, size in zip(touch.map.dims, touch.map.box, strict=True):
+            span = add(span, mul(touch.map.memory.pitches[d], size - 1))
+    return _Spot((), (flat,), (span,), loops, is_read, is_written)
 
 
 def _study_array(study: _Study, name: str, touches: Sequence[_Spot]) -> None:
@@ -242,33 +261,28 @@ def _without_ctas(numbers: Mapping[str, Index]) -> dict[str, Index]:
 def _reach(
     inside: Sequence[_Spot], outside: Sequence[_Spot], which: int, v: Var, numbers: Mapping[str, Index]
 ) -> int | str:
-    flats = [substitute(t.flat, numbers) for t in inside]
-    courses = [course(x, v) for x in flats]
-    common = join_courses(courses)
+    """The periods; or, of the array '{}', why they are not known."""
+    if len({t.form for t in (*inside, *outside)}) > 1:
+        return "{} is touched as arrays of several shapes"
+    courses = [[course(substitute(x, numbers), v) for x in t.at] for t in inside]
+    common = join_courses(c for row in courses for c in row)
     if common is None:
         return "the places in {} follow no rule that the proof knows"
-    rises = {c.over(common.period) for c in courses if c}
-    if len(rises) > 1:
+    moves = {tuple(c.over(common.period) for c in row if c) for row in courses}
+    if len(moves) > 1:
         return "places in {} move by different steps from trip to trip"
-    (rise,) = rises
-    if not rise:
+    (rises,) = moves
+    if not any(rises):
         return 0
-    spans = [substitute(t.span, numbers) for t in inside]
-    first, stop = _range(flats, spans)
+    ranges = [_range(inside, d, numbers) for d in range(len(rises))]
     for t in outside:
-        low, high = _range([substitute(t.flat, numbers)], [substitute(t.span, numbers)])
-        if high > first and low < stop:
+        own = [_range([t], d, numbers) for d in range(len(rises))]
+        if all(low < stop and first < high for (first, stop), (low, high) in zip(ranges, own, strict=True)):
             return "{} is touched outside of the loop too"
-    fixed = _fix_outer(inside, which, numbers)
+    fixed = {**numbers, **_fix_outer(inside, which, numbers)}
     fixed[v.name] = Var(v.name, common.period) if common.period > 1 else 0
-    low, high = _range([substitute(x, fixed) for x in flats], spans)
-    return -(-(high - low) // abs(rise))
-
-
-def _range(flats: Sequence[Index], spans: Sequence[Index]) -> tuple[int, int]:
-    """The first element that any of them can touch, and one more than the last."""
-    ends = (highest((x, 1), (n, 1)) for x, n in zip(flats, spans, strict=True))
-    return min(-highest((x, -1)) for x in flats), max(ends)
+    near = [_range(inside, d, fixed) for d in range(len(rises))]
+    return min(-(-(high - low) // abs(rise)) for (low, high), rise in zip(near, rises, strict=True) if rise)
 
 
 def _fix_outer(inside: Sequence[_Spot], which: int, numbers: Mapping[str, Index]) -> dict[str, Index]:
@@ -276,38 +290,46 @@ def _fix_outer(inside: Sequence[_Spot], which: int, numbers: Mapping[str, Index]
     (outer,) = {t.loops[: [n for n, _, _ in t.loops].index(which)] for t in inside}
     fixed: dict[str, Index] = {}
     for _, _, v in outer:
-        flats = [substitute(substitute(t.flat, numbers), fixed) for t in inside]
-        common = join_courses(course(x, v) for x in flats)
-        rises = {c.over(1) for x in flats if (c := course(x, v)) and c.period == 1}
-        if common is None or common.period > 1 or len(rises) > 1:
+        courses = [[course(substitute(x, {**numbers, **fixed}), v) for x in t.at] for t in inside]
+        if any(c is None or c.period > 1 for row in courses for c in row):
             break
-        spans = [substitute(t.span, numbers) for t in inside]
-        low, high = _range([substitute(x, {v.name: 0}) for x in flats], spans)
-        if high - low > abs(*rises):
+        moves = {tuple(c.rise for c in row if c) for row in courses}
+        ends = [_range(inside, d, {**numbers, **fixed, v.name: 0}) for d in range(len(inside[0].at))]
+        if len(moves) > 1 or not any(0 < high - low <= abs(m) for (low, high), m in zip(ends, *moves, strict=True)):
             break
         fixed[v.name] = 0
     return fixed
 
 
+def _range(spots: Sequence[_Spot], d: int, numbers: Mapping[str, Index]) -> tuple[int, int]:
+    """The first coordinate in dimension ``d`` that any of them can touch, and one more than the last."""
+    pairs = [(substitute(t.at[d], numbers), substitute(t.box[d], numbers)) for t in spots]
+    return min(-highest((x, -1)) for x, _ in pairs), max(highest((x, 1), (n, 1)) for x, n in pairs)
+
+
 # ---------------------------------------------------------------- loops as long as a parameter says
-def trip_cases(spec: Spec, default: Mapping[str, int], trips: Trips) -> Iterable[dict[str, int]]:
+def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str, int]) -> Iterable[dict[str, int]]:
     """Values of a parameter with which a loop that it bounds has 0, 1, 2, ... trips, up to all that can differ.
 
     A longer loop is one of these with whole periods in the middle. The other parameters have their defaults.
     """
-    for loop in outline(spec).find(Loop):
-        trip, count, _ = trip_of(loop, outline(spec).names)
+    counted = [trip_of(s, outline(spec).names)[:2] for s in outline(spec).find(Loop)]
+    if all(isinstance(count, int) for _, count in counted):
+        return
+    trips = choose_trips(spec, plan, ctas, default, few=0).trips
+    for trip, count in counted:
         named = {v.name for v in variables(count)}
         bounds = [p.var for p in spec.params if p.var is not None and p.name in named]
         if len(bounds) != 1 or not named <= set(default):
             continue
         (param,) = bounds
-        course_known = trip.name in trips.loops
-        enough = 2 * trips.margin(trip.name) + 2 * trips.period(trip.name) if course_known else _FEW
+        is_known = trip.name in trips.loops
+        enough = 2 * (trips.margin(trip.name) + trips.period(trip.name)) if is_known else _FEW
+        largest = {p.name: p.var.bound - 1 for p in spec.params if p.var is not None}
         for wanted in range(min(enough, _MOST_CASES)):
             value = _least_value(param, count, default, wanted)
-            if value is not None:
-                yield {**default, param.name: value}
+            tried = [{**others, param.name: value} for others in (default, largest) if value is not None]
+            yield from [case for case in tried if is_possible(spec, case)][:1]
 
 
 def _least_value(param: Var, count: Index, default: Mapping[str, int], wanted: int) -> int | None:

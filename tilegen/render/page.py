@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, count
@@ -57,7 +60,6 @@ class Page:
         return self.macros("steps.cu.j2")
 
 
-
 @cache
 def templates() -> jinja2.Environment:
     """The directory of templates, loaded when they are used."""
@@ -65,11 +67,23 @@ def templates() -> jinja2.Environment:
         loader=jinja2.FileSystemLoader(_TEMPLATES), undefined=jinja2.StrictUndefined,
         line_statement_prefix="//%", line_comment_prefix="//#", block_start_string="<%", block_end_string="%>",
         comment_start_string="<#", comment_end_string="#>", trim_blocks=True, lstrip_blocks=True,
-        keep_trailing_newline=True,
+        keep_trailing_newline=True, bytecode_cache=_compiled_templates(),
     )  # fmt: skip
     environment.filters["declare"] = lambda m: declare(m)
     environment.globals["fail"] = _fail
     return environment
+
+
+def _compiled_templates() -> jinja2.BytecodeCache | None:
+    """Compiled templates beside their texts, as Python keeps modules; None where that is not wanted or not possible."""
+    folder = _TEMPLATES / "__pycache__"
+    if sys.dont_write_bytecode:
+        return None
+    with suppress(OSError):
+        folder.mkdir(exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        return None
+    return jinja2.FileSystemBytecodeCache(str(folder))
 
 
 @cache

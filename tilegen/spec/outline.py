@@ -116,3 +116,17 @@ def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
     values = {p.name: int(p.default) for p in spec.params if p.var is not None} | dict(params or {})
     x, y, z = (int(evaluate(g, values)) for g in spec.grid)
     return Launch(spec.threads, (x, y, z), tuple(values.items()), spec.cluster)
+
+
+def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
+    """Are pitches at least as long as their rows with these parameters, and does the grid have a CTA?"""
+    for b in spec.buffers:
+        if b.scope != "global":
+            continue
+        sizes = [(int(evaluate(i.stride, case)), int(evaluate(i.extent, case))) for i in getattr(b.layout, "shard", ())]
+        reach = 1
+        for stride, extent in sorted(s for s in sizes if s[1] > 1):
+            if stride < reach:
+                return False
+            reach = stride * extent
+    return all(int(evaluate(g, case)) > 0 for g in spec.grid)
