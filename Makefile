@@ -24,7 +24,7 @@ check: .venv/installed-check
 # Rewrites tests/golden and the generated parts of README.md and docs/: only of kernels whose proofs pass.
 golden: .venv/installed
 	UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/specs/test_golden.py tests/test_docs.py tests/test_layout_docs.py \
-		tests/oracles/test_layout_regret.py
+		tests/oracles/test_layout_regret.py tests/proofs/test_trips.py
 
 # On a machine with a GPU: tests there, verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
 gpu: .venv/installed-$(CUDA)

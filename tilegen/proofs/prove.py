@@ -39,13 +39,14 @@ def prove(spec: Spec, plan: Plan) -> Proof:
             notes.append(f.message)
     if errors:
         raise ProofError(errors)
-    runs, steps = list_runs(spec, plan), 0
+    runs, steps = list_runs(spec, plan), []
     for run in runs:
         taken, trips = check_run(spec, plan, run)
-        steps += taken
+        steps.append(taken)
         notes += [note for note in describe_trips(spec, run.case, trips) if note not in notes]
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
-    return Proof(done, steps, needless_syncs(spec, plan, runs, steps), tuple(notes))
+    first = sum(steps[: len(parameter_cases(spec))])
+    return Proof(done, sum(steps), needless_syncs(spec, plan, runs, first), tuple(notes))
 
 
 def _finding(spec: Spec, finding: Finding) -> Diagnostic:
@@ -55,6 +56,7 @@ def _finding(spec: Spec, finding: Finding) -> Diagnostic:
 def needless_syncs(spec: Spec, plan: Plan, runs: Sequence[ProofRun], steps: int) -> tuple[Diagnostic, ...]:
     """Warnings for syncs of the spec that order nothing: the CTAs that were proved are as right without them.
 
+    ``steps``: of the runs that come first, which most drops do not survive.
     The sync of an op on whole arrays is not the spec's own: nobody could take it out.
     """
     if spec.whole is not None:

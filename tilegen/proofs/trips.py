@@ -355,8 +355,8 @@ def describe_trips(spec: Spec, case: Mapping[str, int], trips: Trips) -> tuple[s
         if trips.count(trip.name, most) < most:
             period = trips.period(trip.name)
             ran = f"{trips.count(trip.name, most)} of {most} trips"
-            what = "trip" if period == 1 else f"{period} trips"
-            notes.append(f"of the loop over {loop.var.name}, {ran} were run: in between, every {what} goes as the last")
+            what = "every trip goes as the last" if period == 1 else f"every {period} trips go as the last {period}"
+            notes.append(f"of the loop over {loop.var.name}, {ran} were run: in between, {what}")
     return tuple(notes)
 
 

@@ -1,0 +1,126 @@
+"""A long loop proved by a few of its trips: whatever the full run finds, they find."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tilegen
+from tests.proofs.looped import COUNT, judged, print_counts
+from tilegen.errors import ProofError
+from tilegen.planner import plan_spec
+from tilegen.proofs import trips
+from tilegen.proofs.runs import list_runs
+
+DOCS = Path(__file__).parents[2] / "docs" / "how-it-works.md"
+LOOP = """kernel: looped
+threads: 32
+buffers:
+  X: {scope: global, dtype: float32, shape: [%(rows)d, 32]}
+  Y: {scope: global, dtype: float32, shape: [%(rows)d, 32]}
+  A: {scope: shared, dtype: float32, shape: [3, 32]}
+ops:
+  - for: {t: %(trips)s}
+    do:
+      - copy: {src: "X[t]", dst: "A[%(slot)s]"}
+      - sync: cta
+      - copy: {src: "A[%(slot)s]", dst: "Y[%(row)s]"%(more)s}
+      - sync: cta
+"""
+
+
+def text(rows: int = 10_000, trips: str = "10000", slot: str = "t % 3", row: str = "t", more: str = "") -> str:
+    return LOOP % {"rows": rows, "trips": trips, "slot": slot, "row": row, "more": more}
+
+
+# ---------------------------------------------------------------- against the full run
+def test_no_fault_that_the_full_run_finds_is_missed() -> None:
+    missed = [j for j in judged() if j.full and j.cut == ""]
+    assert missed == []
+
+
+def test_no_right_kernel_is_refused() -> None:
+    assert [j for j in judged() if not j.full and j.cut] == []
+
+
+def test_most_are_cut_and_many_faults_are_planted() -> None:
+    right = [j for j in judged() if j.is_right]
+    assert len(right) == COUNT and not any(j.full for j in right)
+    assert sum(j.cut is not None for j in right) > 0.8 * COUNT  # all but the squares
+    assert sum(bool(j.full) for j in judged()) > 0.5 * COUNT
+
+
+def test_the_figures_of_the_docs() -> None:
+    text = DOCS.read_text(encoding="utf-8")
+    counted = re.compile(r"(<!-- counted: trips -->\n).*?(<!-- end -->)", re.S)
+    wanted = counted.sub(lambda m: f"{m[1]}{print_counts()}\n{m[2]}", text)
+    if os.environ.get("UPDATE_GOLDEN") == "1":
+        DOCS.write_text(wanted, encoding="utf-8")
+        text = wanted
+    assert counted.search(text) and text == wanted, "`make golden` rewrites it"
+
+
+# ---------------------------------------------------------------- what is cut, and what is not
+def notes(source: str) -> tuple[str, ...]:
+    return tilegen.build(source).proof.notes
+
+
+def test_the_trips_that_ran_are_said() -> None:
+    (note,) = notes(text())
+    assert note == "of the loop over t, 19 of 10000 trips were run: in between, every 3 trips go as the last 3"
+
+
+def test_a_loop_of_a_million_trips_takes_as_many_steps_as_one_of_a_hundred() -> None:
+    steps = {n: tilegen.build(text(n, str(n))).proof.steps for n in (99, 999, 999_999)}
+    assert steps[999] == steps[999_999] == steps[99]
+
+
+@pytest.mark.parametrize(("change", "word"), [
+    ({"more": ', when: "t * t % 5 < 3"'}, "follows no rule"),
+    ({"row": "t * t % 9999"}, "follows no rule"),
+])  # fmt: skip
+def test_what_no_rule_is_known_for_runs_in_full(change, word, monkeypatch) -> None:
+    spec = tilegen.load(text(trips="50", **change))
+    (run,) = list_runs(spec, plan_spec(spec))
+    assert not run.cut.trips.loops
+    assert word in run.cut.uncut[0].what
+
+
+def test_a_run_in_full_beyond_the_budget_is_an_error() -> None:
+    with pytest.raises(ProofError, match=r"TG426.*all trips of 't'.*follows no rule"):
+        tilegen.build(text(1_000_000, "1000000", more=', when: "t * t < 900"'))
+
+
+def test_a_turn_in_the_middle_runs() -> None:
+    source = text(more=', when: "t < 5000"')
+    spec = tilegen.load(source)
+    (run,) = list_runs(spec, plan_spec(spec))
+    ran = [t for stretch in run.cut.trips.stretches("t", 10_000) for t in stretch]
+    assert {0, 1, 4999, 5000, 9998, 9999} <= set(ran) and len(ran) < 80
+
+
+def test_a_loop_that_a_parameter_bounds_runs_with_every_count_that_can_differ() -> None:
+    source = text(trips="N").replace("threads: 32", "threads: 32\nparams: {N: {default: 1000, max: 10000}}")
+    runs = tilegen.build(source).proof.runs
+    counts = {dict(case)["N"] for case, _ in runs}
+    assert set(range(1, 20)) <= counts
+
+
+def test_an_array_that_is_also_written_outside_of_the_loop_is_looked_at() -> None:
+    """The place that is written again lies in the middle of the loop, by another thread and without a sync."""
+    source = text(200, "200") + '  - copy: {src: "A[0, 0:1]", dst: "Y[100, 31:32]"}\n'
+    spec = tilegen.load(source)
+    (run,) = list_runs(spec, plan_spec(spec))
+    assert "outside of the loop" in run.cut.uncut[0].what
+
+
+def test_several_roles_run_in_full() -> None:
+    spec = tilegen.load(text())
+    plan = plan_spec(spec)
+    assert trips.choose_trips(spec, plan, [(0, 0, 0)], {}).trips.loops
+    two = replace(plan, roles=(plan.roles[0], plan.roles[0]))
+    assert not trips.choose_trips(spec, two, [(0, 0, 0)], {}).trips.loops
