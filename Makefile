@@ -5,7 +5,7 @@ BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 SPECS := $(sort $(wildcard specs/*.yaml))
 
-.PHONY: run test check golden gpu clean
+.PHONY: run test slow check golden gpu clean
 
 # Builds every spec into out/, proofs included, verifies it on the CPU, and explains one.
 run: .venv/installed
@@ -17,6 +17,10 @@ run: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
+# What takes a minute or more: hundreds of drawn kernels, each proved in several ways.
+slow: .venv/installed
+	$(BIN)/python -m pytest -m slow --numprocesses auto --dist loadfile
+
 check: .venv/installed-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
@@ -24,7 +28,8 @@ check: .venv/installed-check
 # Rewrites tests/golden and the generated parts of README.md and docs/: only of kernels whose proofs pass.
 golden: .venv/installed
 	UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/specs/test_golden.py tests/test_docs.py tests/test_layout_docs.py \
-		tests/oracles/test_layout_regret.py tests/proofs/test_trips.py
+		tests/oracles/test_layout_regret.py
+	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m slow tests/proofs/test_trips.py
 
 # On a machine with a GPU: tests there, verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
 gpu: .venv/installed-$(CUDA)

@@ -38,15 +38,18 @@ def text(rows: int = 10_000, trips: str = "10000", slot: str = "t % 3", row: str
 
 
 # ---------------------------------------------------------------- against the full run
+@pytest.mark.slow
 def test_no_fault_that_the_full_run_finds_is_missed() -> None:
     missed = [j for j in judged() if j.full and j.cut == ""]
     assert missed == []
 
 
+@pytest.mark.slow
 def test_no_right_kernel_is_refused() -> None:
     assert [j for j in judged() if not j.full and j.cut] == []
 
 
+@pytest.mark.slow
 def test_most_are_cut_and_many_faults_are_planted() -> None:
     right = [j for j in judged() if j.is_right]
     assert len(right) == COUNT and not any(j.full for j in right)
@@ -54,6 +57,7 @@ def test_most_are_cut_and_many_faults_are_planted() -> None:
     assert sum(bool(j.full) for j in judged()) > 0.5 * COUNT
 
 
+@pytest.mark.slow
 def test_the_figures_of_the_docs() -> None:
     text = DOCS.read_text(encoding="utf-8")
     counted = re.compile(r"(<!-- counted: trips -->\n).*?(<!-- end -->)", re.S)
