@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from tilegen.arch import ARCHES
-from tilegen.cli.console import print_data, print_json
+from tilegen.cli.console import print_data, print_json, watch_progress
 from tilegen.pipeline import Built, build, load, with_comparisons
 from tilegen.planner import plan_spec
 from tilegen.report import access_text, explain_access, explain_plan, explain_text, resolved_text
@@ -20,11 +20,13 @@ def explain_command(
     path: str, form: str, access: int | None, arch: str | None, settings: Mapping[str, int], compiles: bool
 ) -> int:
     """Explain a spec; ``access`` counts from 1, as the text numbers them; ``compiles`` adds what the cubin needs."""
-    spec = load(path, arch, settings)
-    plan, launch = plan_spec(spec), launch_of(spec)
+    with watch_progress(1) as begin:
+        begin(path)
+        spec = load(path, arch, settings)
+        plan, launch = plan_spec(spec), launch_of(spec)
+        explained = explain_plan(with_comparisons(spec, plan), launch) if access is None else {}
+        compiled = measure_resources(build(spec)) if compiles and access is None else None
     if access is None:
-        explained = explain_plan(with_comparisons(spec, plan), launch)
-        compiled = measure_resources(build(spec)) if compiles else None
         if form == "json":
             print_json(explained | ({"compiled": compiled} if compiled else {}))
         else:
@@ -41,8 +43,11 @@ def explain_command(
 
 def resolve_command(path: str, arch: str | None, settings: Mapping[str, int]) -> int:
     """The spec on stdout, with every choice written out."""
-    spec = load(path, arch, settings)
-    print_data(resolved_text(spec, plan_spec(spec)).rstrip("\n"))
+    with watch_progress(1) as begin:
+        begin(path)
+        spec = load(path, arch, settings)
+        resolved = resolved_text(spec, plan_spec(spec))
+    print_data(resolved.rstrip("\n"))
     return 0
 
 

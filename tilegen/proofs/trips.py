@@ -13,19 +13,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tilegen.errors import Diagnostic, Mark
-from tilegen.index import Index, Var, add, bound, evaluate, less, mul, substitute, variables
-from tilegen.index.bounds import highest
+from tilegen.index import Index, Var, add, bound, evaluate, less, substitute, variables
 from tilegen.index.courses import ALL_TRIPS, Course, Trips, course, join_courses
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Tma, Touch, Visit, Wait, begin, effects, walk
+from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Region, Spec, Statement
 from tilegen.spec.outline import Placed, deciding, is_possible, outline, trip_of
 
 TOO_LONG = "TG426"
 Cta = tuple[int, int, int]
-Places = Sequence[Mapping[str, Index]]  # of each CTA that runs: its axes and the parameters, as numbers
 Named = Sequence[tuple[str, Var]]  # loops by the names of their trips, with the variables that expressions name
-Around = tuple[int, str, Var]  # a loop around a step: which Repeat it is, the name of its trips, its variable
 
 _FEW = 32  # a loop of so many trips runs in full
 _MOST_WORK = 1 << 30  # threads that carry out steps in one run: about a minute
@@ -55,14 +53,16 @@ def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str,
 
     A loop of up to ``few`` trips runs in full.
     """
-    names = outline(spec).names
-    loops = [s for s in outline(spec).find(Loop) if not s.unroll]
-    numbers: dict[str, Index] = dict(case)
-    long = {trip_of(s, names)[0].name for s in loops if bound(substitute(trip_of(s, names)[1], numbers)) - 1 > few}
-    long -= {trip_of(s, names)[0].name for s in outline(spec).find(Loop) if s.unroll}  # one name, one way to run
+    counted = [(s, *trip_of(s, outline(spec).names)[:2]) for s in outline(spec).find(Loop)]
+    counts = [(s, trip.name, substitute(count, dict(case))) for s, trip, count in counted]
+    long = {name for s, name, count in counts if not s.unroll and bound(count) - 1 > few}
+    long -= {name for s, name, _ in counts if s.unroll}  # one name, one way to run
     if not long or len(plan.roles) > 1:
         return Cut()
     study = _Study(long, [_numbers_of(cta, plan, case) for cta in ctas])
+    for s, name, count in counts:
+        if name in long and not isinstance(count, int):
+            study.refuse(name, f"it has {count} of them".replace("(size_t)", ""), s.mark)
     for placed in outline(spec).placed:
         _study_statement(study, spec, placed)
     _study_plan(study, spec, plan)
@@ -71,7 +71,8 @@ def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str,
     for name in sorted(long - study.uncut.keys()):
         common = join_courses(study.courses.get(name, []))
         assert common is not None
-        found[name] = common, common.period * (study.reach.get(name, 0) + pending + 2)
+        window = max(1, study.reach.get(name, 0)) + pending  # periods within which two trips can meet
+        found[name] = common, common.period * (window + 1)
     return Cut(Trips(found), tuple(study.uncut.values()))
 
 
@@ -148,24 +149,9 @@ def _study_region(study: _Study, region: Region, values: Mapping[str, Index], lo
 
 
 # ---------------------------------------------------------------- what the plan does
-@dataclass(frozen=True)
-class _Spot:
-    """A touch of a global array: a box from ``at`` on, inside of ``loops`` (the outermost first).
-
-    ``at`` and ``box`` are by the dimensions of the array (``form``), or flat, where those are not known.
-    """
-
-    form: tuple[object, ...]
-    at: tuple[Index, ...]
-    box: tuple[Index, ...]
-    loops: tuple[Around, ...]
-    is_read: bool
-    is_written: bool
-
-
 def _study_plan(study: _Study, spec: Spec, plan: Plan) -> None:
     calls = outline(spec).calls
-    spots: dict[str, list[_Spot]] = {}
+    spots: dict[str, list[ArrayTouch]] = {}
     for role in plan.roles:
         around: list[Around] = []
         for visit in walk(role.steps, begin(role.threads)):
@@ -182,7 +168,7 @@ def _study_plan(study: _Study, spec: Spec, plan: Plan) -> None:
 
 
 def _study_step(
-    study: _Study, visit: Visit, around: Sequence[Around], mark: Mark | None, spots: dict[str, list[_Spot]]
+    study: _Study, visit: Visit, around: Sequence[Around], mark: Mark | None, spots: dict[str, list[ArrayTouch]]
 ) -> None:  # fmt: skip
     found, position = visit.effects, visit.position
     loops = [(name, v) for _, name, v in around]
@@ -194,7 +180,7 @@ def _study_step(
         study.look(position.expand(touch.where), loops, "", mark)
         study.look(flat, loops, f"the place in {memory.name}", mark, moves=memory.space == "global")
         if memory.space == "global":
-            spots.setdefault(memory.name, []).append(_spot(visit, touch, around))
+            spots.setdefault(memory.name, []).append(spot_of_touch(visit, touch, around))
         if touch.map is not None and memory.space == "global":
             _study_edges(study, visit, touch, loops, mark)
 
@@ -207,104 +193,14 @@ def _study_edges(study: _Study, visit: Visit, touch: Touch, loops: Named, mark: 
         study.look(less(end, add(touch.map.memory.shape[d], 1)), loops, f"the box of {touch.map.memory.name}", mark)
 
 
-def _spot(visit: Visit, touch: Touch, around: Sequence[Around]) -> _Spot:
-    found = visit.position.find(touch.ref)
-    memory, uses = found.root, (tuple(around), touch.reads, touch.writes)
-    rows = [d for d, pitch in enumerate(memory.pitches) if pitch == 1]
-    if found.coordinates is not None and touch.map is not None:
-        sizes = dict(zip(touch.map.dims, touch.map.box, strict=True))
-        box = tuple(sizes.get(d, 1) for d in range(len(memory.shape)))
-        return _Spot((memory.shape, memory.pitches), found.coordinates, box, *uses)
-    if found.coordinates is not None and (rows or touch.elems == 1):
-        box = tuple(touch.elems if [d] == rows[-1:] else 1 for d in range(len(memory.shape)))
-        return _Spot((memory.shape, memory.pitches), found.coordinates, box, *uses)
-    return _flat_spot(found.flat, touch, *uses)
-
-
-def _flat_spot(flat: Index, touch: Touch, loops: tuple[Around, ...], is_read: bool, is_written: bool) -> _Spot:
-    span: Index = touch.elems
-    if touch.map is not None:
-        span = 1
-        for d, size in zip(touch.map.dims, touch.map.box, strict=True):
-            span = add(span, mul(touch.map.memory.pitches[d], size - 1))
-    return _Spot((), (flat,), (span,), loops, is_read, is_written)
-
-
-def _study_array(study: _Study, name: str, touches: Sequence[_Spot]) -> None:
-    """How many periods apart two trips can be and touch one element of an array that is written.
-
-    All places that a loop moves must move alike, and what stands outside of the loop must stay clear of them.
-    """
-    loops = {which: (loop, v) for t in touches for which, loop, v in t.loops if loop in study.long}
-    for which, (loop, v) in loops.items():
-        inside = [t for t in touches if which in [n for n, _, _ in t.loops]]
-        outside = [t for t in touches if which not in [n for n, _, _ in t.loops]]
-        reach = 0
-        for numbers in study.places if _is_write_only(touches) else [_without_ctas(n) for n in study.places[:1]]:
-            found = _reach(inside, outside, which, v, numbers)
-            if isinstance(found, str):
-                study.refuse(loop, found.format(name), None)
-                break
-            reach = max(reach, found)
-        study.reach[loop] = max(study.reach.get(loop, 0), reach)
-
-
-def _is_write_only(touches: Sequence[_Spot]) -> bool:
-    """No CTA reads it: then it is enough to look at each by itself, as the partition tells CTAs apart."""
-    return not any(t.is_read for t in touches)
-
-
-def _without_ctas(numbers: Mapping[str, Index]) -> dict[str, Index]:
-    return {k: x for k, x in numbers.items() if k not in (*CTA_AXES, *CLUSTER_AXES)}
-
-
-def _reach(
-    inside: Sequence[_Spot], outside: Sequence[_Spot], which: int, v: Var, numbers: Mapping[str, Index]
-) -> int | str:
-    """The periods; or, of the array '{}', why they are not known."""
-    if len({t.form for t in (*inside, *outside)}) > 1:
-        return "{} is touched as arrays of several shapes"
-    courses = [[course(substitute(x, numbers), v) for x in t.at] for t in inside]
-    common = join_courses(c for row in courses for c in row)
-    if common is None:
-        return "the places in {} follow no rule that the proof knows"
-    moves = {tuple(c.over(common.period) for c in row if c) for row in courses}
-    if len(moves) > 1:
-        return "places in {} move by different steps from trip to trip"
-    (rises,) = moves
-    if not any(rises):
-        return 0
-    ranges = [_range(inside, d, numbers) for d in range(len(rises))]
-    for t in outside:
-        own = [_range([t], d, numbers) for d in range(len(rises))]
-        if all(low < stop and first < high for (first, stop), (low, high) in zip(ranges, own, strict=True)):
-            return "{} is touched outside of the loop too"
-    fixed = {**numbers, **_fix_outer(inside, which, numbers)}
-    fixed[v.name] = Var(v.name, common.period) if common.period > 1 else 0
-    near = [_range(inside, d, fixed) for d in range(len(rises))]
-    return min(-(-(high - low) // abs(rise)) for (low, high), rise in zip(near, rises, strict=True) if rise)
-
-
-def _fix_outer(inside: Sequence[_Spot], which: int, numbers: Mapping[str, Index]) -> dict[str, Index]:
-    """Outer loops whose trips never touch one element: two trips of an inner loop that do are in the same of theirs."""
-    (outer,) = {t.loops[: [n for n, _, _ in t.loops].index(which)] for t in inside}
-    fixed: dict[str, Index] = {}
-    for _, _, v in outer:
-        courses = [[course(substitute(x, {**numbers, **fixed}), v) for x in t.at] for t in inside]
-        if any(c is None or c.period > 1 for row in courses for c in row):
-            break
-        moves = {tuple(c.rise for c in row if c) for row in courses}
-        ends = [_range(inside, d, {**numbers, **fixed, v.name: 0}) for d in range(len(inside[0].at))]
-        if len(moves) > 1 or not any(0 < high - low <= abs(m) for (low, high), m in zip(ends, *moves, strict=True)):
-            break
-        fixed[v.name] = 0
-    return fixed
-
-
-def _range(spots: Sequence[_Spot], d: int, numbers: Mapping[str, Index]) -> tuple[int, int]:
-    """The first coordinate in dimension ``d`` that any of them can touch, and one more than the last."""
-    pairs = [(substitute(t.at[d], numbers), substitute(t.box[d], numbers)) for t in spots]
-    return min(-highest((x, -1)) for x, _ in pairs), max(highest((x, 1), (n, 1)) for x, n in pairs)
+def _study_array(study: _Study, name: str, touches: Sequence[ArrayTouch]) -> None:
+    """The reach of each long loop around what touches an array that is written."""
+    for which, loop, v in dict.fromkeys(around for t in touches for around in t.loops if around[1] in study.long):
+        found = find_reach(touches, which, v, study.places)
+        if isinstance(found, str):
+            study.refuse(loop, found.format(name), None)
+        else:
+            study.reach[loop] = max(study.reach.get(loop, 0), found)
 
 
 # ---------------------------------------------------------------- loops as long as a parameter says
@@ -324,7 +220,7 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
             continue
         (param,) = bounds
         is_known = trip.name in trips.loops
-        enough = 2 * (trips.margin(trip.name) + trips.period(trip.name)) if is_known else _FEW
+        enough = 2 * trips.margin(trip.name) + trips.period(trip.name) if is_known else _FEW
         largest = {p.name: p.var.bound - 1 for p in spec.params if p.var is not None}
         for wanted in range(min(enough, _MOST_CASES)):
             value = _least_value(param, count, default, wanted)
