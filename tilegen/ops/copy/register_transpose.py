@@ -25,8 +25,13 @@ from tilegen.scopes import threads_of
 
 
 # ---------------------------------------------------------------- the function
-def turn_block(context: Context, tile: TurnedTile, shape: Shape, order: TileOrder, name: str, scope: str) -> Block:
-    """The function that copies the tile with this shape of register tile, each thread those that ``order`` gives it."""
+def turn_block(
+    context: Context, tile: TurnedTile, shape: Shape, order: TileOrder, name: str, scope: str, turns: bool = True
+) -> Block:
+    """The function that copies the tile with this shape of register tile, each thread those that ``order`` gives it.
+
+    Not ``turns``: only what accesses memory, which is all that has a cost.
+    """
     thread, threads = threads_of(scope, context.launch.threads)
     names = {n: context.fresh(n) for n in ("i", "j", "r", "c", "k", "regs", "pairs", "pack")}
     groups = tile.count // shape.elems
@@ -37,7 +42,9 @@ def turn_block(context: Context, tile: TurnedTile, shape: Shape, order: TileOrde
     flat = [is_flat(o, tile.digits) for o in tile.operands]
     formals = Formals(tile.operands, flat, scope, {*names.values(), context.fresh("group")})
     registers = _registers(tile, shape, loop.sets, names)
-    body = loop.build(trip.start, *_moves(tile, shape, order, formals, registers, loop, trip, names))
+    body = loop.build(trip.start, *_moves(tile, shape, order, formals, registers, loop, trip, names, turns))
+    if not turns:
+        return formals.block(name, body, context.op, registers)
     turned = shape.rows > 1 and shape.columns > 1
     note = f"Each thread turns {shape.rows} x {shape.columns} elements over in registers." if turned else ""
     used = {t.ref.memory.name for s in flatten(body) for t in effects(s).written}
@@ -57,7 +64,7 @@ def _registers(tile: TurnedTile, shape: Shape, sets: int, names: dict[str, str])
 
 def _moves(
     tile: TurnedTile, shape: Shape, order: TileOrder, formals: Formals, registers: tuple[Memory, Memory, Memory],
-    loop: ThreadLoop, trip: Entry, names: dict[str, str],
+    loop: ThreadLoop, trip: Entry, names: dict[str, str], turns: bool,
 ) -> tuple[tuple[Step, ...], ...]:  # fmt: skip
     """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
     regs, pairs, pack = registers
@@ -77,7 +84,8 @@ def _moves(
         turn: tuple[Step, ...] = ()
         store = Move(to, regs[add(first, c)], shape.rows)
     else:
-        turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, add(first, mul(c, side)), names["r"])
+        at = add(first, mul(c, side))
+        turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, at, names["r"]) if turns else ()
         store = Move(to, pack[mul(k, shape.rows)], shape.rows)
     each, ends = (held, True) if _names(column) & _names(held) else (True, held)
     stores = over(c, (*turn, *over(k, when(each, store))))
@@ -118,7 +126,6 @@ def _names(x: Index) -> set[str]:
 class _Found:
     shape: Shape
     order: TileOrder
-    block: Block
     counted: tuple[Counted, ...]
     cost: Cost
 
@@ -141,7 +148,7 @@ def plan_register_tile(context: Context, operands: tuple[Operand, Operand], scop
         found += [_try(context, known, tile, shape, order, name, scope) for order in coalesced(tile, shape)]
     best = min(found, key=lambda f: f.cost.key)
     choices = (_shape_choice(tile, found, best, tried, len(shapes)), _order_choice(found, best))
-    return Planned((best.block,), best.cost, choices)
+    return Planned((turn_block(context, tile, best.shape, best.order, name, scope),), best.cost, choices)
 
 
 def _try(
@@ -149,9 +156,8 @@ def _try(
 ) -> _Found:
     """A shape and an order with what they cost; under any layout that is dense and keeps as much they are the same."""
     if (shape, order) not in known:
-        block = turn_block(context, tile, shape, order, name, scope)
-        counted = context.count((block,))
-        known[shape, order] = _Found(shape, order, block, counted, cost_of(counted)), context.heard[-1]
+        counted = context.count((turn_block(context, tile, shape, order, name, scope, turns=False),))
+        known[shape, order] = _Found(shape, order, counted, cost_of(counted)), context.heard[-1]
     else:
         context.heard.append(known[shape, order][1])
     return known[shape, order][0]
