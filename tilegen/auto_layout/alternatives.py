@@ -84,7 +84,8 @@ def list_accesses(
     """The accesses that the planned steps of a call make of a buffer with layout ``f``."""
     names, stand_in = family_of(spec, buffer.name), _stand_in(f, shape_of(buffer), f.family, 1)
     accesses = find_accesses(context.enclose(tuple(steps)), context.launch.threads, context.launch.cluster)
-    return [_to_elements(a, context.launch, stand_in) for a in accesses if _depends(a, names)]
+    own = (_to_elements(a, context.launch, stand_in) for a in accesses if _depends(a, names))
+    return [a for a in own if a.instructions]
 
 
 # ---------------------------------------------------------------- stand-ins
@@ -138,7 +139,8 @@ def _listen(spec: Spec, buffer: Buffer, stand_in: _StandIn, adapting: bool) -> l
         context = replace(context, kept_elems=kept)
         for variant in [v for v in OPS[call.op].variants if adapting or not v.adapts]:
             for heard in _hear(call, context, variant):
-                accesses = tuple(_to_elements(a, context.launch, stand_in) for a, _ in heard if _depends(a, names))
+                own = (_to_elements(a, context.launch, stand_in) for a, _ in heard if _depends(a, names))
+                accesses = tuple(a for a in own if a.instructions)  # the CTA that is costed may make none
                 found.append(Alternative(call, number, variant, accesses, _cost_beside(heard, names)))
     return found
 

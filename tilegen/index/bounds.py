@@ -68,7 +68,16 @@ def _merge(sums: Iterable[Mapping[Any, int]]) -> dict[Any, int]:
 
 
 def _highest(merged: Mapping[Any, int]) -> int:
-    return sum(c if f == 1 else c * (bound(f) - 1 if c > 0 else least(f)) for f, c in merged.items() if c)
+    return sum(c if f == 1 else c * (_top(f) if c > 0 else least(f)) for f, c in merged.items() if c)
+
+
+def _top(f: Any) -> int:
+    """A value that a factor never exceeds; of a XOR, the bits that only one side has are no more than that side's."""
+    most = bound(f) - 1
+    if isinstance(f, Formula) and f.symbol == "^" and len(f.args) == 2:
+        for x, y in (f.args, f.args[::-1]):
+            most = min(most, _highest(linear(x)) | (1 << (bound(y) - 1).bit_length()) - 1)
+    return most
 
 
 def _without_quotients(merged: Mapping[Any, int]) -> dict[Any, int]:
@@ -124,6 +133,8 @@ def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     >>> is_below(group % rows, rows, ())
     True
     """
+    if any(guard is False for guard in guards):
+        return True  # nobody is here
     known = narrow(guards)
     x, n = substitute(x, known), substitute(n, known)
     if highest((x, 1), (n, -1)) < 0 or _is_digit_below(x, n, guards):

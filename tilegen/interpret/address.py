@@ -89,7 +89,7 @@ def find(ref: Ref, site: Site) -> MemoryPlace:
         check_int(address.offset, site.group.pick(own), site)
     same = ref.memory is root.memory or ref.memory.pitches == root.memory.pitches
     if place.coordinates is None or not same:
-        return MemoryPlace(root, (place.flat + own,) if len(root.shape) == 1 else None, place.flat + own)
+        return MemoryPlace(root, (place.flat + own,) if root.pitches == (1,) else None, place.flat + own)
     both = tuple(a + b for a, b in zip(place.coordinates, coordinates, strict=True))
     return MemoryPlace(root, both, place.flat + own)
 

@@ -330,6 +330,12 @@ def guarded_dims(operand: Operand) -> frozenset[int]:
     )  # fmt: skip
 
 
+def may_pass_end(operand: Operand) -> bool:
+    """Whether some dimension of the region, of length 1 too, may pass the end of a global array."""
+    whole = replace(operand, dims=tuple(range(len(operand.region.lengths))))
+    return bool(guarded_dims(whole))
+
+
 def _divides(r: Region, d: int, extent: Index) -> bool:
     """A region of a length that divides a constant extent, at multiples of it that start inside, ends inside."""
     n = r.lengths[d]

@@ -22,6 +22,7 @@ from tilegen.ops.operand import (
     allows_width,
     edge_guard,
     guarded_dims,
+    may_pass_end,
     parts_of,
     ref_at,
 )
@@ -214,7 +215,7 @@ def _uses(steps: Sequence[Step], memory: Memory) -> bool:
 
 def _guard(tile: OrderedTile, side: int, at: Sequence[Index]) -> Index:
     operand = tile.operands[side]
-    return edge_guard(operand, at) if guarded_dims(operand) else True
+    return edge_guard(operand, at) if may_pass_end(operand) else True
 
 
 def is_flat(operand: Operand, digits: Sequence[Digit]) -> bool:
@@ -222,7 +223,7 @@ def is_flat(operand: Operand, digits: Sequence[Digit]) -> bool:
     alone, and where no digit runs across them."""
     if operand.memory.space != "global" or len(operand.memory.shape) == 1:
         return True
-    if guarded_dims(operand) or not all(isinstance(n, int) for n in operand.memory.shape):
+    if may_pass_end(operand) or not all(isinstance(n, int) for n in operand.memory.shape):
         return False
     return any(len({p[0] for p in d.places}) > 1 for d in digits)
 

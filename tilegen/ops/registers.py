@@ -14,6 +14,7 @@ from tilegen.ops.operand import (
     allows_width,
     edge_guard,
     guarded_dims,
+    may_pass_end,
     ref_at,
 )  # fmt: skip
 from tilegen.ops.ownership import Ownership, own
@@ -64,10 +65,10 @@ def _transfer_block(
     context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int, name: str
 ) -> Block:
     at, slot = owned.element(_number(owned, width))
-    formals = Formals((owned.operand, other), (True, not guarded_dims(other)), call.scope, owned.names)
+    formals = Formals((owned.operand, other), (True, not may_pass_end(other)), call.scope, owned.names)
     register = formals.see(0, owned.operand.memory[slot])
     memory = formals.see(1, ref_at(other, at))
-    inside = edge_guard(other, at) if guarded_dims(other) else True
+    inside = edge_guard(other, at) if may_pass_end(other) else True
     if loads:
         moves: tuple[Step, ...] = (Move(register, memory, width, inside),)
     else:

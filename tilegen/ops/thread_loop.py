@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.index import Index, Var, add, less, mul
-from tilegen.ops.operand import Context, Operand, guarded_dims
+from tilegen.ops.operand import Context, Operand, may_pass_end
 from tilegen.plan import Repeat, Step, let
 
 UNROLL_LIMIT = 16
@@ -95,7 +95,7 @@ def stage_loop(loop: ThreadLoop, operands: Sequence[Operand], elems: int, is_who
     loads are from global memory. (From shared memory the wait is short, and a condition that both a load and a store
     have is better asked once: docs/performance.md.)
     """
-    is_guarded = not is_whole or any(guarded_dims(o) for o in operands)
+    is_guarded = not is_whole or any(may_pass_end(o) for o in operands)
     words = max(1, elems * operands[0].elem_bytes // 4)
     most = min(loop.count, UNROLL_LIMIT, _STAGED_WORDS // words)
     is_staged = is_guarded and operands[0].memory.space == "global" and most > 1

@@ -65,7 +65,7 @@ class Position:
         both: tuple[Index, ...] | None = None
         if spot.coordinates is not None and ref.memory.pitches == spot.root.pitches:
             both = tuple(add(a, b) for a, b in zip(spot.coordinates, own, strict=True))
-        elif len(spot.root.shape) == 1:
+        elif spot.root.pitches == (1,):
             both = (add(spot.flat, flat),)
         return Spot(spot.root, both, add(spot.flat, flat))
 

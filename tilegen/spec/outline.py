@@ -119,14 +119,18 @@ def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
 
 
 def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
-    """Are pitches at least as long as their rows with these parameters, and does the grid have a CTA?"""
+    """Are pitches at least as long as their rows with these parameters, and does the grid have a CTA?
+
+    Strides that the layout fixes are what the user wants, also where they are 0 or overlap.
+    """
     for b in spec.buffers:
         if b.scope != "global":
             continue
-        sizes = [(int(evaluate(i.stride, case)), int(evaluate(i.extent, case))) for i in getattr(b.layout, "shard", ())]
+        iters = getattr(b.layout, "shard", ())
+        sizes = [(int(evaluate(i.stride, case)), int(evaluate(i.extent, case)), i.stride) for i in iters]
         reach = 1
-        for stride, extent in sorted(s for s in sizes if s[1] > 1):
-            if stride < reach:
+        for stride, extent, written in sorted((s for s in sizes if s[1] > 1), key=lambda s: s[:2]):
+            if stride < reach and not isinstance(written, int):
                 return False
-            reach = stride * extent
+            reach = max(reach, stride * extent)
     return all(int(evaluate(g, case)) > 0 for g in spec.grid)

@@ -41,7 +41,7 @@ def barriers_of(statements: Sequence[Statement], threads: int) -> dict[str, Barr
 def _phases(statements: Sequence[Statement]) -> Iterator[list[Call]]:
     """The calls that fill one phase together: neighbours that name one slot."""
     run: list[Call] = []
-    for s in statements:
+    for s in [s for s in statements if not (isinstance(s, Call) and s.when is False)]:
         if isinstance(s, Call) and run and s.barrier == run[0].barrier:
             run.append(s)
             continue

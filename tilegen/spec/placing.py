@@ -7,13 +7,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Index, bound, evaluate, mul
 from tilegen.layouts import AXES, PaddedSharedLayout
-from tilegen.scopes import OP_SCOPES
+from tilegen.scopes import OP_SCOPES, THREAD_AXES
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.header import Params
 from tilegen.spec.models import PaddedFields, check_fields, refuse_later_gluon, refuse_later_layout
@@ -161,6 +163,21 @@ def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node
                     _find_axis(node, axis),
                     has,
                 )
+        last = _last_thread(layout)
+        if last >= setting.threads:
+            message = f"the layout of {what} has elements of thread {last}, and there are {setting.threads}"
+            raise Flaw("TG203", message, node.mark, "let the layout name threads that exist, or raise 'threads'")
+
+
+def _last_thread(layout: Any) -> int:
+    """The last thread of a CTA that a register layout gives an element to, its axes taken together."""
+    units = {axis: THREAD_AXES[axis].unit for axis in layout_axes(layout) if axis in THREAD_AXES}
+    most = sum((bound(layouts.extent_of(layout, axis)) - 2) * unit for axis, unit in units.items())
+    if len(units) < 2 or layouts.tile_of(layout).replica:
+        return most
+    size = int(evaluate(layouts.size(layout), {}))
+    place = layout.place([np.arange(size)], (size,))
+    return int(np.max(sum(np.asarray(place.get(axis, 0)) * unit for axis, unit in units.items())))
 
 
 def _check_padded(layout: layouts.PaddedSharedLayout, what: str, scope: str, node: Node) -> None:

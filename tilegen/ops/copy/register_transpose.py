@@ -17,7 +17,7 @@ from tilegen.index import Index, Var, add, every, mul, multiple, variables
 from tilegen.ops.copy.register_tiles import Shape, TileOrder, TurnedTile, coalesced, digits_at, shapes_of, turned_tile
 from tilegen.ops.digits import Digit
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Formals, Heard, Operand, Refused, edge_guard, guarded_dims, ref_at
+from tilegen.ops.operand import Context, Formals, Heard, Operand, Refused, edge_guard, may_pass_end, ref_at
 from tilegen.ops.partition import is_flat
 from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import BYTE_PERMUTE, Block, Map, Memory, Move, Ref, Repeat, Step, effects, flat_memory, flatten, when
@@ -101,7 +101,7 @@ def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: 
     Where the array's end can only fall between register tiles, that of the last vector says it for all.
     """
     operand = tile.operands[side]
-    if not guarded_dims(operand):
+    if not may_pass_end(operand):
         return True
     count, digit = (shape.columns, tile.column) if side else (shape.rows, tile.row)
     if _ends_between(operand, tile.digits[digit], count):
