@@ -183,7 +183,7 @@ def absolute(operand: Operand, relative: Sequence[Index]) -> tuple[Index, ...]:
 def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
     """The element at these coordinates of the region."""
     at = absolute(operand, relative)
-    if operand.memory.space != "global":
+    if operand.memory.space != "global" or is_swizzled(operand.buffer):
         return operand.memory[offset_at(operand.buffer, at)]
     digits: list[Index] = []
     for x, iters in zip(at, operand.iters, strict=True):
@@ -208,7 +208,7 @@ def offset_at(buffer: Buffer, at: Sequence[Index]) -> Index:
 def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> Memory:
     """The memory of a buffer: flat, but for global arrays, which keep the dimensions of their layout."""
     note = f"{buffer.layout_text or 'row'} [{', '.join(map(str, buffer.shape))}]"
-    if buffer.scope == "global":
+    if buffer.scope == "global" and not is_swizzled(buffer):
         tile = layouts.tile_of(buffer.layout)
         iters = [i for dimension in dimension_iters(buffer) for i in dimension]
         shape, pitches = [i[0] for i in iters], [i[1] for i in iters]
@@ -219,7 +219,14 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
             buffer.name, buffer.dtype, tuple(shape), tuple(pitches), "global", access, 0, buffer.align_bytes, note
         )
     elems = layouts.extent_of(buffer.layout, "m") or 1  # a register layout of thread axes alone holds one element
+    if buffer.scope == "global":
+        return Memory(buffer.name, buffer.dtype, (elems,), (1,), "global", access, 0, buffer.align_bytes, note)
     return Memory(buffer.name, buffer.dtype, (elems,), (1,), buffer.scope, "inout", offset_bytes, 16, note)
+
+
+def is_swizzled(buffer: Buffer) -> bool:
+    """Whether a layout is more than strides: a global array that has one is addressed by its flat offset."""
+    return not isinstance(buffer.layout, layouts.TileLayout)
 
 
 # ---------------------------------------------------------------- inside a function

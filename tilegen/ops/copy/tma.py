@@ -17,7 +17,7 @@ from tilegen.layouts import swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
 from tilegen.ops.digits import Digit, join
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Formals, Operand, Refused, absolute, parts_of, ref_at
+from tilegen.ops.operand import Context, Formals, Operand, Refused, absolute, is_swizzled, parts_of, ref_at
 from tilegen.plan import TMA_STORE, Arrive, Barrier, Commit, Repeat, Slot, Step, TensorMap, Tma, when
 from tilegen.scopes import threads_of
 from tilegen.spec.data import Buffer, Call
@@ -96,6 +96,8 @@ def _check_array(array: Operand) -> None:
     name, memory = array.buffer.name, array.memory
     if memory.align_bytes % UNIT_BYTES:
         raise Refused(f"the pointer {name} is aligned to {memory.align_bytes} bytes, TMA needs {UNIT_BYTES}")
+    if is_swizzled(array.buffer):
+        raise Refused(f"the layout of {name} permutes addresses, TMA reads plain strides")
     split = [d for d, iters in enumerate(array.iters) if len(iters) > 1]
     if split or len(memory.shape) != len(array.iters):
         raise Refused(f"the layout of {name} splits its dimensions or has an offset, TMA reads plain strides")
