@@ -7,13 +7,14 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tilegen.dtypes import bits_dtype, numpy_dtype
+from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError
+from tilegen.index import evaluate
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED
 from tilegen.ops import OPS, WHOLE_OPS
-from tilegen.ops.op import CONVERTS
+from tilegen.ops.op import CONVERTS, MOVES
 from tilegen.plan import Plan, arrays
 from tilegen.reference import Array, Input, run_reference
 from tilegen.spec.data import Spec, Waiting, WholeCall
@@ -60,6 +61,45 @@ def inputs_of(spec: Spec, plan: Plan, seed: int = 1) -> dict[str, Input]:
     return {m.name: input_pattern(m.name, m.dtype, seed, limit) for m in arrays(plan) if m.access != "out"}
 
 
+def proving_inputs(spec: Spec, plan: Plan, params: Mapping[str, int], seed: int = 1) -> list[dict[str, Input]]:
+    """Inputs that together tell every element from every other, of any array: as many as that takes.
+
+    Where values are converted, each is an integer that all the dtypes hold, and may repeat. Where bits are only moved,
+    the elements of all arrays are numbered, and each input holds one digit of the numbers, as wide as the narrowest
+    element that an array is seen as.
+    """
+    if any(OPS[call.op].exactness != MOVES for call in outline(spec).calls):
+        return [inputs_of(spec, plan, seed)]
+    read = [m for m in arrays(plan) if m.access != "out"]
+    units = {m.name: m.elem_bytes for m in read}
+    if any(b.dtype != spec.buffer(b.root).dtype for b in spec.buffers):  # bytes of elements go their own ways
+        units = dict.fromkeys(units, min(DTYPES[b.dtype].bytes for b in spec.buffers))
+    unit = min([8, *units.values()])
+    counts = [int(evaluate(m.span, params)) * m.elem_bytes // unit for m in read]
+    firsts = np.cumsum([1, *counts]).tolist()  # number 0 is what is filled in where nothing is read
+    digits = max(1, -(-int(firsts[-1]).bit_length() // (8 * unit)))
+    return [
+        {m.name: _digits(m.dtype, unit, first, digit, digits, seed) for m, first in zip(read, firsts, strict=False)}
+        for digit in range(digits)
+    ]
+
+
+def _digits(dtype: str, unit: int, first: int, digit: int, digits: int, seed: int) -> Input:
+    """One digit of the numbers of an array's units, each times an odd number, which keeps them apart."""
+    numpy_type = numpy_dtype(dtype)
+    each, bits = numpy_type.itemsize // unit, 8 * unit
+    mask = np.uint64((1 << min(64, bits * digits)) - 1)
+
+    def values(index: Array) -> Array:
+        numbers: Array = index.astype(np.uint64)[..., None] * np.uint64(each) + np.arange(each, dtype=np.uint64)
+        with np.errstate(over="ignore"):
+            mixed = (numbers + np.uint64(first + (seed << 8))) * np.uint64(0x9E3779B97F4A7C15)
+        taken = np.right_shift(mixed & mask, np.uint64(bits * digit)).astype(bits_dtype(unit))
+        return np.ascontiguousarray(taken).view(numpy_type)[..., 0]
+
+    return values
+
+
 def exact_limit(spec: Spec) -> int:
     """Integers below this are exact in every dtype that the spec converts between."""
     if any(OPS[call.op].exactness == CONVERTS for call in outline(spec).calls):
@@ -75,17 +115,19 @@ def check_meaning(
 
     ``trips``: those of its loops that run; raises Unsteady where others cannot be left out.
     """
-    inputs = inputs_of(spec, plan, seed)
-    try:
-        outcome = interpret(plan, ctas, inputs, params, trips)
-    except FaultFound as found:
-        raise ProofError(_hazard(spec, found)) from None
-    wanted = run_reference(spec, outcome.ctas, inputs, params, trips)
-    for name in sorted(set(wanted) | set(outcome.written)):
-        compare_images(spec, name, outcome.written.get(name), wanted.get(name), params)
-    if spec.whole is not None:
-        _check_whole(spec, spec.whole, outcome.written, inputs, params)
-    return outcome.steps
+    steps = 0
+    for inputs in proving_inputs(spec, plan, params, seed):
+        try:
+            outcome = interpret(plan, ctas, inputs, params, trips)
+        except FaultFound as found:
+            raise ProofError(_hazard(spec, found)) from None
+        wanted = run_reference(spec, outcome.ctas, inputs, params, trips)
+        for name in sorted(set(wanted) | set(outcome.written)):
+            compare_images(spec, name, outcome.written.get(name), wanted.get(name), params)
+        if spec.whole is not None:
+            _check_whole(spec, spec.whole, outcome.written, inputs, params)
+        steps = outcome.steps
+    return steps
 
 
 def _check_whole(
