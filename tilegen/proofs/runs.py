@@ -29,12 +29,12 @@ def list_runs(spec: Spec, plan: Plan) -> tuple[ProofRun, ...]:
     """Every run that the proof of a plan consists of."""
     runs = []
     for case in parameter_cases(spec):
-        ctas = choose_ctas(spec, launch_of(spec, case).grid, case)
+        ctas = choose_ctas(spec, plan, launch_of(spec, case).grid, case)
         runs.append(ProofRun(case, tuple(ctas), choose_trips(spec, plan, ctas, case)))
     cases = [run.case for run in runs]
     for case in trip_cases(spec, plan, runs[0].ctas, runs[0].case):
         if case not in cases:
-            ctas = choose_ctas(spec, launch_of(spec, case).grid, case)
+            ctas = choose_ctas(spec, plan, launch_of(spec, case).grid, case)
             runs.append(ProofRun(case, tuple(ctas), choose_trips(spec, plan, ctas, case)))
     return tuple(runs)
 

@@ -1,0 +1,111 @@
+"""Small specs that were once wrong, refused or broken, each with what is wanted in its first line; and their kinds."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+import tilegen
+from tilegen.errors import ProofError, TilegenError
+from tilegen.ops import operand
+from tilegen.pipeline import Built
+from tilegen.proofs.runs import check_run, list_runs
+
+SPECS = sorted((Path(__file__).parent / "defects").glob("*.yaml"))
+
+
+def verify(built: Built) -> None:
+    for run in list_runs(built.spec, built.plan):
+        for seed in (2, 3):
+            check_run(built.spec, built.plan, run, seed)
+
+
+@pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
+def test_what_is_wanted(path: Path) -> None:
+    wanted = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# want: ").split()
+    if wanted[0] == "error":
+        with pytest.raises(TilegenError) as caught:
+            tilegen.build(path)
+        assert [d.code for d in caught.value.diagnostics] == [wanted[1]]
+        return
+    built = tilegen.build(path)
+    verify(built)
+    if "text" in wanted:
+        assert wanted[wanted.index("text") + 1] in built.source.split("__device__", 1)[-1]
+
+
+# ---------------------------------------------------------------- swizzles on global arrays
+def draw_swizzled(seed: int) -> str:
+    rng = random.Random(seed)
+    rows, columns = rng.choice([(4, 64), (8, 32), (16, 16), (2, 128), (3, 64), (8, 8)])
+    bits = rng.choice([(0, 3, 3), (2, 2, 2), (3, 3, 3), (0, 2, 4), (1, 3, 4), (2, 1, 3)])
+    strides = rng.choice([f"({columns},1)", f"(1,{rows})"])
+    layout = f', layout: "Swizzle{bits} o S[({rows},{columns}):{strides}]"'
+    x, y = rng.choice([("", layout), (layout, ""), (layout, layout)])
+    dtype, threads = rng.choice(["uint8", "bool", "float16", "float32", "float64"]), rng.choice([32, 64])
+    head = f"kernel: swizzled\nthreads: {threads}\n"
+    buffers = (
+        f"buffers:\n  X: {{scope: global, dtype: {dtype}, shape: [{rows}, {columns}]{x}}}\n"
+        f"  Y: {{scope: global, dtype: {dtype}, shape: [{rows}, {columns}]{y}}}\n"
+    )
+    tile = f"  t: {{scope: shared, dtype: {dtype}, shape: [{rows}, {columns}], layout: %s}}\n"
+    return head + rng.choice([
+        buffers + "ops:\n  - copy: {src: X, dst: Y}\n",
+        f"grid: {{bx: {rows}}}\n{buffers}" + 'ops:\n  - copy: {src: "X[bx]", dst: "Y[bx]"}\n',
+        buffers + tile % "row" + "ops:\n  - copy: {src: X, dst: t}\n  - sync: cta\n  - copy: {src: t, dst: Y}\n",
+        buffers + tile % "auto" + "ops:\n  - copy: {src: X, dst: t}\n  - sync: cta\n  - copy: {src: t, dst: Y}\n",
+    ])  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_swizzle_on_a_global_array_is_carried_out(seed: int) -> None:
+    verify(tilegen.build(draw_swizzled(seed)))
+
+
+@pytest.mark.parametrize("name", ["global_swizzle", "global_swizzle_unseen", "broadcast_hides_cases",
+                                  "bool_tells_nothing_apart"])  # fmt: skip
+def test_a_plan_that_ignores_a_swizzle_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operand, "is_swizzled", lambda buffer: False)
+    with pytest.raises(ProofError, match="TG420"):
+        tilegen.build(Path(__file__).parent / "defects" / f"{name}.yaml")
+
+
+# ---------------------------------------------------------------- strides that repeat or interleave
+@pytest.mark.parametrize("layout", ["S[(M,64):(0,1)]", "S[(M,64):(64,0)]", "S[(M,64):(0,0)]", "S[(M,64):(32,1)]",
+                                    "S[(M,64):(1,3)]"])  # fmt: skip
+def test_every_case_is_proved_whatever_the_strides_of_what_is_read(layout: str) -> None:
+    text = (
+        "kernel: strides\nthreads: 64\ngrid: {bx: M}\nparams: {M: {default: 8, max: 1000}}\nbuffers:\n"
+        f'  X: {{scope: global, dtype: float32, shape: [M, 64], layout: "{layout}"}}\n'
+        "  Y: {scope: global, dtype: float32, shape: [M, 64]}\n"
+        'ops:\n  - copy: {src: "X[bx]", dst: "Y[bx]"}\n'
+    )
+    built = tilegen.build(text)
+    assert [dict(case)["M"] for case, _ in built.proof.runs] == [8, 1, 11]
+    verify(built)
+
+
+# ---------------------------------------------------------------- clips
+@pytest.mark.parametrize("dst", ["Y[bx*64 + tx : +1]", "Y[bx*64 + tx]"])
+@pytest.mark.parametrize("length", [1, 40, 64, 100, 129])
+def test_a_clip_guards_an_element_of_each_thread(dst: str, length: int) -> None:
+    text = (
+        f"kernel: clipped\nthreads: 64\ngrid: {{bx: {-(-length // 64)}}}\nbuffers:\n"
+        f"  X: {{scope: global, dtype: float32, shape: [{length}]}}\n"
+        f"  Y: {{scope: global, dtype: float32, shape: [{length}]}}\n"
+        f'ops:\n  - copy: {{scope: thread, src: "{dst.replace("Y", "X")}", dst: "{dst}", edge: clip}}\n'
+    )
+    verify(tilegen.build(text))
+
+
+@pytest.mark.parametrize("rows", [1, 5, 8, 13])
+def test_a_clip_guards_a_row_of_each_warp(rows: int) -> None:
+    text = (
+        f"kernel: clipped\nthreads: 128\ngrid: {{bx: {-(-rows // 4)}}}\nbuffers:\n"
+        f"  X: {{scope: global, dtype: float32, shape: [{rows}, 64]}}\n"
+        f"  Y: {{scope: global, dtype: float32, shape: [{rows}, 64]}}\n"
+        'ops:\n  - copy: {scope: warp, src: "X[bx*4 + warpid]", dst: "Y[bx*4 + warpid]", edge: clip}\n'
+    )
+    verify(tilegen.build(text))
