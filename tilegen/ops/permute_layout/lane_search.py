@@ -127,27 +127,28 @@ def _single_bits(orders: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
 def _columns(sides: Sequence[Side], order: Sequence[int]) -> tuple[int, ...] | None:
     """Five lane vectors such that no phase of any shared side has a conflict, or None."""
     candidates = _preferred(tuple(order))
-    clashes = [(_clashes(s), s.lanes_per_phase) for s in sides if s.space == "shared"]
+    numbers = np.arange(1 << len(order))
+    phases = [LANE_BITS] + [s.lanes_per_phase.bit_length() - 1 for s in sides if s.space == "shared"]
     budget = [_NODES]
 
-    def extend(lanes: tuple[int, ...], span: Ints) -> tuple[int, ...] | None:
+    def extend(lanes: tuple[int, ...], taken: NDArray[np.bool_]) -> tuple[int, ...] | None:
+        """``taken``, a row for what must differ and for each side: would a number do harm beside the span of lanes?"""
         if len(lanes) == LANE_BITS:
             return lanes
         budget[0] -= 1
         if budget[0] < 0:
             return None
-        cosets = candidates[:, None] ^ span[None, :]
-        free = (cosets != 0).all(1)
-        for clash, lanes_per_phase in clashes:
-            if 1 << len(lanes) < lanes_per_phase:
-                free &= ~clash[cosets].any(1)
-        for v in candidates[free]:
-            found = extend((*lanes, int(v)), np.concatenate([span, span ^ v]))
+        rows = [row for row, bits in zip(taken, phases, strict=True) if len(lanes) < bits]
+        harmful = np.logical_or.reduce(rows)
+        for v in candidates[~harmful[candidates]].tolist():
+            # Beside a span that v doubles, a number does harm if it did, or if it did once v was added to it.
+            wider = taken | taken[:, numbers ^ v] if len(lanes) + 1 < LANE_BITS else taken
+            found = extend((*lanes, v), wider)
             if found is not None or budget[0] < 0:
                 return found
         return None
 
-    return extend((), np.zeros(1, np.int64))
+    return extend((), np.stack([numbers == 0, *(_clashes(s) for s in sides if s.space == "shared")]))
 
 
 @cache
