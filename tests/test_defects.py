@@ -109,3 +109,14 @@ def test_a_clip_guards_a_row_of_each_warp(rows: int) -> None:
         'ops:\n  - copy: {scope: warp, src: "X[bx*4 + warpid]", dst: "Y[bx*4 + warpid]", edge: clip}\n'
     )
     verify(tilegen.build(text))
+
+
+def test_a_pitch_that_is_shorter_than_its_row_is_proved_as_it_is() -> None:
+    text = (
+        "kernel: pitch\nthreads: 32\nparams: {ld: {default: 8, max: 16}}\ngrid: {bx: 4}\nbuffers:\n"
+        '  X: {scope: global, dtype: float32, shape: [4, 32], layout: "S[(4,32):(ld,1)]"}\n'
+        "  Y: {scope: global, dtype: float32, shape: [4, 32]}\n"
+        'ops:\n  - copy: {src: "X[bx]", dst: "Y[bx]"}\n'
+    )
+    built = tilegen.build(text)
+    assert [dict(case) for case, _ in built.proof.runs] == [{"ld": 8}]
