@@ -119,4 +119,4 @@ def test_a_pitch_that_is_shorter_than_its_row_is_proved_as_it_is() -> None:
         'ops:\n  - copy: {src: "X[bx]", dst: "Y[bx]"}\n'
     )
     built = tilegen.build(text)
-    assert [dict(case) for case, _ in built.proof.runs] == [{"ld": 8}]
+    assert {"ld": 8} in [dict(case) for case, _ in built.proof.runs]
