@@ -52,19 +52,17 @@ def _pick(
     sides: Sequence[Access], name: str, extent: int, known: Mapping[str, object], period: int | None
 ) -> tuple[Ints, Ints]:
     """The values of an outer variable that are enough, and how many each stands for."""
-    if extent <= _ALL:
-        return np.arange(extent), np.ones(extent, np.int64)
     numbers = {n: int(x) for n, x in known.items() if isinstance(x, int)}
     v = Var(name, extent)
     courses: list[Course | None] = []
-    for a in sides:
+    for a in sides if extent > _ALL else ():
         moved = course(substitute(a.byte, numbers), v)
         if moved is not None and period is not None:
             moved = moved.repeat(period)
         courses.append(None if moved is None or (period is None and moved.rise) else moved)
         courses += [course(substitute(c, numbers), v) for c in a.conditions]
-    common = join_courses(courses)
-    return pick_values(extent, common if common else Course(extent))
+    common = join_courses(courses) if courses else None
+    return pick_values(extent, common) if common else (np.arange(extent), np.ones(extent, np.int64))
 
 
 def find_classes(keys: Sequence[Ints], weights: Ints | None = None) -> tuple[Ints, Ints]:

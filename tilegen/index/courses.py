@@ -96,10 +96,10 @@ def _rest(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
 def _exclusive(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
     """A rise by a multiple of 2 ** k leaves the k low bits, which are all that the other side has, as they are."""
     rising = [n for n, p in enumerate(parts) if p.rise]
-    if len(rising) > 1 or len(parts) != 2:
-        return _join(parts) if not rising else None
     if not rising:
         return _join(parts)
+    if len(rising) > 1 or len(parts) != 2:
+        return None
     (side,) = rising
     whole = parts[side].repeat(1 << (bound(x.args[1 - side]) - 1).bit_length())
     return _join([whole, parts[1 - side]], [1, 0])

@@ -326,21 +326,21 @@ def edge_guard(operand: Operand, relative: Sequence[Index]) -> Index:
 
 def guarded_dims(operand: Operand) -> frozenset[int]:
     """Positions in ``dims`` of the dimensions whose region may pass the end of a global array."""
-    r, shape = operand.region, operand.buffer.shape
-    if operand.memory.space != "global":
-        return frozenset()
-    held = conjuncts(operand.condition)
-    return frozenset(
-        k for k, d in enumerate(operand.dims)
-        if less(add(r.begins[d], r.lengths[d] - 1), shape[d]) is not True and not _divides(r, d, shape[d])
-        and not (held and is_below(add(r.begins[d], r.lengths[d] - 1), shape[d], held))
-    )  # fmt: skip
+    return frozenset(k for k, d in enumerate(operand.dims) if _may_pass(operand, d))
 
 
 def may_pass_end(operand: Operand) -> bool:
     """Whether some dimension of the region, of length 1 too, may pass the end of a global array."""
-    whole = replace(operand, dims=tuple(range(len(operand.region.lengths))))
-    return bool(guarded_dims(whole))
+    return any(_may_pass(operand, d) for d in range(len(operand.region.lengths)))
+
+
+def _may_pass(operand: Operand, d: int) -> bool:
+    r, extent = operand.region, operand.buffer.shape[d]
+    last = add(r.begins[d], r.lengths[d] - 1)
+    if operand.memory.space != "global" or less(last, extent) is True or _divides(r, d, extent):
+        return False
+    held = conjuncts(operand.condition)
+    return not (held and is_below(last, extent, held))
 
 
 def _divides(r: Region, d: int, extent: Index) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tilegen.index import Index, Var, add, evaluate, less, substitute, variables
 from tilegen.index.courses import Course, course, join_courses, pick_values
 from tilegen.interpret import corners
+from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, begin, walk
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Call, Spec
@@ -21,7 +22,6 @@ from tilegen.spec.outline import deciding, outline
 
 _MOST_RESIDUES = 64  # CTAs that are taken for residues
 _MOST_CTAS = 1 << 22  # that are looked at for an outcome
-Cta = tuple[int, int, int]
 
 
 def choose_ctas(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> list[Cta]:
@@ -29,11 +29,8 @@ def choose_ctas(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> l
 
     Then one for each residue of the block axes, where places in memory depend on more than a step along an axis.
     """
-    chosen = corners(grid)
-    chosen += [cta for cta in _residues(find_periods(spec, plan, grid, case), grid) if cta not in chosen]
+    chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(spec, plan, grid, case), grid)]))
     conditions = [c for p in outline(spec).placed for c in deciding(p.statement) if _is_of_ctas(c, case)]
-    if not conditions:
-        return chosen
     for condition in conditions:
         axes = _telling_ctas(substitute(condition, case), grid)
         everywhere = dict(zip(CTA_AXES, axes, strict=True))

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from tilegen.errors import ProofError
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import Unsteady
+from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
-from tilegen.proofs.ctas import Cta, choose_ctas
+from tilegen.proofs.ctas import choose_ctas
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.trips import Cut, choose_trips, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec

@@ -15,14 +15,15 @@ from dataclasses import dataclass, field
 from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index, Var, add, bound, evaluate, less, substitute, variables
 from tilegen.index.courses import ALL_TRIPS, Course, Trips, course, join_courses
-from tilegen.plan import Block, Let, Plan, Repeat, Step, Tma, Touch, Visit, Wait, begin, effects, walk
+from tilegen.interpret.threads import Cta
+from tilegen.plan import Block, Let, Plan, Repeat, Step, Tma, Touch, Visit, Wait, all_steps, begin, effects, walk
+from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Region, Spec, Statement
 from tilegen.spec.outline import Placed, deciding, is_possible, outline, trip_of
 
 TOO_LONG = "TG426"
-Cta = tuple[int, int, int]
 Named = Sequence[tuple[str, Var]]  # loops by the names of their trips, with the variables that expressions name
 
 _FEW = 32  # a loop of so many trips runs in full
@@ -66,7 +67,7 @@ def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str,
     for placed in outline(spec).placed:
         _study_statement(study, spec, placed)
     _study_plan(study, spec, plan)
-    pending = max((s.pending for role in plan.roles for s in _steps(role.steps) if isinstance(s, Wait)), default=0)
+    pending = max((s.pending for s in all_steps(plan) if isinstance(s, Wait)), default=0)
     found: dict[str, tuple[Course, int]] = {}
     for name in sorted(long - study.uncut.keys()):
         common = join_courses(study.courses.get(name, []))
@@ -150,18 +151,15 @@ def _study_region(study: _Study, region: Region, values: Mapping[str, Index], lo
 
 # ---------------------------------------------------------------- what the plan does
 def _study_plan(study: _Study, spec: Spec, plan: Plan) -> None:
-    calls = outline(spec).calls
     spots: dict[str, list[ArrayTouch]] = {}
     for role in plan.roles:
-        around: list[Around] = []
+        nest: list[Repeat] = []
         for visit in walk(role.steps, begin(role.threads)):
-            del around[len(visit.position.loops) :]
-            op = visit.position.op
-            mark = calls[op].mark if 0 <= op < len(calls) else None
-            _study_step(study, visit, around, mark, spots)
-            if isinstance(visit.step, Repeat):
-                trip = Var(f"{visit.step.var.name}__{len(around)}", max(1, bound(visit.step.count) - 1))
-                around.append((id(visit.step), "" if visit.step.unroll else visit.step.var.name, trip))
+            loops = visit.position.loops
+            del nest[len(loops) :]
+            around = [(id(r), "" if r.unroll else r.var.name, trip) for r, (trip, _) in zip(nest, loops, strict=True)]
+            _study_step(study, visit, around, mark_of(spec, visit.position.op), spots)
+            nest += [visit.step] if isinstance(visit.step, Repeat) else []
     for name, touches in spots.items():
         if any(t.is_written for t in touches):
             _study_array(study, name, touches)
@@ -248,25 +246,24 @@ def describe_trips(spec: Spec, case: Mapping[str, int], trips: Trips) -> tuple[s
     for loop in outline(spec).find(Loop):
         trip, count, _ = trip_of(loop, names)
         most = bound(substitute(count, dict(case))) - 1
-        if trips.count(trip.name, most) < most:
+        few = trips.count(trip.name, most)
+        if few < most:
             period = trips.period(trip.name)
-            ran = f"{trips.count(trip.name, most)} of {most} trips"
+            ran = f"{few} of {most} trips"
             what = "every trip goes as the last" if period == 1 else f"every {period} trips go as the last {period}"
             notes.append(f"of the loop over {loop.var.name}, {ran} were run: in between, {what}")
     return tuple(notes)
 
 
-def _steps(steps: Sequence[Step]) -> Iterable[Step]:
-    for step in steps:
-        yield step
-        yield from _steps(effects(step).body)
-
-
-def count_steps(steps: Sequence[Step], case: Mapping[str, Index], trips: Trips) -> int:
+def count_steps(plan: Plan, case: Mapping[str, int], trips: Trips) -> int:
     """Steps that a run carries out at most, with only those trips."""
+    return sum(_count(role.steps, dict(case), trips) for role in plan.roles)
+
+
+def _count(steps: Sequence[Step], case: Mapping[str, Index], trips: Trips) -> int:
     total = 0
     for step in steps:
-        inner = count_steps(effects(step).body, case, trips)
+        inner = _count(effects(step).body, case, trips)
         if isinstance(step, Repeat):
             total += trips.count(step.var.name, bound(substitute(step.count, case)) - 1) * (inner + 1)
         else:
@@ -276,14 +273,12 @@ def count_steps(steps: Sequence[Step], case: Mapping[str, Index], trips: Trips) 
 
 def is_affordable(plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips) -> bool:
     """Whether a run takes no longer than a minute or so."""
-    steps = sum(count_steps(role.steps, dict(case), trips) for role in plan.roles)
-    return steps * max(_LEAST_THREADS, len(ctas) * plan.threads) <= _MOST_WORK
+    return count_steps(plan, case, trips) * max(_LEAST_THREADS, len(ctas) * plan.threads) <= _MOST_WORK
 
 
 def too_long(plan: Plan, case: Mapping[str, int], cut: Cut) -> Diagnostic:
     """The error for a kernel that no run can prove."""
-    steps = sum(count_steps(role.steps, dict(case), cut.trips) for role in plan.roles)
-    message = f"the proof would run {steps} steps"
+    message = f"the proof would run {count_steps(plan, case, cut.trips)} steps"
     if not cut.uncut:
         return Diagnostic(TOO_LONG, f"{message}, which is too many", hint="let more CTAs share the work")
     why = cut.uncut[0]
