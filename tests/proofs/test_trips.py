@@ -114,6 +114,19 @@ def test_a_loop_that_a_parameter_bounds_runs_with_every_count_that_can_differ() 
     assert set(range(1, 15)) <= counts
 
 
+def test_parameters_of_the_lengths_that_are_tried_are_multiples() -> None:
+    """With a large N the pitch must be large too: as large as can be, and still a multiple of 8."""
+    source = (
+        "kernel: multiples\nthreads: 64\ngrid: {bx: M // 4}\nparams:\n  M: {default: 8, multiple_of: 8, max: 100}\n"
+        "  N: {default: 32, multiple_of: 32, max: 5000}\n  ld: {default: 40, multiple_of: 8, max: 6001}\nbuffers:\n"
+        '  X: {scope: global, dtype: float32, shape: [M, N], layout: "S[(M,N):(ld,1)]"}\n'
+        "  Y: {scope: global, dtype: float32, shape: [M, N]}\nops:\n  - for: {j: N // 32}\n    do:\n"
+        '      - copy: {src: "X[bx*4 : +4, j*32 : +32]", dst: "Y[bx*4 : +4, j*32 : +32]"}\n'
+    )
+    cases = [dict(case) for case, _ in tilegen.build(source).proof.runs]
+    assert {"M": 96, "N": 64, "ld": 6000} in cases
+
+
 def test_an_array_that_is_also_written_outside_of_the_loop_is_looked_at() -> None:
     """The place that is written again lies in the middle of the loop, by another thread and without a sync."""
     source = text(200, "200") + '  - copy: {src: "A[0, 0:1]", dst: "Y[100, 31:32]"}\n'
