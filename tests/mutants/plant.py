@@ -160,15 +160,16 @@ def _shifted(ref: Ref) -> Iterator[tuple[str, Ref]]:
 def judge(spec: Spec, plan: Plan, mutant: Mutant) -> Verdict:
     """What the proofs say of a mutant, and of one that passes them whether it is the same kernel."""
     cases = [(corners(launch_of(spec, case).grid), case) for case in parameter_cases(spec)]
-    found = _code(lambda: prove(spec, mutant.plan))
-    run = _code(lambda: [check_meaning(spec, mutant.plan, ctas, case) for ctas, case in cases])
+    found = proof_code(lambda: prove(spec, mutant.plan))
+    run = proof_code(lambda: [check_meaning(spec, mutant.plan, ctas, case) for ctas, case in cases])
     if found or mutant.kind != "sync dropped":
         return Verdict(found, run)
     same = all(_same_images(spec, plan, mutant.plan, ctas, case) for ctas, case in cases)
     return Verdict("", run, EQUIVALENT if same else "")
 
 
-def _code(proof: Callable[[], object]) -> str:
+def proof_code(proof: Callable[[], object]) -> str:
+    """The code of the first thing that a proof finds; "" if it finds nothing."""
     try:
         proof()
     except ProofError as error:

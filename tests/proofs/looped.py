@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from tilegen.errors import ProofError
+from tests.mutants.plant import proof_code
 from tilegen.index import Index, Var, add, differ, equal, every, less, mod, mul
 from tilegen.interpret import Unsteady
 from tilegen.pipeline import load
@@ -195,21 +195,13 @@ class Judged:
     cut: str | None
 
 
-def _code(run: Callable[[], object]) -> str:
-    try:
-        run()
-    except ProofError as error:
-        return error.diagnostics[0].code
-    return ""
-
-
 def judge(spec: Spec, plan: Plan, run: ProofRun, seed: int, is_right: bool) -> Judged:
-    full = _code(lambda: check_meaning(spec, plan, run.ctas, run.case))
+    full = proof_code(lambda: check_meaning(spec, plan, run.ctas, run.case))
     trips = run.cut.trips
     cut: str | None = None
     if trips.loops:
         try:
-            cut = _code(lambda: check_meaning(spec, plan, run.ctas, run.case, trips=trips))
+            cut = proof_code(lambda: check_meaning(spec, plan, run.ctas, run.case, trips=trips))
         except Unsteady:
             cut = None
     return Judged(seed, is_right, full, cut)
