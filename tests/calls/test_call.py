@@ -46,7 +46,7 @@ def spec(x: str, y: str, params: str = "", scope: str = "warp", dtype: str = "fl
     """A kernel that copies 4 x 8 elements of X to Y."""
     text = (
         f"{HEAD}{params}buffers:\n  X: {{scope: global, dtype: {dtype}, {x}}}\n"
-        f"  Y: {{scope: global, dtype: {dtype}, {y}}}\n{REGISTERS}{OPS}"
+        f"  Y: {{scope: global, partial: true, dtype: {dtype}, {y}}}\n{REGISTERS}{OPS}"
     )
     text = text.replace("src: ", f"scope: {scope}, src: ").replace("dtype: float32, shape: [4, 8]",
                                                                    f"dtype: {dtype}, shape: [4, 8]")  # fmt: skip

@@ -17,7 +17,8 @@ Box = Sequence[Sequence[int]]  # (first, end) of each dimension
 
 def buffer(name: str, scope: str, dtype: str, shape: Shape, layout: str = "row") -> str:
     quoted = "row" if layout == "row" else f'"{layout}"'
-    return f"  {name}: {{scope: {scope}, dtype: {dtype}, shape: {list(shape)}, layout: {quoted}}}"
+    partial = ", partial: true" if name == "Out" else ""  # a case may write a part of its array
+    return f"  {name}: {{scope: {scope}, dtype: {dtype}, shape: {list(shape)}, layout: {quoted}{partial}}}"
 
 
 def region(name: str, box: Box) -> str:

@@ -25,7 +25,7 @@ threads: 32
 grid: {bx: 4}
 buffers:
   X: {scope: global, dtype: float32, shape: [16, 32]}
-  Y: {scope: global, dtype: float32, shape: [16, 32]}
+  Y: {scope: global, dtype: float32, shape: [16, 32], partial: true}
 ops:
   - for: {%s}
     do:

@@ -50,6 +50,14 @@ def verdict(plan: Plan) -> list[tuple[str, str]]:
     return [(f.code, "" if f.code == "TG417" else f.message) for f in check_partition(plan)]
 
 
+def agree(thinned: list[tuple[str, str]], whole: list[tuple[str, str]]) -> bool:
+    """The same, but that the thinned grid may not know which element without an owner is the first."""
+    return len(thinned) == len(whole) and all(
+        a == b or (a[0] == b[0] and "the first" not in a[1] and b[1].startswith(a[1]))
+        for a, b in zip(thinned, whole, strict=True)
+    )
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_a_thinned_grid_is_judged_as_the_whole(seed, monkeypatch):
     thinned = 0
@@ -59,7 +67,7 @@ def test_a_thinned_grid_is_judged_as_the_whole(seed, monkeypatch):
         whole = verdict(plan)
         monkeypatch.setattr(partition, "_ALL", 4)
         thinned += bool(partition._thin([partition._bid(plan, o, {}) for o in plan.owns]))
-        assert verdict(plan) == whole, f"case {1000 * seed + case}: {plan.owns}, grid {plan.grid}"
+        assert agree(verdict(plan), whole), f"not {whole}; case {1000 * seed + case}: {plan.owns}"
     assert thinned > 20
 
 
@@ -72,6 +80,6 @@ def test_a_grid_of_two_billion_ctas_is_a_partition():
     (found,) = check_partition(kernel(memories=(y,), owns=(replace(owned, box=(33,)),), grid=(n, 1, 1)))
     assert found.message == "Y[32] is owned by CTA (0, 0, 0) and by CTA (1, 0, 0)"
     (found,) = check_partition(kernel(memories=(y,), owns=(replace(owned, box=(31,)),), grid=(n, 1, 1)))
-    assert found.message == f"{n} of {n * 32} elements of Y have no owner"
+    assert found.message == f"{n} of {n * 32} elements of Y have no owner, the first is Y[31]"
     (found,) = check_partition(kernel(memories=(y,), owns=(replace(owned, condition=differ(bx, 5)),), grid=(n, 1, 1)))
-    assert found.message == f"32 of {n * 32} elements of Y have no owner"
+    assert found.message == f"32 of {n * 32} elements of Y have no owner, the first is Y[160]"

@@ -21,7 +21,7 @@ LOOP = """kernel: looped
 threads: 32
 buffers:
   X: {scope: global, dtype: float32, shape: [%(rows)d, 32]}
-  Y: {scope: global, dtype: float32, shape: [%(rows)d, 32]}
+  Y: {scope: global, dtype: float32, shape: [%(rows)d, 32], partial: true}
   A: {scope: shared, dtype: float32, shape: [3, 32]}
 ops:
   - for: {t: %(trips)s}

@@ -13,7 +13,8 @@ def kernel(
 ) -> str:  # fmt: skip
     return "\n".join([
         "kernel: k", f"arch: {arch}", "threads: 64", "buffers:",
-        f"  X: {{scope: global, dtype: {dtype}, {x}}}", f"  Y: {{scope: global, dtype: {dtype}, shape: [32, 64]}}",
+        f"  X: {{scope: global, dtype: {dtype}, {x}}}",
+        f"  Y: {{scope: global, partial: true, dtype: {dtype}, shape: [32, 64]}}",
         f"  s: {{scope: shared, dtype: {dtype}, {s}}}", "ops:", *ops,
     ])  # fmt: skip
 

@@ -56,7 +56,10 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) 
         return [Finding(TWO_OWNERS, message, op=op, memory=name, witness=dict(zip(CTA_AXES, second, strict=True)))]
     elems, nobody = cover.elems, cover.elems - (_count_owned(bids, thinned) if thinned else cover.owned)
     if nobody:
-        return [Finding(NO_OWNER, f"{nobody} of {elems} elements of {name} have no owner", "note", memory=name)]
+        bare = _find_first(bids, thinned) if thinned else cover.first
+        named = "" if bare is None else f", the first is {name}{bare}"
+        message = f"{nobody} of {elems} elements of {name} have no owner{named}"
+        return [Finding(NO_OWNER, message, "note", memory=name)]
     return []
 
 
@@ -173,13 +176,31 @@ def _count_owned(bids: Sequence[_Bid], thinned: Mapping[str, _Thinned]) -> int:
     return owned
 
 
+def _find_first(bids: Sequence[_Bid], thinned: Mapping[str, _Thinned]) -> list[int] | None:
+    """The first element of a row without an owner, where one axis passes along it; None in other cases."""
+    movers = [(name, t) for name, t in thinned.items() if any(t.moves)]
+    if len(bids[0].shape) > 1 or len(movers) != 1 or movers[0][1].moves[0] < 0:
+        return None
+    cover = _cover(bids, {n: t.values for n, t in thinned.items()}, thinned)
+    if isinstance(cover, str) or cover.first is None:
+        return None
+    ((name, t),), (x,), closed = movers, cover.first, 0
+    at = x
+    for last, count in t.gaps:  # what lies behind a gap was moved up by as much as the gap leaves out
+        behind = min(-highest((substitute(b.start[0], {name: last + 1}), -1)) for b in bids)
+        at += t.moves[0] * count if x >= behind - closed else 0
+        closed += t.moves[0] * count
+    return [at]
+
+
 # ---------------------------------------------------------------- who owns what
 @dataclass(frozen=True)
 class _Cover:
-    """``owned`` of the array's ``elems`` elements have an owner; ``twice``: an element, two CTAs and an operation."""
+    """``owned`` of the array's ``elems`` elements have one; ``twice``: an element, two CTAs and an operation."""
 
     elems: int
     owned: int
+    first: list[int] | None = None  # the first element without an owner, in row-major order
     twice: tuple[list[int], tuple[int, int, int], tuple[int, int, int], int] | None = None
 
 
@@ -224,7 +245,13 @@ def _cover(
         twice = element, first, second, int(writer[box[order][double[0]]])
     cells = np.unravel_index(cell[new_cell], counts)
     sizes = [np.diff(e)[i] for e, i in zip(edges, cells, strict=True)]
-    return _Cover(prod(shape), int(np.prod(sizes, axis=0).sum()), twice)
+    owned = cell[new_cell]
+    gap = np.flatnonzero(owned != np.arange(len(owned)))
+    number = int(gap[0]) if len(gap) else len(owned)
+    bare: list[int] | None = None
+    if number < prod(counts):
+        bare = [int(e[i]) for e, i in zip(edges, np.unravel_index(number, counts), strict=True)]
+    return _Cover(prod(shape), int(np.prod(sizes, axis=0).sum()), bare, twice)
 
 
 def _same(a: Memory, b: Memory) -> bool:

@@ -32,10 +32,10 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     unproven = unproven_ranges(plan)
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
-    for f in check_partition(plan, parameter_cases(spec)[0]):
-        if f.severity == "error" or (spec.whole and f.code == NO_OWNER):  # a whole array is written whole
+    for f in _partition(plan, spec):
+        if f.severity == "error" or (f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory)):
             errors.append(_finding(spec, f))
-        else:
+        elif f.message not in notes:
             notes.append(f.message)
     if errors:
         raise ProofError(errors)
@@ -49,7 +49,22 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     return Proof(done, sum(steps), needless_syncs(spec, plan, runs, first), tuple(notes))
 
 
+def _partition(plan: Plan, spec: Spec) -> tuple[Finding, ...]:
+    """What the partition says of the first case of the parameters that it has something to say of."""
+    found = (check_partition(plan, case) for case in parameter_cases(spec))
+    return next((f for f in found if f), ())
+
+
+def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
+    """Elements of an array that is also read keep what they are; of an output, only where the spec says so."""
+    is_output = any(m.name == name and m.access == "out" for m in plan.memories)
+    return spec.whole is None and (spec.buffer(name).partial or not is_output)
+
+
 def _finding(spec: Spec, finding: Finding) -> Diagnostic:
+    if finding.code == NO_OWNER:
+        hint = "write every element, or say 'partial: true' on the buffer"
+        return Diagnostic(finding.code, finding.message, spec.buffer(finding.memory).mark, hint)
     return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op))
 
 

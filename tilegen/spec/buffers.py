@@ -85,6 +85,9 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
         findings.report(
             "TG106", f"'align' is {fields.align}, less than an element of {fields.dtype}", node["align"].mark
         )
+    if fields.partial and fields.scope != "global":
+        message = f"'partial' is for arrays that the kernel writes, and {what} is {fields.scope}"
+        findings.report("TG106", message, node["partial"].mark, "remove it")
     shape = _read_shape(node["shape"], state, what, fields.scope, findings)
     if shape is None or len(findings.found) > ok:
         return None
@@ -97,7 +100,10 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     layout = read_layout(layout_node, shape, state, what, findings) if layout_node else layouts.row_major(shape)
     check_layout_fits(layout, shape, state, what, fields.scope, fields.dtype, place)
     text = _text_of(layout_node, layout)
-    return Buffer(key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark)
+    return Buffer(
+        key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark,
+        partial=fields.partial,
+    )  # fmt: skip
 
 
 def _check_auto(node: Node, scope: str, what: str) -> None:

@@ -44,6 +44,7 @@ class Buffer:
     mark: Mark | None = field(default=None, compare=False)
     parent: str = ""  # of a view that follows another buffer's layout: that buffer
     axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
+    partial: bool = False  # of an output: elements may be left unwritten
 
     @property
     def is_auto(self) -> bool:

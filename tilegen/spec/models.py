@@ -58,6 +58,7 @@ class BufferFields(_Fields):
         description="where each element lies: row, col, auto, layout notation such as S[(32,8):(33,1)], "
         "or a mapping of Gluon's argument names: interval_padding_pairs, offset_bases, cga_layout",
     )
+    partial: bool = Field(default=False, description="whether elements of an output may be left unwritten")
     align: int = Field(
         default=16, ge=1, le=1024, description="bytes that the kernel's pointer is aligned to; a power of two"
     )

@@ -36,7 +36,7 @@ _PERMUTE = (
 _LONG = (
     "buffers:\n"
     "  X: {{scope: global, dtype: float32, shape: [1000000, 32]}}\n"
-    "  Y: {{scope: global, dtype: float32, shape: [1000000, 32]}}\n"
+    "  Y: {{scope: global, dtype: float32, shape: [1000000, 32], partial: true}}\n"
     "ops:\n  - for: {{t: 1000000}}\n    do:\n"
     '      - copy: {{src: "X[t]", dst: "Y[t]", when: "{c}"}}\n'
 )
@@ -121,9 +121,13 @@ BUILD_RULES = {
         _RIGHT,
     ),
     "TG418": Rule(
-        "the output is not covered", "Some of the output belongs to no CTA: compare the grid with the shape."
+        "the output is not covered",
+        "Some elements of an array that is only written belong to no CTA: compare the grid with the shape. Where that "
+        "is meant, the buffer says 'partial: true'.",
+        _RIGHT.replace("grid: {bx: 2}", "grid: {bx: 1}"),
+        _RIGHT.replace("grid: {bx: 2}", "grid: {bx: 1}").replace("Y: {", "Y: {partial: true, "),
     ),
-    "TG419": Rule("nobody owns the output", "A global array is written that the plan gives to no CTA."),
+    "TG419": Rule("who owns the output is not known", "The boxes that CTAs write are too many, or of split views."),
     "TG420": Rule(
         "the plan does not do what the spec means",
         "The plan ran in NumPy and wrote another value than the spec asks for, or another place. This is a bug of "
