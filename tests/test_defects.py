@@ -120,3 +120,58 @@ def test_a_pitch_that_is_shorter_than_its_row_is_proved_as_it_is() -> None:
     )
     built = tilegen.build(text)
     assert {"ld": 8} in [dict(case) for case, _ in built.proof.runs]
+
+
+# ---------------------------------------------------------------- permutes of sizes without a max
+@pytest.mark.parametrize("seed", range(30))
+def test_permutes_of_any_sizes_build(seed: int) -> None:
+    rng = random.Random(seed)
+    rank = rng.randint(2, 5)
+    shape = [rng.choice(["M", "N", "K", 2, 3, 16]) for _ in range(rank)]
+    axes = rng.sample(range(rank), rank)
+    turned = [shape[a] for a in axes]
+    dtype = rng.choice(["uint8", "float16", "float32", "float64"])
+    sizes = {name: rng.choice([7, 32, 100, 129]) for name in "MNK"}
+    verify(tilegen.build(
+        f"kernel: any\nparams: {{{', '.join(f'{n}: {{default: {v}}}' for n, v in sizes.items())}}}\nbuffers:\n"
+        f"  X: {{scope: global, dtype: {dtype}, shape: [{', '.join(map(str, shape))}]}}\n"
+        f"  Y: {{scope: global, dtype: {dtype}, shape: [{', '.join(map(str, turned))}]}}\n"
+        f"ops:\n  - permute: {{src: X, dst: Y, axes: {axes}}}\n"
+    ))  # fmt: skip
+
+
+# ---------------------------------------------------------------- elements that nobody owns
+CONDITIONS = ["bx >= 0", "bx != {k}", "t + 1 < {end}", "t % 3 != 1", "t * 2 + bx < {k} + 9", "bx % 2 == 0 and t < {k}"]
+
+
+@pytest.mark.parametrize("seed", range(80))
+def test_rows_that_nobody_writes_are_counted_and_named(seed: int) -> None:
+    rng = random.Random(seed)
+    ctas, k, columns = rng.choice([1, 2, 5, 90]), rng.randint(0, 4), rng.choice([1, 5, 32])
+    rows = rng.randint(ctas, ctas + 100)
+    at_launch = rng.random() < 0.5
+    begin, step = ("0", 1) if at_launch else ("bx", rng.choice([ctas, ctas, ctas + 1]))
+    shape, params, ctas = ("N", f"params: {{N: {{default: {rows}}}}}\n", 1) if at_launch else (str(rows), "", ctas)
+    condition = rng.choice(CONDITIONS).format(k=k, end=shape)
+    text = (
+        f"kernel: rows\nthreads: 32\ngrid: {{bx: {ctas}}}\n{params}buffers:\n"
+        f"  X: {{scope: global, dtype: float32, shape: [{shape}, {columns}]}}\n"
+        f"  Y: {{scope: global, dtype: float32, shape: [{shape}, {columns}]}}\n"
+        f"ops:\n  - for: {{t: [{begin}, {shape}, {step}]}}\n    do:\n"
+        f'      - copy: {{src: "X[t]", dst: "Y[t]", when: "{condition}"}}\n'
+    )
+    for n in (rows, 1, 11) if at_launch else (rows,):
+        starts = [(bx, t) for bx in range(ctas) for t in range(bx * (not at_launch), n, step)]
+        written = {t for bx, t in starts if eval(condition, {"N": n, "bx": bx, "t": t})}
+        left = [r for r in range(n) if r not in written]
+        if left:
+            with pytest.raises(ProofError) as caught:
+                tilegen.build(text)
+            (found,) = caught.value.diagnostics
+            used = f" with N = {n}" if at_launch else ""
+            counts = f"{len(left) * columns} of {n * columns} elements of Y have no owner{used}"
+            assert (found.code, found.message) == ("TG418", f"{counts}, the first is Y[{left[0]}, 0]")
+            break
+    else:
+        verify(tilegen.build(text))
+    verify(tilegen.build(text.replace("  Y: {", "  Y: {partial: true, ")))

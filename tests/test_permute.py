@@ -27,7 +27,7 @@ from tilegen.pipeline import load
 from tilegen.planner import plan_spec
 from tilegen.proofs import unproven_ranges
 from tilegen.proofs.meaning import check_meaning
-from tilegen.render import render
+from tilegen.render import render, render_launcher
 
 SIZES = st.lists(st.sampled_from([1, 1, 2, 3, 4, 5, 7, 8]), min_size=1, max_size=6)
 
@@ -290,16 +290,22 @@ def test_boxes_that_cannot_be_launched_are_left_out_while_there_are_others():
 
 
 @pytest.mark.parametrize(
-    ("params", "shape", "hint"),
-    [("params: {M: {default: 9}, N: {default: 9}}\n", ["M", "N"],
-      "give M and N a small enough 'max', or larger defaults"),
-     ("", [65536, 65536], "take a larger box")],
+    ("params", "shape", "ctas"),
+    [("params: {M: {default: 65536}, N: {default: 65536}}\n", ["M", "N"], "4294967296 CTAs with M = 65536, N = 65536"),
+     ("", [65536, 65536], "4294967296 CTAs")],
 )  # fmt: skip
-def test_too_many_ctas_are_told_so(params, shape, hint):
+def test_too_many_ctas_are_told_so(params, shape, ctas):
     with pytest.raises(SpecError) as caught:
-        load(text("uint8", shape, [1, 0], "" if params else ", box: [1, 1]", params))
+        load(text("uint8", shape, [1, 0], ", box: [1, 1]", params))
     (found,) = caught.value.diagnostics
-    assert found.code == "TG302" and found.hint == hint and "CTAs; 2147483647 can be launched" in found.message
+    assert found.code == "TG302" and found.hint == "take a larger box"
+    assert found.message == f"boxes of [1, 1] take {ctas}; 2147483647 can be launched"
+
+
+def test_sizes_that_only_a_launch_can_refuse_are_refused_there():
+    built = tilegen.build(text("uint8", ["M", "N"], [1, 0], params="params: {M: {default: 9}, N: {default: 9}}\n"))
+    checks = render_launcher(built.plan).split("{", 1)[1].split(";\n")
+    assert any("> 2147483647) return cudaErrorInvalidConfiguration" in check for check in checks)
 
 
 # ---------------------------------------------------------------- the meaning
@@ -370,11 +376,8 @@ def test_every_address_is_proved(dtype, shape, axes, most, pins):
     st.sampled_from([4096, 1 << 20]),
 )
 def test_every_address_is_proved_for_sizes_known_at_launch(dims, random, dtype, most):
-    """Whichever dimensions they are; only a launch of too many CTAs is refused."""
+    """Whichever dimensions they are."""
     axes = random.sample(range(len(dims)), len(dims))
     sizes = [f"N{d}" if is_param else n for d, (n, is_param) in enumerate(dims)]
     named = ", ".join(f"N{d}: {{default: {n}, max: {most}}}" for d, (n, is_param) in enumerate(dims) if is_param)
-    try:
-        tilegen.build(text(dtype, sizes, axes, params=f"params: {{{named}}}\n" if named else ""))
-    except SpecError as error:
-        assert "CTAs" in error.diagnostics[0].message or "2**62" in error.diagnostics[0].message
+    tilegen.build(text(dtype, sizes, axes, params=f"params: {{{named}}}\n" if named else ""))

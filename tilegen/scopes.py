@@ -5,12 +5,14 @@ A kernel's threads belong to roles, often to a single one. Inside a role every t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilegen.index import Index, Var
+from tilegen.index import Index, Var, bound
 
 CTA_AXES = ("bx", "by", "bz")
 CLUSTER_AXES = ("cbx", "cby", "cbz")
+GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CTAs in x, y, z: CUDA Programming Guide, technical specifications, all archs
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,19 @@ SCOPES = {
     )
 }
 OP_SCOPES = ("thread", "warp", "warpgroup", "cta")  # those that an op of a spec may have
+
+
+def cta_variables(grid: Sequence[Index], cluster: Sequence[int] = (1, 1, 1)) -> dict[str, Var]:
+    """The axes that number CTAs, as variables: bx by bz over the grid, cbx cby cbz over the cluster.
+
+    A grid that depends on params reaches no further than CUDA launches: launchers refuse what is longer.
+
+    >>> cta_variables((125, 1, 1))["bx"]
+    Var(name='bx', bound=125, step=1, least=0)
+    """
+    reaches = (max(1, min(bound(n) - 1, most)) for n, most in zip(grid, GRID_LIMITS, strict=True))
+    sizes = (*reaches, *cluster)
+    return {axis: Var(axis, size) for axis, size in zip((*CTA_AXES, *CLUSTER_AXES), sizes, strict=True)}
 
 
 def thread_variables(threads: int) -> dict[str, Index]:

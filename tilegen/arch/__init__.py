@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from tilegen.arch import ada, ampere, blackwell, hopper
-from tilegen.arch.data import GRID_LIMITS, Arch, occupancy
+from tilegen.arch.data import Arch, occupancy
 
 ARCHES: dict[str, Arch] = {
     arch.name: arch
@@ -19,4 +19,4 @@ ARCHES: dict[str, Arch] = {
     )
 }  # fmt: skip
 
-__all__ = ["ARCHES", "GRID_LIMITS", "Arch", "occupancy"]
+__all__ = ["ARCHES", "Arch", "occupancy"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 KB = 1024
-GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CTAs in x, y, z: CUDA Programming Guide, technical specifications, all archs
 
 
 @dataclass(frozen=True)

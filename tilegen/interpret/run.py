@@ -15,7 +15,7 @@ from tilegen.interpret.site import Frame, Site
 from tilegen.interpret.steps import run_steps
 from tilegen.interpret.threads import Array, Crew, Cta, muster, whole_clusters
 from tilegen.plan import Await, Plan, Role
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
+from tilegen.scopes import cta_variables, thread_variables
 
 
 @dataclass(frozen=True)
@@ -101,10 +101,5 @@ def _describe_deadlock(machine: Machine, waiting: Mapping[str, str]) -> Fault:
 
 def _definitions(machine: Machine, role: Role) -> dict[str, Var]:
     """The range of each variable that a role starts with."""
-    plan = machine.plan
     axes = {name: Var(name, bound(value)) for name, value in thread_variables(role.threads).items()}
-    for name, extent in zip(CTA_AXES, plan.grid, strict=True):
-        axes[name] = Var(name, machine.number(extent) if isinstance(extent, int) else bound(extent) - 1)
-    for name, n in zip(CLUSTER_AXES, plan.cluster, strict=True):
-        axes[name] = Var(name, n)
-    return axes
+    return axes | cta_variables(machine.plan.grid, machine.plan.cluster)

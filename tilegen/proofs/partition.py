@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from typing import Any
@@ -56,22 +56,23 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) 
         return [Finding(TWO_OWNERS, message, op=op, memory=name, witness=dict(zip(CTA_AXES, second, strict=True)))]
     elems, nobody = cover.elems, cover.elems - (_count_owned(bids, thinned) if thinned else cover.owned)
     if nobody:
-        bare = _find_first(bids, thinned) if thinned else cover.first
-        named = "" if bare is None else f", the first is {name}{bare}"
-        message = f"{nobody} of {elems} elements of {name} have no owner{named}"
-        return [Finding(NO_OWNER, message, "note", memory=name)]
+        return [Finding(NO_OWNER, f"{nobody} of {elems} elements of {name} have no owner", "note", memory=name)]
     return []
 
 
 @dataclass(frozen=True)
 class _Bid:
-    """What an Owned says, in numbers and base variables: the axes that its boxes range over, with their extents."""
+    """What an Owned says, in numbers and base variables: the axes that its boxes range over, with their extents.
+
+    Of the array, the elements from ``least`` up to ``shape`` are looked at.
+    """
 
     start: tuple[Index, ...]
     box: tuple[int, ...]
     conditions: tuple[Index, ...]
     axes: Mapping[str, int]
     shape: tuple[int, ...]
+    least: tuple[int, ...]
     pitches: tuple[int, ...]
     grid: tuple[int, ...]
     op: int
@@ -92,7 +93,8 @@ def _bid(plan: Plan, owned: Owned, params: Mapping[str, int]) -> _Bid:
     guards = (owned.condition, *(less(var, count) for var, count in owned.loops if not isinstance(count, int)))
     shape, pitches = (tuple(int(evaluate(n, params)) for n in ns) for ns in (owned.memory.shape, owned.memory.pitches))
     start = tuple(substitute(x, known) for x in owned.start)
-    return _Bid(start, owned.box, tuple(substitute(c, known) for c in guards), axes, shape, pitches, grid, owned.op)
+    conditions, least = tuple(substitute(c, known) for c in guards), (0,) * len(shape)
+    return _Bid(start, owned.box, conditions, axes, shape, least, pitches, grid, owned.op)
 
 
 def _most(count: Index, params: Mapping[str, int]) -> int:
@@ -136,8 +138,9 @@ def _thin_axis(bids: Sequence[_Bid], name: str, extent: int) -> _Thinned | None:
     starts = [[course(x, v) for x in b.start] for b in bids]
     guards = [course(c, v) for b in bids for c in b.conditions]
     edges = [
-        course(less(add(x, size), n + 1), v)
-        for b in bids for x, size, n in zip(b.start, b.box, b.shape, strict=True)
+        course(less(passed, edge + 1), v)
+        for b in bids for x, size, ends in zip(b.start, b.box, zip(b.least, b.shape, strict=True), strict=True)
+        for edge in ends if edge for passed in (x, add(x, size))
     ]  # fmt: skip
     common = join_courses([*(c for row in starts for c in row), *guards, *edges])
     if common is None:
@@ -176,21 +179,50 @@ def _count_owned(bids: Sequence[_Bid], thinned: Mapping[str, _Thinned]) -> int:
     return owned
 
 
-def _find_first(bids: Sequence[_Bid], thinned: Mapping[str, _Thinned]) -> list[int] | None:
-    """The first element of a row without an owner, where one axis passes along it; None in other cases."""
-    movers = [(name, t) for name, t in thinned.items() if any(t.moves)]
-    if len(bids[0].shape) > 1 or len(movers) != 1 or movers[0][1].moves[0] < 0:
+def find_unowned(plan: Plan, name: str, params: Mapping[str, int]) -> list[int] | None:
+    """The first element of an array, in row-major order, that no CTA owns; None where that is not known.
+
+    Dimension by dimension, halving: up to where does every element have an owner?
+    """
+    values = {p.name: int(p.default) for p in plan.params} | dict(params)
+    bids = [_bid(plan, owned, values) for owned in plan.owns if owned.memory.name == name]
+    if len({(b.shape, b.pitches) for b in bids}) > 1:  # views of other shapes: the first offset
+        rows = [_rows(*_boxes(b, {}, {}), b.pitches) for b in bids]
+        _, start, end = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        order = np.argsort(start[:, 0], kind="stable")
+        reached = np.maximum.accumulate(np.append(0, end[order, 0]))
+        gaps = np.flatnonzero(start[order, 0] > reached[:-1])
+        return [int(reached[gaps[0]] if len(gaps) else reached[-1])]
+    first: list[int] = []
+    for d, n in enumerate(bids[0].shape):
+        low, high = 0, n  # whatever lies before low has an owner; before high, something has none
+        while low < high - 1:
+            middle = (low + high) // 2
+            some = _count_unowned(_cut(bids, d, low, middle))
+            if some is None:
+                return None
+            low, high = (low, middle) if some else (middle, high)
+        bids = _cut(bids, d, low, high)
+        first.append(low)
+    return first
+
+
+def _cut(bids: Sequence[_Bid], d: int, low: int, high: int) -> list[_Bid]:
+    """What they own of the elements from ``low`` up to ``high`` along a dimension."""
+    return [replace(b, shape=_put(b.shape, d, high), least=_put(b.least, d, low)) for b in bids]
+
+
+def _put(numbers: tuple[int, ...], d: int, number: int) -> tuple[int, ...]:
+    return (*numbers[:d], number, *numbers[d + 1 :])
+
+
+def _count_unowned(bids: Sequence[_Bid]) -> int | None:
+    """How many elements nobody owns; None for too many boxes."""
+    thinned = _thin(bids)
+    cover = _cover(bids, {n: t.values for n, t in thinned.items()})
+    if isinstance(cover, str):
         return None
-    cover = _cover(bids, {n: t.values for n, t in thinned.items()}, thinned)
-    if isinstance(cover, str) or cover.first is None:
-        return None
-    ((name, t),), (x,), closed = movers, cover.first, 0
-    at = x
-    for last, count in t.gaps:  # what lies behind a gap was moved up by as much as the gap leaves out
-        behind = min(-highest((substitute(b.start[0], {name: last + 1}), -1)) for b in bids)
-        at += t.moves[0] * count if x >= behind - closed else 0
-        closed += t.moves[0] * count
-    return [at]
+    return cover.elems - (_count_owned(bids, thinned) if thinned else cover.owned)
 
 
 # ---------------------------------------------------------------- who owns what
@@ -200,7 +232,6 @@ class _Cover:
 
     elems: int
     owned: int
-    first: list[int] | None = None  # the first element without an owner, in row-major order
     twice: tuple[list[int], tuple[int, int, int], tuple[int, int, int], int] | None = None
 
 
@@ -215,19 +246,20 @@ def _cover(
     ``closed``: gaps in the values of these axes are closed, what comes behind moved up. ``as_rows``: boxes of several
     views of one array are compared by flat offset.
     """
-    shape = bids[0].shape
+    shape, begin = bids[0].shape, bids[0].least
     parts: list[tuple[Array, Array, Array]] = []
     for bid in bids:
         shape, part = bid.shape, _boxes(bid, values, closed or {})
         if as_rows:
             if int((part[2] - part[1]).prod(axis=1).sum()) > _MOST_BOXES:
                 return "a large array with views"
-            shape = (sum((n - 1) * p for n, p in zip(shape, bid.pitches, strict=True)) + 1,)
+            shape, begin = (sum((n - 1) * p for n, p in zip(shape, bid.pitches, strict=True)) + 1,), (0,)
             part = _rows(*part, bid.pitches)
         parts.append(part)
     writer = np.repeat([b.op for b in bids], [len(p[0]) for p in parts])
     cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
-    edges = [_distinct(np.concatenate([low[:, d], high[:, d], [0, n]])) for d, n in enumerate(shape)]
+    ends = enumerate(zip(begin, shape, strict=True))
+    edges = [_distinct(np.concatenate([low[:, d], high[:, d], both])) for d, both in ends]
     covered = _cells(low, high, edges)
     if covered is None:
         return f"overlaps of {len(cta)} boxes"
@@ -245,13 +277,8 @@ def _cover(
         twice = element, first, second, int(writer[box[order][double[0]]])
     cells = np.unravel_index(cell[new_cell], counts)
     sizes = [np.diff(e)[i] for e, i in zip(edges, cells, strict=True)]
-    owned = cell[new_cell]
-    gap = np.flatnonzero(owned != np.arange(len(owned)))
-    number = int(gap[0]) if len(gap) else len(owned)
-    bare: list[int] | None = None
-    if number < prod(counts):
-        bare = [int(e[i]) for e, i in zip(edges, np.unravel_index(number, counts), strict=True)]
-    return _Cover(prod(shape), int(np.prod(sizes, axis=0).sum()), bare, twice)
+    elems = prod(n - least for n, least in zip(shape, begin, strict=True))
+    return _Cover(elems, int(np.prod(sizes, axis=0).sum()), twice)
 
 
 def _same(a: Memory, b: Memory) -> bool:
@@ -259,7 +286,7 @@ def _same(a: Memory, b: Memory) -> bool:
 
 
 def _boxes(bid: _Bid, values: Mapping[str, Array], closed: Mapping[str, _Thinned]) -> tuple[Array, Array, Array]:
-    """(CTA number, low corners, high corners), clipped at the memory's shape."""
+    """(CTA number, low corners, high corners), clipped at what is looked at of the memory."""
     axes = {name: values[name] if name in values else np.arange(extent) for name, extent in bid.axes.items()}
     at: dict[str, Any] = dict(zip(axes, np.meshgrid(*axes.values(), indexing="ij", sparse=True), strict=True))
     full = tuple(len(a) for a in axes.values())
@@ -272,7 +299,7 @@ def _boxes(bid: _Bid, values: Mapping[str, Array], closed: Mapping[str, _Thinned
         keep &= spread(condition).astype(bool)
     number = np.broadcast_to(at["bx"] + bid.grid[0] * (at["by"] + bid.grid[1] * at["bz"]), full).ravel()
     low = np.stack([spread(x) for x in bid.start], axis=1)
-    high = np.minimum(low + np.array(bid.box), np.array(bid.shape))
+    low, high = np.maximum(low, bid.least), np.minimum(low + np.array(bid.box), bid.shape)
     keep &= (low < high).all(1)
     for name, t in closed.items():
         left_out = (at[name] - np.arange(len(axes[name])).reshape(at[name].shape)) // t.period

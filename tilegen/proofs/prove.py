@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tilegen.errors import Diagnostic, ProofError
@@ -10,7 +10,7 @@ from tilegen.plan import Plan
 from tilegen.proofs.finding import NO_OWNER, Finding
 from tilegen.proofs.meaning import mark_of, parameter_cases
 from tilegen.proofs.needless_syncs import find_needless_syncs
-from tilegen.proofs.partition import check_partition
+from tilegen.proofs.partition import check_partition, find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import describe_trips
@@ -32,11 +32,16 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     unproven = unproven_ranges(plan)
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
-    for f in _partition(plan, spec):
-        if f.severity == "error" or (f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory)):
-            errors.append(_finding(spec, f))
-        elif f.message not in notes:
-            notes.append(f.message)
+    for case in parameter_cases(spec):
+        for f in check_partition(plan, case):
+            if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
+                errors.append(_unowned(spec, plan, f, case))
+            elif f.severity == "error":
+                errors.append(_finding(spec, f))
+            else:
+                notes.append(f.message)
+        if errors:
+            break
     if errors:
         raise ProofError(errors)
     runs, steps = list_runs(spec, plan), []
@@ -46,13 +51,7 @@ def prove(spec: Spec, plan: Plan) -> Proof:
         notes += [note for note in describe_trips(spec, run.case, trips) if note not in notes]
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
     first = sum(steps[: len(parameter_cases(spec))])
-    return Proof(done, sum(steps), needless_syncs(spec, plan, runs, first), tuple(notes))
-
-
-def _partition(plan: Plan, spec: Spec) -> tuple[Finding, ...]:
-    """What the partition says of the first case of the parameters that it has something to say of."""
-    found = (check_partition(plan, case) for case in parameter_cases(spec))
-    return next((f for f in found if f), ())
+    return Proof(done, sum(steps), needless_syncs(spec, plan, runs, first), tuple(dict.fromkeys(notes)))
 
 
 def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
@@ -61,10 +60,16 @@ def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
     return spec.whole is None and (spec.buffer(name).partial or not is_output)
 
 
+def _unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) -> Diagnostic:
+    first = find_unowned(plan, finding.memory, case)
+    named = f", the first is {finding.memory}{first}" if first is not None else ""
+    used = ", ".join(f"{name} = {value}" for name, value in case.items())
+    hint = "write every element, or say 'partial: true' on the buffer"
+    message = f"{finding.message}{used and f' with {used}'}{named}"
+    return Diagnostic(finding.code, message, spec.buffer(finding.memory).mark, hint)
+
+
 def _finding(spec: Spec, finding: Finding) -> Diagnostic:
-    if finding.code == NO_OWNER:
-        hint = "write every element, or say 'partial: true' on the buffer"
-        return Diagnostic(finding.code, finding.message, spec.buffer(finding.memory).mark, hint)
     return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op))
 
 

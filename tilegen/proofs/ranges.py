@@ -30,7 +30,7 @@ from tilegen.plan import (
 from tilegen.plan.instructions import BOX, ROWS, THREAD
 from tilegen.plan.walk import enter_repeat
 from tilegen.proofs.finding import UNPROVEN_ALIGNMENT, UNPROVEN_CLAIM, UNPROVEN_RANGE, Finding, find_witness
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
+from tilegen.scopes import CTA_AXES, cta_variables, thread_variables
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,7 @@ def unproven_ranges(plan: Plan) -> tuple[Finding, ...]:
 def _start(plan: Plan, role: Role) -> ProofPlace:
     """The first step of a role: what its variables are known to be."""
     known = {name: Var(name, bound(value)) for name, value in thread_variables(role.threads).items()}
-    known |= {name: Var(name, bound(n) - 1) for name, n in zip(CTA_AXES, plan.grid, strict=True)}
-    known |= {name: Var(name, n) for name, n in zip(CLUSTER_AXES, plan.cluster, strict=True)}
+    known |= cta_variables(plan.grid, plan.cluster)
     known |= {p.var.name: p.var for p in plan.params if p.var is not None}
     inside = tuple(less(known[a], n) for a, n in zip(CTA_AXES, plan.grid, strict=True) if not isinstance(n, int))
     return ProofPlace(plan, begin(role.threads, known=known).under(*inside))

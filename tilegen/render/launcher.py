@@ -7,12 +7,13 @@ from typing import Any
 
 from tilegen.decisions import count_words
 from tilegen.dtypes import DTYPES
-from tilegen.index import INT_LIMIT, mul, to_c
+from tilegen.index import INT_LIMIT, bound, mul, to_c
 from tilegen.plan import Memory, Param, Plan, TensorMap, arrays, tensor_maps
 from tilegen.render.c_text import comment_lines, fold_line, int_type
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.render.names import fresh
 from tilegen.render.page import templates
+from tilegen.scopes import GRID_LIMITS
 
 # What C++ programs call the elements that the kernel's header-free text holds as plain words, and who declares it.
 _HOST_TYPES = {
@@ -40,7 +41,9 @@ def render_launcher(plan: Plan, spec_name: str = "") -> str:
         name=plan.name,
         declared=_list_declared(plan),
         params=[*(_pointer(m, host_type(m.dtype)[0]) for m in arrays(plan)), *map(_value, plan.params)],
-        checks=[*map(_check_pointer, arrays(plan)), *(c for p in plan.params for c in _check_param(p))],
+        checks=[
+            *map(_check_pointer, arrays(plan)), *(c for p in plan.params for c in _check_param(p)), *_check_grid(plan),
+        ],
         own={name: fresh(name, taken) for name in _OWN_NAMES},
         grid=[to_c(x) for x in plan.grid],
         threads=plan.threads,
@@ -110,6 +113,7 @@ def _describe(plan: Plan, spec_name: str) -> Iterator[str]:
         "What is written must not overlap anything else. The launch is asynchronous. It returns "
         "cudaErrorMisalignedAddress for a pointer that is not aligned as said here"
         + (", cudaErrorInvalidValue for a parameter out of its range" if plan.params else "")
+        + (", cudaErrorInvalidConfiguration for more CTAs than can be launched" if any(_check_grid(plan)) else "")
         + (", and what CUDA says of a descriptor that it does not encode." if tensor_maps(plan) else ".")
     )
 
@@ -144,6 +148,13 @@ def _value(param: Param) -> str:
 
 def _check_pointer(memory: Memory) -> tuple[str, str]:
     return f"(size_t){memory.name} % {memory.align_bytes}", "cudaErrorMisalignedAddress"
+
+
+def _check_grid(plan: Plan) -> Iterator[tuple[str, str]]:
+    """CTAs that a dim3 would not hold, or CUDA not launch: a count that wraps would leave the rest undone."""
+    for count, most in zip(plan.grid, GRID_LIMITS, strict=True):
+        if bound(count) - 1 > most:
+            yield f"{to_c(count)} > {most}", "cudaErrorInvalidConfiguration"
 
 
 def _check_param(param: Param) -> Iterator[tuple[str, str]]:

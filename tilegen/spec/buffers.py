@@ -153,9 +153,6 @@ def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Fin
     if elems > MAX_ELEMS:
         findings.report("TG210", f"{what} has {elems} elements; at most {MAX_ELEMS} are possible", node.mark)
         return None
-    if bound(multiply(shape)) > 1 << 62:  # two params without a 'max' stay below
-        findings.report("TG210", f"{what} may have more than 2**62 elements", node.mark, "give its params a 'max'")
-        return None
     return tuple(shape)
 
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field
 from math import prod
 
-from tilegen.arch import ARCHES, GRID_LIMITS
-from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, evaluate
+from tilegen.arch import ARCHES
+from tilegen.index import INT_LIMIT, Formula, Index, Var, evaluate
 from tilegen.plan import Param
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
 from tilegen.spec.data import Constant
 from tilegen.spec.expressions import read_constant, read_number
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
@@ -222,13 +222,3 @@ def _check_axes(node: Mapping, model: type[GridFields] | type[ClusterFields], wh
             findings.report("TG101", message, key.mark, suggest(key.text, known))
         elif isinstance(value, Scalar) and value.value is None:
             report_null(key, value, findings)
-
-
-def cta_variables(grid: tuple[Index, Index, Index], cluster: tuple[int, int, int]) -> dict[str, Index]:
-    """The axes that number CTAs, as variables: bx by bz over the grid, cbx cby cbz over the cluster.
-
-    >>> cta_variables((125, 1, 1), (1, 1, 1))["bx"]
-    Var(name='bx', bound=125, step=1, least=0)
-    """
-    variables: dict[str, Index] = {a: Var(a, max(1, bound(n) - 1)) for a, n in zip(CTA_AXES, grid, strict=True)}
-    return variables | {a: Var(a, n) for a, n in zip(CLUSTER_AXES, cluster, strict=True)}

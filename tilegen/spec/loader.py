@@ -9,7 +9,7 @@ from pathlib import Path
 from tilegen import layouts
 from tilegen.errors import Diagnostic, InputError, LayoutError
 from tilegen.index import Index, Var, bound
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.compose import MAX_CHARACTERS, compose
 from tilegen.spec.data import Spec
@@ -17,7 +17,6 @@ from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.header import (
     Params,
-    cta_variables,
     read_arch,
     read_cluster,
     read_grid,

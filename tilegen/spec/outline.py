@@ -9,6 +9,7 @@ from typing import Any
 from tilegen.index import Index, Var, add, bound, evaluate, mul
 from tilegen.kept import keep
 from tilegen.plan import MBARRIER, QUEUES, TMA_STORE, Barrier, Launch
+from tilegen.scopes import GRID_LIMITS
 from tilegen.spec.data import Call, Closing, Loop, Meeting, Nest, Spec, Statement, Waiting, WholeCall
 from tilegen.spec.phases import barriers_of, trips_of
 
@@ -119,7 +120,7 @@ def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
 
 
 def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
-    """Are pitches at least as long as their rows with these parameters, and does the grid have a CTA?
+    """Are pitches at least as long as their rows with these parameters, and can the grid be launched?
 
     Strides that the layout fixes are what the user wants, also where they are 0 or overlap.
     """
@@ -133,4 +134,4 @@ def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
             if stride < reach and not isinstance(written, int):
                 return False
             reach = max(reach, stride * extent)
-    return all(int(evaluate(g, case)) > 0 for g in spec.grid)
+    return all(0 < int(evaluate(g, case)) <= most for g, most in zip(spec.grid, GRID_LIMITS, strict=True))

@@ -191,10 +191,10 @@ def _check_padded(layout: layouts.PaddedSharedLayout, what: str, scope: str, nod
 
 
 def _check_reach(layout: Any, setting: Setting, what: str, node: Node) -> None:
-    """No layout spans more than a GPU has, at the defaults, or leaves 62 bits for any params."""
+    """No layout spans more than a GPU has, at the defaults: whoever launches it with other sizes has such an array."""
     reach = layouts.extent_of(layout, "m")
     replicas = multiply(i.extent for i in layouts.tile_of(layout).replica)
-    if int(evaluate(reach, setting.params.defaults)) > MAX_ELEMS or bound(reach) > 1 << 62:
+    if int(evaluate(reach, setting.params.defaults)) > MAX_ELEMS:
         raise Flaw("TG210", f"the layout of {what} reaches further than {MAX_ELEMS} elements", node.mark)
     if bound(replicas) - 1 > MAX_REPLICAS:
         raise Flaw("TG210", f"the layout of {what} has more than {MAX_REPLICAS} replicas", node.mark)

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.arch import GRID_LIMITS
 from tilegen.dtypes import DTYPES
 from tilegen.errors import CallError, Diagnostic
 from tilegen.gpu.call.arrays import Seen, dense_strides
 from tilegen.gpu.call.params import Measure, solve_params
 from tilegen.gpu.call.signature import ArrayArgument, KernelSignature
 from tilegen.index import evaluate
+from tilegen.scopes import GRID_LIMITS
 
 _BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}  # raw bits, where a library lacks them
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilegen import layouts
-from tilegen.arch import GRID_LIMITS
-from tilegen.index import Index, Var, bound, ceil_div, div, mod, mul
+from tilegen.index import Index, bound, ceil_div, div, mod, mul
+from tilegen.scopes import GRID_LIMITS, cta_variables
 from tilegen.spec.data import Buffer
 
 
@@ -91,13 +91,13 @@ def number_tiles(dims: Dims, box: Sequence[int]) -> TileGrid:
     tiles: list[Index] = [0] * len(counts)
     if len(tiled) <= 3 and all(_fits(counts[k], limit) for k, limit in zip(tiled, GRID_LIMITS, strict=False)):
         axes: list[Index] = [counts[k] for k in tiled] + [1] * (3 - len(tiled))
-        for axis, k in zip(("bx", "by", "bz"), tiled, strict=False):
-            tiles[k] = Var(axis, max(1, bound(counts[k]) - 1))
+        for k, axis in zip(tiled, cta_variables(axes).values(), strict=False):
+            tiles[k] = axis
         return TileGrid((axes[0], axes[1], axes[2]), tuple(tiles))
     total: Index = 1
     for k in tiled:
         total = mul(total, counts[k])
-    rest: Index = Var("bx", max(1, bound(total) - 1))
+    rest: Index = cta_variables((total, 1, 1))["bx"]
     for k in tiled[:-1]:
         tiles[k], rest = mod(rest, counts[k]), div(rest, counts[k])
     tiles[tiled[-1]] = rest

@@ -11,15 +11,16 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from tilegen import layouts
-from tilegen.arch import ARCHES, GRID_LIMITS
+from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, LayoutError, SpecError
-from tilegen.index import Index, bound, evaluate, variables
+from tilegen.index import evaluate
 from tilegen.ops.op import WholeOp
 from tilegen.ops.permute.choose import TILE_PINS, choose_tiles
-from tilegen.ops.permute.dims import Dims, is_launchable, merge_dims, plain_strides
+from tilegen.ops.permute.dims import Dims, merge_dims, plain_strides
 from tilegen.ops.permute.expand import PLAIN_LAYOUTS, tile_statements
 from tilegen.ops.permute.tiles import TileChoice
+from tilegen.scopes import GRID_LIMITS
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields
 
@@ -106,18 +107,17 @@ def _expand(spec: Spec, call: WholeCall) -> Spec:
     defaults = {p.name: int(p.default) for p in spec.params if p.var is not None}
     chosen, choices = choose_tiles(call, dims, dtype.bytes, defaults, arch)
     expanded = tile_statements(spec, call, dims, chosen)
-    if not is_launchable(dims, chosen.box):
-        raise SpecError(_too_many_ctas(spec, call, expanded.grid[0], chosen))
+    ctas = int(evaluate(expanded.grid[0], defaults))
+    if ctas > GRID_LIMITS[0]:  # more than three axes, and longer ones, are folded into x
+        raise SpecError(_too_many_ctas(spec, call, ctas, chosen))
     notes = (*spec.notes, describe_tiles(call, chosen))
     return replace(expanded, choices=(*spec.choices, *choices), whole=call, notes=notes)
 
 
-def _too_many_ctas(spec: Spec, call: WholeCall, ctas: Index, chosen: TileChoice) -> Diagnostic:
-    """A grid is too long along x alone: more than three axes, and longer ones, are folded into that one."""
-    message = f"boxes of {list(chosen.box)} may take {bound(ctas) - 1} CTAs; {GRID_LIMITS[0]} can be launched"
-    named = [p.name for p in spec.params if p.name in {v.name for v in variables(ctas)}]
-    hint = f"give {' and '.join(named)} a small enough 'max', or larger defaults" if named else "take a larger box"
-    return Diagnostic("TG302", message, call.mark, hint)
+def _too_many_ctas(spec: Spec, call: WholeCall, ctas: int, chosen: TileChoice) -> Diagnostic:
+    used = ", ".join(f"{p.name} = {int(p.default)}" for p in spec.params if p.var is not None)
+    message = f"boxes of {list(chosen.box)} take {ctas} CTAs{used and f' with {used}'}"
+    return Diagnostic("TG302", f"{message}; {GRID_LIMITS[0]} can be launched", call.mark, "take a larger box")
 
 
 def describe_tiles(call: WholeCall, chosen: TileChoice) -> str:
