@@ -15,8 +15,9 @@
 //   operations
 //    vector_width: 1 element, 4 bytes (4 sectors); the widest accesses that each side allows: contiguous,
 //      aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 1, order columns's strides (row-major: costs more; columns's
-//      strides: picked); every order by one operand's strides was costed
+//    partition: outer = 1, threads 32, elems 1, order columns's strides (row-major: costs more; row-major, 4
+//      of columns's together: costs more; columns's strides: picked); every order by one operand's strides
+//      was costed
 //    register_tile: rows = 2, columns 1, load_bytes 4, store_bytes 8 (4 sectors); 1 of 1 shapes that both
 //      sides allow were searched
 //    lanes: inner = src, along_src 1, along_dst 1 (4 sectors); every split of a warp into powers of two that

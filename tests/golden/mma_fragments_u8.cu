@@ -19,8 +19,8 @@
 //   operations
 //    vector_width: 16 elements, 16 bytes (2 wavefronts; 8 elements: the same cost; 1 element: 8); the widest
 //      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 16, order B's strides (row-major: costs more; B's strides:
-//      picked); every order by one operand's strides was costed
+//    partition: outer = 1, threads 32, elems 16, order B's strides (row-major: costs more; row-major, 16 of
+//      B's together: costs more; B's strides: picked); every order by one operand's strides was costed
 //
 // 3. copy sa -> a: variant reg, scope warp, 8 wavefronts, 4 instructions, 44 address operations
 //    vector_width: 4 elements, 4 bytes (8 wavefronts; 2 elements: 16; 1 element: 32); the widest power of two

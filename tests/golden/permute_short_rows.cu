@@ -10,8 +10,9 @@
 //   wavefronts, 12 instructions, 24 address operations
 //    vector_width: 1 element, 1 byte (12 sectors); the widest accesses that each side allows: contiguous,
 //      aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 128, elems 1, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
+//    partition: outer = 2, threads 128, elems 1, order row-major (row-major: picked; row-major, 16 of
+//      tile_turned's together: costs more; tile_turned's strides: costs more); every order by one operand's
+//      strides was costed
 //    register_tile: rows = 2, columns 1, load_bytes 1, store_bytes 2 (42 sectors; rows = 8: 50; rows = 4:
 //      52); 3 of 3 shapes that both sides allow were searched
 //    lanes: inner = src, along_src 1, along_dst 32 (42 sectors); every split of a warp into powers of two

@@ -113,23 +113,53 @@ def fuse(digits: Sequence[Digit], guarded: frozenset[int] = frozenset()) -> tupl
     """Neighbours joined where every operand is contiguous across them; ``guarded`` dimensions keep their own digits."""
     out: list[Digit] = []
     for digit in digits:
-        if out and _is_contiguous(out[-1], digit) and not _crosses(out[-1], digit, guarded):
+        if out and _is_contiguous(out[-1], digit, range(len(digit.strides))) and not _crosses(out[-1], digit, guarded):
             outer = out.pop()
             digit = Digit(outer.places + digit.places, outer.extent * digit.extent, digit.strides, digit.axes)
         out.append(digit)
     return tuple(out)
 
 
-def _is_contiguous(outer: Digit, inner: Digit) -> bool:
-    return outer.axes == inner.axes and all(
-        a is not None and b is not None and a == mul(b, inner.extent)
-        for a, b in zip(outer.strides, inner.strides, strict=True)
-    )
+def find_run(digits: Sequence[Digit], side: int, guarded: frozenset[int]) -> Digit:
+    """The last digit with those before it, as far as one operand is contiguous across them.
+
+    >>> rows, columns = Digit(((0, 1, 4),), 4, (8, 64), ("m", "m")), Digit(((1, 1, 8),), 8, (1, 1), ("m", "m"))
+    >>> find_run([rows, columns], 0, frozenset()).extent, find_run([rows, columns], 1, frozenset()).extent
+    (32, 8)
+    """
+    run = digits[-1]
+    for outer in reversed(digits[:-1]):
+        if not _is_contiguous(outer, run, (side,)) or _crosses(outer, run, guarded):
+            break
+        run = Digit(outer.places + run.places, outer.extent * run.extent, run.strides, run.axes)
+    return run
+
+
+def _is_contiguous(outer: Digit, inner: Digit, sides: Sequence[int]) -> bool:
+    return all(
+        outer.axes[k] == inner.axes[k] and a is not None and b is not None and a == mul(b, inner.extent)
+        for k in sides for a, b in [(outer.strides[k], inner.strides[k])]
+    )  # fmt: skip
 
 
 def _crosses(outer: Digit, inner: Digit, guarded: frozenset[int]) -> bool:
     dims = {place[0] for place in outer.places + inner.places}
     return len(dims) > 1 and bool(dims & guarded)
+
+
+def split_digit(digit: Digit, count: int) -> tuple[tuple[Digit, ...], Digit]:
+    """A digit in two: the outer part (none where nothing is left of it), and the inner ``count`` of its values.
+
+    ``count`` divides the extent of the digit's last place.
+
+    >>> split_digit(Digit(((0, 1, 12),), 12, (1, 128), ("m", "m")), 4)[1]
+    Digit(places=((0, 1, 4),), extent=4, strides=(1, 128), axes=('m', 'm'))
+    """
+    *places, (d, weight, extent) = digit.places
+    inner = Digit(((d, weight, count),), count, digit.strides, digit.axes)
+    places += [(d, weight * count, extent // count)] if extent > count else []
+    strides = tuple(None if s is None else mul(s, count) for s in digit.strides)
+    return ((Digit(tuple(places), digit.extent // count, strides, digit.axes),) if places else ()), inner
 
 
 def coordinates(digits: Sequence[Digit], values: Sequence[Index], rank: int) -> tuple[Index, ...]:

@@ -6,13 +6,13 @@ addresses of it; a thread's bundle is read and written with the widest accesses 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
+from math import gcd, prod
 
 from tilegen.decisions import Candidate, Choice, Cost, judge
-from tilegen.index import Index, add, bound, every, mul
-from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
+from tilegen.index import Index, add, bound, conjuncts, every, mul
+from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,
@@ -65,9 +65,11 @@ class OrderedTile:
     def count(self) -> int:
         return prod(d.extent for d in self.digits)
 
-    @property
-    def innermost(self) -> Digit:
-        return self.digits[-1] if self.digits else Digit(((0, 1, 1),), 1, (1,) * len(self.operands), ("m",))
+    def innermost(self, side: int) -> Digit:
+        """The digits that run on from the last one for one operand, as one."""
+        if not self.digits:
+            return Digit(((0, 1, 1),), 1, (1,) * len(self.operands), ("m",))
+        return find_run(self.digits, side, self.guarded)
 
 
 @dataclass(frozen=True)
@@ -79,7 +81,10 @@ class Fill:
 
 
 def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tuple[OrderedTile, ...]:
-    """The tile with its digits in row-major order, and sorted by each operand's strides; duplicates dropped."""
+    """The tile with its digits in row-major order, and sorted by each operand's strides; duplicates dropped.
+
+    Each of them once more for every operand whose neighbours a thread meets trip by trip: these are one access then.
+    """
     thread, threads = threads_of(scope, context.launch.threads)
     guarded = frozenset().union(*(guarded_dims(o) for o in operands))
     joined = join([parts_of(o) for o in operands], operands[0].lengths)
@@ -89,8 +94,27 @@ def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tupl
         digits = joined if k == 0 else sorted(joined, key=lambda d: -_size(d.strides[k - 1]))
         fused = fuse(digits, guarded)
         names = context.fresh("i"), context.fresh("j")
-        tiles.setdefault(fused, OrderedTile(tuple(operands), fused, guarded, thread, threads, order, *names))
+        for together, side in ((fused, ""), *_bring_together(fused, operands, guarded)):
+            said = f"{order}, {side}" if side else order
+            tiles.setdefault(together, OrderedTile(tuple(operands), together, guarded, thread, threads, said, *names))
     return tuple(tiles.values())
+
+
+def _bring_together(
+    digits: tuple[Digit, ...], operands: Sequence[Operand], guarded: frozenset[int]
+) -> Iterator[tuple[tuple[Digit, ...], str]]:
+    """The digits with as many neighbours of one operand innermost as one access takes, where they are not there yet."""
+    for side, operand in enumerate(operands):
+        outer, inner, together = list(digits), list[Digit](), 1
+        while True:
+            k = next((k for k, d in enumerate(outer) if d.strides[side] == together), None)
+            count = 1 if k is None else gcd(outer[k].places[-1][2], 16 // (operand.elem_bytes * together))
+            if k is None or count == 1:
+                break
+            outer[k : k + 1], digit = split_digit(outer[k], count)
+            inner, together = [digit, *inner], together * count
+        if together > 1 and find_run(digits, side, guarded).extent % together:
+            yield fuse((*outer, *inner), guarded), f"{together} of {operand.buffer.name}'s together"
 
 
 def _size(stride: Index | None) -> int:
@@ -114,10 +138,10 @@ def element_refs(tile: OrderedTile, element: Index) -> tuple[tuple[Index, ...], 
 
 def widest(tile: OrderedTile, side: int) -> int:
     """The widest power of two of elements that operand ``side`` can move at once in this order."""
-    width = 1
-    while tile.innermost.extent % (width * 2) == 0:
+    width, innermost = 1, tile.innermost(side)
+    while innermost.extent % (width * 2) == 0:
         _, refs = element_refs(tile, mul(_group(tile, _loop(tile, width * 2)), width * 2))
-        if not allows_width(tile.operands[side], refs[side], width * 2, tile.innermost, side, tile.guarded):
+        if not allows_width(tile.operands[side], refs[side], width * 2, innermost, side, tile.guarded):
             break
         width *= 2
     return width
@@ -163,8 +187,8 @@ def _staged_moves(
     load, store = widths
     bundle = max(widths)
     seen, guards = _see(tile, formals, trip.group, bundle)
-    ends = {guards[k][1] for k in range(0, bundle, store)}
-    kept = every(trip.held, *ends) if len(ends) == 1 else trip.held  # what is not stored is not loaded either
+    common, _ = _factor([guards[k][1] for k in range(0, bundle, store)])
+    kept = every(trip.held, common)  # what is not stored is not loaded either
     loads = tuple(
         Move(regs[add(first, k)], seen[k][0], load, every(kept, guards[k][0])) for k in range(0, bundle, load)
     )
@@ -200,13 +224,16 @@ def _moves(
         return when(guards[0][last], Move(seen[0][last], seen[0][0], bundle))
     else:
         loads = tuple(Move(regs[k], seen[k][0], load, guards[k][0]) for k in range(0, bundle, load))
-    held = {guards[k][last] for k in range(0, bundle, store)}
-    if len(held) == 1:  # what is not stored is not loaded either
-        stores = tuple(Move(seen[k][last], regs[k], store) for k in range(0, bundle, store))
-        return when(held.pop(), *loads, *stores)
-    return loads + tuple(
-        s for k in range(0, bundle, store) for s in when(guards[k][last], Move(seen[k][last], regs[k], store))
-    )
+    common, own = _factor([guards[k][last] for k in range(0, bundle, store)])
+    stores = (when(c, Move(seen[k][last], regs[k], store)) for c, k in zip(own, range(0, bundle, store), strict=True))
+    return when(common, *loads, *(s for moves in stores for s in moves))  # what is not stored is not loaded either
+
+
+def _factor(guards: Sequence[Index]) -> tuple[Index, list[Index]]:
+    """What all the conditions have in common, and what each asks besides."""
+    parts = [conjuncts(g) for g in guards]
+    common = [c for c in parts[0] if all(c in others for others in parts)]
+    return every(*common), [every(*(c for c in own if c not in common)) for own in parts]
 
 
 def _uses(steps: Sequence[Step], memory: Memory) -> bool:
