@@ -17,8 +17,9 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 class Access:
     """One side of one data step: its byte address in terms of threads, CTA axes, loops and params.
 
-    ``partner`` is the other side of an instruction that reads and writes memory at once, which is cp.async. Of a box
-    that TMA moves, ``width_bytes`` is a row and ``rows`` are the extents and byte strides around it.
+    ``partner`` is the other side of an instruction that reads and writes memory at once, which is cp.async. ``needed``:
+    what is loaded is used under these conditions alone, so that a compiler may load it under them. Of a box that TMA
+    moves, ``width_bytes`` is a row and ``rows`` are the extents and byte strides around it.
     """
 
     memory: Memory
@@ -31,6 +32,7 @@ class Access:
     op: int
     threads: int  # of the role that makes it
     partner: Access | None = None
+    needed: tuple[Index, ...] = ()
     rows: tuple[tuple[int, Index], ...] = ()
 
 
@@ -40,7 +42,7 @@ def find_accesses(
     """Every shared or global access of the steps of a role, addresses written out in base variables."""
     axes = zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)
     values = {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes}
-    return tuple(a for visit in walk(steps, begin(threads, values)) for a in _accesses_of(visit))
+    return tuple(a for visit in walk(steps, begin(threads, values)) for a in list_accesses(visit))
 
 
 @keep
@@ -49,7 +51,7 @@ def accesses_of(plan: Plan) -> tuple[Access, ...]:
     return tuple(a for role in plan.roles for a in find_accesses(role.steps, role.threads, plan.cluster))
 
 
-def _accesses_of(visit: Visit) -> Iterable[Access]:
+def list_accesses(visit: Visit) -> Iterable[Access]:
     """The accesses of one step, by the kind of cost that its instruction has."""
     row = visit.effects.instruction
     if row is None:

@@ -55,7 +55,7 @@ from tilegen.plan.steps import (
     repeat,
     when,
 )
-from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of, walk
+from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of, trip_name, walk
 
 __all__ = [
     "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "CP_ASYNC", "FILL", "INSTRUCTIONS", "LDMATRIX", "LDMATRIX_TRANS",
@@ -64,5 +64,5 @@ __all__ = [
     "Memory", "Move", "OperandForm", "Owned", "Param", "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Slot",
     "Spot", "Step", "Sync", "TensorMap", "Tma", "Touch", "UnknownStep", "Visit", "Wait", "When", "all_steps",
     "arrays", "begin", "effects", "flat_memory", "flatten", "function_of_registers", "let", "matrices", "plain_name",
-    "repeat", "spot_of", "tensor_maps", "walk", "when",
+    "repeat", "spot_of", "tensor_maps", "trip_name", "walk", "when",
 ]  # fmt: skip
