@@ -13,7 +13,7 @@ from tilegen.arch import ARCHES
 from tilegen.pipeline import Built
 from tilegen.plan import arrays
 from tilegen.proofs.meaning import parameter_cases
-from tilegen.verify import compile_for, launch_case, make_image
+from tilegen.verifying import compile_for, launch_case, make_image
 
 
 def build_for(device: gpu.Device, path: str) -> Built:

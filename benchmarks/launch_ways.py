@@ -27,7 +27,7 @@ from tilegen.pipeline import Built
 from tilegen.plan import Plan, arrays
 from tilegen.proofs.meaning import parameter_cases
 from tilegen.render import host_type, render_launcher
-from tilegen.verify import compile_for, launch_case, verify_run
+from tilegen.verifying import compile_for, launch_case, verify_run
 
 ROOT = Path(__file__).resolve().parent.parent
 Case = Mapping[str, int]

@@ -15,7 +15,7 @@ from measure_kernels import resources, summary
 import tilegen
 from tilegen import bench, gpu
 from tilegen.pipeline import Built
-from tilegen.verify import compile_for
+from tilegen.verifying import compile_for
 
 KEPT = (
     "source_sha256", "bytes", "launches", "sets", "cold", "median_us", "quartiles_us", "gb_per_s", "of_ceiling",

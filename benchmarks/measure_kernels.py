@@ -8,7 +8,7 @@ from typing import Any
 from tilegen import bench, gpu
 from tilegen.errors import TilegenError
 from tilegen.pipeline import Built
-from tilegen.verify import compile_for, verify_gpu
+from tilegen.verifying import compile_for, verify_gpu
 
 LARGE = (  # sizes at which time says something
     ("specs/transpose_tile.yaml", {"M": 8192, "N": 8000}), ("specs/copy_tile.yaml", {"M": 8192, "N": 8192}),

@@ -13,7 +13,7 @@ from tilegen import gpu
 from tilegen.pipeline import Built
 from tilegen.plan import arrays
 from tilegen.proofs.meaning import parameter_cases
-from tilegen.verify import launch_case, make_image
+from tilegen.verifying import launch_case, make_image
 
 LOOP_SPEC = """kernel: permute_loop
 arch: sm_90

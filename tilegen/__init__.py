@@ -2,6 +2,10 @@
 
     built = tilegen.build(tilegen.load("specs/permute_sf.yaml"))
     print(built.source)
+
+``load``, ``build``, ``explain``, ``verify`` and ``compile`` take a path, a text with a line break in it, a dict of what
+the YAML would hold, or a Spec. What they raise is a TilegenError (SpecError, InputError, ProofError, EnvironmentLack;
+CallError from a kernel), or a TypeError or ValueError for an argument that is none.
 """
 
 from __future__ import annotations
@@ -10,18 +14,42 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from tilegen import access as access
+    from tilegen import layouts as layouts
     from tilegen.calling import compile as compile
+    from tilegen.errors import CallError as CallError
+    from tilegen.errors import EnvironmentLack as EnvironmentLack
+    from tilegen.errors import InputError as InputError
+    from tilegen.errors import LayoutError as LayoutError
+    from tilegen.errors import ProofError as ProofError
+    from tilegen.errors import SpecError as SpecError
+    from tilegen.errors import TilegenError as TilegenError
     from tilegen.gpu.call import Kernel as Kernel
     from tilegen.pipeline import Built as Built
     from tilegen.pipeline import build as build
     from tilegen.pipeline import explain as explain
     from tilegen.pipeline import load as load
+    from tilegen.spec.data import Spec as Spec
+    from tilegen.verifying import Verified as Verified
+    from tilegen.verifying import verify as verify
 
 __version__ = "0.1.0"
-__all__ = ["Built", "Kernel", "build", "compile", "explain", "load"]
+__all__ = [
+    "Built", "CallError", "EnvironmentLack", "InputError", "Kernel", "LayoutError", "ProofError", "Spec", "SpecError",
+    "TilegenError", "Verified", "access", "build", "compile", "explain", "layouts", "load", "verify",
+]  # fmt: skip
 
-_LAZY = {name: "tilegen.pipeline" for name in ("Built", "build", "explain", "load")}
-_LAZY |= {"compile": "tilegen.calling", "Kernel": "tilegen.gpu.call", "layouts": "", "access": ""}
+_MODULES = {
+    "tilegen.pipeline": ("Built", "build", "explain", "load"),
+    "tilegen.errors": (
+        "CallError", "EnvironmentLack", "InputError", "LayoutError", "ProofError", "SpecError", "TilegenError",
+    ),
+    "tilegen.calling": ("compile",),
+    "tilegen.gpu.call": ("Kernel",),
+    "tilegen.spec.data": ("Spec",),
+    "tilegen.verifying": ("Verified", "verify"),
+}  # fmt: skip
+_LAZY = {name: module for module, names in _MODULES.items() for name in names} | {"layouts": "", "access": ""}
 
 
 def __getattr__(name: str) -> Any:
@@ -29,3 +57,8 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module 'tilegen' has no attribute {name!r}")
     return getattr(import_module(_LAZY[name]), name) if _LAZY[name] else import_module(f"tilegen.{name}")
+
+
+def __dir__() -> list[str]:
+    """What completion shows: the API, imported or not, and none of what this module needs for itself."""
+    return sorted([*__all__, *(name for name in globals() if name.startswith("__"))])

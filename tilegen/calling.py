@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from pathlib import Path
 
 from tilegen import layouts
 from tilegen.arch import ARCHES
@@ -16,7 +15,7 @@ from tilegen.gpu.device import runs_cubin
 from tilegen.gpu.driver import load_driver
 from tilegen.index import Index
 from tilegen.ops.operand import dimension_iters
-from tilegen.pipeline import Built, build, load
+from tilegen.pipeline import Built, Source, build, load
 from tilegen.plan import Plan, arrays, tensor_maps
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.spec.data import Buffer, Spec
@@ -24,19 +23,17 @@ from tilegen.spec.data import Buffer, Spec
 _KEPT_SIZES = 64  # sets of runtime parameters whose descriptors' extents are kept
 
 
-def compile(
-    spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None
-) -> Kernel:
+def compile(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Kernel:
     """The kernel of a spec as a function of arrays: ``compile("specs/transpose_tile.yaml")(x, y)``.
 
-    ``arch`` is by default the current GPU's; ``params`` overrides the spec's (compile-time ones, and defaults). The
-    kernel is proved as ``build`` proves it; its cubin is kept on disk. Raises SpecError or ProofError as ``build``
-    does, and EnvironmentLack without a compiler, or, if ``arch`` is not given, without a GPU.
+    Takes what ``load`` takes; ``arch`` is by default the current GPU's. The kernel is proved as ``build`` proves it,
+    and its cubin is kept on disk. Raises what ``build`` raises, and EnvironmentLack without a compiler, or, if ``arch``
+    is not given, without a GPU. ``tilegen.gpu.CompileError``: a compiler refused the kernel, a bug of tilegen.
     """
-    spec = spec if isinstance(spec, Spec) and arch is None else load(_source(spec), arch, params)
+    spec = load(spec, arch, params)
     if arch is None:
         found = device_arch(spec.arch)
-        spec = spec if found == spec.arch else load(_source(spec), found, params)
+        spec = spec if found == spec.arch else load(spec, found)
     return kernel_of(build(spec))
 
 
@@ -44,12 +41,6 @@ def kernel_of(built: Built) -> Kernel:
     """A built kernel, compiled."""
     cubin = compile_cubin(built.source, built.plan.arch, built.plan.name)
     return Kernel(terms_of(built.spec, built.plan), cubin, built.source)
-
-
-def _source(spec: Spec | str | Path) -> str | Path:
-    if not isinstance(spec, Spec):
-        return spec
-    return spec.text if spec.path == "<text>" else spec.path
 
 
 def device_arch(asked: str) -> str:

@@ -13,16 +13,26 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Mark:
-    """A place in a spec: 1-based line and column, how many characters to underline, and the line itself."""
+    """A place in a spec: 1-based line and column, how many characters to underline, and the line itself.
+
+    ``keys``: the way to a place in a spec that came as a dict, ``buffers.X.shape[1]``; line and column are then those
+    of the dict written out as YAML.
+    """
 
     path: str
     line: int
     column: int
     length: int = 1
     text: str = ""
+    keys: str = ""
+
+    @property
+    def spot(self) -> str:
+        """The place as a hint names it: ``line 12``, or the keys."""
+        return self.keys or f"line {self.line}"
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line}:{self.column}"
+        return self.keys or f"{self.path}:{self.line}:{self.column}"
 
 
 @dataclass(frozen=True)
@@ -37,13 +47,22 @@ class Diagnostic:
 
 
 class TilegenError(Exception):
-    """Base of every error that a user's input or environment can cause. ``exit_code`` is the process's."""
+    """Base of every error that a user's input or environment can cause. ``exit_code`` is the process's.
+
+    Its text has a line for each finding: the place in the spec, the code, what was found, and the nearest fix.
+
+    >>> print(TilegenError(Diagnostic("TG101", "unknown key 'thread'", Mark("a.yaml", 7, 1), "write 'threads'")))
+    a.yaml:7:1: TG101: unknown key 'thread' (write 'threads')
+    """
 
     exit_code = 1
 
     def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]):
         self.diagnostics = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
-        super().__init__("\n".join(f"{d.code}: {d.message}" for d in self.diagnostics))
+        super().__init__(self.diagnostics)
+
+    def __str__(self) -> str:
+        return "\n".join(map(_line_of, self.diagnostics))
 
 
 class SpecError(TilegenError):
@@ -67,10 +86,7 @@ class EnvironmentLack(TilegenError):
 
 
 class CallError(TilegenError):
-    """A kernel was called from Python with what it does not take (TG7xx). Its text ends with the nearest fix."""
-
-    def __str__(self) -> str:
-        return "\n".join(f"{d.code}: {d.message}" + (f" ({d.hint})" if d.hint else "") for d in self.diagnostics)
+    """A kernel was called from Python with what it does not take (TG7xx). The place is that of the buffer."""
 
 
 class LayoutError(ValueError):
@@ -119,6 +135,12 @@ def format_diagnostic(finding: Diagnostic) -> str:
 def format_error(error: TilegenError) -> str:
     """All findings of an error, a blank line between two."""
     return "\n\n".join(format_diagnostic(d) for d in error.diagnostics)
+
+
+def _line_of(finding: Diagnostic) -> str:
+    place = f"{finding.mark}: " if finding.mark else ""
+    fix = f" ({finding.hint})" if finding.hint else ""
+    return _printable(f"{place}{finding.code}: {finding.message}{fix}")
 
 
 def _window(mark: Mark) -> tuple[str, int, int]:

@@ -22,6 +22,8 @@ from tilegen.report import explain_plan
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
+Source = Spec | spec_room.Source
+
 
 @dataclass(frozen=True)
 class Built:
@@ -34,17 +36,43 @@ class Built:
     proof: Proof
 
 
-def load(source: str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Spec:
-    """A checked spec from a path or from text (a str with a newline): whole-array ops expanded, 'auto' layouts chosen.
+def load(source: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Spec:
+    """A checked spec: whole-array ops expanded, 'auto' layouts chosen.
 
-    Raises SpecError with every error found.
+    ``source`` is a path, a text (a str with a line break in it), a dict of what the YAML would hold, or a Spec.
+    ``arch`` overrides the spec's; ``params`` gives compile-time params and the defaults of runtime ones other values.
+    Given with a Spec, they have its text read again.
+
+    >>> load({"kernel": "k", "threads": 32, "params": {"M": 8}, "ops": []}, params={"M": 16}).constants
+    (Constant(name='M', value=16),)
+    >>> load({"kernel": "k", "threads": [32], "ops": []})
+    Traceback (most recent call last):
+        ...
+    tilegen.errors.SpecError: threads: TG103: 'threads' must be an integer or an expression, not a list
+
+    Raises SpecError with every error found, InputError for a file that cannot be read, TypeError for an argument of a
+    type that is none of these.
     """
-    return settle(spec_room.load(source, ALL_OPS, arch, dict(params or {})))
+    if not (arch is None or isinstance(arch, str)):
+        raise TypeError(f"arch is a text, such as 'sm_90', not {type(arch).__name__}")
+    changes = dict(params) if isinstance(params, Mapping) else {}
+    is_dict = params is None or isinstance(params, Mapping)
+    if not is_dict or not all(isinstance(name, str) and value is not None for name, value in changes.items()):
+        raise TypeError("params is a dict of names and numbers, such as {'M': 4096}")
+    if isinstance(source, Spec):
+        if arch is None and not changes:
+            return settle(source)
+        changes = {c.name: c.value for c in source.constants} | {p.name: p.default for p in source.params} | changes
+        arch, source = arch or source.arch, spec_room.NamedText(source.path, source.text)
+    return settle(spec_room.load(source, ALL_OPS, arch, changes))
 
 
-def build(spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None) -> Built:
-    """The kernel of a spec, proved. Raises SpecError or ProofError; writes nothing."""
-    spec = settle(spec) if isinstance(spec, Spec) else load(spec, arch, params)
+def build(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Built:
+    """The kernel of a spec, proved; writes nothing. Takes what ``load`` takes.
+
+    Raises what ``load`` raises, and ProofError.
+    """
+    spec = load(spec, arch, params)
     if not spec.ops:
         raise SpecError(Diagnostic("TG303", f"kernel '{spec.kernel}' has no ops, so there is nothing to build"))
     plan = plan_spec(spec)
@@ -57,11 +85,12 @@ def _spec_name(spec: Spec) -> str:
     return Path(spec.path).name if spec.path else ""
 
 
-def explain(
-    spec: Spec | str | Path, arch: str | None = None, params: Mapping[str, int] | None = None
-) -> dict[str, Any]:
-    """Every choice and every predicted count of a spec, as JSON data (the keys are stable)."""
-    spec = settle(spec) if isinstance(spec, Spec) else load(spec, arch, params)
+def explain(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> dict[str, Any]:
+    """Every choice and every predicted count of a spec, as JSON data (the keys are stable). Takes what ``load`` takes.
+
+    Raises what ``load`` raises.
+    """
+    spec = load(spec, arch, params)
     return explain_plan(with_comparisons(spec, plan_spec(spec)), launch_of(spec))
 
 

@@ -35,7 +35,7 @@ from tilegen.pipeline import Built, build
 from tilegen.plan import arrays
 from tilegen.proofs.meaning import parameter_cases
 from tilegen.render import launch_info
-from tilegen.verify import make_image, reference_images
+from tilegen.verifying import make_image, reference_images
 
 HEAD = "kernel: k\narch: sm_90\nthreads: 32\n"
 OPS = 'ops:\n  - copy: {src: "X[0:4, 0:8]", dst: r, edge: clip}\n  - copy: {src: r, dst: "Y[0:4, 0:8]", edge: clip}\n'
@@ -594,4 +594,6 @@ def test_compile_builds_for_the_gpu_and_takes_params(monkeypatch: pytest.MonkeyP
     assert repr(kernel) == "<kernel transpose_tile(X, Y), sm_89>"
     assert re.search(r"for sm_89\.$", kernel.source, re.M)
     spec = tilegen.load(path, params={"M": 128, "N": 64})
-    assert [a.shape for a in tilegen.compile(spec, arch="sm_80").terms.arrays] == [(1024, 1000), (1000, 1024)]
+    assert [a.shape for a in tilegen.compile(spec, arch="sm_80").terms.arrays] == [(128, 64), (64, 128)]
+    wider = tilegen.compile(spec, params={"N": 128})
+    assert (wider.cubin.arch, [a.shape for a in wider.terms.arrays]) == ("sm_89", [(128, 128), (128, 128)])

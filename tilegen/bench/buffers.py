@@ -11,7 +11,7 @@ from tilegen.bench.measuring import Candidate, Rotation, Session, plan_rotation
 from tilegen.pipeline import Built
 from tilegen.plan import Memory, arrays
 from tilegen.render import launch_info
-from tilegen.verify import compile_for, launch_case
+from tilegen.verifying import compile_for, launch_case
 
 Images = Mapping[str, Any]  # the bytes of every argument, by name
 

@@ -12,7 +12,7 @@ from tilegen.bench.peers import Absent, describe_absence
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.gpu.call.arrays import dense_strides
 from tilegen.pipeline import Built
-from tilegen.verify import verify_gpu
+from tilegen.verifying import verify_gpu
 
 SMALL_BYTES = 4 << 20  # up to here NumPy's meaning of the whole spec is asked as well
 

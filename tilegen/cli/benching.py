@@ -21,6 +21,7 @@ from tilegen.bench import (
 )
 from tilegen.cli.building import do_all
 from tilegen.cli.console import print_data, print_json
+from tilegen.cli.reading import read_spec
 from tilegen.pipeline import build
 
 
@@ -43,7 +44,7 @@ def bench_command(
 def _bench_spec(
     session: Session, path: str, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int]
 ) -> Result:
-    return bench_built(session, build(path, arch, settings), wishes)
+    return bench_built(session, build(read_spec(path), arch, settings), wishes)
 
 
 def print_results(results: Sequence[Result], form: str) -> None:

@@ -11,6 +11,7 @@ from typing import TypeVar
 from tilegen.cli.console import current_color, print_data, print_diagnostic, print_note, watch_progress
 from tilegen.cli.ending import SeveralFailed
 from tilegen.cli.explaining import add_resources, describe_resources
+from tilegen.cli.reading import read_spec
 from tilegen.cli.writing import read_text, write_together
 from tilegen.decisions import Operation, count_words
 from tilegen.errors import Diagnostic, SpecError, TilegenError
@@ -37,7 +38,7 @@ def build_command(
     """Build every spec; then print, compare or write. Raises SeveralFailed with what any of them said."""
 
     def make(spec: str) -> Built:
-        built = build(spec, arch, settings)
+        built = build(read_spec(spec), arch, settings)
         return add_resources(built) if compiles else built
 
     outputs = [_Output(b, output_texts(b)) for b in do_all(specs, make)]

@@ -109,7 +109,8 @@ def build(
 ) -> int:
     """Check, choose, prove and render: SPEC becomes DIR/<kernel>.cu, its launcher .h, and .json.
 
-    All specs are built before the first file is written. If one of them fails, DIR stays as it was.
+    All specs are built before the first file is written. If one of them fails, DIR stays as it was. SPEC may be -,
+    standard input.
     """
     from tilegen.cli.building import build_command
 
@@ -133,7 +134,10 @@ def build(
 def verify(
     specs: tuple[str, ...], device: str, seeds: tuple[int, ...], arch: str | None, settings: dict[str, int]
 ) -> int:
-    """Prove SPEC's kernel, then run it over several inputs and compare every byte with what SPEC means."""
+    """Prove SPEC's kernel, then run it over several inputs and compare every byte with what SPEC means.
+
+    SPEC may be -, standard input.
+    """
     from tilegen.cli.verifying import verify_command
 
     return verify_command(specs, device, seeds, arch, settings)
@@ -150,7 +154,10 @@ def verify(
 def explain(
     spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int], compiles: bool, resolved: bool
 ) -> int:
-    """Say what was chosen for SPEC, at what cost, and why nothing else was."""
+    """Say what was chosen for SPEC, at what cost, and why nothing else was.
+
+    SPEC may be -, standard input.
+    """
     from tilegen.cli.explaining import explain_command, resolve_command
 
     if resolved and (access is not None or compiles or form != "text"):
@@ -182,7 +189,8 @@ def bench(
     """Check SPEC's kernel on the GPU, then time it: bytes in a second, and ratios to the device's copy and to peers.
 
     All run in turns in one process, on random data, over buffers larger than the L2. A ratio is the peer's time over
-    the kernel's: above 1, the kernel is faster. A peer that cannot take part is named as absent, with the reason.
+    the kernel's: above 1, the kernel is faster. A peer that cannot take part is named as absent, with the reason. SPEC
+    may be -, standard input.
     """
     from tilegen.bench import BenchWishes
     from tilegen.cli.benching import bench_command

@@ -10,6 +10,7 @@ import click
 
 from tilegen.arch import ARCHES
 from tilegen.cli.console import print_data, print_json, watch_progress
+from tilegen.cli.reading import read_spec
 from tilegen.pipeline import Built, build, load, with_comparisons
 from tilegen.planner import plan_spec
 from tilegen.report import access_text, explain_access, explain_plan, explain_text, resolved_text
@@ -22,7 +23,7 @@ def explain_command(
     """Explain a spec; ``access`` counts from 1, as the text numbers them; ``compiles`` adds what the cubin needs."""
     with watch_progress(1) as begin:
         begin(path)
-        spec = load(path, arch, settings)
+        spec = load(read_spec(path), arch, settings)
         plan, launch = plan_spec(spec), launch_of(spec)
         explained = explain_plan(with_comparisons(spec, plan), launch) if access is None else {}
         compiled = measure_resources(build(spec)) if compiles and access is None else None
@@ -45,7 +46,7 @@ def resolve_command(path: str, arch: str | None, settings: Mapping[str, int]) ->
     """The spec on stdout, with every choice written out."""
     with watch_progress(1) as begin:
         begin(path)
-        spec = load(path, arch, settings)
+        spec = load(read_spec(path), arch, settings)
         resolved = resolved_text(spec, plan_spec(spec))
     print_data(resolved.rstrip("\n"))
     return 0

@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from tilegen.cli.building import do_all
 from tilegen.cli.console import current_color, print_data, print_diagnostic, print_note
-from tilegen.errors import EnvironmentLack
+from tilegen.cli.reading import read_spec
 from tilegen.pipeline import Built, build, load
-from tilegen.spec.data import Spec
-from tilegen.verify import Verified, verify_cpu, verify_gpu
+from tilegen.verifying import Verified, choose_device, verify_built
 
 
 def verify_command(
@@ -19,10 +18,12 @@ def verify_command(
     notes: list[str] = []
 
     def work(path: str) -> tuple[Built, Verified]:
-        spec = load(path, arch, settings)
-        where = _choose_device(device, spec, notes)
+        spec = load(read_spec(path), arch, settings)
+        where, why = choose_device(device, spec.arch)
+        if why:
+            notes.append(f"note: on the CPU, because {why}")
         built = build(spec)
-        return built, verify_gpu(built, seeds) if where == "gpu" else verify_cpu(built, seeds)
+        return built, verify_built(built, where, seeds)
 
     try:
         results = do_all(specs, work)
@@ -32,21 +33,5 @@ def verify_command(
     for built, verified in results:
         for warning in built.proof.warnings:
             print_diagnostic(warning, current_color())
-        print_data(f"{built.plan.name}: verified on {verified.device}, {built.plan.arch}")
-        for line in verified.lines:
-            print_data(f"  {line}")
+        print_data(str(verified))
     return 0
-
-
-def _choose_device(device: str, spec: Spec, notes: list[str]) -> str:
-    """gpu or cpu; where auto has no GPU for the spec, cpu and a note that says why."""
-    from tilegen import gpu
-
-    if device != "auto":
-        return device
-    try:
-        gpu.require_gpu(spec.arch)
-    except EnvironmentLack as lack:
-        notes.append(f"note: on the CPU, because {lack.diagnostics[0].message}")
-        return "cpu"
-    return "gpu"

@@ -180,14 +180,14 @@ def _hazard(spec: Spec, found: FaultFound) -> Diagnostic:
     if fault.code == REGISTER_INDEX:
         hint = "give the loop 'unroll: true'"
     elif fault.code == UNFENCED and (writer := mark_of(spec, fault.other_op)) is not None:
-        hint = f"insert `- sync: async` after line {writer.line}, before the sync"
+        hint = f"insert `- sync: async` after {writer.spot}, before the sync"
     elif fault.barrier:
         waits = (s for s in outline(spec).find(Waiting) if s.barrier and s.barrier.name == fault.barrier)
         mark = next((s.mark for s in waits), None)
         hint = "start the copies that it waits for before it, in every trip"
     elif fault.insert and mark is not None:
         lines = ", ".join(f"`- {statement}`" for statement in fault.insert)
-        hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} line {mark.line}"
+        hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} {mark.spot}"
     elif fault.needs_sync and mark is not None:
-        hint = f"insert `- sync: {fault.needs_sync}` before line {mark.line}"
+        hint = f"insert `- sync: {fault.needs_sync}` before {mark.spot}"
     return Diagnostic(fault.code, fault.message, mark, hint)

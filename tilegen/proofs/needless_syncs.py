@@ -34,7 +34,7 @@ def find_needless_syncs(
         without = drop_sync(plan, number - len(found))
         if is_sound(without):
             plan = without
-            where = f" at line {meeting.mark.line}" if meeting.mark else ""
+            where = f" at {meeting.mark.spot}" if meeting.mark else ""
             what = f"sync: {meeting.scope}" if isinstance(meeting, Meeting) else f"wait: {meeting.pending}"
             message = f"{what}{where} orders nothing"
             found.append(Diagnostic("TG430", message, meeting.mark, severity="warning"))

@@ -2,5 +2,6 @@
 
 from tilegen.spec.loader import load
 from tilegen.spec.schema import schema
+from tilegen.spec.sources import NamedText, Source
 
-__all__ = ["load", "schema"]
+__all__ = ["NamedText", "Source", "load", "schema"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, field
 from math import prod
+from numbers import Integral, Real
 
 from tilegen.arch import ARCHES
 from tilegen.index import INT_LIMIT, Formula, Index, Var, evaluate
@@ -60,12 +61,12 @@ def read_arch(root: Mapping, override: str | None, findings: Findings) -> str:
     elif node is not None and written not in ARCHES:
         findings.report("TG109", f"unknown arch '{shorten(written)}'", node.mark, suggest(written, ARCHES))
     if override is not None and override not in ARCHES:
-        findings.report("TG109", f"unknown arch '{shorten(override)}' (--arch)", None, suggest(override, ARCHES))
+        findings.report("TG109", f"unknown arch '{shorten(override)}' (--arch, arch=)", None, suggest(override, ARCHES))
     chosen = override or written or "sm_90"
     return chosen if chosen in ARCHES else "sm_90"
 
 
-def read_params(node: Node | None, overrides: Dict[str, int], register: Register, findings: Findings) -> Params:
+def read_params(node: Node | None, overrides: Dict[str, int | float], register: Register, findings: Findings) -> Params:
     """Every parameter; ``overrides`` replace constants and defaults."""
     params = Params()
     if node is not None and not isinstance(node, Mapping):
@@ -82,11 +83,12 @@ def read_params(node: Node | None, overrides: Dict[str, int], register: Register
     known = [key.text for key, _ in node.entries] if node else []
     for name in overrides:
         if name not in known:
-            findings.report("TG105", f"there is no param '{shorten(name)}' to set (--set)", None, suggest(name, known))
+            message = f"there is no param '{shorten(name)}' to set (--set, params=)"
+            findings.report("TG105", message, None, suggest(name, known))
     return params
 
 
-def _read_param(name: str, key: Scalar, node: Node, override: int | None, params: Params, findings: Findings) -> None:
+def _read_param(name: str, key: Scalar, node: Node, override: float | None, params: Params, findings: Findings) -> None:
     if isinstance(node, Mapping):
         fields = check_fields(node, ParamFields, f"param '{name}'", findings, key.mark)
         if fields:
@@ -103,30 +105,34 @@ def _read_param(name: str, key: Scalar, node: Node, override: int | None, params
         raise Flaw("TG103", message, node.mark, "a runtime argument is {default: 8192, multiple_of: 8}")
 
 
-def _check_override(name: str, override: int | None, value: int) -> int:
+def _check_override(name: str, override: float | None, value: int) -> int:
     if override is None:
         return value
-    if isinstance(override, bool) or not isinstance(override, int):
-        raise Flaw("TG103", f"'{name}' is set to {shorten(repr(override))}, which is no integer (--set)")
+    if isinstance(override, bool) or not isinstance(override, Integral):
+        raise Flaw("TG103", f"'{name}' is set to {shorten(repr(override))}, which is no integer (--set, params=)")
     if not 0 <= override < INT_LIMIT:
-        raise Flaw("TG106", f"'{name}' is set to {override}; it must be from 0 to {INT_LIMIT - 1} (--set)")
-    return override
+        number = override if abs(override) < 2**64 else "a number beyond 64 bits"
+        raise Flaw("TG106", f"'{name}' is set to {number}; it must be from 0 to {INT_LIMIT - 1} (--set, params=)")
+    return int(override)
 
 
-def _make_param(name: str, fields: ParamFields, node: Mapping, override: int | None) -> Param:
+def _make_param(name: str, fields: ParamFields, node: Mapping, override: float | None) -> Param:
     if fields.dtype == "float32":
         for word in ("multiple_of", "max"):
             if word in node:
                 raise Flaw("TG101", f"a float32 param has no '{word}'", node.key(word).mark, "remove it")
         value = fields.default if override is None else override
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise Flaw("TG103", f"'{name}' is set to {shorten(repr(value))}, which is no number (--set)")
-        return Param(name, "float32", float(value))
+        if isinstance(value, bool) or not isinstance(value, Real):
+            raise Flaw("TG103", f"'{name}' is set to {shorten(repr(value))}, which is no number (--set, params=)")
+        try:
+            return Param(name, "float32", float(value))
+        except OverflowError:
+            raise Flaw("TG106", f"'{name}' is set to what no float32 holds (--set, params=)") from None
     at = node["default"]
     if not isinstance(fields.default, int):
         raise Flaw("TG103", f"the default of an int32 param is an integer, not {fields.default}", at.mark)
     default, step = _check_override(name, override, fields.default), fields.multiple_of
-    said = f"the default of '{name}'" if override is None else f"'{name}' (--set)"
+    said = f"the default of '{name}'" if override is None else f"'{name}' (--set, params=)"
     place = at.mark if override is None else None
     if default < 1 or default > fields.max:
         raise Flaw("TG106", f"{said} must be from 1 to {fields.max}, not {default}", place)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Dict
 from math import prod
-from pathlib import Path
 
 from tilegen import layouts
-from tilegen.errors import Diagnostic, InputError, LayoutError
+from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, bound
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
 from tilegen.spec.buffers import Buffers, read_buffers
-from tilegen.spec.compose import MAX_CHARACTERS, compose
 from tilegen.spec.data import Spec
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.form import Form, WholeForm
@@ -27,27 +25,29 @@ from tilegen.spec.models import SpecFields, is_misspelt, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.ranges import Cases, Range
+from tilegen.spec.sources import Source, compose_source, read_source
 from tilegen.spec.statements import Surroundings, cta_names, read_statements, written_buffers
 from tilegen.spec.whole import check_alone
 
 
 def load(
-    source: str | Path,
+    source: Source,
     forms: Dict[str, Form],
     arch: str | None = None,
-    overrides: Dict[str, int] | None = None,
+    overrides: Dict[str, int | float] | None = None,
 ) -> Spec:
-    """The checked spec of a file, or of a text (a str with a newline in it).
+    """The checked spec of a file, of a text (a str with a newline in it), or of a dict.
 
     ``forms``: the ops by name. ``arch`` overrides the spec's; ``overrides`` sets compile-time params and the defaults
-    of runtime ones. Raises InputError when the file cannot be read, SpecError with every finding otherwise.
+    of runtime ones. Raises InputError when the file cannot be read, SpecError with every finding otherwise, TypeError
+    for a source that is none of these.
 
     >>> load("kernel: k\\nthreads: 32\\nops: []\\n", {}).kernel
     'k'
     """
-    path, text = read_source(source)
+    given = read_source(source)
     findings = Findings()
-    root = compose(text, path, findings)
+    root = compose_source(given, findings)
     _check_keys(root, forms, findings)
     register = Register()
     kernel = _read_kernel(root.get("kernel"), register, findings)
@@ -70,29 +70,8 @@ def load(
     findings.raise_all()
     return Spec(
         kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
-        tuple(buffers.found.values()), ops, path, text,
+        tuple(buffers.found.values()), ops, given.name, given.text,
     )  # fmt: skip
-
-
-def read_source(source: str | Path) -> tuple[str, str]:
-    """The name to print and the text; raises InputError (TG001) or, for what is no UTF-8, InputError (TG002)."""
-    if isinstance(source, str) and "\n" in source:
-        return "<text>", source
-    path = str(source)
-    try:
-        with Path(source).open("rb") as file:
-            data = file.read(MAX_CHARACTERS * 4 + 1)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(Diagnostic("TG001", f"cannot read {shorten(path, 200)}: {reason}")) from None
-    try:
-        text = data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        if len(data) <= MAX_CHARACTERS * 4:
-            message = f"{shorten(path, 200)} is not UTF-8: byte {error.start} is 0x{data[error.start]:02X}"
-            raise InputError(Diagnostic("TG002", message)) from None
-        text = data.decode("utf-8-sig", "replace")  # cut inside a character; refused for its size
-    return path, text
 
 
 def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> None:
@@ -111,7 +90,7 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
     for name in needed:
         if name not in root and not is_misspelt(name, root, fields):
             hint = "a spec without ops says 'ops: []'" if name == "ops" else f"add '{name}: ...'"
-            findings.report("TG102", f"the spec needs the key '{name}'", root.place.page.mark(root.place.line, 0), hint)
+            findings.report("TG102", f"the spec needs the key '{name}'", root.place.part(0), hint)
 
 
 def _chooses_launch(ops: Node | None, forms: Dict[str, Form]) -> bool:

@@ -98,7 +98,7 @@ class Register:
         mark = passage.locate(0, len(name))
         if name in self.owners:
             other, place = self.owners[name]
-            raise Flaw("TG108", f"'{name}' already names a {other}", mark, f"first on line {place.line}")
+            raise Flaw("TG108", f"'{name}' already names a {other}", mark, f"first on {place.spot}")
         self.owners[name] = (what, mark)
         return name
 

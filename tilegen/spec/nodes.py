@@ -17,15 +17,18 @@ class SourceText:
     text: str
     lines: tuple[str, ...]
 
-    def mark(self, line: int, column: int, length: int = 1) -> Mark:
+    def mark(self, line: int, column: int, length: int = 1, keys: str = "") -> Mark:
         """The Mark of a 0-based line and column."""
         text = self.lines[line] if line < len(self.lines) else ""
-        return Mark(self.path, line + 1, column + 1, max(1, length), text)
+        return Mark(self.path, line + 1, column + 1, max(1, length), text, keys)
 
 
 @dataclass(frozen=True)
 class SourceSpan:
-    """Where a node starts and ends: 0-based lines and columns, and offsets into the text."""
+    """Where a node starts and ends: 0-based lines and columns, and offsets into the text.
+
+    ``keys``: the way to the node in a spec that came as a dict.
+    """
 
     page: SourceText
     line: int
@@ -34,6 +37,7 @@ class SourceSpan:
     end_column: int
     start: int
     end: int
+    keys: str = ""
 
     @property
     def mark(self) -> Mark:
@@ -41,7 +45,11 @@ class SourceSpan:
         lines = self.page.lines
         line_end = len(lines[self.line]) if self.line < len(lines) else self.column
         end = self.end_column if self.end_line == self.line else line_end
-        return self.page.mark(self.line, self.column, end - self.column)
+        return self.part(self.column, end - self.column)
+
+    def part(self, column: int, length: int = 1) -> Mark:
+        """So many characters of its first line, from a column of the line on."""
+        return self.page.mark(self.line, column, length, self.keys)
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,7 @@ class Scalar:
         inside = source[quote : len(source) - quote]
         if inside != self.text or self.place.line != self.place.end_line:
             return self.mark
-        return self.place.page.mark(self.place.line, self.place.column + quote + start, end - start)
+        return self.place.part(self.place.column + quote + start, end - start)
 
     @property
     def passage(self) -> Passage:

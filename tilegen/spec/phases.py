@@ -30,7 +30,7 @@ def barriers_of(statements: Sequence[Statement], threads: int) -> dict[str, Barr
         here = sum(_instances(call, threads) for call in calls)
         before, mark = arrivals.setdefault(slot.name, (here, calls[0].mark))
         if here != before:
-            line = f"line {mark.line}" if mark else "before"
+            line = mark.spot if mark else "before"
             message = f"a phase of '{slot.name}' is filled by {here} here, and by {before} on {line}: it has one number"
             hint = "copies that follow one another fill one phase"
             raise SpecError(Diagnostic("TG305", message, calls[0].mark, hint))

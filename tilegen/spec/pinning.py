@@ -51,7 +51,18 @@ def pin_text(text: str, pins: Pins) -> str:
 
 def write_out(text: str) -> str:
     """The same spec without aliases."""
-    plain = to_plain(compose(text, "<text>", Findings()))
+    return write_plain(to_plain(compose(text, "<text>", Findings())))
+
+
+def write_plain(plain: Any) -> str:
+    """Plain data as YAML; a list or dict of plain words and numbers is on one line.
+
+    >>> print(write_plain({"kernel": "k", "params": {"M": 8}, "grid": {"bx": "ceil(M / 4)"}}), end="")
+    kernel: k
+    params: {M: 8}
+    grid:
+      bx: "ceil(M / 4)"
+    """
     return yaml.dump(plain, Dumper=_Dumper, sort_keys=False, default_flow_style=None, width=1 << 20)
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from tilegen.spec.rules.rule import Rule
 
 FILE_RULES = {
-    "TG001": Rule("the file cannot be read", "The path does not exist, is a folder, or may not be opened."),
+    "TG001": Rule(
+        "the file cannot be read",
+        "The path does not exist, is a folder, or may not be opened; for '-', standard input is closed.",
+    ),
     "TG002": Rule(
         "a character that YAML does not allow",
         "A spec is UTF-8 text. Control characters other than tab and line breaks are not part of YAML.",
@@ -65,6 +68,12 @@ FILE_RULES = {
     ),
     "TG011": Rule(
         "a spec is a mapping of keys", "The top of the file is 'kernel: NAME' and the other keys, not a list or a text."
+    ),
+    "TG012": Rule(
+        "a value that YAML cannot hold",
+        "A spec that is a dict, as in tilegen.build({'kernel': 'k', ...}), holds what its YAML would: texts, numbers "
+        "(NumPy's too), true, false, None, and lists, tuples and dicts of these; not {'shape': {8, 64}}, a set, or an "
+        "array. Write [8, 64], or array.tolist().",
     ),
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from numbers import Integral
 
 import numpy as np
 
@@ -12,11 +13,11 @@ from tilegen import gpu, layouts
 from tilegen.arch import ARCHES
 from tilegen.decisions import count_words
 from tilegen.dtypes import bits_dtype, numpy_dtype
-from tilegen.errors import Diagnostic, ProofError
+from tilegen.errors import Diagnostic, EnvironmentLack, ProofError
 from tilegen.index import evaluate
 from tilegen.ops import OPS
 from tilegen.ops.op import MOVES
-from tilegen.pipeline import Built
+from tilegen.pipeline import Built, Source, build, load
 from tilegen.plan import Memory, arrays
 from tilegen.proofs.meaning import exact_limit, input_pattern, parameter_cases
 from tilegen.proofs.runs import check_run, list_runs
@@ -25,13 +26,67 @@ from tilegen.render import launch_info
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import launch_of, outline
 
+DEVICES = ("auto", "cpu", "gpu")
+SEEDS = (1, 2, 3)
+
 
 @dataclass(frozen=True)
 class Verified:
-    """What was verified, where: one line a parameter case."""
+    """What was verified, where: one line a parameter case. ``device`` is ``cpu`` or the GPU's name."""
 
+    kernel: str
+    arch: str
     device: str
     lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return "\n  ".join([f"{self.kernel}: verified on {self.device}, {self.arch}", *self.lines])
+
+
+def verify(
+    spec: Source, device: str = "auto", arch: str | None = None, params: Mapping[str, int | float] | None = None,
+    seeds: Sequence[int] = SEEDS,
+) -> Verified:  # fmt: skip
+    """Prove a spec's kernel, then run it over several inputs and compare every byte with what the spec means.
+
+    Takes what ``load`` takes. ``device``: ``cpu`` runs the plan in NumPy, ``gpu`` the kernel, ``auto`` takes the GPU if
+    there is one that runs the spec's arch. Each of the ``seeds`` makes other inputs.
+
+    >>> spec = {"kernel": "move", "threads": 32, "ops": [{"copy": {"scope": "warp", "src": "X", "dst": "Y"}}]}
+    >>> spec["buffers"] = {name: {"scope": "global", "dtype": "int8", "shape": [2, 64]} for name in "XY"}
+    >>> print(verify(spec, device="cpu", seeds=[7]))
+    move: verified on cpu, sm_90
+      1 CTA, 1 input, 2 steps
+
+    Raises what ``build`` raises, ProofError at the first difference, EnvironmentLack for ``gpu`` where there is none or
+    no compiler, TypeError for seeds that are no integers, ValueError for another device and for seeds that are negative
+    or none.
+    """
+    if device not in DEVICES:
+        raise ValueError(f"device is one of {', '.join(DEVICES)}, not {device!r:.40}")
+    if not isinstance(seeds, Sequence) or not all(isinstance(seed, Integral) for seed in seeds):
+        raise TypeError("seeds is a list of integers")
+    if not seeds or min(seeds) < 0:
+        raise ValueError("seeds has no seed" if not seeds else f"a seed is at least 0, not {min(seeds)}")
+    spec = load(spec, arch, params)
+    where, _ = choose_device(device, spec.arch)
+    return verify_built(build(spec), where, seeds)
+
+
+def choose_device(device: str, arch: str) -> tuple[str, str]:
+    """gpu or cpu; and where ``auto`` has no GPU for the arch, which is cpu then, why."""
+    if device != "auto":
+        return device, ""
+    try:
+        gpu.require_gpu(arch)
+    except EnvironmentLack as lack:
+        return "cpu", lack.diagnostics[0].message
+    return "gpu", ""
+
+
+def verify_built(built: Built, device: str, seeds: Sequence[int]) -> Verified:
+    """The kernel run on one kind of device, ``cpu`` or ``gpu``. Raises ProofError at the first difference."""
+    return verify_gpu(built, seeds) if device == "gpu" else verify_cpu(built, seeds)
 
 
 def verify_cpu(built: Built, seeds: Sequence[int]) -> Verified:
@@ -41,7 +96,7 @@ def verify_cpu(built: Built, seeds: Sequence[int]) -> Verified:
         steps = sum(check_run(built.spec, built.plan, run, seed)[0] for seed in seeds)
         counts = (len(run.ctas), "CTA"), (len(seeds), "input"), (steps, "step")
         lines.append(f"{_case_text(run.case)}{', '.join(_count(n, what) for n, what in counts)}")
-    return Verified("cpu", tuple(lines))
+    return Verified(built.plan.name, built.plan.arch, "cpu", tuple(lines))
 
 
 def verify_gpu(built: Built, seeds: Sequence[int]) -> Verified:
@@ -59,7 +114,7 @@ def verify_gpu(built: Built, seeds: Sequence[int]) -> Verified:
         for seed in seeds:
             elems = verify_run(built, case, seed, lambda i, o, how=how: gpu.run_images(cubin, how, i, o))  # type: ignore[misc]
         lines.append(f"{_case_text(case)}{elems} elements written, {len(seeds)} inputs, every byte compared")
-    return Verified(device.name, tuple(lines))
+    return Verified(built.plan.name, built.plan.arch, device.name, tuple(lines))
 
 
 def _count(n: int, what: str) -> str:
