@@ -277,6 +277,40 @@ def test_numbers_that_are_no_integers_vary_from_call_to_call() -> None:
     assert code == "TG709" and "alpha is a number, not 'much'" in text
 
 
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ("a", "M is an integer, not str"),
+        (None, "M is an integer, not NoneType"),
+        (16.0, "M is an integer, not float"),
+        ([16], "M is an integer, not list"),
+        (2**70, "M is an integer of 64 bits"),
+        (10**5000, "M is an integer of 64 bits"),
+        (65, "M must be from 1 to 64, not 65"),
+    ],
+    ids=lambda v: str(v)[:9] if isinstance(v, str) else type(v).__name__,
+)
+def test_integers_that_are_none(value: Any, said: str) -> None:
+    kernel, pretended = pretend_kernel(spec("shape: [4, 8]", "shape: [ceil(M / 4), 8]", SIZES), runs=False)
+    text = refused(kernel, Interface(filled((4, 8))), Interface(aligned((4, 8))), M=value, N=4)[1]
+    assert said in text and not pretended.seen
+
+
+@pytest.mark.parametrize("value", [10**400, 1e300, -1e300, [1.0], 1j, None])
+def test_numbers_that_no_float32_holds(value: Any) -> None:
+    built = spec("shape: [4, 8]", "shape: [4, 8]", "params: {alpha: {dtype: float32, default: 1.5}}\n")
+    kernel, pretended = pretend_kernel(built, runs=False)
+    x, y = Interface(filled((4, 8))), Interface(aligned((4, 8)))
+    assert refused(kernel, x, y, alpha=value)[0] == "TG709"
+    kernel(x, y, alpha=2)
+    assert len(pretended.seen) == 1 and pretended.seen[0]["arguments"][2] == 2.0
+
+
+def test_a_parameter_may_have_any_name() -> None:
+    kernel, _ = pretend_kernel(PLAIN, runs=False)
+    assert refused(kernel, Interface(filled((4, 8))), Interface(aligned((4, 8))), self=1)[0] == "TG701"
+
+
 def test_what_was_seen_once_is_not_decided_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, pretended = pretend_kernel(ANY, runs=False)
     x, y = Interface(filled((4, 8))), Interface(aligned((4, 8)))
@@ -324,6 +358,50 @@ def test_what_is_no_array(thing: Any) -> None:
     kernel, _ = pretend_kernel(PLAIN, runs=False)
     code, text = refused(kernel, thing, Interface(aligned((4, 8))))
     assert code == "TG702" and type(thing).__name__ in text
+
+
+class Broken:
+    """Says that it is an array, and not what array."""
+
+    def __init__(self, said: Any):
+        self.__cuda_array_interface__ = said
+
+    __cuda_array_interface__: Any = None
+
+
+class Withheld:
+    """As torch answers for a tensor that requires a gradient."""
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return (2, 0)
+
+    def __dlpack__(self, **_: Any) -> Any:
+        raise BufferError("Can't export tensors that require gradient")
+
+
+@pytest.mark.parametrize(
+    ("thing", "said"),
+    [
+        (Broken(3), "this Broken cannot be read as an array: TypeError: 'int' object is not subscriptable"),
+        (Broken({}), "KeyError: 'data'"),
+        (Broken({"data": (64, False), "shape": (4, 8), "typestr": "?!"}), "TypeError: data type '?!' not understood"),
+        (Withheld(), "this Withheld cannot be read as an array: BufferError: Can't export tensors that require grad"),
+    ],
+    ids=["no dict", "an empty dict", "no dtype", "refused"],
+)
+def test_an_array_that_does_not_say_what_it_is(thing: Any, said: str) -> None:
+    kernel, pretended = pretend_kernel(PLAIN, runs=False)
+    for given in ((thing, Interface(aligned((4, 8)))), (Interface(filled((4, 8))), thing)):
+        code, text = refused(kernel, *given)
+        assert code == "TG702" and said in text
+    assert not pretended.seen
+
+
+def test_a_shape_that_is_a_list_is_looked_at_every_time() -> None:
+    kernel, pretended = pretend_kernel(PLAIN, runs=False)
+    for _ in range(2):
+        kernel(Interface(filled((4, 8)), shape=[4, 8]), Interface(aligned((4, 8))))
+    assert len(pretended.seen) == 2
 
 
 def test_memory_of_the_cpu() -> None:

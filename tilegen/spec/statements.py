@@ -122,7 +122,9 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
                 hint = "clip at the edge with 'edge: clip'" if is_global and form.edge else ""
                 check_region_range(region, cases, clips and is_global, hint)
             _check_owner(region, scope, key.text)
-    if clips and regions and all(r.buffer.scope != "global" for r in regions.values()) and edge is not None:
+    are_all_read = len(regions) == sum(name in node for name in form.operands)
+    are_local = are_all_read and all(r.buffer.scope != "global" for r in regions.values())
+    if clips and regions and are_local and edge is not None:
         message = "'edge: clip' clips at the edge of a global array, but none is used here"
         around.findings.report("TG212", message, edge.mark, "remove it")
     if fields is None or len(regions) < len(form.operands):

@@ -7,11 +7,12 @@ parameters, looked up by one key. A call of a known kind reads its arrays, compa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from tilegen.dtypes import DTYPES
 from tilegen.errors import CallError, Diagnostic, EnvironmentLack, TilegenError
-from tilegen.gpu.call.kind_of_call import CallKind, check_alignment, check_overlap, decide
+from tilegen.gpu.call.kind_of_call import CallKind, check_alignment, check_overlap, decide, unreadable
 from tilegen.gpu.call.launch_memory import MAP_BYTES, LaunchMemory, make_memory, write_maps, write_params
 from tilegen.gpu.call.libraries import Readers
 from tilegen.gpu.call.signature import KernelSignature
@@ -42,12 +43,15 @@ class Kernel:
         words = [a.name for a in self.terms.arrays] + [f"{p.name}=.." for p in self.terms.params]
         return f"<kernel {self.terms.kernel}({', '.join(words)}), {self.cubin.arch}>"
 
-    def __call__(self, *arrays: Any, **params: Any) -> Any:
+    def __call__(self, /, *arrays: Any, **params: Any) -> Any:
         if len(arrays) == 2 and not params:  # the short way of most calls: two arrays, nothing new about them
             readers, (x, y) = self._readers, arrays
-            x_part, x_at = readers[type(x)](x)
-            y_part, y_at = readers[type(y)](y)
-            kind = self._short.get((x_part, y_part))
+            try:
+                x_part, x_at = readers[type(x)](x)
+                y_part, y_at = readers[type(y)](y)
+                kind = self._short.get((x_part, y_part))
+            except Exception:  # the long way says what it is
+                return self._call(arrays, params)
             if kind and not (x_at | y_at) & kind.mask and not -kind.reach < x_at - y_at < kind.reach:
                 return self._launch(kind, (x_at, y_at))
         return self._call(arrays, params)
@@ -56,7 +60,12 @@ class Kernel:
         """Any call: read, looked up or decided, compared, launched."""
         key, pointers, bits = [], [], 0
         for array in arrays:
-            part, pointer = self._readers[type(array)](array)
+            try:
+                part, pointer = self._readers[type(array)](array)
+            except TilegenError:
+                raise
+            except Exception as error:
+                raise unreadable(self.terms.kernel, array, error) from error
             key.append(part)
             pointers.append(pointer)
             bits |= pointer
@@ -95,15 +104,20 @@ class Kernel:
         given = [(name, params.pop(name, default)) for name, default in self._floats]
         try:
             return tuple(float(value) for _, value in given)
-        except (TypeError, ValueError):
-            wrong = next(f"{name} is a number, not {value!r:.40}" for name, value in given if not _is_number(value))
+        except (TypeError, ValueError, OverflowError):
+            wrong = next(f"{name} is a number, not {_show(value)}" for name, value in given if not _is_number(value))
             raise CallError(Diagnostic("TG709", f"{self.terms.kernel}: {wrong}")) from None
 
     def _write_varying(
         self, kind: CallKind, memory: LaunchMemory, pointers: Sequence[int], floats: Sequence[float]
     ) -> None:
         if floats:
-            write_params(kind.form, memory, floats)
+            try:
+                write_params(kind.form, memory, floats)
+            except OverflowError:
+                names = ", ".join(name for name, _ in self._floats)
+                message = f"{self.terms.kernel}: of {names}, not all are numbers that float32 holds"
+                raise CallError(Diagnostic("TG709", message)) from None
         if kind.encode:
             write_maps(kind.form, memory, kind.encode(tuple(pointers)))
 
@@ -120,9 +134,10 @@ class Kernel:
         kind = decide(self.terms, arrays, libraries, params, self._load, self._driver().launch)
         if kind.form.maps:
             kind.keep_maps(lambda pointers: self._encode(kind, pointers))
-        self._kinds[key] = kind
-        if len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or self._floats):
-            self._short[key] = kind
+        with suppress(TypeError):  # an array whose form is nothing to look up is decided on every time
+            self._kinds[key] = kind
+            if len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or self._floats):
+                self._short[key] = kind
         return kind
 
     def _load(self, device: int) -> Function:
@@ -154,6 +169,10 @@ class Kernel:
 def _is_number(value: Any) -> bool:
     try:
         float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
+
+
+def _show(value: Any) -> str:
+    return "one that large" if isinstance(value, int) else f"{value!r:.40}"

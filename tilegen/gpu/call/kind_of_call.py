@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from tilegen.dtypes import DTYPES
-from tilegen.errors import CallError, Diagnostic
+from tilegen.errors import CallError, Diagnostic, TilegenError
 from tilegen.gpu.call.arrays import Library, Seen
 from tilegen.gpu.call.checking import Checked, check_call, is_image, share_elements
 from tilegen.gpu.call.launch_memory import LaunchForm, LaunchMemory
@@ -67,7 +67,14 @@ def decide(
 ) -> CallKind:  # fmt: skip
     """The kind of a call. Raises CallError with everything that is wrong with it."""
     matched = match_arrays(terms, arrays)
-    given = [(t, library.look(a), library) for t, a, library in zip(matched, arrays, libraries, strict=True)]
+    given = []
+    for array_terms, array, library in zip(matched, arrays, libraries, strict=True):
+        try:
+            given.append((array_terms, library.look(array), library))
+        except TilegenError:
+            raise
+        except Exception as error:
+            raise unreadable(terms.kernel, array, error) from error
     checked = check_call(terms, [(t, seen) for t, seen, _ in given], params)
     codes = tuple(("f", None) if p.var is None else ("i", checked.values[p.name]) for p in terms.params)
     form = LaunchForm(checked.grid, terms.threads, terms.dynamic_bytes, len(terms.arrays), codes, terms.tensor_maps)
@@ -76,6 +83,13 @@ def decide(
     if len(matched) < len(terms.arrays):
         kind.makers = plan_outputs(terms, given, checked)
     return kind
+
+
+def unreadable(kernel: str, array: Any, error: Exception) -> CallError:
+    """What a call ends with where an array does not say what it is, or its library refuses to."""
+    said = next(iter(str(error).splitlines()), "")[:160]
+    message = f"{kernel}: this {type(array).__qualname__} cannot be read as an array: {type(error).__name__}: {said}"
+    return CallError(Diagnostic("TG702", message))
 
 
 def pairs_of(arrays: Sequence[ArrayArgument], span_bytes: Sequence[int]) -> tuple[tuple[int, int, int, int], ...]:

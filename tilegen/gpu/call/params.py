@@ -53,10 +53,13 @@ def solve_params(
 
 
 def _read_given(param: Param, value: Any, kernel: str) -> tuple[Any, list[Diagnostic]]:
+    wanted = "an integer" if param.var else "a number"
     try:
-        return (as_integer(value) if param.var else float(value)), []
+        number = as_integer(value) if param.var else float(value)
+        if not param.var or -(2**63) <= number < 2**63:
+            return number, []
+        return 0, [Diagnostic("TG709", f"{kernel}: {param.name} is {wanted} of 64 bits, not one that large")]
     except TypeError:
-        wanted = "an integer" if param.var else "a number"
         return 0, [Diagnostic("TG709", f"{kernel}: {param.name} is {wanted}, not {type(value).__name__}")]
 
 
