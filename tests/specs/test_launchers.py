@@ -13,6 +13,7 @@ from text.run import requires_gxx
 
 from specs.kernels import SPECS, build_spec, every_spec
 from tilegen.dtypes import DTYPES
+from tilegen.pipeline import build
 from tilegen.plan import Plan, arrays, tensor_maps
 from tilegen.render import host_type, launch_info, render, render_launcher
 
@@ -89,6 +90,20 @@ def test_a_cpp_program_links_the_kernel_and_is_refused_what_is_wrong(tmp_path: P
     run(tmp_path, "nvcc", "main.o", f"{plan.name}.o", "-o", "main")
     misaligned, invalid = "716", "1"  # cudaErrorMisalignedAddress, cudaErrorInvalidValue
     assert run(tmp_path, "./main").split() == [misaligned] * len(pointers) + [invalid] * 2
+
+
+@requires_gxx
+def test_counts_that_pass_64_bits_are_refused_too(tmp_path: Path) -> None:
+    """2**24 * 2**24 * (2**24 + 1) is 2**48 modulo 2**64, and with 2**22 * 2**21 * 2**21 nothing is left of it."""
+    spec = "kernel: huge\nparams: {A: {default: 3}, B: {default: 5}, C: {default: 7}}\ngrid: {bx: A * B * C + 1}\n"
+    spec += "threads: 32\nbuffers:\n  Y: {scope: global, dtype: float32, shape: [A * B * C + 1, 32]}\n"
+    built = build(spec + 'ops:\n  - fill: {dst: "Y[bx]", value: 0}\n')
+    (refuse,) = re.findall(r"if \((.* > 2147483647)\) return", render_launcher(built.plan).replace("\n        ", " "))
+    cases = [(3, 5, 7), (1 << 22, 1 << 21, 1 << 21), (1 << 24, 1 << 24, (1 << 24) + 1), (1 << 30, 1, 1)]
+    lines = "".join(f"    {{ int A = {a}, B = {b}, C = {c}; std::printf(\"%d \", {refuse}); }}\n" for a, b, c in cases)
+    (tmp_path / "main.cpp").write_text(f"#include <cstddef>\n#include <cstdio>\nint main()\n{{\n{lines}}}\n")
+    run(tmp_path, "g++", "-Wall", "-Wextra", "-Werror", "main.cpp", "-o", "main")
+    assert run(tmp_path, "./main").split() == ["0", "1", "1", "0"]
 
 
 # ---------------------------------------------------------------- descriptors

@@ -58,7 +58,7 @@ def every(*conditions: Index) -> Index:
 
 def any_of(*conditions: Index) -> Index:
     """Disjunction; True if one always holds."""
-    left = tuple(dict.fromkeys(c for c in conditions if c is not False))
+    left = tuple(dict.fromkeys(p for c in conditions for p in _disjuncts(c)))
     if any(c is True for c in left):
         return True
     return False if not left else left[0] if len(left) == 1 else Formula("||", left, 2)
@@ -67,6 +67,10 @@ def any_of(*conditions: Index) -> Index:
 def conjuncts(c: Index) -> tuple[Index, ...]:
     """The conditions that ``c`` joins with and."""
     return () if c is True else c.args if isinstance(c, Formula) and c.symbol == "&&" else (c,)
+
+
+def _disjuncts(c: Index) -> tuple[Index, ...]:
+    return () if c is False else c.args if isinstance(c, Formula) and c.symbol == "||" else (c,)
 
 
 # ---------------------------------------------------------------- an expression as a tree

@@ -242,7 +242,9 @@ def sub(a: Index, b: Index) -> Index:
         merged[f] = merged.get(f, 0) + c
     up = total((c, f) for f, c in merged.items() if c > 0)
     down = total((-c, f) for f, c in merged.items() if c < 0)
-    return up if down == 0 and not isinstance(down, Formula) else Formula("-", (up, down), bound(up))
+    if isinstance(up, int) and isinstance(down, int):
+        return up - down
+    return up if isinstance(down, int) and down == 0 else Formula("-", (up, down), bound(up))
 
 
 @lru_cache(maxsize=1 << 16, typed=True)

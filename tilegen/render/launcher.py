@@ -7,7 +7,7 @@ from typing import Any
 
 from tilegen.decisions import count_words
 from tilegen.dtypes import DTYPES
-from tilegen.index import INT_LIMIT, bound, mul, to_c
+from tilegen.index import INT_LIMIT, Formula, Index, bound, mul, to_c
 from tilegen.plan import Memory, Param, Plan, TensorMap, arrays, tensor_maps
 from tilegen.render.c_text import comment_lines, fold_line, int_type
 from tilegen.render.launch import launch_info, plan_shared
@@ -154,7 +154,15 @@ def _check_grid(plan: Plan) -> Iterator[tuple[str, str]]:
     """CTAs that a dim3 would not hold, or CUDA not launch: a count that wraps would leave the rest undone."""
     for count, most in zip(plan.grid, GRID_LIMITS, strict=True):
         if bound(count) - 1 > most:
-            yield f"{to_c(count)} > {most}", "cudaErrorInvalidConfiguration"
+            text = to_c(count) if bound(count) <= 1 << 64 else _in_double(count)
+            yield f"{text} > {most}", "cudaErrorInvalidConfiguration"
+
+
+def _in_double(count: Index) -> str:
+    """A count that could wrap in size_t: its sums and products as double, exact up to far more than is launched."""
+    if isinstance(count, Formula) and count.symbol in "+*":
+        return f" {count.symbol} ".join(f"({_in_double(a)})" for a in count.args)
+    return f"(double)({to_c(count)})"
 
 
 def _check_param(param: Param) -> Iterator[tuple[str, str]]:

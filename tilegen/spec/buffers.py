@@ -136,7 +136,7 @@ def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Fin
     shape: list[Index] = []
     for item in node.items:
         with findings.collect():
-            extent = read_number(item, state.params.names, f"an extent of {what}")
+            extent = read_number(item, state.params.names, f"an extent of {what}", is_size=True)
             if isinstance(extent, (Var, Formula)) and scope != "global":
                 raise Flaw(
                     "TG112",
@@ -228,14 +228,16 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
     layout_node = node.get("layout")
     if other.is_auto:
         return _follow(key, node, other, dtype, shape, state)
+    parent, text = "", "row"
     if layout_node is not None:
         layout = read_layout(layout_node, shape, state, what, findings)
+        text = _text_of(layout_node, layout)
     else:
         shape, layout = _reinterpret(node, other, dtype, shape, fields.shape is not None, state)
+        if layout is other.layout:
+            parent, text = other.name, other.layout_text
     check_layout_fits(layout, shape, state, what, other.scope, dtype, layout_node or node["view"])
     _check_same_bytes(layout, dtype, other, state, what, layout_node or node["view"])
-    text = _text_of(layout_node, layout) if layout_node else other.layout_text
-    parent = other.name if layout is other.layout else ""
     return Buffer(key.text, other.scope, dtype, shape, layout, other.root, other.align_bytes, text, key.mark, parent)
 
 

@@ -29,8 +29,8 @@ from tilegen.spec.findings import Flaw, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.nodes import Node, Scalar, describe_node
 
-MAX_CHARACTERS = 600
-MAX_TOKENS = 160
+MAX_CHARACTERS = 4096
+MAX_TOKENS = 400
 MAX_DEPTH = 24
 _VALUE_LIMIT = 1 << 62  # beyond, an offset in bytes could leave 64 bits
 
@@ -38,7 +38,7 @@ _TOKEN = re.compile(
     r"(?P<number>[0-9][0-9A-Za-z_.]*)|(?P<name>[A-Za-z_]\w*)|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>()\[\]:,])", re.ASCII
 )
 _SPACE = re.compile(r"[ \t\r\n]*")
-_BINDING = {
+BINDING = {
     "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6,
 }  # fmt: skip
 _NOT_BINDING = 3
@@ -97,13 +97,17 @@ def _skip_space(text: str, at: int) -> int:
 
 @dataclass
 class Parser:
-    """Top-down operator precedence over the tokens of one passage; values are built as they are read."""
+    """Top-down operator precedence over the tokens of one passage; values are built as they are read.
+
+    ``is_size``: of an array or a grid, which may pass 63 bits where params have no max, for no launch has such sizes.
+    """
 
     passage: Passage
     names: Names
     tokens: list[Token]
     at: int = 0
     depth: int = 0
+    is_size: bool = False
 
     @property
     def next(self) -> Token:
@@ -144,7 +148,7 @@ class Parser:
         if self.depth > MAX_DEPTH:
             raise self.fault(f"nested deeper than {MAX_DEPTH} levels", self.next)
         left = self.read_operand()
-        while (binding := _BINDING.get(self.next.text, 0)) > weakest:
+        while (binding := BINDING.get(self.next.text, 0)) > weakest:
             operator = self.advance()
             right = self.read(binding)
             left = self.combine(operator, left, right)
@@ -167,7 +171,7 @@ class Parser:
             return self.read_ceil(token)
         if token.text in ("true", "false"):
             return Value(token.text == "true", token.start, token.end, True)
-        if token.kind == "name" and token.text not in _BINDING:
+        if token.kind == "name" and token.text not in BINDING:
             if self.next.text == "(":
                 raise self.fault(f"'{token.text}' is not a function here", token, hint="the only call is ceil(a / b)")
             return Value(self.names.find(token.text, self.passage, token.start), token.start, token.end)
@@ -191,7 +195,7 @@ class Parser:
 
     def read_ceil(self, word: Token) -> Value:
         self.expect("(")
-        top = self.require_number(self.read(_BINDING["+"]), word)
+        top = self.require_number(self.read(BINDING["+"]), word)
         if self.next.text in ("+", "-"):
             raise self.fault(
                 "ceil divides a product or one in parentheses", self.next, hint="write 'ceil((a + b) / c)'"
@@ -199,7 +203,7 @@ class Parser:
         slash = self.next
         if not self.accept("/"):
             raise self.fault("ceil needs a division", slash, hint="write 'ceil(a / b)'")
-        bottom = self.require_number(self.read(_BINDING["*"]), slash)
+        bottom = self.require_number(self.read(BINDING["*"]), slash)
         end = self.expect(")").end
         self.check_divisor(bottom)
         return self.check_range(Value(ceil_div(top.index, bottom.index), word.start, end))
@@ -230,7 +234,8 @@ class Parser:
             raise self.passage.fault(
                 "TG112", f"'{text}' is {value.index}: no part may be negative", value.start, value.end
             )
-        if bound(value.index) > _VALUE_LIMIT:
+        is_launched = self.is_size and not isinstance(value.index, int)
+        if bound(value.index) > _VALUE_LIMIT and not is_launched:
             raise self.passage.fault(
                 "TG112", f"'{text}' may not fit 63 bits", value.start, value.end, "give params a 'max'"
             )
@@ -261,14 +266,14 @@ def _compare(symbol: str, a: Index, b: Index) -> Index:
     return {"<": less, "==": equal, "!=": differ}[symbol](a, b)
 
 
-def parse_value(passage: Passage, names: Names) -> Value:
-    """All of ``passage`` as one expression.
+def parse_value(passage: Passage, names: Names, is_size: bool = False) -> Value:
+    """All of ``passage`` as one expression; ``is_size`` as a Parser has it.
 
     >>> page = Passage("ceil(M / 64) * 2", lambda start, end: None)
     >>> parse_value(page, Names({"M": 100})).index
     4
     """
-    parser = Parser(passage, names, split_tokens(passage))
+    parser = Parser(passage, names, split_tokens(passage), is_size=is_size)
     if parser.next.kind == "end":
         raise passage.fault("TG111", "an expression is missing here")
     value = parser.read()
@@ -277,15 +282,15 @@ def parse_value(passage: Passage, names: Names) -> Value:
     return value
 
 
-def read_number(node: Node, names: Names, what: str) -> Index:
-    """An integer or an integer expression; ``what`` says in a message what it is for."""
+def read_number(node: Node, names: Names, what: str, is_size: bool = False) -> Index:
+    """An integer or an expression of one; ``what`` says in a message what it is for, ``is_size`` as a Parser has it."""
     if isinstance(node, Scalar) and node.value is None:
         raise Flaw("TG007", f"{what} is missing", node.mark, "write a number or an expression")
     if not isinstance(node, Scalar) or not isinstance(node.value, (int, str)) or isinstance(node.value, bool):
         raise Flaw("TG103", f"{what} must be an integer or an expression, not {describe_node(node)}", node.mark)
     if isinstance(node.value, int):
         return check_integer(node, what)
-    value = parse_value(node.passage, names)
+    value = parse_value(node.passage, names, is_size)
     if value.is_condition:
         raise Flaw("TG103", f"{what} must be a number, but this is a condition", node.mark)
     return value.index

@@ -167,7 +167,7 @@ def read_grid(node: Node | None, params: Params, findings: Findings) -> tuple[In
         if value is None or (isinstance(value, Scalar) and value.value is None):
             continue
         with findings.collect():
-            extents[d] = read_number(value, names, f"grid.{axis}")
+            extents[d] = read_number(value, names, f"grid.{axis}", is_size=True)
             _check_extent(extents[d], axis, value, params, GRID_LIMITS[d])
     return (extents[0], extents[1], extents[2])
 

@@ -93,7 +93,8 @@ NAME_RULES = {
     "TG112": Rule(
         "an expression whose value cannot be",
         "No part of an expression may be negative, divide by what may be 0, or leave 63 bits; and some places need a "
-        "constant: extents of shared and register buffers, threads, the step of a loop.",
+        "constant: extents of shared and register buffers, threads, the step of a loop. Extents of global arrays and "
+        "counts of CTAs that depend on params may leave 63 bits where the params have no 'max': no launch has them.",
         "params: {N: 64}\ngrid: {bx: N // (64 - N)}\n",
         "params: {N: 64}\ngrid: {bx: N // 64}\n",
     ),
