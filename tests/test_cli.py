@@ -447,6 +447,22 @@ def test_explain_prints_the_resolved_spec(tmp_path: Path) -> None:
         assert tilegen("explain", SF, "--resolved", *other).exit_code == 2
 
 
+def test_explain_prints_the_tile_ops_that_a_spec_is(tmp_path: Path) -> None:
+    spec = ROOT / "specs" / "transpose_any_size.yaml"
+    result = tilegen("explain", spec, "--expanded", "--set", "M=640")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert "M: {default: 640, max: 1048576}" in result.stdout and "permute:" not in result.stdout
+    printed = write(tmp_path, result.stdout, "printed.yaml")
+    assert tilegen("build", printed, "-o", tmp_path / "a").exit_code == 0
+    assert tilegen("build", spec, "--set", "M=640", "-o", tmp_path / "b").exit_code == 0
+    for ending in ("cu", "h"):
+        mine, its = ((tmp_path / out / f"transpose_any_size.{ending}").read_text() for out in "ab")
+        assert mine.split("\n\n", 1)[1] == its.split("\n\n", 1)[1] or ending == "h"
+    assert tilegen("explain", printed, "--expanded").stdout.splitlines() == result.stdout.splitlines()[2:], "its notes"
+    for other in (("--format", "json"), ("--access", "1"), ("--compile",), ("--resolved",)):
+        assert tilegen("explain", spec, "--expanded", *other).exit_code == 2
+
+
 def test_explain_numbers_every_access_once() -> None:
     text = tilegen("explain", ANY).stdout
     explained = json.loads(tilegen("explain", ANY, "--format", "json").stdout)

@@ -92,6 +92,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "cuda": print_cuda,
     "table": print_table,
     "spec": lambda: _fence("yaml", SPEC.read_text(encoding="utf-8")),
+    "expanded": lambda: _fence("yaml", _tilegen("explain", "--expanded", "specs/transpose.yaml")),
     "plan": lambda: _fence("text", print_plan(build_spec(SPEC).plan)),
     "function": print_function,
     "verified": lambda: _fence("text", _tilegen("verify", "--device", "cpu", "specs/permute_sf.yaml")),
@@ -102,7 +103,7 @@ PARTS: dict[str, Callable[[], str]] = {
     ("path", "parts"),
     [
         (README, {"explanation", "cuda", "table"}),
-        (HOW, {"spec", "explanation", "plan", "function", "verified"}),
+        (HOW, {"spec", "expanded", "explanation", "plan", "function", "verified"}),
         (CHOOSER, {"chosen"}),
     ],
     ids=["README", "how-it-works", "layout-chooser"],

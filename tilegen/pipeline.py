@@ -18,7 +18,7 @@ from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs import Proof, prove
 from tilegen.render import launch_info, render, render_launcher
-from tilegen.report import explain_plan
+from tilegen.report import explain_plan, pin_choices
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
@@ -92,6 +92,16 @@ def explain(spec: Source, arch: str | None = None, params: Mapping[str, int | fl
     """
     spec = load(spec, arch, params)
     return explain_plan(with_comparisons(spec, plan_spec(spec)), launch_of(spec))
+
+
+def expand(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Spec:
+    """The tile ops that a spec is, with everything chosen that a spec can say: boxes, threads, layouts, variants.
+
+    Takes what ``load`` takes, and raises what it raises. ``spec.printing.print_spec`` writes it out; the text loads as
+    an equal spec, and builds to the same kernel.
+    """
+    spec = load(spec, arch, params)
+    return pin_choices(spec, plan_spec(spec))
 
 
 def with_comparisons(spec: Spec, plan: Plan) -> Plan:

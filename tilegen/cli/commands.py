@@ -149,21 +149,26 @@ def verify(
 @click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
 @click.option("--compile", "compiles", is_flag=True, help="Add registers, shared memory, spills and occupancy.")
 @click.option("--resolved", is_flag=True, help="Print SPEC itself, every choice written out: it builds the same bytes.")
+@click.option("--expanded", is_flag=True, help="Print the tile ops that SPEC is, as a spec: it builds the same kernel.")
 @with_spec_options
 @with_color
 def explain(
-    spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int], compiles: bool, resolved: bool
-) -> int:
+    spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int], compiles: bool,
+    resolved: bool, expanded: bool,
+) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
     SPEC may be -, standard input.
     """
-    from tilegen.cli.explaining import explain_command, resolve_command
+    from tilegen.cli.explaining import expand_command, explain_command, resolve_command
 
-    if resolved and (access is not None or compiles or form != "text"):
-        raise click.UsageError("--resolved prints a spec, in YAML: it takes no --access, --compile or --format json")
-    if resolved:
-        return resolve_command(spec, arch, settings)
+    if resolved and expanded:
+        raise click.UsageError("--resolved prints SPEC with its own ops, --expanded with tile ops: take one of them")
+    if (resolved or expanded) and (access is not None or compiles or form != "text"):
+        option = "--resolved" if resolved else "--expanded"
+        raise click.UsageError(f"{option} prints a spec, in YAML: it takes no --access, --compile or --format json")
+    if resolved or expanded:
+        return (resolve_command if resolved else expand_command)(spec, arch, settings)
     return explain_command(spec, form, access, arch, settings, compiles)
 
 

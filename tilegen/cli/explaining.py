@@ -11,10 +11,11 @@ import click
 from tilegen.arch import ARCHES
 from tilegen.cli.console import print_data, print_json, watch_progress
 from tilegen.cli.reading import read_spec
-from tilegen.pipeline import Built, build, load, with_comparisons
+from tilegen.pipeline import Built, build, expand, load, with_comparisons
 from tilegen.planner import plan_spec
 from tilegen.report import access_text, explain_access, explain_plan, explain_text, resolved_text
 from tilegen.spec.outline import launch_of
+from tilegen.spec.printing import print_spec
 
 
 def explain_command(
@@ -49,6 +50,15 @@ def resolve_command(path: str, arch: str | None, settings: Mapping[str, int]) ->
         spec = load(read_spec(path), arch, settings)
         resolved = resolved_text(spec, plan_spec(spec))
     print_data(resolved.rstrip("\n"))
+    return 0
+
+
+def expand_command(path: str, arch: str | None, settings: Mapping[str, int]) -> int:
+    """The tile ops that a spec is on stdout, as a spec."""
+    with watch_progress(1) as begin:
+        begin(path)
+        text = print_spec(expand(read_spec(path), arch, settings))
+    print_data(text.rstrip("\n"))
     return 0
 
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from tilegen.report.banks import access_text, explain_access
 from tilegen.report.data import choice_data, cost_data, explain_plan
-from tilegen.report.resolved import resolved_text
+from tilegen.report.resolved import pin_choices, resolved_text
 from tilegen.report.text import explain_text
 
-__all__ = ["access_text", "choice_data", "cost_data", "explain_access", "explain_plan", "explain_text", "resolved_text"]
+__all__ = [
+    "access_text", "choice_data", "cost_data", "explain_access", "explain_plan", "explain_text", "pin_choices",
+    "resolved_text",
+]  # fmt: skip

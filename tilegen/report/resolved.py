@@ -1,13 +1,16 @@
-"""explain --resolved: a spec with every choice and default written out, which builds to the same bytes."""
+"""A spec with its choices written out, which builds to the same bytes: as its own text, and as tile ops alone."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from typing import Any
 
+from tilegen.decisions import Operation
 from tilegen.ops import WHOLE_OPS
 from tilegen.plan import Plan
-from tilegen.spec.data import Spec
-from tilegen.spec.outline import outline
+from tilegen.spec.data import Call, Spec
+from tilegen.spec.outline import map_calls, outline
 from tilegen.spec.pinning import Pins, pin_text
 
 
@@ -31,8 +34,29 @@ def _ops_of(spec: Spec, plan: Plan) -> list[tuple[str, dict[str, Any]]]:
     """Scope, variant and what else was chosen of every op."""
     out = []
     for call, operation in zip(outline(spec).calls, plan.operations, strict=True):
-        fields: dict[str, Any] = {"scope": call.scope}
-        if "variant" in type(call.fields).model_fields:
-            fields["variant"] = operation.variant
-        out.append((call.op, fields | dict(operation.pins)))
+        out.append((call.op, {"scope": call.scope} | _choices_of(call, operation)))
     return out
+
+
+def _choices_of(call: Call, operation: Operation) -> dict[str, Any]:
+    """The fields of an op that say how it is carried out."""
+    has_variants = "variant" in type(call.fields).model_fields
+    return ({"variant": operation.variant} if has_variants else {}) | dict(operation.pins)
+
+
+def pin_choices(spec: Spec, plan: Plan) -> Spec:
+    """The spec with what ``plan`` chose as fields of its ops; ``spec`` has its layouts chosen, as ``load`` returns it.
+
+    Of an op on whole arrays it is the tile ops that carry it out. Constants that nothing of them names are left out.
+    """
+    operations = iter(plan.operations)
+
+    def pin(call: Call) -> Call:
+        said = call.fields.model_dump(by_alias=True, exclude_unset=True)
+        return replace(call, fields=type(call.fields).model_validate(said | _choices_of(call, next(operations))))
+
+    pinned = replace(spec, ops=map_calls(spec.ops, pin))
+    if spec.whole is None:
+        return pinned
+    named = {word for b in spec.buffers for word in re.findall(r"\w+", b.layout_text)}
+    return replace(pinned, constants=tuple(c for c in spec.constants if c.name in named))

@@ -42,7 +42,7 @@ class Buffer:
     align_bytes: int = 16
     layout_text: str = ""  # as the user wrote it ("" for the default)
     mark: Mark | None = field(default=None, compare=False)
-    parent: str = ""  # of a view that follows another buffer's layout: that buffer
+    parent: str = ""  # of a view that has no layout of its own but follows another buffer's: that buffer
     axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
     partial: bool = False  # of an output: elements may be left unwritten
 
@@ -192,7 +192,9 @@ class Spec:
     """A checked spec. ``params`` are the runtime ones, in order; constants are folded into every expression.
 
     ``whole`` is the op on whole arrays that ``ops`` carry out, once it has been expanded. ``choices``: what was chosen
-    for the kernel as a whole before its ops were planned, such as the layouts of shared buffers.
+    for the kernel as a whole before its ops were planned, such as the layouts of shared buffers. Two specs are equal
+    that say the same kernel: where a spec comes from (``path``, ``text``, ``whole``) and why it is as it is
+    (``choices``, ``notes``) do not count.
     """
 
     kernel: str
@@ -204,11 +206,11 @@ class Spec:
     constants: tuple[Constant, ...]
     buffers: tuple[Buffer, ...]
     ops: tuple[Statement, ...]
-    path: str = "<text>"
-    text: str = field(default="", repr=False)
-    choices: tuple[Choice, ...] = ()
-    whole: WholeCall | None = None
-    notes: tuple[str, ...] = ()  # for the head of the CUDA file
+    path: str = field(default="<text>", compare=False)
+    text: str = field(default="", repr=False, compare=False)
+    choices: tuple[Choice, ...] = field(default=(), compare=False)
+    whole: WholeCall | None = field(default=None, compare=False)
+    notes: tuple[str, ...] = field(default=(), compare=False)  # for the head of the CUDA file
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name (KeyError if there is none)."""

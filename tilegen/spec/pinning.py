@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Set
 from collections.abc import Mapping as Dict
@@ -77,25 +78,34 @@ def _represent(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _represent)
 
 
-_NO_WORDS = ("true", "false", "null", "yes", "no", "on", "off", "y", "n")  # one or the other YAML reads them otherwise
+_EXPRESSION = re.compile(r"[A-Za-z_(][\w ()+*/%<>=!-]*|[0-9]+ [\w ()+*/%<>=!-]*")
+_NO_WORDS = ("true", "false", "null", "yes", "no", "on", "off")  # one or the other YAML reads them otherwise
 
 
 def _is_word(text: str) -> bool:
-    return bool(re.fullmatch(r"[A-Za-z_]\w*", text)) and text.lower() not in _NO_WORDS
+    return bool(re.fullmatch(r"[A-Za-z_]\w*", text, re.ASCII)) and text.lower() not in _NO_WORDS
+
+
+def _is_plain(text: str) -> bool:
+    """A word, or an expression, which YAML takes as it is."""
+    is_expression = _EXPRESSION.fullmatch(text) and text.isascii() and text[-1] != " "
+    return _is_word(text) or bool(is_expression and not text.replace("_", "").isalnum())
 
 
 def spell(value: Any) -> str:
     """A value as YAML.
 
-    >>> spell("warp_vector"), spell("S[(4,8):(8,1)]"), spell([2, 1]), spell(8)
-    ('warp_vector', '"S[(4,8):(8,1)]"', '[2, 1]', '8')
+    >>> spell("warp_vector"), spell("S[(4,8):(8,1)]"), spell([2, "M // 8"]), spell(8)
+    ('warp_vector', '"S[(4,8):(8,1)]"', '[2, M // 8]', '8')
     """
     if isinstance(value, str):
-        return value if _is_word(value) else '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+        return value if _is_plain(value) else json.dumps(value)
+    if isinstance(value, float):
+        return re.sub(r"^(-?)(inf|nan)$", r"\1.\2", repr(value))
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(spell, value))}]"
     if isinstance(value, Dict):
-        return f"{{{', '.join(f'{name}: {spell(v)}' for name, v in value.items())}}}"
+        return f"{{{', '.join(f'{spell(name)}: {spell(v)}' for name, v in value.items())}}}"
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
 
 

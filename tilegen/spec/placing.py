@@ -66,7 +66,7 @@ def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: st
         return layouts.ComposeLayout(layout, layouts.row_major(shape))
     if not isinstance(layout, (layouts.TileLayout, layouts.ComposeLayout, layouts.PaddedSharedLayout)):
         return _as_buffer_layout(layout, shape, node, what)
-    return _repeat_atom(layout, shape)
+    return repeat_atom(layout, shape)
 
 
 def is_auto(node: Node | None) -> bool:
@@ -85,7 +85,7 @@ def _as_buffer_layout(layout: Any, shape: tuple[Index, ...], node: Node, what: s
         raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
 
 
-def _repeat_atom(layout: Any, shape: tuple[Index, ...]) -> Any:
+def repeat_atom(layout: layouts.Layout, shape: tuple[Index, ...]) -> layouts.Layout:
     """A swizzle over n elements in a row, on a buffer of a multiple of n elements: it repeats, as in TIRx."""
     if not isinstance(layout, layouts.ComposeLayout) or not all(isinstance(n, int) for n in shape):
         return layout

@@ -8,13 +8,17 @@ from dataclasses import replace
 from tilegen import layouts
 from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.index import Index, evaluate, mul, multiple
+from tilegen.layouts.core.iters import divide_exactly
 from tilegen.ops.copy.op import OP as COPY
 from tilegen.ops.copy.op import CopyFields
 from tilegen.ops.permute.dims import Dims, number_tiles
 from tilegen.ops.permute.tiles import TileChoice
 from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
-from tilegen.spec.outline import fresh_name
+from tilegen.spec.names import reserved_reason
+from tilegen.spec.placing import repeat_atom
+from tilegen.spec.spelling import spell_index
 
+_LONGEST_STEM = 48  # characters: with an ending behind it, it is still a name
 PLAIN_LAYOUTS = {"row": layouts.row_major, "col": layouts.column_major}
 
 
@@ -28,7 +32,8 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
     regions = [_region(b, dims, side, begins, chosen.box) for side, b in enumerate((src, dst))]
     edge = "error" if all(_fits(dims, d, begins, chosen.box) for d in range(len(dims.dims))) else "clip"
     cache = call.fields.cache
-    names = frozenset(b.name for b in spec.buffers) | {p.name for p in spec.params} | {spec.kernel}
+    names = frozenset({spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)})
+    names |= {c.name for c in spec.constants}
     if chosen.variant == "direct":
         seen = _in_order_of_src(dst, dims, chosen.box, names)
         buffers += () if seen is dst else (seen,)
@@ -46,13 +51,27 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
 
 
 # ---------------------------------------------------------------- arrays and tiles
+def name_buffer(stem: str, ending: str, taken: frozenset[str]) -> str:
+    """A name for a buffer that a person could give it too: nobody's, not reserved, not too long.
+
+    >>> name_buffer("tile", "_turned", frozenset()), name_buffer("Y_", "_turned", frozenset({"Y_turned"}))
+    ('tile_turned', 'Y2_turned')
+    """
+    stem = stem[:_LONGEST_STEM].rstrip("_")
+    names = (f"{stem}{number}{ending}" for number in ("", *range(2, len(taken) + 4)))
+    return next(name for name in names if name not in taken and not reserved_reason(name))
+
+
 def _over_dims(array: Buffer, dims: Dims, side: int) -> Buffer:
     """An array over the merged dimensions, in its own order."""
     own = [dims.dims[k] for k in (dims.order if side else range(len(dims.dims)))]
     shape = tuple(d.extent for d in own)
     layout = layouts.TileLayout(tuple(layouts.Iter(d.extent, d.dst if side else d.src) for d in own))
-    text = "" if layout == layouts.row_major(shape) else str(layout)
-    return replace(array, shape=shape, layout=layout, layout_text=text)
+    rows = layouts.row_major(shape)
+    pairs = zip(layout.shard, rows.shard, strict=True)
+    if all(divide_exactly(mine.stride, row.stride) == 1 for mine, row in pairs):  # if in another order of factors
+        return replace(array, shape=shape, layout=rows, layout_text="")
+    return replace(array, shape=shape, layout=layout, layout_text=str(layout))
 
 
 def _in_order_of_src(dst: Buffer, dims: Dims, box: Sequence[int], names: frozenset[str]) -> Buffer:
@@ -60,11 +79,10 @@ def _in_order_of_src(dst: Buffer, dims: Dims, box: Sequence[int], names: frozens
     kept = [k for k in dims.order if box[k] > 1]
     if kept == sorted(kept):
         return dst
-    shape = tuple(d.extent for d in dims.dims)
-    layout = layouts.TileLayout(tuple(layouts.Iter(d.extent, d.dst) for d in dims.dims))
+    axes = tuple(dims.order.index(k) for k in range(len(dims.dims)))
     return replace(
-        dst, name=fresh_name(f"{dst.name}_turned", names), shape=shape, layout=layout, layout_text=str(layout),
-        parent=dst.name, axes=tuple(dims.order.index(k) for k in range(len(shape))),
+        dst, name=name_buffer(dst.name, "_turned", names), shape=tuple(dst.shape[a] for a in axes),
+        layout=layouts.permute_dims(dst.layout, dst.shape, axes), parent=dst.name, axes=axes,
     )  # fmt: skip
 
 
@@ -78,7 +96,7 @@ def _tile_buffers(call: WholeCall, dims: Dims, chosen: TileChoice, names: frozen
     kept, other = ([k for k in order if box[k] > 1] or [orders[0][-1]] for order in orders)
     axes = tuple(kept.index(k) for k in other)
     shape = tuple(box[k] for k in kept)
-    name = fresh_name("tile", names)
+    name = name_buffer("tile", "", names)
     text = call.fields.layout
     layout = AUTO if text == "auto" else _read_layout(call, shape)
     tile = Buffer(name, "shared", call.arrays["src"].dtype, shape, layout, name, 16, text, call.mark)
@@ -86,7 +104,7 @@ def _tile_buffers(call: WholeCall, dims: Dims, chosen: TileChoice, names: frozen
         return tile, tile
     turned = AUTO if isinstance(layout, Auto) else layouts.permute_dims(layout, shape, axes)
     view = replace(
-        tile, name=fresh_name(f"{name}_turned", names), shape=tuple(shape[a] for a in axes), layout=turned,
+        tile, name=name_buffer(name, "_turned", names), shape=tuple(shape[a] for a in axes), layout=turned,
         parent=tile.name, axes=axes,
     )  # fmt: skip
     return tile, view
@@ -97,7 +115,7 @@ def _read_layout(call: WholeCall, shape: tuple[int, ...]) -> layouts.Layout:
     if call.fields.layout in PLAIN_LAYOUTS:
         return PLAIN_LAYOUTS[call.fields.layout](shape)
     try:
-        layout = layouts.over_shape(layouts.parse(call.fields.layout), shape)
+        layout = repeat_atom(layouts.over_shape(layouts.parse(call.fields.layout), shape), shape)
         axes = {i.axis for i in layouts.tile_of(layout).shard}
         layout.place((0,) * len(shape), shape)
         if axes <= {"m"} and layouts.is_injective(layout):
@@ -127,7 +145,7 @@ def _fits(dims: Dims, d: int, begins: Sequence[Index], box: Sequence[int]) -> bo
 def _region(buffer: Buffer, dims: Dims, side: int, begins: Sequence[Index], box: Sequence[int]) -> Region:
     order = dims.order if side else tuple(range(len(box)))
     own, lengths = tuple(begins[k] for k in order), tuple(box[k] for k in order)
-    text = f"{buffer.name}[{', '.join(f'{b} : +{n}' for b, n in zip(own, lengths, strict=True))}]"
+    text = f"{buffer.name}[{', '.join(f'{spell_index(b)} : +{n}' for b, n in zip(own, lengths, strict=True))}]"
     return Region(buffer, own, lengths, (True,) * len(box), text, buffer.mark)
 
 

@@ -1,0 +1,191 @@
+"""A Spec as the YAML that a person could have written: what ``load`` reads back as an equal Spec."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Dict
+from typing import Any
+
+from pydantic import BaseModel
+
+from tilegen.index import Index
+from tilegen.plan import Param
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.spec.data import Buffer, Call, Closing, Loop, Meeting, SlotName, Spec, Statement, Waiting, WholeCall
+from tilegen.spec.models import BufferFields, ParamFields
+from tilegen.spec.pinning import spell
+from tilegen.spec.spelling import spell_index
+
+_WIDTH = 120  # of a line; what is longer in braces is written on lines of its own
+
+
+def print_spec(spec: Spec) -> str:
+    """The text of a spec, its notes as comments above it: loaded it is equal, and it builds to the same kernel.
+
+    Ops are printed as their fields say, all else as the data says. Raises TypeError for a kind of statement that is
+    not known here, ValueError for an expression that no spec can hold.
+
+    >>> from tilegen.spec import load
+    >>> text = "{kernel: k, threads: 8 * 4, ops: [{for: {i: 4, j: 2}, do: [sync: warp, {wait: 0, when: j < i}]}]}\\n"
+    >>> print(print_spec(load(text, {})))
+    kernel: k
+    arch: sm_90
+    threads: 32
+    ops:
+      - for: {i: 4, j: 2}
+        do:
+          - sync: warp
+          - wait: 0
+            when: j < i
+    <BLANKLINE>
+    """
+    return "\n".join([*_print_notes(spec), *_print_head(spec), *_print_ops(spec.ops, "", "ops")]) + "\n"
+
+
+def _print_notes(spec: Spec) -> Iterator[str]:
+    for note in spec.notes:
+        yield from (f"# {line}" for line in textwrap.wrap(note, _WIDTH - 2))
+
+
+def _print_head(spec: Spec) -> Iterator[str]:
+    yield f"kernel: {spell(spec.kernel)}"
+    yield f"arch: {spell(spec.arch)}"
+    params = {c.name: c.value for c in spec.constants} | {p.name: _fields_of_param(p) for p in spec.params}
+    if params:
+        yield from _print_section("params", params, is_short=not spec.params)
+    for name, axes, extents in (("grid", CTA_AXES, spec.grid), ("cluster", CLUSTER_AXES, spec.cluster)):
+        said = {axis: _value_of(n) for axis, n in zip(axes, extents, strict=True) if n != 1}
+        if said:
+            yield from _print_section(name, said)
+    if spec.threads:  # an op on whole arrays, not yet expanded, has none
+        yield f"threads: {spec.threads}"
+    if spec.buffers:
+        known = {b.name: b for b in spec.buffers}
+        yield from _print_section("buffers", {b.name: _fields_of_buffer(b, known) for b in spec.buffers}, False)
+
+
+def _print_section(name: str, entries: Dict[str, Any], is_short: bool = True) -> Iterator[str]:
+    """``name: {..}`` on one line where it is short, else an entry a line."""
+    if is_short and len(line := f"{name}: {spell(entries)}") <= _WIDTH:
+        yield line
+        return
+    yield f"{name}:"
+    for key, value in entries.items():
+        yield from _print_entry(key, value, "  ")
+
+
+def _print_entry(key: str, value: Any, indent: str, lead: str = "") -> Iterator[str]:
+    """``key: value``; a mapping that is too long for a line with a line for each of its own entries."""
+    line = f"{indent}{lead}{spell(key)}: {spell(value)}"
+    if len(line) <= _WIDTH or not isinstance(value, Dict):
+        yield line
+        return
+    yield f"{indent}{lead}{spell(key)}:"
+    for inner, one in value.items():
+        yield f"{indent}{' ' * len(lead)}  {spell(inner)}: {spell(one)}"
+
+
+def _value_of(x: Index) -> int | str:
+    """A number or an expression as a value of YAML."""
+    return x if isinstance(x, int) else spell_index(x)
+
+
+def _without_defaults(fields: Dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    return {name: value for name, value in fields.items() if value != model.model_fields[name].default}
+
+
+# ---------------------------------------------------------------- params and buffers
+def _fields_of_param(param: Param) -> dict[str, Any]:
+    fields: dict[str, Any] = {"dtype": param.dtype, "default": param.default}
+    if param.var is not None:
+        fields |= {"multiple_of": param.var.step, "max": param.var.bound - 1}
+    return _without_defaults(fields, ParamFields)
+
+
+def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any]:
+    shape = [_value_of(n) for n in buffer.shape]
+    layout = {"layout": buffer.layout_text} if buffer.layout_text else {}
+    if buffer.root == buffer.name:
+        more = _without_defaults({"partial": buffer.partial, "align": buffer.align_bytes}, BufferFields)
+        return {"scope": buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more
+    other = known[buffer.parent or buffer.root]
+    fields: dict[str, Any] = {"view": other.name}
+    if buffer.axes:
+        fields["axes"] = list(buffer.axes)
+    elif buffer.shape != other.shape:
+        fields["shape"] = shape
+    if buffer.dtype != other.dtype:
+        fields["dtype"] = buffer.dtype
+    return fields if buffer.parent else fields | layout
+
+
+# ---------------------------------------------------------------- statements
+def _print_ops(statements: Sequence[Statement], indent: str, key: str) -> Iterator[str]:
+    """``key``, and under it a list of statements."""
+    if not statements:
+        yield f"{indent}{key}: []"
+        return
+    yield f"{indent}{key}:"
+    for statement in statements:
+        yield from _print_statement(statement, f"{indent}  ")
+
+
+def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
+    if isinstance(statement, (Call, WholeCall)):
+        yield from _print_entry(statement.op, _fields_of_call(statement), indent, "- ")
+    elif isinstance(statement, Loop):
+        yield from _print_loop(statement, indent)
+    elif isinstance(statement, Meeting):
+        yield from _print_simple({"sync": statement.scope}, statement.when, indent)
+    elif isinstance(statement, Closing):
+        if statement.when is True:
+            yield f"{indent}- commit"
+        else:
+            yield from _print_simple({"commit": True}, statement.when, indent)
+    elif isinstance(statement, Waiting):
+        slot = statement.barrier
+        what = {"barrier": _spell_slot(slot)} if slot else statement.pending
+        yield from _print_simple({"wait": what}, statement.when, indent)
+    else:
+        raise TypeError(f"spec/printing.py does not know {type(statement).__name__}")
+
+
+def _print_simple(fields: dict[str, Any], when: Index, indent: str) -> Iterator[str]:
+    """One statement of a line, and a second line for its condition."""
+    if when is not True:
+        fields |= {"when": when if isinstance(when, bool) else spell_index(when)}
+    for lead, (key, value) in zip(("- ", "  "), fields.items(), strict=False):
+        yield f"{indent}{lead}{key}: {spell(value)}"
+
+
+def _fields_of_call(call: Call | WholeCall) -> dict[str, Any]:
+    """The fields of an op that are not as they are by default, its condition last."""
+    declared = type(call.fields).model_fields
+    said: dict[str, Any] = {}
+    for name in sorted(declared, key=lambda name: name == "when"):
+        value, default = getattr(call.fields, name), declared[name].default
+        if value != default or type(value) is not type(default):
+            said[declared[name].alias or name] = value
+    return said
+
+
+def _spell_slot(slot: SlotName) -> str:
+    return slot.name if slot.index == 0 else f"{slot.name}[{spell_index(slot.index)}]"
+
+
+def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
+    """A loop; loops that hold nothing but a loop share one ``for``."""
+    nest = [loop]
+    while len(nest[-1].body) == 1 and isinstance(inner := nest[-1].body[0], Loop) and inner.unroll == loop.unroll:
+        nest.append(inner)
+    yield f"{indent}- for: {spell({one.var.name: _range_of(one) for one in nest})}"
+    if loop.unroll:
+        yield f"{indent}  unroll: true"
+    yield from _print_ops(nest[-1].body, f"{indent}  ", "do")
+
+
+def _range_of(loop: Loop) -> Any:
+    if loop.step != 1:
+        return [_value_of(loop.start), _value_of(loop.stop), loop.step]
+    return _value_of(loop.stop) if loop.start == 0 else [_value_of(loop.start), _value_of(loop.stop)]
