@@ -23,12 +23,13 @@ from typing import Any
 
 from bench_call import is_late, measure_calls
 from cases import Case, all_cases
-from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels
+from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels, is_as_predicted
 from gpu_files import gpu_file
 from launch_once import build_for
 from launch_ways import check_ways
 from measure_cases import measure_cases
 from measure_kernels import LARGE, measure_kernel, summary
+from measure_random import measure_random
 from permute_loop import measure_permute_loop
 from sanitizing import CLEAN, run_sanitizer
 
@@ -37,7 +38,7 @@ from tilegen import bench, gpu
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-PARTS = ("kernels", "sanitizer", "loop", "calls", "cases")
+PARTS = ("kernels", "sanitizer", "loop", "random", "calls", "cases")
 
 
 def main() -> int:
@@ -57,6 +58,10 @@ def main() -> int:
             write_result(target, result)
         if "loop" in args.part:
             result["warp_permute_loop"] = measure_permute_loop(device)
+            write_result(target, result)
+        if "random" in args.part:
+            found = result["random"] = measure_random(device)
+            print(f"{found['equal']} of {found['kernels']} random kernels as predicted", flush=True)
             write_result(target, result)
         if "calls" in args.part:
             result["calls"] = list(measure_calls(pretend=False))
@@ -105,7 +110,7 @@ def start_result(target: Path, device: gpu.Device) -> dict[str, Any]:
     return {**head, "date": datetime.date.today().isoformat(), **{k: v for k, v in known.items() if k in KEPT}}
 
 
-KEPT = ("kernels", "launches", "per_instruction", "warp_permute_loop", "calls", "cases")
+KEPT = ("kernels", "launches", "per_instruction", "warp_permute_loop", "random", "calls", "cases")
 
 
 def write_result(target: Path, result: dict[str, Any]) -> None:
@@ -126,7 +131,7 @@ def list_failures(result: dict[str, Any]) -> list[str]:
         if not k["correct"]:
             out.append(f"{name}: {k['error']}")
         for what, row in (k.get("counters") or {}).items():
-            if row["counted"] is not None and row["counted"] != row["predicted"]:
+            if row["counted"] is not None and not is_as_predicted(row):
                 out.append(f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}")
             if row["counted"] is None:
                 out.append(f"{name} {what}: not counted")
@@ -134,6 +139,9 @@ def list_failures(result: dict[str, Any]) -> list[str]:
         out += [f"{name} {tool}: {words}" for tool, words in said if not CLEAN.fullmatch(words)]
     for way, said in result.get("launches", {}).items():
         out += [f"{name} by {way}: {words}" for name, words in said.items() if words != "ok"]
+    others = result.get("random", {}).get("others", {}).items()
+    found = ((n, what, row) for n, rows in others for what, row in rows.items() if not row["why"])
+    out += [f"{n} {what}: predicted {row['predicted']}, counted {row['counted']}" for n, what, row in found]
     late = (row for row in result.get("calls", []) if is_late(row))
     out += [f"call with {r['arrays']}: {r['mean_us']} us, at most {r['limit_us']}" for r in late]
     instructions = result.get("per_instruction", {}).items()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from tilegen.cost.accesses import accesses_of
 from tilegen.cost.boxes import TMA
+from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import Counted, count_access
 from tilegen.cost.cp_async import CP_ASYNC
 from tilegen.decisions import Choice, Cost, Operation
@@ -27,9 +27,11 @@ _WHERE_USED = ("ldgsts", "tma")  # counters that are shown only for kernels that
 
 def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
     """Kernel, arch, choices for all of it, ops (variant, refusals, choices, accesses over one interior CTA), totals."""
-    accesses = accesses_of(plan)
+    accesses = compiled_accesses(plan)
     inside = [count_access(a, launch, launch.interior) for a in accesses]
     whole = [count_access(a, launch, None) for a in accesses]
+    held = [replace(a, conditions=(*a.conditions, *a.needed), needed=()) for a in accesses]
+    needed = [count_access(a, launch, None) for a in held]
     return {
         "kernel": plan.name,
         "arch": plan.arch,
@@ -38,7 +40,7 @@ def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
         "params": dict(launch.params),
         "choices": [choice_data(c) for c in plan.choices],
         "ops": [_explain_op(o, [c for c in inside if c.op == k]) for k, o in enumerate(plan.operations)],
-        "grid_totals": _totals(whole),
+        "grid_totals": _totals(whole, needed),
     }
 
 
@@ -84,12 +86,16 @@ def _access_data(c: Counted) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _totals(whole: list[Counted]) -> dict[str, dict[str, int]]:
-    """Per space and kind, summed over the grid: what the hardware's counters should show."""
+def _totals(whole: list[Counted], needed: list[Counted]) -> dict[str, dict[str, int]]:
+    """Per space and kind, summed over the grid: what the hardware's counters should show.
+
+    ``least_sectors``: of the loads that something uses alone; a compiler may leave out the others.
+    """
     out: dict[str, dict[str, int]] = {}
     for space, counters in _COUNTERS.items():
         for counter, kinds in counters.items():
-            rows = [c for c in whole if c.space == space and c.kind in kinds]
+            rows, fewer = ([c for c in found if c.space == space and c.kind in kinds] for found in (whole, needed))
             if rows or counter not in _WHERE_USED:
-                out[f"{space}_{counter}"] = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
+                sums = {name: sum(getattr(c, name) for c in rows) for name in _TOTALS}
+                out[f"{space}_{counter}"] = sums | {"least_sectors": sum(c.sectors for c in fewer)}
     return out
