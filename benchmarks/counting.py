@@ -24,7 +24,9 @@ COUNTERS = {f"shared_{k}": SHARED.format(k) for k in ("ld", "st", "ldsm", "stsm"
     f"global_{k}": GLOBAL.format(k) for k in ("ld", "st")
 }
 # What the hardware itself counts of loads and stores, arbitration with it; ncu reckons those above from addresses.
-WITNESSES = {f"shared_{k} by the hardware": f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{k}.sum" for k in ("ld", "st")}
+WITNESSES = {
+    f"shared_{k} by the hardware": f"l1tex__data_pipe_lsu_wavefronts_mem_shared_op_{k}.sum" for k in ("ld", "st")
+}
 BESIDE = {"global_ld": ("global_ldgsts",)}  # counted together with it: the sectors of cp.async are loads'
 PER_INSTRUCTION = ("permute_sf", "copy_reg", "mma_fragments")
 

@@ -53,7 +53,7 @@ def write_kernel(folder: Path, number: int) -> str:
 
 def explain_difference(what: str, row: dict[str, Any], counted: dict[str, int], sass: str) -> str:
     """A second witness for a count that is not the prediction; "" if there is none."""
-    if what == "shared_ldgsts" and re.search(r"(@!?P0 +LDGSTS\S*BYPASS|LDGSTS\S*BYPASS.*\], !?P0)", sass):
+    if what == "shared_ldgsts" and re.search(r"@!?P0 +LDGSTS|LDGSTS.*\], !?P0", sass):
         return "P0"
     return "by the hardware" if counted.get(f"{what} by the hardware") == row["predicted"] else ""
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from tilegen import access
 from tilegen.access import CP_ASYNC_WIDTHS, CpAsyncCost, cp_async_cost, sectors, wavefronts
+from tilegen.cost.cp_async import count_cp_async, cp_async_kind
 
 DATA = Path(__file__).parent / "data"
 LANES = range(32)
@@ -107,6 +108,39 @@ def test_what_the_model_misses_is_known() -> None:
         more = [cost_of(p).sectors * p.get("repeats", 1) - counted_sectors(p) for p in patterns]
         assert all(extra == 0 or (extra > 0 and races(p)) for extra, p in zip(more, patterns, strict=True))
         assert (sum(map(races, patterns)), sum(extra > 0 for extra in more)) == (racing, missed)
+
+
+# ---- under predicates, as the text of kernels has it
+GUARDED = json.loads((DATA / "h200_cp_async_guarded.json").read_text())["rows"]
+
+
+def offsets_of(row: dict[str, Any], is_deaf: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Shared and global offsets of each warp in this round; ``is_deaf``: as if every lane read that may."""
+    chunk = (row["round"] * row["threads"] + np.arange(row["threads"])).reshape(-1, 32)
+    at, column = chunk // row["columns"] * row["pitch"] + chunk % row["columns"], chunk % row["columns"]
+    source = (chunk // row["columns"] * row["source_pitch"] + column + row["shift"]) * 16
+    on = chunk < row["rows"] * row["columns"]
+    reads = on & (is_deaf | (row["reads"] == "") | (column < row["limit"]))
+    return np.where(on, (at ^ (at >> 3 & row["swizzle"])) * 16, -1), np.where(reads, source, -1)
+
+
+def count_guarded(row: dict[str, Any], is_deaf: bool = False) -> int:
+    kind = cp_async_kind(16, row["reads"] != "")
+    return int(count_cp_async(kind, 16, *offsets_of(row, is_deaf))[0].sum())
+
+
+def test_lanes_that_are_out_and_lanes_that_read_nothing_cost_what_was_counted() -> None:
+    heard = [row for row in GUARDED if "P0" not in (row["guard"], row["reads"])]
+    assert [count_guarded(row) for row in heard] == [row["wavefronts"] for row in heard] and len(heard) == 50
+
+
+def test_the_counter_takes_no_notice_of_the_predicate_p0() -> None:
+    """A lane that P0 keeps from reading counts as reading; one that P0 turns off counts with what its registers hold."""
+    reading = [row for row in GUARDED if row["reads"] == "P0" and row["guard"] != "P0"]
+    assert [count_guarded(row, is_deaf=True) for row in reading] == [row["wavefronts"] for row in reading]
+    assert any(count_guarded(row) != row["wavefronts"] for row in reading) and len(reading) == 14
+    off = [row for row in GUARDED if row["guard"] == "P0" and row["threads_on"] < 32 * row["instructions"]]
+    assert all(row["wavefronts"] > count_guarded(row) for row in off) and len(off) == 15
 
 
 def test_a_batch_is_its_accesses() -> None:

@@ -203,16 +203,34 @@ def _may_be_neighbours(stretch: _Stretch, group: Sequence[tuple[Access, list[Var
 
 
 def _list_runs(row: dict[int, Index], a: Access) -> Iterator[tuple[Index, int]]:
-    """The first byte and the width of each access that takes the places in ``row``: as wide as is aligned."""
+    """The first byte and the width of each access that takes the places in ``row``: as wide as is aligned.
+
+    A load may bring what nobody asked for: three words of an aligned four, and odd runs of narrower elements.
+    """
     places, k = sorted(row), 0
     while k < len(places):
-        width = a.width_bytes
-        while (
-            width < _WIDEST_BYTES
-            and row.keys() >= set(range(places[k], places[k] + 2 * width, a.width_bytes))
-            and multiple(row[places[k]]) % (2 * width) == 0
-            and a.memory.align_bytes % (2 * width) == 0
-        ):
+        first, width = places[k], a.width_bytes
+        while _is_aligned(row[first], 2 * width, a) and _takes(row, first, 2 * width, a):
             width *= 2
-        yield row[places[k]], width
-        k += width // a.width_bytes
+        if a.kind == "ld" and a.width_bytes == 4 and width < _WIDEST_BYTES:
+            low = first - next((d for d in (0, 4) if _is_aligned(add(row[first], -d), _WIDEST_BYTES, a)), 8)
+            if first - low < 8 and sum(low <= x < low + _WIDEST_BYTES for x in places[k:]) == 3:
+                yield add(row[first], low - first), _WIDEST_BYTES
+                k += 3
+                continue
+        yield row[first], width
+        k += sum(first <= x < first + width for x in places)
+
+
+def _is_aligned(byte: Index, width: int, a: Access) -> bool:
+    return width <= _WIDEST_BYTES and multiple(byte) % width == 0 and a.memory.align_bytes % width == 0
+
+
+def _takes(row: dict[int, Index], first: int, width: int, a: Access) -> bool:
+    """Whether the compiler reads or writes a run from ``first`` on with one access of that width."""
+    there = [x in row for x in range(first, first + width, a.width_bytes)]
+    count = there.index(False) if False in there else len(there)
+    if count == len(there):
+        return True
+    is_odd = count % 2 == 1 or (count, a.width_bytes) == (6, 2)
+    return a.kind == "ld" and is_odd and count > len(there) // 2 and not any(there[count:])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tilegen import access
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 
 CP_ASYNC = tuple(f"cp.async.{cache}{fill}" for cache in access.CP_ASYNC_WIDTHS for fill in ("", ".zfill"))
 _CG_BYTES = 16  # the prelude's cp_async functions pass by L1 wherever the instruction can
@@ -30,30 +31,39 @@ def count_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> t
     """(wavefronts, sectors) of each cp.async of a warp: byte offsets on both sides, (n, 32), -1 where a lane is out.
 
     The wavefronts are those that the counter ``mem_shared_op_ldgsts`` shows, with the fills of cg: where a kernel reads
-    the tile afterwards, they are in it.
+    the tile afterwards, they are in it. The kernel's text copies all bytes or none, which is a predicate of the
+    instruction: a cg of which every lane reads costs then what it does without one (docs/access-model.md).
     """
     cost = access.cp_async_cost(_cache_of(kind), width_bytes, shared, source, zero_fill=_fills_zeros(kind))
-    return np.asarray(cost.wavefronts + cost.fills), np.asarray(cost.sectors)
+    own = np.where(_writes_zeros(kind, shared, source), cost.wavefronts, 0)
+    return np.asarray(own + cost.fills), np.asarray(cost.sectors)
 
 
 def floor_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> Ints:
     """Wavefronts that each takes under any layout of the shared side: for ca one a phase; for cg a fill for each line
-    that is read, and with zfill the phases besides.
+    that is read, and the phases besides where zeros are written.
     """
-    return _both_parts(kind, np.asarray(access.phases("st", width_bytes, shared)), _count_lines(source))
+    phases = np.asarray(access.phases("st", width_bytes, shared))
+    return _both_parts(kind, phases, _count_lines(source), _writes_zeros(kind, shared, source))
 
 
 def bytes_floor_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> Ints:
     """What the same bytes could cost if other lanes touched them."""
     read = np.asarray(access.bytes_floor(width_bytes, source))
-    return _both_parts(kind, np.asarray(access.bytes_floor(width_bytes, shared)), read)
+    own = np.asarray(access.bytes_floor(width_bytes, shared))
+    return _both_parts(kind, own, read, _writes_zeros(kind, shared, source))
 
 
-def _both_parts(kind: str, own: Ints, fills: Ints) -> Ints:
+def _both_parts(kind: str, own: Ints, fills: Ints, writes_zeros: Bools) -> Ints:
     """The instruction's wavefronts and the fills, as far as a kind has them."""
+    return own if _cache_of(kind) == "ca" else np.where(writes_zeros, own, 0) + fills
+
+
+def _writes_zeros(kind: str, shared: Ints, source: Ints) -> Bools:
+    """Which copies have wavefronts of their own: all of ca, and those of cg of which a lane reads nothing."""
     if _cache_of(kind) == "ca":
-        return own
-    return own + fills if _fills_zeros(kind) else fills
+        return np.ones(len(shared), bool)
+    return np.asarray(_fills_zeros(kind) & ((shared >= 0) & (source < 0)).any(axis=1))
 
 
 def _cache_of(kind: str) -> str:
