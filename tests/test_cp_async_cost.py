@@ -135,7 +135,7 @@ def test_lanes_that_are_out_and_lanes_that_read_nothing_cost_what_was_counted() 
 
 
 def test_the_counter_takes_no_notice_of_the_predicate_p0() -> None:
-    """A lane that P0 keeps from reading counts as reading; one that P0 turns off counts with what its registers hold."""
+    """A lane that P0 keeps from reading counts as reading, one that P0 turns off with what its registers hold."""
     reading = [row for row in GUARDED if row["reads"] == "P0" and row["guard"] != "P0"]
     assert [count_guarded(row, is_deaf=True) for row in reading] == [row["wavefronts"] for row in reading]
     assert any(count_guarded(row) != row["wavefronts"] for row in reading) and len(reading) == 14

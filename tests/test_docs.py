@@ -46,9 +46,9 @@ def _fence(language: str, text: str) -> str:
 
 
 def print_explanation() -> str:
-    """The permute of permute_sf, as explain has it."""
+    """The first lines and the permute of permute_sf, as explain has them."""
     text = _tilegen("explain", "specs/permute_sf.yaml")
-    return _fence("text", text[text.index("op 2:") : text.index("op 3:")])
+    return _fence("text", text[: text.index("the kernel")] + text[text.index("op 2:") : text.index("op 3:")])
 
 
 def print_chosen() -> str:

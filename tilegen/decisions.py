@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
+from textwrap import wrap
 from typing import Any
 
 
@@ -34,26 +35,32 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """A question that a chooser answered. ``proof`` says why no candidate is better, or what was searched."""
+    """A question that a chooser answered. ``proof`` says why no candidate is better, or what was searched.
+
+    The proof's first clause, up to a semicolon, says it in a few words. ``variant``: the variant of the op that it was
+    answered for, "" where it is the kernel's.
+    """
 
     question: str
     picked: Any
     candidates: tuple[Candidate, ...] = ()
     proof: str = ""
+    variant: str = ""
 
 
 @dataclass(frozen=True)
 class Refusal:
-    """A variant that did not carry out the operation, and why (its cost, if it lost on cost)."""
+    """A variant that did not carry out the operation, and why; of one that lost its cost, and what it had chosen."""
 
     variant: str
     reason: str
     cost: Cost | None = None
+    choices: tuple[Choice, ...] = ()
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One op of the spec as dispatched: the variant that won, why the others did not, and every choice made."""
+    """One op of the spec as dispatched: the variant that won and its choices, why the others did not and theirs."""
 
     op: str
     variant: str
@@ -66,9 +73,22 @@ class Operation:
     pins: tuple[tuple[str, Any], ...] = ()  # fields of the op, beside its variant, that write out what was chosen
 
 
+PICKED, ITS_PICK = "picked", "what it would have picked"
+
+
 def judge(cost: Cost, best: Cost, is_picked: bool) -> str:
     """The verdict on a candidate, in words."""
-    return "picked" if is_picked else "costs more" if cost.key > best.key else "the same cost"
+    return PICKED if is_picked else "costs more" if cost.key > best.key else "the same cost"
+
+
+def of_loser(choice: Choice) -> Choice:
+    """The choice of a variant that lost: nothing in it was picked.
+
+    >>> of_loser(Choice("outer", 4, (Candidate(4, None, "picked"),))).candidates[0].verdict
+    'what it would have picked'
+    """
+    candidates = (replace(c, verdict=ITS_PICK) if c.verdict == PICKED else c for c in choice.candidates)
+    return replace(choice, candidates=tuple(candidates))
 
 
 def per_cta(choice: Choice, one: int, total: int) -> Choice:
@@ -107,11 +127,9 @@ def describe_cost(cost: Cost) -> str:
     >>> describe_cost(Cost(wavefronts=64, instructions=1))
     '64 wavefronts, 1 instruction'
     """
-    return ", ".join(_field(cost, f.name) for f in fields(cost) if getattr(cost, f.name)) or "no cost"
+    return ", ".join(count_words(n, *_COST_WORDS[name]) for name, n in asdict(cost).items() if n) or "no cost"
 
 
-def _field(cost: Cost, name: str) -> str:
-    return count_words(getattr(cost, name), *_COST_WORDS[name])
 
 
 def describe_value(question: str, value: Any) -> str:
@@ -138,67 +156,52 @@ def _plain(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
+def describe_answer(question: str, value: Any) -> str:
+    """An answer in words; of a vector whose two sides have accesses of different widths, both.
+
+    >>> describe_answer("vector_width", {"elems": 4, "bytes": 16, "load_bytes": 4, "store_bytes": 16})
+    '4 elements, 16 bytes (loads 4, stores 16)'
+    """
+    words = describe_value(question, value)
+    if question == "vector_width" and isinstance(value, Mapping) and {"load_bytes", "store_bytes"} <= set(value):
+        words += f" (loads {value['load_bytes']}, stores {value['store_bytes']})"
+    return words
+
+
 def describe_choice(choice: Choice) -> str:
-    """The question, the answer with its cost, each other candidate with the first figure that differs, the proof.
+    """The question, the answer and the reason in a few words: the first clause of the proof.
 
-    >>> wide = Candidate({"elems": 4, "bytes": 16}, Cost(wavefronts=64), "picked")
-    >>> narrow = Candidate({"elems": 1, "bytes": 4}, Cost(wavefronts=128), "more wavefronts")
-    >>> describe_choice(Choice("vector_width", wide.value, (wide, narrow), "floor reached"))
-    'vector_width: 4 elements, 16 bytes (64 wavefronts; 1 element: 128); floor reached'
+    >>> wide = {"elems": 4, "bytes": 16}
+    >>> describe_choice(Choice("vector_width", wide, (), "the widest that each side allows; 2 of 3 were costed"))
+    'vector_width: 4 elements, 16 bytes; the widest that each side allows'
     """
-    picked = next((c for c in choice.candidates if c.value == choice.picked), None)
-    shown = _deciding_field(picked, choice.candidates)
-    said = [_field(picked.cost, shown)] if picked and picked.cost and shown else []
-    names = _short_names(choice)
-    others = [(n, c) for n, c in zip(names, choice.candidates, strict=True) if c is not picked]
-    said += [f"{name}: {_against(c, picked, shown)}" for name, c in others]
-    words = f"{choice.question}: {describe_value(choice.question, choice.picked)}"
-    words += f" ({'; '.join(said)})" if said else ""
-    return printable(f"{words}; {choice.proof}" if choice.proof else words)
-
-
-def _short_names(choice: Choice) -> list[str]:
-    """The candidates by their first part alone (``1 element``, ``k = 0``) where that tells them apart."""
-    full = [describe_value(choice.question, c.value) for c in choice.candidates]
-    pairs = zip(full, choice.candidates, strict=True)
-    short = [words.split(", ")[0] if isinstance(c.value, Mapping) else words for words, c in pairs]
-    return short if len(set(short)) == len(full) else full
-
-
-def _deciding_field(picked: Candidate | None, candidates: tuple[Candidate, ...]) -> str:
-    """The first figure in which a candidate differs from the picked one; else the first that is not zero."""
-    if not picked or not picked.cost:
-        return ""
-    for f in fields(picked.cost):
-        if any(c.cost and getattr(c.cost, f.name) != getattr(picked.cost, f.name) for c in candidates):
-            return f.name
-    return next((f.name for f in fields(picked.cost) if getattr(picked.cost, f.name)), "")
-
-
-def _against(candidate: Candidate, picked: Candidate | None, shown: str) -> str:
-    if not candidate.cost or not picked or not picked.cost:
-        return candidate.verdict
-    for f in fields(candidate.cost):
-        figure = getattr(candidate.cost, f.name)
-        if figure != getattr(picked.cost, f.name):
-            return str(figure) if f.name == shown else _field(candidate.cost, f.name)
-    return candidate.verdict or "the same cost"
-
-
-def describe_refusal(refusal: Refusal) -> str:
-    """
-    >>> describe_refusal(Refusal("reg", "neither side is registers"))
-    'not reg: neither side is registers'
-    """
-    cost = f" ({describe_cost(refusal.cost)})" if refusal.cost else ""
-    return printable(f"not {refusal.variant}: {refusal.reason}{cost}")
+    words = f"{choice.question}: {describe_answer(choice.question, choice.picked)}"
+    reason = choice.proof.split("; ")[0]
+    return printable(f"{words}; {reason}" if reason else words)
 
 
 def describe_operation(operation: Operation) -> list[str]:
-    """The operation as written and the variant that carries it out, then every choice, a line each.
+    """The operation as written, the variant that won and its cost, every choice with its reason: a line each.
 
     >>> describe_operation(Operation("copy", "gmem_smem", "warp", "copy In -> A", 7, Cost(sectors=32)))
-    ['copy In -> A: variant gmem_smem, scope warp, 32 sectors']
+    ['copy In -> A, scope warp', 'variant: gmem_smem; 32 sectors']
     """
-    head = f"{operation.text}: variant {operation.variant}, scope {operation.scope}, {describe_cost(operation.cost)}"
-    return [printable(head), *(describe_choice(c) for c in operation.choices)]
+    variant = Choice("variant", operation.variant, (), describe_cost(operation.cost))
+    head = f"{operation.text}, scope {operation.scope}"
+    return [printable(head), *(describe_choice(c) for c in (variant, *operation.choices))]
+
+
+# ---------------------------------------------------------------- in lines
+COLUMNS = 110  # no line of a report or of a comment is longer
+
+
+def wrap_line(text: str, hang: int = 2, columns: int = COLUMNS) -> list[str]:
+    """The text in lines of so many columns at most, those after the first indented by ``hang`` more than it.
+
+    >>> wrap_line("  because: two of five were searched", 4, 24)
+    ['  because: two of five', '      were searched']
+    """
+    lead = len(text) - len(text.lstrip())
+    first, rest = " " * lead, " " * (lead + hang)
+    lines = wrap(text.strip(), columns, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
+    return lines or [""]

@@ -121,6 +121,7 @@ def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[st
         "tilegen": 1,
         **launch_info(plan),
         "source_sha256": hashlib.sha256(source.encode()).hexdigest(),
+        "summary": explained["summary"],
         "choices": explained["choices"],
         "ops": explained["ops"],
         "grid_totals": explained["grid_totals"],

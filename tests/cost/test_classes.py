@@ -11,6 +11,7 @@ from tilegen.cost import classes
 from tilegen.cost.accesses import accesses_of
 from tilegen.cost.classes import find_classes
 from tilegen.cost.count import count_access
+from tilegen.cost.needs import count_bytes, count_needed_sectors, group_by_array
 from tilegen.pipeline import load
 from tilegen.planner import plan_spec
 from tilegen.spec.outline import launch_of
@@ -40,6 +41,11 @@ def test_a_grid_is_the_sum_of_its_ctas(dtype, shape, axes):
         each = [count_access(a, launch, cta) for cta in product(*map(range, launch.grid))]
         for name in ("instructions", "wavefronts", "floor", "bytes_floor", "sectors"):
             assert getattr(whole, name) == sum(getattr(one, name) for one in each), (a, name)
+    ctas = [*product(*map(range, launch.grid))]
+    for group in group_by_array(accesses_of(plan)).values():
+        assert count_needed_sectors(group, launch, None) == sum(count_needed_sectors(group, launch, c) for c in ctas)
+        for a in group:
+            assert count_bytes(a, launch, None) == sum(count_bytes(a, launch, c) for c in ctas)
 
 
 def test_a_loop_variable_in_a_quotient_with_threads_does_not_make_every_cta_a_class(monkeypatch):

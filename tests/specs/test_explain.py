@@ -25,14 +25,19 @@ KINDS = {"shared_ld", "shared_st", "shared_ldsm", "shared_stsm", "global_ld", "g
 ASYNC = ({"shared_ldgsts", "global_ldgsts"}, {"shared_tma", "global_tma"})  # where a kernel has cp.async, TMA
 TOTALS = {"instructions", "wavefronts", "floor", "sectors"} | {"least_sectors"}
 # Names that other programs read (keep them) | names that came since.
-TOP = {"kernel", "arch", "ops", "grid_totals"} | {"grid", "threads", "params", "choices"}
-OP = {"op", "variant", "scope", "refused", "choices", "accesses"} | {"text", "line", "cost"}
-REFUSED = {"variant", "reason"} | {"cost"}
-CHOICE = {"question", "picked", "candidates", "proof"}
+TOP = {"kernel", "arch", "ops", "grid_totals"} | {"grid", "threads", "params", "choices", "summary"}
+OP = {"op", "variant", "scope", "refused", "choices", "accesses"} | {"text", "line", "cost", "traffic"}
+REFUSED = {"variant", "reason"} | {"cost", "choices"}
+CHOICE = {"question", "picked", "candidates", "proof"} | {"variant"}
 CANDIDATE = {"value", "cost", "verdict"}
 ACCESS = {
     "buffer", "kind", "width_bytes", "instructions", "wavefronts", "floor", "bytes_floor", "sectors",
-} | {"space"}  # fmt: skip
+} | {"space", "threads", "idle_warps", "sectors_floor"}  # fmt: skip
+TRAFFIC = {"buffer", "direction", "bytes", "sectors", "sectors_floor"}
+SUMMARY = {
+    "read_bytes", "written_bytes", "sectors", "sectors_floor", "wavefronts", "wavefronts_floor", "instructions",
+    "threads", "bound_by", "clocks", "device",
+}  # fmt: skip
 
 
 @cache
@@ -44,6 +49,7 @@ def _explain(path: Path) -> dict[str, Any]:
 def test_keys(path):
     data = _explain(path)
     assert set(data) == TOP
+    assert set(data["summary"]) == SUMMARY
     assert set(data["grid_totals"]) in (KINDS, KINDS | ASYNC[0], KINDS | ASYNC[1], KINDS.union(*ASYNC))
     assert all(set(total) == TOTALS for total in data["grid_totals"].values())
     for choice in data["choices"]:
@@ -58,7 +64,8 @@ def test_keys(path):
         assert set(op["cost"]) == COST
         assert all(set(r) == REFUSED for r in op["refused"])
         assert all(set(a) == ACCESS for a in op["accesses"])
-        for choice in op["choices"]:
+        assert all(set(t) == TRAFFIC for t in op["traffic"])
+        for choice in [*op["choices"], *(c for r in op["refused"] for c in r["choices"])]:
             assert set(choice) == CHOICE
             assert all(set(c) == CANDIDATE for c in choice["candidates"])
             assert all(c["cost"] is None or set(c["cost"]) == COST for c in choice["candidates"])
@@ -87,6 +94,10 @@ def test_no_access_is_below_its_floor(path):
             assert a["bytes_floor"] <= a["floor"], (op["text"], a)
             assert (a["wavefronts"] == 0) == (a["space"] == "global"), a
             assert (a["sectors"] > 0) <= (a["space"] == "global"), a
+            assert a["sectors_floor"] <= a["sectors"], a
+        for t in op["traffic"]:
+            mine = [a for a in op["accesses"] if (a["buffer"], a["space"]) == (t["buffer"], "global")]
+            assert max(a["sectors_floor"] for a in mine) <= t["sectors_floor"] <= t["sectors"], t
 
 
 @every_spec
@@ -97,6 +108,7 @@ def test_every_operation_that_is_printed_is_one_of_the_plan(path):
     ]
     assert built.manifest["ops"] == _explain(path)["ops"]
     assert built.manifest["grid_totals"] == _explain(path)["grid_totals"]
+    assert built.manifest["summary"] == _explain(path)["summary"]
 
 
 @every_spec
@@ -181,7 +193,8 @@ def test_the_seeds_numbers():
     """4x32 float32: four registers a lane, k = 2, shift 3, mask 3, no conflict; a warp's 32x8: vectors of 4, twice."""
     root = ROOT / "specs"
     permute = next(o for o in _explain(root / "permute_sf.yaml")["ops"] if o["op"] == "permute_layout")
-    picked = {c["question"]: c["picked"] for c in permute["choices"]}
+    lost = next(r for r in permute["refused"] if r["variant"] == "warp_xor_swizzle")
+    picked = {c["question"]: c["picked"] for c in [*permute["choices"], *lost["choices"]]}
     assert picked["xor_k"] == {"k": 2, "shift": 3, "mask": 3}
     assert picked["registers_per_lane"] == 4
     assert all(a["wavefronts"] == a["floor"] for a in permute["accesses"])

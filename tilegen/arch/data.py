@@ -17,7 +17,9 @@ class Arch:
     Sources: the tables of "Compute Capabilities" in the CUDA Programming Guide ("Device and Streaming Multiprocessor
     Information", "Memory Information per Compute Capability"); 4-byte banks and 32-byte sectors: CUDA C++ Best
     Practices Guide, "Shared Memory and Memory Banks" and "Coalesced Access to Global Memory". Allocation units:
-    cuda_occupancy.h of CUDA 13.0, equal for all archs here.
+    cuda_occupancy.h of CUDA 13.0, equal for all archs here. Rates: CUDA Programming Guide, "Compute Capabilities": an
+    SM has 4 warp schedulers, each of which issues one instruction for one of its warps at every issue time, and each
+    bank of shared memory has a bandwidth of 32 bits a clock cycle, so all 32 together serve one wavefront.
     """
 
     name: str
@@ -41,6 +43,8 @@ class Arch:
     max_registers_per_thread: int = 255
     register_unit: int = 256  # registers are given to a warp in these units
     sm_partitions: int = 4  # each owns a quarter of the registers
+    issues_per_clock: int = 4  # warp instructions of an SM
+    wavefronts_per_clock: int = 1  # of an SM's shared memory
 
 
 def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> int:
@@ -99,6 +103,15 @@ class TypicalDevice:
     l2_bytes: int
     memory_bytes_per_s: float
     clock_hz: float
+
+    @property
+    def bytes_per_clock(self) -> float:
+        """One multiprocessor's share of the memory's bandwidth.
+
+        >>> round(typical_device("sm_90").bytes_per_clock, 1)
+        18.4
+        """
+        return self.memory_bytes_per_s / self.sm_count / self.clock_hz
 
 
 _TYPICAL = {

@@ -11,6 +11,7 @@ import click
 from tilegen.arch import ARCHES
 from tilegen.cli.console import print_data, print_json, watch_progress
 from tilegen.cli.reading import read_spec
+from tilegen.decisions import wrap_line
 from tilegen.pipeline import Built, build, expand, load, with_comparisons
 from tilegen.planner import plan_spec
 from tilegen.report import access_text, explain_access, explain_plan, explain_text, resolved_text
@@ -32,8 +33,8 @@ def explain_command(
         if form == "json":
             print_json(explained | ({"compiled": compiled} if compiled else {}))
         else:
-            tail = f"\n\n{describe_resources(compiled)}" if compiled else ""
-            print_data(explain_text(explained, ARCHES[plan.arch]) + tail)
+            tail = ["", *wrap_line(describe_resources(compiled))] if compiled else []
+            print_data("\n".join([explain_text(explained, ARCHES[plan.arch]), *tail]))
         return 0
     try:
         shown = explain_access(plan, launch, access)

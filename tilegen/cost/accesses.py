@@ -34,6 +34,7 @@ class Access:
     partner: Access | None = None
     needed: tuple[Index, ...] = ()
     rows: tuple[tuple[int, Index], ...] = ()
+    writes: bool = False  # to this memory
 
 
 def find_accesses(
@@ -71,7 +72,7 @@ def _access(visit: Visit, touch: Touch, kind: str, operators: int, elems: int) -
     held = tuple(position.expand(c) for c in conjuncts(touch.where))
     return Access(
         memory, kind, elems * size, mul(flat, size), (*position.guards, *held), position.loops, operators, position.op,
-        position.threads,
+        position.threads, writes=touch.writes,
     )  # fmt: skip
 
 

@@ -21,20 +21,44 @@ def count_boxes(space: str, row_bytes: int, rows: Sequence[tuple[int, int]], fir
     ``rows`` are (extent, byte stride) around rows of ``row_bytes``. In shared memory TMA has no conflicts, whatever the
     swizzle: 32 words a wavefront. Sectors are counted as if the whole box lay inside of the array.
     """
-    starts = np.zeros(1, np.int64)
-    for extent, stride in rows:
-        starts = (starts[:, None] + np.arange(extent) * stride).ravel()
+    starts = _starts_of_rows(rows)
     if space == "shared":
         lines = -(-len(starts) * row_bytes // access.LINE_BYTES)
         return np.array([weights.sum(), *[weights.sum() * lines] * 3, 0])
-    chunks = (starts[:, None] + np.arange(0, row_bytes, _CHUNK_BYTES)).ravel()
+    chunks = _chunks_of(starts, row_bytes)
     sectors = [_count_sectors(chunks + begin) for begin in first]
     return np.array([weights.sum(), 0, 0, 0, weights @ np.array(sectors, np.int64)])
+
+
+def sectors_of_boxes(row_bytes: int, rows: Sequence[tuple[int, int]], first: Ints) -> Ints:
+    """Numbers of the sectors that boxes touch which begin at bytes ``first`` of the array, as ``count_boxes`` has them.
+
+    >>> sectors_of_boxes(32, [(2, 128)], np.array([0, 32]))
+    array([0, 1, 4, 5])
+    """
+    chunks = (first[:, None] + _chunks_of(_starts_of_rows(rows), row_bytes)).ravel()
+    begin, end = _ends_of(chunks)
+    return np.unique(np.concatenate([begin, end]) // access.SECTOR_BYTES)
+
+
+def _starts_of_rows(rows: Sequence[tuple[int, int]]) -> Ints:
+    starts = np.zeros(1, np.int64)
+    for extent, stride in rows:
+        starts = (starts[:, None] + np.arange(extent) * stride).ravel()
+    return starts
+
+
+def _chunks_of(starts: Ints, row_bytes: int) -> Ints:
+    return (starts[:, None] + np.arange(0, row_bytes, _CHUNK_BYTES)).ravel()
+
+
+def _ends_of(chunks: Ints) -> tuple[Ints, Ints]:
+    """Where the chunks of shared memory begin and end that hold them, in 16 bytes of the array."""
+    return chunks // _CHUNK_BYTES * _CHUNK_BYTES, (chunks + _CHUNK_BYTES - 1) // _CHUNK_BYTES * _CHUNK_BYTES
 
 
 def _count_sectors(chunks: Ints) -> int:
     """Sectors that the chunks of one box, in its order, move; one that begins anywhere may have a part of two."""
     shared = np.arange(len(chunks)) * _CHUNK_BYTES  # swizzles stay inside of 128 bytes, which is what counts
-    begin = chunks // _CHUNK_BYTES * _CHUNK_BYTES
-    end = (chunks + _CHUNK_BYTES - 1) // _CHUNK_BYTES * _CHUNK_BYTES
+    begin, end = _ends_of(chunks)
     return access.tma_sectors(np.concatenate([shared, shared]), np.concatenate([begin, end]))

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tilegen.cost.accesses import Access
 from tilegen.index import Formula, Index, Var, evaluate, substitute, terms, total, variables
 from tilegen.index.courses import Course, course, join_courses, pick_values
-from tilegen.scopes import thread_variables
 
 Ints = NDArray[np.int64]
 
@@ -34,33 +33,54 @@ def list_classes(
     ``extents``: how many values each variable has; ``known``: all other variables, threads as arrays. Addresses that
     differ by multiples of ``period`` bytes behave alike; None: only equal ones do.
     """
+    return _list([(a, known) for a in sides], extents, period, False)
+
+
+def list_joint_classes(
+    sides: Sequence[tuple[Access, Mapping[str, object]]], extents: Mapping[str, int], period: int
+) -> Iterable[tuple[dict[str, Ints], Ints]]:
+    """The same of accesses whose addresses are seen together: those of one class lie as far from each other, too.
+
+    Each side comes with the variables that it knows, arrays of one length.
+    """
+    return _list(sides, extents, period, True)
+
+
+def _list(
+    sides: Sequence[tuple[Access, Mapping[str, object]]], extents: Mapping[str, int], period: int | None, joint: bool
+) -> Iterable[tuple[dict[str, Ints], Ints]]:
     if not extents:
         yield {}, np.ones(1, np.int64)
         return
-    picked = {n: _pick(sides, n, extent, known, period) for n, extent in extents.items()}
+    picked = {n: _pick(sides, n, extent, period, joint) for n, extent in extents.items()}
     shape = tuple(len(values) for values, _ in picked.values())
     size = int(np.prod(shape, dtype=np.int64))
     for first in range(0, size, _CHUNK):
         split = np.unravel_index(np.arange(first, min(size, first + _CHUNK), dtype=np.int64), shape)
         values = {n: picked[n][0][at] for n, at in zip(picked, split, strict=True)}
         weights = np.prod([picked[n][1][at] for n, at in zip(picked, split, strict=True)], axis=0)
-        index, counts = find_classes([key for a in sides for key in _keys(a, values, known, period)], weights)
+        index, counts = find_classes(_keys_of_all(sides, values, period, joint), weights)
         yield {n: v[index] for n, v in values.items()}, counts
 
 
 def _pick(
-    sides: Sequence[Access], name: str, extent: int, known: Mapping[str, object], period: int | None
+    sides: Sequence[tuple[Access, Mapping[str, object]]], name: str, extent: int, period: int | None, joint: bool
 ) -> tuple[Ints, Ints]:
     """The values of an outer variable that are enough, and how many each stands for."""
-    numbers = {n: int(x) for n, x in known.items() if isinstance(x, int)}
     v = Var(name, extent)
     courses: list[Course | None] = []
-    for a in sides if extent > _ALL else ():
+    rises = set()
+    for a, known in sides if extent > _ALL else ():
+        numbers = {n: int(x) for n, x in known.items() if isinstance(x, int)}
         moved = course(substitute(a.byte, numbers), v)
+        if moved is not None:
+            rises.add((moved.period, moved.rise))
         if moved is not None and period is not None:
             moved = moved.repeat(period)
         courses.append(None if moved is None or (period is None and moved.rise) else moved)
         courses += [course(substitute(c, numbers), v) for c in a.conditions]
+    if joint and len(rises) > 1:  # they move apart
+        courses.append(None)
     common = join_courses(courses) if courses else None
     return pick_values(extent, common) if common else (np.arange(extent), np.ones(extent, np.int64))
 
@@ -105,20 +125,37 @@ def _number_densely(number: Ints, size: int) -> tuple[Ints, int]:
 
 
 # ---------------------------------------------------------------- what must be equal
-def _keys(a: Access, values: Mapping[str, Ints], known: Mapping[str, object], period: int | None) -> list[Ints]:
-    """What must be equal for two of the outer values to behave alike: the rest of the address within the period, the
-    tangled variables, and the limits of the guards as far as threads differ in them."""
-    everything = list(values.values())
+def _keys_of_all(
+    sides: Sequence[tuple[Access, Mapping[str, object]]], values: Mapping[str, Ints], period: int | None, joint: bool
+) -> list[Ints]:
+    """What must be equal for two of the outer values to behave alike; of addresses, the rest within the period."""
+    keys: list[Ints] = []
+    first: Ints | None = None
+    for a, known in sides:
+        own = _keys(a, values, known)
+        if own is None:
+            return list(values.values())
+        base, *others = own
+        keys += [base % period if period else base, *others]
+        if joint:
+            first = base if first is None else first
+            keys.append(base - first)
+    return keys
+
+
+def _keys(a: Access, values: Mapping[str, Ints], known: Mapping[str, object]) -> list[Ints] | None:
+    """The part of the address that moves all threads alike, the tangled variables, and the limits of the guards as far
+    as threads differ in them; None where only equal values behave alike. Threads are what ``known`` has arrays for."""
     guards = [c for c in a.conditions if any(v.name in values for v in variables(c))]
     sides = [s for c in guards if isinstance(c, Formula) and c.symbol == "<" for s in c.args]
-    address, *split = (_separate(x, values) for x in (a.byte, *sides))
+    threads = frozenset(n for n, x in known.items() if not isinstance(x, int))
+    address, *split = (_separate(x, values, threads) for x in (a.byte, *sides))
     tangled = sorted(address.tangled.union(*(s.tangled for s in split)))
     few = _distinct([values[n] for n in tangled])
     if len(sides) < 2 * len(guards) or (few and len(few[0]) > _FEW):
-        return everything
-    zero, env = np.zeros(len(everything[0]), np.int64), {**known, **values}
-    base = zero + evaluate(address.outer, env)
-    keys = [base % period if period else base, *(values[n] for n in tangled)]
+        return None
+    zero, env = np.zeros(len(next(iter(values.values()))), np.int64), {**known, **values}
+    keys = [zero + evaluate(address.outer, env), *(values[n] for n in tangled)]
     inside = {**known, **{n: v[:, None] for n, v in zip(tangled, few, strict=True)}}
     for left, right in zip(split[::2], split[1::2], strict=True):
         limit = zero + evaluate(right.outer, env) - evaluate(left.outer, env)
@@ -147,8 +184,7 @@ class _Split:
     tangled: frozenset[str]
 
 
-def _separate(x: Index, outer: Mapping[str, object]) -> _Split:
-    threads = frozenset(thread_variables(1024))
+def _separate(x: Index, outer: Mapping[str, object], threads: frozenset[str]) -> _Split:
     alone: list[tuple[int, object]] = []
     rest: list[tuple[int, object]] = []
     tangled: set[str] = set()

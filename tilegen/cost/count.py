@@ -48,7 +48,8 @@ class Counted:
 
 # ---------------------------------------------------------------- counting them
 @cache
-def _threads(count: int) -> dict[str, NDArray[np.int64]]:
+def values_of_threads(count: int) -> dict[str, NDArray[np.int64]]:
+    """The thread axes of so many threads, an entry for each."""
     tx = np.arange(count, dtype=np.int64)
     return {name: np.asarray(evaluate(x, {"tx": tx})) for name, x in thread_variables(count).items()}
 
@@ -58,7 +59,7 @@ def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) ->
     """Totals of one access over one CTA, or over the whole grid when ``cta`` is None."""
     totals = np.zeros(5, np.int64)
     period = _SECTOR_BYTES if a.memory.space == "global" and a.partner is None else _LINE_BYTES
-    for sides, weights in _weighted_lanes(a, launch, cta, period):
+    for sides, weights in weigh_lanes(a, launch, cta, period):
         totals += _count_lanes(a, sides, weights, launch)
     instructions, wavefronts, floor, bytes_floor, sectors = map(int, totals)
     return Counted(
@@ -75,12 +76,12 @@ def list_lanes(
     The offsets are those of the access and, if it has one, of its partner. They are exact, not residues: what another
     layout makes of them depends on all their bits.
     """
-    found = list(_weighted_lanes(a, launch, cta, None))
+    found = list(weigh_lanes(a, launch, cta, None))
     sides = zip(*(both for both, _ in found), strict=True)
     return tuple(np.concatenate(side) for side in sides), np.concatenate([weights for _, weights in found])
 
 
-def _weighted_lanes(
+def weigh_lanes(
     a: Access, launch: Launch, cta: tuple[int, int, int] | None, period: int | None
 ) -> Iterable[tuple[list[NDArray[np.int64]], NDArray[np.int64]]]:
     """Byte offsets of warp accesses, one of each class of equal behaviour, and how many each stands for.
@@ -88,29 +89,31 @@ def _weighted_lanes(
     They are those of the access and, if it has one, of its partner. Addresses that differ by multiples of ``period``
     bytes behave alike; None: only equal ones do.
     """
-    fixed: dict[str, int] = dict(launch.params)
-    axes = dict(zip(("bx", "by", "bz"), launch.grid, strict=True))
-    if cta is not None:
-        fixed |= dict(zip(axes, cta, strict=True))
-        axes = {}
-    extents = dict(axes) | {v.name: _extent(count, launch, fixed) for v, count in a.loops}
+    fixed, axes = split_axes(launch, cta)
+    extents = axes | {v.name: trips_of(count, launch, fixed) for v, count in a.loops}
     named = frozenset[Var]().union(*(variables(x) for side in _both(a) for x in (side.byte, *side.conditions)))
     outer = [n for n in extents if any(v.name == n for v in named)]
     weight = int(np.prod([extents[n] for n in extents if n not in outer], dtype=np.int64))
-    known = {**fixed, **_threads(a.threads)}
+    known = {**fixed, **values_of_threads(a.threads)}
     for values, counts in list_classes(_both(a), {n: extents[n] for n in outer}, known, period):
         env = {**known, **{n: v[:, None] for n, v in values.items()}}
-        sides = [_lane_offsets(side, env, (len(counts), a.threads)) for side in _both(a)]
+        sides = [lane_offsets(side, env, (len(counts), a.threads)) for side in _both(a)]
         weights = np.repeat(counts, sides[0].shape[0] // len(counts)) * weight
         issued = np.any([(side >= 0).any(1) for side in sides], axis=0)
         yield [side[issued] for side in sides], weights[issued]
+
+
+def split_axes(launch: Launch, cta: tuple[int, int, int] | None) -> tuple[dict[str, int], dict[str, int]]:
+    """What has one value, which is params and the axes of ``cta``; and the extents of the axes, if it is None."""
+    fixed, axes = dict(launch.params), dict(zip(("bx", "by", "bz"), launch.grid, strict=True))
+    return (fixed, axes) if cta is None else (fixed | dict(zip(axes, cta, strict=True)), {})
 
 
 def _both(a: Access) -> tuple[Access, ...]:
     return (a,) if a.partner is None else (a, a.partner)
 
 
-def _extent(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
+def trips_of(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
     """Trips of a loop; one whose count depends on more than params runs to its bound under its own condition."""
     if isinstance(count, int):
         return count
@@ -173,11 +176,11 @@ def first_warp_offsets(a: Access, launch: Launch, cta: tuple[int, int, int]) -> 
     None where the whole CTA leaves it out.
     """
     fixed = {**dict(launch.params), **dict(zip(("bx", "by", "bz"), cta, strict=True))}
-    trips = [range(_extent(count, launch, fixed)) for _, count in a.loops]
+    trips = [range(trips_of(count, launch, fixed)) for _, count in a.loops]
     for values in product(*trips):
         loops = {v.name: k for (v, _), k in zip(a.loops, values, strict=True)}
-        env = {**fixed, **_threads(a.threads), **loops}
-        sides = [_lane_offsets(side, env, (a.threads,)) for side in _both(a)]
+        env = {**fixed, **values_of_threads(a.threads), **loops}
+        sides = [lane_offsets(side, env, (a.threads,)) for side in _both(a)]
         for warp, lanes in enumerate(zip(*sides, strict=True)):
             if (np.stack(lanes) >= 0).any():
                 named = tuple((name.rsplit("_", 1)[0], k) for name, k in loops.items())
@@ -185,7 +188,7 @@ def first_warp_offsets(a: Access, launch: Launch, cta: tuple[int, int, int]) -> 
     return None
 
 
-def _lane_offsets(a: Access, env: Mapping[str, object], shape: tuple[int, ...]) -> NDArray[np.int64]:
+def lane_offsets(a: Access, env: Mapping[str, object], shape: tuple[int, ...]) -> NDArray[np.int64]:
     """Byte offsets of an access, 32 lanes a row, -1 where a lane is inactive; the last of ``shape`` are threads."""
     active = np.ones(shape, bool)
     for c in a.conditions:

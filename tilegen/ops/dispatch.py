@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 
 from tilegen.cost.accesses import Access
 from tilegen.cost.count import Counted
-from tilegen.decisions import Operation, Refusal
+from tilegen.decisions import Cost, Operation, Refusal, of_loser
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops import OPS
 from tilegen.ops.op import Planned, Variant
@@ -48,10 +48,15 @@ def _attempt(case: _Case) -> Attempt:
     planned, refusal = None, case.variant.refuse(case.call, context)
     if refusal is None:
         try:
-            planned = case.variant.plan(case.call, context)
+            planned = _name_choices(case.variant.plan(case.call, context), case.variant)
         except Refused as reason:
             refusal = str(reason)
     return Attempt(planned, refusal, tuple(context.heard))
+
+
+def _name_choices(planned: Planned, variant: Variant) -> Planned:
+    """The plan with the variant's name on each of its choices."""
+    return replace(planned, choices=tuple(replace(c, variant=variant.name) for c in planned.choices))
 
 
 def dispatch(call: Call, context: Context) -> tuple[Planned, Operation]:
@@ -80,24 +85,24 @@ def dispatch(call: Call, context: Context) -> tuple[Planned, Operation]:
     # A pin that is the cheapest anyway changes no word of what is said, so that a resolved spec rebuilds every byte.
     reason = "" if best == cheapest else f"'{pinned}' is pinned"
     refused += [_lost(name, planned[name], planned[best], reason) for name in planned if name != best]
-    kept = planned[best].choices
-    asked = {c.question for c in kept}
-    others = tuple(c for name in planned if name != best for c in planned[name].choices if c.question not in asked)
     line = call.mark.line if call.mark else 0
     return planned[best], Operation(
-        call.op, best, call.scope, describe_call(call), line, planned[best].cost, tuple(refused), kept + others,
-        planned[best].pins,
+        call.op, best, call.scope, describe_call(call), line, planned[best].cost, tuple(refused),
+        planned[best].choices, planned[best].pins,
     )
 
 
 def _lost(name: str, loser: Planned, winner: Planned, reason: str) -> Refusal:
-    if reason:
-        return Refusal(name, reason, loser.cost)
-    names = ("sectors", "wavefronts", "instructions", "shared_bytes", "address_ops")
-    for what, mine, best in zip(names, loser.cost.key, winner.cost.key, strict=True):
-        if mine != best:
-            return Refusal(name, f"{mine} {what.replace('_', ' ')} against {best}", loser.cost)
-    return Refusal(name, "the same cost, a lower priority", loser.cost)
+    choices = tuple(of_loser(c) for c in loser.choices)
+    return Refusal(name, reason or _compare(loser.cost, winner.cost), loser.cost, choices)
+
+
+def _compare(mine: Cost, best: Cost) -> str:
+    """The first figure in which a loser's cost is not the winner's."""
+    for name, own, least in zip(asdict(mine), mine.key, best.key, strict=True):
+        if own != least:
+            return f"{own} {name.replace('_', ' ')} against {least}"
+    return "the same cost, a lower priority"
 
 
 def _refuse(call: Call, code: str, message: str, refused: Sequence[Refusal]) -> SpecError:

@@ -1,7 +1,7 @@
 """A partition synthesised for a tile: element ``(i * threads + t) * bundle + k`` belongs to thread t at step i.
 
 The tile's digits are walked in the order of one side or the other, so that neighbouring threads touch neighbouring
-addresses of it; a thread's bundle is read and written with the widest accesses that each side allows.
+addresses of it; a thread's bundle is read and written in accesses of a width that each side allows.
 """
 
 from __future__ import annotations
@@ -279,14 +279,16 @@ def plan_tile(
     ``via``: a plain move, or cp.async. Raises Refused if no width is one that the instruction has.
     """
     found: list[_Plan] = []
-    for tile in orders_of(context, operands, scope):
+    tiles = orders_of(context, operands, scope)
+    for tile in tiles:
         for widths in [(1, 1)] if scalar else _async_widths(tile, via) if via.queue else _widths(tile, source):
             block = tile_block(context, tile, widths, name, scope, source, via)
             found.append(_Plan(tile, widths, block, context.cost((block,))))
     if not found:
         raise Refused(_too_narrow(context, operands, scope))
     best = min(found, key=lambda f: f.cost.key)
-    return Planned((best.block,), best.cost, (_width_choice(found, best), _partition_choice(found, best)))
+    why = "this variant takes one element at a time" if scalar else _say_widths(found, best, via)
+    return Planned((best.block,), best.cost, (_width_choice(found, best, why), _partition_choice(tiles, found, best)))
 
 
 def _widths(tile: OrderedTile, source: Fill | None) -> list[tuple[int, int]]:
@@ -311,16 +313,31 @@ def _too_narrow(context: Context, operands: Sequence[Operand], scope: str) -> st
     return f"cp.async moves 4, 8 or 16 bytes, and here both sides are contiguous and aligned for {most} at most"
 
 
-def _width_choice(found: Sequence[_Plan], best: _Plan) -> Choice:
+def _width_choice(found: Sequence[_Plan], best: _Plan, why: str) -> Choice:
     size = best.tile.operands[0].elem_bytes
-    same = [f for f in found if f.tile is best.tile]
     candidates = tuple(
-        Candidate(_width_value(f.widths, size), f.cost, judge(f.cost, best.cost, f is best)) for f in same
+        Candidate(_width_value(f.widths, size), f.cost, judge(f.cost, best.cost, f is best))
+        for f in found
+        if f.tile is best.tile
     )
-    why = "the widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk"
-    if max(best.widths) < max(max(f.widths) for f in same):
-        why = "the cheapest of those that each side allows: wider ones cost more"
     return Choice("vector_width", _width_value(best.widths, size), candidates, why)
+
+
+def _say_widths(found: Sequence[_Plan], best: _Plan, via: Instruction) -> str:
+    """Why these widths: the widest there are, or else the cheapest of those that were costed."""
+    tile = best.tile
+    extents = dict.fromkeys(tile.innermost(side).extent for side in range(len(tile.operands)))
+    runs = f"in runs of {' and '.join(map(str, extents))}"
+    rule = "contiguous, aligned for every thread and step, inside one chunk, not across an edge, 16 bytes at most; "
+    rule += "runs are neighbours in this order that lie equally far apart on that side"
+    allowed = [widest(tile, side) for side in range(len(tile.operands))]
+    costed = [f.widths for f in found if f.tile is tile]
+    if via.queue and best.widths == max(costed):
+        return f"the widest of {via.name} that both sides allow {runs}; {rule}"
+    if not via.queue and best.widths == (allowed[0], allowed[-1]):
+        return f"the widest each side allows {runs}; {rule}"
+    most = " and ".join(str(n * tile.operands[0].elem_bytes) for n in allowed)
+    return f"the cheapest of {len(costed)} that were costed; this order allows up to {most} bytes"
 
 
 def _width_value(widths: tuple[int, int], size: int) -> dict[str, int]:
@@ -329,13 +346,19 @@ def _width_value(widths: tuple[int, int], size: int) -> dict[str, int]:
     return value if load == store else value | {"load_bytes": load * size, "store_bytes": store * size}
 
 
-def _partition_choice(found: Sequence[_Plan], best: _Plan) -> Choice:
+def _partition_choice(tiles: Sequence[OrderedTile], found: Sequence[_Plan], best: _Plan) -> Choice:
     tile, bundle = best.tile, max(best.widths)
     outer = -(-tile.count // bundle // tile.threads)
     picked = {"outer": outer, "threads": tile.threads, "elems": bundle, "order": tile.order}
     cheapest = [min((f for f in found if f.tile is t), key=lambda f: f.cost.key) for t in _tiles(found)]
     candidates = tuple(Candidate(f.tile.order, f.cost, judge(f.cost, best.cost, f is best)) for f in cheapest)
-    return Choice("partition", picked, candidates, "every order by one operand's strides was costed")
+    if len(tiles) == 1:
+        why = "all orders are this one; row-major, by each side's strides, and with neighbours together"
+    elif len(cheapest) == len(tiles):
+        why = f"the cheapest of {len(tiles)} orders; row-major, by each side's strides, and with neighbours together"
+    else:
+        why = f"the cheapest of {len(cheapest)} orders; in {len(tiles) - len(cheapest)} more no access is wide enough"
+    return Choice("partition", picked, candidates, why)
 
 
 def _tiles(found: Sequence[_Plan]) -> list[OrderedTile]:

@@ -38,9 +38,10 @@ def plan_transfer(context: Context, call: Call, register: Operand, other: Operan
     cost, width, block = min(found, key=lambda f: f[0].key)
     size = register.elem_bytes
     candidates = tuple(Candidate({"elems": w, "bytes": w * size}, c, judge(c, cost, w == width)) for c, w, _ in found)
-    why = "the widest power of two that is contiguous in registers and in memory and aligned for every thread and step"
+    rule = "powers of two, contiguous in registers and in memory, aligned for every thread and step, at most 16 bytes"
+    why = "the widest that both sides allow" if width == widths[-1] else f"the cheapest of {len(widths)}, all costed"
     choices = (
-        Choice("vector_width", {"elems": width, "bytes": width * size}, candidates, why),
+        Choice("vector_width", {"elems": width, "bytes": width * size}, candidates, f"{why}; {rule}"),
         Choice("registers_per_thread", owned.count, (), _OWNED),
         Choice("outer", owned.count // width, (), "registers per thread / vector elements"),
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from textwrap import wrap
 from typing import Any
 
 import numpy as np
 
-from tilegen.decisions import printable
+from tilegen.decisions import COLUMNS, printable, wrap_line
 from tilegen.dtypes import DTYPES, DType, numpy_dtype
 from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, mul, to_c
 from tilegen.plan import Barrier, Memory, Ref, TensorMap
@@ -153,15 +152,10 @@ def zero_of(dtype: DType) -> str:
 
 
 # ---------------------------------------------------------------- comments, and long lines folded
-COLUMNS = 110
-
-
 def comment_lines(text: str) -> list[str]:
     """Lines that may stand after ``//``: wrapped, and nothing that could end the comment or continue it."""
     lead = text[: len(text) - len(text.lstrip())]
-    pieces = wrap(
-        printable(text).strip(), COLUMNS - 3, initial_indent=lead, subsequent_indent=lead + "  ", break_on_hyphens=False
-    )
+    pieces = wrap_line(lead + printable(text).strip(), 2, COLUMNS - 3)
     return [p + "." if p.endswith("\\") else p for p in pieces] or [""]
 
 

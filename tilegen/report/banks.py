@@ -14,7 +14,7 @@ from tilegen.cost.accesses import Access, accesses_of
 from tilegen.cost.boxes import TMA
 from tilegen.cost.count import WarpOffsets, count_access, first_warp_offsets
 from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async
-from tilegen.decisions import count_words, printable
+from tilegen.decisions import COLUMNS, count_words, printable, wrap_line
 from tilegen.plan import Launch, Plan
 from tilegen.report.text import KINDS, draw_table, lane_ranges
 
@@ -108,7 +108,7 @@ def access_text(shown: Data) -> str:
     lines = [
         f"access #{shown['access']} of {shown['kernel']}: {what}, "
         f"{count_words(shown['width_bytes'], 'byte', 'bytes')} a {'row' if shown['kind'] == 'tma' else 'lane'}",
-        printable(f"op {shown['op']}: {shown['text']} ({shown['variant']})"),
+        *wrap_line(printable(f"op {shown['op']}: {shown['text']} ({shown['variant']})")),
     ]
     cta = ", ".join(map(str, shown["cta"]))
     if shown["warp"] is None:
@@ -118,7 +118,7 @@ def access_text(shown: Data) -> str:
         figure = "wavefronts" if shown["space"] == "shared" else "sectors"
         rows = f"{count_words(shown['rows'], 'row', 'rows')} of {shown['width_bytes']} bytes, {shown[figure]} {figure}"
         return "\n".join([*lines, f"a box that TMA moves, no lane of a warp: {rows}"])
-    lines.append(f"seen in CTA ({cta}), warp {shown['warp']}{trips}")
+    lines += wrap_line(f"seen in CTA ({cta}), warp {shown['warp']}{trips}")
     return "\n".join(lines + (_bank_lines(shown) if shown["space"] == "shared" else _sector_lines(shown)))
 
 
@@ -178,5 +178,5 @@ def _sector_lines(shown: Data) -> list[str]:
         f"{count_words(shown['sectors'], 'sector', 'sectors')} for {shown['bytes']} bytes, "
         f"which {count_words(shown['floor'], 'sector', 'sectors')} could hold",
         "",
-        *draw_table(("from byte", "lanes", "bytes used"), rows, 2, "  "),
+        *draw_table(("from byte", "lanes", "bytes used"), rows, 2, "  ", COLUMNS),
     ]

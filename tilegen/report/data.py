@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 from typing import Any
 
+from tilegen.access import WARP_LANES
+from tilegen.cost.accesses import Access
 from tilegen.cost.boxes import TMA
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import Counted, count_access
 from tilegen.cost.cp_async import CP_ASYNC
+from tilegen.cost.needs import count_bytes, count_needed_sectors, find_threads, group_by_array
 from tilegen.decisions import Choice, Cost, Operation
 from tilegen.plan import Launch, Plan
+from tilegen.report.summary import sum_up
 
 _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
 # Which kinds of access a hardware counter counts together: ldmatrix as LDSM, stmatrix as STSM, cp.async as LDGSTS.
@@ -26,9 +30,9 @@ _WHERE_USED = ("ldgsts", "tma")  # counters that are shown only for kernels that
 
 
 def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
-    """Kernel, arch, choices for all of it, ops (variant, refusals, choices, accesses over one interior CTA), totals."""
+    """Kernel, arch, a summary, choices for all of it, ops (variant, what lost or was refused, choices, accesses and
+    traffic over one interior CTA), totals."""
     accesses = compiled_accesses(plan)
-    inside = [count_access(a, launch, launch.interior) for a in accesses]
     whole = [count_access(a, launch, None) for a in accesses]
     held = [replace(a, conditions=(*a.conditions, *a.needed), needed=()) for a in accesses]
     needed = [count_access(a, launch, None) for a in held]
@@ -38,13 +42,17 @@ def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
         "grid": list(launch.grid),
         "threads": plan.threads,
         "params": dict(launch.params),
+        "summary": sum_up(plan, launch),
         "choices": [choice_data(c) for c in plan.choices],
-        "ops": [_explain_op(o, [c for c in inside if c.op == k]) for k, o in enumerate(plan.operations)],
+        "ops": [
+            _explain_op(o, plan.threads, [a for a in accesses if a.op == k], launch)
+            for k, o in enumerate(plan.operations)
+        ],
         "grid_totals": _totals(whole, needed),
     }
 
 
-def _explain_op(o: Operation, counted: list[Counted]) -> dict[str, Any]:
+def _explain_op(o: Operation, threads: int, accesses: list[Access], launch: Launch) -> dict[str, Any]:
     return {
         "op": o.op,
         "text": o.text,
@@ -53,16 +61,22 @@ def _explain_op(o: Operation, counted: list[Counted]) -> dict[str, Any]:
         "scope": o.scope,
         "cost": cost_data(o.cost),
         "refused": [
-            {"variant": r.variant, "reason": r.reason, "cost": cost_data(r.cost) if r.cost else None} for r in o.refused
+            {
+                "variant": r.variant, "reason": r.reason, "cost": cost_data(r.cost) if r.cost else None,
+                "choices": [choice_data(c) for c in r.choices],
+            }
+            for r in o.refused
         ],
         "choices": [choice_data(c) for c in o.choices],
-        "accesses": [_access_data(c) for c in counted],
-    }
+        "accesses": [_access_data(a, threads, launch) for a in accesses],
+        "traffic": _traffic(accesses, launch),
+    }  # fmt: skip
 
 
 def choice_data(choice: Choice) -> dict[str, Any]:
     """A choice as JSON data."""
     return {
+        "variant": choice.variant,
         "question": choice.question,
         "picked": choice.picked,
         "candidates": [
@@ -78,12 +92,30 @@ def cost_data(cost: Cost) -> dict[str, int]:
     return asdict(cost)
 
 
-def _access_data(c: Counted) -> dict[str, Any]:
+def _access_data(a: Access, threads: int, launch: Launch) -> dict[str, Any]:
+    c, active = count_access(a, launch, launch.interior), find_threads(a, launch, launch.interior)
+    busy = sum(any(active[first : first + WARP_LANES]) for first in range(0, len(active), WARP_LANES))
+    shared = c.space == "shared"
     return {
         "buffer": c.buffer, "space": c.space, "kind": c.kind, "width_bytes": c.width_bytes,
+        "threads": sum(active), "idle_warps": -(-threads // WARP_LANES) - busy,
         "instructions": c.instructions, "wavefronts": c.wavefronts, "floor": c.floor, "bytes_floor": c.bytes_floor,
-        "sectors": c.sectors,
+        "sectors": c.sectors, "sectors_floor": 0 if shared else count_needed_sectors((a,), launch, launch.interior),
     }  # fmt: skip
+
+
+def _traffic(accesses: list[Access], launch: Launch) -> list[dict[str, Any]]:
+    """What an op moves of each global array, all of its accesses of one direction together."""
+    inner = launch.interior
+    return [
+        {
+            "buffer": name, "direction": "written" if writes else "read",
+            "bytes": sum(count_bytes(a, launch, inner) for a in group),
+            "sectors": sum(count_access(a, launch, inner).sectors for a in group),
+            "sectors_floor": count_needed_sectors(group, launch, inner),
+        }
+        for (_, name, writes), group in group_by_array(accesses).items()
+    ]  # fmt: skip
 
 
 def _totals(whole: list[Counted], needed: list[Counted]) -> dict[str, dict[str, int]]:

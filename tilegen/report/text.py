@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from textwrap import wrap
 from typing import Any
 
+from tilegen.access import WARP_LANES
 from tilegen.arch import ARCHES, Arch
+from tilegen.cost.boxes import TMA
 from tilegen.cost.cp_async import CP_ASYNC
-from tilegen.decisions import Cost, count_words, describe_cost, describe_value, printable
+from tilegen.cost.needs import MOST_ADDRESSES
+from tilegen.decisions import (
+    COLUMNS,
+    PICKED,
+    Cost,
+    count_words,
+    describe_answer,
+    describe_cost,
+    printable,
+    wrap_line,
+)
+from tilegen.report.summary import say_summary
 
 Data = Mapping[str, Any]
+
+_LEAST_WIDTH = 12  # of a column whose cells are folded
 
 _COSTS = {
     "sectors": "sectors", "wavefronts": "wavefronts", "instructions": "instructions", "shared_bytes": "shared bytes",
@@ -22,11 +39,12 @@ KINDS |= {kind: kind.replace(".zfill", " zfill") for kind in CP_ASYNC}
 
 
 def explain_text(explained: Data, arch: Arch) -> str:
-    """The page: what was chosen for all, each op with its variants, choices and accesses, totals, what they rest on."""
+    """The page: the kernel in a line, what was chosen for all, each op with its variants, choices and accesses, totals,
+    what they rest on. No line is longer than COLUMNS."""
     parts = [_head(explained), _whole(explained["choices"])]
     number = 1
     for k, op in enumerate(explained["ops"]):
-        parts.append([*_op(k + 1, op), *_accesses(op["accesses"], number)])
+        parts.append([*_op(k + 1, op), *_accesses(op, number, explained["threads"])])
         number += len(op["accesses"])
     parts.append(_totals(explained))
     parts.append(_basis(arch))
@@ -35,10 +53,12 @@ def explain_text(explained: Data, arch: Arch) -> str:
 
 def _head(explained: Data) -> list[str]:
     grid = " x ".join(map(str, explained["grid"]))
-    lines = [f"{explained['kernel']} for {explained['arch']}: grid {grid}, {explained['threads']} threads a CTA"]
+    name, threads = explained["kernel"], explained["threads"]
+    lines = wrap_line(say_summary(name, threads, explained["summary"]))
+    lines += wrap_line(f"{name} for {explained['arch']}: grid {grid}, {threads} threads a CTA")
     if explained["params"]:
         values = ", ".join(f"{name} = {value}" for name, value in explained["params"].items())
-        lines.append(f"counted at {values}")
+        lines += wrap_line(f"counted at {values}")
     return lines
 
 
@@ -51,8 +71,8 @@ def _whole(choices: Sequence[Data]) -> list[str]:
 def _op(number: int, op: Data) -> list[str]:
     line = f", line {op['line']}" if op["line"] else ""
     lines = [
-        f"op {number}: {printable(op['text'])}  (scope {op['scope']}{line})",
-        f"  variant {op['variant']}: {describe_cost(Cost(**op['cost']))}",
+        *wrap_line(f"op {number}: {printable(op['text'])}  (scope {op['scope']}{line})"),
+        *wrap_line(f"  variant {op['variant']}: {describe_cost(Cost(**op['cost']))}"),
         *_refused(op["refused"]),
     ]
     for choice in op["choices"]:
@@ -61,62 +81,95 @@ def _op(number: int, op: Data) -> list[str]:
 
 
 def _refused(refused: Sequence[Data]) -> list[str]:
-    """First what could have done it and lost, then what could not."""
+    """First what could have done it and lost, with what it had chosen; then what could not."""
     width = max((len(r["variant"]) for r in refused), default=0)
-    ordered = sorted(refused, key=lambda r: r["cost"] is None)
-    return [
-        f"    {'lost   ' if r['cost'] else 'refused'}  {r['variant']:<{width}}  {printable(r['reason'])}"
-        for r in ordered
-    ]
+    lines = []
+    for r in sorted(refused, key=lambda r: r["cost"] is None):
+        start = f"    {'lost   ' if r['cost'] else 'refused'}  {r['variant']:<{width}}  "
+        lines += wrap_line(start + printable(r["reason"]), len(start) - 4)
+        if r["choices"]:
+            had = "; ".join(f"{c['question']}: {describe_answer(c['question'], c['picked'])}" for c in r["choices"])
+            lines += wrap_line(f"             with {printable(had)}", 5)
+    return lines
 
 
 def _choice(choice: Data) -> list[str]:
     question = choice["question"]
-    picked = _answer(question, choice["picked"])
-    lines = [printable(f"  {question}: {picked}"), *_candidates(question, choice)]
+    picked = describe_answer(question, choice["picked"])
+    lines = [*wrap_line(printable(f"  {question}: {picked}"), 4), *_candidates(question, choice)]
     if choice["proof"]:
-        lines.append(f"    because: {printable(choice['proof'])}")
+        lines += wrap_line(f"    because: {printable(choice['proof'])}", 9)
     return lines
 
 
-def _answer(question: str, value: Any) -> str:
-    """An answer in words; of a vector whose two sides have accesses of different widths, both."""
-    words = describe_value(question, value)
-    if question == "vector_width" and isinstance(value, Mapping) and {"load_bytes", "store_bytes"} <= set(value):
-        words += f": loads {value['load_bytes']}, stores {value['store_bytes']}"
-    return words
-
-
 def _candidates(question: str, choice: Data) -> list[str]:
-    """The candidates with their costs, columns of zeros left out; a single candidate is no comparison."""
+    """The candidates with their costs, columns of zeros left out; a single candidate is no comparison.
+
+    A verdict stands at the end of its line, or in lines of its own below it; what all candidates share is left out.
+    """
     candidates = choice["candidates"]
     if len(candidates) < 2:
         return []
     shown = [name for name in _COSTS if any(c["cost"] and c["cost"][name] for c in candidates)]
     rows = []
-    for c in candidates:
-        mark = ">" if c["verdict"] == "picked" else " "
+    for c, value in zip(candidates, _tell_apart(question, [c["value"] for c in candidates]), strict=True):
+        mark = ">" if c["verdict"] == PICKED else " "
         costs = [str(c["cost"][name]) if c["cost"] else "-" for name in shown]
-        rows.append((mark, printable(_answer(question, c["value"])), *costs, printable(c["verdict"])))
-    lines = draw_table(("", "", *(_COSTS[name] for name in shown), ""), [(*r[:-1], "") for r in rows], 2, "    ")
-    width = max(map(len, lines))
-    return [lines[0], *(f"{text:<{width}}  {row[-1]}" for text, row in zip(lines[1:], rows, strict=True))]
+        rows.append((mark, printable(describe_answer(question, value)), *costs))
+    drawn = draw_rows([("", "", *(_COSTS[name] for name in shown)), *rows], 2, "    ", COLUMNS)
+    lines, width = drawn[0], max(len(line) for row in drawn for line in row)
+    for (first, *others), c in zip(drawn[1:], candidates, strict=True):
+        beside = f"{first:<{width}}  {printable(c['verdict'])}"
+        below = wrap_line(f"{'':11}{printable(c['verdict'])}") if c["verdict"] != PICKED else []  # which has a mark
+        lines += [beside, *others] if len(beside) <= COLUMNS else [first, *others, *below]
+    return lines
+
+
+def _tell_apart(question: str, values: Sequence[Any]) -> Sequence[Any]:
+    """The values with the entries in which they differ, if they are mappings that do."""
+    if question == "vector_width" or not all(isinstance(v, Mapping) and v.keys() == values[0].keys() for v in values):
+        return values
+    differing = [key for key in values[0] if any(v[key] != values[0][key] for v in values)]
+    return [{key: v[key] for key in differing} for v in values] if differing else values
 
 
 # ---------------------------------------------------------------- accesses and totals
-def _accesses(accesses: Sequence[Data], first: int) -> list[str]:
+def _accesses(op: Data, first: int, threads: int) -> list[str]:
+    """The accesses with their counts and floors, and what is above a floor or leaves warps idle."""
+    accesses = op["accesses"]
     if not accesses:
         return []
-    rows = []
+    rows, idle = [], dict[int, list[str]]()
     for number, a in enumerate(accesses, first):
         shared = a["space"] == "shared"
-        counts = [a["wavefronts"], a["floor"], a["wavefronts"] - a["floor"], a["bytes_floor"]]
+        unit, count, floor = (
+            ("wavefront", a["wavefronts"], a["floor"]) if shared else ("sector", a["sectors"], a["sectors_floor"])
+        )
         rows.append((
             f"#{number}", a["buffer"], f"{a['space']} {KINDS[a['kind']]}", f"{a['width_bytes']} B",
-            str(a["instructions"]), *(str(n) if shared else "-" for n in counts), "-" if shared else str(a["sectors"]),
+            f"{a['threads']} of {threads}", str(a["instructions"]), count_words(count, unit, f"{unit}s"),
+            *(("-", "-") if floor is None else (str(floor), str(count - floor))),
+            str(a["bytes_floor"]) if shared else "-",
         ))  # fmt: skip
-    head = ("", "buffer", "access", "a lane", "instructions", "wavefronts", "floor", "conflicts", "by bytes", "sectors")
-    return ["  accesses of one CTA, away from the edges", *draw_table(head, rows, 3, "    ")]
+        if a["instructions"] and a["idle_warps"] and a["kind"] != TMA:
+            idle.setdefault(a["idle_warps"], []).append(f"#{number}")
+    head = ("", "buffer", "access", "a lane", "threads", "instructions", "cost", "floor", "above", "by bytes")
+    lines = ["  accesses of one CTA, away from the edges", *draw_table(head, rows, 3, "    ", COLUMNS)]
+    warps = count_words(-(-threads // WARP_LANES), "warp", "warps")
+    for n, names in idle.items():
+        lines += wrap_line(f"    idle: {n} of {warps} in {', '.join(names)}", 6)
+    return [*lines, *(line for t in op["traffic"] for line in _above_floor(t))]
+
+
+def _above_floor(traffic: Data) -> list[str]:
+    """A warning where an op touches a sector of an array more often than once."""
+    sectors, floor, name = traffic["sectors"], traffic["sectors_floor"], traffic["buffer"]
+    if floor is None:
+        return wrap_line(f"    {name}: its sectors' floor was not counted, for over {MOST_ADDRESSES} addresses", 4)
+    if sectors <= floor:
+        return []
+    times = f"{floor} hold what is touched: each is moved {sectors / floor:.2f} times on average"
+    return wrap_line(f"    warning: {sectors} sectors of {name} are {traffic['direction']}, and {times}", 4)
 
 
 def _totals(explained: Data) -> list[str]:
@@ -143,29 +196,56 @@ def _basis(arch: Arch) -> list[str]:
     measured = f"The rules behind wavefronts and sectors reproduce what was counted on {names}."
     if not arch.access_model_measured:
         measured = f"The rules behind wavefronts and sectors were counted on {names}, on {arch.name} not yet."
-    return [
-        "instructions are warp-wide; floor: a wavefront for each phase with an active lane, which no placement beats;",
-        "conflicts = wavefronts - floor; by bytes: distinct bytes / 128, what another lane map could reach;",
-        f"sectors are of 32 bytes. {measured}",
-    ]
+    words = (
+        "instructions are warp-wide; the floor of wavefronts is one for each phase with an active lane, which no "
+        "placement beats, and those above it are conflicts; by bytes: distinct bytes of each instruction / 128. "
+        "Sectors are of 32 bytes; their floor is those that hold what a CTA touches in this access, each once. "
+        f"docs/how-it-works.md says what bounds a kernel. {measured}"
+    )
+    return wrap_line(words, 0)
 
 
 # ---------------------------------------------------------------- aligned tables
-def draw_table(head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: str = "") -> list[str]:
+def draw_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: str = "", columns: int = 0
+) -> list[str]:
     """Lines of columns as wide as they need; the first ``left`` columns are aligned left, the others right.
+
+    ``columns``: the longest a line may be, as far as folding cells on the left can make it so; 0: as long as it needs.
 
     >>> print("\\n".join(draw_table(("name", "count"), [("a", "10"), ("long", "5")])))
     name  count
     a        10
     long      5
+    >>> print("\\n".join(draw_table(("name", "count"), [("one of many words", "5")], columns=18)))
+    name          count
+    one of many       5
+      words
     """
-    widths = [max(len(row[k]) for row in (head, *rows)) for k in range(len(head))]
+    return [line for row in draw_rows([head, *rows], left, indent, columns) for line in row]
 
-    def draw(row: Sequence[str]) -> str:
-        cells = [c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(row, widths, strict=True))]
-        return (indent + "  ".join(cells)).rstrip()
 
-    return [draw(head), *(draw(row) for row in rows)]
+def draw_rows(rows: Sequence[Sequence[str]], left: int, indent: str, columns: int) -> list[list[str]]:
+    """The lines of each row of a table, as ``draw_table`` draws them."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    excess = len(indent) + sum(widths) + 2 * (len(widths) - 1) - columns if columns else 0
+    columns_of_words = ([word for cell in cells for word in ["", *cell.split()]] for cells in zip(*rows, strict=True))
+    unbroken = [max(map(len, words)) + 2 for words in columns_of_words]
+    for least in (unbroken, [0] * len(widths)):  # words are broken only where folding between them is not enough
+        while excess > 0 and (wide := [k for k in range(left) if widths[k] > max(_LEAST_WIDTH, least[k])]):
+            widths[max(wide, key=lambda k: widths[k])] -= 1
+            excess -= 1
+
+    def draw(cells: Sequence[str]) -> str:
+        aligned = (c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(cells, widths, strict=True)))
+        return (indent + "  ".join(aligned)).rstrip()
+
+    folded = (map(_fold_cell, row, widths) for row in rows)
+    return [[draw(cells) for cells in zip_longest(*row, fillvalue="")] for row in folded]
+
+
+def _fold_cell(cell: str, width: int) -> list[str]:
+    return wrap(cell, width, subsequent_indent="  ", break_on_hyphens=False) if len(cell) > width else [cell]
 
 
 def lane_ranges(lanes: Sequence[int]) -> str:

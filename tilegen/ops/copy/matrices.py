@@ -68,9 +68,10 @@ def plan_matrices(context: Context, call: Call, register: Operand, shared: Opera
         found.append((context.cost((block,)), count, block))
     cost, picked, block = min(found, key=lambda f: f[0].key)
     candidates = tuple(Candidate(_value(n, fit.trans), c, judge(c, cost, n == picked)) for c, n, _ in found)
-    why = "registers in order are the words of whole matrices, and each row is 16 contiguous, aligned bytes"
+    fits = "registers in order are the words of whole matrices, and each row is 16 contiguous, aligned bytes"
+    why = f"the cheapest of {len(found)} that fit" if len(found) > 1 else "the only number that fits"
     choices = (
-        Choice("matrices", _value(picked, fit.trans), candidates, why),
+        Choice("matrices", _value(picked, fit.trans), candidates, f"{why}; {fits}"),
         Choice(
             "registers_per_thread", fit.owned.count, (), "the elements that the register layout gives to one thread"
         ),

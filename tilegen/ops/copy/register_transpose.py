@@ -14,7 +14,16 @@ from tilegen.access import SECTOR_BYTES
 from tilegen.cost.count import Counted, cost_of
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, Var, add, every, mul, multiple, variables
-from tilegen.ops.copy.register_tiles import Shape, TileOrder, TurnedTile, coalesced, digits_at, shapes_of, turned_tile
+from tilegen.ops.copy.register_tiles import (
+    Shape,
+    TileOrder,
+    TurnedTile,
+    coalesced,
+    digits_at,
+    orders_of,
+    shapes_of,
+    turned_tile,
+)
 from tilegen.ops.digits import Digit
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Heard, Operand, Refused, edge_guard, may_pass_end, ref_at
@@ -147,7 +156,8 @@ def plan_register_tile(context: Context, operands: tuple[Operand, Operand], scop
         tried += 1
         found += [_try(context, known, tile, shape, order, name, scope) for order in coalesced(tile, shape)]
     best = min(found, key=lambda f: f.cost.key)
-    choices = (_shape_choice(tile, found, best, tried, len(shapes)), _order_choice(found, best))
+    ways = len(orders_of(tile, best.shape))
+    choices = (_shape_choice(tile, found, best, tried, len(shapes)), _order_choice(found, best, ways))
     return Planned((turn_block(context, tile, best.shape, best.order, name, scope),), best.cost, choices)
 
 
@@ -191,8 +201,10 @@ def _shape_choice(tile: TurnedTile, found: Sequence[_Found], best: _Found, tried
         Candidate(_shape_value(f.shape, size), f.cost, judge(f.cost, best.cost, f is best))
         for f in sorted(each.values(), key=lambda f: f.cost.key)
     )
-    proof = f"{tried} of {shapes} shapes that both sides allow were searched"
-    proof += "; the rest take more accesses, and none of these has a conflict" if tried < shapes else ""
+    proof = f"the cheapest of {tried} shapes; all that both sides allow"
+    if tried < shapes:
+        proof = f"the cheapest of {tried} of {shapes} shapes; no others do both sides allow; the rest take no fewer "
+        proof += "accesses, and this one has no bank conflict, and whole rows or full sectors in global memory"
     return Choice("register_tile", _shape_value(best.shape, size), candidates, proof)
 
 
@@ -203,10 +215,12 @@ def _shape_value(shape: Shape, size: int) -> dict[str, int]:
     }  # fmt: skip
 
 
-def _order_choice(found: Sequence[_Found], best: _Found) -> Choice:
+def _order_choice(found: Sequence[_Found], best: _Found, ways: int) -> Choice:
     same = sorted((f for f in found if f.shape == best.shape), key=lambda f: f.cost.key)
     candidates = tuple(Candidate(f.order.value, f.cost, judge(f.cost, best.cost, f is best)) for f in same)
-    proof = "every split of a warp into powers of two that touches the fewest lines of global memory was costed"
+    proof = f"the cheapest of {ways} ways; all ways to lay a warp over the tile that were looked at"
+    if len(same) < ways:
+        proof = f"the cheapest of {len(same)} of {ways} ways; those that touch the fewest lines of global memory"
     return Choice("lanes", best.order.value, candidates, proof)
 
 

@@ -1,6 +1,7 @@
 """TMA copies: boxes of a global array that one elected thread moves from or to shared memory.
 
-A box is as much of the tile as lies in shared memory row by row, as TMA puts it there; the rest of the tile is a loop.
+A box is the innermost part of each dimension of the tile, which must lie in shared memory row by row, as TMA puts it
+there; the rest of the tile is a loop.
 """
 
 from __future__ import annotations
@@ -219,5 +220,5 @@ def _planned(context: Context, block: Step, boxes: Boxes) -> Planned:
     picked = {
         "box": list(m.box), "count": boxes.count, "bytes": m.box_bytes, "swizzle": m.swizzle_bytes or "none",
     }  # fmt: skip
-    proof = "as much of the tile as lies in shared memory row by row"
+    proof = "the innermost part of each dimension; such a box lies in shared memory row by row, as TMA puts it there"
     return Planned((block,), context.cost((block,)), (Choice("tma_box", picked, (), proof),))

@@ -25,17 +25,26 @@ def choose_tiles(
 ) -> tuple[TileChoice, tuple[Choice, ...]]:
     """The candidate with the shortest estimated time, and what was chosen from."""
     sizes = sizes_of(dims, defaults)
-    ranked = rank_candidates(dims, elem_bytes, defaults, arch)
+    every = _estimate_all(dims, elem_bytes, defaults, arch)
+    ranked = every[:MAX_CANDIDATES]
     pinned = _pin(call, dims, sizes, [c for c, _ in ranked], elem_bytes)
     if pinned is not None:
         found = estimate(dims, sizes, pinned, elem_bytes, arch)
         asked = call.fields.turn
         ranked = [(turn_over(pinned, found) if asked == "auto" else replace(pinned, turn=asked), found)]
     best = ranked[0][0]
-    return best, (_dims_choice(dims), _tile_choice(ranked, pinned is not None))
+    shortest = f"the shortest of {len(every)} estimates, to a nanosecond, the smaller tile of equals"
+    return best, (_dims_choice(dims), _tile_choice(ranked, "pinned" if pinned else shortest))
 
 
 def rank_candidates(
+    dims: Dims, elem_bytes: int, defaults: dict[str, int], arch: Arch
+) -> list[tuple[TileChoice, Estimate]]:
+    """The candidates with their estimates, the shortest time first, up to MAX_CANDIDATES of them."""
+    return _estimate_all(dims, elem_bytes, defaults, arch)[:MAX_CANDIDATES]
+
+
+def _estimate_all(
     dims: Dims, elem_bytes: int, defaults: dict[str, int], arch: Arch
 ) -> list[tuple[TileChoice, Estimate]]:
     """Every candidate with its estimate, the shortest time first; ties go to the smaller tile, then fewer threads.
@@ -47,7 +56,7 @@ def rank_candidates(
     candidates = tuple(c for c in candidates if is_launchable(dims, c.box)) or candidates
     estimated = ((c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates)
     found = [(turn_over(c, e), e) for c, e in estimated]
-    return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))[:MAX_CANDIDATES]
+    return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))
 
 
 def turn_over(choice: TileChoice, found: Estimate) -> TileChoice:
@@ -107,14 +116,13 @@ def _plain(x: Any) -> Any:
     return x if isinstance(x, int) else str(x)
 
 
-def _tile_choice(ranked: Sequence[tuple[TileChoice, Estimate]], is_pinned: bool) -> Choice:
+def _tile_choice(ranked: Sequence[tuple[TileChoice, Estimate]], why: str) -> Choice:
     best = ranked[0][0]
     candidates = tuple(
         Candidate(_value(c, e), Cost(e.sectors, e.wavefronts, e.instructions), _verdict(e, ranked[0][1], c is best))
         for c, e in ranked[:_SHOWN]
     )
-    proof = "pinned" if is_pinned else f"the shortest of {len(ranked)} estimates"
-    return Choice("tile", _picked(best), candidates, f"{proof}: {_say_bound(ranked[0][1])}")
+    return Choice("tile", _picked(best), candidates, f"{why}; {_say_bound(ranked[0][1])}")
 
 
 def _picked(c: TileChoice) -> dict[str, Any]:

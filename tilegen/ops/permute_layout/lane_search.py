@@ -24,7 +24,8 @@ LANE_BITS = 5
 _NODES = 400  # partial bases extended before the search gives up
 _SUBSETS = 300  # choices of five single bits tried where addresses are not linear
 
-_CONSTRUCTED = "constructed over F2: every phase reaches its floor"
+_CONSTRUCTED = "constructed over F2"
+_AT_FLOOR = "no access has more wavefronts or sectors than its floor"
 
 Ints = NDArray[np.int64]
 
@@ -88,15 +89,23 @@ def search_lanes(sides: Sequence[Side], orders: Sequence[Sequence[int]]) -> Lane
             if lanes is not None:
                 best = _better(best, _measured(sides, bits, lanes, _CONSTRUCTED))
                 if best.reaches_floor:
-                    return best
+                    return _with_proof(best, f"{_CONSTRUCTED}; {_AT_FLOOR}")
     tried = 0
     for lanes in _single_bits(orders):
         tried += 1
         best = _better(best, _measured(sides, bits, lanes, ""))
         if best.reaches_floor:
-            return _with_proof(best, "the floor is reached with one bit per lane bit")
+            return _with_proof(best, f"one bit of the element's number for each of the lane's; {_AT_FLOOR}")
     assert best is not None
-    return _with_proof(best, best.proof or f"bounded: the best of {tried} choices of five bits")
+    return _with_proof(best, _say_bounded(best, tried))
+
+
+def _say_bounded(best: LaneMap, tried: int) -> str:
+    """How far a search came that did not reach the floor."""
+    figures = zip(("sectors", "wavefronts"), best.cost, best.floor, strict=True)
+    above = " and ".join(f"{n} {name} above a floor of {least}" for name, n, least in figures if n > least)
+    how = best.proof or f"bounded: the best of {tried} choices of five bits"
+    return f"{how}; {above}" + (f"; bounded: {tried} choices of five bits were no better" if best.proof else "")
 
 
 def _with_proof(m: LaneMap, proof: str) -> LaneMap:

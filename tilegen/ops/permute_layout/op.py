@@ -7,7 +7,7 @@ destination layout, a warp sync. The variants differ in which element a lane tak
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
@@ -94,7 +94,18 @@ def _plan_xor(call: Call, context: Context) -> Planned:
 
     block = permute_block(call, context, tile, Bundle(tile.per_lane, 1, 1, False, at))
     cost = context.cost((block,))
+    choice = _of_all_places(choice, turn.cost.key[:3], cost)
     return Planned((block,), cost, (per_cta(choice, turn.cost.instructions, cost.instructions), _registers(tile)))
+
+
+def _of_all_places(choice: Choice, once: tuple[int, ...], cost: Cost) -> Choice:
+    """The choice, searched with the tile at its first place; the proof says so where the tile costs more at others.
+
+    ``once``: (sectors, wavefronts, instructions) of the tile there.
+    """
+    runs = cost.instructions // once[2]
+    same = (cost.sectors, cost.wavefronts) == (once[0] * runs, once[1] * runs)
+    return choice if same else replace(choice, proof=f"where the tile lies first: {choice.proof}")
 
 
 # ---------------------------------------------------------------- warp_linear_swizzle and warp_vector
@@ -148,7 +159,7 @@ def _plan_vector(call: Call, context: Context) -> Planned:
         tried.append(_search(tile, context, shape))
     free = [f for f in tried if f.lane_map.reaches_floor]
     if not free and _search(tile, context, _Shape((), (), False)).lane_map.reaches_floor:
-        raise Refused("every pair of widths leaves bank conflicts, one element an access leaves none")
+        raise Refused("no pair of widths was found without bank conflicts, one element an access leaves none")
     best = min(free or tried, key=lambda f: f.estimate)
     return _plan_found(call, context, tile, best, (_width_choice(tile, best, tried, len(shapes)),))
 
@@ -217,13 +228,17 @@ def _plan_found(
     block = permute_block(call, context, tile, bundle)
     vectors = {"lanes": list(lanes.lanes), "steps": list(lanes.steps)}
     cost = context.cost((block,))
-    scaled = tuple(per_cta(c, found.estimate[2], cost.instructions) for c in choices)
-    return Planned((block,), cost, (*scaled, Choice("lane_vectors", vectors, (), lanes.proof), _registers(tile)))
+    choices = (*choices, Choice("lane_vectors", vectors, (), lanes.proof))
+    choices = tuple(_of_all_places(c, found.estimate, cost) for c in choices)
+    scaled = (per_cta(c, found.estimate[2], cost.instructions) for c in choices)
+    return Planned((block,), cost, (*scaled, _registers(tile)))
 
 
 def _width_choice(tile: NumberedTile, best: _Found, tried: list[_Found], shapes: int) -> Choice:
     candidates = tuple(Candidate(_width_value(tile, f.shape), Cost(*f.estimate), _judge(f, best)) for f in tried)
-    proof = f"{len(tried)} of {shapes} pairs of widths were searched; the rest cost at least as much"
+    proof = f"the cheapest of {shapes} pairs of widths; every pair was searched"
+    if len(tried) < shapes:
+        proof = f"{len(tried)} of {shapes} pairs of widths were searched; the others cost at least as much"
     return Choice("vector_width", _width_value(tile, best.shape), candidates, proof)
 
 

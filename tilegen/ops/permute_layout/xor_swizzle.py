@@ -36,7 +36,8 @@ def choose_xor(sides: Sequence[Side], count: int) -> tuple[Turn, Choice]:
     found = [_measure(sides, count, *member) for member in _family(count // _LANES)]
     best = min(found, key=lambda t: (t.cost.sectors, t.cost.wavefronts, t.k))
     reached = (best.cost.sectors, best.cost.wavefronts) == _floor(sides, count)
-    proof = "no conflict in either phase: the floor" if reached else f"the best of all {len(found)} (shift, mask)"
+    proof = f"the best of all {len(found)} turns (shift, mask)"
+    proof += "; no access has more wavefronts or sectors than its floor" if reached else ""
     return best, Choice("xor_k", best.value, tuple(_judge(t, best) for t in found), proof)
 
 
