@@ -21,7 +21,8 @@ from tests.specs.test_explain import _explain, _offsets_of
 from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.cost import needs
-from tilegen.cost.accesses import Access, accesses_of
+from tilegen.cost.accesses import Access
+from tilegen.cost.compiled import compiled_accesses
 from tilegen.index import bound, evaluate
 from tilegen.pipeline import build, explain, load
 from tilegen.plan import Launch
@@ -73,7 +74,7 @@ def check_widths(explained: dict[str, Any]) -> None:
         for choice in op["choices"]:
             if choice["question"] in ("vector_width", "register_tile"):
                 for kind, said in zip(("ld", "st"), widths_said(choice), strict=True):
-                    made = {a["width_bytes"] for a in op["accesses"] if a["kind"] in (kind, *ASYNC)}
+                    made = {a["text_width_bytes"] for a in op["accesses"] if a["kind"] in (kind, *ASYNC)}
                     assert made <= {said}, (op["text"], choice["picked"], op["accesses"])
 
 
@@ -101,14 +102,15 @@ def test_no_wider_access_is_allowed_where_explain_says_so(threads: int, dtype: s
     for op, names in zip(explained["ops"], (("In", "s"), ("s", "Out")), strict=True):
         picked = {c["question"]: c for c in op["choices"]}
         width = picked.get("vector_width")
-        claim = re.match(r"the widest each side allows in runs of (\d+);", width["proof"]) if width else None
-        if claim is None:
+        claim = re.match(r"the widest in runs of (\d+)(?: and (\d+))?;", width["proof"]) if width else None
+        if claim is None or "together" in picked["partition"]["picked"]["order"]:
             continue
+        runs = int(claim[1]), int(claim[2] or claim[1])
         order = order_of(picked["partition"]["picked"]["order"], sides)
-        for name, said in zip(names, widths_said(width), strict=True):
+        for name, said, run in zip(names, widths_said(width), runs, strict=True):
             shape, layout, box = sides[name]
             walked = brute.offsets(layout, shape, box)[order]
-            legal = widest_in_runs(walked, int(claim[1]), size, brute.chunk(layout) if name == "s" else 1 << 30)
+            legal = widest_in_runs(walked, run, size, brute.chunk(layout) if name == "s" else 1 << 30)
             assert said == legal * size, (op["text"], name, width)
 
 
@@ -211,7 +213,7 @@ def sectors_of(a: Access, launch: Launch, cta: tuple[int, int, int]) -> set[int]
 @every_spec
 def test_threads_and_the_floor_of_sectors_are_those_of_every_thread_and_trip(path: Path) -> None:
     built = build_spec(path)
-    launch, found = launch_of(built.spec), accesses_of(built.plan)
+    launch, found = launch_of(built.spec), compiled_accesses(built.plan)
     for k, op in enumerate(_explain(path)["ops"]):
         own = [a for a in found if a.op == k]
         for a, said in zip(own, op["accesses"], strict=True):
@@ -230,7 +232,7 @@ def test_threads_and_the_floor_of_sectors_are_those_of_every_thread_and_trip(pat
 def test_the_summary_is_that_of_every_cta(path: Path) -> None:
     built = build_spec(path)
     launch, summary = launch_of(built.spec), _explain(path)["summary"]
-    groups = needs.group_by_array(accesses_of(built.plan)).values()
+    groups = needs.group_by_array(compiled_accesses(built.plan)).values()
     ctas = [*product(*map(range, launch.grid))]
     floors = (len(set().union(*(sectors_of(a, launch, c) for a in group))) for group in groups for c in ctas)
     assert summary["sectors_floor"] == sum(floors)

@@ -32,7 +32,7 @@ CHOICE = {"question", "picked", "candidates", "proof"} | {"variant"}
 CANDIDATE = {"value", "cost", "verdict"}
 ACCESS = {
     "buffer", "kind", "width_bytes", "instructions", "wavefronts", "floor", "bytes_floor", "sectors",
-} | {"space", "threads", "idle_warps", "sectors_floor"}  # fmt: skip
+} | {"space", "threads", "idle_warps", "sectors_floor", "text_width_bytes"}  # fmt: skip
 TRAFFIC = {"buffer", "direction", "bytes", "sectors", "sectors_floor"}
 SUMMARY = {
     "read_bytes", "written_bytes", "sectors", "sectors_floor", "wavefronts", "wavefronts_floor", "instructions",

@@ -18,7 +18,8 @@ class Access:
     """One side of one data step: its byte address in terms of threads, CTA axes, loops and params.
 
     ``partner`` is the other side of an instruction that reads and writes memory at once, which is cp.async. ``needed``:
-    what is loaded is used under these conditions alone, so that a compiler may load it under them. Of a box that TMA
+    what is loaded is used under these conditions alone, so that a compiler may load it under them. ``text_bytes``: its
+    width in the kernel's text, where a compiler makes another one of it; 0 elsewhere. Of a box that TMA
     moves, ``width_bytes`` is a row and ``rows`` are the extents and byte strides around it.
     """
 
@@ -33,6 +34,7 @@ class Access:
     threads: int  # of the role that makes it
     partner: Access | None = None
     needed: tuple[Index, ...] = ()
+    text_bytes: int = 0
     rows: tuple[tuple[int, Index], ...] = ()
     writes: bool = False  # to this memory
 

@@ -93,7 +93,8 @@ def _narrow(a: Access, visit: Visit, uses: dict[Memory, _Uses]) -> list[Access]:
     kept = max(uses[memory].bytes, default=8)
     if kept == 8:
         return [a]
-    return [replace(a, width_bytes=kept, byte=add(a.byte, k)) for k in range(0, a.width_bytes, 8)]
+    low = replace(a, width_bytes=kept, text_bytes=a.width_bytes)
+    return [replace(low, byte=add(a.byte, k)) for k in range(0, a.width_bytes, 8)]
 
 
 def _defer(a: Access, visit: Visit, uses: dict[Memory, _Uses]) -> Access:
@@ -187,7 +188,8 @@ def _join_group(stretch: _Stretch, group: Sequence[Access]) -> list[Access] | No
             ] = byte
     around = tuple(loop for loop in one.loops if loop[0].name not in stretch.unrolled)
     plain = replace(one, loops=around)
-    joined = [replace(plain, byte=b, width_bytes=w) for row in rows.values() for b, w in _list_runs(row, plain)]
+    runs = [run for row in rows.values() for run in _list_runs(row, plain)]
+    joined = [replace(plain, byte=b, width_bytes=w, text_bytes=one.width_bytes * (w > one.width_bytes)) for b, w in runs]
     return joined if any(a.width_bytes > one.width_bytes for a in joined) else None
 
 

@@ -333,9 +333,9 @@ def _say_widths(found: Sequence[_Plan], best: _Plan, via: Instruction) -> str:
     allowed = [widest(tile, side) for side in range(len(tile.operands))]
     costed = [f.widths for f in found if f.tile is tile]
     if via.queue and best.widths == max(costed):
-        return f"the widest of {via.name} that both sides allow {runs}; {rule}"
+        return f"the widest of {via.name} {runs}; {rule}"
     if not via.queue and best.widths == (allowed[0], allowed[-1]):
-        return f"the widest each side allows {runs}; {rule}"
+        return f"the widest {runs}; {rule}"
     most = " and ".join(str(n * tile.operands[0].elem_bytes) for n in allowed)
     return f"the cheapest of {len(costed)} that were costed; this order allows up to {most} bytes"
 

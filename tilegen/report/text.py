@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
@@ -146,7 +146,7 @@ def _accesses(op: Data, first: int, threads: int) -> list[str]:
             ("wavefront", a["wavefronts"], a["floor"]) if shared else ("sector", a["sectors"], a["sectors_floor"])
         )
         rows.append((
-            f"#{number}", a["buffer"], f"{a['space']} {KINDS[a['kind']]}", f"{a['width_bytes']} B",
+            f"#{number}", a["buffer"], f"{a['space']} {KINDS[a['kind']]}", _say_width(a),
             f"{a['threads']} of {threads}", str(a["instructions"]), count_words(count, unit, f"{unit}s"),
             *(("-", "-") if floor is None else (str(floor), str(count - floor))),
             str(a["bytes_floor"]) if shared else "-",
@@ -159,6 +159,12 @@ def _accesses(op: Data, first: int, threads: int) -> list[str]:
     for n, names in idle.items():
         lines += wrap_line(f"    idle: {n} of {warps} in {', '.join(names)}", 6)
     return [*lines, *(line for t in op["traffic"] for line in _above_floor(t))]
+
+
+def _say_width(access: Data) -> str:
+    """Bytes a lane, and those in the text where the compiler makes another access of it."""
+    width, text = access["width_bytes"], access["text_width_bytes"]
+    return f"{width} B" if width == text else f"{width} B ({text} B)"
 
 
 def _above_floor(traffic: Data) -> list[str]:
@@ -188,7 +194,26 @@ def _totals(explained: Data) -> list[str]:
         return []
     ctas = explained["grid"][0] * explained["grid"][1] * explained["grid"][2]
     head = ("", "instructions", "wavefronts", "floor", "conflicts", "sectors")
-    return [f"the whole grid, {count_words(ctas, 'CTA', 'CTAs')}", *draw_table(head, rows, 1, "  ")]
+    notes = [line for note in _uncertain(explained) for line in wrap_line(f"  {note}", 2)]
+    return [f"the whole grid, {count_words(ctas, 'CTA', 'CTAs')}", *draw_table(head, rows, 1, "  "), *notes]
+
+
+def _uncertain(explained: Data) -> Iterator[str]:
+    """Where a hardware counter may show another number, and why."""
+    totals, accesses = explained["grid_totals"], [a for op in explained["ops"] for a in op["accesses"]]
+    loads = totals["global_ld"]
+    if loads["least_sectors"] < loads["sectors"]:
+        yield (
+            f"Not every thread uses what it loads: the compiler may leave such loads out, and {loads['least_sectors']} "
+            "sectors remain"
+        )
+    if any(a["kind"].startswith("cp.async.cg") and a["threads"] < explained["threads"] for a in accesses) or any(
+        a["kind"] == "cp.async.cg.zfill" for a in accesses
+    ):
+        yield (
+            "ncu's count of cp.async wavefronts takes no notice of the predicate P0, and may show another number "
+            "(docs/access-model.md)"
+        )
 
 
 def _basis(arch: Arch) -> list[str]:
@@ -200,6 +225,7 @@ def _basis(arch: Arch) -> list[str]:
         "instructions are warp-wide; the floor of wavefronts is one for each phase with an active lane, which no "
         "placement beats, and those above it are conflicts; by bytes: distinct bytes of each instruction / 128. "
         "Sectors are of 32 bytes; their floor is those that hold what a CTA touches in this access, each once. "
+        "A width in brackets is that in the kernel's text, where the compiler makes another of it. "
         f"docs/how-it-works.md says what bounds a kernel. {measured}"
     )
     return wrap_line(words, 0)
