@@ -4,30 +4,21 @@
 // Out: S[(batch,chunks,4,4,32):(chunks*512,512,128,1,4)] [64, 6, 4, 4, 32]
 // B: S[(4,4,32):(128,1,4)] [4, 4, 32], shared
 //
-// 1. copy In[bx, c + h, warpid] -> A[warpid]: variant gmem_smem, scope warp, 384 sectors, 96 wavefronts, 48
-//   instructions, 48 address operations
-//    vector_width: 4 elements, 16 bytes (48 instructions; 2 elements: 96; 1 element: 192); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 4, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In[bx, c + h, warpid] -> A[warpid], scope warp
+//    variant: gmem_smem; 384 sectors, 96 wavefronts, 48 instructions, 48 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 128
+//    partition: outer = 1, threads 32, elems 4, order row-major; all orders are this one
 //
-// 2. permute_layout A[warpid] -> B[warpid]: variant warp_vector, scope warp, 192 wavefronts, 120
-//   instructions, 216 address operations
-//    vector_width: 4 elements, 16 bytes (192 wavefronts; 2 elements: 384); 2 of 5 pairs of widths were
-//      searched; the rest cost at least as much
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
+// 2. permute_layout A[warpid] -> B[warpid], scope warp
+//    variant: warp_vector; 192 wavefronts, 120 instructions, 216 address operations
+//    vector_width: 4 elements, 16 bytes (loads 4, stores 16); 2 of 5 pairs of widths were searched
+//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
 //    registers_per_lane: 4; 128 elements / 32 lanes
-//    xor_k: k = 2, shift 3, mask 3 (192 wavefronts; k = 0, shift 5, mask 0: 480; k = 1, shift 4, mask 1: 288;
-//      k = 1, shift 3, mask 1: 288; k = 1, shift 2, mask 1: 480; k = 1, shift 1, mask 1: 480; k = 1, shift 0,
-//      mask 1: 480; k = 2, shift 2, mask 3: 288; k = 2, shift 1, mask 3: 480; k = 2, shift 0, mask 3: 480);
-//      no conflict in either phase: the floor
 //
-// 3. copy B[warpid] -> Out[bx, c + h, warpid]: variant gmem_smem, scope warp, 384 sectors, 96 wavefronts, 48
-//   instructions, 48 address operations
-//    vector_width: 4 elements, 16 bytes (48 instructions; 2 elements: 96; 1 element: 192); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 4, order B's strides (row-major: costs more; B's strides:
-//      picked); every order by one operand's strides was costed
+// 3. copy B[warpid] -> Out[bx, c + h, warpid], scope warp
+//    variant: gmem_smem; 384 sectors, 96 wavefronts, 48 instructions, 48 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 128
+//    partition: outer = 1, threads 32, elems 4, order B's strides; the cheapest of 2 orders
 
 __device__ __forceinline__ void copy_In_A(int laneid, const float *In, float *A)
 {

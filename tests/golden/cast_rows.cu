@@ -3,19 +3,19 @@
 // X: row [512, 1024]
 // Y: row [512, 1024]
 //
-// 1. copy X[bx, tx*8 : +8] -> h: variant reg, scope thread, 64 sectors, 4 instructions
-//    vector_width: 8 elements, 16 bytes (64 sectors; 4 elements: 128; 2 elements: 256; 1 element: 512); the
-//      widest power of two that is contiguous in registers and in memory and aligned for every thread and
-//      step
+// 1. copy X[bx, tx*8 : +8] -> h, scope thread
+//    variant: reg; 64 sectors, 4 instructions
+//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 1; registers per thread / vector elements
 //
-// 2. cast h -> f: variant registers, scope thread, no cost
+// 2. cast h -> f, scope thread
+//    variant: registers; no cost
 //    registers_per_thread: 8; both tensors give every thread the same elements
 //
-// 3. copy f -> Y[bx, tx*8 : +8]: variant reg, scope thread, 256 sectors, 8 instructions, 8 address operations
-//    vector_width: 4 elements, 16 bytes (256 sectors; 2 elements: 512; 1 element: 1024); the widest power of
-//      two that is contiguous in registers and in memory and aligned for every thread and step
+// 3. copy f -> Y[bx, tx*8 : +8], scope thread
+//    variant: reg; 256 sectors, 8 instructions, 8 address operations
+//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 

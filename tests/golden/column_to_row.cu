@@ -4,28 +4,15 @@
 // Y: row [256, 192]
 // t: S[(32,32):(33,1)] [32, 32], shared
 //
-// 1. copy X[by*32 : +32, bx*32 : +32] -> t: variant register_tile, scope cta, 256 sectors, 64 wavefronts, 48
-//   instructions, 752 address operations
-//    register_tile: rows = 1, columns 2, load_bytes 16, store_bytes 8 (256 sectors); 1 of 1 shapes that both
-//      sides allow were searched
-//    lanes: inner = src, along_src 8, along_dst 4 (64 wavefronts; inner = src, along_src 16, along_dst 2:
-//      128); every split of a warp into powers of two that touches the fewest lines of global memory was
-//      costed
-//    vector_width: 1 element, 8 bytes (64 wavefronts; 2 elements: 128); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 8, threads 128, elems 1, order X's strides (row-major: costs more; X's strides:
-//      picked); every order by one operand's strides was costed
-//    vector_width: 1 element, 8 bytes (256 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 8, threads 128, elems 1, order X's strides (row-major: costs more; X's strides:
-//      picked); every order by one operand's strides was costed
+// 1. copy X[by*32 : +32, bx*32 : +32] -> t, scope cta
+//    variant: register_tile; 256 sectors, 64 wavefronts, 48 instructions, 752 address operations
+//    register_tile: rows = 1, columns 2, load_bytes 16, store_bytes 8; the cheapest of 1 shapes
+//    lanes: inner = src, along_src 8, along_dst 4; the cheapest of 2 of 9 ways
 //
-// 2. copy t -> Y[by*32 : +32, bx*32 : +32]: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 64
-//   instructions, 384 address operations
-//    vector_width: 1 element, 8 bytes (64 wavefronts; 2 elements: 128); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 8, threads 128, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy t -> Y[by*32 : +32, bx*32 : +32], scope cta
+//    variant: gmem_smem; 256 sectors, 64 wavefronts, 64 instructions, 384 address operations
+//    vector_width: 1 element, 8 bytes; the cheapest of 2 that were costed
+//    partition: outer = 8, threads 128, elems 1, order row-major; all orders are this one
 
 __device__ __forceinline__ void copy_X_t(int tx, const double *X, double *t)
 {

@@ -3,37 +3,32 @@
 // In: row [32, 8]
 // Out: row [32, 8]
 //
-// 1. copy In -> s: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
-//   operations
-//    vector_width: 4 elements, 16 bytes (4 instructions; 2 elements: 8; 1 element: 16); the widest accesses
-//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 32, elems 4, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In -> s, scope warp
+//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 12 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 2, threads 32, elems 4, order row-major; all orders are this one
 //
-// 2. copy s -> r: variant reg, scope warp, 16 wavefronts, 2 instructions, 6 address operations
-//    vector_width: 4 elements, 16 bytes (16 wavefronts; 2 elements: 32; 1 element: 64); the widest power of
-//      two that is contiguous in registers and in memory and aligned for every thread and step
+// 2. copy s -> r, scope warp
+//    variant: reg; 16 wavefronts, 2 instructions, 6 address operations
+//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 3. fill s: variant tile, scope warp, 8 wavefronts, 2 instructions, 6 address operations
-//    vector_width: 4 elements, 16 bytes (2 instructions; 2 elements: 4; 1 element: 8); the widest accesses
-//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 32, elems 4, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 3. fill s, scope warp
+//    variant: tile; 8 wavefronts, 2 instructions, 6 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 2, threads 32, elems 4, order row-major; all orders are this one
 //
-// 4. copy r -> s: variant reg, scope warp, 16 wavefronts, 2 instructions, 6 address operations
-//    vector_width: 4 elements, 16 bytes (16 wavefronts; 2 elements: 32; 1 element: 64); the widest power of
-//      two that is contiguous in registers and in memory and aligned for every thread and step
+// 4. copy r -> s, scope warp
+//    variant: reg; 16 wavefronts, 2 instructions, 6 address operations
+//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 5. copy s -> Out: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
-//   operations
-//    vector_width: 4 elements, 16 bytes (4 instructions; 2 elements: 8; 1 element: 16); the widest accesses
-//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 32, elems 4, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 5. copy s -> Out, scope warp
+//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 12 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 2, threads 32, elems 4, order row-major; all orders are this one
 
 __device__ __forceinline__ void copy_In_s(int laneid, const float *In, float *s)
 {

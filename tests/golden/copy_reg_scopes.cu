@@ -3,47 +3,39 @@
 // In: row [256, 16]
 // Out: row [256, 16]
 //
-// 1. copy In -> rc: variant reg, scope cta, 512 sectors, 16 instructions, 48 address operations
-//    vector_width: 8 elements, 16 bytes (512 sectors; 4 elements: 1024; 2 elements: 2048; 1 element: 4096);
-//      the widest power of two that is contiguous in registers and in memory and aligned for every thread and
-//      step
+// 1. copy In -> rc, scope cta
+//    variant: reg; 512 sectors, 16 instructions, 48 address operations
+//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 2. copy rc -> s: variant reg, scope cta, 128 wavefronts, 16 instructions, 48 address operations
-//    vector_width: 8 elements, 16 bytes (128 wavefronts; 4 elements: 256; 2 elements: 512; 1 element: 1024);
-//      the widest power of two that is contiguous in registers and in memory and aligned for every thread and
-//      step
+// 2. copy rc -> s, scope cta
+//    variant: reg; 128 wavefronts, 16 instructions, 48 address operations
+//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 3. copy s[(1 - wgid)*128 : +128] -> rg: variant reg, scope warpgroup, 128 wavefronts, 16 instructions, 48
-//   address operations
-//    vector_width: 8 elements, 16 bytes (128 wavefronts; 4 elements: 256; 2 elements: 512; 1 element: 1024);
-//      the widest power of two that is contiguous in registers and in memory and aligned for every thread and
-//      step
+// 3. copy s[(1 - wgid)*128 : +128] -> rg, scope warpgroup
+//    variant: reg; 128 wavefronts, 16 instructions, 48 address operations
+//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 4. copy rg -> t[(1 - wgid)*128 : +128]: variant reg, scope warpgroup, 128 wavefronts, 16 instructions, 48
-//   address operations
-//    vector_width: 8 elements, 16 bytes (128 wavefronts; 4 elements: 256; 2 elements: 512; 1 element: 1024);
-//      the widest power of two that is contiguous in registers and in memory and aligned for every thread and
-//      step
+// 4. copy rg -> t[(1 - wgid)*128 : +128], scope warpgroup
+//    variant: reg; 128 wavefronts, 16 instructions, 48 address operations
+//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 5. copy t[tx : +1] -> rt: variant reg, scope thread, 128 wavefronts, 16 instructions, 16 address operations
-//    vector_width: 8 elements, 16 bytes (128 wavefronts; 4 elements: 256; 2 elements: 512; 1 element: 1024);
-//      the widest power of two that is contiguous in registers and in memory and aligned for every thread and
-//      step
+// 5. copy t[tx : +1] -> rt, scope thread
+//    variant: reg; 128 wavefronts, 16 instructions, 16 address operations
+//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 6. copy rt -> Out[tx : +1]: variant reg, scope thread, 512 sectors, 16 instructions, 16 address operations
-//    vector_width: 8 elements, 16 bytes (512 sectors; 4 elements: 1024; 2 elements: 2048; 1 element: 4096);
-//      the widest power of two that is contiguous in registers and in memory and aligned for every thread and
-//      step
+// 6. copy rt -> Out[tx : +1], scope thread
+//    variant: reg; 512 sectors, 16 instructions, 16 address operations
+//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 

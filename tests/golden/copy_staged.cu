@@ -3,26 +3,20 @@
 // X: row [512, 768]
 // Y: row [512, 768]
 //
-// 1. copy X[bx*64 : +64, k*64 : +64] -> tile[k]: variant cp_async, scope cta, 512 sectors, 128 wavefronts, 32
-//   instructions, 320 address operations
-//    vector_width: 8 elements, 16 bytes (32 instructions; 4 elements: 64; 2 elements: 128); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 128, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy X[bx*64 : +64, k*64 : +64] -> tile[k], scope cta
+//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 320 address operations
+//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64 and 4096
+//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
 //
-// 2. copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64]: variant gmem_smem, scope cta, 3072 sectors, 768
-//   wavefronts, 384 instructions, 1920 address operations
-//    vector_width: 8 elements, 16 bytes (768 wavefronts; 4 elements: 768 instructions; 1 element: 1536); the
-//      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 128, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64], scope cta
+//    variant: gmem_smem; 3072 sectors, 768 wavefronts, 384 instructions, 1920 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 4096 and 64
+//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
 //
-// 3. copy X[bx*64 : +64, (k + 2)*64 : +64] -> tile[(k + 2) % 3]: variant cp_async, scope cta, 2560 sectors,
-//   640 wavefronts, 160 instructions, 1760 address operations
-//    vector_width: 8 elements, 16 bytes (160 instructions; 4 elements: 320; 2 elements: 640); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 128, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 3. copy X[bx*64 : +64, (k + 2)*64 : +64] -> tile[(k + 2) % 3], scope cta
+//    variant: cp_async; 2560 sectors, 640 wavefronts, 160 instructions, 1760 address operations
+//    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64 and 4096
+//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

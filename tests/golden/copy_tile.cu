@@ -3,19 +3,15 @@
 // X: row [256, 1024]
 // Y: row [256, 1024]
 //
-// 1. copy X[by*16 : +16, bx*128 : +128] -> tile: variant cp_async, scope cta, 256 sectors, 64 wavefronts, 16
-//   instructions, 160 address operations
-//    vector_width: 4 elements, 16 bytes (16 instructions; 2 elements: 32; 1 element: 64); the widest accesses
-//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 128, elems 4, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy X[by*16 : +16, bx*128 : +128] -> tile, scope cta
+//    variant: cp_async; 256 sectors, 64 wavefronts, 16 instructions, 160 address operations
+//    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 128 and 2048
+//    partition: outer = 4, threads 128, elems 4, order row-major; all orders are this one
 //
-// 2. copy tile -> Y[by*16 : +16, bx*128 : +128]: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 32
-//   instructions, 160 address operations
-//    vector_width: 4 elements, 16 bytes (32 instructions; 2 elements: 64; 1 element: 128); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 128, elems 4, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy tile -> Y[by*16 : +16, bx*128 : +128], scope cta
+//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 160 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 2048 and 128
+//    partition: outer = 4, threads 128, elems 4, order row-major; all orders are this one
 
 // 16 bytes from global to shared memory; they land at a wait for the group of this thread's next commit.
 __device__ __forceinline__ void cp_async_16(void *smem, const void *gmem)

@@ -4,15 +4,13 @@
 // Y: row [200, 320]
 // tile: mma_shared_layout('float16', '128B', (64, 64)) [64, 64], shared
 //
-// 1. copy X[by*64 : +64, bx*64 : +64] -> tile: variant tma, scope cta, 256 sectors, 64 wavefronts, 1
-//   instruction
-//    tma_box: box = [64, 64], count 1, bytes 8192, swizzle 128; as much of the tile as lies in shared memory
-//      row by row
+// 1. copy X[by*64 : +64, bx*64 : +64] -> tile, scope cta
+//    variant: tma; 256 sectors, 64 wavefronts, 1 instruction
+//    tma_box: box = [64, 64], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
 //
-// 2. copy tile -> Y[by*64 : +64, bx*64 : +64]: variant tma, scope cta, 256 sectors, 64 wavefronts, 1
-//   instruction
-//    tma_box: box = [64, 64], count 1, bytes 8192, swizzle 128; as much of the tile as lies in shared memory
-//      row by row
+// 2. copy tile -> Y[by*64 : +64, bx*64 : +64], scope cta
+//    variant: tma; 256 sectors, 64 wavefronts, 1 instruction
+//    tma_box: box = [64, 64], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

@@ -3,18 +3,19 @@
 // D: row [16, 8]
 // Out: row [16, 8]
 //
-// 1. copy D -> c: variant reg, scope warp, 16 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 8 bytes (16 sectors; 1 element: 32); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
+// 1. copy D -> c, scope warp
+//    variant: reg; 16 sectors, 2 instructions, 6 address operations
+//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 2. cast c -> h: variant registers, scope warp, no cost
+// 2. cast c -> h, scope warp
+//    variant: registers; no cost
 //    registers_per_thread: 4; both tensors give every thread the same elements
 //
-// 3. copy h -> Out: variant reg, scope warp, 8 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 4 bytes (8 sectors; 1 element: 16); the widest power of two that is contiguous
-//      in registers and in memory and aligned for every thread and step
+// 3. copy h -> Out, scope warp
+//    variant: reg; 8 sectors, 2 instructions, 6 address operations
+//    vector_width: 2 elements, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 

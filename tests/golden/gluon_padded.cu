@@ -4,24 +4,15 @@
 // Out: row [4, 8]
 // s: PaddedSharedLayout([[8, 1]], [[0, 1], [0, 2], [2, 0], [4, 0], [1, 0]], [], [8, 4]) [8, 4], shared
 //
-// 1. copy In -> s: variant gmem_smem, scope warp, 4 sectors, 2 wavefronts, 2 instructions, 10 address
-//   operations
-//    vector_width: 1 element, 4 bytes (2 wavefronts; 4 elements: 4); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 1, threads 32, elems 1, order row-major (row-major: picked; s's strides: the same
-//      cost); every order by one operand's strides was costed
+// 1. copy In -> s, scope warp
+//    variant: gmem_smem; 4 sectors, 2 wavefronts, 2 instructions, 10 address operations
+//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
+//    partition: outer = 1, threads 32, elems 1, order row-major; the cheapest of 2 orders
 //
-// 2. copy columns -> Out: variant gmem_smem, scope warp, 4 sectors, 2 wavefronts, 2 instructions, 10 address
-//   operations
-//    vector_width: 1 element, 4 bytes (4 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 1, order columns's strides (row-major: costs more; row-major, 4
-//      of columns's together: costs more; columns's strides: picked); every order by one operand's strides
-//      was costed
-//    register_tile: rows = 2, columns 1, load_bytes 4, store_bytes 8 (4 sectors); 1 of 1 shapes that both
-//      sides allow were searched
-//    lanes: inner = src, along_src 1, along_dst 1 (4 sectors); every split of a warp into powers of two that
-//      touches the fewest lines of global memory was costed
+// 2. copy columns -> Out, scope warp
+//    variant: gmem_smem; 4 sectors, 2 wavefronts, 2 instructions, 10 address operations
+//    vector_width: 1 element, 4 bytes; the widest in runs of 32 and 4
+//    partition: outer = 1, threads 32, elems 1, order columns's strides; the cheapest of 3 orders
 
 __device__ __forceinline__ void copy_In_s(int laneid, const float *In, float *s)
 {

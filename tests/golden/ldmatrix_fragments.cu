@@ -7,60 +7,41 @@
 // sa: Swizzle(3,3,3) o S[(64,64):(64,1)] [64, 64], shared
 // sb: Swizzle(3,3,3) o S[(64,64):(64,1)] [64, 64], shared
 //
-// 1. copy A[bx] -> sa: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 32 instructions, 144 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (64 wavefronts; 4 elements: 64 instructions; 1 element: 128); the
-//      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 128, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy A[bx] -> sa, scope cta
+//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 144 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 4096
+//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
 //
-// 2. copy B[bx] -> sb: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 32 instructions, 144 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (64 wavefronts; 4 elements: 64 instructions; 1 element: 128); the
-//      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 128, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy B[bx] -> sb, scope cta
+//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 144 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 4096
+//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
 //
-// 3. copy sa[warpid*16 : +16] -> a: variant ldstmatrix, scope warp, 64 wavefronts, 16 instructions, 144
-//   address operations
-//    matrices: matrices = 4, trans false (16 instructions; matrices = 2: 32; matrices = 1: 64); registers in
-//      order are the words of whole matrices, and each row is 16 contiguous, aligned bytes
+// 3. copy sa[warpid*16 : +16] -> a, scope warp
+//    variant: ldstmatrix; 64 wavefronts, 16 instructions, 144 address operations
+//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    vector_width: 2 elements, 4 bytes (64 wavefronts; 1 element: 128); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
-//    outer: 16; registers per thread / vector elements
 //
-// 4. copy sb[:, warpid*16 : +16] -> b: variant ldstmatrix, scope warp, 64 wavefronts, 16 instructions, 176
-//   address operations
-//    matrices: matrices = 4, trans true (16 instructions; matrices = 2: 32; matrices = 1: 64); registers in
-//      order are the words of whole matrices, and each row is 16 contiguous, aligned bytes
+// 4. copy sb[:, warpid*16 : +16] -> b, scope warp
+//    variant: ldstmatrix; 64 wavefronts, 16 instructions, 176 address operations
+//    matrices: matrices = 4, trans true; the cheapest of 3 that fit
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    vector_width: 1 element, 2 bytes (128 wavefronts); the widest power of two that is contiguous in
-//      registers and in memory and aligned for every thread and step
-//    outer: 32; registers per thread / vector elements
 //
-// 5. copy b -> BOut[bx, warpid]: variant reg, scope warp, 512 sectors, 128 instructions, 2304 address
-//   operations
-//    vector_width: 1 element, 2 bytes (512 sectors); the widest power of two that is contiguous in registers
-//      and in memory and aligned for every thread and step
+// 5. copy b -> BOut[bx, warpid], scope warp
+//    variant: reg; 512 sectors, 128 instructions, 2304 address operations
+//    vector_width: 1 element, 2 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 32; registers per thread / vector elements
 //
-// 6. copy a -> sa[warpid*16 : +16]: variant ldstmatrix, scope warp, 64 wavefronts, 16 instructions, 144
-//   address operations
-//    matrices: matrices = 4, trans false (16 instructions; matrices = 2: 32; matrices = 1: 64); registers in
-//      order are the words of whole matrices, and each row is 16 contiguous, aligned bytes
+// 6. copy a -> sa[warpid*16 : +16], scope warp
+//    variant: ldstmatrix; 64 wavefronts, 16 instructions, 144 address operations
+//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    vector_width: 2 elements, 4 bytes (64 wavefronts; 1 element: 128); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
-//    outer: 16; registers per thread / vector elements
 //
-// 7. copy sa[warpid*16 : +16] -> AOut[bx, warpid*16 : +16]: variant gmem_smem, scope warp, 256 sectors, 64
-//   wavefronts, 32 instructions, 208 address operations
-//    vector_width: 8 elements, 16 bytes (64 wavefronts; 4 elements: 64 instructions; 1 element: 128); the
-//      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 32, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 7. copy sa[warpid*16 : +16] -> AOut[bx, warpid*16 : +16], scope warp
+//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 208 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 1024
+//    partition: outer = 4, threads 32, elems 8, order row-major; all orders are this one
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 

@@ -4,32 +4,25 @@
 // Y: row [16, 512]
 // Top: row [512]
 //
-// 1. fill t: variant tile, scope cta, 38 wavefronts, 19 instructions, 19 address operations
-//    vector_width: 2 elements, 8 bytes (19 instructions; 1 element: 38); the widest accesses that each side
-//      allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 5, threads 128, elems 2, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. fill t, scope cta
+//    variant: tile; 38 wavefronts, 19 instructions, 19 address operations
+//    vector_width: 2 elements, 8 bytes; the widest in runs of 1188
+//    partition: outer = 5, threads 128, elems 2, order row-major; all orders are this one
 //
-// 2. copy X[:, bx*64 : +64] -> t[1:17, 1:65]: variant gmem_smem, scope cta, 128 sectors, 32 wavefronts, 64
-//   instructions, 416 address operations
-//    vector_width: 1 element, 4 bytes (32 wavefronts; 4 elements: 64); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 8, threads 128, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy X[:, bx*64 : +64] -> t[1:17, 1:65], scope cta
+//    variant: gmem_smem; 128 sectors, 32 wavefronts, 64 instructions, 416 address operations
+//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
+//    partition: outer = 8, threads 128, elems 1, order row-major; all orders are this one
 //
-// 3. copy t[1 : +16, 1 : +64] -> Y[:, bx*64 : +64]: variant gmem_smem, scope cta, 128 sectors, 32 wavefronts,
-//   64 instructions, 416 address operations
-//    vector_width: 1 element, 4 bytes (32 wavefronts; 4 elements: 64); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 8, threads 128, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 3. copy t[1 : +16, 1 : +64] -> Y[:, bx*64 : +64], scope cta
+//    variant: gmem_smem; 128 sectors, 32 wavefronts, 64 instructions, 416 address operations
+//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
+//    partition: outer = 8, threads 128, elems 1, order row-major; all orders are this one
 //
-// 4. copy t[1, 1 : +64] -> Top[bx*64 : +64]: variant gmem_smem, scope warp, 8 sectors, 2 wavefronts, 4
-//   instructions, 10 address operations
-//    vector_width: 1 element, 4 bytes (2 wavefronts; 4 elements: 8); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 2, threads 32, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 4. copy t[1, 1 : +64] -> Top[bx*64 : +64], scope warp
+//    variant: gmem_smem; 8 sectors, 2 wavefronts, 4 instructions, 10 address operations
+//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
+//    partition: outer = 2, threads 32, elems 1, order row-major; all orders are this one
 
 __device__ __forceinline__ void fill_t(int tx, float *t)
 {

@@ -7,57 +7,47 @@
 // BOut: row [16, 8]
 // COut: row [16, 8]
 //
-// 1. copy A -> sa: variant gmem_smem, scope warp, 16 sectors, 4 wavefronts, 2 instructions, 2 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (4 wavefronts; 4 elements: 4 instructions; 1 element: 8); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy A -> sa, scope warp
+//    variant: gmem_smem; 16 sectors, 4 wavefronts, 2 instructions, 2 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 1, threads 32, elems 8, order row-major; all orders are this one
 //
-// 2. copy B -> sb: variant gmem_smem, scope warp, 8 sectors, 2 wavefronts, 2 instructions, 2 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (2 wavefronts; 4 elements: the same cost; 1 element: 4); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy B -> sb, scope warp
+//    variant: gmem_smem; 8 sectors, 2 wavefronts, 2 instructions, 2 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 128
+//    partition: outer = 1, threads 32, elems 8, order row-major; all orders are this one
 //
-// 3. copy sa -> a: variant ldstmatrix, scope warp, 8 wavefronts, 1 instruction, 5 address operations
-//    matrices: matrices = 4, trans false (1 instruction; matrices = 2: 2; matrices = 1: 4); registers in
-//      order are the words of whole matrices, and each row is 16 contiguous, aligned bytes
+// 3. copy sa -> a, scope warp
+//    variant: ldstmatrix; 8 wavefronts, 1 instruction, 5 address operations
+//    matrices: matrices = 4, trans false; the cheapest of 3 that fit
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
-//    vector_width: 2 elements, 4 bytes (8 wavefronts; 1 element: 16); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
-//    outer: 4; registers per thread / vector elements
 //
-// 4. copy sb -> b: variant ldstmatrix, scope warp, 2 wavefronts, 1 instruction, 2 address operations
-//    matrices: matrices = 2, trans true (1 instruction; matrices = 1: 2); registers in order are the words of
-//      whole matrices, and each row is 16 contiguous, aligned bytes
+// 4. copy sb -> b, scope warp
+//    variant: ldstmatrix; 2 wavefronts, 1 instruction, 2 address operations
+//    matrices: matrices = 2, trans true; the cheapest of 2 that fit
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    vector_width: 1 element, 2 bytes (4 wavefronts); the widest power of two that is contiguous in registers
-//      and in memory and aligned for every thread and step
-//    outer: 4; registers per thread / vector elements
 //
-// 5. copy C -> c: variant reg, scope warp, 16 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 8 bytes (16 sectors; 1 element: 32); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
+// 5. copy C -> c, scope warp
+//    variant: reg; 16 sectors, 2 instructions, 6 address operations
+//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 6. copy a -> AOut: variant reg, scope warp, 32 sectors, 4 instructions, 44 address operations
-//    vector_width: 2 elements, 4 bytes (32 sectors; 1 element: 64); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
+// 6. copy a -> AOut, scope warp
+//    variant: reg; 32 sectors, 4 instructions, 44 address operations
+//    vector_width: 2 elements, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 4; registers per thread / vector elements
 //
-// 7. copy b -> BOut: variant reg, scope warp, 16 sectors, 4 instructions, 40 address operations
-//    vector_width: 1 element, 2 bytes (16 sectors); the widest power of two that is contiguous in registers
-//      and in memory and aligned for every thread and step
+// 7. copy b -> BOut, scope warp
+//    variant: reg; 16 sectors, 4 instructions, 40 address operations
+//    vector_width: 1 element, 2 bytes; the widest that both sides allow
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
 //    outer: 4; registers per thread / vector elements
 //
-// 8. copy c -> COut: variant reg, scope warp, 16 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 8 bytes (16 sectors; 1 element: 32); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
+// 8. copy c -> COut, scope warp
+//    variant: reg; 16 sectors, 2 instructions, 6 address operations
+//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 

@@ -8,53 +8,49 @@
 // COut: row [16, 8]
 // sb: col [32, 8], shared
 //
-// 1. copy A -> sa: variant gmem_smem, scope warp, 16 sectors, 4 wavefronts, 2 instructions, 2 address
-//   operations
-//    vector_width: 16 elements, 16 bytes (4 wavefronts; 8 elements: 4 instructions; 1 element: 16); the
-//      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 16, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy A -> sa, scope warp
+//    variant: gmem_smem; 16 sectors, 4 wavefronts, 2 instructions, 2 address operations
+//    vector_width: 16 elements, 16 bytes; the widest in runs of 512
+//    partition: outer = 1, threads 32, elems 16, order row-major; all orders are this one
 //
-// 2. copy B -> sb: variant gmem_smem, scope warp, 8 sectors, 2 wavefronts, 2 instructions, 2 address
-//   operations
-//    vector_width: 16 elements, 16 bytes (2 wavefronts; 8 elements: the same cost; 1 element: 8); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 16, order B's strides (row-major: costs more; row-major, 16 of
-//      B's together: costs more; B's strides: picked); every order by one operand's strides was costed
+// 2. copy B -> sb, scope warp
+//    variant: gmem_smem; 8 sectors, 2 wavefronts, 2 instructions, 2 address operations
+//    vector_width: 16 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 1, threads 32, elems 16, order B's strides; the cheapest of 3 orders
 //
-// 3. copy sa -> a: variant reg, scope warp, 8 wavefronts, 4 instructions, 44 address operations
-//    vector_width: 4 elements, 4 bytes (8 wavefronts; 2 elements: 16; 1 element: 32); the widest power of two
-//      that is contiguous in registers and in memory and aligned for every thread and step
+// 3. copy sa -> a, scope warp
+//    variant: reg; 8 wavefronts, 4 instructions, 44 address operations
+//    vector_width: 4 elements, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 4; registers per thread / vector elements
 //
-// 4. copy sb -> b: variant reg, scope warp, 4 wavefronts, 2 instructions, 14 address operations
-//    vector_width: 4 elements, 4 bytes (4 wavefronts; 2 elements: 8; 1 element: 16); the widest power of two
-//      that is contiguous in registers and in memory and aligned for every thread and step
+// 4. copy sb -> b, scope warp
+//    variant: reg; 4 wavefronts, 2 instructions, 14 address operations
+//    vector_width: 4 elements, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 5. copy C -> c: variant reg, scope warp, 16 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 8 bytes (16 sectors; 1 element: 32); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
+// 5. copy C -> c, scope warp
+//    variant: reg; 16 sectors, 2 instructions, 6 address operations
+//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 6. copy a -> AOut: variant reg, scope warp, 32 sectors, 4 instructions, 44 address operations
-//    vector_width: 4 elements, 4 bytes (32 sectors; 2 elements: 64; 1 element: 128); the widest power of two
-//      that is contiguous in registers and in memory and aligned for every thread and step
+// 6. copy a -> AOut, scope warp
+//    variant: reg; 32 sectors, 4 instructions, 44 address operations
+//    vector_width: 4 elements, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 4; registers per thread / vector elements
 //
-// 7. copy b -> BOut: variant reg, scope warp, 16 sectors, 2 instructions, 14 address operations
-//    vector_width: 4 elements, 4 bytes (16 sectors; 2 elements: 32; 1 element: 64); the widest power of two
-//      that is contiguous in registers and in memory and aligned for every thread and step
+// 7. copy b -> BOut, scope warp
+//    variant: reg; 16 sectors, 2 instructions, 14 address operations
+//    vector_width: 4 elements, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
-// 8. copy c -> COut: variant reg, scope warp, 16 sectors, 2 instructions, 6 address operations
-//    vector_width: 2 elements, 8 bytes (16 sectors; 1 element: 32); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
+// 8. copy c -> COut, scope warp
+//    variant: reg; 16 sectors, 2 instructions, 6 address operations
+//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 

@@ -4,32 +4,15 @@
 // Y: row [256, 256]
 // t: mma_shared_layout('float16', '128B', (64, 64)) [64, 64], shared
 //
-// 1. copy X[by*64 : +64, bx*64 : +64] -> t: variant gmem_smem, scope cta, 256 sectors, 64 wavefronts, 32
-//   instructions, 208 address operations
-//    vector_width: 8 elements, 16 bytes (64 wavefronts; 4 elements: 64 instructions; 1 element: 128); the
-//      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 128, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy X[by*64 : +64, bx*64 : +64] -> t, scope cta
+//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 208 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 64 and 4096
+//    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
 //
-// 2. copy tT -> Y[bx*64 : +64, by*64 : +64]: variant register_tile, scope cta, 256 sectors, 64 wavefronts,
-//   144 instructions, 1168 address operations
-//    register_tile: rows = 1, columns 8, load_bytes 16, store_bytes 2 (64 wavefronts; rows = 2, columns 8,
-//      load_bytes 16, store_bytes 4: 128; rows = 4, columns 8, load_bytes 16, store_bytes 8: 256; rows = 2,
-//      columns 4, load_bytes 8, store_bytes 4: 256; rows = 8, columns 8, load_bytes 16, store_bytes 16: 512;
-//      rows = 8, columns 4, load_bytes 8, store_bytes 16: 512; rows = 4, columns 4, load_bytes 8, store_bytes
-//      8: 512; rows = 8, columns 2, load_bytes 4, store_bytes 16: 512; rows = 4, columns 2, load_bytes 4,
-//      store_bytes 8: 512; rows = 2, columns 2, load_bytes 4, store_bytes 4: 512); 10 of 15 shapes that both
-//      sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = dst, along_src 1, along_dst 32 (1168 address operations; inner = src: 1744); every split
-//      of a warp into powers of two that touches the fewest lines of global memory was costed
-//    vector_width: 1 element, 2 bytes (512 wavefronts; 8 elements: 1024); the cheapest of those that each
-//      side allows: wider ones cost more
-//    partition: outer = 32, threads 128, elems 1, order row-major (row-major: picked; tT's strides: costs
-//      more); every order by one operand's strides was costed
-//    vector_width: 1 element, 2 bytes (256 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 32, threads 128, elems 1, order row-major (row-major: picked; tT's strides: costs
-//      more); every order by one operand's strides was costed
+// 2. copy tT -> Y[bx*64 : +64, by*64 : +64], scope cta
+//    variant: register_tile; 256 sectors, 64 wavefronts, 144 instructions, 1168 address operations
+//    register_tile: rows = 1, columns 8, load_bytes 16, store_bytes 2; the cheapest of 10 of 15 shapes
+//    lanes: inner = dst, along_src 1, along_dst 32; the cheapest of 2 of 9 ways
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

@@ -3,18 +3,15 @@
 // X: row [37, 13]
 // Y: col [37, 13]
 //
-// 1. copy X -> s: variant gmem_smem, scope cta, 61 sectors, 16 wavefronts, 32 instructions
-//    vector_width: 1 element, 4 bytes (61 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 6, threads 96, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy X -> s, scope cta
+//    variant: gmem_smem; 61 sectors, 16 wavefronts, 32 instructions
+//    vector_width: 1 element, 4 bytes; the widest in runs of 481
+//    partition: outer = 6, threads 96, elems 1, order row-major; all orders are this one
 //
-// 2. copy s -> Y: variant gmem_smem, scope cta, 61 sectors, 16 wavefronts, 32 instructions, 64 address
-//   operations
-//    vector_width: 1 element, 4 bytes (61 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 6, threads 96, elems 1, order Y's strides (row-major: costs more; Y's strides:
-//      picked); every order by one operand's strides was costed
+// 2. copy s -> Y, scope cta
+//    variant: gmem_smem; 61 sectors, 16 wavefronts, 32 instructions, 64 address operations
+//    vector_width: 1 element, 4 bytes; the widest in runs of 37 and 481
+//    partition: outer = 6, threads 96, elems 1, order Y's strides; the cheapest of 2 orders
 
 __device__ __forceinline__ void copy_X_s(int tx, const float *X, float *s)
 {

@@ -3,19 +3,15 @@
 // X: row [100, 72]
 // Y: row [128, 96]
 //
-// 1. copy X[by*32 : +32, bx*32 : +32] -> r: variant reg, scope cta, 80 sectors, 4 instructions, 20 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (80 sectors; 4 elements: 160; 2 elements: 320; 1 element: 640); the
-//      widest power of two that is contiguous in registers and in memory and aligned for every thread and
-//      step
+// 1. copy X[by*32 : +32, bx*32 : +32] -> r, scope cta
+//    variant: reg; 80 sectors, 4 instructions, 20 address operations
+//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 1; registers per thread / vector elements
 //
-// 2. copy r -> Y[by*32 : +32, bx*32 : +32]: variant reg, scope cta, 64 sectors, 4 instructions, 20 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (64 sectors; 4 elements: 128; 2 elements: 256; 1 element: 512); the
-//      widest power of two that is contiguous in registers and in memory and aligned for every thread and
-//      step
+// 2. copy r -> Y[by*32 : +32, bx*32 : +32], scope cta
+//    variant: reg; 64 sectors, 4 instructions, 20 address operations
+//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 1; registers per thread / vector elements
 

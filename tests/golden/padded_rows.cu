@@ -5,34 +5,32 @@
 // p: S[(32,32):(33,1)] [32, 32], shared
 // q: S[(32,32):(33,1)] [32, 32], shared
 //
-// 1. copy In -> p: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 40 instructions, 272 address
-//   operations
-//    vector_width: 4 elements, 16 bytes (40 instructions; 1 element: 64); the widest accesses that each side
-//      allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 8, threads 32, elems 4, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In -> p, scope warp
+//    variant: gmem_smem; 128 sectors, 32 wavefronts, 40 instructions, 272 address operations
+//    vector_width: 4 elements, 16 bytes (loads 16, stores 4); the widest in runs of 1024 and 32
+//    partition: outer = 8, threads 32, elems 4, order row-major; all orders are this one
 //
-// 2. copy p -> row: variant reg, scope warp, 32 wavefronts, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes (32 wavefronts); the widest power of two that is contiguous in
-//      registers and in memory and aligned for every thread and step
+// 2. copy p -> row, scope warp
+//    variant: reg; 32 wavefronts, 32 instructions, 64 address operations
+//    vector_width: 1 element, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 32; registers per thread / vector elements
 //
-// 3. copy row -> q: variant reg, scope warp, 32 wavefronts, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes (32 wavefronts); the widest power of two that is contiguous in
-//      registers and in memory and aligned for every thread and step
+// 3. copy row -> q, scope warp
+//    variant: reg; 32 wavefronts, 32 instructions, 64 address operations
+//    vector_width: 1 element, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 32; registers per thread / vector elements
 //
-// 4. copy q -> col: variant reg, scope warp, 32 wavefronts, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes (32 wavefronts); the widest power of two that is contiguous in
-//      registers and in memory and aligned for every thread and step
+// 4. copy q -> col, scope warp
+//    variant: reg; 32 wavefronts, 32 instructions, 64 address operations
+//    vector_width: 1 element, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 32; registers per thread / vector elements
 //
-// 5. copy col -> Out: variant reg, scope warp, 128 sectors, 32 instructions, 64 address operations
-//    vector_width: 1 element, 4 bytes (128 sectors); the widest power of two that is contiguous in registers
-//      and in memory and aligned for every thread and step
+// 5. copy col -> Out, scope warp
+//    variant: reg; 128 sectors, 32 instructions, 64 address operations
+//    vector_width: 1 element, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 32; registers per thread / vector elements
 

@@ -5,12 +5,11 @@
 // permute X -> Y, axes [0, 2, 1, 3]: boxes of [1, 32, 1, 128] elements of src's dimensions, through registers
 //   alone
 //
-// 1. copy X[bz : +1, bx * 32 : +32, by : +1, 0 : +128] -> Y[bz : +1, by : +1, bx * 32 : +32, 0 : +128]:
-//   variant gmem_gmem, scope cta, 512 sectors, 32 instructions, 160 address operations
-//    vector_width: 8 elements, 16 bytes (32 instructions; 4 elements: 64; 1 element: 256); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 256, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy X[bz : +1, bx * 32 : +32, by : +1, 0 : +128] -> Y[bz : +1, by : +1, bx * 32 : +32, 0 : +128], scope
+//   cta
+//    variant: gmem_gmem; 512 sectors, 32 instructions, 160 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 128
+//    partition: outer = 2, threads 256, elems 8, order row-major; all orders are this one
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

@@ -3,31 +3,21 @@
 // In: row [8, 32]
 // Out: row [32, 8]
 //
-// 1. copy In -> A: variant gmem_smem, scope warp, 16 sectors, 4 wavefronts, 2 instructions, 2 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (4 wavefronts; 4 elements: 4 instructions; 1 element: 8); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In -> A, scope warp
+//    variant: gmem_smem; 16 sectors, 4 wavefronts, 2 instructions, 2 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 1, threads 32, elems 8, order row-major; all orders are this one
 //
-// 2. permute_layout columns -> B: variant warp_vector, scope warp, 12 wavefronts, 9 instructions, 17 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (12 wavefronts; 4 elements, 8 bytes: 16; 4 elements, 8 bytes: 24; 2
-//      elements, 4 bytes: 24); 4 of 9 pairs of widths were searched; the rest cost at least as much
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
+// 2. permute_layout columns -> B, scope warp
+//    variant: warp_vector; 12 wavefronts, 9 instructions, 17 address operations
+//    vector_width: 8 elements, 16 bytes (loads 2, stores 16); 4 of 9 pairs of widths were searched
+//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
 //    registers_per_lane: 8; 256 elements / 32 lanes
-//    xor_k: k = 2, shift 1, mask 3 (16 wavefronts; k = 0, shift 5, mask 0: 40; k = 1, shift 4, mask 1: 40; k
-//      = 2, shift 3, mask 3: 40; k = 3, shift 2, mask 7: 24; k = 1, shift 3, mask 1: 40; k = 1, shift 2, mask
-//      1: 24; k = 1, shift 1, mask 1: 24; k = 1, shift 0, mask 1: 40; k = 2, shift 2, mask 3: 24; k = 2,
-//      shift 0, mask 3: 24; k = 3, shift 1, mask 7: the same cost, a larger k or another shift; k = 3, shift
-//      0, mask 7: the same cost, a larger k or another shift); no conflict in either phase: the floor
 //
-// 3. copy B -> Out: variant gmem_smem, scope warp, 16 sectors, 4 wavefronts, 2 instructions, 2 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (4 wavefronts; 4 elements: 4 instructions; 1 element: 8); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 3. copy B -> Out, scope warp
+//    variant: gmem_smem; 16 sectors, 4 wavefronts, 2 instructions, 2 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 1, threads 32, elems 8, order row-major; all orders are this one
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

@@ -4,31 +4,20 @@
 // Out: S[(16,16):(1,16)] [16, 16]
 // B: S[(16,16):(1,16)] [16, 16], shared
 //
-// 1. copy In -> A: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 16 instructions, 32 address
-//   operations
-//    vector_width: 1 element, 16 bytes (128 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 8, threads 32, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In -> A, scope warp
+//    variant: gmem_smem; 128 sectors, 32 wavefronts, 16 instructions, 32 address operations
+//    vector_width: 1 element, 16 bytes; the widest in runs of 256
+//    partition: outer = 8, threads 32, elems 1, order row-major; all orders are this one
 //
-// 2. permute_layout A -> B: variant warp_linear_swizzle, scope warp, 64 wavefronts, 16 instructions, 192
-//   address operations
-//    lane_vectors: lanes = [17, 34, 68, 1, 2], steps [4, 8, 128]; constructed over F2: every phase reaches
-//      its floor
+// 2. permute_layout A -> B, scope warp
+//    variant: warp_linear_swizzle; 64 wavefronts, 16 instructions, 192 address operations
+//    lane_vectors: lanes = [17, 34, 68, 1, 2], steps [4, 8, 128]; constructed over F2
 //    registers_per_lane: 8; 256 elements / 32 lanes
-//    xor_k: k = 2, shift 1, mask 3 (96 wavefronts; k = 0, shift 5, mask 0: 288; k = 1, shift 4, mask 1: 288;
-//      k = 2, shift 3, mask 3: 288; k = 3, shift 2, mask 7: 160; k = 1, shift 3, mask 1: 288; k = 1, shift 2,
-//      mask 1: 160; k = 1, shift 1, mask 1: 160; k = 1, shift 0, mask 1: 160; k = 2, shift 2, mask 3: 160; k
-//      = 2, shift 0, mask 3: the same cost, a larger k or another shift; k = 3, shift 1, mask 7: the same
-//      cost, a larger k or another shift; k = 3, shift 0, mask 7: the same cost, a larger k or another
-//      shift); the best of all 13 (shift, mask)
 //
-// 3. copy B -> Out: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 16 instructions, 32 address
-//   operations
-//    vector_width: 1 element, 16 bytes (128 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 8, threads 32, elems 1, order B's strides (row-major: costs more; B's strides:
-//      picked); every order by one operand's strides was costed
+// 3. copy B -> Out, scope warp
+//    variant: gmem_smem; 128 sectors, 32 wavefronts, 16 instructions, 32 address operations
+//    vector_width: 1 element, 16 bytes; the widest in runs of 256
+//    partition: outer = 8, threads 32, elems 1, order B's strides; the cheapest of 2 orders
 
 __device__ __forceinline__ void copy_In_A(int laneid, const double2 *In, double2 *A)
 {

@@ -4,31 +4,21 @@
 // Out: S[(16,16):(1,16)] [16, 16]
 // B: S[(16,16):(1,16)] [16, 16], shared
 //
-// 1. copy In -> A: variant gmem_smem, scope warp, 64 sectors, 16 wavefronts, 8 instructions, 24 address
-//   operations
-//    vector_width: 2 elements, 16 bytes (8 instructions; 1 element: 16); the widest accesses that each side
-//      allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 32, elems 2, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In -> A, scope warp
+//    variant: gmem_smem; 64 sectors, 16 wavefronts, 8 instructions, 24 address operations
+//    vector_width: 2 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 4, threads 32, elems 2, order row-major; all orders are this one
 //
-// 2. permute_layout A -> B: variant warp_vector, scope warp, 32 wavefronts, 8 instructions, 82 address
-//   operations
-//    vector_width: 2 elements, 16 bytes (32 wavefronts); 1 of 3 pairs of widths were searched; the rest cost
-//      at least as much
-//    lane_vectors: lanes = [9, 18, 36, 1, 2], steps [4]; constructed over F2: every phase reaches its floor
+// 2. permute_layout A -> B, scope warp
+//    variant: warp_vector; 32 wavefronts, 8 instructions, 82 address operations
+//    vector_width: 2 elements, 16 bytes (loads 16, stores 16); 1 of 3 pairs of widths were searched
+//    lane_vectors: lanes = [9, 18, 36, 1, 2], steps [4]; constructed over F2
 //    registers_per_lane: 8; 256 elements / 32 lanes
-//    xor_k: k = 3, shift 1, mask 7 (48 wavefronts; k = 0, shift 5, mask 0: 272; k = 1, shift 4, mask 1: 272;
-//      k = 2, shift 3, mask 3: 144; k = 3, shift 2, mask 7: 80; k = 1, shift 3, mask 1: 144; k = 1, shift 2,
-//      mask 1: 144; k = 1, shift 1, mask 1: 144; k = 1, shift 0, mask 1: 144; k = 2, shift 2, mask 3: 80; k =
-//      2, shift 1, mask 3: 80; k = 2, shift 0, mask 3: 80; k = 3, shift 0, mask 7: the same cost, a larger k
-//      or another shift); the best of all 13 (shift, mask)
 //
-// 3. copy B -> Out: variant gmem_smem, scope warp, 64 sectors, 16 wavefronts, 8 instructions, 24 address
-//   operations
-//    vector_width: 2 elements, 16 bytes (8 instructions; 1 element: 16); the widest accesses that each side
-//      allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 32, elems 2, order B's strides (row-major: costs more; B's strides:
-//      picked); every order by one operand's strides was costed
+// 3. copy B -> Out, scope warp
+//    variant: gmem_smem; 64 sectors, 16 wavefronts, 8 instructions, 24 address operations
+//    vector_width: 2 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 4, threads 32, elems 2, order B's strides; the cheapest of 2 orders
 
 __device__ __forceinline__ void copy_In_A(int laneid, const double *In, double *A)
 {

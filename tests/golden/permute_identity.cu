@@ -4,12 +4,10 @@
 // Y: row [1048576]
 // permute X -> Y, axes [1, 0, 3, 2]: boxes of [512] elements of src's dimensions, through registers alone
 //
-// 1. copy X[bx * 512 : +512] -> Y[bx * 512 : +512]: variant gmem_gmem, scope cta, 256 sectors, 16
-//   instructions, 48 address operations
-//    vector_width: 2 elements, 16 bytes (16 instructions; 1 element: 32); the widest accesses that each side
-//      allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 128, elems 2, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy X[bx * 512 : +512] -> Y[bx * 512 : +512], scope cta
+//    variant: gmem_gmem; 256 sectors, 16 instructions, 48 address operations
+//    vector_width: 2 elements, 16 bytes; the widest in runs of 512
+//    partition: outer = 2, threads 128, elems 2, order row-major; all orders are this one
 
 __device__ __forceinline__ void copy_X_Y(int tx, const float2 *X, float2 *Y)
 {

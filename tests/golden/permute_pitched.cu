@@ -6,30 +6,15 @@
 // permute X -> Y, axes [1, 0]: boxes of [64, 32] elements of src's dimensions, through a tile in shared
 //   memory, turned over on the load
 //
-// 1. copy X[bx * 64 : +64, by * 32 : +32] -> tile_turned: variant register_tile, scope cta, 160 sectors, 32
-//   wavefronts, 40 instructions, 480 address operations
-//    register_tile: rows = 8, columns 2, load_bytes 4, store_bytes 16 (32 wavefronts; rows = 8, columns 4,
-//      load_bytes 8, store_bytes 16: 64; rows = 8, columns 8, load_bytes 16, store_bytes 16: 128; rows = 4,
-//      columns 8, load_bytes 16, store_bytes 8: 128; rows = 4, columns 4, load_bytes 8, store_bytes 8: 128;
-//      rows = 2, columns 8, load_bytes 16, store_bytes 4: 128); 6 of 15 shapes that both sides allow were
-//      searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = dst, along_src 16, along_dst 2 (32 wavefronts; inner = src: 64); every split of a warp
-//      into powers of two that touches the fewest lines of global memory was costed
-//    vector_width: 8 elements, 16 bytes (72 instructions; 1 element: 128); the widest accesses that each side
-//      allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 128, elems 8, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
-//    vector_width: 1 element, 2 bytes (160 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 16, threads 128, elems 1, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
+// 1. copy X[bx * 64 : +64, by * 32 : +32] -> tile_turned, scope cta
+//    variant: register_tile; 160 sectors, 32 wavefronts, 40 instructions, 480 address operations
+//    register_tile: rows = 8, columns 2, load_bytes 4, store_bytes 16; the cheapest of 6 of 15 shapes
+//    lanes: inner = dst, along_src 16, along_dst 2; the cheapest of 2 of 7 ways
 //
-// 2. copy tile -> Y[by * 32 : +32, bx * 64 : +64]: variant gmem_smem, scope cta, 144 sectors, 32 wavefronts,
-//   16 instructions, 104 address operations
-//    vector_width: 8 elements, 16 bytes (144 sectors; 4 elements: 32 instructions; 1 element: 160); the
-//      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 128, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy tile -> Y[by * 32 : +32, bx * 64 : +64], scope cta
+//    variant: gmem_smem; 144 sectors, 32 wavefronts, 16 instructions, 104 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 64
+//    partition: outer = 2, threads 128, elems 8, order row-major; all orders are this one
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 

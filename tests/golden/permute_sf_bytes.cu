@@ -4,33 +4,21 @@
 // Out: S[(blocks,4,32):(128,1,4)] [1024, 4, 32]
 // A: S[(8,4,32):(128,32,1)] [8, 4, 32], shared
 //
-// 1. copy In[bx*8 + warpid] -> A[warpid]: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 16
-//   instructions, 16 address operations
-//    vector_width: 16 elements, 16 bytes (8 wavefronts; 8 elements: the same cost; 1 element: 32); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 16, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In[bx*8 + warpid] -> A[warpid], scope warp
+//    variant: gmem_smem; 32 sectors, 8 wavefronts, 16 instructions, 16 address operations
+//    vector_width: 16 elements, 16 bytes; the widest in runs of 128
+//    partition: outer = 1, threads 32, elems 16, order row-major; all orders are this one
 //
-// 2. permute_layout A[warpid] -> B[warpid]: variant warp_vector, scope warp, 32 wavefronts, 32 instructions,
-//   200 address operations
-//    vector_width: 2 elements, 2 bytes (32 wavefronts); 1 of 5 pairs of widths were searched; the rest cost
-//      at least as much
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
+// 2. permute_layout A[warpid] -> B[warpid], scope warp
+//    variant: warp_vector; 32 wavefronts, 32 instructions, 200 address operations
+//    vector_width: 2 elements, 2 bytes (loads 2, stores 2); 1 of 5 pairs of widths were searched
+//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
 //    registers_per_lane: 4; 128 elements / 32 lanes
-//    xor_k: k = 0, shift 5, mask 0 (64 wavefronts; k = 1, shift 4, mask 1: the same cost, a larger k or
-//      another shift; k = 2, shift 3, mask 3: the same cost, a larger k or another shift; k = 1, shift 3,
-//      mask 1: the same cost, a larger k or another shift; k = 1, shift 2, mask 1: the same cost, a larger k
-//      or another shift; k = 1, shift 1, mask 1: the same cost, a larger k or another shift; k = 1, shift 0,
-//      mask 1: the same cost, a larger k or another shift; k = 2, shift 2, mask 3: the same cost, a larger k
-//      or another shift; k = 2, shift 1, mask 3: the same cost, a larger k or another shift; k = 2, shift 0,
-//      mask 3: the same cost, a larger k or another shift); no conflict in either phase: the floor
 //
-// 3. copy B[warpid] -> Out[bx*8 + warpid]: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 16
-//   instructions, 16 address operations
-//    vector_width: 16 elements, 16 bytes (8 wavefronts; 8 elements: the same cost; 1 element: 32); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 16, order B's strides (row-major: costs more; B's strides:
-//      picked); every order by one operand's strides was costed
+// 3. copy B[warpid] -> Out[bx*8 + warpid], scope warp
+//    variant: gmem_smem; 32 sectors, 8 wavefronts, 16 instructions, 16 address operations
+//    vector_width: 16 elements, 16 bytes; the widest in runs of 128
+//    partition: outer = 1, threads 32, elems 16, order B's strides; the cheapest of 2 orders
 
 __device__ __forceinline__ void copy_In_A(int laneid, const unsigned char *In, unsigned char *A)
 {

@@ -3,17 +3,11 @@
 // A: S[(2,1,4,32):(128,128,32,1)] [2, 1, 4, 32]
 // B: S[(2,1,4,32):(128,128,1,4)] [2, 1, 4, 32]
 //
-// 1. permute_layout A[s, 0:1, 0:4, 0:32] -> B[s, 0:1, 0:4, 0:32]: variant warp_vector, scope warp, 64
-//   sectors, 10 instructions, 18 address operations
-//    vector_width: 4 elements, 16 bytes (64 sectors; 2 elements: 96); 2 of 5 pairs of widths were searched;
-//      the rest cost at least as much
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
+// 1. permute_layout A[s, 0:1, 0:4, 0:32] -> B[s, 0:1, 0:4, 0:32], scope warp
+//    variant: warp_vector; 64 sectors, 10 instructions, 18 address operations
+//    vector_width: 4 elements, 16 bytes (loads 4, stores 16); 2 of 5 pairs of widths were searched
+//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
 //    registers_per_lane: 4; 128 elements / 32 lanes
-//    xor_k: k = 0, shift 5, mask 0 (160 sectors; k = 1, shift 4, mask 1: the same cost, a larger k or another
-//      shift; k = 2, shift 3, mask 3: the same cost, a larger k or another shift; k = 1, shift 3, mask 1: the
-//      same cost, a larger k or another shift; k = 1, shift 2, mask 1: 192; k = 1, shift 1, mask 1: 192; k =
-//      1, shift 0, mask 1: 192; k = 2, shift 2, mask 3: 192; k = 2, shift 1, mask 3: 256; k = 2, shift 0,
-//      mask 3: 256); the best of all 10 (shift, mask)
 
 // One warp: read through the source layout, meet, write through the destination layout.
 __device__ __forceinline__ void permute_A_B(int laneid, const float *A, float *B)

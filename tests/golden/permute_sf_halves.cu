@@ -4,30 +4,21 @@
 // Out: S[(blocks,4,32):(128,1,4)] [512, 4, 32]
 // B: S[(16,4,32):(128,1,4)] [16, 4, 32], shared
 //
-// 1. copy In[bx*16 + warpid] -> A[warpid]: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 32
-//   instructions, 32 address operations
-//    vector_width: 8 elements, 16 bytes (32 wavefronts; 4 elements: the same cost; 1 element: 64); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In[bx*16 + warpid] -> A[warpid], scope warp
+//    variant: gmem_smem; 128 sectors, 32 wavefronts, 32 instructions, 32 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 128
+//    partition: outer = 1, threads 32, elems 8, order row-major; all orders are this one
 //
-// 2. permute_layout A[warpid] -> B[warpid]: variant warp_vector, scope warp, 96 wavefronts, 80 instructions,
-//   144 address operations
-//    vector_width: 4 elements, 8 bytes (96 wavefronts; 2 elements: 128); 2 of 5 pairs of widths were
-//      searched; the rest cost at least as much
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
+// 2. permute_layout A[warpid] -> B[warpid], scope warp
+//    variant: warp_vector; 96 wavefronts, 80 instructions, 144 address operations
+//    vector_width: 4 elements, 8 bytes (loads 2, stores 8); 2 of 5 pairs of widths were searched
+//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
 //    registers_per_lane: 4; 128 elements / 32 lanes
-//    xor_k: k = 2, shift 3, mask 3 (128 wavefronts; k = 0, shift 5, mask 0: 192; k = 1, shift 4, mask 1: 192;
-//      k = 1, shift 3, mask 1: 192; k = 1, shift 2, mask 1: 192; k = 1, shift 1, mask 1: 192; k = 1, shift 0,
-//      mask 1: 192; k = 2, shift 2, mask 3: 192; k = 2, shift 1, mask 3: 192; k = 2, shift 0, mask 3: 192);
-//      no conflict in either phase: the floor
 //
-// 3. copy B[warpid] -> Out[bx*16 + warpid]: variant gmem_smem, scope warp, 128 sectors, 32 wavefronts, 32
-//   instructions, 32 address operations
-//    vector_width: 8 elements, 16 bytes (32 wavefronts; 4 elements: the same cost; 1 element: 64); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 1, threads 32, elems 8, order B's strides (row-major: costs more; B's strides:
-//      picked); every order by one operand's strides was costed
+// 3. copy B[warpid] -> Out[bx*16 + warpid], scope warp
+//    variant: gmem_smem; 128 sectors, 32 wavefronts, 32 instructions, 32 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 128
+//    partition: outer = 1, threads 32, elems 8, order B's strides; the cheapest of 2 orders
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 

@@ -4,30 +4,21 @@
 // Out: S[(2,4,32):(128,1,4)] [2, 4, 32]
 // A: S[(2,4,32):(128,32,1)] [2, 4, 32], shared
 //
-// 1. copy In -> A: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
-//   operations
-//    vector_width: 4 elements, 16 bytes (4 instructions; 2 elements: 8; 1 element: 16); the widest accesses
-//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 32, elems 4, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In -> A, scope warp
+//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 12 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 2, threads 32, elems 4, order row-major; all orders are this one
 //
-// 2. permute_layout A[s] -> B[s]: variant warp_vector, scope warp, 16 wavefronts, 10 instructions, 18 address
-//   operations
-//    vector_width: 4 elements, 16 bytes (16 wavefronts; 2 elements: 32); 2 of 5 pairs of widths were
-//      searched; the rest cost at least as much
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2: every phase reaches its floor
+// 2. permute_layout A[s] -> B[s], scope warp
+//    variant: warp_vector; 16 wavefronts, 10 instructions, 18 address operations
+//    vector_width: 4 elements, 16 bytes (loads 4, stores 16); 2 of 5 pairs of widths were searched
+//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
 //    registers_per_lane: 4; 128 elements / 32 lanes
-//    xor_k: k = 2, shift 3, mask 3 (16 wavefronts; k = 0, shift 5, mask 0: 40; k = 1, shift 4, mask 1: 24; k
-//      = 1, shift 3, mask 1: 24; k = 1, shift 2, mask 1: 40; k = 1, shift 1, mask 1: 40; k = 1, shift 0, mask
-//      1: 40; k = 2, shift 2, mask 3: 24; k = 2, shift 1, mask 3: 40; k = 2, shift 0, mask 3: 40); no
-//      conflict in either phase: the floor
 //
-// 3. copy B -> Out: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
-//   operations
-//    vector_width: 4 elements, 16 bytes (4 instructions; 2 elements: 8; 1 element: 16); the widest accesses
-//      that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 32, elems 4, order B's strides (row-major: costs more; B's strides:
-//      picked); every order by one operand's strides was costed
+// 3. copy B -> Out, scope warp
+//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 12 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 256
+//    partition: outer = 2, threads 32, elems 4, order B's strides; the cheapest of 2 orders
 
 __device__ __forceinline__ void copy_In_A(int laneid, const float *In, float *A)
 {

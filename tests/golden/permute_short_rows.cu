@@ -6,24 +6,15 @@
 // permute X -> Y, axes [0, 3, 1, 2]: boxes of [1, 64, 3] elements of src's dimensions, through a tile in
 //   shared memory, turned over on the load
 //
-// 1. copy X[by : +1, bx * 64 : +64, 0 : +3] -> tile_turned: variant gmem_smem, scope cta, 12 sectors, 6
-//   wavefronts, 12 instructions, 24 address operations
-//    vector_width: 1 element, 1 byte (12 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 128, elems 1, order row-major (row-major: picked; row-major, 16 of
-//      tile_turned's together: costs more; tile_turned's strides: costs more); every order by one operand's
-//      strides was costed
-//    register_tile: rows = 2, columns 1, load_bytes 1, store_bytes 2 (42 sectors; rows = 8: 50; rows = 4:
-//      52); 3 of 3 shapes that both sides allow were searched
-//    lanes: inner = src, along_src 1, along_dst 32 (42 sectors); every split of a warp into powers of two
-//      that touches the fewest lines of global memory was costed
+// 1. copy X[by : +1, bx * 64 : +64, 0 : +3] -> tile_turned, scope cta
+//    variant: gmem_smem; 12 sectors, 6 wavefronts, 12 instructions, 24 address operations
+//    vector_width: 1 element, 1 byte; the widest in runs of 3
+//    partition: outer = 2, threads 128, elems 1, order row-major; the cheapest of 3 orders
 //
-// 2. copy tile -> Y[by : +1, 0 : +3, bx * 64 : +64]: variant gmem_smem, scope cta, 12 sectors, 6 wavefronts,
-//   12 instructions, 48 address operations
-//    vector_width: 1 element, 1 byte (12 sectors; 8 elements: 70); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 2, threads 128, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy tile -> Y[by : +1, 0 : +3, bx * 64 : +64], scope cta
+//    variant: gmem_smem; 12 sectors, 6 wavefronts, 12 instructions, 48 address operations
+//    vector_width: 1 element, 1 byte; the cheapest of 2 that were costed
+//    partition: outer = 2, threads 128, elems 1, order row-major; all orders are this one
 
 __device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, const unsigned char *X,
     unsigned char *tile_turned)

@@ -3,15 +3,15 @@
 // In: row [8, 16]
 // Out: row [8, 16]
 //
-// 1. copy In -> r: variant reg, scope cta, 32 sectors, 4 instructions, 32 address operations
-//    vector_width: 2 elements, 8 bytes (32 sectors; 1 element: 64); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
+// 1. copy In -> r, scope cta
+//    variant: reg; 32 sectors, 4 instructions, 32 address operations
+//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
 //    registers_per_thread: 2; the elements that the register layout gives to one thread
 //    outer: 1; registers per thread / vector elements
 //
-// 2. copy r -> Out: variant reg, scope cta, 16 sectors, 2 instructions, 16 address operations
-//    vector_width: 2 elements, 8 bytes (16 sectors; 1 element: 32); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
+// 2. copy r -> Out, scope cta
+//    variant: reg; 16 sectors, 2 instructions, 16 address operations
+//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
 //    registers_per_thread: 2; the elements that the register layout gives to one thread
 //    outer: 1; registers per thread / vector elements
 

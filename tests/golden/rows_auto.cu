@@ -3,19 +3,15 @@
 // X: S[(M,N):(ldx,1)] [M, N]
 // Y: row [M, N]
 //
-// 1. copy X[bx*16 : +16, j*256 : +256] -> t: variant gmem_smem, scope cta, 1568 sectors, 512 wavefronts, 912
-//   instructions, 5248 address operations
-//    vector_width: 1 element, 4 bytes (1568 sectors; 4 elements: 6224); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 32, threads 128, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy X[bx*16 : +16, j*256 : +256] -> t, scope cta
+//    variant: gmem_smem; 1568 sectors, 512 wavefronts, 912 instructions, 5248 address operations
+//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
+//    partition: outer = 32, threads 128, elems 1, order row-major; all orders are this one
 //
-// 2. copy t -> Y[bx*16 : +16, j*256 : +256]: variant gmem_smem, scope cta, 1904 sectors, 400 wavefronts, 800
-//   instructions, 4800 address operations
-//    vector_width: 1 element, 4 bytes (1904 sectors; 4 elements: 6440); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 32, threads 128, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy t -> Y[bx*16 : +16, j*256 : +256], scope cta
+//    variant: gmem_smem; 1904 sectors, 400 wavefronts, 800 instructions, 4800 address operations
+//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
+//    partition: outer = 32, threads 128, elems 1, order row-major; all orders are this one
 
 __device__ __forceinline__ void copy_X_t(int tx, int bx, int M, int N, int ldx, int j, const float *X,
     float *t)

@@ -4,26 +4,20 @@
 // Y: row [77, 101]
 // tile: S[(2,32,32):(1056,33,1)] [2, 32, 32], shared
 //
-// 1. copy X[bx*32 : +32, 0 : +32] -> tile[0]: variant cp_async, scope cta, 156 sectors, 32 wavefronts, 32
-//   instructions, 384 address operations
-//    vector_width: 1 element, 4 bytes (156 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 16, threads 64, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy X[bx*32 : +32, 0 : +32] -> tile[0], scope cta
+//    variant: cp_async; 156 sectors, 32 wavefronts, 32 instructions, 384 address operations
+//    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 32
+//    partition: outer = 16, threads 64, elems 1, order row-major; all orders are this one
 //
-// 2. copy X[bx*32 : +32, (k + 1)*32 : +32] -> tile[(k + 1) % 2]: variant cp_async, scope cta, 236 sectors, 64
-//   wavefronts, 64 instructions, 832 address operations
-//    vector_width: 1 element, 4 bytes (236 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 16, threads 64, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy X[bx*32 : +32, (k + 1)*32 : +32] -> tile[(k + 1) % 2], scope cta
+//    variant: cp_async; 236 sectors, 64 wavefronts, 64 instructions, 832 address operations
+//    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 32
+//    partition: outer = 16, threads 64, elems 1, order row-major; all orders are this one
 //
-// 3. copy tileT[k % 2] -> Y[k*32 : +32, bx*32 : +32]: variant gmem_smem, scope cta, 375 sectors, 77
-//   wavefronts, 154 instructions, 924 address operations
-//    vector_width: 1 element, 4 bytes (375 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 16, threads 64, elems 1, order row-major (row-major: picked; tileT's strides: costs
-//      more); every order by one operand's strides was costed
+// 3. copy tileT[k % 2] -> Y[k*32 : +32, bx*32 : +32], scope cta
+//    variant: gmem_smem; 375 sectors, 77 wavefronts, 154 instructions, 924 address operations
+//    vector_width: 1 element, 4 bytes; the widest in runs of 32
+//    partition: outer = 16, threads 64, elems 1, order row-major; the cheapest of 2 orders
 
 // 4 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
 __device__ __forceinline__ void cp_async_4_or_zero(void *smem, const void *gmem, bool inside)

@@ -5,33 +5,21 @@
 // t: Swizzle(3,3,3) [8, 64], shared
 // u: S[(8,64):(1,8)] [8, 64], shared
 //
-// 1. copy In -> t: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 20 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (8 wavefronts; 4 elements: 8 instructions; 1 element: 16); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 32, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In -> t, scope warp
+//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 20 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 512
+//    partition: outer = 2, threads 32, elems 8, order row-major; all orders are this one
 //
-// 2. permute_layout t -> u: variant warp_vector, scope warp, 24 wavefronts, 18 instructions, 102 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (24 wavefronts; 4 elements, 8 bytes: 40; 8 elements, 16 bytes: 10
-//      instructions; 8 elements, 16 bytes: 72; 4 elements, 8 bytes: 12 instructions; 4 elements, 8 bytes: 40;
-//      2 elements, 4 bytes: 16 instructions); 7 of 12 pairs of widths were searched; the rest cost at least
-//      as much
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps [32]; constructed over F2: every phase reaches its floor
+// 2. permute_layout t -> u, scope warp
+//    variant: warp_vector; 24 wavefronts, 18 instructions, 102 address operations
+//    vector_width: 8 elements, 16 bytes (loads 2, stores 16); 7 of 12 pairs of widths were searched
+//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps [32]; constructed over F2
 //    registers_per_lane: 16; 512 elements / 32 lanes
-//    xor_k: k = 4, shift 1, mask 15 (32 wavefronts; k = 0, shift 5, mask 0: 80; k = 1, shift 4, mask 1: 80; k
-//      = 2, shift 3, mask 3: 80; k = 3, shift 2, mask 7: 96; k = 1, shift 3, mask 1: 80; k = 1, shift 2, mask
-//      1: 80; k = 1, shift 1, mask 1: 80; k = 1, shift 0, mask 1: 80; k = 2, shift 2, mask 3: 96; k = 2,
-//      shift 1, mask 3: 80; k = 2, shift 0, mask 3: 80; k = 3, shift 1, mask 7: 48; k = 3, shift 0, mask 7:
-//      80; k = 4, shift 0, mask 15: 48); no conflict in either phase: the floor
 //
-// 3. copy u -> Out: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 12 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (8 wavefronts; 4 elements: 8 instructions; 1 element: 16); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 32, elems 8, order u's strides (row-major: costs more; u's strides:
-//      picked); every order by one operand's strides was costed
+// 3. copy u -> Out, scope warp
+//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 12 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 512
+//    partition: outer = 2, threads 32, elems 8, order u's strides; the cheapest of 2 orders
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

@@ -4,23 +4,15 @@
 // Out: row [64, 8]
 // t: Swizzle(3,3,3) o S[(8,64):(64,1)] [8, 64], shared
 //
-// 1. copy In -> t: variant gmem_smem, scope warp, 32 sectors, 8 wavefronts, 4 instructions, 20 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (8 wavefronts; 4 elements: 8 instructions; 1 element: 16); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 32, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy In -> t, scope warp
+//    variant: gmem_smem; 32 sectors, 8 wavefronts, 4 instructions, 20 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 512
+//    partition: outer = 2, threads 32, elems 8, order row-major; all orders are this one
 //
-// 2. copy tT -> Out: variant gmem_smem, scope warp, 32 sectors, 16 wavefronts, 18 instructions, 66 address
-//   operations
-//    vector_width: 8 elements, 16 bytes (18 instructions; 1 element: 32); the widest accesses that each side
-//      allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 2, threads 32, elems 8, order row-major (row-major: picked; tT's strides: costs
-//      more); every order by one operand's strides was costed
-//    register_tile: rows = 8, columns 8, load_bytes 16, store_bytes 16 (64 sectors); 1 of 15 shapes that both
-//      sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 1, along_dst 1 (64 sectors); every split of a warp into powers of two that
-//      touches the fewest lines of global memory was costed
+// 2. copy tT -> Out, scope warp
+//    variant: gmem_smem; 32 sectors, 16 wavefronts, 18 instructions, 66 address operations
+//    vector_width: 8 elements, 16 bytes (loads 2, stores 16); the widest in runs of 8 and 512
+//    partition: outer = 2, threads 32, elems 8, order row-major; the cheapest of 2 orders
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

@@ -6,28 +6,15 @@
 // permute X -> Y, axes [1, 0]: boxes of [64, 64] elements of src's dimensions, through a tile in shared
 //   memory, turned over on the load
 //
-// 1. copy X[bx * 64 : +64, by * 64 : +64] -> tile_turned: variant register_tile, scope cta, 512 sectors, 128
-//   wavefronts, 64 instructions, 512 address operations
-//    register_tile: rows = 4, columns 4, load_bytes 16, store_bytes 16 (512 sectors); 1 of 8 shapes that both
-//      sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 16, along_dst 2 (512 address operations; inner = src, along_src 8,
-//      along_dst 4: 1152); every split of a warp into powers of two that touches the fewest lines of global
-//      memory was costed
-//    vector_width: 4 elements, 16 bytes (256 wavefronts; 1 element: 512); the widest accesses that each side
-//      allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 256, elems 4, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
-//    vector_width: 1 element, 4 bytes (512 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 16, threads 256, elems 1, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
+// 1. copy X[bx * 64 : +64, by * 64 : +64] -> tile_turned, scope cta
+//    variant: register_tile; 512 sectors, 128 wavefronts, 64 instructions, 512 address operations
+//    register_tile: rows = 4, columns 4, load_bytes 16, store_bytes 16; the cheapest of 1 of 8 shapes
+//    lanes: inner = src, along_src 16, along_dst 2; the cheapest of 2 of 8 ways
 //
-// 2. copy tile -> Y[by * 64 : +64, bx * 64 : +64]: variant gmem_smem, scope cta, 512 sectors, 128 wavefronts,
-//   64 instructions, 448 address operations
-//    vector_width: 4 elements, 16 bytes (64 instructions; 2 elements: 128; 1 element: 256); the widest
-//      accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 256, elems 4, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy tile -> Y[by * 64 : +64, bx * 64 : +64], scope cta
+//    variant: gmem_smem; 512 sectors, 128 wavefronts, 64 instructions, 448 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 4096 and 64
+//    partition: outer = 4, threads 256, elems 4, order row-major; all orders are this one
 
 // Each thread turns 4 x 4 elements over in registers.
 __device__ __forceinline__ void copy_X_tile_turned(int tx, const float *X, float *tile_turned)

@@ -6,27 +6,15 @@
 // permute X -> Y, axes [1, 0]: boxes of [32, 32] elements of src's dimensions, through a tile in shared
 //   memory, turned over on the load
 //
-// 1. copy X[bx * 32 : +32, by * 32 : +32] -> tile_turned: variant register_tile, scope cta, 156 sectors, 32
-//   wavefronts, 40 instructions, 248 address operations
-//    register_tile: rows = 4, columns 1, load_bytes 4, store_bytes 16 (156 sectors); 1 of 2 shapes that both
-//      sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 32, along_dst 1 (156 sectors); every split of a warp into powers of two
-//      that touches the fewest lines of global memory was costed
-//    vector_width: 1 element, 4 bytes (156 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 256, elems 1, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
-//    vector_width: 1 element, 4 bytes (156 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 4, threads 256, elems 1, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
+// 1. copy X[bx * 32 : +32, by * 32 : +32] -> tile_turned, scope cta
+//    variant: register_tile; 156 sectors, 32 wavefronts, 40 instructions, 248 address operations
+//    register_tile: rows = 4, columns 1, load_bytes 4, store_bytes 16; the cheapest of 1 of 2 shapes
+//    lanes: inner = src, along_src 32, along_dst 1; the cheapest of 1 of 8 ways
 //
-// 2. copy tile -> Y[by * 32 : +32, bx * 32 : +32]: variant gmem_smem, scope cta, 156 sectors, 32 wavefronts,
-//   64 instructions, 352 address operations
-//    vector_width: 1 element, 4 bytes (156 sectors; 4 elements: 576); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 4, threads 256, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy tile -> Y[by * 32 : +32, bx * 32 : +32], scope cta
+//    variant: gmem_smem; 156 sectors, 32 wavefronts, 64 instructions, 352 address operations
+//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
+//    partition: outer = 4, threads 256, elems 1, order row-major; all orders are this one
 
 __device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, int by, int M, int N, const float *X,
     float *tile_turned)

@@ -4,27 +4,15 @@
 // Y: row [N, M]
 // tile: Swizzle(4,3,7) o S[(128,128):(128,1)] [128, 128], shared
 //
-// 1. copy X[by*128 : +128, bx*128 : +128] -> turned: variant register_tile, scope cta, 576 sectors, 128
-//   wavefronts, 64 instructions, 576 address operations
-//    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16 (576 sectors); 1 of 24 shapes that
-//      both sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 8, along_dst 4 (576 sectors); every split of a warp into powers of two
-//      that touches the fewest lines of global memory was costed
-//    vector_width: 16 elements, 16 bytes (576 sectors; 1 element: 768); the widest accesses that each side
-//      allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 16, threads 64, elems 16, order row-major (row-major: picked; turned's strides: costs
-//      more); every order by one operand's strides was costed
-//    vector_width: 1 element, 1 byte (768 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 256, threads 64, elems 1, order row-major (row-major: picked; turned's strides: costs
-//      more); every order by one operand's strides was costed
+// 1. copy X[by*128 : +128, bx*128 : +128] -> turned, scope cta
+//    variant: register_tile; 576 sectors, 128 wavefronts, 64 instructions, 576 address operations
+//    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16; the cheapest of 1 of 24 shapes
+//    lanes: inner = src, along_src 8, along_dst 4; the cheapest of 1 of 6 ways
 //
-// 2. copy tile -> Y[bx*128 : +128, by*128 : +128]: variant gmem_smem, scope cta, 576 sectors, 128 wavefronts,
-//   64 instructions, 384 address operations
-//    vector_width: 16 elements, 16 bytes (576 sectors; 8 elements: 128 instructions; 1 element: 768); the
-//      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 16, threads 64, elems 16, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy tile -> Y[bx*128 : +128, by*128 : +128], scope cta
+//    variant: gmem_smem; 576 sectors, 128 wavefronts, 64 instructions, 384 address operations
+//    vector_width: 16 elements, 16 bytes; the widest in runs of 128
+//    partition: outer = 16, threads 64, elems 16, order row-major; all orders are this one
 
 // Each thread turns 16 x 16 elements over in registers.
 __device__ __forceinline__ void copy_X_turned(int tx, int bx, int by, int M, int N, const unsigned char *X,

@@ -6,28 +6,15 @@
 // permute X -> Y, axes [1, 0]: boxes of [128, 128] elements of src's dimensions, through a tile in shared
 //   memory, turned over on the load
 //
-// 1. copy X[bx * 128 : +128, by * 128 : +128] -> tile_turned: variant register_tile, scope cta, 1024 sectors,
-//   256 wavefronts, 128 instructions, 1152 address operations
-//    register_tile: rows = 8, columns 8, load_bytes 16, store_bytes 16 (1024 sectors); 1 of 15 shapes that
-//      both sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 16, along_dst 2 (1152 address operations; inner = src, along_src 8,
-//      along_dst 4: 2432); every split of a warp into powers of two that touches the fewest lines of global
-//      memory was costed
-//    vector_width: 8 elements, 16 bytes (1024 wavefronts; 1 element: 4096); the widest accesses that each
-//      side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 8, threads 256, elems 8, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
-//    vector_width: 1 element, 2 bytes (1024 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 64, threads 256, elems 1, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
+// 1. copy X[bx * 128 : +128, by * 128 : +128] -> tile_turned, scope cta
+//    variant: register_tile; 1024 sectors, 256 wavefronts, 128 instructions, 1152 address operations
+//    register_tile: rows = 8, columns 8, load_bytes 16, store_bytes 16; the cheapest of 1 of 15 shapes
+//    lanes: inner = src, along_src 16, along_dst 2; the cheapest of 2 of 8 ways
 //
-// 2. copy tile -> Y[by * 128 : +128, bx * 128 : +128]: variant gmem_smem, scope cta, 1024 sectors, 256
-//   wavefronts, 128 instructions, 896 address operations
-//    vector_width: 8 elements, 16 bytes (256 wavefronts; 4 elements: 256 instructions; 1 element: 512); the
-//      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 8, threads 256, elems 8, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy tile -> Y[by * 128 : +128, bx * 128 : +128], scope cta
+//    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 896 address operations
+//    vector_width: 8 elements, 16 bytes; the widest in runs of 16384 and 128
+//    partition: outer = 8, threads 256, elems 8, order row-major; all orders are this one
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

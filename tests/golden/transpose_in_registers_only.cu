@@ -3,22 +3,10 @@
 // X: row [100, 32, 64]
 // Y: row [100, 64, 32]
 //
-// 1. copy X[bx*4 + warpid] -> turned[bx*4 + warpid]: variant register_tile, scope warp, 1024 sectors, 64
-//   instructions, 512 address operations
-//    register_tile: rows = 8, columns 8, load_bytes 16, store_bytes 16 (1024 sectors); 1 of 15 shapes that
-//      both sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 1, along_dst 4 (512 address operations; inner = src, along_src 2,
-//      along_dst 4: 768; inner = src, along_src 4, along_dst 4: 768; inner = dst, along_src 8, along_dst 2:
-//      768); every split of a warp into powers of two that touches the fewest lines of global memory was
-//      costed
-//    vector_width: 8 elements, 16 bytes (1536 sectors; 1 element: 8704); the widest accesses that each side
-//      allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 8, threads 32, elems 8, order turned's strides (row-major: costs more; turned's
-//      strides: picked); every order by one operand's strides was costed
-//    vector_width: 1 element, 2 bytes (8704 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 64, threads 32, elems 1, order turned's strides (row-major: costs more; turned's
-//      strides: picked); every order by one operand's strides was costed
+// 1. copy X[bx*4 + warpid] -> turned[bx*4 + warpid], scope warp
+//    variant: register_tile; 1024 sectors, 64 instructions, 512 address operations
+//    register_tile: rows = 8, columns 8, load_bytes 16, store_bytes 16; the cheapest of 1 of 15 shapes
+//    lanes: inner = src, along_src 1, along_dst 4; the cheapest of 4 of 5 ways
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 

@@ -4,27 +4,15 @@
 // Y: row [1000, 1024]
 // tile: S[(64,64):(65,1)] [64, 64], shared
 //
-// 1. copy X[by*64 : +64, bx*64 : +64] -> tile: variant gmem_smem, scope cta, 512 sectors, 128 wavefronts, 256
-//   instructions, 1536 address operations
-//    vector_width: 1 element, 4 bytes (128 wavefronts; 4 elements: 256); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 16, threads 256, elems 1, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 1. copy X[by*64 : +64, bx*64 : +64] -> tile, scope cta
+//    variant: gmem_smem; 512 sectors, 128 wavefronts, 256 instructions, 1536 address operations
+//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
+//    partition: outer = 16, threads 256, elems 1, order row-major; all orders are this one
 //
-// 2. copy tileT -> Y[bx*64 : +64, by*64 : +64]: variant register_tile, scope cta, 512 sectors, 128
-//   wavefronts, 160 instructions, 2528 address operations
-//    register_tile: rows = 4, columns 1, load_bytes 4, store_bytes 16 (512 sectors); 1 of 2 shapes that both
-//      sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = dst, along_src 4, along_dst 8 (128 wavefronts; inner = src: 256); every split of a warp
-//      into powers of two that touches the fewest lines of global memory was costed
-//    vector_width: 1 element, 4 bytes (128 wavefronts; 4 elements: 256); the cheapest of those that each side
-//      allows: wider ones cost more
-//    partition: outer = 16, threads 256, elems 1, order row-major (row-major: picked; tileT's strides: costs
-//      more); every order by one operand's strides was costed
-//    vector_width: 1 element, 4 bytes (512 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 16, threads 256, elems 1, order row-major (row-major: picked; tileT's strides: costs
-//      more); every order by one operand's strides was costed
+// 2. copy tileT -> Y[bx*64 : +64, by*64 : +64], scope cta
+//    variant: register_tile; 512 sectors, 128 wavefronts, 160 instructions, 2528 address operations
+//    register_tile: rows = 4, columns 1, load_bytes 4, store_bytes 16; the cheapest of 1 of 2 shapes
+//    lanes: inner = dst, along_src 4, along_dst 8; the cheapest of 2 of 10 ways
 
 __device__ __forceinline__ void copy_X_tile(int tx, int bx, const float *X, float *tile)
 {

@@ -4,42 +4,22 @@
 // Y: row [212, M]
 // tile: Swizzle(2, 3, 3) o S[(3, 64, 32):(2048, 32, 1)] [3, 64, 32], shared
 //
-// 1. copy X[bx*64 : +64, k*32 : +32] -> tile[k]: variant tma, scope cta, 576 sectors, 128 wavefronts, 2
-//   instructions
-//    tma_box: box = [64, 32], count 1, bytes 8192, swizzle 128; as much of the tile as lies in shared memory
-//      row by row
+// 1. copy X[bx*64 : +64, k*32 : +32] -> tile[k], scope cta
+//    variant: tma; 576 sectors, 128 wavefronts, 2 instructions
+//    tma_box: box = [64, 32], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
 //
-// 2. copy X[bx*64 : +64, (k + 2)*32 : +32] -> tile[(k + 2) % 3]: variant tma, scope cta, 1440 sectors, 320
-//   wavefronts, 5 instructions
-//    tma_box: box = [64, 32], count 1, bytes 8192, swizzle 128; as much of the tile as lies in shared memory
-//      row by row
+// 2. copy X[bx*64 : +64, (k + 2)*32 : +32] -> tile[(k + 2) % 3], scope cta
+//    variant: tma; 1440 sectors, 320 wavefronts, 5 instructions
+//    tma_box: box = [64, 32], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
 //
-// 3. copy tileT[k % 3] -> out: variant register_tile, scope cta, 896 wavefronts, 560 instructions, 4592
-//   address operations
-//    register_tile: rows = 1, columns 4, load_bytes 16, store_bytes 4 (896 wavefronts; rows = 2, columns 4,
-//      load_bytes 16, store_bytes 8: 1344; rows = 4, columns 4, load_bytes 16, store_bytes 16: 1792; rows =
-//      4, columns 2, load_bytes 8, store_bytes 16: 1792; rows = 2, columns 2, load_bytes 8, store_bytes 8:
-//      1792); 5 of 8 shapes that both sides allow were searched; the rest take more accesses, and none of
-//      these has a conflict
-//    lanes: inner = dst, along_src 1, along_dst 32 (896 wavefronts; inner = src, along_src 1, along_dst 32:
-//      6832 address operations; inner = dst, along_src 2, along_dst 16: 1344; inner = src, along_src 2,
-//      along_dst 16: 1792; inner = dst, along_src 4, along_dst 8: 2240; inner = src, along_src 4, along_dst
-//      8: 2688; inner = src, along_src 8, along_dst 4: 4032; inner = dst, along_src 8, along_dst 2: 4480;
-//      inner = dst, along_src 8, along_dst 4: 4480); every split of a warp into powers of two that touches
-//      the fewest lines of global memory was costed
-//    vector_width: 1 element, 4 bytes (2240 wavefronts; 4 elements: 4032); the cheapest of those that each
-//      side allows: wider ones cost more
-//    partition: outer = 16, threads 128, elems 1, order row-major (row-major: picked; tileT's strides: costs
-//      more); every order by one operand's strides was costed
-//    vector_width: 1 element, 4 bytes (2240 wavefronts); the widest accesses that each side allows:
-//      contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 16, threads 128, elems 1, order row-major (row-major: picked; tileT's strides: costs
-//      more); every order by one operand's strides was costed
+// 3. copy tileT[k % 3] -> out, scope cta
+//    variant: register_tile; 896 wavefronts, 560 instructions, 4592 address operations
+//    register_tile: rows = 1, columns 4, load_bytes 16, store_bytes 4; the cheapest of 5 of 8 shapes
+//    lanes: inner = dst, along_src 1, along_dst 32; the cheapest of 9 ways
 //
-// 4. copy out -> Y[k*32 : +32, bx*64 : +64]: variant tma, scope cta, 2016 sectors, 448 wavefronts, 7
-//   instructions
-//    tma_box: box = [32, 64], count 1, bytes 8192, swizzle none; as much of the tile as lies in shared memory
-//      row by row
+// 4. copy out -> Y[k*32 : +32, bx*64 : +64], scope cta
+//    variant: tma; 2016 sectors, 448 wavefronts, 7 instructions
+//    tma_box: box = [32, 64], count 1, bytes 8192, swizzle none; the innermost part of each dimension
 
 struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorMap, encoded by the host
 

@@ -6,27 +6,15 @@
 // permute X -> Y, axes [1, 0]: boxes of [256, 128] elements of src's dimensions, through a tile in shared
 //   memory, turned over on the load
 //
-// 1. copy X[bx * 256 : +256, by * 128 : +128] -> tile_turned: variant register_tile, scope cta, 1024 sectors,
-//   256 wavefronts, 128 instructions, 1664 address operations
-//    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16 (1024 sectors); 1 of 24 shapes that
-//      both sides allow were searched; the rest take more accesses, and none of these has a conflict
-//    lanes: inner = src, along_src 8, along_dst 4 (1024 sectors); every split of a warp into powers of two
-//      that touches the fewest lines of global memory was costed
-//    vector_width: 16 elements, 16 bytes (1024 wavefronts; 1 element: 16384); the widest accesses that each
-//      side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 8, threads 256, elems 16, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
-//    vector_width: 1 element, 1 byte (1024 sectors); the widest accesses that each side allows: contiguous,
-//      aligned for every thread and step, inside one chunk
-//    partition: outer = 128, threads 256, elems 1, order row-major (row-major: picked; tile_turned's strides:
-//      costs more); every order by one operand's strides was costed
+// 1. copy X[bx * 256 : +256, by * 128 : +128] -> tile_turned, scope cta
+//    variant: register_tile; 1024 sectors, 256 wavefronts, 128 instructions, 1664 address operations
+//    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16; the cheapest of 1 of 24 shapes
+//    lanes: inner = src, along_src 8, along_dst 4; the cheapest of 1 of 7 ways
 //
-// 2. copy tile -> Y[by * 128 : +128, bx * 256 : +256]: variant gmem_smem, scope cta, 1024 sectors, 256
-//   wavefronts, 128 instructions, 704 address operations
-//    vector_width: 16 elements, 16 bytes (256 wavefronts; 8 elements: 256 instructions; 1 element: 1024); the
-//      widest accesses that each side allows: contiguous, aligned for every thread and step, inside one chunk
-//    partition: outer = 8, threads 256, elems 16, order row-major (row-major: picked); every order by one
-//      operand's strides was costed
+// 2. copy tile -> Y[by * 128 : +128, bx * 256 : +256], scope cta
+//    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 704 address operations
+//    vector_width: 16 elements, 16 bytes; the widest in runs of 32768 and 256
+//    partition: outer = 8, threads 256, elems 16, order row-major; all orders are this one
 
 // Each thread turns 16 x 16 elements over in registers.
 __device__ __forceinline__ void copy_X_tile_turned(int tx, const unsigned char *X, unsigned char *tile_turned)

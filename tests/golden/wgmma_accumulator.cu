@@ -3,18 +3,19 @@
 // C: row [4, 64, 64]
 // D: row [4, 64, 64]
 //
-// 1. copy C[bx] -> acc: variant reg, scope warpgroup, 512 sectors, 64 instructions, 832 address operations
-//    vector_width: 2 elements, 8 bytes (512 sectors; 1 element: 1024); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
+// 1. copy C[bx] -> acc, scope warpgroup
+//    variant: reg; 512 sectors, 64 instructions, 832 address operations
+//    vector_width: 2 elements, 8 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 16; registers per thread / vector elements
 //
-// 2. cast acc -> out: variant registers, scope warpgroup, no cost
+// 2. cast acc -> out, scope warpgroup
+//    variant: registers; no cost
 //    registers_per_thread: 32; both tensors give every thread the same elements
 //
-// 3. copy out -> D[bx]: variant reg, scope warpgroup, 512 sectors, 64 instructions, 832 address operations
-//    vector_width: 2 elements, 4 bytes (512 sectors; 1 element: 1024); the widest power of two that is
-//      contiguous in registers and in memory and aligned for every thread and step
+// 3. copy out -> D[bx], scope warpgroup
+//    variant: reg; 512 sectors, 64 instructions, 832 address operations
+//    vector_width: 2 elements, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 16; registers per thread / vector elements
 

@@ -188,9 +188,10 @@ def _join_group(stretch: _Stretch, group: Sequence[Access]) -> list[Access] | No
             ] = byte
     around = tuple(loop for loop in one.loops if loop[0].name not in stretch.unrolled)
     plain = replace(one, loops=around)
+    wide = replace(plain, text_bytes=plain.width_bytes)
     runs = [run for row in rows.values() for run in _list_runs(row, plain)]
-    joined = [replace(plain, byte=b, width_bytes=w, text_bytes=one.width_bytes * (w > one.width_bytes)) for b, w in runs]
-    return joined if any(a.width_bytes > one.width_bytes for a in joined) else None
+    joined = [replace(plain if w == plain.width_bytes else wide, byte=b, width_bytes=w) for b, w in runs]
+    return joined if any(a.text_bytes for a in joined) else None
 
 
 def _may_be_neighbours(stretch: _Stretch, group: Sequence[tuple[Access, list[Var]]], width: int) -> bool:

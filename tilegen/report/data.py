@@ -98,7 +98,8 @@ def _access_data(a: Access, threads: int, launch: Launch) -> dict[str, Any]:
     shared = c.space == "shared"
     return {
         "buffer": c.buffer, "space": c.space, "kind": c.kind, "width_bytes": c.width_bytes,
-        "text_width_bytes": a.text_bytes or c.width_bytes, "threads": sum(active), "idle_warps": -(-threads // WARP_LANES) - busy,
+        "text_width_bytes": a.text_bytes or c.width_bytes, "threads": sum(active),
+        "idle_warps": -(-threads // WARP_LANES) - busy,
         "instructions": c.instructions, "wavefronts": c.wavefronts, "floor": c.floor, "bytes_floor": c.bytes_floor,
         "sectors": c.sectors, "sectors_floor": 0 if shared else count_needed_sectors((a,), launch, launch.interior),
     }  # fmt: skip

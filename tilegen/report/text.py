@@ -204,8 +204,8 @@ def _uncertain(explained: Data) -> Iterator[str]:
     loads = totals["global_ld"]
     if loads["least_sectors"] < loads["sectors"]:
         yield (
-            f"Not every thread uses what it loads: the compiler may leave such loads out, and {loads['least_sectors']} "
-            "sectors remain"
+            "some threads load what they do not use, which the compiler may leave out; at least "
+            f"{loads['least_sectors']} sectors are loaded"
         )
     if any(a["kind"].startswith("cp.async.cg") and a["threads"] < explained["threads"] for a in accesses) or any(
         a["kind"] == "cp.async.cg.zfill" for a in accesses
