@@ -1,7 +1,8 @@
-"""How the files of results are named."""
+"""How the files of results are named, and how they say which kernel was measured."""
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 
@@ -12,3 +13,14 @@ def gpu_file(device: str) -> str:
     'nvidia-h200.json'
     """
     return re.sub(r"[^a-z0-9]+", "-", device.lower()).strip("-") + ".json"
+
+
+def hash_code(source: str) -> str:
+    """What a kernel's text does, as a number: all of it below the comments at its head.
+
+    >>> hash_code("// chosen\n// today\n\nint x;\n") == hash_code("// said otherwise\n\nint x;\n")
+    True
+    """
+    lines = source.splitlines(keepends=True)
+    first = next(k for k, line in enumerate(lines) if line.strip() and not line.startswith("//"))
+    return hashlib.sha256("".join(lines[first:]).encode()).hexdigest()

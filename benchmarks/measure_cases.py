@@ -10,6 +10,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from cases import Case, spec_text
+from gpu_files import hash_code
 from measure_kernels import resources, summary
 
 import tilegen
@@ -18,7 +19,7 @@ from tilegen.pipeline import Built
 from tilegen.verifying import compile_for
 
 KEPT = (
-    "source_sha256", "bytes", "launches", "sets", "cold", "median_us", "quartiles_us", "gb_per_s", "of_ceiling",
+    "bytes", "launches", "sets", "cold", "median_us", "quartiles_us", "gb_per_s", "of_ceiling",
     "checked", "peers", "absent",
 )  # fmt: skip
 
@@ -60,7 +61,8 @@ def measure_case(session: bench.Session, built: Built | str, rounds: int, peers:
     data = bench.result_data(result)
     variants = [f"{o.op} {o.variant}" for o in built.plan.operations]
     resourced = resources(compile_for(session.device, built))
-    return {"correct": True, "variants": variants, **{key: data[key] for key in KEPT}, **resourced}
+    row = {"correct": True, "variants": variants, "code_sha256": hash_code(built.source)}
+    return row | {key: data[key] for key in KEPT} | resourced
 
 
 def describe_bug(error: Exception) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
+
+from gpu_files import hash_code
 
 from tilegen import bench, gpu
 from tilegen.errors import TilegenError
@@ -20,7 +21,7 @@ TIMED = ("bytes", "launches", "sets", "cold", "median_us", "quartiles_us", "gb_p
 
 def measure_kernel(session: bench.Session, built: Built) -> dict[str, Any]:
     """Correctness over two seeds and every parameter case; registers; the median time and the ratios to peers."""
-    row: dict[str, Any] = {"source_sha256": hashlib.sha256(built.source.encode()).hexdigest()}
+    row: dict[str, Any] = {"code_sha256": hash_code(built.source)}
     try:
         verified = verify_gpu(built, [1, 2])
         cubin = compile_for(session.device, built)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sys
 from pathlib import Path
@@ -36,18 +35,21 @@ def test_there_are_results() -> None:
 @pytest.mark.parametrize("row", KERNELS)
 def test_the_measured_kernel_is_the_one_that_is_built(row: dict[str, Any]) -> None:
     path, params = ROOT / "specs" / row["spec"], row.get("params")
+    from gpu_files import hash_code
+
     built = tilegen.build(path, row["arch"], params) if params else build_spec(path, row["arch"])
-    assert hashlib.sha256(built.source.encode()).hexdigest() == row["source_sha256"]
+    assert hash_code(built.source) == row["code_sha256"]
 
 
 @pytest.mark.parametrize(("name", "row"), CASES)
 def test_the_measured_case_is_the_one_that_is_built(name: str, row: dict[str, Any]) -> None:
     from cases import Case, spec_text
+    from gpu_files import hash_code
 
     case = Case(row["group"], tuple(row["shape"]), tuple(row["axes"]), row["dtype"])
     built = tilegen.build(spec_text(case, row["arch"]))
     assert row["correct"] and case.name == name
-    assert hashlib.sha256(built.source.encode()).hexdigest() == row["source_sha256"]
+    assert hash_code(built.source) == row["code_sha256"]
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda p: p.stem)
@@ -57,7 +59,7 @@ def test_every_spec_was_measured_and_every_count_is_as_predicted(path: Path) -> 
     for name, row in kernels.items():
         assert row["correct"]
         for what, counter in (row.get("counters") or {}).items():
-            assert counter["predicted"] == counter["counted"], (name, what)
+            assert counter["counted"] in (counter["predicted"], counter.get("least")), (name, what)
 
 
 def test_the_page_says_what_the_files_say() -> None:

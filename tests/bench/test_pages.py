@@ -70,9 +70,9 @@ def test_a_case_becomes_a_row_and_a_bad_one_leaves_its_error(
     rows = dict(measure_cases.measure_cases(session, [CASE, bad], rounds=2))
     good = rows[CASE.name]
     assert good["correct"] and good["median_us"] == 125.0 and good["peers"]["copy"]["ratio"] == 0.8
-    assert good["variants"] == ["copy gmem_gmem"] and good["registers"] == 32 and len(good["source_sha256"]) == 64
+    assert good["variants"] == ["copy gmem_gmem"] and good["registers"] == 32 and len(good["code_sha256"]) == 64
     assert (good["shape"], good["axes"], good["dtype"]) == ((64, 32), (0, 1), "float32")
-    assert not rows[bad.name]["correct"] and rows[bad.name]["error"].startswith("SpecError: TG")
+    assert not rows[bad.name]["correct"] and rows[bad.name]["error"].startswith("SpecError: <text>:1:1: TG")
     printed = capsys.readouterr().out.splitlines()
     assert "ok, 125.0 us" in printed[0] and "copy 0.800" in printed[0] and "WRONG SpecError" in printed[1]
     json.dumps(rows)

@@ -10,7 +10,7 @@
 //    partition: outer = 2, threads 32, elems 8, order row-major; all orders are this one
 //
 // 2. copy tT -> Out, scope warp
-//    variant: gmem_smem; 32 sectors, 16 wavefronts, 18 instructions, 66 address operations
+//    variant: gmem_smem; 32 sectors, 16 wavefronts, 18 instructions, 102 address operations
 //    vector_width: 8 elements, 16 bytes (loads 2, stores 16); the widest in runs of 8 and 512
 //    partition: outer = 2, threads 32, elems 8, order row-major; the cheapest of 2 orders
 
@@ -30,14 +30,10 @@ __device__ __forceinline__ void copy_tT_Out(int laneid, const half_t *tT, half_t
     __align__(16) half_t regs[8];
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        regs[0] = tT[i * 32 + laneid];
-        regs[1] = tT[(i * 32 + laneid + 64) ^ 8];
-        regs[2] = tT[i * 32 + (laneid ^ 16) + 128];
-        regs[3] = tT[i * 32 + (laneid ^ 24) + 192];
-        regs[4] = tT[(i * 32 + laneid + 256) ^ 32];
-        regs[5] = tT[(i * 32 + laneid + 320) ^ 40];
-        regs[6] = tT[(i * 32 + laneid + 384) ^ 48];
-        regs[7] = tT[(i * 32 + laneid + 448) ^ 56];
+        #pragma unroll
+        for (int r = 0; r < 8; ++r) {
+            regs[r] = tT[r * 64 + ((i * 32 + laneid) ^ (r * 8))];
+        }
         *(uint4 *)&Out[(i * 32 + laneid) * 8] = *(const uint4 *)&regs[0];
     }
 }

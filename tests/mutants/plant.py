@@ -1,28 +1,34 @@
-"""Mutants of a plan: each differs from it in one place, a sync dropped or one address shifted by one element."""
+"""Mutants of a plan: each differs in one place: a sync dropped, an address moved, a condition that asks for more."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import product
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from tilegen.errors import ProofError
-from tilegen.index import add, mod, sub
+from tilegen.index import Formula, Index, Var, add, conjuncts, div, evaluate, every, less, mod, mul, sub
 from tilegen.interpret import corners, interpret
-from tilegen.plan import Arrive, Await, Block, Commit, Map, Move, Plan, Ref, Step, Sync, Tma, Wait, effects
+from tilegen.plan import Arrive, Await, Block, Commit, Map, Move, Plan, Ref, Step, Sync, Tma, Wait, When, effects
 from tilegen.proofs import prove
-from tilegen.proofs.meaning import check_meaning, inputs_of, parameter_cases
+from tilegen.proofs.meaning import inputs_of, parameter_cases
+from tilegen.proofs.runs import check_run, list_runs
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
 KINDS = (
     "sync dropped", "commit dropped", "wait dropped", "wait weakened", "other phase", "bytes announced", "box",
     "global address", "shared address",
-    "register index", "base of a function",
+    "register index", "base of a function", "half away", "one residue", "swizzle dropped", "guard tightened",
 )  # fmt: skip
-EQUIVALENT = "orders nothing"
+EQUIVALENT = {"sync dropped": "orders nothing", "guard tightened": "asks the same of every thread"}
+_RESIDUE = 3  # of bx: one CTA in so many is wrong
+_ALL_CTAS = 512  # a grid of at most so many runs whole, to see whether a condition asks the same
 
 
 @dataclass(frozen=True)
@@ -54,7 +60,10 @@ class Verdict:
 def plant(plan: Plan) -> Iterator[Mutant]:
     """Every mutant of a plan, in the order of its steps."""
     for number, role in enumerate(plan.roles):
+        far = int(evaluate(plan.grid[0], {p.name: int(p.default) for p in plan.params if p.var})) >= _RESIDUE
         for kind, where, steps, of in _variants(role.steps, ""):
+            if kind == "one residue" and not far:
+                continue
             roles = (*plan.roles[:number], replace(role, steps=steps), *plan.roles[number + 1 :])
             yield Mutant(kind, where, replace(plan, roles=roles), of)
 
@@ -82,6 +91,14 @@ def _changes(step: Step) -> Iterator[Change]:
         kind = _kind(ref, field)
         for what, moved in _shifted(ref):
             yield kind, f"{field} {what}".strip(), (put(moved),)
+        for kind, what, moved in _displaced(ref, field):
+            yield kind, f"{field} {what}".strip(), (put(moved),)
+    if isinstance(step, When):
+        for what, condition in _tightened(step.condition):
+            yield "guard tightened", what, (replace(step, condition=condition),)
+    if isinstance(step, Move):
+        for what, condition in _tightened(step.valid):
+            yield "guard tightened", what, (replace(step, valid=condition),)
 
 
 def _of_wait(step: Wait) -> Iterator[Change]:
@@ -156,16 +173,57 @@ def _shifted(ref: Ref) -> Iterator[tuple[str, Ref]]:
                 yield f"{ref.memory.name}[{d}] {what}", Ref(ref.memory, at)
 
 
+def _displaced(ref: Ref, field: str) -> Iterator[tuple[str, str, Ref]]:
+    """(kind, what, place): half an extent away, round the end, so that only the meaning is wrong; a function's base so
+    for one residue of bx alone; without a swizzle."""
+    for d, (x, n) in enumerate(zip(ref.at, ref.memory.shape, strict=True)):
+        if not isinstance(n, int) or n < 2 or ref.memory.space == "register":
+            continue
+        places = [("half away", f"{ref.memory.name}[{d}] + {n // 2}", mod(add(x, n // 2), n))]
+        if field.endswith(" at"):
+            third = div(mod(Var("bx", 1 << 20), _RESIDUE), _RESIDUE - 1)
+            places.append(("one residue", f"{ref.memory.name}[{d}]", mod(add(x, mul(third, n // 2)), n)))
+        plain = _drop_swizzle(x)
+        places += [("swizzle dropped", f"{ref.memory.name}[{d}]", plain)] if plain != x else []
+        for kind, what, place in places:
+            yield kind, f"{what} ({kind})", Ref(ref.memory, (*ref.at[:d], place, *ref.at[d + 1 :]))
+
+
+def _drop_swizzle(x: Index) -> Index:
+    """The expression with the left side alone of each XOR in its sum."""
+    if isinstance(x, Formula) and x.symbol == "^":
+        return x.args[0]  # type: ignore[no-any-return]
+    if isinstance(x, Formula) and x.symbol == "+":
+        return reduce(add, map(_drop_swizzle, x.args))
+    return x
+
+
+def _tightened(condition: Index) -> Iterator[tuple[str, Index]]:
+    """The condition with one more asked of one of its comparisons: the last row left out."""
+    parts = conjuncts(condition)
+    for k, part in enumerate(parts):
+        if isinstance(part, Formula) and part.symbol == "<":
+            left, right = part.args
+            yield f"{part} tightened", every(*parts[:k], less(add(left, 1), right), *parts[k + 1 :])
+
+
 # ---------------------------------------------------------------- judging
 def judge(spec: Spec, plan: Plan, mutant: Mutant) -> Verdict:
     """What the proofs say of a mutant, and of one that passes them whether it is the same kernel."""
-    cases = [(corners(launch_of(spec, case).grid), case) for case in parameter_cases(spec)]
     found = proof_code(lambda: prove(spec, mutant.plan))
-    run = proof_code(lambda: [check_meaning(spec, mutant.plan, ctas, case) for ctas, case in cases])
-    if found or mutant.kind != "sync dropped":
+    run = proof_code(lambda: [check_run(spec, mutant.plan, run) for run in list_runs(spec, mutant.plan)])
+    if found or mutant.kind not in EQUIVALENT:
         return Verdict(found, run)
+    cases = [(corners(launch_of(spec, case).grid), case) for case in parameter_cases(spec)]
+    if mutant.kind == "guard tightened":
+        cases = [(every_cta(launch_of(spec, case).grid) or ctas, case) for ctas, case in cases]
     same = all(_same_images(spec, plan, mutant.plan, ctas, case) for ctas, case in cases)
-    return Verdict("", run, EQUIVALENT if same else "")
+    return Verdict("", run, EQUIVALENT[mutant.kind] if same else "")
+
+
+def every_cta(grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+    """The CTAs of a grid; none of one that is too large."""
+    return list(product(*map(range, grid))) if prod(grid) <= _ALL_CTAS else []  # type: ignore[arg-type]
 
 
 def proof_code(proof: Callable[[], object]) -> str:

@@ -36,8 +36,33 @@ def test_a_sample_of_mutants_is_found(path):
     for mutant in sample:
         verdict = judge(spec, plan, mutant)
         assert not verdict.survives, f"{mutant.kind}: {mutant.where}"
-        if mutant.kind != "sync dropped":
+        if not verdict.reason and mutant.kind != "sync dropped":
             assert verdict.found and verdict.run, f"{mutant.kind}: {mutant.where} is found only by {verdict}"
+
+
+FAR = """kernel: far
+threads: 64
+grid: {{bx: {ctas}}}
+buffers:
+  X: {{scope: global, dtype: {dtype}, shape: [{ctas}, 1024]}}
+  Y: {{scope: global, dtype: {dtype}, shape: [{ctas}, 1024], layout: "{layout}"}}
+  t: {{scope: shared, dtype: {dtype}, shape: [1024], layout: auto}}
+ops:
+  - copy: {{src: "X[bx]", dst: t}}
+  - sync: cta
+  - copy: {{src: t, dst: "Y[bx]"}}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "float8_e4m3fn", "float16"])
+@pytest.mark.parametrize("layout", ["row", "Swizzle(4,3,4) o S[(5,1024):(1024,1)]"])
+def test_the_wrong_element_of_a_narrow_type_is_found(dtype, layout):
+    """512 elements away, where one byte says the same again; in every CTA, or in one of three."""
+    spec = tilegen.load(FAR.format(dtype=dtype, ctas=5, layout=layout))
+    plan = plan_spec(spec)
+    mutants = [m for m in plant(plan) if m.kind in ("half away", "one residue", "swizzle dropped")]
+    assert {m.kind for m in mutants} >= {"half away", "one residue"}
+    assert [m.where for m in mutants if judge(spec, plan, m).survives] == []
 
 
 def test_every_sync_and_address_is_planted_once():

@@ -4,49 +4,16 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.spec.fuzz import PIECES, RICH, TEXTS, answer, mutate
 from tilegen.errors import TilegenError, format_error
 from tilegen.ops import ALL_OPS
 from tilegen.spec import load
 from tilegen.spec.rules import RULES
-
-SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
-RICH = """\
-kernel: rich
-arch: sm_90
-params: {N: {default: 64, multiple_of: 8, max: 4096}, C: 3, a: {dtype: float32, default: 1.5}}
-grid: {bx: ceil(N / 64), by: C}
-cluster: {cbx: 1}
-threads: 128
-buffers:
-  X: {scope: global, dtype: float32, shape: [C, N, 4, 32], layout: "S[(C,N,4,32):(N*128,128,32,1)]", align: 8}
-  s: {scope: shared, dtype: float32, shape: [4, 4, 32], layout: "Swizzle(2,3,3) o S[(4,4,32):(128,32,1)]"}
-  t: {view: s, axes: [0, 2, 1]}
-  u: {view: s, dtype: uint8, shape: [4, 512], layout: row}
-  r: {scope: register, dtype: float32, shape: [4, 32], layout: "S[(4,32):(1,1@laneid)] + R[2:1] + 0@laneid"}
-ops:
-  - for: {k: [0, C, 1], h: 2}
-    unroll: true
-    do:
-      - copy: {scope: warp, src: "X[by, bx*64 + warpid]", dst: "s[warpid]", when: warpid == 0 and not k > 1}
-      - sync: warp
-        when: warpid < 2
-      - copy: {scope: warp, src: "s[warpid, :, 0 : +32]", dst: r}
-      - fill: {dst: "s[0:2]", value: 0.5}
-  - sync: cta
-"""
-TEXTS = [RICH, *(path.read_text() for path in SPECS)]
-PIECES = [
-    *"()[]{}:,'\"|>&*!%@`#-+~?\\/ \t\n0", "null", "true", "010", "0x1F", "1e400", "-1", "99999999999999999999", "4:32",
-    "on", "<<: ", "&a ", "*a", "!!python/object:os.system ", "---\n", "- ", ": ", "S[(4,4):(1@laneid,1)]", "1@m",
-    "Swizzle(3,3,3)", "auto", "M", "//", "ceil(", "bx", "laneid", "X[0:1]", "\x00", "\ufeff", "\u2028", "\xe9",
-    "\u0663", "tmem", "for", "view: s", "when: k == 0", "[[[[[[", "{a: b}", "1000000000000", "2147483648", ".inf",
-    ".nan", "not ", " and ", "float64", "warpgroup", "R[2:1]", "^", "\r", "\x85", "cta", "0.5",
-]  # fmt: skip
 
 
 @st.composite
@@ -121,6 +88,13 @@ def test_any_region_and_condition_loads_or_is_refused(words: list[str], is_regio
     quoted = "".join(words).replace("\\", "").replace('"', "").replace("\n", " ").replace("\x00", "")
     old, new = ('"s[warpid, :, 0 : +32]"', f'"{quoted}"') if is_region else ("warpid < 2", f'"{quoted}"')
     check_answer(RICH.replace(old, new))
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_a_mutated_spec_is_built_or_refused(part: int) -> None:
+    """``python -m tests.spec.fuzz`` tries as many as are wanted."""
+    for number in range(part, 400, 4):
+        assert answer(mutate(number))
 
 
 def test_the_unchanged_texts_load() -> None:

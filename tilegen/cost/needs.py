@@ -92,7 +92,8 @@ def _spread_trips(a: Access, launch: Launch, fixed: Mapping[str, int]) -> dict[s
         return None
     numbers = np.unravel_index(np.arange(trips), tuple(loops.values())) if loops else ()
     spread = {v.name: np.repeat(number, a.threads) for v, number in zip(loops, numbers, strict=True)}
-    return {**fixed, **{n: np.tile(x, trips) for n, x in values_of_threads(a.threads).items()}, **spread}
+    threads = {n: np.broadcast_to(x, (a.threads,)) for n, x in values_of_threads(a.threads).items()}  # one may be 0
+    return {**fixed, **{n: np.tile(x, trips) for n, x in threads.items()}, **spread}
 
 
 def _length(known: Mapping[str, object]) -> int:

@@ -182,7 +182,7 @@ def _store(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     if step.map.memory.access == "in" or isinstance(store, Virtual):
         site.fail(MALFORMED, f"writes {step.map.memory.name}, which is an input")
     if len(who):
-        store.write_later(flat[inside], bits[inside][:, None], each, site)
+        store.write_later(flat[inside], bits[inside][:, None], each, site.narrow(each))
     sending = Sending(clocks, agent, clocks.ticks[agent])
     site.machine.flights.start(step.instruction.queue, group, sending, site.narrow(group))
 

@@ -6,12 +6,12 @@ addresses of it; a thread's bundle is read and written in accesses of a width th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
 from tilegen.decisions import Candidate, Choice, Cost, judge
-from tilegen.index import Index, add, bound, conjuncts, every, mul
+from tilegen.index import Index, Var, add, bound, conjuncts, every, mul, variables
 from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
@@ -26,7 +26,7 @@ from tilegen.ops.operand import (
     parts_of,
     ref_at,
 )
-from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
+from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
     FILL,
     MOVE,
@@ -36,6 +36,7 @@ from tilegen.plan import (
     Memory,
     Move,
     Ref,
+    Repeat,
     Step,
     effects,
     flat_memory,
@@ -43,6 +44,8 @@ from tilegen.plan import (
     when,
 )
 from tilegen.scopes import threads_of
+
+_MOST_LINES = 4  # accesses of a bundle that are written out; more are a loop
 
 
 @dataclass(frozen=True)
@@ -169,71 +172,83 @@ def tile_block(
         tile.operands,
         [is_flat(o, tile.digits) for o in tile.operands],
         scope,
-        {tile.step, tile.chunk, context.fresh("group")},
+        {tile.step, tile.chunk, context.fresh("group"), context.fresh("r")},
     )
     regs = flat_memory(context.fresh("regs"), dtype, bundle * loop.sets, "register")
+    group = trip.group if loop.is_staged else trip.inside
+    src, dst = (_see_side(context, tile, formals, k, group, widths) for k in (0, len(tile.operands) - 1))
     if loop.is_staged:
-        body = loop.build(trip.start, *_staged_moves(tile, formals, regs, trip, widths, mul(loop.place, bundle)))
+        body = loop.build(trip.start, *_staged_moves(src, dst, regs, trip.held, widths, mul(loop.place, bundle)))
+    elif via.queue:  # what lies past the edge is filled with zeros by the instruction itself
+        ((_, start, inside),), ((_, end, _),) = src.accesses, dst.accesses
+        body = loop.build(trip.start, when(trip.held, Move(end, start, bundle, inside, via)))
     else:
-        moves = _moves(tile, formals, regs, trip.inside, widths, source, via)
-        body = loop.build(trip.start, when(trip.held, *moves))
+        body = loop.build(trip.start, when(trip.held, *_moves(src, dst, regs, widths, source)))
     return formals.block(name, body, context.op, (regs,) if _uses(body, regs) else ())
 
 
+@dataclass(frozen=True)
+class _Side:
+    """One operand's accesses of a bundle: the number of their first element, the place, and whether that is inside.
+
+    More than a few are one access in a loop over ``step``.
+    """
+
+    accesses: tuple[tuple[Index, Ref, Index], ...]
+    step: Var | None
+
+    def repeat(self, steps: Iterable[Step]) -> tuple[Step, ...]:
+        return (Repeat(self.step, self.step.bound, tuple(steps), True),) if self.step else tuple(steps)
+
+    def factor(self) -> tuple[Index, list[Index]]:
+        """What all the conditions have in common, and what each asks besides."""
+        parts = [conjuncts(inside) for _, _, inside in self.accesses]
+        common = [c for c in parts[0] if all(c in others for others in parts) and self.step not in variables(c)]
+        return every(*common), [every(*(c for c in own if c not in common)) for own in parts]
+
+
+def _see_side(
+    context: Context, tile: OrderedTile, formals: Formals, side: int, group: Index, widths: tuple[int, int]
+) -> _Side:
+    width, bundle = widths[min(side, 1)], max(widths)
+    count = bundle // width
+    step = Var(context.fresh("r"), count) if count > _MOST_LINES else None
+    numbers: list[Index] = [mul(step, width)] if step else list(range(0, bundle, width))
+    found = [element_refs(tile, add(mul(group, bundle), k)) for k in numbers]
+    formals.share_base(side, [refs[side] for _, refs in found])
+    seen = [(formals.see(side, refs[side]), _guard(tile, side, where)) for where, refs in found]
+    return _Side(tuple((k, ref, inside) for k, (ref, inside) in zip(numbers, seen, strict=True)), step)
+
+
 def _staged_moves(
-    tile: OrderedTile, formals: Formals, regs: Memory, trip: Entry, widths: tuple[int, int], first: Index
+    src: _Side, dst: _Side, regs: Memory, held: Index, widths: tuple[int, int], first: Index
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """One trip's loads into its own registers (``first`` and on), and its stores; each under its own condition."""
     load, store = widths
-    bundle = max(widths)
-    seen, guards = _see(tile, formals, trip.group, bundle)
-    common, _ = _factor([guards[k][1] for k in range(0, bundle, store)])
-    kept = every(trip.held, common)  # what is not stored is not loaded either
-    loads = tuple(
-        Move(regs[add(first, k)], seen[k][0], load, every(kept, guards[k][0])) for k in range(0, bundle, load)
-    )
-    stores = tuple(
-        s
-        for k in range(0, bundle, store)
-        for s in when(every(trip.held, guards[k][1]), Move(seen[k][1], regs[add(first, k)], store))
-    )
-    return loads, stores
+    kept = every(held, dst.factor()[0])  # what is not stored is not loaded either
+    loads = (Move(regs[add(first, k)], ref, load, every(kept, inside)) for k, ref, inside in src.accesses)
+    stores = (
+        step for k, ref, inside in dst.accesses
+        for step in when(every(held, inside), Move(ref, regs[add(first, k)], store))
+    )  # fmt: skip
+    return src.repeat(loads), dst.repeat(stores)
 
 
-def _see(tile: OrderedTile, formals: Formals, group: Index, bundle: int) -> tuple[list[list[Ref]], list[list[Index]]]:
-    """Every element of a bundle as each operand's function sees it, and the condition that it lies in its array."""
-    found = [element_refs(tile, add(mul(group, bundle), k)) for k in range(bundle)]
-    for side in range(len(tile.operands)):
-        formals.share_base(side, [refs[side] for _, refs in found])
-    seen = [[formals.see(side, ref) for side, ref in enumerate(refs)] for _, refs in found]
-    return seen, [[_guard(tile, side, where) for side in range(len(tile.operands))] for where, _ in found]
-
-
-def _moves(
-    tile: OrderedTile, formals: Formals, regs: Memory, group: Index, widths: tuple[int, int], source: Fill | None,
-    via: Instruction,
-) -> tuple[Step, ...]:
+def _moves(src: _Side, dst: _Side, regs: Memory, widths: tuple[int, int], source: Fill | None) -> tuple[Step, ...]:
     load, store = widths
-    bundle, last = max(widths), len(tile.operands) - 1
-    seen, guards = _see(tile, formals, group, bundle)
-    if via.queue:  # what lies past the edge is filled with zeros by the instruction itself
-        return (Move(seen[0][last], seen[0][0], bundle, guards[0][0], via),)
     if source:
-        loads: tuple[Step, ...] = (Map(FILL, regs[0], (), bundle, source.value),)
-    elif load == store and guards[0][0] is True:
-        return when(guards[0][last], Move(seen[0][last], seen[0][0], bundle))
+        loads: tuple[Step, ...] = (Map(FILL, regs[0], (), max(widths), source.value),)
     else:
-        loads = tuple(Move(regs[k], seen[k][0], load, guards[k][0]) for k in range(0, bundle, load))
-    common, own = _factor([guards[k][last] for k in range(0, bundle, store)])
-    stores = (when(c, Move(seen[k][last], regs[k], store)) for c, k in zip(own, range(0, bundle, store), strict=True))
-    return when(common, *loads, *(s for moves in stores for s in moves))  # what is not stored is not loaded either
-
-
-def _factor(guards: Sequence[Index]) -> tuple[Index, list[Index]]:
-    """What all the conditions have in common, and what each asks besides."""
-    parts = [conjuncts(g) for g in guards]
-    common = [c for c in parts[0] if all(c in others for others in parts)]
-    return every(*common), [every(*(c for c in own if c not in common)) for own in parts]
+        (_, place, inside), *_ = src.accesses
+        if load == store and inside is True:
+            return when(dst.accesses[0][2], Move(dst.accesses[0][1], place, store))
+        loads = src.repeat(Move(regs[k], ref, load, inside) for k, ref, inside in src.accesses)
+    common, own = dst.factor()
+    stores = (
+        step for (k, ref, _), besides in zip(dst.accesses, own, strict=True)
+        for step in when(besides, Move(ref, regs[k], store))
+    )  # fmt: skip
+    return when(common, *loads, *dst.repeat(stores))  # what is not stored is not loaded either
 
 
 def _uses(steps: Sequence[Step], memory: Memory) -> bool:
