@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -60,3 +61,10 @@ def test_no_path_and_no_date(path):
         assert str(ROOT) not in text
         assert not _DATE.search(text), _DATE.search(text)
         assert not _PATH.search(re.sub(r"//.*", "", text)), _PATH.search(text)
+
+
+@every_spec
+def test_a_kernel_goes_to_another_process_and_comes_back(path):
+    built = build_spec(path)
+    again = pickle.loads(pickle.dumps(built))
+    assert (again.spec, again.plan, again.source, again.proof) == (built.spec, built.plan, built.source, built.proof)

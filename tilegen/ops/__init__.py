@@ -1,8 +1,25 @@
 """The ops: each is one object of one module, and one row here."""
 
+import copyreg
+from collections.abc import Callable
+
 from tilegen.ops import cast, copy, fill, permute, permute_layout
 from tilegen.ops.op import Op, WholeOp
 
 OPS: dict[str, Op] = {op.name: op for op in (copy.OP, fill.OP, cast.OP, permute_layout.OP)}
 WHOLE_OPS: dict[str, WholeOp] = {op.name: op for op in (permute.OP,)}
 ALL_OPS: dict[str, Op | WholeOp] = {**OPS, **WHOLE_OPS}
+
+
+def find_op(name: str) -> Op | WholeOp:
+    """The op of that name."""
+    return ALL_OPS[name]
+
+
+def _name_of(op: Op | WholeOp) -> tuple[Callable[[str], Op | WholeOp], tuple[str]]:
+    return find_op, (op.name,)
+
+
+# A spec that goes to another process names its ops.
+copyreg.pickle(Op, _name_of)
+copyreg.pickle(WholeOp, _name_of)

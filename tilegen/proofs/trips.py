@@ -220,7 +220,8 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
         is_known = trip.name in trips.loops
         enough = 2 * trips.margin(trip.name) + trips.period(trip.name) if is_known else _FEW
         largest = {p.name: (p.var.bound - 1) // p.var.step * p.var.step for p in spec.params if p.var is not None}
-        for wanted in range(min(enough, _MOST_CASES)):
+        shown = int(evaluate(count, default))  # by the run with the defaults
+        for wanted in (n for n in range(min(enough, _MOST_CASES)) if n != shown):
             value = _least_value(param, count, default, wanted)
             tried = [{**others, param.name: value} for others in (default, largest) if value is not None]
             yield from [case for case in tried if is_possible(spec, case)][:1]
