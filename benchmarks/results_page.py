@@ -83,6 +83,7 @@ def describe(result: dict[str, Any], name: str) -> str:
         "Instruction by instruction (source counters), the same widths, counts and costs: "
         + ", ".join(f"`{n}` {'agrees' if p['agree'] else 'DIFFERS'}" for n, p in result["per_instruction"].items())
         + ".",
+        random_lines(result.get("random", {})),
         loop_table(result["warp_permute_loop"]),
         call_table(result.get("calls", [])),
         time_table(kernels),
@@ -122,6 +123,25 @@ def _both(row: dict[str, Any]) -> str:
     if row["predicted"] == row["counted"]:
         return str(row["counted"])
     return f"predicted {row['predicted']}, counted {row['counted']}"
+
+
+def random_lines(found: dict[str, Any]) -> str:
+    """Random kernels whose counters were compared, and why some of them differ."""
+    if not found:
+        return ""
+    others = [(n, what, row) for n, rows in found["others"].items() for what, row in rows.items()]
+    first, last = found["first"], found["first"] + found["kernels"] - 1
+    said = (
+        f"Random kernels {first} to {last} (`benchmarks/random_kernels.py`, every second with cp.async): all seven"
+        f" counters of {found['equal']} of {found['kernels']} are as predicted."
+    )
+    if not others:
+        return said
+    each = ", ".join(f"`{n}` {w} {r['counted']} for {r['predicted']} ({r['why'] or '?'})" for n, w, r in others)
+    return (
+        f"{said} The others: {each}. P0: the machine code names a predicate that ncu takes no notice of"
+        " ([why](access-model.md#cpasync)); by the hardware: its own counter says what was predicted."
+    )
 
 
 def loop_table(loop: dict[str, Any]) -> str:
