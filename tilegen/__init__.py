@@ -27,26 +27,30 @@ if TYPE_CHECKING:
     from tilegen.gpu.call import Kernel as Kernel
     from tilegen.pipeline import Built as Built
     from tilegen.pipeline import build as build
+    from tilegen.pipeline import expand as expand
     from tilegen.pipeline import explain as explain
     from tilegen.pipeline import load as load
     from tilegen.spec.data import Spec as Spec
+    from tilegen.spec.printing import print_spec as print_spec
     from tilegen.verifying import Verified as Verified
     from tilegen.verifying import verify as verify
 
 __version__ = "0.1.0"
 __all__ = [
     "Built", "CallError", "EnvironmentLack", "InputError", "Kernel", "LayoutError", "ProofError", "Spec", "SpecError",
-    "TilegenError", "Verified", "access", "build", "compile", "explain", "layouts", "load", "verify",
+    "TilegenError", "Verified", "access", "build", "compile", "expand", "explain", "layouts", "load",
+    "print_spec", "verify",
 ]  # fmt: skip
 
 _MODULES = {
-    "tilegen.pipeline": ("Built", "build", "explain", "load"),
+    "tilegen.pipeline": ("Built", "build", "expand", "explain", "load"),
     "tilegen.errors": (
         "CallError", "EnvironmentLack", "InputError", "LayoutError", "ProofError", "SpecError", "TilegenError",
     ),
     "tilegen.calling": ("compile",),
     "tilegen.gpu.call": ("Kernel",),
     "tilegen.spec.data": ("Spec",),
+    "tilegen.spec.printing": ("print_spec",),
     "tilegen.verifying": ("Verified", "verify"),
 }  # fmt: skip
 _LAZY = {name: module for module, names in _MODULES.items() for name in names} | {"layouts": "", "access": ""}

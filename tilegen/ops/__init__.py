@@ -2,6 +2,7 @@
 
 import copyreg
 from collections.abc import Callable
+from typing import Any
 
 from tilegen.ops import cast, copy, fill, permute, permute_layout
 from tilegen.ops.op import Op, WholeOp
@@ -11,12 +12,12 @@ WHOLE_OPS: dict[str, WholeOp] = {op.name: op for op in (permute.OP,)}
 ALL_OPS: dict[str, Op | WholeOp] = {**OPS, **WHOLE_OPS}
 
 
-def find_op(name: str) -> Op | WholeOp:
-    """The op of that name."""
+def find_op(name: str) -> Any:
+    """The op of that name, an Op or a WholeOp."""
     return ALL_OPS[name]
 
 
-def _name_of(op: Op | WholeOp) -> tuple[Callable[[str], Op | WholeOp], tuple[str]]:
+def _name_of(op: Op | WholeOp) -> tuple[Callable[[str], Any], tuple[str]]:
     return find_op, (op.name,)
 
 
