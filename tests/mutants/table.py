@@ -21,15 +21,18 @@ _HEAD = """# Mutants
 
 Every spec's plan, changed in one place at a time: each sync, commit and wait dropped, each wait for one group fewer
 or for the other phase, other bytes announced, each address (of every Move, of every Map, of every box, of every
-function's base pointer or array) one element further and one back in each of its coordinates. The proofs of `tilegen
-build` must report every mutant, unless it is the same kernel. `python -m tests.mutants.table` writes this page.
+function's base pointer or array) one element further and one back in each of its coordinates. And what no range shows:
+each address half an array away, round its end; each base so in one CTA of three; each swizzle dropped on one side; each
+condition that asks for one more, which leaves out the last row. The proofs of `tilegen build` must report every mutant,
+unless it is the same kernel. `python -m tests.mutants.table` writes this page.
 
 * **found**: reported. **found by** says which proof came first: TG414 to TG416 are the ranges and alignments that are
   proved for the whole grid, TG401 to TG413 the interpreter's, TG420 the comparison with the spec's own meaning.
 * **by running alone**: reported by the interpreter or the comparison when the proofs of ranges are left out. So an
   address that is wrong is found twice.
-* **equivalent**: a sync that orders nothing. The interpreter, which knows what every sync orders, finds no two accesses
-  that need it, and both plans write the same elements with the same bits.
+* **equivalent**: a sync that orders nothing (the interpreter, which knows what every sync orders, finds no two accesses
+  that need it), a condition that asks the same of every thread, a constant that fills the same elements: both plans
+  write the same elements with the same bits, for inputs that tell all elements apart.
 * **surviving**: would be a bug.
 """
 
