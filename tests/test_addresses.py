@@ -43,9 +43,7 @@ BY_HAND = {
     "swizzled_tile": {  # row i * 4 + laneid / 8, chunk laneid % 8 xor row; a column of t read row by row
         ("copy_In_t", "t"): ["(i * 4 + (laneid >> 3)) * 64 + ((laneid & 7) ^ (i * 4 + (laneid >> 3))) * 8"],
         ("copy_In_t", "In"): ["i * 256 + laneid * 8"],
-        ("copy_tT_Out", "tT"): [
-            "i * 32 + laneid", *(f"((i * 32 + laneid) ^ {8 * e}) + {64 * e}" for e in range(1, 8)),
-        ],
+        ("copy_tT_Out", "tT"): ["r * 64 + ((i * 32 + laneid) ^ (r * 8))"],
         ("copy_tT_Out", "Out"): ["(i * 32 + laneid) * 8"],
     },
     "rows_any_size": {  # element i * 128 + tx of the eight rows of batch j_ of a 16x256 tile

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Subject = TypeVar("Subject")
 Answer = TypeVar("Answer")
+
+
+class _Answers(dict[str, Any]):
+    """Answers by what was asked; an object that goes to another process leaves them behind."""
+
+    def __reduce__(self) -> tuple[type[_Answers], tuple[()]]:
+        return _Answers, ()
 
 
 def keep(function: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
@@ -23,11 +30,11 @@ def keep(function: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
     >>> area(square), area(square), len(asked)
     (9, 9, 1)
     """
-    name = f"_kept {getattr(function, '__module__', '')}.{function.__qualname__}"
+    name = f"{getattr(function, '__module__', '')}.{function.__qualname__}"
 
     @wraps(function)
     def kept(subject: Subject) -> Answer:
-        known = vars(subject)
+        known = vars(subject).setdefault("_kept", _Answers())
         if name not in known:
             known[name] = function(subject)
         return known[name]  # type: ignore[no-any-return]

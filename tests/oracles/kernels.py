@@ -47,7 +47,7 @@ def choice(op: dict[str, Any], question: str) -> Any:
 
 
 def widths(op: dict[str, Any], kind: str) -> set[int]:
-    return {a["width_bytes"] for a in op["accesses"] if a["kind"] == kind}
+    return {a["text_width_bytes"] for a in op["accesses"] if a["kind"] == kind}
 
 
 def cost_key(op: dict[str, Any]) -> tuple[int, int, int]:

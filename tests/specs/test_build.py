@@ -12,7 +12,7 @@ import sys
 from functools import cache
 
 from specs.kernels import ROOT, SPECS, build_spec, every_spec
-from tilegen.pipeline import build, output_texts
+from tilegen.pipeline import build, explain, output_texts
 
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d:\d\d\b|\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\w* \d")
 _PATH = re.compile(r"(^|[\s\"'(=])(/|~/|[A-Z]:\\)\w")
@@ -66,5 +66,6 @@ def test_no_path_and_no_date(path):
 @every_spec
 def test_a_kernel_goes_to_another_process_and_comes_back(path):
     built = build_spec(path)
+    explain(built.spec)  # what is kept with a spec stays behind
     again = pickle.loads(pickle.dumps(built))
     assert (again.spec, again.plan, again.source, again.proof) == (built.spec, built.plan, built.source, built.proof)
