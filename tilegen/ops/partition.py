@@ -204,7 +204,7 @@ class _Side:
         """What all the conditions have in common, and what each asks besides."""
         parts = [conjuncts(inside) for _, _, inside in self.accesses]
         common = [c for c in parts[0] if all(c in others for others in parts) and self.step not in variables(c)]
-        return every(*common), [every(*(c for c in own if c not in common)) for own in parts]
+        return every(*common), [_without(inside, common) for _, _, inside in self.accesses]
 
 
 def _see_side(
@@ -236,19 +236,24 @@ def _staged_moves(
 
 def _moves(src: _Side, dst: _Side, regs: Memory, widths: tuple[int, int], source: Fill | None) -> tuple[Step, ...]:
     load, store = widths
+    common, own = dst.factor()  # what is not stored is not loaded either
     if source:
         loads: tuple[Step, ...] = (Map(FILL, regs[0], (), max(widths), source.value),)
     else:
-        (_, place, inside), *_ = src.accesses
-        if load == store and inside is True:
-            return when(dst.accesses[0][2], Move(dst.accesses[0][1], place, store))
-        loads = src.repeat(Move(regs[k], ref, load, inside) for k, ref, inside in src.accesses)
-    common, own = dst.factor()
+        asked = [_without(inside, conjuncts(common)) for _, _, inside in src.accesses]
+        if load == store and asked[0] is True:
+            return when(common, Move(dst.accesses[0][1], src.accesses[0][1], store))
+        loads = src.repeat(Move(regs[k], ref, load, c) for (k, ref, _), c in zip(src.accesses, asked, strict=True))
     stores = (
         step for (k, ref, _), besides in zip(dst.accesses, own, strict=True)
         for step in when(besides, Move(ref, regs[k], store))
     )  # fmt: skip
-    return when(common, *loads, *dst.repeat(stores))  # what is not stored is not loaded either
+    return when(common, *loads, *dst.repeat(stores))
+
+
+def _without(condition: Index, known: Sequence[Index]) -> Index:
+    """What a condition asks beside what is known to hold."""
+    return every(*(c for c in conjuncts(condition) if c not in known))
 
 
 def _uses(steps: Sequence[Step], memory: Memory) -> bool:
