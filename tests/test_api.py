@@ -80,6 +80,10 @@ def test_verify_says_what_the_command_says() -> None:
         verified.device = "gpu"  # type: ignore[misc]
 
 
+def test_any_seed_is_a_seed() -> None:
+    assert tilegen.verify(ANY, device="cpu", seeds=[1 << 100]).lines == tilegen.verify(ANY, "cpu", seeds=[7]).lines
+
+
 def test_verify_takes_the_cpu_where_there_is_no_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     def lack(*_: Any) -> Any:
         raise tilegen.EnvironmentLack(Diagnostic("TG502", "there is none"))
@@ -178,6 +182,15 @@ def test_a_number_that_no_float32_holds() -> None:
     for value, code in ((10**400, "TG106"), ("x", "TG103"), (True, "TG103"), (1j, "TG103")):
         with pytest.raises(tilegen.SpecError, match=code):
             tilegen.load(spec, params={"a": value})
+
+
+@pytest.mark.parametrize("default", ["inf", "-inf", "nan", "1.5"])
+def test_a_float_param_may_have_any_default(default: str) -> None:
+    array = {"scope": "global", "dtype": "int8", "shape": [4, 32]}
+    spec = {"kernel": "scaled", "threads": 32, "params": {"scale": {"dtype": "float32", "default": float(default)}}}
+    spec |= {"buffers": {"X": array, "Y": array}, "ops": [{"copy": {"scope": "warp", "src": "X", "dst": "Y"}}]}
+    assert "float scale" in tilegen.build(spec).source
+    assert tilegen.verify(spec, device="cpu").device == "cpu"
 
 
 def test_numpys_integers_are_numbers() -> None:

@@ -226,14 +226,14 @@ def test_explain_says_what_auto_would_have_given() -> None:
     (choice,) = tilegen.explain(path)["choices"]
     assert choice["picked"] == "S[(64,64):(65,1)]"
     assert [c["verdict"] for c in choice["candidates"]] == ["picked", "what 'auto' gives"]
-    assert re.fullmatch(r"written in the spec: \d+ instructions against \d+ with 'auto'", choice["proof"])
+    assert re.fullmatch(r"the spec's: \d+ instructions against \d+ with 'auto'", choice["proof"])
     assert build_spec(path).manifest["choices"] == [], "a build does not ask"
 
 
 def test_explain_says_where_auto_gives_the_same() -> None:
     spec = choose_layouts(load_plain(transpose("float32", 32, 32)))
     (choice,) = compare_pinned(load_plain(pin(transpose("float32", 32, 32), spec)))
-    assert choice.proof == "written in the spec, and what 'auto' gives"
+    assert choice.proof == "the spec's, and what 'auto' gives"
 
 
 def test_views_of_bytes_keep_a_layout_from_being_compared() -> None:

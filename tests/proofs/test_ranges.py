@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -266,6 +267,29 @@ def test_views_are_compared_by_flat_offset():
     assert find_unowned(short, "Y", {}) == [5880]
     (found,) = check_partition(kernel(memories=(flat, Y), owns=(top, rest(49)), grid=(4, 1, 1)))
     assert found.message == "Y[2940] is owned by CTA (0, 0, 0) and by CTA (3, 0, 0)"
+
+
+def views_of_padded_rows(*owned: Owned) -> Plan:
+    """Those who own parts of a 4x32 array whose rows lie 40 elements apart, and of its transpose."""
+    return kernel(memories=(PADDED, PADDED_TURNED), owns=owned, grid=(2, 1, 1))
+
+
+PADDED = Memory("Y", "float32", (4, 32), (40, 1), "global", "out")
+PADDED_TURNED = Memory("Y", "float32", (32, 4), (1, 40), "global", "out")
+
+
+def test_gaps_between_rows_are_no_elements_that_views_leave_out():
+    bx = Var("bx", 2)
+    top, rest = Owned(PADDED, (bx, 0), (1, 32)), Owned(PADDED_TURNED, (0, bx + 2), (32, 1))
+    assert check_partition(views_of_padded_rows(top, rest)) == ()
+    short = views_of_padded_rows(top, replace(rest, box=(20, 1)))
+    (note,) = check_partition(short)
+    assert note.message == "24 of 128 elements of Y have no owner"
+    assert find_unowned(short, "Y", {}) == [2, 20]  # as Y's coordinates, whatever the view's are
+    alone = views_of_padded_rows(Owned(PADDED_TURNED, (bx * 16, 0), (15, 4)))
+    assert find_unowned(alone, "Y", {}) == [0, 15]
+    (found,) = check_partition(views_of_padded_rows(top, replace(rest, start=(0, bx + 1))))
+    assert found.message == "Y at element offset 40 is owned by CTA (0, 0, 0) and by CTA (1, 0, 0)"
 
 
 def test_a_memory_that_the_plan_does_not_have():

@@ -39,9 +39,9 @@ def compare_with(question: str, buffer: Buffer, cost: Cost, search: Search) -> C
     auto, text = search.planned[search.best].costed, buffer.layout_text or "row"
     pinned = Candidate(text, cost, "picked")
     if auto.layout.layout == buffer.layout:
-        return Choice(question, text, (pinned,), "written in the spec, and what 'auto' gives")
+        return Choice(question, text, (pinned,), "the spec's, and what 'auto' gives")
     candidates = (pinned, Candidate(auto.layout.text, auto.cost, "what 'auto' gives"))
-    return Choice(question, text, candidates, f"written in the spec: {_against(cost, auto.cost)} with 'auto'")
+    return Choice(question, text, candidates, f"the spec's: {_against(cost, auto.cost)} with 'auto'")
 
 
 def _against(mine: Cost, other: Cost) -> str:

@@ -14,7 +14,7 @@ from tilegen.interpret.phases import count_agents
 from tilegen.interpret.site import Frame, Site
 from tilegen.interpret.steps import run_steps
 from tilegen.interpret.threads import Array, Crew, Cta, muster, whole_clusters
-from tilegen.plan import Await, Plan, Role
+from tilegen.plan import Await, Plan, Role, default_values
 from tilegen.scopes import cta_variables, thread_variables
 
 
@@ -55,7 +55,7 @@ def interpret(
     other CTAs of each CTA's cluster run too: ``Outcome.ctas`` says which ran. ``trips``: those of its loops that run;
     raises Unsteady where others cannot be left out.
     """
-    values = {p.name: int(p.default) for p in plan.params} | dict(params or {})
+    values = default_values(plan.params) | dict(params or {})
     roles = tuple(role.threads for role in plan.roles)
     crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, count_agents(plan), roles)
     machine = Machine(plan, crew, inputs, values, trips)

@@ -26,7 +26,7 @@ from tilegen.plan.instructions import (
     Queue,
     function_of_registers,
 )
-from tilegen.plan.kernel import Launch, Owned, Param, Plan, Role, all_steps, arrays, tensor_maps
+from tilegen.plan.kernel import Launch, Owned, Param, Plan, Role, all_steps, arrays, default_values, tensor_maps
 from tilegen.plan.memories import (
     BARRIER_BYTES,
     TMA_ALIGN_BYTES,
@@ -63,6 +63,6 @@ __all__ = [
     "TMA_STORE", "Arrive", "Await", "Barrier", "Block", "Commit", "Effects", "Instruction", "Launch", "Let", "Map",
     "Memory", "Move", "OperandForm", "Owned", "Param", "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Slot",
     "Spot", "Step", "Sync", "TensorMap", "Tma", "Touch", "UnknownStep", "Visit", "Wait", "When", "all_steps",
-    "arrays", "begin", "effects", "flat_memory", "flatten", "function_of_registers", "let", "matrices", "plain_name",
-    "repeat", "spot_of", "tensor_maps", "trip_name", "walk", "when",
+    "arrays", "begin", "default_values", "effects", "flat_memory", "flatten", "function_of_registers", "let",
+    "matrices", "plain_name", "repeat", "spot_of", "tensor_maps", "trip_name", "walk", "when",
 ]  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilegen.decisions import Choice, Operation
@@ -46,6 +46,15 @@ class Param:
     dtype: str
     default: int | float
     var: Var | None = None
+
+
+def default_values(params: Iterable[Param]) -> dict[str, int]:
+    """The defaults of the parameters that an index may name: a float is in none, and may be infinite.
+
+    >>> default_values([Param("M", "int32", 8, Var("M", 9)), Param("scale", "float32", float("inf"))])
+    {'M': 8}
+    """
+    return {p.name: int(p.default) for p in params if p.var is not None}
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.index import Index, Var, evaluate, every, substitute, variables
-from tilegen.plan import Plan
+from tilegen.plan import Plan, default_values
 from tilegen.scopes import thread_variables
 
 UNPROVEN_RANGE = "TG414"
@@ -49,7 +49,7 @@ def find_witness(plan: Plan, threads: int, conditions: tuple[Index, ...]) -> dic
         return {} if condition else None
     order = {name: i for i, name in enumerate(("bz", "by", "bx"))}
     names = sorted(variables(condition), key=lambda v: (order.get(v.name, 3), v.name))
-    defaults = {p.name: int(p.default) for p in plan.params}
+    defaults = default_values(plan.params)
     tried = {v.name: _corner_values(v, threads, defaults.get(v.name)) for v in names}
     if prod(len(t) for t in tried.values()) > _TRY_AT_MOST:
         return None

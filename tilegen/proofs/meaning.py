@@ -91,12 +91,12 @@ def _digits(dtype: str, unit: int, first: int, digit: int, digits: int, seed: in
     """One digit of the numbers of an array's units, each times an odd number, which keeps them apart and from 0."""
     numpy_type = numpy_dtype(dtype)
     each, bits = numpy_type.itemsize // unit, 8 * unit
-    mask = np.uint64((1 << min(64, bits * digits)) - 1)
+    mask, odd = np.uint64((1 << min(64, bits * digits)) - 1), np.uint64((2 * seed + 1) % (1 << 64))
 
     def values(index: Array) -> Array:
         numbers: Array = index.astype(np.uint64)[..., None] * np.uint64(each) + np.arange(each, dtype=np.uint64)
         with np.errstate(over="ignore"):
-            mixed = (numbers + np.uint64(first)) * np.uint64(0x9E3779B97F4A7C15) * np.uint64(2 * seed + 1)
+            mixed = (numbers + np.uint64(first)) * np.uint64(0x9E3779B97F4A7C15) * odd
         taken = np.right_shift(mixed & mask, np.uint64(bits * digit)).astype(bits_dtype(unit))
         return np.ascontiguousarray(taken).view(numpy_type)[..., 0]
 

@@ -13,13 +13,14 @@ import numpy as np
 from tilegen.index import Index, Var, add, bound, evaluate, less, mod, substitute, variables
 from tilegen.index.bounds import highest
 from tilegen.index.courses import course, join_courses, pick_values
-from tilegen.plan import Memory, Owned, Plan
+from tilegen.plan import Memory, Owned, Plan, default_values
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
 Array = np.ndarray[Any, Any]
 _MOST_BOXES = 20_000_000  # boxes, and cells that they cover
 _MOST_GAPS = 6  # twice the work for each
+_CHUNK = 1 << 18  # elements looked at together
 _ALL = 64  # so many values of an axis are taken without asking which are enough
 
 
@@ -30,7 +31,7 @@ def check_partition(plan: Plan, params: Mapping[str, int] | None = None) -> tupl
     breakpoints of each dimension, so the answer is exact whatever their sizes. Of a long axis along which the boxes
     only move on, the values in the middle are left out: they show nothing that those kept have not shown.
     """
-    values = {p.name: int(p.default) for p in plan.params} | dict(params or {})
+    values = default_values(plan.params) | dict(params or {})
     found: list[Finding] = []
     for name in dict.fromkeys(owned.memory.name for owned in plan.owns):
         found += _check_memory(plan, [o for o in plan.owns if o.memory.name == name], values)
@@ -52,7 +53,9 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) 
         return [Finding(NOT_PARTITIONED, f"not proven: {cover} of {name}", "note", memory=name)]
     if cover.twice is not None:
         element, first, second, op = cover.twice
-        message = f"{name}{element} is owned by CTA {first} and by CTA {second}"
+        is_place = len(element) == len(owns[0].memory.shape)
+        which = f"{name}{element}" if is_place else f"{name} at element offset {element[0]}"
+        message = f"{which} is owned by CTA {first} and by CTA {second}"
         return [Finding(TWO_OWNERS, message, op=op, memory=name, witness=dict(zip(CTA_AXES, second, strict=True)))]
     elems, nobody = cover.elems, cover.elems - (_count_owned(bids, thinned) if thinned else cover.owned)
     if nobody:
@@ -182,17 +185,14 @@ def _count_owned(bids: Sequence[_Bid], thinned: Mapping[str, _Thinned]) -> int:
 def find_unowned(plan: Plan, name: str, params: Mapping[str, int]) -> list[int] | None:
     """The first element of an array, in row-major order, that no CTA owns; None where that is not known.
 
-    Dimension by dimension, halving: up to where does every element have an owner?
+    Dimension by dimension, halving: up to where does every element have an owner? Where views are written, whose
+    dimensions are not the array's, element by element.
     """
-    values = {p.name: int(p.default) for p in plan.params} | dict(params)
+    values = default_values(plan.params) | dict(params)
     bids = [_bid(plan, owned, values) for owned in plan.owns if owned.memory.name == name]
-    if len({(b.shape, b.pitches) for b in bids}) > 1:  # views of other shapes: the first offset
-        rows = [_rows(*_boxes(b, {}, {}), b.pitches) for b in bids]
-        _, start, end = (np.concatenate(parts) for parts in zip(*rows, strict=True))
-        order = np.argsort(start[:, 0], kind="stable")
-        reached = np.maximum.accumulate(np.append(0, end[order, 0]))
-        gaps = np.flatnonzero(start[order, 0] > reached[:-1])
-        return [int(reached[gaps[0]] if len(gaps) else reached[-1])]
+    array, *views = (m for m in plan.memories if m.name == name)
+    if any(_same(o.memory, view) and not _same(o.memory, array) for o in plan.owns for view in views):
+        return _find_unowned_of_views(array, bids, values)
     first: list[int] = []
     for d, n in enumerate(bids[0].shape):
         low, high = 0, n  # whatever lies before low has an owner; before high, something has none
@@ -205,6 +205,27 @@ def find_unowned(plan: Plan, name: str, params: Mapping[str, int]) -> list[int] 
         bids = _cut(bids, d, low, high)
         first.append(low)
     return first
+
+
+def _find_unowned_of_views(array: Memory, bids: Sequence[_Bid], params: Mapping[str, int]) -> list[int] | None:
+    """The same of an array that is written through views, by what of its memory they own."""
+    if sum(prod(b.axes.values()) for b in bids) > _MOST_BOXES:
+        return None
+    boxes = [_boxes(b, {}, {}) for b in bids]
+    if sum(int((high - low).prod(axis=1).sum()) for _, low, high in boxes) > _MOST_BOXES:
+        return None
+    rows = [_rows(*part, b.pitches) for part, b in zip(boxes, bids, strict=True)]
+    start, end = (np.concatenate([row[k][:, 0] for row in rows]) for k in (1, 2))
+    order = np.argsort(start, kind="stable")
+    start, reached = start[order], np.maximum.accumulate(np.append(0, end[order]))
+    shape, pitches = (tuple(int(evaluate(n, params)) for n in ns) for ns in (array.shape, array.pitches))
+    for first in range(0, prod(shape), _CHUNK):  # those that have an owner are not many: one without is met soon
+        at = np.unravel_index(np.arange(first, min(prod(shape), first + _CHUNK)), shape)
+        offset = sum(x * p for x, p in zip(at, pitches, strict=True))
+        nobody = np.flatnonzero(reached[np.searchsorted(start, offset, "right")] <= offset)
+        if len(nobody):
+            return [int(x[nobody[0]]) for x in at]
+    return None
 
 
 def _cut(bids: Sequence[_Bid], d: int, low: int, high: int) -> list[_Bid]:
@@ -247,6 +268,7 @@ def _cover(
     views of one array are compared by flat offset.
     """
     shape, begin = bids[0].shape, bids[0].least
+    elems = prod(n - least for n, least in zip(shape, begin, strict=True))  # of views too: offsets may have gaps
     parts: list[tuple[Array, Array, Array]] = []
     for bid in bids:
         shape, part = bid.shape, _boxes(bid, values, closed or {})
@@ -277,7 +299,6 @@ def _cover(
         twice = element, first, second, int(writer[box[order][double[0]]])
     cells = np.unravel_index(cell[new_cell], counts)
     sizes = [np.diff(e)[i] for e, i in zip(edges, cells, strict=True)]
-    elems = prod(n - least for n, least in zip(shape, begin, strict=True))
     return _Cover(elems, int(np.prod(sizes, axis=0).sum()), twice)
 
 

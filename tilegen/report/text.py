@@ -117,7 +117,7 @@ def _candidates(question: str, choice: Data) -> list[str]:
         costs = [str(c["cost"][name]) if c["cost"] else "-" for name in shown]
         rows.append((mark, printable(describe_answer(question, value)), *costs))
     drawn = draw_rows([("", "", *(_COSTS[name] for name in shown)), *rows], 2, "    ", COLUMNS)
-    lines, width = drawn[0], max(len(line) for row in drawn for line in row)
+    lines, width = drawn[0] if shown else [], max(len(line) for row in drawn for line in row)
     for (first, *others), c in zip(drawn[1:], candidates, strict=True):
         beside = f"{first:<{width}}  {printable(c['verdict'])}"
         below = wrap_line(f"{'':11}{printable(c['verdict'])}") if c["verdict"] != PICKED else []  # which has a mark
@@ -214,6 +214,8 @@ def _uncertain(explained: Data) -> Iterator[str]:
             "ncu's count of cp.async wavefronts takes no notice of the predicate P0, and may show another number "
             "(docs/access-model.md)"
         )
+    if any(a["kind"] == TMA for a in accesses):
+        yield "a box of TMA counts whole, its bytes and its sectors, also where it passes an array's end"
 
 
 def _basis(arch: Arch) -> list[str]:

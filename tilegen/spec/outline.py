@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.index import Index, Var, add, bound, evaluate, mul
 from tilegen.kept import keep
-from tilegen.plan import MBARRIER, QUEUES, TMA_STORE, Barrier, Launch
+from tilegen.plan import MBARRIER, QUEUES, TMA_STORE, Barrier, Launch, default_values
 from tilegen.scopes import GRID_LIMITS
 from tilegen.spec.data import Call, Closing, Loop, Meeting, Nest, Spec, Statement, Waiting, WholeCall
 from tilegen.spec.phases import barriers_of, trips_of
@@ -114,7 +114,7 @@ def fresh_name(name: str, taken: frozenset[str]) -> str:
 
 def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
     """The launch of a spec with its default parameters, or with ``params`` in their place."""
-    values = {p.name: int(p.default) for p in spec.params if p.var is not None} | dict(params or {})
+    values = default_values(spec.params) | dict(params or {})
     x, y, z = (int(evaluate(g, values)) for g in spec.grid)
     return Launch(spec.threads, (x, y, z), tuple(values.items()), spec.cluster)
 

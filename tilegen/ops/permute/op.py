@@ -20,6 +20,7 @@ from tilegen.ops.permute.choose import TILE_PINS, choose_tiles
 from tilegen.ops.permute.dims import Dims, merge_dims, plain_strides
 from tilegen.ops.permute.expand import PLAIN_LAYOUTS, tile_statements
 from tilegen.ops.permute.tiles import TileChoice
+from tilegen.plan import default_values
 from tilegen.scopes import GRID_LIMITS
 from tilegen.spec.data import Buffer, Spec, WholeCall
 from tilegen.spec.form import WholeFields
@@ -104,7 +105,7 @@ def _expand(spec: Spec, call: WholeCall) -> Spec:
     """
     dims, arch = dims_of(call), ARCHES[spec.arch]
     dtype = DTYPES[call.arrays["src"].dtype]
-    defaults = {p.name: int(p.default) for p in spec.params if p.var is not None}
+    defaults = default_values(spec.params)
     chosen, choices = choose_tiles(call, dims, dtype.bytes, defaults, arch)
     expanded = tile_statements(spec, call, dims, chosen)
     ctas = int(evaluate(expanded.grid[0], defaults))
