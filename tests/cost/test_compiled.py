@@ -14,7 +14,7 @@ import tilegen
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.index import Var, evaluate
 from tilegen.plan import Block, Move, Plan, Repeat, Role, flat_memory
-from tilegen.report import explain_plan
+from tilegen.report import explain_access, explain_plan
 from tilegen.spec.outline import launch_of
 
 CASES = json.loads((Path(__file__).parents[1] / "data" / "nvcc_joined.json").read_text(encoding="utf-8"))["cases"]
@@ -81,6 +81,19 @@ ops:
 def test_of_a_64_bit_integer_that_is_cut_down_the_low_bytes_are_loaded(src, dst, widths):
     text = "".join(line for line in CAST.format(src=src, dst=dst).splitlines(True) if "Z" not in line)
     assert widths_of(tilegen.build(text).plan, "ld", "global") == widths
+
+
+def test_access_n_is_the_one_that_is_listed_as_n():
+    text = CAST.format(src="int64", dst="int32")
+    built = tilegen.build("".join(line for line in text.splitlines(True) if "Z" not in line))
+    launch = launch_of(built.spec)
+    listed = [a for op in explain_plan(built.plan, launch)["ops"] for a in op["accesses"]]
+    shown = [explain_access(built.plan, launch, n + 1) for n in range(len(listed))]
+    assert len(listed) == 3  # two loads of low words, of which the text has one, and a store
+    for name in ("buffer", "kind", "width_bytes"):
+        assert [a[name] for a in shown] == [a[name] for a in listed], name
+    with pytest.raises(ValueError, match="accesses 1 to 3"):
+        explain_access(built.plan, launch, 4)
 
 
 def test_an_integer_that_is_also_kept_is_loaded_whole():

@@ -10,8 +10,9 @@ import numpy as np
 
 from tilegen import access
 from tilegen.access import BANK_BYTES, BANKS, LINE_BYTES, SECTOR_BYTES, BankTable
-from tilegen.cost.accesses import Access, accesses_of
+from tilegen.cost.accesses import Access
 from tilegen.cost.boxes import TMA
+from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import WarpOffsets, count_access, first_warp_offsets
 from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async
 from tilegen.decisions import COLUMNS, count_words, printable, wrap_line
@@ -23,7 +24,7 @@ Data = Mapping[str, Any]
 
 def numbered_accesses(plan: Plan) -> list[Access]:
     """The accesses of a plan in the order in which explain lists them, op by op."""
-    found = accesses_of(plan)
+    found = compiled_accesses(plan)
     return [a for k in range(len(plan.operations)) for a in found if a.op == k]
 
 
