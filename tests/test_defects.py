@@ -175,3 +175,27 @@ def test_rows_that_nobody_writes_are_counted_and_named(seed: int) -> None:
     else:
         verify(tilegen.build(text))
     verify(tilegen.build(text.replace("  Y: {", "  Y: {partial: true, ")))
+
+
+CAPPED = """kernel: capped
+threads: 32
+params: {M: {default: 1000, max: 100000}}
+grid: {bx: %s}
+buffers:
+  X: {scope: global, dtype: float32, shape: [M, 32]}
+  Y: {scope: global, dtype: float32, shape: [M, 32]}
+ops:
+  - copy: {scope: warp, src: "X[bx*4 : +4]", dst: "Y[bx*4 : +4]", edge: clip, when: %s}
+"""
+
+
+@pytest.mark.parametrize(
+    ("grid", "condition", "said"),
+    [("250", "bx >= 0", "3168000 of 3200000 elements of Y have no owner with M = 100000, the first is Y[1000, 0]"),
+     ("ceil(M / 4)", "M % 7 != 3", "32128 of 32128 elements of Y have no owner with M = 1004, the first is Y[0, 0]")],
+)  # fmt: skip
+def test_holes_at_sizes_that_only_a_launch_has_are_found(grid: str, condition: str, said: str) -> None:
+    with pytest.raises(ProofError, match="TG418") as caught:
+        tilegen.build(CAPPED % (grid, condition))
+    assert [d.message for d in caught.value.diagnostics] == [said]
+    verify(tilegen.build(CAPPED % ("ceil(M / 4)", "bx >= 0")))

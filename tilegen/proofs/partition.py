@@ -19,12 +19,15 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
 Array = np.ndarray[Any, Any]
 _MOST_BOXES = 20_000_000  # boxes, and cells that they cover
+_MOST_VALUES = 1 << 20  # of an axis near an end or a turn
 _MOST_GAPS = 6  # twice the work for each
 _CHUNK = 1 << 18  # elements looked at together
 _ALL = 64  # so many values of an axis are taken without asking which are enough
 
 
-def check_partition(plan: Plan, params: Mapping[str, int] | None = None) -> tuple[Finding, ...]:
+def check_partition(
+    plan: Plan, params: Mapping[str, int] | None = None, most_boxes: int = _MOST_BOXES
+) -> tuple[Finding, ...]:
     """Elements that two CTAs own (errors), how many nobody owns, and what was too large to compare (notes).
 
     Only the boxes' expressions are evaluated, over CTAs, loops and threads; boxes are compared on the grid of the
@@ -34,11 +37,11 @@ def check_partition(plan: Plan, params: Mapping[str, int] | None = None) -> tupl
     values = default_values(plan.params) | dict(params or {})
     found: list[Finding] = []
     for name in dict.fromkeys(owned.memory.name for owned in plan.owns):
-        found += _check_memory(plan, [o for o in plan.owns if o.memory.name == name], values)
+        found += _check_memory(plan, [o for o in plan.owns if o.memory.name == name], values, most_boxes)
     return tuple(found)
 
 
-def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) -> list[Finding]:
+def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int], most_boxes: int) -> list[Finding]:
     name = owns[0].memory.name
     forms = {(o.memory.shape, o.memory.pitches) for o in owns}
     if len(forms) > 1 and not all(any(_same(o.memory, m) for m in plan.memories) for o in owns):
@@ -46,7 +49,7 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int]) 
     bids = [_bid(plan, owned, params) for owned in owns]
     thinned = _thin(bids) if len(forms) == 1 else {}
     boxes = sum(prod(len(thinned[n].values) if n in thinned else extent for n, extent in b.axes.items()) for b in bids)
-    if boxes > _MOST_BOXES:
+    if boxes > most_boxes:
         return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name}", "note", memory=name)]
     cover = _cover(bids, {n: t.values for n, t in thinned.items()}, as_rows=len(forms) > 1)
     if isinstance(cover, str):
@@ -158,7 +161,10 @@ def _thin_axis(bids: Sequence[_Bid], name: str, extent: int) -> _Thinned | None:
         first = [substitute(b.start[d], within) for b in bids]
         room = max(highest((x, 1)) for x in first) + max(highest((x, -1)) for x in first)
         reaches.append(-(-(room + max(b.box[d] for b in bids)) // abs(rises[d])))
-    values, _ = pick_values(extent, common, (min(reaches) + 2) * common.period)
+    margin = (min(reaches) + 2) * common.period
+    if margin > _MOST_VALUES:
+        return None
+    values, _ = pick_values(extent, common, margin)
     before = np.flatnonzero(np.diff(values) > 1)
     left_out = (values[before + 1] - values[before] - 1) // common.period
     gaps = tuple(zip(values[before].tolist(), left_out.tolist(), strict=True))
@@ -191,8 +197,11 @@ def find_unowned(plan: Plan, name: str, params: Mapping[str, int]) -> list[int] 
     values = default_values(plan.params) | dict(params)
     bids = [_bid(plan, owned, values) for owned in plan.owns if owned.memory.name == name]
     array, *views = (m for m in plan.memories if m.name == name)
-    if any(_same(o.memory, view) and not _same(o.memory, array) for o in plan.owns for view in views):
+    written = [o.memory for o in plan.owns if o.memory.name == name]
+    if any(_same(m, view) and not _same(m, array) for m in written for view in views):
         return _find_unowned_of_views(array, bids, values)
+    if not all(_same(m, array) for m in written):
+        return None  # dimensions that are split otherwise: their coordinates are nobody's
     first: list[int] = []
     for d, n in enumerate(bids[0].shape):
         low, high = 0, n  # whatever lies before low has an owner; before high, something has none

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import gcd, prod
 
 from tilegen.errors import Diagnostic, ProofError
+from tilegen.index import Var, evaluate, variables
+from tilegen.index.courses import course, join_courses
 from tilegen.plan import Plan
 from tilegen.proofs.finding import NO_OWNER, Finding
 from tilegen.proofs.meaning import mark_of, parameter_cases
@@ -15,6 +18,12 @@ from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import describe_trips
 from tilegen.spec.data import Spec
+from tilegen.spec.outline import is_possible
+
+_MOST_ELEMENTS = 1 << 45  # of an array whose owners are counted; no GPU holds more
+_FEW_RESIDUES = 8  # of a parameter, where no rule is known
+_MOST_RESIDUES = 64
+_FEW_BOXES = 1 << 14  # of one array, where its owners are counted at many sizes
 
 
 @dataclass(frozen=True)
@@ -32,13 +41,14 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     unproven = unproven_ranges(plan)
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
-    for case in parameter_cases(spec):
-        for f in check_partition(plan, case):
+    usual = parameter_cases(spec)
+    for case in [*usual, *(c for c in coverage_cases(spec, plan) if c not in usual)]:
+        for f in check_partition(plan, case) if case in usual else check_partition(plan, case, _FEW_BOXES):
             if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
                 errors.append(_unowned(spec, plan, f, case))
             elif f.severity == "error":
                 errors.append(_finding(spec, f))
-            else:
+            elif case in usual:
                 notes.append(f.message)
         if errors:
             break
@@ -52,6 +62,40 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
     first = sum(steps[: len(parameter_cases(spec))])
     return Proof(done, sum(steps), needless_syncs(spec, plan, runs, first), tuple(dict.fromkeys(notes)))
+
+
+def coverage_cases(spec: Spec, plan: Plan) -> list[dict[str, int]]:
+    """Values of the parameters beside those of ``parameter_cases`` with which owners are counted.
+
+    Each parameter alone as large as it may be (as an array can be), and at every residue that conditions on the owned
+    boxes depend on; then all of them large.
+    """
+    own = [(p.name, p.var) for p in spec.params if p.var is not None]
+    default, cases = parameter_cases(spec)[0], []
+    largest = dict(default)
+    for name, var in own:
+        last = (var.bound - 1) // var.step * var.step
+        while last > default[name] and not _is_sized(spec, {**default, name: last}):
+            last = last // 2 // var.step * var.step
+        values = [default[name] + k * var.step for k in range(1, _count_residues(plan, var))]
+        cases += [{**default, name: value} for value in [*values, last] if default[name] < value <= last]
+        largest[name] = max(last, default[name])
+    return [case for case in [*cases, largest] if _is_sized(spec, case)]
+
+
+def _is_sized(spec: Spec, case: Mapping[str, int]) -> bool:
+    """Can it be launched, on arrays that NumPy can count?"""
+    sizes = (prod(int(evaluate(n, case)) for n in b.shape) for b in spec.buffers if b.scope == "global")
+    return is_possible(spec, case) and all(size <= _MOST_ELEMENTS for size in sizes)
+
+
+def _count_residues(plan: Plan, var: Var) -> int:
+    """After how many steps of a parameter what the owned boxes depend on repeats, as far as a rule is known."""
+    asked = (x for o in plan.owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
+    courses = [course(x, replace(var, step=1)) for x in asked if not isinstance(x, int) and var in variables(x)]
+    common = join_courses(courses) if courses else None
+    period = common.period if common else (_FEW_RESIDUES if courses else 1)
+    return min(max(1, period // gcd(period, var.step)), _MOST_RESIDUES)
 
 
 def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
