@@ -27,6 +27,13 @@ def _buffer(name: str, scope: str, dtype: str, shape: str, more: str = "") -> st
     return f"  {name}: {{scope: {scope}, dtype: {dtype}, shape: [{shape}]{more and ', ' + more}}}\n"
 
 
+def _tiled(dtype: str, x: str, y: str, tile: str, layout: str, axes: str) -> str:
+    """Two arrays, a shared tile between them, and a view of it with its dimensions in this order ("" for none)."""
+    view = f"  tT: {{view: t, axes: [{axes}]}}\n" if axes else ""
+    arrays = _buffer("X", "global", dtype, x) + _buffer("Y", "global", dtype, y)
+    return arrays + _buffer("t", "shared", dtype, tile, f'layout: "{layout}"') + view
+
+
 def _pipe(rng: random.Random) -> str:
     """Stages that cp.async fills while others are read."""
     dtype = rng.choice([d for d in BYTES if d != "int64"])
@@ -49,7 +56,7 @@ def _pipe(rng: random.Random) -> str:
         if turned
         else ("t", f"Y[bx*{rows} : +{rows}, k*{columns} : +{columns}]", f"{ctas * rows - short}, {n}")
     )
-    ahead = max(1, stages - 1)
+    ahead, tile = max(1, stages - 1), f"{stages}, {rows}, {columns}"
 
     def load(k: str, stage: str) -> str:
         where = f'dst: "t[{stage}]", async: true, edge: clip, when: {k} < {count}'
@@ -59,10 +66,7 @@ def _pipe(rng: random.Random) -> str:
     again = "" if stages > 1 else "      - sync: cta\n"
     return (
         f"threads: {threads}\ngrid: {{bx: {ctas}}}\n{params}buffers:\n"
-        + _buffer("X", "global", dtype, f"{ctas * rows - short}, {n}")
-        + _buffer("Y", "global", dtype, shape)
-        + _buffer("t", "shared", dtype, f"{stages}, {rows}, {columns}", f'layout: "{layout}"')
-        + ("  tT: {view: t, axes: [0, 2, 1]}\n" if turned else "")
+        + _tiled(dtype, f"{ctas * rows - short}, {n}", shape, tile, layout, turned * "0, 2, 1")
         + f"ops:\n{first}  - for: {{k: {count}}}\n    do:\n      - wait: 0\n      - sync: cta\n"
         f'      - copy: {{src: "{last}[k % {stages}]", dst: "{from_}", edge: clip}}\n{again}'
         f"      - {load(f'k + {ahead}', f'(k + {ahead}) % {stages}')}\n      - commit\n"
@@ -79,10 +83,7 @@ def _tile(rng: random.Random) -> str:
     return (
         f"threads: {rng.choice([32, 64, 96, 128, 256])}\n"
         f"grid: {{bx: {-(-n // columns)}, by: {-(-m // rows)}}}\nbuffers:\n"
-        + _buffer("X", "global", dtype, f"{m}, {n}")
-        + _buffer("Y", "global", dtype, shape)
-        + _buffer("t", "shared", dtype, f"{rows}, {columns}", f'layout: "{layout}"')
-        + ("  tT: {view: t, axes: [1, 0]}\n" if turned else "")
+        + _tiled(dtype, f"{m}, {n}", shape, f"{rows}, {columns}", layout, turned * "1, 0")
         + f'ops:\n  - copy: {{src: "X[{row}, {column}]", dst: t, edge: clip}}\n  - sync: cta\n'
         f'  - copy: {{src: {"tT" if turned else "t"}, dst: "Y[{to}]", edge: clip}}\n'
     )

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from tilegen.cost import classes
-from tilegen.cost.accesses import accesses_of
 from tilegen.cost.classes import find_classes
+from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import count_access
 from tilegen.cost.needs import count_bytes, count_needed_sectors, group_by_array
 from tilegen.pipeline import load
@@ -36,13 +36,13 @@ def permute(dtype: str, shape: list[int], axes: list[int]) -> str:
 def test_a_grid_is_the_sum_of_its_ctas(dtype, shape, axes):
     spec = load(permute(dtype, shape, axes))
     launch, plan = launch_of(spec), plan_spec(spec)
-    for a in accesses_of(plan):
+    for a in compiled_accesses(plan):
         whole = count_access(a, launch, None)
         each = [count_access(a, launch, cta) for cta in product(*map(range, launch.grid))]
         for name in ("instructions", "wavefronts", "floor", "bytes_floor", "sectors"):
             assert getattr(whole, name) == sum(getattr(one, name) for one in each), (a, name)
     ctas = [*product(*map(range, launch.grid))]
-    for group in group_by_array(accesses_of(plan)).values():
+    for group in group_by_array(compiled_accesses(plan)).values():
         assert count_needed_sectors(group, launch, None) == sum(count_needed_sectors(group, launch, c) for c in ctas)
         for a in group:
             assert count_bytes(a, launch, None) == sum(count_bytes(a, launch, c) for c in ctas)
@@ -62,7 +62,7 @@ def test_a_loop_variable_in_a_quotient_with_threads_does_not_make_every_cta_a_cl
             yield values, counts
 
     monkeypatch.setattr(count, "list_classes", listed)
-    for a in accesses_of(plan_spec(spec)):
+    for a in compiled_accesses(plan_spec(spec)):
         count_access(a, launch, None)
     assert max(seen) < 200 < max(launch.grid)
 
@@ -90,7 +90,7 @@ ops:
 ])  # fmt: skip
 def test_picked_values_count_what_all_values_do(text, monkeypatch):
     spec = load(text)
-    launch, found = launch_of(spec), accesses_of(plan_spec(spec))
+    launch, found = launch_of(spec), compiled_accesses(plan_spec(spec))
     counted = {}
     for most in (1 << 40, 4):
         monkeypatch.setattr(classes, "_ALL", most)

@@ -12,7 +12,23 @@ from typing import Any
 from tilegen.errors import ProofError
 from tilegen.index import Formula, Index, Var, add, conjuncts, div, evaluate, every, less, mod, mul, sub
 from tilegen.interpret import corners, interpret
-from tilegen.plan import Arrive, Await, Block, Commit, Map, Move, Plan, Ref, Step, Sync, Tma, Wait, When, effects
+from tilegen.plan import (
+    Arrive,
+    Await,
+    Block,
+    Commit,
+    Map,
+    Move,
+    Plan,
+    Ref,
+    Step,
+    Sync,
+    Tma,
+    Wait,
+    When,
+    default_values,
+    effects,
+)
 from tilegen.proofs import prove
 from tilegen.proofs.meaning import parameter_cases, proving_inputs
 from tilegen.proofs.runs import check_run, list_runs
@@ -61,7 +77,7 @@ class Verdict:
 def plant(plan: Plan) -> Iterator[Mutant]:
     """Every mutant of a plan, in the order of its steps."""
     for number, role in enumerate(plan.roles):
-        far = int(evaluate(plan.grid[0], {p.name: int(p.default) for p in plan.params if p.var})) >= _RESIDUE
+        far = int(evaluate(plan.grid[0], default_values(plan.params))) >= _RESIDUE
         for kind, where, steps, of in _variants(role.steps, ""):
             if kind == "one residue" and not far:
                 continue
@@ -94,12 +110,6 @@ def _changes(step: Step) -> Iterator[Change]:
             yield kind, f"{field} {what}".strip(), (put(moved),)
         for kind, what, moved in _displaced(ref, field):
             yield kind, f"{field} {what}".strip(), (put(moved),)
-    if isinstance(step, When):
-        for what, condition in _tightened(step.condition):
-            yield "guard tightened", what, (replace(step, condition=condition),)
-    if isinstance(step, Move):
-        for what, condition in _tightened(step.valid):
-            yield "guard tightened", what, (replace(step, valid=condition),)
 
 
 def _of_wait(step: Wait) -> Iterator[Change]:
@@ -123,6 +133,12 @@ CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
     Wait: _of_wait,
     Await: _of_await,
     Arrive: _of_arrive,
+    When: lambda step: [
+        ("guard tightened", what, (replace(step, condition=asked),)) for what, asked in _tightened(step.condition)
+    ],
+    Move: lambda step: [
+        ("guard tightened", what, (replace(step, valid=asked),)) for what, asked in _tightened(step.valid)
+    ],
 }
 
 Operand = tuple[str, Ref, Callable[[Ref], Step]]  # the field, the place, the step with another place there

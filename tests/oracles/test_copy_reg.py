@@ -14,7 +14,7 @@ from tests.layouts.recorded import load_cases, select
 from tests.oracles import brute
 from tests.oracles.draw import draw_layout
 from tests.oracles.kernels import LOAD, STORE, build, choice, elem_bytes, register_round_trip, whole, widths
-from tilegen.cost.accesses import accesses_of
+from tilegen.cost.accesses import find_accesses
 from tilegen.index import evaluate
 from tilegen.plan import Block, Move, flatten
 from tilegen.scopes import thread_variables
@@ -67,7 +67,9 @@ def assert_registers_in_order(built: Any, number: int, width: int, registers: in
 
 def assert_addresses(built: Any, number: int, wanted: Any) -> None:
     """Thread t's access f starts at byte ``wanted[t, f]``."""
-    found = [a for a in accesses_of(built.plan) if a.op == number and a.memory.space == "shared"]
+    (role,) = built.plan.roles
+    accesses = find_accesses(role.steps, role.threads)
+    found = [a for a in accesses if a.op == number and a.memory.space == "shared"]
     assert len(found) == 1
     threads = launch_of(built.spec).threads
     tx = np.arange(threads)[:, None]

@@ -17,6 +17,7 @@ import time
 import traceback
 import warnings
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import tilegen
@@ -70,35 +71,36 @@ def mutate(number: int) -> str:
     rng = random.Random(number)
     text, is_gentle = rng.choice(TEXTS), rng.random() < 0.5
     for _ in range(rng.randint(1, 3 if is_gentle else 8)):
-        text = swap_word(rng, text) if is_gentle else change(rng, text)
+        text = swap_word(rng, text) if is_gentle else change(rng.randint, text)
     return text + "\n"
 
 
 def swap_word(rng: random.Random, text: str) -> str:
     """One word, or number, in place of another of its kind."""
-    words = list(re.finditer(r"\w+", text[text.index("\n") :] if text.startswith("kernel") else text))
+    first = text.index("\n") if text.startswith("kernel") else 0
+    words = list(re.finditer(r"\w+", text[first:]))
     word = rng.choice(words)
-    first = len(text) - len(text[text.index("\n") :]) if text.startswith("kernel") else 0
     piece = rng.choice([rng.choice(KIND_PIECES), rng.choice(words)[0]])
     return text[: first + word.start()] + piece + text[first + word.end() :]
 
 
-def change(rng: random.Random, text: str) -> str:
-    """One change of any kind."""
-    kind = rng.choice(["insert", "delete", "replace", "swap lines", "drop line", "double line", "swap words"])
-    at, piece = rng.randint(0, max(0, len(text) - 1)), rng.choice(PIECES)
+def change(pick: Callable[[int, int], int], text: str) -> str:
+    """One change of any kind; ``pick(first, last)`` picks a number, by chance or as hypothesis draws it."""
+    kinds = ("insert", "delete", "replace", "swap lines", "drop line", "double line", "swap words")
+    kind, at = kinds[pick(0, len(kinds) - 1)], pick(0, max(0, len(text) - 1))
+    piece = PIECES[pick(0, len(PIECES) - 1)]
     if kind == "insert":
         return text[:at] + piece + text[at:]
     if kind == "delete":
-        return text[:at] + text[at + rng.randint(1, 12) :]
+        return text[:at] + text[at + pick(1, 12) :]
     if kind in ("replace", "swap words"):
         words = list(re.finditer(r"\w+|[^\w\s]", text))
         if not words:
             return piece
-        word, other = words[at % len(words)], rng.choice(words)
+        word, other = words[at % len(words)], words[pick(0, len(words) - 1)]
         return text[: word.start()] + (piece if kind == "replace" else other[0]) + text[word.end() :]
     lines = text.split("\n")
-    line, target = at % len(lines), rng.randrange(len(lines))
+    line, target = at % len(lines), pick(0, len(lines) - 1)
     if kind == "swap lines":
         lines[line], lines[target] = lines[target], lines[line]
     elif kind == "drop line":
@@ -108,10 +110,10 @@ def change(rng: random.Random, text: str) -> str:
     return "\n".join(lines)
 
 
-def answer(text: str) -> str:
+def answer(text: str, carry_out: Callable[[str], object] = tilegen.build) -> str:
     """``built``, or the code of the first error: in known codes, at places that exist."""
     try:
-        tilegen.build(text)
+        carry_out(text)
     except TilegenError as error:
         assert error.diagnostics and format_error(error)
         for finding in error.diagnostics:

@@ -18,7 +18,8 @@ from tests.plan_text import LINES, print_plan
 from tests.tables.examples import INSTRUCTIONS as EXAMPLES
 from tests.tables.examples import STEPS, THREADS, Example, Y, example_of, plan, r, tx
 from tilegen.arch import ARCHES
-from tilegen.cost.accesses import COSTS, accesses_of
+from tilegen.cost.accesses import COSTS
+from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import count_steps
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.machine import survey
@@ -182,7 +183,7 @@ class Frobnicate:
 READERS = {
     "effects": lambda p: [effects(s) for s in p.roles[0].steps],
     "ranges": unproven_ranges,
-    "accesses": accesses_of,
+    "accesses": compiled_accesses,
     "survey": survey,
     "interpreter": lambda p: interpret(p, [(0, 0, 0)], inputs_of(p)),
     "renderer": render,

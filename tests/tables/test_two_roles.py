@@ -10,7 +10,7 @@ import pytest
 from tests.mutants.plant import plant
 from tests.plan_text import print_plan
 from tests.text.run import requires_gxx, run_text
-from tilegen.cost.accesses import accesses_of
+from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import count_steps
 from tilegen.index import Var, equal
 from tilegen.interpret import FaultFound, interpret
@@ -127,7 +127,7 @@ def test_a_fault_between_roles_is_found(wrong: str) -> None:
 
 
 def test_accesses_are_those_of_the_threads_of_their_role() -> None:
-    found = accesses_of(PLAN)
+    found = compiled_accesses(PLAN)
     assert {(a.memory.name, a.kind, a.threads) for a in found} >= {("X", "tma", LOADERS), ("S", "ld", WORKERS)}
     counted = count_steps(PLAN.roles[1].steps, Launch(WORKERS, (2, 1, 1)), (0, 0, 0))
     # two warps: each one wavefront a load or store of shared memory, and two sectors-of-four rows of Y

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from tilegen.cost.boxes import TMA
 from tilegen.cost.cp_async import cp_async_kind
 from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, mod, mul
-from tilegen.kept import keep
-from tilegen.plan import Memory, Plan, Step, Touch, UnknownStep, Visit, begin, matrices, walk
+from tilegen.plan import Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
 
@@ -43,15 +42,13 @@ def find_accesses(
     steps: Iterable[Step], threads: int, cluster: tuple[int, int, int] = (1, 1, 1)
 ) -> tuple[Access, ...]:
     """Every shared or global access of the steps of a role, addresses written out in base variables."""
+    return tuple(a for visit in visit_role(steps, threads, cluster) for a in list_accesses(visit))
+
+
+def visit_role(steps: Iterable[Step], threads: int, cluster: tuple[int, int, int]) -> Iterator[Visit]:
+    """The steps of a role in their order; a CTA's place in its cluster is written out as one in the grid."""
     axes = zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)
-    values = {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes}
-    return tuple(a for visit in walk(steps, begin(threads, values)) for a in list_accesses(visit))
-
-
-@keep
-def accesses_of(plan: Plan) -> tuple[Access, ...]:
-    """Every shared or global access of a plan, role by role."""
-    return tuple(a for role in plan.roles for a in find_accesses(role.steps, role.threads, plan.cluster))
+    return walk(steps, begin(threads, {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes}))
 
 
 def list_accesses(visit: Visit) -> Iterable[Access]:

@@ -20,12 +20,11 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.cost.accesses import Access, list_accesses
+from tilegen.cost.accesses import Access, list_accesses, visit_role
 from tilegen.dtypes import DTYPES
-from tilegen.index import INT_LIMIT, Index, Var, add, bound, evaluate, mod, multiple, substitute, terms, variables
+from tilegen.index import Index, Var, add, bound, evaluate, multiple, substitute, terms, variables
 from tilegen.kept import keep
-from tilegen.plan import CAST, MOVE, Let, Map, Memory, Move, Plan, Repeat, Role, Step, Visit, begin, trip_name, walk
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.plan import CAST, MOVE, Let, Map, Memory, Move, Plan, Repeat, Role, Step, Visit, trip_name
 
 _WIDEST_BYTES = 16
 _UNROLLED_UNASKED = 64  # steps of a loop without a pragma; 48 were seen unrolled
@@ -39,9 +38,7 @@ def compiled_accesses(plan: Plan) -> tuple[Access, ...]:
 
 
 def _of_role(plan: Plan, role: Role) -> Iterator[Access]:
-    axes = zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)
-    start = begin(role.threads, {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes})
-    visits = list(walk(role.steps, start))
+    visits = list(visit_role(role.steps, role.threads, plan.cluster))
     uses = _find_uses(visits)
     for stretch in _list_stretches(visits):
         found = [(a, visit) for visit in stretch.visits for a in list_accesses(visit)]

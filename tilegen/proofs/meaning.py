@@ -15,7 +15,7 @@ from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES
-from tilegen.plan import Plan, arrays
+from tilegen.plan import Plan, arrays, default_values
 from tilegen.reference import Array, Input, run_reference
 from tilegen.spec.data import Spec, Waiting, WholeCall
 from tilegen.spec.outline import is_possible, outline
@@ -27,7 +27,7 @@ def parameter_cases(spec: Spec) -> list[dict[str, int]]:
     Of the last two, those with which nobody would launch the kernel are left out.
     """
     own = [p for p in spec.params if p.var is not None]
-    default = {p.name: int(p.default) for p in own}
+    default = default_values(own)
     if not own:
         return [default]
     least = {p.name: p.var.step for p in own if p.var}

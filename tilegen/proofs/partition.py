@@ -60,9 +60,8 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int], 
         which = f"{name}{element}" if is_place else f"{name} at element offset {element[0]}"
         message = f"{which} is owned by CTA {first} and by CTA {second}"
         return [Finding(TWO_OWNERS, message, op=op, memory=name, witness=dict(zip(CTA_AXES, second, strict=True)))]
-    elems, nobody = cover.elems, cover.elems - (_count_owned(bids, thinned) if thinned else cover.owned)
-    if nobody:
-        return [Finding(NO_OWNER, f"{nobody} of {elems} elements of {name} have no owner", "note", memory=name)]
+    if nobody := _count_bare(cover, bids, thinned):
+        return [Finding(NO_OWNER, f"{nobody} of {cover.elems} elements of {name} have no owner", "note", memory=name)]
     return []
 
 
@@ -250,8 +249,10 @@ def _count_unowned(bids: Sequence[_Bid]) -> int | None:
     """How many elements nobody owns; None for too many boxes."""
     thinned = _thin(bids)
     cover = _cover(bids, {n: t.values for n, t in thinned.items()})
-    if isinstance(cover, str):
-        return None
+    return None if isinstance(cover, str) else _count_bare(cover, bids, thinned)
+
+
+def _count_bare(cover: _Cover, bids: Sequence[_Bid], thinned: Mapping[str, _Thinned]) -> int:
     return cover.elems - (_count_owned(bids, thinned) if thinned else cover.owned)
 
 

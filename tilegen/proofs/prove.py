@@ -42,7 +42,7 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
     usual = parameter_cases(spec)
-    for case in [*usual, *(c for c in coverage_cases(spec, plan) if c not in usual)]:
+    for case in [*usual, *(c for c in coverage_cases(spec, plan, usual[0]) if c not in usual)]:
         for f in check_partition(plan, case) if case in usual else check_partition(plan, case, _FEW_BOXES):
             if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
                 errors.append(_unowned(spec, plan, f, case))
@@ -60,18 +60,18 @@ def prove(spec: Spec, plan: Plan) -> Proof:
         steps.append(taken)
         notes += [note for note in describe_trips(spec, run.case, trips) if note not in notes]
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
-    first = sum(steps[: len(parameter_cases(spec))])
+    first = sum(steps[: len(usual)])
     return Proof(done, sum(steps), needless_syncs(spec, plan, runs, first), tuple(dict.fromkeys(notes)))
 
 
-def coverage_cases(spec: Spec, plan: Plan) -> list[dict[str, int]]:
+def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[dict[str, int]]:
     """Values of the parameters beside those of ``parameter_cases`` with which owners are counted.
 
     Each parameter alone as large as it may be (as an array can be), and at every residue that conditions on the owned
     boxes depend on; then all of them large.
     """
     own = [(p.name, p.var) for p in spec.params if p.var is not None]
-    default, cases = parameter_cases(spec)[0], []
+    cases: list[dict[str, int]] = []
     largest = dict(default)
     for name, var in own:
         last = (var.bound - 1) // var.step * var.step

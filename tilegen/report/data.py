@@ -34,7 +34,7 @@ def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
     traffic over one interior CTA), totals."""
     accesses = compiled_accesses(plan)
     whole = [count_access(a, launch, None) for a in accesses]
-    held = [replace(a, conditions=(*a.conditions, *a.needed), needed=()) for a in accesses]
+    held = [replace(a, conditions=(*a.conditions, *a.needed)) if a.needed else a for a in accesses]
     needed = [count_access(a, launch, None) for a in held]
     return {
         "kernel": plan.name,

@@ -207,9 +207,8 @@ def _uncertain(explained: Data) -> Iterator[str]:
             "some threads load what they do not use, which the compiler may leave out; at least "
             f"{loads['least_sectors']} sectors are loaded"
         )
-    if any(a["kind"].startswith("cp.async.cg") and a["threads"] < explained["threads"] for a in accesses) or any(
-        a["kind"] == "cp.async.cg.zfill" for a in accesses
-    ):
+    copies = [a for a in accesses if a["kind"].startswith("cp.async.cg")]
+    if any(a["kind"].endswith(".zfill") or a["threads"] < explained["threads"] for a in copies):
         yield (
             "ncu's count of cp.async wavefronts takes no notice of the predicate P0, and may show another number "
             "(docs/access-model.md)"

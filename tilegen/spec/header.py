@@ -9,7 +9,7 @@ from numbers import Integral, Real
 
 from tilegen.arch import ARCHES
 from tilegen.index import INT_LIMIT, Formula, Index, Var, evaluate
-from tilegen.plan import Param
+from tilegen.plan import Param, default_values
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
 from tilegen.spec.data import Constant
 from tilegen.spec.expressions import read_constant, read_number
@@ -40,7 +40,7 @@ class Params:
     @property
     def defaults(self) -> dict[str, int]:
         """The runtime integers at their defaults."""
-        return {p.name: int(p.default) for p in self.runtime if p.var is not None}
+        return default_values(self.runtime)
 
     @property
     def lowest(self) -> dict[str, int]:
