@@ -11,6 +11,7 @@ from tilegen.plan import (
     Await,
     Block,
     Commit,
+    Compute,
     Let,
     Map,
     Memory,
@@ -18,6 +19,7 @@ from tilegen.plan import (
     Plan,
     Ref,
     Repeat,
+    Shuffle,
     Slot,
     Step,
     Sync,
@@ -99,6 +101,8 @@ LINES: dict[type, Callable[[Any], str]] = {
     Map: lambda step: (
         f"Map {_ref(step.dst)} <- {step.fn.name}({', '.join(map(_ref, step.srcs))}), {step.elems} elements"
     ),
+    Compute: lambda step: f"Compute {_ref(step.dst)} <- {step.tree} of {', '.join(map(_ref, step.srcs))}",
+    Shuffle: lambda step: f"Shuffle {_ref(step.dst)} <- {_ref(step.src)}, lanes {step.lanes} apart",
     Sync: lambda step: f"Sync {step.scope}",
     Tma: _tma,
     Arrive: lambda step: f"Arrive {_slot(step.slot)}, {step.bytes} bytes",

@@ -9,6 +9,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from tilegen.arithmetic import Apply, Node
 from tilegen.errors import ProofError
 from tilegen.index import Formula, Index, Var, add, conjuncts, div, evaluate, every, less, mod, mul, sub
 from tilegen.interpret import corners, interpret
@@ -17,10 +18,12 @@ from tilegen.plan import (
     Await,
     Block,
     Commit,
+    Compute,
     Map,
     Move,
     Plan,
     Ref,
+    Shuffle,
     Step,
     Sync,
     Tma,
@@ -38,6 +41,7 @@ from tilegen.spec.outline import launch_of
 KINDS = (
     "sync dropped", "commit dropped", "wait dropped", "wait weakened", "other phase", "bytes announced", "box",
     "global address", "shared address",
+    "other integer", "other function", "other lanes",
     "register index", "base of a function", "half away", "one residue", "swizzle dropped", "guard tightened",
 )  # fmt: skip
 EQUIVALENT = {
@@ -127,12 +131,38 @@ def _of_arrive(step: Arrive) -> Iterator[Change]:
         yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
 
 
+def _of_compute(step: Compute) -> Iterator[Change]:
+    """Each function of the tree as another, each integer one more."""
+    for n, x in enumerate(step.wholes):
+        if isinstance(x, (Var, Formula)):
+            wholes = (*step.wholes[:n], add(x, 1), *step.wholes[n + 1 :])
+            yield "other integer", f"number {n} + 1", (replace(step, wholes=wholes),)
+    for what, tree in _other_trees(step.tree):
+        yield "other function", what, (replace(step, tree=tree),)
+
+
+_OTHER = {"+": "-", "-": "+", "*": "+", "/": "*", "<": "<=", "<=": "<", "exp2": "exp", "max": "min", "min": "max"}
+
+
+def _other_trees(node: Node) -> Iterator[tuple[str, Node]]:
+    if not isinstance(node, Apply):
+        return
+    if node.function in _OTHER:
+        other = _OTHER[node.function]
+        yield f"{node.function} as {other}", replace(node, function=other)
+    for n, arg in enumerate(node.args):
+        for what, changed in _other_trees(arg):
+            yield what, replace(node, args=(*node.args[:n], changed, *node.args[n + 1 :]))
+
+
 CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
     Sync: lambda step: [("sync dropped", step.scope, ())],
     Commit: lambda step: [("commit dropped", step.queue, ())],
     Wait: _of_wait,
     Await: _of_await,
     Arrive: _of_arrive,
+    Compute: _of_compute,
+    Shuffle: lambda step: [("other lanes", f"{step.lanes ^ 1}", (replace(step, lanes=step.lanes ^ 1 or 2),))],
     When: lambda step: [
         ("guard tightened", what, (replace(step, condition=asked),)) for what, asked in _tightened(step.condition)
     ],
@@ -144,7 +174,7 @@ CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
 Operand = tuple[str, Ref, Callable[[Ref], Step]]  # the field, the place, the step with another place there
 
 
-def _of_map(step: Map) -> Iterator[Operand]:
+def _of_map(step: Map | Compute) -> Iterator[Operand]:
     yield "dst", step.dst, lambda ref: replace(step, dst=ref)
     for n, src in enumerate(step.srcs):
         yield f"src{n or ''}", src, lambda ref, n=n: replace(step, srcs=(*step.srcs[:n], ref, *step.srcs[n + 1 :]))  # type: ignore[misc]
@@ -168,6 +198,10 @@ OF_OPERANDS: dict[type, Callable[[Any], Iterable[Operand]]] = {
         ("dst", step.dst, lambda ref: replace(step, dst=ref)), ("src", step.src, lambda ref: replace(step, src=ref)),
     ],
     Map: _of_map,
+    Compute: _of_map,
+    Shuffle: lambda step: [
+        ("dst", step.dst, lambda ref: replace(step, dst=ref)), ("src", step.src, lambda ref: replace(step, src=ref)),
+    ],
     Tma: _of_tma,
     Block: _of_block,
 }  # fmt: skip

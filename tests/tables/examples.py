@@ -7,14 +7,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from tilegen.arithmetic import Apply, Element, Whole
 from tilegen.index import Var, equal, less
 from tilegen.plan import (
     BYTE_PERMUTE,
+    COMPUTE,
     CP_ASYNC,
     FILL,
     LDMATRIX,
     LDMATRIX_TRANS,
     MOVE,
+    SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
     TMA_LOAD,
@@ -24,6 +27,7 @@ from tilegen.plan import (
     Barrier,
     Block,
     Commit,
+    Compute,
     Instruction,
     Let,
     Map,
@@ -33,6 +37,7 @@ from tilegen.plan import (
     Ref,
     Repeat,
     Role,
+    Shuffle,
     Slot,
     Step,
     Sync,
@@ -90,9 +95,16 @@ ELECTED = When(equal(tx, 0), (ARRIVE, Tma(IN, (0, 0), S[0], Slot(FULL, 0))))
 AWAIT = Await(Slot(FULL, 0), 0)
 SENT = When(equal(tx, 0), (Tma(OUT, (0, 0), S[0]), Commit("bulk")))
 WRITE_ALL = (LOAD, Move(S[tx], r[0]), Move(S[tx + 64], r[0]))
+WHOLE = Apply("float32", (Whole(0),), "float32")
 ROWS = T[Var("warpid", 2) * 256 + lane * 8]
 MINE = tx * 8  # a lane's elements of the warp's four matrices, as ldmatrix hands them out
 FILLED = (Move(h[0], H[MINE], 8), Move(T[MINE], h[0], 8), Sync("warp"))
+
+
+SQUARE = Compute(
+    r[0], Apply("+", (Apply("*", (Element(0, "float32"), Element(0, "float32")), "float32"), WHOLE), "float32"),
+    (r[0],), (ROW + 1,),
+)  # fmt: skip
 
 
 def matrices(load: Instruction | None, store: Instruction | None) -> Example:
@@ -120,6 +132,10 @@ INSTRUCTIONS: dict[str, Example] = {
         (*WRITE_ALL, Sync("async"), Sync("cta"), SENT, Wait("bulk")), (*WRITE_ALL, Sync("cta"), SENT, Wait("bulk")),
         "TG424",
     ),
+    COMPUTE.name: example((LOAD, SQUARE, STORE), (SQUARE, LOAD, STORE), "TG404"),
+    SHUFFLE.name: example(
+        (LOAD, Shuffle(r[1], r[0], 5), SEND), (LOAD, When(less(lane, 16), (Shuffle(r[1], r[0], 5),)), SEND), "TG406",
+    ),
     FILL.name: example((Map(FILL, r[0], value=1.0), STORE), (Map(FILL, S[tx], value=1.0), STORE), "TG412"),
 }  # fmt: skip
 
@@ -140,6 +156,8 @@ STEPS: dict[type, Example] = {
     Block: example((LOAD, WRITE, Sync("warp"), CALL, SEND), (LOAD, WRITE, CALL, SEND), "TG403"),
     Move: INSTRUCTIONS[MOVE.name],
     Map: INSTRUCTIONS[FILL.name],
+    Compute: INSTRUCTIONS[COMPUTE.name],
+    Shuffle: INSTRUCTIONS[SHUFFLE.name],
     Tma: INSTRUCTIONS[TMA_LOAD.name],
     Sync: INSTRUCTIONS[MOVE.name],
     Commit: example(

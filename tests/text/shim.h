@@ -7,6 +7,7 @@
 #include <cstring>
 #include <deque>
 #include <initializer_list>
+#include <limits>
 #include <map>
 #include <memory>
 #include <ucontext.h>
@@ -35,6 +36,9 @@ static unsigned __byte_perm(unsigned first, unsigned second, unsigned selector)
     }
     return result;
 }
+using std::abs;
+using std::max;
+using std::min;
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace cpu {
@@ -374,6 +378,35 @@ static void store_matrices(const unsigned *words, void *row, int n, bool trans)
 MATRICES(1)
 MATRICES(2)
 MATRICES(4)
+// A shuffle: the lanes lay out what they have, meet, and each takes its own; then they meet again.
+namespace cpu { static uint64_t words[64][32]; }
+template <class T> static T __shfl_xor_sync(unsigned, T x, int lanes)
+{
+    uint64_t (&row)[32] = cpu::words[threadIdx.x / 32];
+    std::memcpy(&row[threadIdx.x % 32], &x, sizeof(T));
+    __syncwarp();
+    T taken;
+    std::memcpy(&taken, &row[threadIdx.x % 32 ^ lanes], sizeof(T));
+    __syncwarp();
+    return taken;
+}
+// Functions of expressions.
+static inline float __fmul_rn(float a, float b) { return a * b; }
+static inline double __dmul_rn(double a, double b) { return a * b; }
+static inline float rsqrtf(float x) { return (float)(1 / std::sqrt((double)x)); }
+static inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+static inline float exp2_approx(float x)
+{
+    const float y = std::exp2(x);
+    return y < 0x1p-126f ? 0.0f : y;
+}
+template <class T> static T floor_div(T a, T b)
+{
+    T q = a / b;
+    while (b > 0 ? q * b > a : q * b < a) --q;
+    return q;
+}
+template <class T> static T floor_mod(T a, T b) { return a - floor_div(a, b) * b; }
 static inline float half_to_float(unsigned short x) { return (float)cpu::bits<_Float16>(x); }
 static inline unsigned short float_to_half(float x) { return cpu::bits<unsigned short>((_Float16)x); }
 static inline unsigned short double_to_half(double x) { return cpu::bits<unsigned short>((_Float16)x); }
@@ -387,5 +420,30 @@ static inline unsigned short float_to_bfloat16(float x)
 }
 static inline float e4m3_to_float(unsigned char x) { return cpu::small_to_float(x, 4, 3, true); }
 static inline float e5m2_to_float(unsigned char x) { return cpu::small_to_float(x, 5, 2, false); }
+template <class T, class F> static T saturate(F x)
+{
+    typedef std::numeric_limits<T> limits;
+    if (x != x) return 0;
+    const F whole = std::nearbyint(x);
+    if (whole <= (F)limits::min()) return limits::min();
+    return whole >= (F)limits::max() ? limits::max() : (T)whole;
+}
+template <class T> static T clamp_to(long long x)
+{
+    return (T)std::min<long long>(std::max<long long>(x, std::numeric_limits<T>::min()), std::numeric_limits<T>::max());
+}
+#define TO_INTEGER(name, c) \
+    static inline c int_to_##name(long long x) { return clamp_to<c>(x); } \
+    static inline c float_to_##name(float x) { return saturate<c>(x); } \
+    static inline c double_to_##name(double x) { return saturate<c>(x); }
+TO_INTEGER(int8, signed char)
+TO_INTEGER(uint8, unsigned char)
+TO_INTEGER(int16, short)
+TO_INTEGER(uint16, unsigned short)
+TO_INTEGER(int32, int)
+TO_INTEGER(uint32, unsigned)
+TO_INTEGER(int64, long long)
 static inline unsigned char float_to_e4m3(float x) { return cpu::small_from_float(x, 4, 3, true); }
 static inline unsigned char float_to_e5m2(float x) { return cpu::small_from_float(x, 5, 2, false); }
+static inline unsigned char float_to_e4m3_saturated(float x) { return float_to_e4m3(x > 448 ? 448 : x < -448 ? -448 : x); }
+static inline unsigned char float_to_e5m2_saturated(float x) { return float_to_e5m2(x > 57344 ? 57344 : x < -57344 ? -57344 : x); }

@@ -24,6 +24,7 @@ class Machine:
         self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, int], trips: Trips = ALL_TRIPS
     ):
         self.plan, self.crew, self.clocks, self.trips = plan, crew, Clocks(crew), trips
+        self.scalars = {p.name: float(p.default) for p in plan.params if p.var is None}
         self.params, self.steps, self.flights = params, 0, Flights(len(crew.ctas) * crew.threads)
         self.waiting: dict[str, Any] = {}  # the Site where each role waits
         self.phases = Phases(plan, crew, self.clocks)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.arithmetic import evaluate_typed
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
@@ -19,10 +20,12 @@ from tilegen.interpret.reading import MemoryPlace, Root
 from tilegen.interpret.site import Blocked, Site
 from tilegen.interpret.threads import Array
 from tilegen.plan import (
+    COMPUTE,
     CP_ASYNC,
     LDMATRIX,
     LDMATRIX_TRANS,
     MOVE,
+    SHUFFLE,
     STMATRIX,
     STMATRIX_TRANS,
     TMA_LOAD,
@@ -31,6 +34,7 @@ from tilegen.plan import (
     Await,
     Block,
     Commit,
+    Compute,
     Effects,
     Let,
     Map,
@@ -38,6 +42,7 @@ from tilegen.plan import (
     Move,
     Ref,
     Repeat,
+    Shuffle,
     Step,
     Sync,
     Touch,
@@ -205,11 +210,43 @@ def compute(step: Map, touched: Effects, site: Site) -> None:
     write(dst, np.ascontiguousarray(values, dtype).view(bits_dtype(dst.ref.memory.elem_bytes)), site)
 
 
+def evaluate_tree(step: Compute, touched: Effects, site: Site) -> None:
+    """The value of a tree, rounded to the type of what is written."""
+    (dst,) = touched.written
+    if any(t.ref.memory.space != "register" for t in touched.touches):
+        site.fail(MALFORMED, "compute is a function of registers")
+    elements = [read(src, site).view(numpy_dtype(src.ref.memory.dtype)) for src in touched.read]
+    wholes = [site.group.spread(value_of(site.text(x), site))[:, None] for x in step.wholes]
+    dtype, shape = dst.ref.memory.dtype, (len(site.group), 1)
+    values = np.broadcast_to(evaluate_typed(step.tree, elements, wholes, site.machine.scalars, dtype), shape)
+    write(dst, np.ascontiguousarray(values).view(bits_dtype(dst.ref.memory.elem_bytes)), site)
+
+
+def shuffle(step: Shuffle, touched: Effects, site: Site) -> None:
+    """Whole warps exchange an element of each lane."""
+    (src,), (dst,), group = touched.read, touched.written, site.group
+    missing = group.partial_warp
+    if missing is None and np.any(group.crew.lanes_of[group.whole] != WARP_THREADS):
+        missing = int(np.flatnonzero((group.crew.lanes_of != WARP_THREADS)[group.warp])[0])
+    if missing is not None:
+        site.fail(PARTIAL_SYNC, "shuffle under divergence: some lanes of the warp do not reach it", missing)
+    if {src.ref.memory.space, dst.ref.memory.space} != {"register"} or not 0 < step.lanes < WARP_THREADS:
+        site.fail(MALFORMED, f"shuffle exchanges registers of lanes 1 to 31 apart, not {step.lanes}")
+    if src.ref.memory.dtype != dst.ref.memory.dtype:
+        site.fail(MALFORMED, f"shuffles {src.ref.memory.dtype} to {dst.ref.memory.dtype}")
+    bits = read(src, site)
+    order = np.argsort(group.warp * WARP_THREADS + (group.lane ^ step.lanes), kind="stable")
+    mine = np.argsort(group.warp * WARP_THREADS + group.lane, kind="stable")
+    taken = np.empty_like(bits)
+    taken[mine] = bits[order]
+    write(dst, taken, site)
+
+
 # What the instructions mean that move data. A function of registers brings its meaning with it.
 MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
-    TMA_STORE.name: store_box,
+    TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
 }  # fmt: skip
 
 

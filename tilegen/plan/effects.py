@@ -9,10 +9,38 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from tilegen.arithmetic import Parameter, list_nodes
 from tilegen.index import Index, Var, less
-from tilegen.plan.instructions import BOX, MATRIX_ROW_ELEMS, READS, ROWS, WRITES, Instruction, OperandForm
+from tilegen.plan.instructions import (
+    BOX,
+    COMPUTE,
+    MATRIX_ROW_ELEMS,
+    READS,
+    ROWS,
+    SHUFFLE,
+    THREAD,
+    WRITES,
+    Instruction,
+    OperandForm,
+)
 from tilegen.plan.memories import Ref, Slot, TensorMap
-from tilegen.plan.steps import Arrive, Await, Block, Commit, Let, Map, Move, Repeat, Step, Sync, Tma, Wait, When
+from tilegen.plan.steps import (
+    Arrive,
+    Await,
+    Block,
+    Commit,
+    Compute,
+    Let,
+    Map,
+    Move,
+    Repeat,
+    Shuffle,
+    Step,
+    Sync,
+    Tma,
+    Wait,
+    When,
+)
 
 
 class UnknownStep(TypeError):
@@ -52,7 +80,8 @@ class Effects:
     """Everything that a step of any kind has a hand in, what it reads before what it writes.
 
     ``expressions`` are those that its text holds beside the places of its operands; ``slots`` its mbarriers; ``bases``
-    the places that a function is called with; ``axes`` the thread axes that its text names; ``body`` the steps inside.
+    the places that a function is called with; ``axes`` the thread axes that its text names, ``params`` the kernel's
+    params of floating type; ``body`` the steps inside.
     """
 
     instruction: Instruction | None = None
@@ -62,6 +91,7 @@ class Effects:
     maps: tuple[TensorMap, ...] = ()
     bases: tuple[Ref, ...] = ()
     axes: tuple[str, ...] = ()
+    params: tuple[Parameter, ...] = ()
     body: tuple[Step, ...] = ()
 
     @property
@@ -122,6 +152,18 @@ def _of_map(step: Map) -> Effects:
     return Effects(step.fn, _in_order(touches))
 
 
+def _of_compute(step: Compute) -> Effects:
+    (written,) = COMPUTE.operands
+    touches = [Touch(r, READS, THREAD, 1) for r in step.srcs]
+    params = tuple(dict.fromkeys(n for n in list_nodes(step.tree) if isinstance(n, Parameter)))
+    return Effects(COMPUTE, (*touches, Touch(step.dst, written.use, THREAD, 1)), step.wholes, params=params)
+
+
+def _of_shuffle(step: Shuffle) -> Effects:
+    touches = [Touch(getattr(step, o.field), o.use, o.lies, 1) for o in SHUFFLE.operands]
+    return Effects(SHUFFLE, _in_order(touches))
+
+
 def _of_tma(step: Tma) -> Effects:
     at: list[Index] = [0] * len(step.map.memory.shape)
     for d, x in zip(step.map.dims, step.at, strict=True):
@@ -160,6 +202,8 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Block: _of_block,
     Move: _of_move,
     Map: _of_map,
+    Compute: _of_compute,
+    Shuffle: _of_shuffle,
     Tma: _of_tma,
     Sync: _of_sync,
     Commit: lambda step: Effects(),

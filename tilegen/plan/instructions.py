@@ -155,10 +155,17 @@ CAST = function_of_registers("cast", 1, _cast)
 # (CUDA Math API, Integer Intrinsics, __byte_perm). The step's elements are those of one word.
 BYTE_PERMUTE = function_of_registers("byte_permute", 2, _permute_bytes, widths_bytes=(4,))
 
+# A tree of functions in registers, of as many operands as it has; and an element of another lane.
+COMPUTE = Instruction("compute", (OperandForm("dst", WRITES, spaces=("register",)),), "registers")
+SHUFFLE = Instruction(
+    "shuffle", (OperandForm("dst", WRITES, spaces=("register",)), OperandForm("src", READS, spaces=("register",))),
+    "registers", warp=True,
+)  # fmt: skip
+
 INSTRUCTIONS = {
     row.name: row
     for row in (
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, FILL, CAST,
-        BYTE_PERMUTE,
+        BYTE_PERMUTE, COMPUTE, SHUFFLE,
     )
 }  # fmt: skip

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Union
 
+from tilegen.arithmetic import Node
 from tilegen.index import Index, Var, bound, least, multiple
 from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_STORE, Instruction
 from tilegen.plan.memories import Memory, Ref, Slot, TensorMap
@@ -92,6 +93,28 @@ class Map:
 
 
 @dataclass(frozen=True)
+class Compute:
+    """Each thread sets ``dst`` to the value of ``tree``, rounded to the type of its element.
+
+    ``srcs`` are the tree's elements and ``wholes`` its integers, by number. All are registers of the thread.
+    """
+
+    dst: Ref
+    tree: Node
+    srcs: tuple[Ref, ...] = ()
+    wholes: tuple[Index, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """Each lane of a warp takes the element ``src`` of the lane whose number is its own xor ``lanes``."""
+
+    dst: Ref
+    src: Ref
+    lanes: int
+
+
+@dataclass(frozen=True)
 class Tma:
     """One thread starts the copy of a box between an array and shared memory, where it begins at ``shared``.
 
@@ -153,7 +176,7 @@ class Await:
 
 
 Step = Union[  # noqa: UP007 - a runtime alias
-    Let, Repeat, When, Block, Move, Map, Tma, Sync, Commit, Wait, Arrive, Await
+    Let, Repeat, When, Block, Move, Map, Compute, Shuffle, Tma, Sync, Commit, Wait, Arrive, Await
 ]
 
 

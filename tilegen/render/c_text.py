@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.arithmetic import Parameter
 from tilegen.decisions import COLUMNS, printable, wrap_line
 from tilegen.dtypes import DTYPES, DType, numpy_dtype
 from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, mul, to_c
@@ -89,10 +90,12 @@ def _power_of_two(x: int) -> int:
     return 1 << max(x, 1).bit_length() - 1
 
 
-def parameter(x: Var | Memory | TensorMap | Barrier, written: frozenset[str]) -> str:
+def parameter(x: Var | Memory | TensorMap | Barrier | Parameter, written: frozenset[str]) -> str:
     """A parameter of a __device__ function."""
     if isinstance(x, Var):
         return f"{int_type(x)} {x.name}"
+    if isinstance(x, Parameter):
+        return f"{DTYPES[x.type].c} {x.name}"
     if isinstance(x, TensorMap):
         return f"const TensorMap &{x.name}"
     if isinstance(x, Barrier):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from itertools import chain, count
 
+from tilegen.arithmetic import Parameter
 from tilegen.index import Index, Var, bound, variables
 from tilegen.plan import Barrier, Block, Effects, Let, Memory, Ref, Repeat, Step, TensorMap, effects
 from tilegen.render.c_text import subscript
 from tilegen.scopes import thread_variables
 
-Named = Var | Memory | TensorMap | Barrier
+Named = Var | Memory | TensorMap | Barrier | Parameter
 
 
 def free_names(steps: Iterable[Step], threads: int, known: frozenset[str] = frozenset()) -> dict[str, Named]:
@@ -36,6 +37,7 @@ def _own_names(touched: Effects, threads: int) -> dict[str, Named]:
     used: dict[str, Named] = {r.memory.name: r.memory for r in touched.refs}
     used |= {slot.barrier.name: slot.barrier for slot in touched.slots}
     used |= {m.name: m for m in touched.maps}
+    used |= {p.name: p for p in touched.params}
     for x in _expressions(touched):
         used |= {v.name: v for v in sorted(variables(x), key=lambda v: v.name)}
     axes = {axis: axis_index(axis, threads) for axis in touched.axes}

@@ -14,6 +14,7 @@ from typing import Any
 
 import jinja2
 
+from tilegen.arithmetic import Parameter
 from tilegen.index import Var
 from tilegen.plan import Let, Plan, Repeat, all_steps
 from tilegen.render.c_text import comment_lines, declare
@@ -119,4 +120,6 @@ def function_text(page: Page, name: str) -> str:
 def rank(plan: Plan, x: Named) -> int:
     """The order of captured parameters: threads, CTAs, runtime parameters, what loops define, memories."""
     order = [*THREAD_AXES, *CTA_AXES, *CLUSTER_AXES, *(p.name for p in plan.params)]
-    return len(order) + 1 if not isinstance(x, Var) else order.index(x.name) if x.name in order else len(order)
+    if not isinstance(x, (Var, Parameter)):
+        return len(order) + 1
+    return order.index(x.name) if x.name in order else len(order)

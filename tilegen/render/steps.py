@@ -18,6 +18,7 @@ from tilegen.plan import (
     Await,
     Block,
     Commit,
+    Compute,
     Instruction,
     Let,
     Map,
@@ -25,6 +26,7 @@ from tilegen.plan import (
     OperandForm,
     Ref,
     Repeat,
+    Shuffle,
     Slot,
     Step,
     Sync,
@@ -49,6 +51,7 @@ from tilegen.render.c_text import (
     with_note,
     zero_of,
 )
+from tilegen.render.formulas import render_tree
 from tilegen.render.names import axis_index, free_names, fresh, written_names
 from tilegen.render.page import Page, define, rank
 from tilegen.scopes import SCOPES
@@ -183,6 +186,13 @@ def _cast(page: Page, x: str, src: str, dst: str) -> str:
     return str(page.macros("casts.cu.j2").cast(x, DTYPES[src], DTYPES[dst], *parts)).strip("\n")
 
 
+def _render_compute(page: Page, step: Compute, noted: bool) -> str:
+    """One assignment: the tree over the texts of its operands."""
+    wholes = [to_c(x) if isinstance(x, (int, Var)) else f"({to_c(x)})" for x in step.wholes]
+    text = render_tree(page, step.tree, [element(r) for r in step.srcs], wholes, step.dst.memory.dtype)
+    return str(page.steps.assign(element(step.dst), text))
+
+
 def _render_block(page: Page, block: Block, noted: bool) -> str:
     formals = [f for f, _ in block.args]
     own = {f.name for f in (*formals, *block.registers)}
@@ -213,6 +223,8 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Move: _render_instruction,
     Map: _render_instruction,
     Tma: _render_instruction,
+    Compute: _render_compute,
+    Shuffle: lambda page, step, noted: page.steps.shuffle(element(step.dst), element(step.src), step.lanes),
     Sync: _render_sync,
     Commit: lambda page, step, noted: page.steps.commit(QUEUES[step.queue].commit),
     Wait: lambda page, step, noted: page.steps.wait(QUEUES[step.queue].wait, step.pending),

@@ -1,0 +1,157 @@
+"""The table of functions that an expression may apply: types, meaning, how exact each is and who says so, text in C.
+
+Errors are in ulps of the result, for results that are no denormals. Nothing is contracted: a product is printed so that
+a compiler cannot fuse it with an addition behind the text's back, and ``fma`` is one rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+
+CUDA_MATH = "CUDA Programming Guide, Mathematical Functions, Standard Functions"
+IEEE = "IEEE 754, round to nearest even"
+GLIBC = "glibc manual, Known Maximum Errors in Math Functions, x86_64"
+PTX_EX2 = "PTX ISA, ex2.approx.ftz.f32: relative error 2^-22, results below 2^-126 are 0"
+EXACT_RESULT = "the result is one of the arguments, or a truth value"
+
+
+@dataclass(frozen=True)
+class MathFunction:
+    """A row of the table.
+
+    ``sources``: how many arguments. ``takes``: of which types, ``gives``: "same" as the arguments, or a type.
+    ``exact``: the value in float64, or in integers, where nothing rounds. ``c``: its text for each type of argument,
+    with {0}, {1}, .. for the arguments and {use:NAME} for a function of the prelude. ``ulps``: error by type in CUDA,
+    for every arch; ``host_ulps``: in C++ on the CPU. ``tiny``: an absolute error that may come on top.
+    ``is_monotone``: in its only argument. ``binding``: how tightly an operator of C binds, 0 for a call.
+    """
+
+    name: str
+    sources: int
+    takes: tuple[str, ...]
+    exact: Callable[..., Any]
+    c: Mapping[str, str]
+    gives: str = "same"
+    ulps: Mapping[str, float] = field(default_factory=dict)
+    host_ulps: Mapping[str, float] = field(default_factory=dict)
+    source: str = EXACT_RESULT
+    tiny: float = 0.0
+    is_monotone: bool = False
+    binding: int = 0
+
+
+FLOATS, INTS = ("float32", "float64"), ("int32", "int64")
+NUMBERS = (*INTS, *FLOATS)
+_HALF = {"float32": 0.5, "float64": 0.5}
+
+
+def _each(text: str, types: tuple[str, ...]) -> dict[str, str]:
+    return dict.fromkeys(types, text)
+
+
+def _by_type(single: str, double: str) -> dict[str, str]:
+    return {"float32": single, "float64": double}
+
+
+def _rounded(
+    name: str, sources: int, exact: Callable[..., Any], c: Mapping[str, str], binding: int = 0
+) -> MathFunction:
+    """An operation of IEEE 754 (of integers, where they have it: modulo the type's size)."""
+    return MathFunction(name, sources, tuple(c), exact, c, "same", _HALF, _HALF, IEEE, binding=binding)
+
+
+def _called(
+    name: str, exact: Callable[..., Any], single: str, double: str, ulps: tuple[float, float],
+    host: tuple[float, float] = (2, 2), source: str = CUDA_MATH, tiny: float = 0.0,
+) -> MathFunction:  # fmt: skip
+    """A monotone function of one float, rounded somehow."""
+    own, hosts = dict(zip(FLOATS, ulps, strict=True)), dict(zip(FLOATS, host, strict=True))
+    c = _by_type(single, double)
+    return MathFunction(name, 1, FLOATS, exact, c, "same", own, hosts, f"{source}; {GLIBC}", tiny, is_monotone=True)
+
+
+def _compared(name: str, exact: Callable[..., Any]) -> MathFunction:
+    return MathFunction(name, 2, NUMBERS, exact, _each(f"{{0}} {name} {{1}}", NUMBERS), "bool", binding=9)
+
+
+def _erf(x: Any) -> Any:
+    from math import erf
+
+    return np.vectorize(erf, otypes=[np.float64])(x)
+
+
+def _sigmoid(x: Any) -> Any:
+    return 1.0 / (1.0 + np.exp(-np.asarray(x, np.float64)))
+
+
+def _fma(a: Any, b: Any, c: Any) -> Any:
+    return a * b + c
+
+
+def _min(a: Any, b: Any) -> Any:
+    return np.fmin(a, b)
+
+
+def _max(a: Any, b: Any) -> Any:
+    return np.fmax(a, b)
+
+
+_TABLE = (
+    _rounded("+", 2, np.add, _each("{0} + {1}", NUMBERS), binding=12),
+    _rounded("-", 2, np.subtract, _each("{0} - {1}", NUMBERS), binding=12),
+    _rounded("*", 2, np.multiply, {
+        "int32": "{0} * {1}", "int64": "{0} * {1}", "float32": "__fmul_rn({0}, {1})", "float64": "__dmul_rn({0}, {1})",
+    }, binding=13),
+    _rounded("/", 2, np.divide, _each("{0} / {1}", FLOATS), binding=13),
+    _rounded("neg", 1, np.negative, _each("-{0}", NUMBERS), binding=15),
+    _rounded("fma", 3, _fma, _by_type("fmaf({0}, {1}, {2})", "fma({0}, {1}, {2})")),
+    MathFunction("//", 2, INTS, np.floor_divide, _each("{use:floor_div}({0}, {1})", INTS)),
+    MathFunction("%", 2, INTS, np.remainder, _each("{use:floor_mod}({0}, {1})", INTS)),
+    _compared("<", np.less), _compared("<=", np.less_equal), _compared(">", np.greater),
+    _compared(">=", np.greater_equal), _compared("==", np.equal), _compared("!=", np.not_equal),
+    MathFunction("and", 2, ("bool",), np.logical_and, {"bool": "{0} && {1}"}, binding=5),
+    MathFunction("or", 2, ("bool",), np.logical_or, {"bool": "{0} || {1}"}, binding=4),
+    MathFunction("not", 1, ("bool",), np.logical_not, {"bool": "!{0}"}, binding=15),
+    MathFunction("where", 3, NUMBERS, np.where, _each("{0} ? {1} : {2}", NUMBERS), binding=2),
+    MathFunction("min", 2, NUMBERS, _min, _each("min({0}, {1})", INTS) | _by_type("fminf({0}, {1})", "fmin({0}, {1})")),
+    MathFunction("max", 2, NUMBERS, _max, _each("max({0}, {1})", INTS) | _by_type("fmaxf({0}, {1})", "fmax({0}, {1})")),
+    MathFunction("abs", 1, NUMBERS, np.abs, {
+        "int32": "abs({0})", "int64": "llabs({0})", "float32": "fabsf({0})", "float64": "fabs({0})",
+    }),
+    MathFunction("floor", 1, FLOATS, np.floor, _by_type("floorf({0})", "floor({0})"), is_monotone=True),
+    _called("sqrt", np.sqrt, "sqrtf({0})", "sqrt({0})", (0.5, 0.5), (0.5, 0.5), IEEE),
+    _called("rsqrt", lambda x: 1 / np.sqrt(x), "rsqrtf({0})", "rsqrt({0})", (2, 1)),
+    _called("exp", np.exp, "expf({0})", "exp({0})", (2, 1)),
+    _called("exp2", np.exp2, "{use:exp2_approx}({0})", "exp2({0})", (2, 1), source=PTX_EX2, tiny=2.0**-126),
+    _called("log", np.log, "logf({0})", "log({0})", (1, 1)),
+    _called("log2", np.log2, "log2f({0})", "log2({0})", (1, 1)),
+    _called("tanh", np.tanh, "tanhf({0})", "tanh({0})", (2, 1)),
+    _called("erf", _erf, "erff({0})", "erf({0})", (2, 2)),
+    _called("sigmoid", _sigmoid, "1.0f / (1.0f + expf(-({0})))", "1.0 / (1.0 + exp(-({0})))", (5, 4), (5, 5)),
+    MathFunction("float32", 1, ("bool", *INTS, "float64"), lambda x: np.asarray(x, np.float64),
+             _each("(float){0}", ("bool", *INTS, "float64")), "float32", {"float32": 0.5}, {"float32": 0.5}, IEEE,
+             is_monotone=True, binding=15),
+    MathFunction("float64", 1, ("bool", *INTS, "float32"), lambda x: np.asarray(x, np.float64),
+             _each("(double){0}", ("bool", *INTS, "float32")), "float64", is_monotone=True, binding=15),
+    MathFunction("int64", 1, ("bool", "int32"), lambda x: np.asarray(x, np.int64),
+             _each("(long long){0}", ("bool", "int32")), "int64", binding=15),
+    MathFunction("int32", 1, ("bool",), lambda x: np.asarray(x, np.int32), {"bool": "(int){0}"}, "int32", binding=15),
+)  # fmt: skip
+FUNCTIONS = {row.name: row for row in _TABLE}
+
+
+def type_of(function: str, types: tuple[str, ...]) -> str:
+    """The type of a function's result, its arguments being of one type (of ``where``: all but the first).
+
+    >>> type_of("<", ("float32", "float32")), type_of("exp2", ("float64",))
+    ('bool', 'float64')
+    """
+    row = FUNCTIONS[function]
+    return types[-1] if row.gives == "same" else row.gives

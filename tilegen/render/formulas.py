@@ -1,0 +1,73 @@
+"""Trees of an expression as C: every node by its row of the table of functions, parentheses where C needs them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tilegen.arithmetic import FUNCTIONS, Apply, Element, Literal, Node, Parameter, Whole
+from tilegen.dtypes import DTYPES
+from tilegen.render.c_text import literal
+from tilegen.render.page import Page
+
+_CALL, _UNARY = 99, 15  # how tightly a call and a sign bind, in the table's scale
+_SATURATED = {"float8_e4m3fn": "float_to_e4m3_saturated", "float8_e5m2": "float_to_e5m2_saturated"}
+
+
+def render_tree(page: Page, tree: Node, elements: Sequence[str], wholes: Sequence[str], dtype: str) -> str:
+    """The C text of a tree rounded to an element of ``dtype``.
+
+    ``elements``: the C text of each operand's element; ``wholes``: those of the integers, safe beside any operator.
+    """
+    text, binding = _text(page, tree, elements, wholes)
+    return _narrow(page, text, binding, tree.type, dtype)
+
+
+def _text(page: Page, node: Node, elements: Sequence[str], wholes: Sequence[str]) -> tuple[str, int]:
+    """The text of a node and how tightly it binds."""
+    if isinstance(node, Element):
+        x = elements[node.number]
+        if DTYPES[node.dtype].c == DTYPES[node.type].c:
+            return x, _CALL
+        widened = str(page.macros("casts.cu.j2").cast(x, DTYPES[node.dtype], DTYPES[node.type], None, None)).strip()
+        return widened, _CALL if widened.endswith(")") and not widened.startswith("(") else _UNARY
+    if isinstance(node, Whole):
+        return wholes[node.number], _CALL
+    if isinstance(node, Parameter):
+        return node.name, _CALL
+    if isinstance(node, Literal):
+        text = literal(node.value, node.type)[0]
+        return text, _UNARY if text.startswith("-") else _CALL
+    return _apply(page, node, elements, wholes)
+
+
+def _apply(page: Page, node: Apply, elements: Sequence[str], wholes: Sequence[str]) -> tuple[str, int]:
+    row = FUNCTIONS[node.function]
+    template = row.c[node.args[-1].type]
+    template = re.sub(r"\{use:(\w+)\}", lambda m: page.use(m[1]), template)
+    args = []
+    for k, arg in enumerate(node.args):
+        text, binding = _text(page, arg, elements, wholes)
+        strict = k > 0 or row.sources == 3 or row.binding == _UNARY or _is_compared(row.name)
+        needs = row.binding and (binding < row.binding or (binding == row.binding and strict))
+        args.append(f"({text})" if needs else text)
+    return template.format(*args), row.binding or (13 if row.name == "sigmoid" else _CALL)
+
+
+def _is_compared(name: str) -> bool:
+    return name in ("<", "<=", ">", ">=", "==", "!=")
+
+
+def _narrow(page: Page, text: str, binding: int, type_: str, dtype: str) -> str:
+    """A value of a node's type as an element: to nearest even, saturated where the type has an end."""
+    target = DTYPES[dtype]
+    if target.c == DTYPES[type_].c:
+        return text
+    if target.kind in ("int", "uint"):
+        kind = "double" if type_ == "float64" else "float" if type_ == "float32" else "int"
+        return f"{page.use(f'{kind}_to_{dtype}')}({text})"
+    if dtype in _SATURATED:
+        whole = text if type_ == "float32" else f"(float)({text})"
+        return f"{page.use(_SATURATED[dtype])}({whole})"
+    inside = text if binding >= _UNARY else f"({text})"
+    return str(page.macros("casts.cu.j2").cast(inside, DTYPES[type_], target, None, None)).strip()
