@@ -21,6 +21,7 @@ from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.index import Index, evaluate
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.ops import OPS
+from tilegen.ops.op import Here
 from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.data import Buffer, Call, Loop, Region, Spec, Statement
 from tilegen.spec.outline import outline, trip_of
@@ -50,6 +51,11 @@ class _Machine:
     shared: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
     written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
+
+    @property
+    def scalars(self) -> dict[str, float]:
+        """The params of floating type."""
+        return {p.name: float(p.default) for p in self.spec.params if p.var is None}
 
 
 def run_reference(
@@ -138,12 +144,14 @@ def _call(machine: _Machine, call: Call) -> None:
         return
     env = {k: v[runs] if isinstance(v, np.ndarray) else v for k, v in env.items()}
     form = call.form
-    values = {name: _gather(machine, call.regions[name], env) for name in (*form.reads, *form.updates)}
-    results = OPS[call.op].reference(call, values)
+    values = {name: _gather(machine, call.regions[name], env) for name in call.fields_read}
+    results = OPS[call.op].reference(call, values, Here(env, machine.scalars))
     count = len(env["instance"])
     for name in (*form.updates, *form.writes):
         dst, result = call.regions[name], results[name]
-        result = result.reshape(count, *dst.lengths) if values else np.broadcast_to(result, (count, *dst.lengths))
+        has_instances = bool(values) or result.size == count * prod(dst.lengths)
+        full = (count, *dst.lengths)
+        result = result.reshape(full) if has_instances else np.broadcast_to(result, full)
         _scatter(machine, dst, env, result)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from tilegen.dtypes import DTYPES, numpy_dtype
-from tilegen.ops.op import CONVERTS, Array, Op, Planned, Variant
+from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.registers import plan_convert
 from tilegen.plan import CAST
@@ -21,7 +21,7 @@ class CastFields(OpFields):
     dst: str = Field(description="register region written, whose threads own the same elements")
 
 
-def _reference(call: Call, values: Mapping[str, Array]) -> dict[str, Array]:
+def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The elements of src, converted as NumPy does (round to nearest even; floats to integers truncate)."""
     with np.errstate(all="ignore"):
         return {"dst": values["src"].astype(numpy_dtype(call.regions["dst"].buffer.dtype))}

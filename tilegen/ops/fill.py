@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from tilegen.dtypes import DTYPES, numpy_dtype
-from tilegen.ops.op import MOVES, Array, Op, Planned, Variant
+from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.partition import Fill, plan_tile
 from tilegen.ops.registers import plan_register_fill
@@ -27,7 +27,7 @@ class FillFields(OpFields):
     )
 
 
-def _reference(call: Call, values: Mapping[str, Array]) -> dict[str, Array]:
+def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The value, in the shape of dst's region."""
     dst = call.regions["dst"]
     return {"dst": np.full(dst.lengths, call.fields.value, numpy_dtype(dst.buffer.dtype))}

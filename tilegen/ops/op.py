@@ -6,16 +6,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.decisions import Choice, Cost
+from tilegen.index import Index, evaluate, variables
 from tilegen.ops.operand import Context
 from tilegen.plan import Instruction, Step
 from tilegen.spec.data import Buffer, Call, Spec, WholeCall
 from tilegen.spec.form import OpForm, WholeForm
 
 Array = NDArray[Any]
-MOVES, CONVERTS = "moves", "converts"  # what an op does to values: the same bits, or the same number in another type
+# What an op does to values: the same bits, the same number in another type, or others.
+MOVES, CONVERTS, COMPUTES = "moves", "converts", "computes"
 
 
 @dataclass(frozen=True)
@@ -49,16 +52,36 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class Here:
+    """Where the instances of a call run: integers by name, one for each or for all, and params of floating type."""
+
+    env: Mapping[str, Any]
+    scalars: Mapping[str, float]
+
+    def whole(self, x: Index, coordinates: Mapping[str, Array], rank: int) -> Array:
+        """An integer of the place over the elements of a region of ``rank`` dimensions, instances first.
+
+        ``coordinates``: of each element, by the names that ``x`` has for them.
+        """
+        named = {v.name for v in variables(x)} if not isinstance(x, int) else set()
+        env = {n: self._spread(self.env[n], rank) for n in named if n in self.env}
+        return np.asarray(evaluate(x, env | {n: c for n, c in coordinates.items() if n in named}))
+
+    def _spread(self, value: Any, rank: int) -> Any:
+        return value.reshape(-1, *[1] * rank) if isinstance(value, np.ndarray) else value
+
+
+@dataclass(frozen=True)
 class Op(OpForm):
     """An op on tiles.
 
-    ``reference(call, values)`` is its meaning on logical tensors in NumPy: from what it reads to what it writes, both
-    by field name, instances first. ``exactness``: MOVES or CONVERTS. ``instructions`` are rows that it brings along
-    beside those of ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension axes[d] of what
-    it reads, for ops that only rearrange; None for others.
+    ``reference(call, values, here)`` is its meaning on logical tensors in NumPy: from what it reads to what it writes,
+    both by field name, instances first. ``exactness``: MOVES, CONVERTS or COMPUTES. ``instructions`` are rows that it
+    brings along beside those of ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension
+    axes[d] of what it reads, for ops that only rearrange; None for others.
     """
 
-    reference: Callable[[Call, Mapping[str, Array]], dict[str, Array]] = field(kw_only=True)
+    reference: Callable[[Call, Mapping[str, Array], Here], dict[str, Array]] = field(kw_only=True)
     exactness: str = field(kw_only=True)
     variants: tuple[Variant, ...] = field(kw_only=True)
     instructions: tuple[Instruction, ...] = ()

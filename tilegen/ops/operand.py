@@ -35,6 +35,7 @@ from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
 from tilegen.spec.outline import fresh_name
 
+STRETCHED = -1  # in Operand.dims: no dimension of the operand's own
 Heard = tuple[tuple[Access, Counted], ...]
 
 
@@ -105,7 +106,8 @@ class Context:
 class Operand:
     """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order.
 
-    ``condition`` holds wherever the region is used.
+    ``condition`` holds wherever the region is used. Stretched over a larger region (``stretch``), STRETCHED stands in
+    ``dims`` for the dimensions along which the element is always the same, and ``extents`` are those of that region.
     """
 
     region: Region
@@ -116,6 +118,7 @@ class Operand:
     op_field: str = ""
     cache: str = ""  # as of the Memory that a function sees
     kept_elems: int | None = field(default=None, compare=False)  # where the layout is being chosen
+    extents: tuple[int, ...] = ()
 
     @property
     def buffer(self) -> Buffer:
@@ -123,7 +126,7 @@ class Operand:
 
     @property
     def lengths(self) -> tuple[int, ...]:
-        return tuple(self.region.lengths[d] for d in self.dims)
+        return self.extents or tuple(self.region.lengths[d] for d in self.dims)
 
     @property
     def elem_bytes(self) -> int:
@@ -169,14 +172,33 @@ def _fuse_iters(iters: Sequence[Iter]) -> tuple[Iter, ...]:
 def parts_of(operand: Operand) -> tuple[tuple[DigitPart, ...], ...]:
     """Each dimension of the region (longer than 1) as parts, for ``digits.join``."""
     r = operand.region
-    return tuple(split_dimension(r.begins[d], r.lengths[d], operand.iters[d]) for d in operand.dims)
+    return tuple(
+        split_dimension(r.begins[d], r.lengths[d], operand.iters[d]) if d != STRETCHED else (DigitPart(1, n, 0),)
+        for d, n in zip(operand.dims, operand.lengths, strict=True)
+    )
+
+
+def stretch(operand: Operand, shape: Sequence[int]) -> Operand:
+    """The operand seen over a region of this shape, right-aligned; extents of 1 and missing ones are stretched.
+
+    The shape of the operand's region must allow it.
+    """
+    kept = [d for d, is_kept in enumerate(operand.region.kept) if is_kept]
+    aligned = [STRETCHED] * (len(shape) - len(kept)) + kept[max(0, len(kept) - len(shape)) :]
+    own = [
+        d if d != STRETCHED and operand.region.lengths[d] > 1 else STRETCHED
+        for d, n in zip(aligned, shape, strict=True)
+        if n > 1
+    ]
+    return replace(operand, dims=tuple(own), extents=tuple(n for n in shape if n > 1))
 
 
 def absolute(operand: Operand, relative: Sequence[Index]) -> tuple[Index, ...]:
     """Coordinates in the buffer of coordinates in the region (one per dimension longer than 1)."""
     at = list(operand.region.begins)
     for d, x in zip(operand.dims, relative, strict=True):
-        at[d] = add(at[d], x)
+        if d != STRETCHED:
+            at[d] = add(at[d], x)
     return tuple(at)
 
 
@@ -326,7 +348,7 @@ def edge_guard(operand: Operand, relative: Sequence[Index]) -> Index:
 
 def guarded_dims(operand: Operand) -> frozenset[int]:
     """Positions in ``dims`` of the dimensions whose region may pass the end of a global array."""
-    return frozenset(k for k, d in enumerate(operand.dims) if _may_pass(operand, d))
+    return frozenset(k for k, d in enumerate(operand.dims) if d != STRETCHED and _may_pass(operand, d))
 
 
 def may_pass_end(operand: Operand) -> bool:

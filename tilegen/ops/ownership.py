@@ -98,7 +98,7 @@ def own(context: Context, register: Operand, others: Sequence[Operand]) -> Owner
         first.extend(equal(c, 0) for c in copies)
         for k, value in found.items():
             values[k] = value
-    walked = sorted((k for k, d in enumerate(digits) if d.axes[0] == "m"), key=lambda k: -_int(digits[k].strides[0]))
+    walked = sorted((k for k, d in enumerate(digits) if d.axes[0] == "m"), key=lambda k: -as_int(digits[k].strides[0]))
     _check_registers(register, [digits[k] for k in walked])
     held = every(*conditions)
     return Ownership(
@@ -120,8 +120,8 @@ def _read_axis(
 ) -> tuple[dict[int, Index], list[Index], list[Index]]:
     """The digits' values from the thread's number on one axis, the copies' numbers, and when the thread owns any."""
     tile = tile_of(register.buffer.layout)
-    iters = [(_int(d.strides[0]), d.extent, k) for k, d in digits]
-    iters += [(_int(i.stride), _int(i.extent), -1) for i in tile.replica if i.axis == axis]
+    iters = [(as_int(d.strides[0]), d.extent, k) for k, d in digits]
+    iters += [(as_int(i.stride), as_int(i.extent), -1) for i in tile.replica if i.axis == axis]
     held: list[Index] = []
     found: dict[int, Index] = {}
     copies: list[Index] = []
@@ -142,7 +142,7 @@ def _read_axis(
 
 def _register_order(digit: Digit) -> tuple[str, int]:
     """The digits of one axis together, outermost first: neighbours in registers that are not in the region may fuse."""
-    return digit.axes[0], -_int(digit.strides[0] or 0)
+    return digit.axes[0], -as_int(digit.strides[0] or 0)
 
 
 def _axis_variable(context: Context, axis: str) -> Var:
@@ -153,7 +153,8 @@ def _axis_variable(context: Context, axis: str) -> Var:
     return Var(axis, min(-(-(found.span or threads) // found.unit), max(1, threads)))
 
 
-def _int(x: Index | None) -> int:
+def as_int(x: Index | None) -> int:
+    """A constant of a layout; raises Refused for what is none."""
     if not isinstance(x, int):
         raise Refused("a register layout has constant strides")
     return x
@@ -163,7 +164,7 @@ def _check_registers(register: Operand, walked: Sequence[Digit]) -> None:
     """Registers of one thread do not meet: each stride passes all that the digits below reach."""
     reach = 0
     for d in reversed(walked):
-        stride = _int(d.strides[0])
+        stride = as_int(d.strides[0])
         if stride <= reach:
             raise Refused(f"two elements of {register.buffer.name} meet in one register of a thread")
         reach += stride * (d.extent - 1)

@@ -69,5 +69,6 @@ def _narrow(page: Page, text: str, binding: int, type_: str, dtype: str) -> str:
     if dtype in _SATURATED:
         whole = text if type_ == "float32" else f"(float)({text})"
         return f"{page.use(_SATURATED[dtype])}({whole})"
-    inside = text if binding >= _UNARY else f"({text})"
+    is_call = target.typedef and (type_ == "float32" or (type_, dtype) == ("float64", "float16"))
+    inside = text if binding >= _UNARY or is_call else f"({text})"
     return str(page.macros("casts.cu.j2").cast(inside, DTYPES[type_], target, None, None)).strip()

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
+from tilegen.arithmetic import Node
 from tilegen.decisions import Choice
 from tilegen.errors import Mark
 from tilegen.index import Index, Var
@@ -80,16 +81,33 @@ class SlotName:
 
 
 @dataclass(frozen=True)
+class Expression:
+    """What an op computes: ``operands`` are the regions that the tree's elements are of, by name and in order.
+
+    ``wholes`` are the tree's integers; in them ``formulas.coordinate(d)`` stands for index(d).
+    """
+
+    tree: Node
+    wholes: tuple[Index, ...]
+    operands: Mapping[str, Region] = field(hash=False)
+    text: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
 class Call:
-    """One op: ``fields`` is an instance of the op's pydantic model; ``regions`` its operands by field name."""
+    """One op: ``fields`` is an instance of the op's pydantic model; ``regions`` its operands by field name.
+
+    The operands of its expression, if it has one, are among them as well (``operand_field``).
+    """
 
     form: OpForm
     scope: str  # one of scopes.OP_SCOPES
-    fields: Any
+    fields: Any = field(hash=False)
     regions: Mapping[str, Region] = field(hash=False)
     when: Index = True
     mark: Mark | None = field(default=None, compare=False)
     barrier: SlotName | None = None
+    expression: Expression | None = None
 
     @property
     def op(self) -> str:
@@ -99,7 +117,14 @@ class Call:
     @property
     def read(self) -> tuple[Region, ...]:
         """The regions that the call reads."""
-        return tuple(self.regions[name] for name in (*self.form.reads, *self.form.updates))
+        return tuple(self.regions[name] for name in self.fields_read)
+
+    @property
+    def fields_read(self) -> tuple[str, ...]:
+        """The fields of the regions that the call reads, those of its expression last."""
+        named = (*self.form.reads, *self.form.updates)
+        computed = self.expression.operands if self.expression else ()
+        return (*(n for n in named if n in self.regions), *map(operand_field, computed))
 
     @property
     def written(self) -> tuple[Region, ...]:
@@ -110,6 +135,15 @@ class Call:
     def queue(self) -> str:
         """Where the call's data is waited for, "" if it is done when its threads go on."""
         return self.form.queue(self)
+
+
+def operand_field(name: str) -> str:
+    """The field of an operand that an expression names, which no model has.
+
+    >>> operand_field("x")
+    'expr.x'
+    """
+    return f"expr.{name}"
 
 
 @dataclass(frozen=True)

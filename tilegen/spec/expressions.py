@@ -75,7 +75,7 @@ def split_tokens(passage: Passage) -> list[Token]:
     if len(text) > MAX_CHARACTERS:
         raise passage.fault("TG111", f"an expression has at most {MAX_CHARACTERS} characters, this one {len(text)}")
     tokens: list[Token] = []
-    at = _skip_space(text, 0)
+    at = skip_space(text, 0)
     while at < len(text):
         match = _TOKEN.match(text, at)
         if not match:
@@ -84,13 +84,14 @@ def split_tokens(passage: Passage) -> list[Token]:
             hint = f"write '{_INSTEAD[odd]}'" if odd in _INSTEAD else ""
             raise passage.fault("TG111", f"{odd!r} is not part of an expression", at, at + len(odd), hint)
         tokens.append(Token(match.lastgroup or "", match[0], at))
-        at = _skip_space(text, match.end())
+        at = skip_space(text, match.end())
     if len(tokens) > MAX_TOKENS:
         raise passage.fault("TG111", f"an expression has at most {MAX_TOKENS} words, this one {len(tokens)}")
     return [*tokens, Token("end", "", len(text))]
 
 
-def _skip_space(text: str, at: int) -> int:
+def skip_space(text: str, at: int) -> int:
+    """The first place from ``at`` on that is no space."""
     match = _SPACE.match(text, at)
     return match.end() if match else at
 
@@ -148,7 +149,7 @@ class Parser:
         if self.depth > MAX_DEPTH:
             raise self.fault(f"nested deeper than {MAX_DEPTH} levels", self.next)
         left = self.read_operand()
-        while (binding := BINDING.get(self.next.text, 0)) > weakest:
+        while (binding := self.binding_of(self.next)) > weakest:
             operator = self.advance()
             right = self.read(binding)
             left = self.combine(operator, left, right)
@@ -156,6 +157,10 @@ class Parser:
                 raise self.fault("comparisons do not chain", self.next, hint="join two comparisons with 'and'")
         self.depth -= 1
         return left
+
+    def binding_of(self, token: Token) -> int:
+        """How strongly an operator binds, 0 for any other token."""
+        return BINDING.get(token.text, 0)
 
     def read_operand(self) -> Value:
         token = self.advance()

@@ -29,6 +29,11 @@ class OpForm:
     ``updates`` are regions that are read and written. ``barrier`` and ``edge``: the fields that name an mbarrier, and
     that say whether a region may pass the edge of its array, "" if the op has none. ``queue(call)``: where a call's
     data is waited for, a row of ``plan.QUEUES`` or MBARRIER, "" if it is done when its threads go on.
+
+    ``expression`` is the field that holds what the op computes, ``named`` the one that gives names to regions there.
+    ``optional`` are operands that may be left out. ``check(fields, regions, expression)`` gives what is wrong with the
+    shapes as (message, field, hint), or None; without one, all are equal but for extents of 1. ``extents`` is the shape
+    that index(d) counts in.
     """
 
     name: str
@@ -39,6 +44,15 @@ class OpForm:
     barrier: str = ""
     edge: str = ""
     queue: Callable[[Any], str] = field(default=lambda call: "", compare=False)
+    expression: str = ""
+    named: str = ""
+    optional: tuple[str, ...] = ()
+    check: Callable[[Any, Mapping[str, Any], Any], tuple[str, str, str] | None] | None = field(
+        default=None, compare=False
+    )
+    extents: Callable[[Any, Mapping[str, Any], Any], tuple[int, ...]] = field(
+        default=lambda fields, regions, operands: regions["dst"].shape, compare=False
+    )
 
     @property
     def operands(self) -> tuple[str, ...]:

@@ -5,23 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping as Dict
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import Any
 
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, bound, least, multiple
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.buffers import Buffers
-from tilegen.spec.data import Buffer, Call, Loop, Meeting, Nest, Region, Statement, WholeCall
+from tilegen.spec.data import (
+    Buffer,
+    Call,
+    Expression,
+    Loop,
+    Meeting,
+    Nest,
+    Region,
+    Statement,
+    WholeCall,
+    operand_field,
+)
 from tilegen.spec.expressions import read_constant, read_number
-from tilegen.spec.findings import Findings, Flaw, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
 from tilegen.spec.form import Form, OpForm, WholeForm
+from tilegen.spec.formulas import parse_formula
 from tilegen.spec.models import OPS, LoopFields, SyncFields, check_fields, field_names, refuse_later, refuse_later_op
-from tilegen.spec.names import Names, Register, names_in_scope
+from tilegen.spec.names import Names, Register, check_name, names_in_scope
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import owner_scope
 from tilegen.spec.ranges import Cases, Range, check_region_range
 from tilegen.spec.regions import parse_region
 from tilegen.spec.waits import declare_slot, read_commit, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
+
+MAX_RANK = 8  # dimensions of a buffer, as the model has it
 
 
 @dataclass(frozen=True)
@@ -115,22 +130,89 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
             barrier = declare_slot(named.passage, names, around.register)
     edge = node.get(form.edge) if form.edge else None
     clips = isinstance(edge, Scalar) and edge.text == "clip"
-    for region in regions.values():
+    expression = None
+    if form.expression and form.expression in node and len(regions) == sum(name in node for name in form.operands):
+        with around.findings.collect():
+            expression = _read_expression(node, form, fields, regions, names, around)
+    for region in _each_region(regions, expression):
         with around.findings.collect():
             if threads:
                 is_global = region.buffer.scope == "global"
                 hint = "clip at the edge with 'edge: clip'" if is_global and form.edge else ""
                 check_region_range(region, cases, clips and is_global, hint)
             _check_owner(region, scope, key.text)
-    are_all_read = len(regions) == sum(name in node for name in form.operands)
-    are_local = are_all_read and all(r.buffer.scope != "global" for r in regions.values())
+    are_all_read = len(regions) >= sum(name in node for name in form.operands)
+    are_local = are_all_read and all(r.buffer.scope != "global" for r in _each_region(regions, expression))
     if clips and regions and are_local and edge is not None:
         message = "'edge: clip' clips at the edge of a global array, but none is used here"
         around.findings.report("TG212", message, edge.mark, "remove it")
-    if fields is None or len(regions) < len(form.operands):
+    needed = [name for name in form.operands if name not in form.optional]
+    if fields is None or any(name not in regions for name in needed):
         return None
-    _check_shapes(form, regions, key.mark)
-    return Call(form, scope, fields, regions, condition, key.mark, barrier)
+    if form.expression and form.expression in node and expression is None:
+        return None
+    if form.check is None:
+        _check_shapes(form, regions, key.mark)
+    elif (wrong := form.check(fields, regions, expression)) is not None:
+        message, place, hint = wrong
+        raise Flaw("TG212", message, node[place].mark if place in node else key.mark, hint)
+    if expression is not None:
+        regions |= {operand_field(name): region for name, region in expression.operands.items()}
+    return Call(form, scope, fields, regions, condition, key.mark, barrier, expression)
+
+
+def _each_region(regions: Dict[str, Region], expression: Expression | None) -> list[Region]:
+    operands = expression.operands.values() if expression else ()
+    return [*regions.values(), *(r for r in operands if all(r is not other for other in regions.values()))]
+
+
+def _read_expression(
+    node: Mapping, form: OpForm, fields: Any, regions: Dict[str, Region], names: Names, around: Surroundings
+) -> Expression | None:
+    """What an op computes: every name is an operand, a param or an integer of the place."""
+    text = node[form.expression]
+    if not isinstance(text, Scalar) or not isinstance(text.value, (str, int, float)) or isinstance(text.value, bool):
+        return None  # reported with the fields
+    named = _read_named(node.get(form.named) if form.named else None, names, around)
+    if named is None:
+        return None
+    dst = regions.get("dst")
+
+    def operand(name: str) -> Region | None:
+        if name in named:
+            return named[name]
+        if dst is not None and name == dst.buffer.name:
+            return dst
+        if name not in around.buffers.found and name not in around.buffers.broken:
+            return None
+        passage = Passage(name, lambda start, end: text.mark)
+        return parse_region(passage, around.buffers.found, frozenset(around.buffers.broken), names)
+
+    params = {p.name: p for p in around.buffers.params.runtime}
+    most = (1 << 30,) * MAX_RANK
+    first = parse_formula(text.passage, names, operand, params, most)
+    extents = form.extents(fields, regions, tuple(first.operands.values()))
+    return parse_formula(text.passage, names, operand, params, extents)
+
+
+def _read_named(node: Node | None, names: Names, around: Surroundings) -> dict[str, Region] | None:
+    """The regions that an op gives names to; None where one is wrong."""
+    if node is None:
+        return {}
+    if not isinstance(node, Mapping):
+        return None  # reported with the fields
+    found: dict[str, Region] = {}
+    for key, value in node.entries:
+        with around.findings.collect():
+            check_name(key.passage, "operand")
+            if key.text in around.buffers.found:
+                raise Flaw("TG108", f"'{key.text}' already names a buffer", key.mark, "give the region another name")
+            if key.text in names.values:
+                raise Flaw("TG108", f"'{key.text}' already names an integer", key.mark, "give the region another name")
+            if isinstance(value, Scalar) and isinstance(value.value, str):
+                broken = frozenset(around.buffers.broken)
+                found[key.text] = parse_region(value.passage, around.buffers.found, broken, names)
+    return found if len(found) == len(node.entries) else None
 
 
 def _read_scope(node: Mapping) -> str | None:

@@ -11,7 +11,7 @@ from tilegen.ops.copy.matrices import plan_matrices, refuse_matrices
 from tilegen.ops.copy.register_tiles import refuse_turn
 from tilegen.ops.copy.register_transpose import plan_register_tile
 from tilegen.ops.copy.tma import plan_load, plan_store, reject_swizzle
-from tilegen.ops.op import MOVES, Array, Op, Planned, Variant
+from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context, Operand
 from tilegen.ops.partition import plan_tile, reject_carries
 from tilegen.ops.registers import plan_convert, plan_transfer
@@ -43,7 +43,7 @@ class CopyFields(OpFields):
     )
 
 
-def _reference(call: Call, values: Mapping[str, Array]) -> dict[str, Array]:
+def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The elements of src, unchanged."""
     return {"dst": values["src"]}
 

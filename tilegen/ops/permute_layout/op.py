@@ -17,7 +17,7 @@ from pydantic import Field
 from tilegen.decisions import Candidate, Choice, Cost, judge, per_cta
 from tilegen.index import Index, Var, add, div, mod, mul, xor
 from tilegen.ops.digits import split_number
-from tilegen.ops.op import MOVES, Array, Op, Planned, Variant
+from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context, Refused
 from tilegen.ops.permute_layout.lane_search import LaneMap, Side, apply_vectors, search_lanes
 from tilegen.ops.permute_layout.numbered_tile import (
@@ -47,7 +47,7 @@ class PermuteLayoutFields(OpFields):
     )
 
 
-def _reference(call: Call, values: Mapping[str, Array]) -> dict[str, Array]:
+def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The logical elements of src, unchanged: only where they lie differs."""
     return {"dst": values["src"]}
 

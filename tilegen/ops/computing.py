@@ -1,0 +1,290 @@
+"""Steps that compute an element from the elements of several operands, wherever these lie.
+
+The threads that own a register tensor do it: what lies in memory they load before and store after, in accesses as wide
+as their vectors. Where nothing is in registers, the partition of a copy says who owns what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tilegen import layouts
+from tilegen.decisions import Candidate, Choice, judge
+from tilegen.index import Index, Var, add, bound, mul, substitute
+from tilegen.ops.digits import split_number
+from tilegen.ops.holding import find_slot
+from tilegen.ops.op import Planned
+from tilegen.ops.operand import (
+    STRETCHED,
+    Context,
+    Formals,
+    Operand,
+    Refused,
+    allows_width,
+    bind,
+    edge_guard,
+    guarded_dims,
+    may_pass_end,
+    ref_at,
+    stretch,
+)  # fmt: skip
+from tilegen.ops.ownership import Ownership, own
+from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout
+from tilegen.plan import Memory, Move, Ref, Repeat, Step, flat_memory, when
+from tilegen.spec.data import Buffer, Call, Region, operand_field
+from tilegen.spec.formulas import coordinate
+
+MakeStep = Callable[[Ref, tuple[Ref, ...], tuple[Index, ...]], Step]  # dst, sources, the integers of the place
+_STAGED_WORDS = 64  # registers of a thread for what lies in memory, all of it loaded before anything is computed
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What is computed: ``operands`` stretched over the region ``shape``, and the integers that elements depend on."""
+
+    shape: tuple[int, ...]
+    operands: tuple[Operand, ...]
+    wholes: tuple[Index, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """An operand in memory as a thread holds it: the walked digits that move it, in registers of its own."""
+
+    operand: Operand
+    side: int
+    digits: tuple[int, ...]  # positions among the walked digits
+    extents: tuple[int, ...]
+    width: int
+
+    @property
+    def count(self) -> int:
+        return prod(self.extents)
+
+
+def stretch_all(call: Call, context: Context, shape: tuple[int, ...], cache: str = "") -> tuple[Operand, ...]:
+    """The operands of a call's expression, seen over a region of that shape."""
+    assert call.expression is not None
+    found = []
+    for name in call.expression.operands:
+        operand = context.operand(call, operand_field(name), cache)
+        found.append(replace(stretch(operand, shape), op_field=name))
+    return tuple(found)
+
+
+def find_owner(context: Context, call: Call, operands: Sequence[Operand], shape: tuple[int, ...]) -> Operand:
+    """The register tensor whose threads do the work, the first over all the region; a new one where there is none."""
+    for o in operands:
+        if o.memory.space == "register" and STRETCHED not in o.dims:
+            return o
+    memory = next((o for o in operands if STRETCHED not in o.dims and o.memory.space != "register"), None)
+    if memory is None:
+        raise Refused("no operand has an element for each of the result's")
+    axis, threads = lane_axis(call.scope, context.launch.threads)
+    order = _order_of(memory, shape)
+    layout = partition_layout(shape, memory.elem_bytes, threads, axis, _widest_of(operands), order)
+    buffer = Buffer(context.fresh("tile"), "register", memory.buffer.dtype, shape, layout, context.fresh("tile"))
+    region = Region(buffer, (0,) * len(shape), shape, (True,) * len(shape), memory.region.text)
+    elems = layouts.extent_of(layout, "m") or 1
+    own_memory = Memory(buffer.name, buffer.dtype, (elems,), (1,), "register")
+    return bind(region, own_memory, context.condition)
+
+
+def _widest_of(operands: Sequence[Operand]) -> int:
+    """Elements of 16 bytes of the narrowest operand in memory, as many as a thread then keeps of every other."""
+    sizes = [o.elem_bytes for o in operands if o.memory.space != "register" and STRETCHED not in o.dims]
+    return VECTOR_BYTES // min(sizes)
+
+
+def _order_of(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The dimensions of the region from the slowest in memory to the fastest."""
+    long = [k for k, n in enumerate(shape) if n > 1]
+    strides = dict(zip(long, (_stride(operand, d) for d in operand.dims), strict=True))
+    return tuple(sorted(range(len(shape)), key=lambda k: (-strides.get(k, 1 << 62), k)))
+
+
+def _stride(operand: Operand, d: int) -> int:
+    return bound(operand.iters[d][-1][1]) - 1
+
+
+def plan_computed(
+    context: Context, call: Call, dst: Operand, computed: Computed, make: MakeStep, name: str
+) -> Planned:
+    """The function that computes every element of dst, the cheapest of the widths of access that all of it allows."""
+    operands = (dst, *computed.operands)
+    owner = find_owner(context, call, operands, computed.shape)
+    others = [o for o in operands if o.memory.space != "register"]
+    owned = own(context, owner, others)
+    found = []
+    for cap in _caps(owned, others):
+        block = _Builder(context, call, owned, operands, computed, make, cap).block(name)
+        found.append((context.cost((block,)), cap, block))
+    cost, cap, block = min(found, key=lambda f: f[0].key)
+    choices: list[Choice] = []
+    if others:
+        candidates = tuple(Candidate({"elems": c}, cost_, judge(cost_, cost, c == cap)) for cost_, c, _ in found)
+        is_widest = cap == found[0][1]
+        why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(found)}"
+        choices.append(Choice("vector_width", {"elems": cap}, candidates, why))
+    choices.append(Choice("elements_per_thread", owned.count, (), f"what {_say_owner(owner)} gives to one thread"))
+    return Planned((block,), cost, tuple(choices))
+
+
+def _say_owner(owner: Operand) -> str:
+    return f"{owner.buffer.name}, as {owner.buffer.layout}," if owner.region.text else f"{owner.buffer.layout}"
+
+
+def _caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:
+    """Elements that an access may have: powers of two, the widest first; 1 where nothing is in memory."""
+    if not others:
+        return [1]
+    widest = max(_width(owned, k + 1, o, VECTOR_BYTES) for k, o in enumerate(others))
+    return [1 << k for k in range(widest.bit_length() - 1, -1, -1)]
+
+
+def _width(owned: Ownership, side: int, operand: Operand, cap: int) -> int:
+    """The widest access of an operand in memory of at most ``cap`` elements: neighbours in the order of registers."""
+    loaded = _digits_of(owned, side)
+    if not loaded or loaded[-1] != len(owned.walked) - 1:
+        return 1
+    digit, width = owned.digits[owned.walked[-1]], 1
+    while width * 2 <= cap and digit.extent % (width * 2) == 0:
+        at, _ = owned.element(_number(owned, width * 2))
+        ref = ref_at(operand, at)
+        if not allows_width(operand, ref, width * 2, digit, side, guarded_dims(operand)):
+            break
+        width *= 2
+    return width
+
+
+def _digits_of(owned: Ownership, side: int) -> tuple[int, ...]:
+    """The walked digits that move operand number ``side``."""
+    strides = [owned.digits[k].strides[side] for k in owned.walked]
+    return tuple(n for n, stride in enumerate(strides) if not (isinstance(stride, int) and stride == 0))
+
+
+def _number(owned: Ownership, width: int) -> Index:
+    steps = owned.count // width
+    return mul(Var(owned.step, steps), width) if steps > 1 else 0
+
+
+class _Builder:
+    """One function: loads, the computation of every element, stores."""
+
+    def __init__(
+        self, context: Context, call: Call, owned: Ownership, operands: Sequence[Operand], computed: Computed,
+        make: MakeStep, cap: int,
+    ):  # fmt: skip
+        self.context, self.call, self.owned, self.computed, self.make = context, call, owned, computed, make
+        self.operands = tuple(operands)
+        self.distinct = _distinct(self.operands)
+        flat = [o.memory.space == "register" or not may_pass_end(o) for o in self.distinct]
+        self.inner = context.fresh("v")
+        self.formals = Formals(self.distinct, flat, call.scope, owned.names | {self.inner})
+        self.registers: list[Memory] = []
+        sides = {id(o): k + 1 for k, o in enumerate(o for o in self.operands if o.memory.space != "register")}
+        self.loaded = {k: self._load(o, sides[id(o)], cap) for k, o in enumerate(self.operands) if id(o) in sides}
+
+    def _load(self, operand: Operand, side: int, cap: int) -> _Loaded:
+        digits = _digits_of(self.owned, side)
+        extents = tuple(self.owned.digits[self.owned.walked[k]].extent for k in digits)
+        return _Loaded(operand, side, digits, extents, _width(self.owned, side, operand, cap))
+
+    def block(self, name: str) -> Step:
+        held = {k: self._registers(k, loaded) for k, loaded in self.loaded.items()}
+        loads = [self._access(k, held[k], is_load=True) for k in self.loaded if k]
+        stores = [self._access(0, held[0], is_load=False)] if 0 in held else []
+        number = _number(self.owned, 1)
+        at, _ = self.owned.element(number)
+        dst = held[0][self._own_number(0, number)] if 0 in held else self._see(0, number)
+        srcs = tuple(
+            held[k][self._own_number(k, number)] if k in held else self._see(k, number)
+            for k in range(1, len(self.operands))
+        )
+        body = self._repeat(number, (self.make(dst, srcs, self._wholes(at)),))
+        if self.operands[0].memory.space == "register":
+            inside = self.owned.guard((*(s for load in loads for s in load), *body))
+        else:
+            inside = self.owned.guard((*(s for load in loads for s in load), *body, *stores[0]), stores=True)
+        return self.formals.block(name, inside, self.context.op, tuple(self.registers))
+
+    def _registers(self, k: int, loaded: _Loaded) -> Memory:
+        """The registers of a thread for what it has of an operand in memory."""
+        o = loaded.operand
+        taken = {m.name for m in (*self.registers, *self.formals.formals)}
+        name = self.context.fresh(f"{o.buffer.name}_own")
+        while name in taken:
+            name += "_"
+        memory = flat_memory(name, o.buffer.dtype, loaded.count, "register")
+        self.registers.append(memory)
+        return memory
+
+    def _own_number(self, k: int, number: Index) -> Index:
+        """The number of an element among those that the thread has of operand ``k``."""
+        loaded = self.loaded[k]
+        walked = [self.owned.digits[w].extent for w in self.owned.walked]
+        values = split_number(number, walked) if walked else ()
+        out: Index = 0
+        for d, n in zip(loaded.digits, loaded.extents, strict=True):
+            out = add(mul(out, n), values[d])
+        return out
+
+    def _access(self, k: int, held: Memory, is_load: bool) -> tuple[Step, ...]:
+        """All accesses of an operand in memory, in order."""
+        loaded = self.loaded[k]
+        steps = loaded.count // loaded.width
+        number = mul(Var(self.owned.step, steps), loaded.width) if steps > 1 else 0
+        at = self._at(loaded, number)
+        side = self.distinct.index(loaded.operand)
+        place = self.formals.see(side, ref_at(loaded.operand, at))
+        inside = edge_guard(loaded.operand, at) if may_pass_end(loaded.operand) else True
+        if is_load:
+            moves: tuple[Step, ...] = (Move(held[number], place, loaded.width, inside),)
+        else:
+            moves = when(inside, Move(place, held[number], loaded.width))
+        return (Repeat(Var(self.owned.step, steps), steps, moves, True),) if steps > 1 else moves
+
+    def _at(self, loaded: _Loaded, number: Index) -> tuple[Index, ...]:
+        """The region's coordinates of element ``number`` of those that the thread has of an operand."""
+        own = split_number(number, loaded.extents) if loaded.extents else ()
+        values = dict(zip(loaded.digits, own, strict=True))
+        walked = [self.owned.digits[w].extent for w in self.owned.walked]
+        whole: Index = 0
+        for d, n in enumerate(walked):
+            whole = add(mul(whole, n), values.get(d, 0))
+        return self.owned.element(whole)[0]
+
+    def _see(self, k: int, number: Index) -> Ref:
+        """The register of an operand of its own that belongs to an element."""
+        operand = self.operands[k]
+        if operand.memory == self.owned.operand.memory and operand.region == self.owned.operand.region:
+            slot = self.owned.element(number)[1]
+        else:
+            slot = find_slot(self.context, self.owned, operand, self.call.scope, number)
+        side = next(n for n, o in enumerate(self.distinct) if o.memory == operand.memory)
+        return self.formals.see(side, operand.memory[slot])
+
+    def _repeat(self, number: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
+        return (Repeat(Var(self.owned.step, self.owned.count), self.owned.count, body, True),) if number != 0 else body
+
+    def _wholes(self, at: Sequence[Index]) -> tuple[Index, ...]:
+        """The integers of the place, with index(d) written out."""
+        return tuple(substitute(x, coordinates_of(self.computed.shape, at)) for x in self.computed.wholes)
+
+
+def coordinates_of(shape: Sequence[int], at: Sequence[Index]) -> Mapping[str, Index]:
+    """What index(d) is for an element at these coordinates, one for each dimension longer than 1."""
+    long = [d for d, n in enumerate(shape) if n > 1]
+    return {coordinate(d, shape[d]).name: x for d, x in zip(long, at, strict=True)}
+
+
+def _distinct(operands: Sequence[Operand]) -> tuple[Operand, ...]:
+    """The operands that are parameters of the function: of those in the same registers, one."""
+    found: list[Operand] = []
+    for o in operands:
+        if o.memory.space != "register" or all(o.memory != other.memory for other in found):
+            found.append(o)
+    return tuple(found)
+

@@ -1,0 +1,119 @@
+"""elementwise: every element of a region from the elements of others at its place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from tilegen.arithmetic import Node, evaluate_typed
+from tilegen.index import Index
+from tilegen.ops.computing import Computed, MakeStep, plan_computed, stretch_all
+from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
+from tilegen.ops.operand import Context, stretch
+from tilegen.plan import Compute, Ref, Step
+from tilegen.spec.data import Call, Expression, Region, operand_field
+from tilegen.spec.form import OpFields
+from tilegen.spec.formulas import coordinate
+
+
+class ElementwiseFields(OpFields):
+    dst: str = Field(description="region written")
+    expr: str | int | float = Field(
+        description="what each element is: numbers, names of buffers, of 'with' entries, of params and of the integers "
+        "of the place, index(d), + - * / // %, comparisons, and or not, where, min, max, abs, floor, sqrt, rsqrt, exp, "
+        "exp2, log, log2, tanh, erf, sigmoid, fma, inf"
+    )
+    named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
+    edge: Literal["error", "clip"] = Field(
+        default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
+    )
+    cache: Literal["default", "stream"] = Field(
+        default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
+    )
+
+
+def check_broadcast(shape: tuple[int, ...], operands: Mapping[str, Region], place: str) -> tuple[str, str, str] | None:
+    """What is wrong with operands that are to be stretched over a shape, or None."""
+    for name, region in operands.items():
+        own = region.shape
+        extra, rest = own[: max(0, len(own) - len(shape))], own[max(0, len(own) - len(shape)) :]
+        fits = all(n in (1, m) for n, m in zip(rest[::-1], shape[::-1], strict=False))
+        if not fits or any(n != 1 for n in extra):
+            message = f"'{name}' has the shape {list(own)}, which does not stretch over the result's {list(shape)}"
+            return message, place, "shapes are compared from the right, extents of 1 stretch"
+    return None
+
+
+def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | None) -> tuple[str, str, str] | None:
+    if expression is None:
+        return None
+    return check_broadcast(regions["dst"].shape, expression.operands, "expr")
+
+
+def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
+    """The tree over the elements at each place."""
+    dst = call.regions["dst"]
+    computed = evaluate_call(call, values, here, dst.shape, dst.buffer.dtype)
+    return {"dst": np.broadcast_to(computed, (*computed.shape[:1], *dst.shape))}
+
+
+def evaluate_call(
+    call: Call, values: Mapping[str, Array], here: Here, shape: tuple[int, ...], dtype: str
+) -> Array:
+    """A call's expression over a region of a shape, instances first, as elements of ``dtype``."""
+    expression = call.expression
+    assert expression is not None
+    rank, elements = len(shape), []
+    for name, region in expression.operands.items():
+        own = values[operand_field(name)]
+        spare = len(region.shape) - rank
+        shown = (*own.shape[:1], *[1] * max(0, -spare), *region.shape[max(0, spare) :])
+        elements.append(own.reshape(shown))
+    axes = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij", sparse=True)
+    coordinates = {coordinate(d, n).name: axes[d] for d, n in enumerate(shape) if n > 1}
+    wholes = [here.whole(x, coordinates, rank) for x in expression.wholes]
+    computed = evaluate_typed(expression.tree, elements, wholes, here.scalars, dtype)
+    count = len(here.env["instance"])
+    return np.broadcast_to(computed, (count, *shape))
+
+
+def _refuse(call: Call, context: Context) -> str | None:
+    for name in ("dst", *call.fields_read):
+        dtype = call.regions[name].buffer.dtype
+        if dtype.startswith("float8") and "mma_fp8" not in context.arch.features:
+            return f"{context.arch.name} has no conversion for {dtype}"
+    return None
+
+
+def _plan(call: Call, context: Context) -> Planned:
+    expression = call.expression
+    assert expression is not None
+    dst = context.operand(call, "dst", call.fields.cache)
+    shape = dst.region.shape
+    operands = stretch_all(call, context, shape, call.fields.cache)
+    computed = Computed(shape, operands, expression.wholes)
+    return plan_computed(context, call, stretch(dst, shape), computed, compute_step(expression.tree), name_of(call))
+
+
+def compute_step(tree: Node) -> MakeStep:
+    """The step that computes a tree from places."""
+
+    def make(dst: Ref, srcs: tuple[Ref, ...], wholes: tuple[Index, ...]) -> Step:
+        return Compute(dst, tree, srcs, wholes)
+
+    return make
+
+
+def name_of(call: Call) -> str:
+    """The name of an op's function: what it computes from what."""
+    names = [r.buffer.name for r in call.read if r.buffer.name != call.regions["dst"].buffer.name]
+    return "_".join([call.op, *dict.fromkeys(names), call.regions["dst"].buffer.name])
+
+
+OP = Op(
+    "elementwise", ElementwiseFields, writes=("dst",), edge="edge", expression="expr", named="with", check=_check,
+    reference=_reference, exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan),),
+)  # fmt: skip

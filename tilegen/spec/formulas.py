@@ -1,0 +1,275 @@
+"""The expressions that ops compute: text to a typed tree, each error at its characters.
+
+Integers of the place stay index expressions as long as nothing else meets them, so that masks are exact.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilegen.arithmetic import FUNCTIONS, Apply, Element, Literal, Node, Parameter, Whole, type_of_element
+from tilegen.arithmetic.functions import FLOATS, INTS, type_of
+from tilegen.index import INT_LIMIT, Index, Var, bound, least, not_
+from tilegen.plan import Param
+from tilegen.spec.data import Expression, Region
+from tilegen.spec.expressions import BINDING, Parser, Token, Value, skip_space
+from tilegen.spec.findings import Passage, shorten, suggest
+from tilegen.spec.names import Names
+
+_TOKEN = re.compile(
+    r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[A-Za-z_.0-9]*)|(?P<name>[A-Za-z_]\w*)"
+    r"|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>(),])",
+    re.ASCII,
+)
+_FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
+_MOST_TOKENS = 400
+_ARITHMETIC = ("+", "-", "*", "/", "//", "%")
+_CALLS = tuple(n for n in FUNCTIONS if n.isidentifier() and n not in ("neg", "and", "or", "not", *INTS, *FLOATS))
+_NEGATION = 6  # how tightly a sign binds: as a product
+
+
+@dataclass(frozen=True)
+class Term(Value):
+    """A part of an expression: an integer of the place (``node`` is None), or a node of a tree."""
+
+    node: Node | None = None
+
+    @property
+    def type(self) -> str:
+        if self.node is not None:
+            return self.node.type
+        return "bool" if self.is_condition else "int32" if bound(self.index) <= INT_LIMIT else "int64"
+
+
+@dataclass
+class _Collected:
+    """What the expression names: its operands in order of appearance, and the integers of its tree."""
+
+    operands: dict[str, Region] = field(default_factory=dict)
+    wholes: list[Index] = field(default_factory=list)
+
+
+@dataclass
+class FormulaParser(Parser):
+    """The parser of integers, which also knows elements, floats and functions.
+
+    ``operand(name)`` gives the region that a name stands for, or None; ``extents`` are those of the result, for
+    ``index(d)``.
+    """
+
+    operand: Callable[[str], Region | None] = lambda name: None
+    params: Mapping[str, Param] = field(default_factory=dict)
+    extents: Sequence[int] = ()
+    collected: _Collected = field(default_factory=_Collected)
+
+    def binding_of(self, token: Token) -> int:
+        return 6 if token.text == "/" else BINDING.get(token.text, 0)
+
+    # ------------------------------------------------------------ operands
+    def read_operand(self) -> Value:
+        token = self.next
+        if token.kind == "number" and _FLOAT.match(token.text):
+            self.advance()
+            return self.made(Literal(float(token.text), "float32"), token.start, token.end)
+        if token.text == "-" and token.kind == "symbol":
+            self.advance()
+            return self.negate(token, self.read(_NEGATION))
+        if token.kind == "name" and token.text == "inf":
+            self.advance()
+            return self.made(Literal(float("inf"), "float32"), token.start, token.end)
+        if token.kind == "name" and self.tokens[self.at + 1].text == "(" and token.text in (*_CALLS, "index"):
+            self.advance()
+            return self.read_index(token) if token.text == "index" else self.read_function(token)
+        if token.text == "not":
+            self.advance()
+            operand = self.condition_of(self.read(3), token)
+            if operand.node is None:
+                return Value(not_(operand.index), token.start, operand.end, True)
+            return self.apply("not", [operand], token, operand.end)
+        if token.kind == "name":
+            found = self.read_name(token)
+            if found is not None:
+                return found
+        return super().read_operand()
+
+    def read_name(self, token: Token) -> Value | None:
+        """A buffer, a region with a name, or a param of floating type."""
+        region = self.operand(token.text)
+        if region is not None:
+            self.advance()
+            try:
+                type_of_element(region.buffer.dtype)
+            except ValueError as error:
+                raise self.fault(f"'{token.text}': {error}", token, "TG212") from None
+            self.collected.operands.setdefault(token.text, region)
+            number = list(self.collected.operands).index(token.text)
+            return self.made(Element(number, region.buffer.dtype), token.start, token.end)
+        param = self.params.get(token.text)
+        if param is not None and param.var is None:
+            self.advance()
+            return self.made(Parameter(param.name, param.dtype), token.start, token.end)
+        return None
+
+    def read_index(self, word: Token) -> Value:
+        """index(d): the coordinate along dimension d of the result."""
+        self.expect("(")
+        which = self.advance()
+        if which.kind != "number" or not which.text.isdigit() or int(which.text) >= len(self.extents):
+            has = f"the result has dimensions 0 to {len(self.extents) - 1}"
+            raise self.fault(f"index() takes the number of a dimension, not '{shorten(which.text)}'", which, hint=has)
+        d = int(which.text)
+        n = self.extents[d]
+        return Value(coordinate(d, n) if n > 1 else 0, word.start, self.expect(")").end)
+
+    def read_function(self, word: Token) -> Value:
+        """A function of the table; min, max and where of integers alone are integers of the place."""
+        self.expect("(")
+        args = [self.read()]
+        while self.accept(","):
+            args.append(self.read())
+        end = self.expect(")").end
+        needs = FUNCTIONS[word.text].sources
+        if len(args) != needs:
+            raise self.fault(f"{word.text} takes {needs} argument{'s' * (needs > 1)}, not {len(args)}", word)
+        return self.apply(word.text, args, word, end)
+
+    # ------------------------------------------------------------ operators
+    def negate(self, token: Token, value: Value) -> Value:
+        term = self.number_of(value, token)
+        if isinstance(term.node, Literal):
+            return self.made(Literal(-term.node.value, term.node.type), token.start, value.end)
+        return self.apply("neg", [value], token, value.end)
+
+    def combine(self, operator: Token, left: Value, right: Value) -> Value:
+        symbol = operator.text
+        are_integers = _node(left) is None and _node(right) is None
+        is_safe = symbol != "-" or least(left.index) >= bound(right.index) - 1
+        if are_integers and symbol != "/" and is_safe:
+            return super().combine(operator, left, right)
+        return self.apply(symbol, [left, right], operator, right.end, left.start)
+
+    def apply(self, name: str, args: Sequence[Value], word: Token, end: int, start: int | None = None) -> Value:
+        """A function of the table, its arguments brought to one type; raises TG111 for types that it does not take."""
+        row = FUNCTIONS[name]
+        if row.takes == ("bool",):
+            nodes = [self.node_of(self.condition_of(a, word)) for a in args]
+            return self.made(Apply(name, tuple(nodes), "bool"), word.start if start is None else start, end)
+        chosen = [self.condition_of(args[0], word)] if name == "where" else []
+        numbers = [self.number_of(a, word) for a in args[len(chosen) :]]
+        type_ = _common_type([t.type for t in numbers], floating=name == "/" or row.takes == FLOATS)
+        if type_ not in row.takes:
+            wanted = "integers" if row.takes == INTS else " or ".join(row.takes)
+            raise self.fault(f"'{name}' takes {wanted}, not {type_}", word)
+        nodes = [*map(self.node_of, chosen), *(to_type(self.node_of(t), type_) for t in numbers)]
+        result = Apply(name, tuple(nodes), type_of(name, (type_,)))
+        return self.made(result, word.start if start is None else start, end)
+
+    # ------------------------------------------------------------ what a value is
+    def made(self, node: Node, start: int, end: int) -> Term:
+        return Term(0, start, end, node.type == "bool", node)
+
+    def require_number(self, value: Value, operator: Token) -> Value:
+        if _node(value) is not None:
+            text = shorten(self.passage.text[value.start : value.end])
+            message = f"'{text}' is no integer of the place, as '{operator.text}' needs here"
+            raise self.passage.fault("TG111", message, value.start, value.end)
+        return super().require_number(value, operator)
+
+    def number_of(self, value: Value, operator: Token) -> Term:
+        term = _term(value)
+        if term.type == "bool":
+            text = shorten(self.passage.text[value.start : value.end])
+            message = f"'{operator.text}' takes numbers, but '{text}' is a condition"
+            raise self.passage.fault("TG111", message, value.start, value.end, "write 'where(condition, 1, 0)'")
+        return term
+
+    def condition_of(self, value: Value, operator: Token) -> Term:
+        term = _term(value)
+        if term.type != "bool":
+            text = shorten(self.passage.text[value.start : value.end])
+            message = f"'{operator.text}' takes conditions, but '{text}' is a number"
+            raise self.passage.fault("TG111", message, value.start, value.end)
+        return term
+
+    def node_of(self, term: Term) -> Node:
+        """The node of a term; an integer of the place gets a number."""
+        if term.node is not None:
+            return term.node
+        if isinstance(term.index, bool):
+            return Literal(term.index, "bool")
+        if isinstance(term.index, int):
+            return Literal(int(term.index), term.type)
+        if term.index not in self.collected.wholes:
+            self.collected.wholes.append(term.index)
+        return Whole(self.collected.wholes.index(term.index), term.type)
+
+
+def coordinate(d: int, extent: int) -> Var:
+    """The variable that stands for index(d) until an op says where its elements lie: a name that no spec may give."""
+    return Var(f"index__{d}", extent)
+
+
+def _node(value: Value) -> Node | None:
+    return value.node if isinstance(value, Term) else None
+
+
+def _term(value: Value) -> Term:
+    return value if isinstance(value, Term) else Term(value.index, value.start, value.end, value.is_condition)
+
+
+def _common_type(types: Sequence[str], floating: bool) -> str:
+    """An int meets a float as float32; of two sizes the larger."""
+    if "float64" in types:
+        return "float64"
+    if floating or "float32" in types:
+        return "float32"
+    return "int64" if "int64" in types else "int32"
+
+
+def to_type(node: Node, type_: str) -> Node:
+    """A node in another type; a number of the text is read anew.
+
+    >>> to_type(Literal(2, "int32"), "float32"), to_type(Element(0, "int8"), "float32").function
+    (Literal(value=2.0, type='float32'), 'float32')
+    """
+    if node.type == type_:
+        return node
+    if isinstance(node, Literal):
+        return Literal(float(node.value) if type_ in FLOATS else int(node.value), type_)
+    return Apply(type_, (node,), type_)
+
+
+def split_formula(passage: Passage) -> list[Token]:
+    """The words of an expression, with an end token; raises TG111."""
+    text, tokens = passage.text, list[Token]()
+    at = skip_space(text, 0)
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if not match:
+            raise passage.fault("TG111", f"{text[at]!r} is not part of an expression", at, at + 1)
+        tokens.append(Token(match.lastgroup or "", match[0], at))
+        at = skip_space(text, match.end())
+    if len(tokens) > _MOST_TOKENS:
+        raise passage.fault("TG111", f"an expression has at most {_MOST_TOKENS} words, this one {len(tokens)}")
+    return [*tokens, Token("end", "", len(text))]
+
+
+def parse_formula(
+    passage: Passage, names: Names, operand: Callable[[str], Region | None], params: Mapping[str, Param],
+    extents: Sequence[int],
+) -> Expression:  # fmt: skip
+    """All of ``passage`` as an expression that computes; raises Flaw TG105, TG111, TG112 or TG113 at its characters."""
+    parser = FormulaParser(passage, names, split_formula(passage), 0, 0, False, operand, params, extents)
+    if parser.next.kind == "end":
+        raise passage.fault("TG111", "an expression is missing here")
+    value = parser.read()
+    if parser.next.kind != "end":
+        known = (*_CALLS, "index")
+        is_call = parser.next.text == "(" and parser.tokens[parser.at - 1].kind == "name"
+        raise parser.fault(f"'{parser.next.text}' is not expected here", parser.next,
+                           hint=suggest(parser.tokens[parser.at - 1].text, known) if is_call else "")  # fmt: skip
+    tree = parser.node_of(_term(value))
+    return Expression(tree, tuple(parser.collected.wholes), dict(parser.collected.operands), passage.text)
+
