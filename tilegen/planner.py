@@ -51,7 +51,8 @@ def plan_spec(spec: Spec) -> Plan:
     steps = builder.statements(spec.ops, lambda inner: inner)
     if builder.errors:
         raise SpecError(tuple(d for e in builder.errors for d in e.diagnostics))
-    forms = tuple(dict.fromkeys(memories.values()))  # an array and its views: several forms of one name
+    _check_scratch(spec, builder.scratch)
+    forms = tuple(dict.fromkeys((*memories.values(), *builder.scratch)))  # views: several forms of one array's name
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, (Role("all", spec.threads, steps),), spec.params,
         spec.cluster, tuple(builder.owns), tuple(builder.operations), choices=spec.choices, notes=spec.notes,
@@ -60,6 +61,17 @@ def plan_spec(spec: Spec) -> Plan:
 
 
 # ---------------------------------------------------------------- memories
+def _check_scratch(spec: Spec, scratch: Sequence[Memory]) -> None:
+    """Raises SpecError TG210 where ops need more shared memory of their own than is left."""
+    limit = ARCHES[spec.arch].max_shared_bytes_per_cta
+    barriers = sum(b.slots for b in outline(spec).barriers.values()) * BARRIER_BYTES
+    for m in scratch:
+        top = m.offset_bytes + int(m.span) * m.elem_bytes + barriers  # type: ignore[arg-type]
+        if top > limit:
+            message = f"with {m.name}, which a reduce needs, the shared memory takes {top} bytes; {spec.arch} has {limit}"
+            raise SpecError(Diagnostic("TG210", message, None, "let fewer warps share a result"))
+
+
 @keep
 def place_memories(spec: Spec) -> dict[str, Memory]:
     """The memory of every buffer. Shared buffers lie in order of appearance; a view lies on its root.
@@ -118,6 +130,7 @@ class _Builder:
         self.spec, self.memories, self.launch, self.outline = spec, memories, launch_of(spec), outline(spec)
         self.operations: list[Operation] = []
         self.owns: list[Owned] = []
+        self.scratch: list[Memory] = []  # shared memory of ops' own
         self.errors: list[TilegenError] = []
         self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
         self.waited: dict[str, Index] = {}  # waits for each mbarrier before this place
@@ -170,6 +183,7 @@ class _Builder:
             self.errors.append(error)
             planned, operation = Planned((), None, ()), Operation(call.op, "", call.scope, "", 0, None)  # type: ignore[arg-type]
         self.operations.append(operation)
+        self.scratch += planned.scratch
         self.owns += [self.owned(r, call, context.op) for r in call.written if r.buffer.scope == "global"]
         return when(call.when, *planned.steps)
 

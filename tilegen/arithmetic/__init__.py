@@ -13,9 +13,10 @@ from tilegen.arithmetic.tree import (
     list_nodes,
     type_of_element,
 )
-from tilegen.arithmetic.typed import apply_typed, evaluate_typed, round_to
+from tilegen.arithmetic.typed import apply_typed, evaluate_typed, reduce_typed, round_to
 
 __all__ = [
     "FUNCTIONS", "NODE_TYPES", "Apply", "Element", "Literal", "MathFunction", "Node", "Parameter", "Whole",
-    "apply_typed", "evaluate_typed", "find_elements", "list_nodes", "round_to", "type_of", "type_of_element",
+    "apply_typed", "evaluate_typed", "find_elements", "list_nodes", "reduce_typed", "round_to", "type_of",
+    "type_of_element",
 ]  # fmt: skip

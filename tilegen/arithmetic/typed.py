@@ -52,6 +52,25 @@ def apply_typed(function: str, args: Sequence[Any], type_: str) -> Any:
     return np.asarray(row.exact(*args)).astype(type_)
 
 
+def reduce_typed(
+    function: str, elements: Array, axis: int, before: Array | None, dtype: str, shape: Sequence[int]
+) -> Array:
+    """Typed elements taken together along an axis, with ``before`` last: instances first, then a result of ``shape``.
+
+    >>> reduce_typed("+", np.array([[1.0, 2.0, 4.0]], np.float32), 1, None, "float32", (1,))
+    array([[7.]], dtype=float32)
+    """
+    type_ = elements.dtype.name
+    with np.errstate(all="ignore"):
+        result = np.take(elements, 0, axis)
+        for k in range(1, elements.shape[axis]):
+            result = apply_typed(function, [result, np.take(elements, k, axis)], type_)
+        result = result.reshape(-1, *shape)
+        if before is not None:
+            result = apply_typed(function, [before.astype(type_), result], type_)
+        return round_to(result, dtype)
+
+
 def round_to(values: Array, dtype: str) -> Array:
     """Numbers as elements of a dtype: to nearest even; integers and 8-bit floats take their last value beyond it.
 

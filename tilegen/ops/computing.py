@@ -32,12 +32,11 @@ from tilegen.ops.operand import (
 )  # fmt: skip
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout
-from tilegen.plan import Memory, Move, Ref, Repeat, Step, flat_memory, when
+from tilegen.plan import Block, Memory, Move, Ref, Repeat, Step, flat_memory, when
 from tilegen.spec.data import Buffer, Call, Region, operand_field
 from tilegen.spec.formulas import coordinate
 
 MakeStep = Callable[[Ref, tuple[Ref, ...], tuple[Index, ...]], Step]  # dst, sources, the integers of the place
-_STAGED_WORDS = 64  # registers of a thread for what lies in memory, all of it loaded before anything is computed
 
 
 @dataclass(frozen=True)
@@ -118,8 +117,8 @@ def plan_computed(
     others = [o for o in operands if o.memory.space != "register"]
     owned = own(context, owner, others)
     found = []
-    for cap in _caps(owned, others):
-        block = _Builder(context, call, owned, operands, computed, make, cap).block(name)
+    for cap in access_caps(owned, others):
+        block = _compute_all(ElementLoop(context, call, owned, operands, cap), computed, make, name)
         found.append((context.cost((block,)), cap, block))
     cost, cap, block = min(found, key=lambda f: f[0].key)
     choices: list[Choice] = []
@@ -136,7 +135,7 @@ def _say_owner(owner: Operand) -> str:
     return f"{owner.buffer.name}, as {owner.buffer.layout}," if owner.region.text else f"{owner.buffer.layout}"
 
 
-def _caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:
+def access_caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:
     """Elements that an access may have: powers of two, the widest first; 1 where nothing is in memory."""
     if not others:
         return [1]
@@ -170,74 +169,53 @@ def _number(owned: Ownership, width: int) -> Index:
     return mul(Var(owned.step, steps), width) if steps > 1 else 0
 
 
-class _Builder:
-    """One function: loads, the computation of every element, stores."""
+class ElementLoop:
+    """The parts of a function that walks the elements of ``owned``: loads, places of an element, stores.
 
-    def __init__(
-        self, context: Context, call: Call, owned: Ownership, operands: Sequence[Operand], computed: Computed,
-        make: MakeStep, cap: int,
-    ):  # fmt: skip
-        self.context, self.call, self.owned, self.computed, self.make = context, call, owned, computed, make
-        self.operands = tuple(operands)
+    ``operands`` are numbered; what of them lies in memory has registers of its own (``registers``), loaded before and
+    stored after in accesses of at most ``cap`` elements.
+    """
+
+    def __init__(self, context: Context, call: Call, owned: Ownership, operands: Sequence[Operand], cap: int):
+        self.context, self.call, self.owned, self.operands = context, call, owned, tuple(operands)
         self.distinct = _distinct(self.operands)
         flat = [o.memory.space == "register" or not may_pass_end(o) for o in self.distinct]
-        self.inner = context.fresh("v")
-        self.formals = Formals(self.distinct, flat, call.scope, owned.names | {self.inner})
-        self.registers: list[Memory] = []
+        self.formals = Formals(self.distinct, flat, call.scope, owned.names)
         sides = {id(o): k + 1 for k, o in enumerate(o for o in self.operands if o.memory.space != "register")}
         self.loaded = {k: self._load(o, sides[id(o)], cap) for k, o in enumerate(self.operands) if id(o) in sides}
+        self.held: dict[int, Memory] = {}
+        for k, loaded in self.loaded.items():
+            self.held[k] = self.new_registers(f"{loaded.operand.buffer.name}_own", loaded.operand, loaded.count)
+
+    @property
+    def registers(self) -> tuple[Memory, ...]:
+        return tuple(self.held.values())
+
+    @property
+    def number(self) -> Index:
+        """The number of an element among those of its thread, in the order of registers."""
+        return _number(self.owned, 1)
 
     def _load(self, operand: Operand, side: int, cap: int) -> _Loaded:
         digits = _digits_of(self.owned, side)
         extents = tuple(self.owned.digits[self.owned.walked[k]].extent for k in digits)
         return _Loaded(operand, side, digits, extents, _width(self.owned, side, operand, cap))
 
-    def block(self, name: str) -> Step:
-        held = {k: self._registers(k, loaded) for k, loaded in self.loaded.items()}
-        loads = [self._access(k, held[k], is_load=True) for k in self.loaded if k]
-        stores = [self._access(0, held[0], is_load=False)] if 0 in held else []
-        number = _number(self.owned, 1)
-        at, _ = self.owned.element(number)
-        dst = held[0][self._own_number(0, number)] if 0 in held else self._see(0, number)
-        srcs = tuple(
-            held[k][self._own_number(k, number)] if k in held else self._see(k, number)
-            for k in range(1, len(self.operands))
-        )
-        body = self._repeat(number, (self.make(dst, srcs, self._wholes(at)),))
-        if self.operands[0].memory.space == "register":
-            inside = self.owned.guard((*(s for load in loads for s in load), *body))
-        else:
-            inside = self.owned.guard((*(s for load in loads for s in load), *body, *stores[0]), stores=True)
-        return self.formals.block(name, inside, self.context.op, tuple(self.registers))
-
-    def _registers(self, k: int, loaded: _Loaded) -> Memory:
-        """The registers of a thread for what it has of an operand in memory."""
-        o = loaded.operand
-        taken = {m.name for m in (*self.registers, *self.formals.formals)}
-        name = self.context.fresh(f"{o.buffer.name}_own")
+    def new_registers(self, name: str, operand: Operand, count: int) -> Memory:
+        """Registers of a thread, of an operand's dtype."""
+        taken = {m.name for m in (*self.held.values(), *self.formals.formals)}
+        name = self.context.fresh(name)
         while name in taken:
             name += "_"
-        memory = flat_memory(name, o.buffer.dtype, loaded.count, "register")
-        self.registers.append(memory)
-        return memory
+        return flat_memory(name, operand.buffer.dtype, count, "register")
 
-    def _own_number(self, k: int, number: Index) -> Index:
-        """The number of an element among those that the thread has of operand ``k``."""
-        loaded = self.loaded[k]
-        walked = [self.owned.digits[w].extent for w in self.owned.walked]
-        values = split_number(number, walked) if walked else ()
-        out: Index = 0
-        for d, n in zip(loaded.digits, loaded.extents, strict=True):
-            out = add(mul(out, n), values[d])
-        return out
-
-    def _access(self, k: int, held: Memory, is_load: bool) -> tuple[Step, ...]:
-        """All accesses of an operand in memory, in order."""
-        loaded = self.loaded[k]
+    def access(self, k: int, is_load: bool) -> tuple[Step, ...]:
+        """All accesses of operand ``k``, which lies in memory, in order."""
+        loaded, held = self.loaded[k], self.held[k]
         steps = loaded.count // loaded.width
         number = mul(Var(self.owned.step, steps), loaded.width) if steps > 1 else 0
-        at = self._at(loaded, number)
         side = self.distinct.index(loaded.operand)
+        at = self._at(loaded, number)
         place = self.formals.see(side, ref_at(loaded.operand, at))
         inside = edge_guard(loaded.operand, at) if may_pass_end(loaded.operand) else True
         if is_load:
@@ -246,19 +224,24 @@ class _Builder:
             moves = when(inside, Move(place, held[number], loaded.width))
         return (Repeat(Var(self.owned.step, steps), steps, moves, True),) if steps > 1 else moves
 
+    def loads(self, operands: Sequence[int]) -> tuple[Step, ...]:
+        """Everything of these operands that lies in memory, loaded."""
+        return tuple(step for k in operands if k in self.loaded for step in self.access(k, is_load=True))
+
     def _at(self, loaded: _Loaded, number: Index) -> tuple[Index, ...]:
         """The region's coordinates of element ``number`` of those that the thread has of an operand."""
         own = split_number(number, loaded.extents) if loaded.extents else ()
         values = dict(zip(loaded.digits, own, strict=True))
-        walked = [self.owned.digits[w].extent for w in self.owned.walked]
         whole: Index = 0
-        for d, n in enumerate(walked):
-            whole = add(mul(whole, n), values.get(d, 0))
+        for d, w in enumerate(self.owned.walked):
+            whole = add(mul(whole, self.owned.digits[w].extent), values.get(d, 0))
         return self.owned.element(whole)[0]
 
-    def _see(self, k: int, number: Index) -> Ref:
-        """The register of an operand of its own that belongs to an element."""
-        operand = self.operands[k]
+    def see(self, k: int, at: Index | None = None) -> Ref:
+        """The register that holds operand ``k``'s element for element number ``at``, by default the loop's."""
+        operand, number = self.operands[k], self.number if at is None else at
+        if k in self.held:
+            return self.held[k][self._own_number(self.loaded[k], number)]
         if operand.memory == self.owned.operand.memory and operand.region == self.owned.operand.region:
             slot = self.owned.element(number)[1]
         else:
@@ -266,12 +249,36 @@ class _Builder:
         side = next(n for n, o in enumerate(self.distinct) if o.memory == operand.memory)
         return self.formals.see(side, operand.memory[slot])
 
-    def _repeat(self, number: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
-        return (Repeat(Var(self.owned.step, self.owned.count), self.owned.count, body, True),) if number != 0 else body
+    def _own_number(self, loaded: _Loaded, number: Index) -> Index:
+        """The number of an element among those that the thread has of an operand in memory."""
+        walked = [self.owned.digits[w].extent for w in self.owned.walked]
+        values = split_number(number, walked) if walked else ()
+        out: Index = 0
+        for d, n in zip(loaded.digits, loaded.extents, strict=True):
+            out = add(mul(out, n), values[d])
+        return out
 
-    def _wholes(self, at: Sequence[Index]) -> tuple[Index, ...]:
+    def repeat(self, body: tuple[Step, ...]) -> tuple[Step, ...]:
+        """``body`` for every element of the thread."""
+        count = self.owned.count
+        return (Repeat(Var(self.owned.step, count), count, body, True),) if count > 1 else body
+
+    def wholes(self, computed: Computed) -> tuple[Index, ...]:
         """The integers of the place, with index(d) written out."""
-        return tuple(substitute(x, coordinates_of(self.computed.shape, at)) for x in self.computed.wholes)
+        at, _ = self.owned.element(self.number)
+        return tuple(substitute(x, coordinates_of(computed.shape, at)) for x in computed.wholes)
+
+
+def _compute_all(loop: ElementLoop, computed: Computed, make: MakeStep, name: str) -> Block:
+    """The function that sets every element of operand 0."""
+    sources = range(1, len(loop.operands))
+    body = loop.loads(sources)
+    body += loop.repeat((make(loop.see(0), tuple(map(loop.see, sources)), loop.wholes(computed)),))
+    if 0 in loop.loaded:
+        inside = loop.owned.guard((*body, *loop.access(0, is_load=False)), stores=True)
+    else:
+        inside = loop.owned.guard(body)
+    return loop.formals.block(name, inside, loop.context.op, loop.registers)
 
 
 def coordinates_of(shape: Sequence[int], at: Sequence[Index]) -> Mapping[str, Index]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tilegen.decisions import Choice, Cost
 from tilegen.index import Index, evaluate, variables
 from tilegen.ops.operand import Context
-from tilegen.plan import Instruction, Step
+from tilegen.plan import Instruction, Memory, Step
 from tilegen.spec.data import Buffer, Call, Spec, WholeCall
 from tilegen.spec.form import OpForm, WholeForm
 
@@ -25,13 +25,15 @@ MOVES, CONVERTS, COMPUTES = "moves", "converts", "computes"
 class Planned:
     """One variant's steps, what they cost over an interior CTA, and the choices made on the way.
 
-    ``pins`` are fields of the op, beside ``variant``, with which a spec says all of this itself.
+    ``pins`` are fields of the op, beside ``variant``, with which a spec says all of this itself. ``scratch`` is shared
+    memory of the op's own, which it synchronises itself.
     """
 
     steps: tuple[Step, ...]
     cost: Cost
     choices: tuple[Choice, ...]
     pins: tuple[tuple[str, Any], ...] = ()
+    scratch: tuple[Memory, ...] = ()
 
 
 @dataclass(frozen=True)

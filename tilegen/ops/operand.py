@@ -30,7 +30,7 @@ from tilegen.index import (
 )
 from tilegen.index.bounds import is_below
 from tilegen.ops.digits import Digit, DigitPart, Iter, split_dimension, split_number
-from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync
+from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync, flat_memory
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
 from tilegen.spec.outline import fresh_name
@@ -88,6 +88,13 @@ class Context:
     def fresh(self, name: str) -> str:
         """``name``, or with underscores behind it as long as the spec has something of that name."""
         return fresh_name(name, self.taken)
+
+    def scratch(self, dtype: str, elems: int) -> Memory:
+        """Shared memory of an op's own, behind all shared buffers; every op's lies in the same place."""
+        shared = (m for m in self.memories.values() if m.space == "shared")
+        top = max((m.offset_bytes + (bound(m.span) - 1) * m.elem_bytes for m in shared), default=0)
+        name = self.fresh(f"scratch_{dtype}_{elems}")
+        return flat_memory(name, dtype, elems, "shared", offset_bytes=-(-top // 16) * 16)
 
     def operand(self, call: Call, name: str, cache: str = "") -> Operand:
         """The operand in a field of a call.

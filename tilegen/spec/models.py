@@ -305,7 +305,7 @@ def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
 
 
 # ---------------------------------------------------------------- what this version has not
-OPS = ("gemm", "mma", "reduce")
+OPS = ("gemm", "mma")
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
