@@ -65,7 +65,7 @@ def head_of(name: str) -> str:
         return "Axes"
     if name in ("row_major", "column_major"):
         return "Kinds"
-    if path.startswith("constructors."):
+    if path.startswith("constructors.") or name == "ATOMS":
         return "Hardware"
     if path == "core.values" and inspect.isfunction(found):
         return "Questions"
@@ -75,6 +75,8 @@ def head_of(name: str) -> str:
 def sentence_of(name: str) -> str:
     """The first sentence of a docstring, on one line of a table."""
     found: Any = getattr(layouts, name)
+    if name == "ATOMS":
+        return "The atoms of matrix products, a row each: (MmaAtom, ...)."
     if isinstance(found, dict):
         return "The named axes: {name: Axis}."
     if not (inspect.isfunction(found) or inspect.isclass(found) or inspect.ismodule(found)):

@@ -316,6 +316,7 @@ CALLS = [
     "wgmma_operand_a('float16')", "tmem_datapath_layout('F', 64, 256, sub_slab=1)",
     "tcgen05_atom_layout('16x64b', (64, 64), 'float32')", "swizzle_atom('float16', 128)",
     "mma_shared_layout('float16', 128, (64, 256))",
+    "tiled_mma('mma.m16n8k16', (2, 2, 1), (32, 32, 16), 'A', tile=(128, 128, 32))",
 ]  # fmt: skip
 
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from difflib import get_close_matches
+from inspect import signature
 from typing import Any
 
 from tilegen.errors import LayoutError
 from tilegen.index import Index, add, bound, div, least, mod, mul, sub
-from tilegen.layouts.constructors import ARGUMENTS, CONSTRUCTORS, row_major
+from tilegen.layouts.constructors import ARGUMENTS, CONSTRUCTORS, MmaTiling, row_major, tile_mma, tiled_mma
 from tilegen.layouts.core.iters import Iter, Iters, is_symbolic, require_axis, spell
 from tilegen.layouts.core.values import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilegen.layouts.gluon import FORM_ARGUMENTS, FORMS, PaddedSharedLayout
+from tilegen.layouts.words import NotationWord, split_words
 
 MAX_CHARACTERS = 4096
 MAX_DEPTH = 32  # of parentheses
@@ -21,12 +21,8 @@ MAX_ITERS = 64
 MAX_OPERATORS = 256  # of integer expressions
 MAX_VALUE = 1 << 62
 
-_TOKEN = re.compile(
-    r"(?P<int>\d+)|(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)|(?P<text>'[^']*'|\"[^\"]*\")|"
-    r"(?P<symbol>//|[][():,+*%@=-])", re.ASCII,
-)
-_SPACE = re.compile(r"\s*")
 _LATER = ("Layout", "CuTe")
+_WORDS = {"True": True, "False": False, "None": None, "null": None}
 
 
 def parse(text: str, names: Mapping[str, Index] | None = None) -> Layout:
@@ -49,35 +45,33 @@ def parse(text: str, names: Mapping[str, Index] | None = None) -> Layout:
     return _Parser(text, names or {}).read()
 
 
-@dataclass(frozen=True)
-class _Token:
-    kind: str  # int | name | text | symbol | end
-    text: str
-    start: int
-    end: int
+def read_mma(text: str, names: Mapping[str, Index] | None = None) -> tuple[MmaTiling, str] | None:
+    """The tiling and the operand of a text that is one call of tiled_mma; None for any other text.
 
+    Raises LayoutError as ``parse`` does.
 
-def _tokenize(text: str) -> list[_Token]:
-    tokens, at = [], 0
-    while (at := _skip_space(text, at)) < len(text):
-        found = _TOKEN.match(text, at)
-        if not found:
-            raise LayoutError(f"{text[at]!r} has no meaning in a layout", span=(at, at + 1), code="TG105")
-        tokens.append(_Token(str(found.lastgroup), found[0], at, found.end()))
-        at = found.end()
-    return [*tokens, _Token("end", "", len(text), len(text))]
-
-
-def _skip_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    >>> tiling, operand = read_mma("tiled_mma('fma.f32', (16, 16, 1), (R=4, R=4, null), 'C', (128, 128, 8))")
+    >>> operand, tiling.threads
+    ('C', 256)
+    >>> read_mma("S[(8, 64)]") is None
+    True
+    """
+    if not text.lstrip().startswith(tiled_mma.__name__):
+        return None
+    parse(text, names)
+    parser = _Parser(text, names or {})
+    name = parser.advance().text
+    values, options = parser.arguments(set(ARGUMENTS[name]))
+    given = signature(tiled_mma).bind(*values, **options).arguments
+    operand = given.pop("operand")
+    return tile_mma(**given), operand
 
 
 class _Parser:
     """Recursive descent over the tokens, one method for each form."""
 
     def __init__(self, text: str, names: Mapping[str, Index]):
-        self.tokens = _tokenize(text)
+        self.tokens = split_words(text)
         self.names = names
         self.at = 0
         self.depth = 0
@@ -85,10 +79,10 @@ class _Parser:
 
     # ------------------------------------------------------------ tokens
     @property
-    def token(self) -> _Token:
+    def token(self) -> NotationWord:
         return self.tokens[self.at]
 
-    def advance(self) -> _Token:
+    def advance(self) -> NotationWord:
         token = self.token
         self.at = min(self.at + 1, len(self.tokens) - 1)
         return token
@@ -291,8 +285,8 @@ class _Parser:
     def argument(self) -> Any:
         if self.token.kind == "text":
             return self.advance().text[1:-1]
-        if self.token.text in ("True", "False") and self.token.text not in self.names:
-            return self.advance().text == "True"
+        if self.token.text in _WORDS and self.token.text not in self.names:
+            return _WORDS[self.advance().text]
         if self.token.text == "(":
             return self.tuple_or_expression()
         if self.token.text == "[":
@@ -317,14 +311,23 @@ class _Parser:
     def tuple_or_expression(self) -> Any:
         start = self.at
         self.expect("(")
-        items = [self.expression()]
+        items = [self.nested(self.token, self.tuple_item)]
         if self.token.text == ",":
             while self.accept(",") and self.token.text != ")":
-                items.append(self.expression())
+                if len(items) == MAX_ITERS:
+                    raise self.refuse(f"a tuple has at most {MAX_ITERS} entries")
+                items.append(self.nested(self.token, self.tuple_item))
             self.expect(")")
             return tuple(items)
         self.at = start
         return self.expression()
+
+    def tuple_item(self) -> Any:
+        """An expression, a text, None, a tuple, or R=4, which is its own text."""
+        if self.token.text == "R" and self.tokens[self.at + 1].text == "=":
+            self.at += 2
+            return f"R={spell(self.expression())}"
+        return self.argument()
 
     # ------------------------------------------------------------ integer expressions
     def expression(self) -> Index:
@@ -356,7 +359,7 @@ class _Parser:
         self.at -= token.kind != "end"
         raise self.refuse(f"expected a number or a name, found {self.found()}")
 
-    def nested(self, token: _Token, read: Callable[[], Index]) -> Index:
+    def nested(self, token: NotationWord, read: Callable[[], Index]) -> Index:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             raise LayoutError("parentheses nest too deeply", span=(token.start, token.end), code="TG105")
@@ -364,14 +367,14 @@ class _Parser:
         self.depth -= 1
         return value
 
-    def name(self, token: _Token) -> Index:
+    def name(self, token: NotationWord) -> Index:
         if token.text in self.names:
             return self.names[token.text]
         near = get_close_matches(token.text, self.names, n=1)
         hint = f"did you mean '{near[0]}'?" if near else f"names are {', '.join(sorted(self.names)) or 'none here'}"
         raise LayoutError(f"'{token.text}' is not defined", span=(token.start, token.end), hint=hint)
 
-    def compute(self, operator: _Token, a: Index, b: Index) -> Index:
+    def compute(self, operator: NotationWord, a: Index, b: Index) -> Index:
         self.operators += 1
         if self.operators > MAX_OPERATORS:
             raise LayoutError("too many operators", span=(operator.start, operator.end), code="TG105")
@@ -382,7 +385,7 @@ class _Parser:
         functions: dict[str, Callable[[Index, Index], Index]] = {"+": add, "-": sub, "*": mul, "//": div, "%": mod}
         return self.require_small(functions[operator.text](a, b), operator)
 
-    def require_small(self, value: Index, token: _Token) -> Index:
+    def require_small(self, value: Index, token: NotationWord) -> Index:
         if bound(value) > MAX_VALUE + 1 or (isinstance(value, int) and value < -MAX_VALUE):
             raise LayoutError("a number beyond 2**62", span=(token.start, token.end))
         return value

@@ -14,6 +14,7 @@ from tilegen.layouts.constructors.fragments import (
     wgmma_accumulator,
     wgmma_operand_a,
 )
+from tilegen.layouts.constructors.mma_atoms import ATOMS, MmaAtom, find_atom, fragment_of
 from tilegen.layouts.constructors.shared_memory import (
     find_tma_problems,
     mma_shared_layout,
@@ -21,25 +22,53 @@ from tilegen.layouts.constructors.shared_memory import (
     swizzle_atom_shape,
 )
 from tilegen.layouts.constructors.tensor_memory import tcgen05_atom_layout, tmem_datapath_layout
+from tilegen.layouts.constructors.tiled_mma import (
+    MmaMode,
+    MmaTiling,
+    count_outside,
+    count_registers,
+    covered_shape,
+    group_runs,
+    lay_out_mma,
+    list_owned,
+    modes_of_tiling,
+    tile_mma,
+    tiled_mma,
+)
 from tilegen.layouts.core.dimensions import column_major, row_major
 from tilegen.layouts.core.values import Layout
 
 __all__ = [
     "ARGUMENTS",
+    "ATOMS",
     "CONSTRUCTORS",
     "MMA_ATOMS",
+    "MmaAtom",
+    "MmaMode",
+    "MmaTiling",
     "column_major",
+    "count_outside",
+    "count_registers",
+    "covered_shape",
     "element_bits",
+    "find_atom",
     "find_tma_problems",
+    "fragment_of",
+    "group_runs",
+    "lay_out_mma",
     "ldmatrix_fragment",
     "ldmatrix_rows",
+    "list_owned",
     "mma_fragment",
     "mma_shared_layout",
+    "modes_of_tiling",
     "row_major",
     "stmatrix_fragment",
     "swizzle_atom",
     "swizzle_atom_shape",
     "tcgen05_atom_layout",
+    "tile_mma",
+    "tiled_mma",
     "tmem_datapath_layout",
     "wg_local_layout",
     "wgmma_accumulator",
@@ -52,6 +81,7 @@ CONSTRUCTORS: dict[str, Callable[..., Layout]] = {
     for function in (
         row_major, column_major, wg_local_layout, mma_fragment, ldmatrix_fragment, stmatrix_fragment, ldmatrix_rows,
         wgmma_accumulator, wgmma_operand_a, tmem_datapath_layout, tcgen05_atom_layout, swizzle_atom, mma_shared_layout,
+        tiled_mma,
     )
 }  # fmt: skip
 ARGUMENTS = {name: frozenset(signature(function).parameters) for name, function in CONSTRUCTORS.items()}

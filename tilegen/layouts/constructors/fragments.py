@@ -15,11 +15,16 @@ MMA_ATOMS = {"m16n8k4": 32, "m16n8k8": 16, "m16n8k16": 16, "m16n8k32": 8, "m16n8
 REGISTER_BITS = 32
 
 
-def _lanes(extent: int, stride: int) -> Iter:
+def on_lanes(extent: int, stride: int) -> Iter:
+    """Lanes of a warp.
+
+    >>> print(on_lanes(8, 4))
+    8:4@laneid
+    """
     return Iter(extent, stride, "laneid")
 
 
-_C = ((Iter(2, 2), _lanes(8, 4)), (_lanes(4, 1), Iter(2, 1)))
+C_ITERS = ((Iter(2, 2), on_lanes(8, 4)), (on_lanes(4, 1), Iter(2, 1)))
 
 
 def mma_fragment(atom: str, operand: str, shape: Sequence[int] | None = None, dtype: str | None = None) -> TileLayout:
@@ -42,7 +47,7 @@ def mma_fragment(atom: str, operand: str, shape: Sequence[int] | None = None, dt
     if operand not in ("A", "B", "C", "D") or atom not in MMA_ATOMS:
         hint = f"atoms are {', '.join(MMA_ATOMS)}; operands A, B, C, D"
         raise LayoutError(f"there is no fragment of operand {operand!r} of {atom!r}", hint=hint)
-    rows, columns = _C if operand in "CD" else _operand(atom, operand, dtype)
+    rows, columns = C_ITERS if operand in "CD" else _operand(atom, operand, dtype)
     return _repeat(f"operand {operand} of {atom}", rows, columns, shape)
 
 
@@ -51,16 +56,25 @@ def _operand(atom: str, operand: str, dtype: str | None) -> tuple[Iters, Iters]:
     vectors = k * bits // (4 * REGISTER_BITS)  # along K for each lane
     if REGISTER_BITS % bits or vectors not in (1, 2) or k * bits % (4 * REGISTER_BITS):
         raise LayoutError(f"{atom} has no operands of {bits} bits", hint="k * bits is 128 or 256, bits at most 32")
-    return _operand_a(vectors, REGISTER_BITS // bits) if operand == "A" else _operand_b(vectors, REGISTER_BITS // bits)
+    return iters_of_a(vectors, REGISTER_BITS // bits) if operand == "A" else iters_of_b(vectors, REGISTER_BITS // bits)
 
 
-def _operand_a(vectors: int, v: int) -> tuple[Iters, Iters]:
-    """Registers count down the rows first: m = element + v * (upper or lower 8 rows) + 2 v * vector."""
-    return (Iter(2, v), _lanes(8, 4)), drop_units((Iter(vectors, 2 * v), _lanes(4, 1), Iter(v, 1)))
+def iters_of_a(vectors: int, v: int) -> tuple[Iters, Iters]:
+    """Rows and columns of A (16 x 4 v vectors): m = element + v * (upper or lower 8 rows) + 2 v * vector.
+
+    >>> [[str(i) for i in iters] for iters in iters_of_a(2, 1)]
+    [['2:1', '8:4@laneid'], ['2:2', '4:1@laneid']]
+    """
+    return (Iter(2, v), on_lanes(8, 4)), drop_units((Iter(vectors, 2 * v), on_lanes(4, 1), Iter(v, 1)))
 
 
-def _operand_b(vectors: int, v: int) -> tuple[Iters, Iters]:
-    return drop_units((Iter(vectors, v), _lanes(4, 1), Iter(v, 1))), (_lanes(8, 4),)
+def iters_of_b(vectors: int, v: int) -> tuple[Iters, Iters]:
+    """Rows and columns of B (4 v vectors x 8): m = element + v * vector.
+
+    >>> [[str(i) for i in iters] for iters in iters_of_b(2, 2)]
+    [['2:2', '4:1@laneid', '2:1'], ['8:4@laneid']]
+    """
+    return drop_units((Iter(vectors, v), on_lanes(4, 1), Iter(v, 1))), (on_lanes(8, 4),)
 
 
 def _repeat(what: str, rows: Iters, columns: Iters, shape: Sequence[int] | None) -> TileLayout:
@@ -97,8 +111,8 @@ def ldmatrix_fragment(matrices: int, trans: bool = False) -> TileLayout:
     S[(4, 4, 2, 8):(2, 1@laneid, 1, 4@laneid)]
     """
     _require_matrices(matrices)
-    pairs = (_lanes(4, 1), Iter(2, 1))
-    return TileLayout((Iter(matrices, 2), *((*pairs, _lanes(8, 4)) if trans else (_lanes(8, 4), *pairs))))
+    pairs = (on_lanes(4, 1), Iter(2, 1))
+    return TileLayout((Iter(matrices, 2), *((*pairs, on_lanes(8, 4)) if trans else (on_lanes(8, 4), *pairs))))
 
 
 def stmatrix_fragment(matrices: int, trans: bool = False) -> TileLayout:
@@ -121,7 +135,7 @@ def ldmatrix_rows(matrices: int) -> TileLayout:
     S[(4, 8):(8@laneid, 1@laneid)]
     """
     _require_matrices(matrices)
-    return TileLayout((_lanes(matrices, 8), _lanes(8, 1)))
+    return TileLayout((on_lanes(matrices, 8), on_lanes(8, 1)))
 
 
 def _require_matrices(matrices: int) -> None:
@@ -144,7 +158,7 @@ def wgmma_accumulator(n: int) -> TileLayout:
     """
     if isinstance(n, bool) or not isinstance(n, int) or n not in range(8, 257, 8):
         raise LayoutError(f"the n of wgmma is a multiple of 8 up to 256, not {n}")
-    rows, columns = _C
+    rows, columns = C_ITERS
     return TileLayout((_WARPS, *rows, *drop_units((Iter(n // 8, 4),)), *columns))
 
 
@@ -160,7 +174,7 @@ def wgmma_operand_a(dtype: str) -> TileLayout:
     bits = element_bits(dtype)
     if bits not in (8, 16, 32):
         raise LayoutError(f"wgmma reads A of 8, 16 or 32 bits from registers, not {dtype} ({bits} bits)")
-    rows, columns = _operand_a(2, REGISTER_BITS // bits)
+    rows, columns = iters_of_a(2, REGISTER_BITS // bits)
     return TileLayout((_WARPS, *rows, *columns))
 
 

@@ -1,0 +1,279 @@
+"""The atoms of matrix products: one row each, what one instruction multiplies, on how many threads, and who holds what.
+
+An atom computes C[m, n] += A[m, k] B[k, n]. ``ATOMS`` has every row; ``find_atom`` reads a name, ``fragment_of`` says
+which thread of the atom holds which element in which register.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from functools import cache
+
+from tilegen.errors import LayoutError
+from tilegen.layouts.constructors.arguments import element_bits
+from tilegen.layouts.constructors.fragments import (
+    C_ITERS,
+    REGISTER_BITS,
+    iters_of_a,
+    iters_of_b,
+    on_lanes,
+    wgmma_accumulator,
+    wgmma_operand_a,
+)
+from tilegen.layouts.core.iters import Iter, Iters
+from tilegen.layouts.core.values import TileLayout
+from tilegen.layouts.cute import CuteLayout
+
+OPERANDS = {"A": (0, 2), "B": (2, 1), "C": (0, 1)}  # operand -> its dimensions, of (M, N, K)
+MODES = "MNK"
+
+
+@dataclass(frozen=True)
+class MmaAtom:
+    """One row: C[m, n] += A[m, k] B[k, n] by ``threads`` threads.
+
+    ``name`` ends with the types of D, A, B and C as PTX writes them. ``kind``: simt (one thread, one product), mma_sync
+    (a warp, all operands in registers), quad_pair (8 threads of a warp; a layout that no op uses) or wgmma (a
+    warpgroup, B in shared memory). ``instruction`` is PTX, "" where there is none to use; it needs the compute
+    capability ``capability`` and the feature of an arch ``feature``. ``majors`` say how A and B lie, as BLAS does: tn
+    is A and B along K, nt A along M and B along N. ``places``: the atom's threads among those of a CTA, CuTe's ThrID.
+    """
+
+    name: str
+    kind: str
+    shape: tuple[int, int, int]
+    a: str
+    b: str
+    c: str
+    instruction: str
+    capability: tuple[int, int]
+    feature: str = ""
+    majors: str = "tn"
+    places: CuteLayout = CuteLayout(32, 1)  # noqa: RUF009 - frozen
+
+    @property
+    def threads(self) -> int:
+        """How many threads carry out one atom."""
+        return {"simt": 1, "mma_sync": 32, "quad_pair": 8, "wgmma": 128}[self.kind]
+
+    @property
+    def stem(self) -> str:
+        """The name without types: mma.m16n8k16."""
+        types = 1 if self.kind == "simt" else 4 if self.kind != "wgmma" else 3
+        return ".".join(self.name.split(".")[:-types])
+
+    def dtype(self, operand: str) -> str:
+        """The element type of operand A, B or C."""
+        return {"A": self.a, "B": self.b, "C": self.c}[operand]
+
+
+_PTX = {
+    "float16": "f16", "bfloat16": "bf16", "tfloat32": "tf32", "float32": "f32", "float64": "f64", "int8": "s8",
+    "uint8": "u8", "int32": "s32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
+}  # fmt: skip
+_BYTES, _FLOAT8 = ("int8", "uint8"), ("float8_e4m3fn", "float8_e5m2")
+
+
+def _spell_shape(shape: tuple[int, int, int]) -> str:
+    m, n, k = shape
+    return f"m{m}n{n}k{k}"
+
+
+# ---------------------------------------------------------------- rows
+def _simt() -> Iterator[MmaAtom]:
+    """PTX ISA, "fma" and "mad"."""
+    for name, dtype, instruction in (
+        ("fma.f32", "float32", "fma.rn.f32"), ("fma.f64", "float64", "fma.rn.f64"), ("fma.i32", "int32", "mad.lo.s32"),
+    ):  # fmt: skip
+        yield MmaAtom(
+            name, "simt", (1, 1, 1), dtype, dtype, dtype, instruction, (2, 0), majors="", places=CuteLayout(1, 0)
+        )
+
+
+def _mma_sync() -> Iterator[MmaAtom]:
+    """PTX ISA, "mma": shapes, types and "Target ISA Notes". The first row of a shape is the one that its name means."""
+
+    def row(shape: tuple[int, int, int], types: tuple[str, str, str], capability: tuple[int, int]) -> MmaAtom:
+        a, b, c = types
+        spelled = ".".join(_PTX[t] for t in (c, a, b, c))
+        stem = _spell_shape(shape)
+        instruction = f"mma.sync.aligned.{stem}.row.col.{spelled}"
+        return MmaAtom(f"mma.{stem}.{spelled}", "mma_sync", shape, a, b, c, instruction, capability)
+
+    half, brain, tf32, double = "float16", "bfloat16", "tfloat32", "float64"
+    for k, least in ((16, (8, 0)), (8, (7, 5))):
+        yield row((16, 8, k), (half, half, "float32"), least)
+        yield row((16, 8, k), (half, half, half), least)
+        yield row((16, 8, k), (brain, brain, "float32"), (8, 0))
+    for k in (8, 4):
+        yield row((16, 8, k), (tf32, tf32, "float32"), (8, 0))
+    for a in _BYTES:
+        for b in _BYTES:
+            yield row((16, 8, 32), (a, b, "int32"), (8, 0))
+    for a in _FLOAT8:
+        for b in _FLOAT8:
+            yield row((16, 8, 32), (a, b, "float32"), (8, 9))
+    yield row((8, 8, 4), (double, double, double), (8, 0))
+    for k in (4, 8, 16):
+        yield row((16, 8, k), (double, double, double), (9, 0))
+
+
+def _quad_pairs() -> Iterator[MmaAtom]:
+    """Volta's m8n8k4: lanes 0 to 3 and 16 to 19 are the first of four quad pairs (PTX ISA, "Matrix Fragments for
+    mma.m8n8k4 with .f16"). Later GPUs emulate it, so there is no instruction to use."""
+    for majors in ("tn", "nt", "nn", "tt"):
+        for c in ("float32", "float16"):
+            spelled = ".".join(_PTX[t] for t in (c, "float16", "float16", c))
+            yield MmaAtom(
+                f"mma.m8n8k4.{majors}.{spelled}", "quad_pair", (8, 8, 4), "float16", "float16", c, "", (7, 0),
+                majors=majors, places=CuteLayout((4, 2), (1, 16)),
+            )  # fmt: skip
+
+
+def _wgmma() -> Iterator[MmaAtom]:
+    """PTX ISA, "wgmma.mma_async": N is a multiple of 8 up to 256, of integers 8, 24 or a multiple of 16."""
+    kinds = [(16, a, a, c) for a, c in (("float16", "float32"), ("float16", "float16"), ("bfloat16", "float32"))]
+    kinds += [(8, "tfloat32", "tfloat32", "float32")]
+    kinds += [(32, a, b, c) for c in ("float32", "float16") for a in _FLOAT8 for b in _FLOAT8]
+    kinds += [(32, a, b, "int32") for a in _BYTES for b in _BYTES]
+    for k, a, b, c in kinds:
+        for n in range(8, 257, 8):
+            if c == "int32" and n % 16 and n > 24:
+                continue
+            name = f"{_spell_shape((64, n, k))}.{'.'.join(_PTX[t] for t in (c, a, b))}"
+            yield MmaAtom(
+                f"wgmma.{name}", "wgmma", (64, n, k), a, b, c, f"wgmma.mma_async.sync.aligned.{name}", (9, 0), "wgmma",
+                places=CuteLayout(128, 1),
+            )  # fmt: skip
+
+
+ATOMS: tuple[MmaAtom, ...] = (*_simt(), *_mma_sync(), *_quad_pairs(), *_wgmma())
+
+
+# ---------------------------------------------------------------- names
+_CUTE = re.compile(r"SM\d+_(\d+)x(\d+)x(\d+)_([A-Z0-9]+)_([TN]{2})")
+_UNIVERSAL = {"float": "fma.f32", "double": "fma.f64", "int": "fma.i32"}
+
+
+@cache
+def _by_name() -> dict[str, tuple[MmaAtom, ...]]:
+    found: dict[str, list[MmaAtom]] = {}
+    for atom in ATOMS:
+        names = [atom.name, atom.stem] if atom.kind != "simt" else [atom.name]
+        if atom.a == atom.b and atom.kind != "simt":
+            names.append(f"{atom.stem}.{_PTX[atom.a]}")
+        for name in names:
+            found.setdefault(name, []).append(atom)
+    return {name: tuple(rows) for name, rows in found.items()}
+
+
+def find_atom(name: str, a: str | None = None, b: str | None = None, c: str | None = None) -> MmaAtom:
+    """The row of a name, of operands of types ``a``, ``b`` and ``c`` where they are known.
+
+    A name may leave out types: mma.m16n8k16, mma.m16n8k16.bf16 and mma.m16n8k16.f32.bf16.bf16.f32 are names; the first
+    row that fits is meant. CuTe's names (SM80_16x8x16_F32F16F16F32_TN, UniversalFMA<float>) are read too. Raises
+    LayoutError for a name that there is not, and for types that its rows do not have.
+
+    >>> find_atom("mma.m16n8k16").instruction
+    'mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32'
+    >>> find_atom("mma.m16n8k8", a="tfloat32").c
+    'float32'
+    """
+    rows = _by_name().get(_from_cute(name)) if isinstance(name, str) else None
+    if rows is None:
+        raise _no_atom(name)
+    wanted = {"A": a, "B": b, "C": c}
+    for row in rows:
+        if all(dtype in (None, row.dtype(operand)) for operand, dtype in wanted.items()):
+            return row
+    asked = ", ".join(f"{operand} of {dtype}" for operand, dtype in wanted.items() if dtype)
+    has = "; ".join(dict.fromkeys(f"{row.a} x {row.b} -> {row.c}" for row in rows))
+    raise LayoutError(f"{name} does not take {asked}", hint=f"it has {has}")
+
+
+def _no_atom(name: object) -> LayoutError:
+    names = _by_name()
+    near = get_close_matches(str(name), names, n=1)
+    stems = [n for n in names if not n.startswith("wgmma") and (n.count(".") == 1 or n.startswith("mma.m8n8k4."))]
+    stems = [n for n in stems if n.count(".") < 3]
+    hint = f"did you mean '{near[0]}'?" if near else f"atoms are {', '.join(stems)}, wgmma.m64nNk16, k8 or k32"
+    return LayoutError(f"there is no atom {name!r}", hint=hint)
+
+
+def _from_cute(name: str) -> str:
+    """A name of CuTe's as one of the table; others are themselves."""
+    if name.startswith("UniversalFMA<"):
+        return _UNIVERSAL.get(name[len("UniversalFMA<") :].rstrip(">").split(",")[0], name)
+    found = _CUTE.fullmatch(name)
+    if not found:
+        return name
+    m, n, k = (int(found[i]) for i in (1, 2, 3))
+    for atom in ATOMS:
+        types = "".join(_PTX[t].upper() for t in (atom.c, atom.a, atom.b, atom.c))
+        if (atom.shape, types, atom.majors) == ((m, n, k), found[4], found[5].lower()):
+            return atom.name
+    return name
+
+
+# ---------------------------------------------------------------- who holds what
+@cache
+def fragment_of(atom: MmaAtom, operand: str) -> TileLayout:
+    """The registers of one atom's threads for operand A [m, k], B [k, n] or C [m, n]: threads, and elements on m.
+
+    Threads are on laneid, those of wgmma on wid_in_wg and laneid; one thread alone has no thread axis. Sources: PTX
+    ISA, "Matrix Fragments for mma..." and "Register Fragments" of wgmma.mma_async; A of wgmma may lie in registers as
+    here, or in shared memory. Raises LayoutError for another operand, and for B of wgmma, which no thread holds.
+
+    >>> print(fragment_of(find_atom("mma.m16n8k16"), "B"))
+    S[(2, 4, 2, 8):(2, 1@laneid, 1, 4@laneid)]
+    >>> print(fragment_of(find_atom("mma.m8n8k4"), "C"))
+    S[(8, 4, 2):(4@laneid, 1@laneid, 1)]
+    """
+    require_operand(operand)
+    if atom.kind == "simt":
+        return TileLayout((Iter(1, 1),))
+    if atom.kind == "wgmma":
+        return _wgmma_fragment(atom, operand)
+    rows, columns = _quad_pair_iters(atom, operand) if atom.kind == "quad_pair" else _warp_iters(atom, operand)
+    return TileLayout(rows + columns)
+
+
+def require_operand(operand: str) -> None:
+    """Raises LayoutError for what is none of A, B and C.
+
+    >>> require_operand("A")
+    """
+    if not isinstance(operand, str) or operand not in OPERANDS:
+        raise LayoutError(f"an operand is 'A', 'B' or 'C', not {operand!r}")
+
+
+def _wgmma_fragment(atom: MmaAtom, operand: str) -> TileLayout:
+    if operand == "B":
+        hint = "its layout is that of the shared buffer, mma_shared_layout(dtype, swizzle_bytes, shape)"
+        raise LayoutError(f"{atom.stem} reads B from shared memory: no thread holds it", hint=hint)
+    return wgmma_operand_a(atom.a) if operand == "A" else wgmma_accumulator(atom.shape[1])
+
+
+def _warp_iters(atom: MmaAtom, operand: str) -> tuple[Iters, Iters]:
+    """A register holds v elements along K; a lane holds k / (4 v) such vectors, for each of the rows that it has."""
+    m, _, k = atom.shape
+    v = max(1, REGISTER_BITS // element_bits(atom.a))
+    if operand == "B":
+        return iters_of_b(k // (4 * v), v)
+    rows, columns = C_ITERS if operand == "C" else iters_of_a(k // (4 * v), v)
+    return (rows if m == 16 else rows[1:]), columns
+
+
+def _quad_pair_iters(atom: MmaAtom, operand: str) -> tuple[Iters, Iters]:
+    """Lane q + 16 h of the pair, q < 4, h < 2. A and B hold 4 elements along K (t of A, n of B), or along M or N."""
+    q, h, four = on_lanes(4, 1), on_lanes(2, 16), Iter(4, 1)
+    if operand != "C":
+        along_k = atom.majors["AB".index(operand)] == "tn"["AB".index(operand)]
+        outer, k = ((h, q), (four,)) if along_k else ((h, four), (q,))
+        return (outer, k) if operand == "A" else (k, outer)
+    if atom.c == "float16":
+        return (h, q), (Iter(8, 1),)
+    return (h, Iter(2, 2), on_lanes(2, 1)), (Iter(2, 4), on_lanes(2, 2), Iter(2, 1))

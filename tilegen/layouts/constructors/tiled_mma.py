@@ -1,0 +1,380 @@
+"""Who owns what of a tile that many atoms multiply: CuTe's TiledMMA as ordinary layouts.
+
+Position y along a mode is a + atom * (w + atoms * r): element a of an atom, the w-th atom, its r-th round. The element
+there is pi(y) = permutation(y mod P) + P * (y div P). Every digit of y is one of a lane, of a warp or of a register,
+and every digit of pi's argument a stride of the element: where the two ways to cut y into digits have a common
+refinement, ownership is a TileLayout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from math import prod
+from typing import Any, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.errors import LayoutError
+from tilegen.layouts import cute
+from tilegen.layouts.constructors.arguments import require_extents
+from tilegen.layouts.constructors.mma_atoms import MODES, OPERANDS, MmaAtom, find_atom, fragment_of, require_operand
+from tilegen.layouts.core.canonical import canonicalize, split_axis
+from tilegen.layouts.core.dimensions import group
+from tilegen.layouts.core.iters import Iter, Iters, require_index, require_known
+from tilegen.layouts.core.rows import drop_units, fuse_neighbours
+from tilegen.layouts.core.values import TileLayout, size, tile_of
+from tilegen.layouts.cute import CuteLayout
+from tilegen.layouts.cute.values import Modes, flat_modes
+
+MOST_THREADS = 1024  # of a CTA: CUDA Programming Guide, "Compute Capabilities"
+Permutation = Union[int, CuteLayout, None]  # noqa: UP007 - a runtime alias
+_RUN = re.compile(r"\s*R\s*=\s*(\d{1,9})\s*", re.ASCII)
+_IDENTITY = ("null", "None", "_")
+
+
+@dataclass(frozen=True)
+class MmaTiling:
+    """A tile (M, N, K) under ``atoms`` copies of an atom, each mode rearranged by a permutation; made by ``tile_mma``.
+
+    ``atoms`` has three modes, its places are those of the atoms among the CTA's threads. A permutation is an int (a
+    period, the order stays), a layout, or None.
+    """
+
+    atom: MmaAtom
+    atoms: CuteLayout
+    permutation: tuple[Permutation, Permutation, Permutation]
+    tile: tuple[int, int, int]
+
+    @property
+    def threads(self) -> int:
+        """Threads that take part."""
+        return self.atom.threads * cute.size(self.atoms)
+
+
+def tile_mma(atom: Any, atoms: Any, permutation: Any, tile: Any) -> MmaTiling:
+    """The arguments of ``tiled_mma``, read and checked.
+
+    ``atom``: a row of the table or a name of one. ``atoms``: how many along M, N and K (the first the fastest, as in
+    CuTe), or a CuTe layout or its text, whose places are 0 to n - 1. ``permutation``: for each mode an int, a CuTe
+    layout or its text, 'R=4' (4 neighbours of each of F atoms stay together: (atom, F, R):(1, atom * R, atom)) or None;
+    or None for all. Modes that are missing at the end have one atom and no permutation. Raises LayoutError.
+
+    >>> tiling = tile_mma("fma.f32", "(16,16,1):(16,1,0)", ("R=4", "R=4", None), (128, 128, 8))
+    >>> print(tiling.threads, *map(str, tiling.permutation))
+    256 (16,4):(4,1) (16,4):(4,1) None
+    """
+    row = atom if isinstance(atom, MmaAtom) else find_atom(atom)
+    layout = _read_atoms(atoms)
+    if row.threads * cute.size(layout) > MOST_THREADS:
+        what = f"{cute.size(layout)} atoms of {row.threads} threads"
+        raise LayoutError(f"{what} are {row.threads * cute.size(layout)} threads, a CTA has at most {MOST_THREADS}")
+    if row.kind == "quad_pair" and row.threads * cute.size(layout) > 32 and cute.size(layout) % 4:
+        raise LayoutError("quad pairs fill warps: atoms are 1, 2, or a multiple of 4")
+    m, n, k = require_extents(tile, 3, "a tile (M, N, K)")
+    given = [None] * 3 if permutation is None else permutation
+    if not isinstance(given, (tuple, list)) or not 0 < len(given) <= 3:
+        raise LayoutError(f"a permutation has an entry for M, N and K, not {given!r}")
+    counts = _counts(layout)
+    padded = [*given, *[None] * (3 - len(given))]
+    read = tuple(_read_permutation(padded[d], MODES[d], row.shape[d], counts[d]) for d in range(3))
+    return MmaTiling(row, layout, read, (m, n, k))  # type: ignore[arg-type]
+
+
+def _read_atoms(atoms: Any) -> CuteLayout:
+    """Three modes; places 0 to n - 1, each once."""
+    layout = _read_cute(atoms, "atoms") if isinstance(atoms, str) else atoms
+    if isinstance(layout, (tuple, list)):
+        layout = CuteLayout(tuple(layout))
+    if not isinstance(layout, CuteLayout):
+        raise LayoutError(
+            f"atoms is how many atoms lie along M, N and K, not {atoms!r}", hint="(2, 2, 1) or '(16,16,1):(16,1,0)'"
+        )
+    modes = cute.modes_of(layout)
+    if len(modes) > 3:
+        raise LayoutError(f"atoms has the modes M, N and K, {layout} has {len(modes)}")
+    layout = cute.join([*modes, *[CuteLayout(1, 0)] * (3 - len(modes))])
+    if not _is_dense(flat_modes(layout)):
+        hint = f"its extents column-major: {CuteLayout(layout.shape)}"
+        raise LayoutError(f"atoms {layout} does not put {cute.size(layout)} atoms on places 0 to n - 1 each", hint=hint)
+    return layout
+
+
+def _is_dense(modes: Modes) -> bool:
+    """Whether the places are 0 to n - 1, each once: by rising stride, every mode continues the ones before."""
+    moving = sorted(((d, n) for n, d in modes if n != 1))
+    return all(d == covered for (d, _), covered in zip(moving, _reached(moving), strict=False))
+
+
+def _reached(moving: Sequence[tuple[int, int]]) -> list[int]:
+    return [prod(n for _, n in moving[:i]) for i in range(len(moving))]
+
+
+def _counts(atoms: CuteLayout) -> tuple[int, ...]:
+    return tuple(cute.size(mode) for mode in cute.modes_of(atoms))
+
+
+def _read_cute(text: str, what: str) -> CuteLayout:
+    try:
+        layout = cute.parse(text)
+    except LayoutError as error:
+        raise LayoutError(f"{what} {text!r}: {error}", hint="CuTe's shape:stride, as '(16,4):(4,1)'") from None
+    if not isinstance(layout, CuteLayout):
+        raise LayoutError(f"{what} {text!r} is a swizzle, not shape:stride")
+    return layout
+
+
+def _read_permutation(given: Any, mode: str, atom: int, count: int) -> Permutation:
+    what = f"the permutation of {mode}"
+    if given is None or (isinstance(given, str) and given.strip() in _IDENTITY):
+        return None
+    if isinstance(given, str) and (found := _RUN.fullmatch(given)):
+        return group_runs(atom, count, require_index(int(found[1]), "R", 1))  # type: ignore[arg-type]
+    if isinstance(given, str):
+        given = _read_cute(given, f"{what},")
+    if not isinstance(given, CuteLayout):
+        hint = "a number, a CuTe layout such as '(16,4):(4,1)', 'R=4' or None"
+        if isinstance(given, (str, bool, float, tuple, list, dict)):
+            raise LayoutError(f"{what} is {given!r}, which is none", hint=hint)
+        return require_known(require_index(given, what, 1), what)
+    if not _is_dense(flat_modes(given)):
+        n = cute.size(given)
+        raise LayoutError(f"{what}, {given}, does not put {n} positions on 0 to {n - 1} each")
+    return given
+
+
+def group_runs(atom: int, count: int, run: int) -> CuteLayout:
+    """The permutation R=run: (atom, F, R):(1, atom * R, atom); of an atom of one element (F, R):(R, 1).
+
+    >>> print(group_runs(1, 16, 4), group_runs(8, 2, 2))
+    (16,4):(4,1) (8,2,2):(1,16,8)
+    """
+    if atom == 1:
+        return CuteLayout((count, run), (run, 1))
+    return CuteLayout((atom, count, run), (1, atom * run, atom))
+
+
+# ---------------------------------------------------------------- one mode
+@dataclass(frozen=True)
+class MmaMode:
+    """One mode (M, N or K) of a tiling, in elements.
+
+    ``native`` = atom * atoms is what all atoms cover at once, ``period`` P what the permutation rearranges, ``rounds``
+    how often each atom comes, ``covered`` = native * rounds, at least ``tile``.
+    """
+
+    name: str
+    atom: int
+    atoms: CuteLayout
+    permutation: Permutation
+    tile: int
+
+    @property
+    def native(self) -> int:
+        """Elements that the atoms cover at once."""
+        return self.atom * cute.size(self.atoms)
+
+    @property
+    def period(self) -> int:
+        """Elements that the permutation rearranges among themselves; the native coverage without one."""
+        if isinstance(self.permutation, CuteLayout):
+            return cute.size(self.permutation)
+        return self.permutation or self.native
+
+    @property
+    def repetitions(self) -> int:
+        """Periods that cover the tile."""
+        return -(-self.tile // self.period)
+
+    @property
+    def rounds(self) -> int:
+        """Atoms of one thread along the mode: ceil(ceil(tile / P) * P / native)."""
+        return -(-self.repetitions * self.period // self.native)
+
+    @property
+    def covered(self) -> int:
+        """Elements that the rounds reach."""
+        return self.rounds * self.native
+
+
+def modes_of_tiling(tiling: MmaTiling) -> tuple[MmaMode, MmaMode, MmaMode]:
+    """The modes M, N and K.
+
+    >>> m, n, k = modes_of_tiling(tile_mma("mma.m16n8k16", (2, 2, 1), (32, 32, 16), (128, 128, 32)))
+    >>> n.native, n.period, n.rounds, n.covered
+    (16, 32, 8, 128)
+    """
+    parts = zip(MODES, tiling.atom.shape, cute.modes_of(tiling.atoms), tiling.permutation, tiling.tile, strict=True)
+    m, n, k = (MmaMode(*part) for part in parts)
+    return m, n, k
+
+
+def _element_digits(mode: MmaMode) -> Modes:
+    """pi as digits of y, fastest first: (extent, stride of the element)."""
+    if not isinstance(mode.permutation, CuteLayout):
+        return [(mode.covered, 1)]
+    if mode.covered % mode.period:
+        raise LayoutError(
+            f"the permutation {mode.permutation} of {mode.name} rearranges {mode.period}, which is no multiple of the "
+            f"{mode.native} that the atoms cover: its last round reaches half of a period",
+            hint=f"a size that {mode.native} divides",
+        )
+    return [*flat_modes(mode.permutation), (mode.covered // mode.period, mode.period)]
+
+
+_Owner = tuple[int, int, str]  # extent, stride, axis
+
+
+def _meet(owners: Sequence[_Owner], elements: Modes, mode: MmaMode) -> Iters:
+    """Both sequences of digits of y cut until they agree, as iters by falling stride of the element."""
+    waiting = [digit for digit in reversed(elements) if digit[0] != 1]
+    found: list[tuple[int, Iter]] = []
+    for extent, stride, axis in owners:
+        while extent != 1:
+            n, step = waiting.pop()
+            part = min(n, extent)
+            if n % part or extent % part:
+                raise LayoutError(
+                    f"ownership along {mode.name} is no layout: the permutation {mode.permutation} cuts {extent} "
+                    f"positions of one owner's digit after {n}",
+                    hint=f"extents of which one divides the other: {mode.atom} and {mode.atoms.shape} are the atoms'",
+                )
+            found.append((step, Iter(part, stride, axis)))
+            extent, stride = extent // part, stride * part
+            if n != part:
+                waiting.append((n // part, step * part))
+    return tuple(i for _, i in sorted(found, key=lambda pair: -pair[0]))
+
+
+# ---------------------------------------------------------------- all modes
+def tiled_mma(atom: Any, atoms: Any, permutation: Any, operand: str, tile: Any) -> TileLayout:
+    """Who owns which element of A [M, K], B [K, N] or C [M, N] of a tile (M, N, K): CuTe's TiledMMA as a layout.
+
+    m(t, v, r) = pi(aM(lane, v) + atomM * (warpM(t) + AM * r)), n and k alike; pi(i) = perm(i mod P) + P * (i div P), or
+    the identity for an int and None. Threads are on tx (simt), on laneid and warpid, or on laneid, wid_in_wg and wgid
+    (wgmma); m counts registers, an atom's first, then rounds along M (of B: N), then along K (of C: N). Threads along a
+    mode that the operand has not are replicas; along K of C each holds a sum of its own. A tile that the atoms and
+    periods do not divide is covered by a larger one, as in CuTe: the layout is over ``covered_shape``, and
+    ``count_outside`` says how many registers lie past the end. Arguments are those of ``tile_mma``. Raises LayoutError
+    for what these refuse, for B of wgmma, and where the permutation's digits cross those of the atoms.
+
+    >>> print(tiled_mma("mma.m16n8k16", (2, 2, 1), None, "C", (32, 32, 16)))
+    S[(2, 2, 8, 2, 2, 4, 2):(1@warpid, 2, 4@laneid, 4, 2@warpid, 1@laneid, 1)]
+    >>> print(tiled_mma("fma.f32", "(16,16,1):(16,1,0)", ("R=4", "R=4", None), "A", (128, 128, 1)))
+    S[(2, 16, 4):(4, 16@tx, 1)] + R[16:1@tx]
+    """
+    require_operand(operand)
+    return lay_out_mma(tile_mma(atom, atoms, permutation, tile), operand)
+
+
+@lru_cache(maxsize=1024)
+def lay_out_mma(tiling: MmaTiling, operand: str) -> TileLayout:
+    """``tiled_mma`` of arguments that are read. Raises LayoutError as it does.
+
+    >>> print(lay_out_mma(tile_mma("mma.m16n8k16", (1, 2, 1), None, (16, 16, 16)), "A"))
+    S[(2, 8, 2, 4, 2):(2, 4@laneid, 4, 1@laneid, 1)] + R[2:1@warpid]
+    """
+    require_operand(operand)
+    modes, places = modes_of_tiling(tiling), _place_atoms(tiling)
+    rows, columns = OPERANDS[operand]
+    shape = tiling.atom.shape[rows], tiling.atom.shape[columns]
+    grouped, ends = group(fragment_of(tiling.atom, operand), shape)
+    fragment, registers = tile_of(grouped).shard, require_known(size(grouped, "m"), "registers")
+    strides, step = {}, registers
+    for d in sorted((rows, columns)):  # rounds along M or N come before those along K
+        strides[d], step = step, step * modes[d].rounds
+    shard: Iters = ()
+    for d, (begin, end) in zip((rows, columns), pairwise(ends), strict=True):
+        inside = [(*_on_tx(i), i.axis if i.axis == "m" else "tx") for i in reversed(fragment[begin:end])]
+        outside = [(n, stride, "tx") for n, stride in flat_modes(places[d])]
+        owners = [*inside, *outside, (modes[d].rounds, strides[d], "m")]
+        shard += fuse_neighbours(_meet(owners, _element_digits(modes[d]), modes[d]))
+    (other,) = {0, 1, 2} - {rows, columns}
+    copies = tuple(Iter(n, stride, "tx") for n, stride in flat_modes(places[other]))
+    return _spell_threads(tiling.atom, TileLayout(shard or (Iter(1, 1),), drop_units(copies)))
+
+
+def _on_tx(i: Iter) -> tuple[int, int]:
+    threads = {"laneid": 1, "wid_in_wg": 32, "m": 1}[i.axis]
+    return require_known(i.extent, "an extent"), require_known(i.stride, "a stride") * threads
+
+
+def _place_atoms(tiling: MmaTiling) -> tuple[CuteLayout, CuteLayout, CuteLayout]:
+    """The first thread of each atom along M, N and K: the atoms on the threads that one atom leaves free."""
+    if tiling.atom.kind == "simt":
+        m, n, k = cute.modes_of(tiling.atoms)
+    else:
+        m, n, k = cute.modes_of(cute.modes_of(cute.logical_product(tiling.atom.places, tiling.atoms))[1])
+    return m, n, k
+
+
+def _spell_threads(atom: MmaAtom, layout: TileLayout) -> TileLayout:
+    """tx of simt; of a warp's atoms warpid and laneid, of a warpgroup's wgid, wid_in_wg and laneid."""
+    splits = {"simt": (), "wgmma": (("tx", "wgid", "tid_in_wg", 128), ("tid_in_wg", "wid_in_wg", "laneid", 32))}
+    for split in splits.get(atom.kind, (("tx", "warpid", "laneid", 32),)):
+        layout = split_axis(layout, *split) or layout
+    return TileLayout(layout.shard, tile_of(canonicalize(layout)).replica)
+
+
+# ---------------------------------------------------------------- what is covered
+def covered_shape(tiling: MmaTiling, operand: str) -> tuple[int, int]:
+    """Rows and columns that the layout of an operand is over: those of the tile, or more where it does not divide.
+
+    >>> covered_shape(tile_mma("fma.f32", (16, 16, 1), ("R=3", "R=3"), (128, 128, 8)), "C")
+    (144, 144)
+    """
+    require_operand(operand)
+    modes = modes_of_tiling(tiling)
+    rows, columns = OPERANDS[operand]
+    return modes[rows].covered, modes[columns].covered
+
+
+def count_outside(tiling: MmaTiling, operand: str) -> int:
+    """Registers of all threads that hold nothing of the tile: those of the covered shape that lie past its end.
+
+    >>> count_outside(tile_mma("fma.f32", (16, 16, 1), ("R=3", "R=3"), (128, 128, 8)), "C")
+    4352
+    """
+    rows, columns = OPERANDS[operand]
+    (other,) = {0, 1, 2} - {rows, columns}
+    inside = tiling.tile[rows] * tiling.tile[columns]
+    return (prod(covered_shape(tiling, operand)) - inside) * _counts(tiling.atoms)[other]
+
+
+def count_registers(tiling: MmaTiling, operand: str) -> int:
+    """Elements of an operand that each thread holds.
+
+    >>> count_registers(tile_mma("mma.m16n8k16", (2, 2, 1), (32, 32, 16), (128, 128, 32)), "C")
+    128
+    """
+    modes = modes_of_tiling(tiling)
+    rounds = prod(modes[d].rounds for d in OPERANDS[operand])
+    return require_known(size(fragment_of(tiling.atom, operand), "m"), "registers") * rounds
+
+
+def list_owned(tiling: MmaTiling, operand: str) -> NDArray[np.int64]:
+    """(threads, registers, 2): row and column that each register of each thread holds, -1 for threads without any.
+
+    Threads are numbered by tx. Rows and columns count past the tile where it is covered by a larger one.
+
+    >>> list_owned(tile_mma("mma.m16n8k16", (1, 1, 1), None, (16, 8, 16)), "C")[5].tolist()
+    [[1, 2], [1, 3], [9, 2], [9, 3]]
+    """
+    layout, shape = lay_out_mma(tiling, operand), covered_shape(tiling, operand)
+    axes = {"tx": 1, "laneid": 1, "warpid": 32, "wid_in_wg": 32, "wgid": 128}
+    rows, columns = (x.reshape(-1) for x in np.indices(shape))
+    place = layout.place((rows, columns), shape)
+    thread = sum((place[axis] * n for axis, n in axes.items() if axis in place), np.zeros(len(rows), np.int64))
+    register = place.get("m", np.zeros(len(rows), np.int64))
+    copies = np.zeros(1, np.int64)
+    for i in layout.replica:
+        steps = np.arange(require_known(i.extent, "")) * require_known(i.stride, "") * axes[i.axis]
+        copies = (copies[:, None] + steps).reshape(-1)
+    owned = np.full((int(thread.max() + copies.max()) + 1, count_registers(tiling, operand), 2), -1, np.int64)
+    for copy in copies:
+        owned[thread + copy, register] = np.stack((rows, columns), 1)
+    return owned
