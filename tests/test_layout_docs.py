@@ -31,6 +31,11 @@ HEADS = {
     "core.canonical": "In other words", "core.dimensions": "Dimensions", "core.tiling": "Tiles and sums",
     "cute": "CuTe",
 }  # fmt: skip
+DATA = {
+    "ATOMS": "The atoms of matrix products, a row each: (MmaAtom, ...).",
+    "MODES": "The modes of a matrix product: M, N, K.",
+    "OPERANDS": "Which modes the operands of a matrix product have: {name: (rows, columns)}.",
+}
 
 
 def run(command: str) -> str:
@@ -65,7 +70,7 @@ def head_of(name: str) -> str:
         return "Axes"
     if name in ("row_major", "column_major"):
         return "Kinds"
-    if path.startswith("constructors.") or name == "ATOMS":
+    if path.startswith("constructors.") or name in DATA:
         return "Hardware"
     if path == "core.values" and inspect.isfunction(found):
         return "Questions"
@@ -75,8 +80,8 @@ def head_of(name: str) -> str:
 def sentence_of(name: str) -> str:
     """The first sentence of a docstring, on one line of a table."""
     found: Any = getattr(layouts, name)
-    if name == "ATOMS":
-        return "The atoms of matrix products, a row each: (MmaAtom, ...)."
+    if name in DATA:
+        return DATA[name]
     if isinstance(found, dict):
         return "The named axes: {name: Axis}."
     if not (inspect.isfunction(found) or inspect.isclass(found) or inspect.ismodule(found)):

@@ -129,12 +129,27 @@ def check_layout_fits(
 
 
 def _check_size(layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, node: Node) -> None:
+    _check_tiling(shape, setting, what, node)
     has, needs = layouts.size(layout), multiply(shape)
     for values in (setting.params.defaults, setting.params.lowest):
         size, elems = int(evaluate(has, values)), int(evaluate(needs, values))
         if size != elems:
             message = f"the layout of {what} places {size} elements, but its shape {show_shape(shape)} has {elems}"
             raise Flaw("TG202", message, node.mark)
+
+
+def _check_tiling(shape: tuple[Index, ...], setting: Setting, what: str, node: Node) -> None:
+    """A tiled_mma knows the rows and columns that it is over, not only how many elements."""
+    found = layouts.read_mma(node.passage.text, setting.params.names.values) if isinstance(node, Scalar) else None
+    if found is None or not all(isinstance(n, int) for n in shape):
+        return
+    covered = layouts.covered_shape(*found)
+    if [n for n in shape if n != 1] != [n for n in covered if n != 1]:
+        tiling, operand = found
+        modes = " x ".join(layouts.MODES[d] for d in layouts.OPERANDS[operand])
+        over = f"{operand} of {modes} = {show_shape(covered)}"
+        message = f"the layout of {what} is over {over}, its shape is {show_shape(shape)}"
+        raise Flaw("TG202", message, node.mark, layouts.suggest_whole(tiling, operand))
 
 
 def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node) -> None:

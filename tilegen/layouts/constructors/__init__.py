@@ -14,7 +14,15 @@ from tilegen.layouts.constructors.fragments import (
     wgmma_accumulator,
     wgmma_operand_a,
 )
-from tilegen.layouts.constructors.mma_atoms import ATOMS, MmaAtom, find_atom, fragment_of
+from tilegen.layouts.constructors.mma_atoms import ATOMS, MODES, OPERANDS, MmaAtom, find_atom, fragment_of
+from tilegen.layouts.constructors.mma_chain import (
+    MmaChain,
+    ModeChain,
+    derive_mma,
+    list_runs,
+    start_rounds,
+    with_run,
+)
 from tilegen.layouts.constructors.shared_memory import (
     find_tma_problems,
     mma_shared_layout,
@@ -32,6 +40,7 @@ from tilegen.layouts.constructors.tiled_mma import (
     lay_out_mma,
     list_owned,
     modes_of_tiling,
+    suggest_whole,
     tile_mma,
     tiled_mma,
 )
@@ -43,13 +52,18 @@ __all__ = [
     "ATOMS",
     "CONSTRUCTORS",
     "MMA_ATOMS",
+    "MODES",
+    "OPERANDS",
     "MmaAtom",
+    "MmaChain",
     "MmaMode",
     "MmaTiling",
+    "ModeChain",
     "column_major",
     "count_outside",
     "count_registers",
     "covered_shape",
+    "derive_mma",
     "element_bits",
     "find_atom",
     "find_tma_problems",
@@ -59,11 +73,14 @@ __all__ = [
     "ldmatrix_fragment",
     "ldmatrix_rows",
     "list_owned",
+    "list_runs",
     "mma_fragment",
     "mma_shared_layout",
     "modes_of_tiling",
     "row_major",
+    "start_rounds",
     "stmatrix_fragment",
+    "suggest_whole",
     "swizzle_atom",
     "swizzle_atom_shape",
     "tcgen05_atom_layout",
@@ -73,6 +90,7 @@ __all__ = [
     "wg_local_layout",
     "wgmma_accumulator",
     "wgmma_operand_a",
+    "with_run",
 ]
 
 # By the names that the text form calls them by, and the arguments that each takes.

@@ -200,6 +200,10 @@ class MmaMode:
         """Elements that the rounds reach."""
         return self.rounds * self.native
 
+    def distance_to(self, period: int) -> int:
+        """How far another period is from this one."""
+        return abs(period - self.period)
+
 
 def modes_of_tiling(tiling: MmaTiling) -> tuple[MmaMode, MmaMode, MmaMode]:
     """The modes M, N and K.
@@ -343,6 +347,27 @@ def count_outside(tiling: MmaTiling, operand: str) -> int:
     (other,) = {0, 1, 2} - {rows, columns}
     inside = tiling.tile[rows] * tiling.tile[columns]
     return (prod(covered_shape(tiling, operand)) - inside) * _counts(tiling.atoms)[other]
+
+
+def suggest_whole(tiling: MmaTiling, operand: str) -> str:
+    """How a tile that is covered by a larger one would be whole: the nearest period or extent; "" where it is whole.
+
+    >>> suggest_whole(tile_mma("fma.f32", (16, 16, 1), ("R=3", "R=4"), (128, 128, 8)), "C")
+    'M: 128 is no whole number of periods of 48; 32 divides it'
+    >>> suggest_whole(tile_mma("mma.m16n8k16", (2, 2, 1), None, (100, 128, 32)), "A")
+    'M: 100 is no whole number of periods of 32; 96 or 128 would be'
+    """
+    parts = []
+    for mode in (modes_of_tiling(tiling)[d] for d in OPERANDS[operand]):
+        if mode.covered == mode.tile:
+            continue
+        most = min(mode.tile // mode.native, MOST_THREADS)
+        periods = [mode.native * e for e in range(1, most + 1) if mode.tile % (mode.native * e) == 0]
+        down = mode.tile // mode.native * mode.native
+        wholes = " or ".join(str(n) for n in (down, down + mode.native) if n)
+        fix = f"{min(periods, key=mode.distance_to)} divides it" if periods else f"{wholes} would be"
+        parts.append(f"{mode.name}: {mode.tile} is no whole number of periods of {mode.period}; {fix}")
+    return ", ".join(parts)
 
 
 def count_registers(tiling: MmaTiling, operand: str) -> int:
