@@ -424,3 +424,33 @@ def test_a_linear_layout_that_holds_not_all_says_so() -> None:
         drawing.draw_layout(subject)
     with pytest.raises(LayoutError, match="no axis"):
         drawing.draw_layout(drawing.take_subject(layouts.LinearLayout(shape=[1])))
+
+
+# ---------------------------------------------------------------- tiled_mma
+MMA = "tiled_mma('fma.f32', '(16,16,1):(16,1,0)', (R=4, R=4, null), 'C', (128, 128, 8))"
+
+
+def test_a_tiled_mma_shows_how_it_follows() -> None:
+    text = shown(MMA)
+    assert re.search(r"^shape +128 x 128: 16384 elements$", text, re.M)
+    assert re.search(r"^M +1 +16 +16 +\(16,4\):\(4,1\) +64 +2 +4 x 2 +4 +128$", text, re.M)
+    assert re.search(r"^4\* +0-3 64-67 +4 x 2 .* 12 of 12$", text, re.M)
+
+
+def test_a_tiled_mma_as_data() -> None:
+    described = data(MMA)
+    assert described["shape"] == [128, 128] and described["mma"]["modes"][0]["run"] == 4
+    assert "mma" not in data(MMA, "--at", "5,5") and "mma" not in data("S[(8, 8)]")
+
+
+def test_a_tiled_mma_is_drawn_over_its_tile() -> None:
+    """warp 1 is the next block of rows, warp 2 of columns: atoms are column-major, as in CuTe."""
+    cells = data("tiled_mma('mma.m16n8k16', (2, 2, 1), None, 'C', (32, 32, 16))", "--draw")["picture"]["cells"]
+    assert (len(cells), len(cells[0])) == (32, 32)
+    assert [cells[16][0], cells[0][8], cells[0][16]] == ["1:0.0", "2:0.0", "0:0.4"]
+    assert shown(MMA, "--shape", "64,256", "--at", "0,1").count("\n") == 2  # a shape that is asked for is taken
+
+
+def test_a_tiled_mma_that_cannot_be_has_its_place() -> None:
+    result = run(MMA.replace("R=4, R=4", "R=4, 'R5'"))
+    assert result.exit_code == 1 and "the permutation of N, 'R5'" in result.stderr and "^^^^" in result.stderr

@@ -1,4 +1,4 @@
-"""docs/layouts.md shows what the command prints, docs/layouts-names.md what tilegen.layouts offers.
+"""docs/layouts.md and permutation.md show what the command prints, layouts-names.md what tilegen.layouts offers.
 
 ``UPDATE_GOLDEN=1`` rewrites the output under every ``$ tilegen ...`` line of a console block, and the table of names.
 """
@@ -20,6 +20,7 @@ from tilegen.cli import cli
 
 ROOT = Path(__file__).parents[1]
 PAGE, NAMES = ROOT / "docs" / "layouts.md", ROOT / "docs" / "layouts-names.md"
+PERMUTATION = ROOT / "docs" / "permutation.md"
 UPDATES = os.environ.get("UPDATE_GOLDEN") == "1"
 BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=^```)", re.S | re.M)
 PART = re.compile(r"(<!-- generated -->\n)(.*?)(<!-- end -->)", re.S)
@@ -51,12 +52,13 @@ def rewrite(block: str) -> str:
     return "".join(f"$ {command}\n{run(command)}\n" for command in commands)
 
 
-def test_every_example_prints_what_the_page_shows():
-    text = PAGE.read_text(encoding="utf-8")
-    assert len(BLOCK.findall(text)) > 10
+@pytest.mark.parametrize(("page", "least"), [(PAGE, 10), (PERMUTATION, 9)], ids=["layouts", "permutation"])
+def test_every_example_prints_what_the_page_shows(page: Path, least: int):
+    text = page.read_text(encoding="utf-8")
+    assert len(BLOCK.findall(text)) > least
     wanted = BLOCK.sub(lambda m: rewrite(m[1]), text)
     if UPDATES:
-        PAGE.write_text(wanted, encoding="utf-8")
+        page.write_text(wanted, encoding="utf-8")
         text = wanted
     assert text == wanted, "an example is stale: UPDATE_GOLDEN=1 rewrites it"
     assert "internal error" not in text
@@ -112,7 +114,7 @@ def test_the_page_of_names_lists_what_is_public():
     assert sorted(re.findall(r"^\| `(\w+)` \|", text, re.M)) == sorted(layouts.__all__)
 
 
-@pytest.mark.parametrize("path", [PAGE, NAMES], ids=["layouts", "names"])
+@pytest.mark.parametrize("path", [PAGE, NAMES, PERMUTATION], ids=["layouts", "names", "permutation"])
 def test_links_lead_somewhere(path: Path):
     for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target

@@ -16,6 +16,7 @@ from tilegen.cli.console import print_data, print_json
 from tilegen.drawing import Subject, take_subject
 from tilegen.errors import Diagnostic, LayoutError, Mark, SpecError
 from tilegen.layouts.constructors import element_bits
+from tilegen.report.mma_chain import describe_mma, mma_data
 
 PATH = "<layout>"  # where errors of the text lie
 NO_TERMINAL = (100, 24)
@@ -53,17 +54,23 @@ def layout_command(wishes: LayoutWishes, form: str) -> int:
     shape = _read_numbers(wishes.shape, "--shape", 1) if wishes.shape else None
     bits = _read_width(wishes.dtype) if wishes.dtype else None
     given = _located(wishes.text, lambda: drawing.read_layout(wishes.text))
-    subject = _tried("--shape" if shape else "layout", lambda: take_subject(given, shape))
+    mma = _located(wishes.text, lambda: layouts.read_mma(wishes.text))
+    own = shape if mma is None or shape else layouts.covered_shape(*mma)
+    subject = _tried("--shape" if shape else "layout", lambda: take_subject(given, own))
     subject, changed = _change(subject, wishes)
     shown = _show(subject, wishes, bits)
     if form == "json":
         whole = {} if shown or changed else drawing.describe_layout(subject)
+        whole |= {"mma": mma_data(mma[0])} if whole and mma else {}
         head = {"layout": str(subject.given), "kind": subject.kind, "shape": list(subject.shape)}
         print_json({**head, **whole, **changed, **{name: data for name, data, _ in shown}})
         return 0
     pages = [_changed_text(subject, changed)] if changed else []
     pages += [page for _, _, page in shown]
-    print_data("\n\n".join(pages or [drawing.layout_text(drawing.describe_layout(subject))]))
+    if not pages:
+        pages.append(drawing.layout_text(drawing.describe_layout(subject)))
+        pages += ["\n".join(describe_mma(mma[0]))] if mma else []
+    print_data("\n\n".join(pages))
     return 0
 
 

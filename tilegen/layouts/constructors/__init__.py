@@ -23,6 +23,7 @@ from tilegen.layouts.constructors.mma_chain import (
     start_rounds,
     with_run,
 )
+from tilegen.layouts.constructors.mma_tiling import MmaMode, MmaTiling, group_runs, modes_of_tiling, tile_mma
 from tilegen.layouts.constructors.shared_memory import (
     find_tma_problems,
     mma_shared_layout,
@@ -31,17 +32,12 @@ from tilegen.layouts.constructors.shared_memory import (
 )
 from tilegen.layouts.constructors.tensor_memory import tcgen05_atom_layout, tmem_datapath_layout
 from tilegen.layouts.constructors.tiled_mma import (
-    MmaMode,
-    MmaTiling,
     count_outside,
     count_registers,
     covered_shape,
-    group_runs,
     lay_out_mma,
     list_owned,
-    modes_of_tiling,
     suggest_whole,
-    tile_mma,
     tiled_mma,
 )
 from tilegen.layouts.core.dimensions import column_major, row_major

@@ -196,7 +196,7 @@ def find_atom(name: str, a: str | None = None, b: str | None = None, c: str | No
 
 def _no_atom(name: object) -> LayoutError:
     names = _by_name()
-    near = get_close_matches(str(name), names, n=1)
+    near = get_close_matches(str(name)[:60], names, n=1)
     stems = [n for n in names if not n.startswith("wgmma") and (n.count(".") == 1 or n.startswith("mma.m8n8k4."))]
     stems = [n for n in stems if n.count(".") < 3]
     hint = f"did you mean '{near[0]}'?" if near else f"atoms are {', '.join(stems)}, wgmma.m64nNk16, k8 or k32"

@@ -9,14 +9,8 @@ from tilegen.layouts import cute
 from tilegen.layouts.constructors.arguments import element_bits
 from tilegen.layouts.constructors.fragments import REGISTER_BITS
 from tilegen.layouts.constructors.mma_atoms import OPERANDS
-from tilegen.layouts.constructors.tiled_mma import (
-    MmaMode,
-    MmaTiling,
-    count_outside,
-    count_registers,
-    group_runs,
-    modes_of_tiling,
-)
+from tilegen.layouts.constructors.mma_tiling import MmaMode, MmaTiling, group_runs, modes_of_tiling
+from tilegen.layouts.constructors.tiled_mma import count_outside, count_registers
 from tilegen.layouts.cute import CuteLayout
 
 
@@ -55,8 +49,8 @@ class MmaChain:
 
     ``products`` are the atoms that one warp (simt: one thread, wgmma: one warpgroup) multiplies for a k-tile, in
     ``steps`` along K of ``products_per_step``. ``accumulators`` are elements of C in each thread; ``registers`` are
-    32-bit ones for C, and for A and B of one step (None where no thread holds them); ``outside`` counts elements of
-    all threads that lie past the tile.
+    32-bit ones of (A, B, C), of A and B for one step (None where no thread holds them); ``outside`` counts elements of
+    (A, B, C) that threads hold past the end of the tile.
     """
 
     tiling: MmaTiling
@@ -66,28 +60,28 @@ class MmaChain:
     products_per_step: int
     products: int
     accumulators: int
-    registers: dict[str, int | None]
-    outside: dict[str, int]
+    registers: tuple[int | None, ...]
+    outside: tuple[int, ...]
 
 
 def derive_mma(tiling: MmaTiling) -> MmaChain:
     """What follows from a tiling.
 
-    >>> from tilegen.layouts.constructors.tiled_mma import tile_mma
+    >>> from tilegen.layouts.constructors.mma_tiling import tile_mma
     >>> chain = derive_mma(tile_mma("mma.m16n8k16", (2, 2, 1), (32, 32, 16), (128, 128, 32)))
     >>> chain.modes[1].native, chain.modes[1].expansion, chain.modes[1].repetitions
     (16, 2, 4)
     >>> chain.products, chain.accumulators, chain.registers
-    (64, 128, {'A': 16, 'B': 16, 'C': 128})
+    (64, 128, (16, 16, 128))
     """
     m, n, k = (_derive_mode(mode) for mode in modes_of_tiling(tiling))
     per_step = m.rounds * n.rounds
-    held = [operand for operand in OPERANDS if not (tiling.atom.kind == "wgmma" and operand == "B")]
+    held = [tiling.atom.kind != "wgmma" or operand != "B" for operand in OPERANDS]
     step = replace(tiling, permutation=(*tiling.permutation[:2], None), tile=(*tiling.tile[:2], k.native))
     return MmaChain(
         tiling, (m, n, k), tiling.threads, k.rounds, per_step, per_step * k.rounds, count_registers(tiling, "C"),
-        {o: _count_words(step, o) if o in held else None for o in OPERANDS},
-        {o: count_outside(tiling, o) for o in held},
+        tuple(_count_words(step, o) if is_held else None for o, is_held in zip(OPERANDS, held, strict=True)),
+        tuple(count_outside(tiling, o) if is_held else 0 for o, is_held in zip(OPERANDS, held, strict=True)),
     )  # fmt: skip
 
 
@@ -112,7 +106,7 @@ MOST_STARTS = 1 << 12
 def start_rounds(mode: MmaMode) -> list[int]:
     """The first element of each round of the first atom along a mode, at most 4096 of them: pi(native * r).
 
-    >>> from tilegen.layouts.constructors.tiled_mma import tile_mma
+    >>> from tilegen.layouts.constructors.mma_tiling import tile_mma
     >>> tiling = tile_mma("fma.f32", (16, 16, 1), ("R=4", "R=2"), (128, 128, 8))
     >>> start_rounds(modes_of_tiling(tiling)[0])
     [0, 1, 2, 3, 64, 65, 66, 67]
@@ -127,7 +121,7 @@ def start_rounds(mode: MmaMode) -> list[int]:
 def list_runs(tiling: MmaTiling) -> list[int]:
     """Every R that divides: F * R elements divide the tile along M and along N.
 
-    >>> from tilegen.layouts.constructors.tiled_mma import tile_mma
+    >>> from tilegen.layouts.constructors.mma_tiling import tile_mma
     >>> list_runs(tile_mma("fma.f32", (16, 16, 1), None, (128, 128, 8)))
     [1, 2, 4, 8]
     """
@@ -141,7 +135,7 @@ def list_runs(tiling: MmaTiling) -> list[int]:
 def with_run(tiling: MmaTiling, run: int) -> MmaTiling:
     """The tiling whose permutation of M and N is R=run.
 
-    >>> from tilegen.layouts.constructors.tiled_mma import tile_mma
+    >>> from tilegen.layouts.constructors.mma_tiling import tile_mma
     >>> print(with_run(tile_mma("mma.m16n8k16", (2, 2, 1), None, (128, 128, 32)), 2).permutation[1])
     (8,2,2):(1,16,8)
     """
