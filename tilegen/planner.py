@@ -68,7 +68,7 @@ def _check_scratch(spec: Spec, scratch: Sequence[Memory]) -> None:
     for m in scratch:
         top = m.offset_bytes + int(m.span) * m.elem_bytes + barriers  # type: ignore[arg-type]
         if top > limit:
-            message = f"with {m.name}, which a reduce needs, the shared memory takes {top} bytes; {spec.arch} has {limit}"
+            message = f"with {m.name} of a reduce the shared memory takes {top} bytes; a CTA on {spec.arch} has {limit}"
             raise SpecError(Diagnostic("TG210", message, None, "let fewer warps share a result"))
 
 

@@ -1,24 +1,32 @@
-"""cast: convert the elements of one register tensor into another of a different dtype, owned alike."""
+"""cast: the elements of one region as another dtype, in registers or between any two memories through registers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
 
 from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.ops.computing import Computed, plan_computed
 from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.registers import plan_convert
-from tilegen.plan import CAST
+from tilegen.plan import CAST, Map
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields
 
 
 class CastFields(OpFields):
-    src: str = Field(description="register region read")
-    dst: str = Field(description="register region written, whose threads own the same elements")
+    src: str = Field(description="region read")
+    dst: str = Field(description="region written; registers on both sides give every thread the same elements")
+    edge: Literal["error", "clip"] = Field(
+        default="error", description="clip: at the edge of a global array reads give 0 and writes are dropped"
+    )
+    cache: Literal["default", "stream"] = Field(
+        default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
+    )
 
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
@@ -27,11 +35,22 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
         return {"dst": values["src"].astype(numpy_dtype(call.regions["dst"].buffer.dtype))}
 
 
-def _refuse(call: Call, context: Context) -> str | None:
+def _refuse_registers(call: Call, context: Context) -> str | None:
     src, dst = (call.regions[f].buffer for f in ("src", "dst"))
     if (src.scope, dst.scope) != ("register", "register"):
         return f"both sides must be in registers, not {src.scope} -> {dst.scope}"
-    for buffer in (src, dst):
+    return _refuse_dtypes(call, context)
+
+
+def _refuse_memory(call: Call, context: Context) -> str | None:
+    src, dst = (call.regions[f].buffer for f in ("src", "dst"))
+    if (src.scope, dst.scope) == ("register", "register"):
+        return "neither side is in memory"
+    return _refuse_dtypes(call, context)
+
+
+def _refuse_dtypes(call: Call, context: Context) -> str | None:
+    for buffer in (call.regions[f].buffer for f in ("src", "dst")):
         if DTYPES[buffer.dtype].kind == "complex":
             return f"{buffer.dtype} is not converted"
         if buffer.dtype.startswith("float8") and "mma_fp8" not in context.arch.features:
@@ -43,7 +62,16 @@ def _plan(call: Call, context: Context) -> Planned:
     return plan_convert(context, call, context.operand(call, "src"), context.operand(call, "dst"), CAST)
 
 
+def _plan_memory(call: Call, context: Context) -> Planned:
+    src, dst = (context.operand(call, f, call.fields.cache) for f in ("src", "dst"))
+    computed = Computed(dst.lengths, (src,))
+    name = f"cast_{src.buffer.name}_{dst.buffer.name}"
+    return plan_computed(context, call, dst, computed, lambda to, srcs, wholes: Map(CAST, to, srcs), name)
+
+
 OP = Op(
-    "cast", CastFields, reads=("src",), writes=("dst",), reference=_reference, exactness=CONVERTS,
-    variants=(Variant("registers", 20, _refuse, _plan),),
+    "cast", CastFields, reads=("src",), writes=("dst",), edge="edge", reference=_reference, exactness=CONVERTS,
+    variants=(
+        Variant("registers", 20, _refuse_registers, _plan), Variant("memory", 20, _refuse_memory, _plan_memory),
+    ),
 )  # fmt: skip
