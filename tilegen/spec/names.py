@@ -12,8 +12,6 @@ from tilegen.index import Index, Var, bound
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 
-MEMORY_AXES = ("m", "P", "F", "Bank", "TLane", "TCol")
-
 _MAX_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
@@ -48,7 +46,7 @@ def reserved_reason(name: str) -> str:
     >>> reserved_reason("threadIdx"), reserved_reason("tile")
     ('a name of CUDA', '')
     """
-    if name in THREAD_AXES or name in MEMORY_AXES or name in CTA_AXES or name in CLUSTER_AXES:
+    if name in THREAD_AXES or name in CTA_AXES or name in CLUSTER_AXES:
         return "the name of an axis"
     if name in _CPP or name in TYPES:
         return "a name of C++"
