@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilegen.arithmetic import FUNCTIONS, Apply, Element, Literal, Node, Parameter, Whole, type_of_element
 from tilegen.arithmetic.functions import FLOATS, INTS, type_of
@@ -73,6 +73,10 @@ class FormulaParser(Parser):
         if token.kind == "number" and _FLOAT.match(token.text):
             self.advance()
             return self.made(Literal(float(token.text), "float32"), token.start, token.end)
+        if token.text == "(" and token.kind == "symbol":
+            self.advance()
+            inside = self.read()
+            return replace(inside, start=token.start, end=self.expect(")").end)
         if token.text == "-" and token.kind == "symbol":
             self.advance()
             return self.negate(token, self.read(_NEGATION))
