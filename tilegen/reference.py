@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import layouts
-from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
+from tilegen.arithmetic import TYPED, Domain
+from tilegen.dtypes import DTYPES
 from tilegen.index import Index, evaluate
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.ops import OPS
@@ -48,6 +49,7 @@ class _Machine:
     inputs: Mapping[str, Input]
     env: dict[str, Any]  # numbers: runtime params and loop variables
     trips: Trips = ALL_TRIPS
+    domain: Domain = TYPED
     shared: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
     written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
@@ -60,14 +62,15 @@ class _Machine:
 
 def run_reference(
     spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
-    trips: Trips = ALL_TRIPS,
+    trips: Trips = ALL_TRIPS, domain: Domain = TYPED,
 ) -> dict[str, tuple[Array, Array]]:  # fmt: skip
     """What the CTAs write: per global array, sorted flat element offsets and their values (as raw bits).
 
-    ``inputs``: per global array, a function from flat offsets to typed elements. ``trips``: those that run.
+    ``inputs``: per global array, a function from flat offsets to elements as ``domain`` stores them. ``trips``: those
+    that run.
     """
     parts: dict[str, list[tuple[Array, Array]]] = {}
-    for written in run_batches(spec, ctas, inputs, params, trips):
+    for written in run_batches(spec, ctas, inputs, params, trips, domain):
         for name, writes in written.items():
             parts.setdefault(name, []).extend(writes)
     return {name: _last_write(writes) for name, writes in parts.items()}
@@ -75,12 +78,12 @@ def run_reference(
 
 def run_batches(
     spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
-    trips: Trips = ALL_TRIPS,
+    trips: Trips = ALL_TRIPS, domain: Domain = TYPED,
 ) -> Iterator[dict[str, list[tuple[Array, Array]]]]:
     """The writes of the CTAs, some CTAs at a time: per global array (offsets, raw bits) in the order of the ops."""
-    size = max(1, _BATCH_ELEMS // _widest(spec))
+    size = max(1, _BATCH_ELEMS // (_widest(spec) * domain.scale))
     for first in range(0, len(ctas), size):
-        yield _run_batch(spec, ctas[first : first + size], inputs, params, trips)
+        yield _run_batch(spec, ctas[first : first + size], inputs, params, trips, domain)
 
 
 def _widest(spec: Spec) -> int:
@@ -94,15 +97,15 @@ def _widest(spec: Spec) -> int:
 
 def _run_batch(
     spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
-    trips: Trips,
+    trips: Trips, domain: Domain,
 ) -> dict[str, list[tuple[Array, Array]]]:  # fmt: skip
-    machine = _Machine(spec, ctas, inputs, dict(params), trips)
+    machine = _Machine(spec, ctas, inputs, dict(params), trips, domain)
     try:
         _run(machine, spec.ops)
     except _NotUniform:
         out: dict[str, list[tuple[Array, Array]]] = {}
         for cta in ctas:
-            for name, writes in _run_batch(spec, [cta], inputs, params, trips).items():
+            for name, writes in _run_batch(spec, [cta], inputs, params, trips, domain).items():
                 out.setdefault(name, []).extend(writes)
         return out
     return machine.written
@@ -145,7 +148,7 @@ def _call(machine: _Machine, call: Call) -> None:
     env = {k: v[runs] if isinstance(v, np.ndarray) else v for k, v in env.items()}
     form = call.form
     values = {name: _gather(machine, call.regions[name], env) for name in call.fields_read}
-    results = OPS[call.op].reference(call, values, Here(env, machine.scalars))
+    results = OPS[call.op].reference(call, values, Here(env, machine.scalars, machine.domain))
     count = len(env["instance"])
     for name in (*form.updates, *form.writes):
         dst, result = call.regions[name], results[name]
@@ -221,7 +224,7 @@ def _slots(place: Mapping[str, Array], env: Mapping[str, Any]) -> tuple[Array, A
 # ---------------------------------------------------------------- values
 def _gather(machine: _Machine, region: Region, env: Mapping[str, Any]) -> Array:
     buffer = region.buffer
-    dtype = numpy_dtype(buffer.dtype)
+    dtype = machine.domain.stored(buffer.dtype)
     place, inside = _places(region, env)
     if buffer.scope == "register":
         values = _register_file(machine, buffer)[_slots(place, env)]
@@ -229,20 +232,20 @@ def _gather(machine: _Machine, region: Region, env: Mapping[str, Any]) -> Array:
         values = _image(machine, buffer)[_block_of(env, place["m"]), place["m"]]
     else:
         values = _read_global(machine, buffer, place["m"])
-    raw = bits_dtype(dtype.itemsize)
+    raw = machine.domain.bits(DTYPES[buffer.dtype].bytes)
     return np.where(inside, np.ascontiguousarray(values).view(raw), np.zeros(1, dtype).view(raw)).view(dtype)
 
 
 def _scatter(machine: _Machine, region: Region, env: Mapping[str, Any], values: Array) -> None:
     buffer = region.buffer
     place, inside = _places(region, env)
-    values = np.ascontiguousarray(values).view(numpy_dtype(buffer.dtype))
+    values = np.ascontiguousarray(values).view(machine.domain.stored(buffer.dtype))
     if buffer.scope == "register":
         _register_file(machine, buffer)[_slots(place, env)] = values
     elif buffer.scope == "shared":
         _image(machine, buffer)[_block_of(env, place["m"]), place["m"]] = values
     else:
-        raw = values.view(bits_dtype(values.dtype.itemsize))
+        raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
         machine.written.setdefault(buffer.root, []).append((place["m"][inside], raw[inside]))
 
 
@@ -257,10 +260,10 @@ def _register_file(machine: _Machine, buffer: Buffer) -> Array:
         slots = max(
             max(1, _number(layouts.extent_of(b.layout, "m"), {})) for b in machine.spec.buffers if b.root == root.name
         )
-        dtype = numpy_dtype(root.dtype)
+        dtype = machine.domain.stored(root.dtype)
         image = np.full((len(machine.ctas) * machine.spec.threads, slots * dtype.itemsize), _POISON, np.uint8)
         machine.registers[root.name] = image.view(dtype)
-    return machine.registers[root.name].view(numpy_dtype(buffer.dtype))
+    return machine.registers[root.name].view(machine.domain.stored(buffer.dtype))
 
 
 def _image(machine: _Machine, buffer: Buffer) -> Array:
@@ -269,19 +272,20 @@ def _image(machine: _Machine, buffer: Buffer) -> Array:
     if root.name not in machine.shared:
         family = [b for b in machine.spec.buffers if b.root == root.name]
         size = max(_number(layouts.extent_of(b.layout, "m"), {}) * DTYPES[b.dtype].bytes for b in family)
-        machine.shared[root.name] = np.full((len(machine.ctas), -(-size // 16) * 16), _POISON, np.uint8)
-    return machine.shared[root.name].view(numpy_dtype(buffer.dtype))
+        bytes_ = -(-size // 16) * 16 * machine.domain.scale
+        machine.shared[root.name] = np.full((len(machine.ctas), bytes_), _POISON, np.uint8)
+    return machine.shared[root.name].view(machine.domain.stored(buffer.dtype))
 
 
 def _read_global(machine: _Machine, buffer: Buffer, offsets: Array) -> Array:
     """The input, with what was written since laid over it."""
-    dtype = numpy_dtype(buffer.dtype)
+    dtype = machine.domain.stored(buffer.dtype)
     given = machine.inputs.get(buffer.root)
     values = (
         given(offsets) if given else np.full((*offsets.shape, dtype.itemsize), _POISON, np.uint8).view(dtype)[..., 0]
     )
     values = np.array(values, dtype)
-    raw = values.view(bits_dtype(dtype.itemsize))
+    raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
     for at, written in machine.written.get(buffer.root, ()):
         order = np.argsort(at, kind="stable")
         where = np.searchsorted(at[order], offsets, side="right") - 1

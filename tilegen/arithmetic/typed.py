@@ -23,6 +23,7 @@ def evaluate_typed(
     ``elements``: typed arrays, one for each operand; ``wholes``: the integers by number; ``params``: those of floating
     type by name. All broadcast.
 
+    >>> from tilegen.arithmetic import Apply
     >>> x = np.array([1.0, 2.5], np.float32)
     >>> evaluate_typed(Apply("+", (Element(0, "float32"), Literal(1.0, "float32")), "float32"), [x], [], {}, "int8")
     array([2, 4], dtype=int8)
@@ -50,25 +51,6 @@ def apply_typed(function: str, args: Sequence[Any], type_: str) -> Any:
     if type_ == "float32" and row.ulps and function not in ("+", "-", "*", "/", "neg"):
         args = [np.asarray(a, np.float64) if np.asarray(a).dtype != bool else a for a in args]
     return np.asarray(row.exact(*args)).astype(type_)
-
-
-def reduce_typed(
-    function: str, elements: Array, axis: int, before: Array | None, dtype: str, shape: Sequence[int]
-) -> Array:
-    """Typed elements taken together along an axis, with ``before`` last: instances first, then a result of ``shape``.
-
-    >>> reduce_typed("+", np.array([[1.0, 2.0, 4.0]], np.float32), 1, None, "float32", (1,))
-    array([[7.]], dtype=float32)
-    """
-    type_ = elements.dtype.name
-    with np.errstate(all="ignore"):
-        result = np.take(elements, 0, axis)
-        for k in range(1, elements.shape[axis]):
-            result = apply_typed(function, [result, np.take(elements, k, axis)], type_)
-        result = result.reshape(-1, *shape)
-        if before is not None:
-            result = apply_typed(function, [before.astype(type_), result], type_)
-        return round_to(result, dtype)
 
 
 def round_to(values: Array, dtype: str) -> Array:

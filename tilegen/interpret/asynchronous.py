@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.dtypes import bits_dtype
 from tilegen.interpret.address import check_int, find, locate, value_of
 from tilegen.interpret.fault import MALFORMED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
@@ -37,7 +36,7 @@ def start_copy(step: Move, touched: Effects, site: Site) -> None:
 def _fetch(src: Touch, site: Site) -> tuple[Array, Holding | None]:
     """The bits of every thread, and what nobody may write until they have landed."""
     group = site.group
-    bits = np.zeros((len(group), src.elems), bits_dtype(src.ref.memory.elem_bytes))
+    bits = np.zeros((len(group), src.elems), site.machine.domain.bits(src.ref.memory.elem_bytes))
     holds = group.spread(True if src.where is True else value_of(site.text(src.where), site))
     some = site.narrow(group.where(holds))
     if not len(some.group):
@@ -133,8 +132,8 @@ def _load(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     store, flat, inside = _elements(step, site)
     if not isinstance(store, Virtual):
         site.fail(MALFORMED, f"TMA loads of {store.name}, which the kernel writes, are not ordered by its syncs")
-    values = fetch(store.memory, store.values, flat)
-    bits = np.where(inside, values, np.zeros(1, values.dtype)).astype(bits_dtype(shared.size))
+    values = fetch(store.memory, store.values, flat, site.machine.domain)
+    bits = np.where(inside, values, np.zeros(1, values.dtype)).astype(site.machine.domain.bits(shared.size))
     phases, group = site.machine.phases, site.group
     slot = slot_of(step.done, site)
     agent = phases.agent_of(step.done.barrier, slot, group)

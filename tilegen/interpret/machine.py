@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Index, evaluate
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret.flights import Flights
@@ -21,10 +22,11 @@ class Machine:
     """The state that all roles share."""
 
     def __init__(
-        self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, int], trips: Trips = ALL_TRIPS
-    ):
-        self.plan, self.crew, self.clocks, self.trips = plan, crew, Clocks(crew), trips
-        self.scalars = {p.name: float(p.default) for p in plan.params if p.var is None}
+        self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, int | float],
+        trips: Trips = ALL_TRIPS, domain: Domain = TYPED,
+    ):  # fmt: skip
+        self.plan, self.crew, self.clocks, self.trips, self.domain = plan, crew, Clocks(crew), trips, domain
+        self.scalars = {p.name: float(params.get(p.name, p.default)) for p in plan.params if p.var is None}
         self.params, self.steps, self.flights = params, 0, Flights(len(crew.ctas) * crew.threads)
         self.waiting: dict[str, Any] = {}  # the Site where each role waits
         self.phases = Phases(plan, crew, self.clocks)
@@ -43,7 +45,7 @@ class Machine:
         shared = [m for m in self.plan.memories if m.space == "shared"]
         ends = [m.offset_bytes + self.number(m.span) * m.elem_bytes for m in shared]
         grain = min([uses[m.name].least_elems * m.elem_bytes for m in shared if m.name in uses], default=16)
-        pool = self.pool = Pool(self.clocks, max(ends, default=0), min(grain, 16))
+        pool = self.pool = Pool(self.clocks, max(ends, default=0), min(grain, 16), self.domain)
         for memory in self.plan.memories:
             shape = tuple(self.number(n) for n in memory.shape)
             pitches = tuple(self.number(p) for p in memory.pitches)
@@ -56,12 +58,13 @@ class Machine:
 
     def _store(self, memory: Memory, use: Use, pool: Pool, shape: tuple[int, ...], values: Input | None) -> Any:
         if memory.space == "register":
-            return Registers(memory, len(self.crew.ctas) * self.crew.threads, shape[0])
+            return Registers(memory, len(self.crew.ctas) * self.crew.threads, shape[0], self.domain)
         if memory.space == "shared":
             return Shared(memory, pool)
         if values is not None and (memory.access == "in" or not use.is_written):
-            return Virtual(memory, values)
-        store = Paged(memory, self.clocks, use.least_elems, use.is_read, values if memory.access == "inout" else None)
+            return Virtual(memory, values, self.domain)
+        initial = values if memory.access == "inout" else None
+        store = Paged(memory, self.clocks, use.least_elems, use.is_read, initial, self.domain)
         if use.is_written and memory.access != "in":
             self.outputs[memory.name] = store
         return store

@@ -1,6 +1,7 @@
 """Where values lie: a pool of shared bytes per CTA, registers per thread, and virtual global arrays.
 
-Every store keeps plain bits of one element size: a Move copies bits, only a Map knows what they mean. An element of a
+Every store keeps plain bits of one element size, as wide as the domain of the run stores it: a Move copies bits, only
+what computes knows what they mean. Places are counted in bytes of the hardware. An element of a
 global array that nothing wrote is a function of its flat index, and only written pages exist, so an array of 10**11
 elements costs what is touched.
 """
@@ -13,7 +14,7 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
-from tilegen.dtypes import bits_dtype, numpy_dtype
+from tilegen.arithmetic import Domain
 from tilegen.interpret.fault import IN_FLIGHT, RACE, SAME_STEP, TWO_CTAS, UNWRITTEN
 from tilegen.interpret.order import NOBODY, TOGETHER, Clash, Clocks, Shadow
 from tilegen.interpret.threads import Array, Group
@@ -55,9 +56,9 @@ class Store(Protocol):
 class Registers:
     """Elements private to each thread; ``flat`` is uniform, so the accesses are slices."""
 
-    def __init__(self, memory: Memory, threads: int, elems: int):
+    def __init__(self, memory: Memory, threads: int, elems: int, domain: Domain):
         self.name = memory.name
-        self.bits = np.zeros((threads, elems), bits_dtype(memory.elem_bytes))
+        self.bits = np.zeros((threads, elems), domain.bits(memory.elem_bytes))
         self.known = np.zeros((threads, elems), bool)
 
     def read(self, flat: int, elems: int, group: Group, site: Reporter) -> Array:
@@ -76,11 +77,12 @@ class Registers:
 class Pool:
     """The shared memory of every simulated CTA. Memories are views of it, so two may overlap."""
 
-    def __init__(self, clocks: Clocks, pool_bytes: int, grain_bytes: int):
-        self.bytes, self.grain = -(-pool_bytes // 16) * 16, grain_bytes
-        cells = np.full(len(clocks.crew.ctas) * self.bytes, _POISON, np.uint8)
-        self.cells = {width: cells.view(bits_dtype(width)) for width in (1, 2, 4, 8, 16)}
-        self.shadow = Shadow(clocks, len(cells) // grain_bytes)
+    def __init__(self, clocks: Clocks, pool_bytes: int, grain_bytes: int, domain: Domain):
+        self.bytes, self.grain, self.domain = -(-pool_bytes // 16) * 16, grain_bytes, domain
+        total = len(clocks.crew.ctas) * self.bytes
+        cells = np.full(total * domain.scale, _POISON, np.uint8)
+        self.cells = {width: cells.view(domain.bits(width)) for width in (1, 2, 4, 8, 16)}
+        self.shadow = Shadow(clocks, total // grain_bytes)
 
 
 @dataclass(frozen=True)
@@ -141,7 +143,7 @@ class Shared:
             thread, what = self.where(int(np.flatnonzero(unwritten)[0]), granules)
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", thread)
         report(self.pool.shadow, self.pool.shadow.read(granules, group, site.op), "reads", granules, self.where, site)
-        return self.pool.cells[width][cell].view(bits_dtype(self.size)).reshape(-1, elems)
+        return self.pool.cells[width][cell].view(self.pool.domain.bits(self.size)).reshape(-1, elems)
 
     def write(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None:
         self._write(flat, bits, group, site).land()
@@ -154,7 +156,7 @@ class Shared:
 
     def _write(self, flat: Array, bits: Array, group: Group, site: Reporter) -> Filling:
         width, cell, granules = self._place(flat, bits.shape[1], group)
-        shadow, words = self.pool.shadow, np.ascontiguousarray(bits).view(bits_dtype(width)).ravel()
+        shadow, words = self.pool.shadow, np.ascontiguousarray(bits).view(self.pool.domain.bits(width)).ravel()
         report(shadow, shadow.write(granules, group, site.op), "writes", granules, self.where, site)
         refuse_double_write(shadow, granules, group, self.where, site)
         return Filling(shadow, self.pool.cells[width], cell, words, granules)
@@ -186,12 +188,12 @@ def crowd(group: Group) -> Group:
 class Virtual:
     """A global array that the plan never writes: a function of the flat index."""
 
-    def __init__(self, memory: Memory, values: Input):
-        self.memory, self.values = memory, values
+    def __init__(self, memory: Memory, values: Input, domain: Domain):
+        self.memory, self.values, self.domain = memory, values, domain
 
     def read(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array:
         index = flat[:, None] + np.arange(elems) if elems > 1 else flat[:, None]
-        return fetch(self.memory, self.values, index)
+        return fetch(self.memory, self.values, index, self.domain)
 
     def read_later(self, flat: Array, elems: int, group: Group, site: Reporter) -> tuple[Array, Array | None]:
         """As ``read``; nothing ever writes here."""
@@ -204,11 +206,13 @@ class Virtual:
 class Paged:
     """A global array that the plan writes: pages of what was touched, over an input or over nothing."""
 
-    def __init__(self, memory: Memory, clocks: Clocks, grain_elems: int, reads: bool, values: Input | None):
-        self.memory, self.name, self.values = memory, memory.name, values
+    def __init__(
+        self, memory: Memory, clocks: Clocks, grain_elems: int, reads: bool, values: Input | None, domain: Domain
+    ):
+        self.memory, self.name, self.values, self.domain = memory, memory.name, values, domain
         self.grain, self.page_elems = grain_elems, _PAGE * grain_elems
         self.pages, self.slots = np.zeros(0, np.int64), np.zeros(0, np.int64)  # sorted page numbers, where each lies
-        self.bits = np.zeros(0, bits_dtype(memory.elem_bytes))
+        self.bits = np.zeros(0, domain.bits(memory.elem_bytes))
         self.shadow = Shadow(clocks, 0, reads, shared_by_all=True)
 
     def _slot(self, flat: Array) -> Array:
@@ -256,7 +260,8 @@ class Paged:
         bits = self.bits[index]
         if self.values is not None and unwritten.any():
             initial = np.repeat(unwritten, self.grain, axis=1)
-            bits[initial] = fetch(self.memory, self.values, (flat[:, None] + np.arange(elems))[initial])
+            index = (flat[:, None] + np.arange(elems))[initial]
+            bits[initial] = fetch(self.memory, self.values, index, self.domain)
         return bits
 
     def read_later(self, flat: Array, elems: int, group: Group, site: Reporter) -> tuple[Array, Array | None]:
@@ -282,7 +287,7 @@ class Paged:
         keep = np.repeat(~self.shadow.is_unwritten(used), self.grain, axis=1)
         flat = self.pages[:, None] * self.page_elems + np.arange(self.page_elems)
         bits = self.bits.reshape(-1, self.page_elems)[self.slots]
-        return flat[keep], bits[keep].view(numpy_dtype(self.memory.dtype))
+        return flat[keep], bits[keep].view(self.domain.stored(self.memory.dtype))
 
 
 def distinct(numbers: Array) -> Array:
@@ -292,9 +297,9 @@ def distinct(numbers: Array) -> Array:
     return result
 
 
-def fetch(memory: Memory, values: Input, index: Array) -> Array:
+def fetch(memory: Memory, values: Input, index: Array, domain: Domain) -> Array:
     """The bits of an input at flat indices."""
-    return np.ascontiguousarray(values(index), numpy_dtype(memory.dtype)).view(bits_dtype(memory.elem_bytes))
+    return np.ascontiguousarray(values(index), domain.stored(memory.dtype)).view(domain.bits(memory.elem_bytes))
 
 
 def report(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Var, bound
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret.fault import DEADLOCK, Fault, FaultFound
@@ -45,20 +46,22 @@ def interpret(
     plan: Plan,
     ctas: Sequence[Sequence[int]],
     inputs: Mapping[str, Callable[[Array], Array]],
-    params: Mapping[str, int] | None = None,
+    params: Mapping[str, int | float] | None = None,
     trips: Trips = ALL_TRIPS,
+    domain: Domain = TYPED,
 ) -> Outcome:
     """Run CTAs of a plan in NumPy, all at once, with every check on; raises FaultFound (a ProofError) at a fault.
 
     ``inputs``: for each global array that is read, a function of flat element offsets (an int64 array of any shape)
-    that returns the elements, typed. ``params``: the runtime parameters (defaults: the plan's). With a cluster, the
-    other CTAs of each CTA's cluster run too: ``Outcome.ctas`` says which ran. ``trips``: those of its loops that run;
-    raises Unsteady where others cannot be left out.
+    that returns the elements as ``domain`` stores them (TYPED: as elements of their dtypes); so are those of the
+    Outcome. ``params``: the runtime parameters (defaults: the plan's). With a cluster, the other CTAs of each CTA's
+    cluster run too: ``Outcome.ctas`` says which ran. ``trips``: those of its loops that run; raises Unsteady where
+    others cannot be left out.
     """
     values = default_values(plan.params) | dict(params or {})
     roles = tuple(role.threads for role in plan.roles)
     crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, count_agents(plan), roles)
-    machine = Machine(plan, crew, inputs, values, trips)
+    machine = Machine(plan, crew, inputs, values, trips, domain)
     take_turns(machine)
     machine.flights.refuse_leftovers()
     machine.phases.refuse_leftovers()

@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.arithmetic import evaluate_typed
-from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
@@ -139,7 +137,7 @@ def bind(formal: Var, actual: Index, site: Site, inside: Site) -> None:
 def new_registers(memory: Memory, site: Site) -> MemoryPlace:
     """Registers that nothing has written yet."""
     (elems,) = (value_of(site.text(n), site) for n in memory.shape)
-    registers = Registers(memory, site.crew_threads, int(elems))
+    registers = Registers(memory, site.crew_threads, int(elems), site.machine.domain)
     return MemoryPlace(Root(memory, registers, (int(elems),), (1,)), (0,), 0, is_formal=False)
 
 
@@ -173,7 +171,7 @@ def move(step: Move, touched: Effects, site: Site) -> None:
             MALFORMED, f"a move with a condition writes {dst.ref.memory.name}: only registers can receive zeros"
         )
     holds = group.spread(value_of(site.text(src.where), site))
-    bits = np.zeros((len(group), src.elems), bits_dtype(size))
+    bits = np.zeros((len(group), src.elems), site.machine.domain.bits(size))
     some = site.narrow(group.where(holds))
     if len(some.group):
         bits[np.flatnonzero(holds)] = read(src, some)
@@ -204,10 +202,22 @@ def compute(step: Map, touched: Effects, site: Site) -> None:
     width = dst.elems * dst.ref.memory.elem_bytes
     if step.fn.widths_bytes and width not in step.fn.widths_bytes:
         site.fail(MALFORMED, f"{step.fn.name} of {width} bytes: it takes {' or '.join(map(str, step.fn.widths_bytes))}")
-    dtype, shape = numpy_dtype(dst.ref.memory.dtype), (len(site.group), dst.elems)
-    sources = [read(src, site).view(numpy_dtype(src.ref.memory.dtype)) for src in touched.read]
-    values = np.broadcast_to(step.fn.compute(*sources, dtype=dtype, value=step.value), shape)
-    write(dst, np.ascontiguousarray(values, dtype).view(bits_dtype(dst.ref.memory.elem_bytes)), site)
+    dtypes = [src.ref.memory.dtype for src in touched.read]
+    sources = [read_values(src, site) for src in touched.read]
+    values = step.fn.compute(site.machine.domain, sources, dtypes, dst.ref.memory.dtype, step.value)
+    write_values(dst, values, site)
+
+
+def read_values(touch: Touch, site: Site) -> Array:
+    """The elements of an access as the domain of the run stores them, (threads, elems)."""
+    return read(touch, site).view(site.machine.domain.stored(touch.ref.memory.dtype))
+
+
+def write_values(touch: Touch, values: Array, site: Site) -> None:
+    """Store elements as the domain of the run has them, broadcast to (threads, elems)."""
+    memory, domain = touch.ref.memory, site.machine.domain
+    values = np.broadcast_to(values, (len(site.group), touch.elems))
+    write(touch, np.ascontiguousarray(values, domain.stored(memory.dtype)).view(domain.bits(memory.elem_bytes)), site)
 
 
 def evaluate_tree(step: Compute, touched: Effects, site: Site) -> None:
@@ -215,11 +225,10 @@ def evaluate_tree(step: Compute, touched: Effects, site: Site) -> None:
     (dst,) = touched.written
     if any(t.ref.memory.space != "register" for t in touched.touches):
         site.fail(MALFORMED, "compute is a function of registers")
-    elements = [read(src, site).view(numpy_dtype(src.ref.memory.dtype)) for src in touched.read]
+    elements = [read_values(src, site) for src in touched.read]
     wholes = [site.group.spread(value_of(site.text(x), site))[:, None] for x in step.wholes]
-    dtype, shape = dst.ref.memory.dtype, (len(site.group), 1)
-    values = np.broadcast_to(evaluate_typed(step.tree, elements, wholes, site.machine.scalars, dtype), shape)
-    write(dst, np.ascontiguousarray(values).view(bits_dtype(dst.ref.memory.elem_bytes)), site)
+    machine, dtype = site.machine, dst.ref.memory.dtype
+    write_values(dst, machine.domain.compute(step.tree, elements, wholes, machine.scalars, dtype), site)
 
 
 def shuffle(step: Shuffle, touched: Effects, site: Site) -> None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-import numpy as np
 from pydantic import Field
 
-from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.dtypes import DTYPES
 from tilegen.ops.computing import Computed, plan_computed
 from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
@@ -31,8 +30,8 @@ class CastFields(OpFields):
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The elements of src, converted as NumPy does (round to nearest even; floats to integers truncate)."""
-    with np.errstate(all="ignore"):
-        return {"dst": values["src"].astype(numpy_dtype(call.regions["dst"].buffer.dtype))}
+    src, dst = (call.regions[field].buffer.dtype for field in ("src", "dst"))
+    return {"dst": here.domain.convert(values["src"], src, dst)}
 
 
 def _refuse_registers(call: Call, context: Context) -> str | None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import Node, evaluate_typed
+from tilegen.arithmetic import Node
 from tilegen.index import Index
 from tilegen.ops.computing import Computed, MakeStep, plan_computed, stretch_all
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
@@ -75,7 +75,7 @@ def evaluate_call(
     axes = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij", sparse=True)
     coordinates = {coordinate(d, n).name: axes[d] for d, n in enumerate(shape) if n > 1}
     wholes = [here.whole(x, coordinates, rank) for x in expression.wholes]
-    computed = evaluate_typed(expression.tree, elements, wholes, here.scalars, dtype)
+    computed = here.domain.compute(expression.tree, elements, wholes, here.scalars, dtype)
     count = len(here.env["instance"])
     return np.broadcast_to(computed, (count, *shape))
 

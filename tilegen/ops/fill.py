@@ -30,7 +30,7 @@ class FillFields(OpFields):
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The value, in the shape of dst's region."""
     dst = call.regions["dst"]
-    return {"dst": np.full(dst.lengths, call.fields.value, numpy_dtype(dst.buffer.dtype))}
+    return {"dst": np.broadcast_to(here.domain.fill(call.fields.value, dst.buffer.dtype), dst.lengths)}
 
 
 def _reject_value(call: Call) -> str | None:

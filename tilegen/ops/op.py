@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilegen.arithmetic import Domain
 from tilegen.decisions import Choice, Cost
 from tilegen.index import Index, evaluate, variables
 from tilegen.ops.operand import Context
@@ -55,10 +56,14 @@ class Variant:
 
 @dataclass(frozen=True)
 class Here:
-    """Where the instances of a call run: integers by name, one for each or for all, and params of floating type."""
+    """Where the instances of a call run: integers by name, one for each or for all, and params of floating type.
+
+    ``domain``: what the values are that the reference gets and gives, and what computes with them.
+    """
 
     env: Mapping[str, Any]
     scalars: Mapping[str, float]
+    domain: Domain
 
     def whole(self, x: Index, coordinates: Mapping[str, Array], rank: int) -> Array:
         """An integer of the place over the elements of a region of ``rank`` dimensions, instances first.
@@ -77,10 +82,12 @@ class Here:
 class Op(OpForm):
     """An op on tiles.
 
-    ``reference(call, values, here)`` is its meaning on logical tensors in NumPy: from what it reads to what it writes,
-    both by field name, instances first. ``exactness``: MOVES, CONVERTS or COMPUTES. ``instructions`` are rows that it
-    brings along beside those of ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension
-    axes[d] of what it reads, for ops that only rearrange; None for others.
+    ``reference(call, values, here)`` is its meaning on logical tensors: from what it reads to what it writes, both by
+    field name, instances first, stored as ``here.domain`` does. It rearranges these arrays, or computes with the domain
+    (``compute``, ``convert``, ``fill``, ``matmul``, ``combine``, ``fold``), and never looks into one: it runs in all
+    domains. ``exactness``: MOVES, CONVERTS or COMPUTES. ``instructions`` are rows that it brings along beside those of
+    ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension axes[d] of what it reads, for ops
+    that only rearrange; None for others.
     """
 
     reference: Callable[[Call, Mapping[str, Array], Here], dict[str, Array]] = field(kw_only=True)

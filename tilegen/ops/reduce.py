@@ -15,7 +15,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import Apply, Element, Node, reduce_typed
+from tilegen.arithmetic import Apply, Element, Node
 from tilegen.decisions import Candidate, Choice, judge
 from tilegen.index import Index, Var, add, div, equal, every, mod, mul
 from tilegen.ops.computing import Computed, ElementLoop, access_caps, find_owner, stretch_all
@@ -89,14 +89,18 @@ def _tree(call: Call) -> Node:
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The elements along the axis taken together, and what dst held."""
     shape, dst = _shape_of(call), call.regions["dst"]
-    tree = _tree(call)
+    tree, domain = _tree(call), here.domain
     if call.expression is None:
-        elements = values["src"].reshape(-1, *shape).astype(tree.type)
+        elements = domain.compute(tree, [values["src"].reshape(-1, *shape)], [], {}, tree.type)
     else:
         elements = evaluate_call(call, values, here, shape, tree.type)
-    before = values["dst"].reshape(-1, *dst.shape) if call.fields.accumulate else None
     function, axis = _FUNCTIONS[call.fields.op], call.fields.axis + 1
-    return {"dst": reduce_typed(function, elements, axis, before, dst.buffer.dtype, dst.shape)}
+    found = domain.fold(function, elements, axis, tree.type).reshape(-1, *dst.shape)
+    if not call.fields.accumulate:
+        return {"dst": domain.compute(Element(0, tree.type), [found], [], {}, dst.buffer.dtype)}
+    before = values["dst"].reshape(-1, *dst.shape)
+    both = Apply(function, (to_type(Element(0, dst.buffer.dtype), tree.type), Element(1, tree.type)), tree.type)
+    return {"dst": domain.compute(both, [before, found], [], {}, dst.buffer.dtype)}
 
 
 # ---------------------------------------------------------------- who takes part

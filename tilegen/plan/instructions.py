@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.arithmetic import Domain
+from tilegen.dtypes import bits_dtype
+
 READS, WRITES, UPDATES = "reads", "writes", "updates"  # updates: reads and writes
 THREAD = "thread"  # each thread has consecutive elements of its own
 ROWS = "rows"  # some lanes of a warp each give the place of a row that the whole warp shares
@@ -40,8 +43,8 @@ class Instruction:
     memory is seen, generic or async. ``widths_bytes``: what one thread can move at once, () for any. ``prelude``: the
     function of the prelude that carries it out, with {bytes}, {count}, {rank} or {or_zero} for what the step says.
 
-    Of a function of registers, ``compute`` is the meaning in NumPy (see ``function_of_registers``), and ``c`` its text
-    over {0}, {1}, .., "" where a template has it.
+    Of a function of registers, ``compute`` is the meaning in a domain (see ``function_of_registers``), and ``c`` its
+    text over {0}, {1}, .., "" where a template has it.
     """
 
     name: str
@@ -118,13 +121,17 @@ def function_of_registers(
 ) -> Instruction:
     """The row of a function of registers, element by element.
 
-    ``compute(*sources, dtype, value)`` takes a typed array (threads, elements) for each source, the dtype of the result
-    and the step's ``value``; what it gives is broadcast to as many elements.
+    ``compute(domain, sources, dtypes, dtype, value)`` takes the domain of the run, a stored array (threads, elements)
+    and the dtype of each source, the dtype of the result and the step's ``value``; what it gives, stored in that dtype,
+    is broadcast to as many elements.
 
     >>> import numpy as np
-    >>> row = function_of_registers("double", 1, lambda x, dtype, value: x + x, "{0} + {0}")
-    >>> row.compute(np.array([[1.5]]), dtype=np.float32, value=None), len(row.operands)
-    (array([[3.]]), 2)
+    >>> from tilegen.arithmetic import TYPED
+    >>> def double(domain, sources, dtypes, dtype, value):
+    ...     return domain.combine("+", *sources, *sources, dtype)
+    >>> row = function_of_registers("double", 1, double, "{0} + {0}")
+    >>> row.compute(TYPED, [np.float32([[1.5]])], ["float32"], "float32", None), len(row.operands)
+    (array([[3.]], dtype=float32), 2)
     """
     registers = ("register",)
     dst = OperandForm("dst", WRITES, spaces=registers)
@@ -132,21 +139,21 @@ def function_of_registers(
     return Instruction(name, (dst, *srcs), "registers", widths_bytes=widths_bytes, compute=compute, c=c)
 
 
-def _fill(dtype: Any, value: Any) -> Any:
-    return np.asarray(0 if value is None else value).astype(dtype)
+def _fill(domain: Domain, sources: Any, dtypes: Any, dtype: str, value: Any) -> Any:
+    return domain.fill(0 if value is None else value, dtype)
 
 
-def _cast(x: Any, dtype: Any, value: Any) -> Any:
+def _cast(domain: Domain, sources: Any, dtypes: Any, dtype: str, value: Any) -> Any:
     """The value in another type, rounded to nearest even."""
-    with np.errstate(all="ignore"):
-        return x.astype(dtype)
+    return domain.convert(sources[0], dtypes[0], dtype)
 
 
-def _permute_bytes(first: Any, second: Any, dtype: Any, value: Any) -> Any:
+def _permute_bytes(domain: Domain, sources: Any, dtypes: Any, dtype: str, value: Any) -> Any:
     """Four bytes out of the eight of two words, each named by a nibble of ``value``."""
-    both = np.concatenate([np.ascontiguousarray(x).view(np.uint8) for x in (first, second)], axis=1)
+    wide = bits_dtype(domain.scale)  # what stands for one byte
+    both = np.concatenate([np.ascontiguousarray(x).view(wide) for x in sources], axis=1)
     taken = [(value >> 4 * k) % 16 % 8 for k in range(4)]
-    return np.ascontiguousarray(both[:, taken]).view(dtype)
+    return np.ascontiguousarray(both[:, taken]).view(domain.stored(dtype))
 
 
 FILL = function_of_registers("fill", 0, _fill)

@@ -1,0 +1,378 @@
+"""The domain of the reference for floats: each value in float64, and how far from it any right kernel may be.
+
+A kernel rounds every node of a tree in its own type, with the error of the table of functions, and sums in an order of
+its own. ``error`` bounds the difference of its value from ours: what the arguments' errors make of the function, what
+the kernel rounds, and what float64 rounds here. Infinities and NaNs have no error where nothing could have made them
+something else. An infinite error means that nothing is claimed.
+
+Sums of n terms, in any order: |error| <= n u / (1 - n u) * sum of |terms|, u half an ulp of 1 (N. Higham, Accuracy and
+Stability of Numerical Algorithms, 4.2). Tensor cores add blocks of terms cut to the largest one's exponent, so that u
+is a whole ulp and every block is one term more (P. Blanchard and others, Mixed Precision Block Fused Multiply-Add, SIAM
+J. Sci. Comput. 42, 2020; M. Fasi and others, Numerical Behavior of NVIDIA Tensor Cores, PeerJ CS 7, 2021). Those of 8
+bits keep 13 bits of a sum (J. Zhang and others, SageAttention2, 2024, on mma of 8-bit floats).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilegen.arithmetic.domain import FOLDS, Array, Domain
+from tilegen.arithmetic.formats import FLOAT_FORMATS, holds_all
+from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
+from tilegen.arithmetic.tree import Apply, Element, Literal, Node, Parameter, Whole
+from tilegen.arithmetic.typed import apply_typed, round_to
+from tilegen.dtypes import DTYPES, numpy_dtype
+
+_PAIR_BYTES = 16  # value and error
+_BLOCK_TERMS = 4  # of a sum, the fewest that a tensor core adds at once
+_EIGHT_BIT_SUM = 2.0**-13
+_OWN = 2.0**-52  # what one operation here rounds, twice over; functions made of several take a few
+
+
+def make_bounded(dtypes: Iterable[str], is_host: bool = False) -> Bounded:
+    """The domain for a spec with these element types; ``is_host``: errors of the C++ library instead of CUDA's.
+
+    >>> make_bounded(["float16", "float32"]).scale
+    8
+    """
+    return Bounded(max(1, _PAIR_BYTES // min((DTYPES[d].bytes for d in dtypes), default=4)), is_host)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Values and how far a kernel's may be from them. Of truth values: 0 or 1, and 1 where it may be the other."""
+
+    value: Array
+    error: Array
+
+
+@dataclass(frozen=True)
+class Bounded(Domain):
+    """Values are ``Bound``; views of one element as several of another type mean nothing here."""
+
+    scale: int = 4
+    is_host: bool = False
+
+    def stored(self, dtype: str) -> np.dtype[Any]:
+        return _pair_dtype(DTYPES[dtype].bytes * self.scale)
+
+    def given(self, values: Array, dtype: str) -> Array:
+        """Elements that are exactly known, stored."""
+        values = np.asarray(values)
+        return self.encode(Bound(values.astype(np.float64), np.zeros(values.shape)), dtype)
+
+    def encode(self, values: Any, dtype: str) -> Array:
+        value, error = np.broadcast_arrays(values.value, values.error)
+        pairs = np.zeros(value.shape, self.stored(dtype))
+        pairs["value"], pairs["error"] = value, error
+        return pairs
+
+    def decode(self, bits: Array, dtype: str) -> Bound:
+        pairs = np.asarray(bits).view(self.stored(dtype))
+        return Bound(pairs["value"], pairs["error"])
+
+    def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
+        with np.errstate(all="ignore"):
+            if DTYPES[dtype].kind == "complex":
+                return self.given(np.asarray(complex(value).real), dtype)
+            return self.given(np.asarray(value).astype(numpy_dtype(dtype)), dtype)
+
+    def compute(
+        self, tree: Node, elements: Sequence[Array], wholes: Sequence[Any], params: Mapping[str, float], dtype: str
+    ) -> Array:
+        with np.errstate(all="ignore"):
+            bound = _evaluate(tree, _Leaves(self, elements, wholes, params))
+            return self.encode(_convert(bound, tree.type, dtype, lambda x: round_to(x, dtype)), dtype)
+
+    def convert(self, values: Array, src: str, dst: str) -> Array:
+        with np.errstate(all="ignore"):
+            bound = _convert(self.decode(values, src), src, dst, lambda x: x.astype(numpy_dtype(dst)))
+        return self.encode(bound, dst)
+
+    def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
+        x, y = self.decode(a, dtype_ab), self.decode(b, dtype_ab)
+        count = a.shape[-1] + a.shape[-1] // _BLOCK_TERMS + 2
+        with np.errstate(all="ignore"):
+            value, size = x.value @ y.value, np.abs(x.value) @ np.abs(y.value)
+            error = np.abs(x.value) @ y.error + x.error @ np.abs(y.value) + x.error @ y.error
+            if c is not None:
+                z = self.decode(c, dtype_acc)
+                value, size, error = value + z.value, size + np.abs(z.value), error + z.error
+            unit = 2 * _half_ulp(dtype_acc)
+            if dtype_ab.startswith("float8") and unit:
+                unit = max(unit, _EIGHT_BIT_SUM)
+            return self.encode(_summed(value, error, size + error, count, unit, dtype_acc), dtype_acc)
+
+    def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
+        x, count = self.decode(values, dtype), values.shape[axis]
+        if function not in FOLDS:
+            raise ValueError(f"fold takes {', '.join(FOLDS)}, not {function}")
+        if function in ("max", "min"):
+            return super().fold(function, values, axis, dtype)  # a choice: no order rounds
+        with np.errstate(all="ignore"):
+            sizes = np.abs(x.value) + x.error
+            if function == "+":
+                value, error, size = (v.sum(axis, keepdims=True) for v in (x.value, x.error, sizes))
+            else:
+                value, size = x.value.prod(axis, keepdims=True), sizes.prod(axis, keepdims=True)
+                error = size - np.abs(value) + (_OWN * count) * size
+                least = np.minimum(sizes, 1).prod(axis, keepdims=True)  # some order may lose it among the denormals
+                error = np.where((size > 0) & (least < _least_normal(dtype)), np.inf, error)
+                size = np.where(np.maximum(sizes, 1).prod(axis, keepdims=True) > _largest(dtype), np.inf, size)
+            return self.encode(_summed(value, error, size, count - 1, _half_ulp(dtype), dtype), dtype)
+
+
+# ---------------------------------------------------------------- what a kernel's value may be
+def find_beyond(got: Array, want: Bound) -> tuple[Array, Array]:
+    """(which are wrong, how much of its bound each takes) of a kernel's values; of the latter -1 where none is claimed.
+
+    >>> wrong, part = find_beyond(np.array([1.0, 2.0]), Bound(np.array([1.5, 5.0]), np.array([1.0, 1.0])))
+    >>> wrong.tolist(), part.tolist()
+    ([False, True], [0.5, 3.0])
+    """
+    with np.errstate(all="ignore"):
+        values = got.astype(np.float64)
+        same = (values == want.value) | (np.isnan(values) & np.isnan(want.value))
+        off = np.where(same, 0.0, np.abs(values - want.value))
+        off = np.where(np.isnan(off), np.inf, off)
+        free = np.isinf(want.error)
+        part = np.where(free, -1.0, np.where(off == 0, 0.0, off / want.error))
+        return ~free & (off > want.error), part
+
+
+# ---------------------------------------------------------------- trees
+@dataclass(frozen=True)
+class _Leaves:
+    domain: Bounded
+    elements: Sequence[Array]
+    wholes: Sequence[Any]
+    params: Mapping[str, float]
+
+
+def _evaluate(node: Node, at: _Leaves) -> Bound:
+    if isinstance(node, Element):
+        return at.domain.decode(at.elements[node.number], node.dtype)
+    if isinstance(node, Apply):
+        args = [_evaluate(arg, at) for arg in node.args]
+        return _apply(FUNCTIONS[node.function], args, node, at.domain.is_host)
+    if isinstance(node, Whole):
+        number = at.wholes[node.number]
+    elif isinstance(node, Parameter):
+        number = at.params[node.name]
+    else:
+        assert isinstance(node, Literal)
+        number = node.value
+    value = np.asarray(np.asarray(number).astype(node.type).astype(np.float64))
+    return Bound(value, np.zeros(value.shape))
+
+
+def _apply(row: MathFunction, args: Sequence[Bound], node: Apply, is_host: bool) -> Bound:
+    if row.name in _TRUTH:
+        return _TRUTH[row.name](*args)
+    if row.name == "where":
+        return _choose(*args)
+    if row.name in _COMPARED:
+        return _compare(row, *args)
+    if node.type in INTS:
+        return _apply_to_ints(row, args, node.type)
+    value = np.asarray(row.exact(*(a.value for a in args)), np.float64)
+    spread = _SPREAD.get(row.name, _spread_by_ends)(row, value, *args)
+    spread = np.where(np.isfinite(value), spread, _spread_of_special(spread, args))
+    spread = np.where(np.isnan(spread), np.inf, spread)
+    ulps = (row.host_ulps if is_host else row.ulps).get(node.type)
+    return Bound(value, spread) if ulps is None else _rounded(row, value, spread, node.type, ulps)
+
+
+def _spread_of_special(spread: Array, args: Sequence[Bound]) -> Array:
+    """Of an infinity or a NaN: none where the arguments have none, or where no ends lead elsewhere."""
+    unsure = np.logical_or.reduce(np.broadcast_arrays(*[a.error > 0 for a in args]))
+    return np.where(unsure & ~(spread == 0), np.inf, 0.0)
+
+
+def _rounded(row: MathFunction, value: Array, error: Array, type_: str, ulps: float) -> Bound:
+    """A function's value, rounded by the kernel and by us."""
+    if ulps <= 0.5:
+        own = error + np.where(np.isfinite(value), _OWN * np.abs(value), 0)
+        if row.name == "fma":
+            own = own + _OWN * error
+        if type_ == "float64":
+            return _limited(value, own, type_)
+        return _between(value, own, lambda x: x.astype(np.float32))
+    size = np.abs(value) + error
+    step = ulps * _ulp(size, type_) + 8 * _OWN * np.abs(value) + row.tiny
+    step = np.where(size < 2 * _least_normal(type_), step + _least_normal(type_), step)
+    return _limited(value, np.where(np.isfinite(value), error + step, error), type_)
+
+
+def _between(value: Array, error: Array, rounding: Callable[[Array], Array]) -> Bound:
+    """The value after a rounding that keeps order: between those of the ends; exact where the ends meet."""
+    exact = np.asarray(rounding(np.asarray(value)), np.float64)
+    low, high = (np.asarray(rounding(np.asarray(x)), np.float64) for x in (value - error, value + error))
+    meet = (low == high) | (np.isnan(value) & (error == 0))
+    inner = np.clip(value, low, high)
+    far = np.maximum(high - inner, inner - low)
+    sure = np.isfinite(low) & np.isfinite(high)
+    value = np.where(meet, np.where(np.isnan(value), exact, low), np.where(sure, inner, value))
+    return Bound(value, np.where(meet, 0.0, np.where(sure, far, np.where(error == 0, 0.0, np.inf))))
+
+
+def _limited(value: Array, error: Array, type_: str) -> Bound:
+    """What is surely beyond the type is infinite; what may be is anything."""
+    most, size = _largest(type_), np.abs(value)
+    over = np.isfinite(value) & (size - error > most * (1 + 2 * _half_ulp(type_)))
+    maybe = np.isfinite(value) & ~over & (size + error > most)
+    return Bound(np.where(over, np.copysign(np.inf, value), value), np.where(over, 0.0, np.where(maybe, np.inf, error)))
+
+
+def _convert(bound: Bound, src: str, dst: str, rounding: Callable[[Array], Array]) -> Bound:
+    if holds_all(dst, src):
+        return bound
+    if DTYPES[src].kind != "float":
+        return _between(bound.value, bound.error, lambda x: rounding(x.astype(np.int64)))
+    return _between(bound.value, bound.error, rounding)
+
+
+# ---------------------------------------------------------------- truth
+def _compare(row: MathFunction, a: Bound, b: Bound) -> Bound:
+    room = a.error + b.error
+    unsure = (room > 0) & ((np.abs(a.value - b.value) <= room) | np.isinf(room))
+    return Bound(np.asarray(row.exact(a.value, b.value), np.float64), unsure.astype(np.float64))
+
+
+_COMPARED = ("<", "<=", ">", ">=", "==", "!=")
+
+
+def _join(pick: Callable[..., Array]) -> Callable[[Bound, Bound], Bound]:
+    """and, or: between those of the least and of the most that the arguments may be."""
+
+    def apply(a: Bound, b: Bound) -> Bound:
+        low = pick(a.value * (a.error == 0), b.value * (b.error == 0))
+        high = pick(np.maximum(a.value, a.error), np.maximum(b.value, b.error))
+        return Bound(pick(a.value, b.value), high - low)
+
+    return apply
+
+
+_TRUTH: dict[str, Callable[..., Bound]] = {
+    "and": _join(np.minimum), "or": _join(np.maximum), "not": lambda a: Bound(1 - a.value, a.error),
+}  # fmt: skip
+
+
+def _choose(condition: Bound, yes: Bound, no: Bound) -> Bound:
+    """The arm taken; where the condition may be otherwise, a bound of both."""
+    is_yes = condition.value != 0
+    value = np.where(is_yes, yes.value, no.value)
+    error, other = np.where(is_yes, yes.error, no.error), np.where(is_yes, no.error, yes.error)
+    apart = np.abs(yes.value - no.value)
+    apart = np.where((yes.value == no.value) | (np.isnan(yes.value) & np.isnan(no.value)), 0.0, apart)
+    both = np.maximum(error, np.where(np.isnan(apart), np.inf, apart) + other)
+    return Bound(value, np.where(condition.error > 0, both, error))
+
+
+# ---------------------------------------------------------------- how errors of arguments spread
+def _apply_to_ints(row: MathFunction, args: Sequence[Bound], type_: str) -> Bound:
+    """Integers are exact; one that came of a rounded float may be off by a whole number."""
+    values = [a.value.astype(np.int64).astype(type_) for a in args]
+    value = np.asarray(apply_typed(row.name, values, type_), np.float64)
+    error = np.zeros(value.shape)
+    if any(a.error.any() for a in args):
+        unsure = np.logical_or.reduce(np.broadcast_arrays(*[a.error > 0 for a in args]))
+        spread = _SPREAD.get(row.name, _spread_anywhere)(row, value, *args)
+        error = np.where(unsure, spread, 0.0)
+    return Bound(value, error)
+
+
+def _spread_anywhere(row: MathFunction, value: Array, *args: Bound) -> Array:
+    return np.full(value.shape, np.inf)
+
+
+def _spread_by_ends(row: MathFunction, value: Array, a: Bound) -> Array:
+    """Of a monotone function: what it is at the argument's ends."""
+    if not row.is_monotone:
+        raise ValueError(f"how errors go through {row.name} is not said")
+    if not np.any(a.error):
+        return np.zeros(value.shape)
+    ends = [np.asarray(row.exact(x), np.float64) for x in (a.value - a.error, a.value + a.error)]
+    far = [np.where(end == value, 0.0, np.abs(end - value)) for end in ends]
+    return np.where(a.error == 0, 0.0, np.maximum(*far))
+
+
+def _spread_of_extreme(row: MathFunction, value: Array, a: Bound, b: Bound) -> Array:
+    low, high = row.exact(a.value - a.error, b.value - b.error), row.exact(a.value + a.error, b.value + b.error)
+    far = np.maximum(high - value, value - low)
+    return np.where((low == value) & (high == value), 0.0, far)
+
+
+def _spread_of_product(row: MathFunction, value: Array, a: Bound, b: Bound) -> Array:
+    terms = ((np.abs(a.value), b.error), (np.abs(b.value), a.error), (a.error, b.error))
+    return sum((np.where(e == 0, 0.0, x * e) for x, e in terms), np.zeros(value.shape))
+
+
+def _spread_of_fma(row: MathFunction, value: Array, a: Bound, b: Bound, c: Bound) -> Array:
+    product = np.abs(a.value * b.value)
+    own = np.where(np.isfinite(product), _OWN * product, 0.0)
+    return _spread_of_product(row, value, a, b) + c.error + own
+
+
+def _spread_of_quotient(row: MathFunction, value: Array, a: Bound, b: Bound) -> Array:
+    room = np.abs(b.value) - b.error
+    far = (a.error + np.where(b.error == 0, 0.0, np.abs(value) * b.error)) / room
+    far = np.where(np.isinf(b.value) & (b.error == 0), 0.0, far)
+    return np.where((a.error == 0) & (b.error == 0), 0.0, np.where(room > 0, far, np.inf))
+
+
+_SPREAD: dict[str, Callable[..., Array]] = {
+    "+": lambda row, value, a, b: a.error + b.error, "-": lambda row, value, a, b: a.error + b.error,
+    "*": _spread_of_product, "/": _spread_of_quotient, "fma": _spread_of_fma,
+    "neg": lambda row, value, a: a.error + np.zeros(value.shape),
+    "abs": lambda row, value, a: a.error + np.zeros(value.shape),
+    "min": _spread_of_extreme, "max": _spread_of_extreme,
+}  # fmt: skip
+
+
+def _summed(value: Array, error: Array, size: Array, count: int, unit: float, dtype: str) -> Bound:
+    """A sum (or product) of terms of so much ``size`` together, with ``count`` roundings of relative size ``unit``."""
+    if not unit:
+        return Bound(value, error)
+    share = count * (unit + _OWN)
+    grown = error + (share / (1 - share) if share < 0.5 else np.inf) * size if count else error
+    unsure = error > 0
+    limited = _limited(value, np.where(np.isfinite(value), grown, np.where(unsure, np.inf, 0.0)), dtype)
+    over = np.isfinite(value) & (size > _largest(dtype))  # some order may go beyond
+    return Bound(limited.value, np.where(over, np.inf, limited.error))
+
+
+# ---------------------------------------------------------------- types
+def _half_ulp(dtype: str) -> float:
+    """Half an ulp of 1; 0 for integers."""
+    return 2.0 ** -FLOAT_FORMATS[dtype].precision if dtype in FLOAT_FORMATS else 0.0
+
+
+def _largest(dtype: str) -> float:
+    if dtype not in FLOAT_FORMATS:
+        return float("inf")
+    f = FLOAT_FORMATS[dtype]
+    return float((2 - 2.0 ** (1 - f.precision)) * 2.0**f.most)
+
+
+def _least_normal(dtype: str) -> float:
+    f = FLOAT_FORMATS[dtype]
+    return float(2.0 ** (f.least + f.precision - 1))
+
+
+def _ulp(size: Array, type_: str) -> Array:
+    """The distance of neighbouring numbers at (and above) a size."""
+    f = FLOAT_FORMATS[type_]
+    _, exponent = np.frexp(size)
+    result: Array = np.ldexp(1.0, np.maximum(exponent - f.precision, f.least))
+    return result
+
+
+@cache
+def _pair_dtype(size: int) -> np.dtype[Any]:
+    return np.dtype({"names": ["value", "error"], "formats": ["f8", "f8"], "offsets": [0, 8], "itemsize": size})

@@ -1,0 +1,146 @@
+"""What the values of a run are, and what is computed with them: one ``Domain`` for the interpreter and the reference.
+
+TYPED has the hardware's types. Others keep something else in the place of each element, in as many bytes for each byte
+of the element (``scale``), so that layouts, views, vectors and swizzles mean what they mean: a place in memory is
+counted in bytes of the hardware, and only the arrays that hold the bytes are wider.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.arithmetic.functions import FUNCTIONS
+from tilegen.arithmetic.tree import Apply, Element, Node, type_of_element
+from tilegen.arithmetic.typed import evaluate_typed
+from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
+
+Array = NDArray[Any]
+FOLDS = ("+", "*", "max", "min")
+
+
+class Domain(ABC):
+    """What values are. Arrays of values that lie in memory have the NumPy dtype ``stored(dtype)``.
+
+    ``scale``: bytes that hold one byte of an element. All arguments broadcast; zero is stored as bytes of 0.
+    """
+
+    scale: int = 1
+
+    @abstractmethod
+    def stored(self, dtype: str) -> np.dtype[Any]:
+        """How an element of ``dtype`` is stored: in ``scale`` times its bytes."""
+
+    def bits(self, elem_bytes: int) -> np.dtype[Any]:
+        """The opaque dtype of what holds an element of so many bytes."""
+        return bits_dtype(elem_bytes * self.scale)
+
+    @abstractmethod
+    def encode(self, values: Any, dtype: str) -> Array:
+        """The domain's own values, stored."""
+
+    @abstractmethod
+    def decode(self, bits: Array, dtype: str) -> Any:
+        """The inverse of ``encode``."""
+
+    @abstractmethod
+    def compute(
+        self, tree: Node, elements: Sequence[Array], wholes: Sequence[Any], params: Mapping[str, float], dtype: str
+    ) -> Array:
+        """The value of a tree, rounded to ``dtype`` and stored.
+
+        ``elements``: stored arrays, one for each operand; ``wholes``: the integers by number; ``params``: those of
+        floating type by name.
+        """
+
+    @abstractmethod
+    def convert(self, values: Array, src: str, dst: str) -> Array:
+        """The same numbers in another type, as the op ``cast`` has it: to nearest even, floats to integers cut off."""
+
+    @abstractmethod
+    def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
+        """A number of the text, stored: an array without dimensions."""
+
+    @abstractmethod
+    def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
+        """Products of matrices (.., M, K) and (.., K, N), plus ``c`` (.., M, N) where given, stored as ``dtype_acc``.
+
+        The elements of a and b are of ``dtype_ab``; products and sums are those of ``dtype_acc``.
+        """
+
+    def combine(self, function: str, a: Array, b: Array, dtype: str) -> Array:
+        """A function of two elements of one dtype, as an element of it.
+
+        >>> TYPED.combine("+", np.float32([1, 2]), np.float32([3, 4]), "float32")
+        array([4., 6.], dtype=float32)
+        """
+        return self.compute(_of_two(function, dtype), [a, b], [], {}, dtype)
+
+    def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
+        """``+``, ``*``, ``max`` or ``min`` of all elements of a dtype along an axis, which stays, with one element.
+
+        The sum of one dtype: what is summed in a wider one is converted before.
+
+        >>> TYPED.fold("max", np.float32([[1, 5], [2, 3]]), 1, "float32").tolist()
+        [[5.0], [3.0]]
+        """
+        result = np.take(values, [0], axis)
+        for k in range(1, values.shape[axis]):
+            result = self.combine(function, result, np.take(values, [k], axis), dtype)
+        return result
+
+
+def _of_two(function: str, dtype: str) -> Node:
+    type_ = type_of_element(dtype)
+    if function not in FUNCTIONS or FUNCTIONS[function].sources != 2:
+        raise ValueError(f"{function} is no function of two numbers")
+    return Apply(function, (Element(0, dtype), Element(1, dtype)), type_)
+
+
+class Typed(Domain):
+    """The hardware's types, every node of a tree rounded once."""
+
+    def stored(self, dtype: str) -> np.dtype[Any]:
+        return numpy_dtype(dtype)
+
+    def encode(self, values: Any, dtype: str) -> Array:
+        return np.asarray(values, numpy_dtype(dtype))
+
+    def decode(self, bits: Array, dtype: str) -> Array:
+        return np.ascontiguousarray(bits).view(numpy_dtype(dtype))
+
+    def compute(
+        self, tree: Node, elements: Sequence[Array], wholes: Sequence[Any], params: Mapping[str, float], dtype: str
+    ) -> Array:
+        return evaluate_typed(tree, elements, wholes, params, dtype)
+
+    def convert(self, values: Array, src: str, dst: str) -> Array:
+        with np.errstate(all="ignore"):
+            return values.astype(numpy_dtype(dst))
+
+    def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
+        return np.asarray(value).astype(numpy_dtype(dtype))
+
+    def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
+        """K ascending, each product exact, each sum rounded once to the accumulator's type.
+
+        mma.sync and wgmma do not say in which order they add (PTX ISA: "accumulation order is unspecified"); how far
+        any order may be from this one is what ``Bounded.matmul`` adds up.
+        """
+        target = numpy_dtype(dtype_acc)
+        inner = np.dtype(np.int64) if DTYPES[dtype_acc].kind in ("int", "uint") else np.dtype(np.float64)
+        shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
+        total = np.zeros(shape, target) if c is None else np.broadcast_to(c, shape).astype(target)
+        left, right = a.astype(inner), b.astype(inner)
+        with np.errstate(all="ignore"):
+            for k in range(a.shape[-1]):
+                term = left[..., :, k, None] * right[..., None, k, :]
+                total = (total.astype(inner) + term).astype(target)
+        return total
+
+
+TYPED = Typed()

@@ -1,0 +1,369 @@
+"""The domain in which plan and spec agree bit for bit in any order of summation.
+
+A value is a number modulo a prime P below 2^22. Sums and products are those of the field, so that they are associative,
+and so is the product of matrices: float64 holds the sum of 512 products exactly. Every other function, and every
+conversion that can round, is opaque: a fixed function of its name and arguments that tells them apart. Two different
+trees of such functions agree by chance, about once in 4 million values.
+
+-inf lies below all numbers and inf above; both absorb sums and products; exp(-inf) is 0; NaN stays. Comparisons are
+of the representatives 0 .. P - 1. Integers of the place (indices, params) and conditions on them are what they are
+until they meet a value. Literals are opaque but for 0, 1, -1 and the infinities.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from tilegen.arithmetic.domain import FOLDS, Array, Domain
+from tilegen.arithmetic.formats import holds_all
+from tilegen.arithmetic.tree import Element, Literal, Node, Parameter, Whole
+from tilegen.arithmetic.typed import apply_typed, round_to
+from tilegen.dtypes import DTYPES, bits_dtype
+
+P = (1 << 22) - 3
+NEG, POS, NAN = P, P + 1, P + 2  # what is no number
+_BLOCK = 512  # products whose sum float64 holds: P * P * 512 < 2^53
+_INT_EXTREME = 1 << 31  # integers from here on, either way, are infinite: identities of min and max
+_ODD32, _ODD64 = 0x9E3779B1, 0x9E3779B97F4A7C15
+_INVERSE32, _INVERSE64 = pow(_ODD32, -1, 1 << 32), pow(_ODD64, -1, 1 << 64)
+
+
+def make_modular(dtypes: Iterable[str]) -> Modular:
+    """The modular domain for a spec with these element types: the narrowest takes 4 bytes.
+
+    >>> make_modular(["float16", "float32"]).scale, make_modular(["float64"]).scale
+    (2, 1)
+    """
+    return Modular(max(1, 4 // min((DTYPES[d].bytes for d in dtypes), default=4)))
+
+
+@dataclass(frozen=True)
+class Modular(Domain):
+    """Values are ints 0 .. P - 1, NEG, POS or NAN; stored, they are spread over their bytes.
+
+    Bytes that mix elements do not decode, but for one chance in 1024; those are an opaque value of their bits.
+    """
+
+    scale: int = 1
+
+    def stored(self, dtype: str) -> np.dtype[Any]:
+        return bits_dtype(DTYPES[dtype].bytes * self.scale)
+
+    def encode(self, values: Any, dtype: str) -> Array:
+        values = np.asarray(values)
+        size = DTYPES[dtype].bytes * self.scale
+        with np.errstate(over="ignore"):
+            if size == 4:
+                return np.asarray(values.astype(np.uint32) * np.uint32(_ODD32))
+            words = values.astype(np.uint64)[..., None] * _odds(size // 8)
+        return np.asarray(np.ascontiguousarray(words).view(bits_dtype(size))[..., 0])
+
+    def decode(self, bits: Array, dtype: str) -> Array:
+        size = DTYPES[dtype].bytes * self.scale
+        bits = np.asarray(bits, order="C")
+        with np.errstate(over="ignore"):
+            if size == 4:
+                raw = bits.view(np.uint32)
+                values = (raw * np.uint32(_INVERSE32)).astype(np.int64)
+                good = values <= NAN
+                folded = raw.astype(np.uint64)
+            else:
+                words = bits[..., None].view(np.uint64)
+                first = words[..., 0] * np.uint64(_INVERSE64)
+                good = (first <= NAN) & (words == first[..., None] * _odds(size // 8)).all(-1)
+                values = np.where(good, first, 0).astype(np.int64)
+                folded = words[..., 0]
+                for k in range(1, words.shape[-1]):
+                    folded = _mix(folded, words[..., k])
+        return values if good.all() else np.where(good, values, _fold_to_number(_mix(folded, _salt("bits"))))
+
+    def draw(self, name: str, dtype: str, index: Array, seed: int = 1) -> Array:
+        """The stored elements of an input array at flat indices: hashes of its name and theirs; of a bool 0 or 1."""
+        values = _fold_to_number(_mix(index.astype(np.uint64), _salt(f"array {name} {seed}")))
+        return self.encode(values & 1 if dtype == "bool" else values, dtype)
+
+    # ---------------------------------------------------------------- numbers of the text
+    def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
+        if DTYPES[dtype].kind == "complex":
+            return self.encode(_opaque_number(value), dtype)
+        if DTYPES[dtype].kind == "float":
+            return self.encode(_literal(float(value)), dtype)  # type: ignore[arg-type]
+        return self.encode(_embed(np.asarray(int(value))), dtype)  # type: ignore[arg-type]
+
+    # ---------------------------------------------------------------- functions
+    def compute(
+        self, tree: Node, elements: Sequence[Array], wholes: Sequence[Any], params: Mapping[str, float], dtype: str
+    ) -> Array:
+        at = _Leaves(self, elements, wholes, params, {})
+        value = _value(tree, at)
+        if not value.is_known:
+            return self.encode(_round(value.data, tree.type, dtype), dtype)
+        with np.errstate(all="ignore"):
+            if DTYPES[dtype].kind != "float":
+                return self.encode(_embed(round_to(value.data, dtype)), dtype)
+        wide = dtype in ("float32", "float64")
+        return self.encode(_embed(value.data) if wide else _round(_embed(value.data), tree.type, dtype), dtype)
+
+    def convert(self, values: Array, src: str, dst: str) -> Array:
+        return self.encode(_round(self.decode(values, src), src, dst, "cut to"), dst)
+
+    def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
+        total = _matmul(self.decode(a, dtype_ab), self.decode(b, dtype_ab))
+        if c is not None:
+            total = _add(total, self.decode(c, dtype_acc))
+        return self.encode(total, dtype_acc)
+
+    def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
+        if function == "+":
+            own = self.decode(values, dtype)
+            return self.encode(_sum(own, axis), dtype)
+        if function in ("max", "min"):
+            keys = _keys(self.decode(values, dtype))
+            none = np.iinfo(np.int64).min if function == "max" else np.iinfo(np.int64).max
+            pick = np.max if function == "max" else np.min
+            found = pick(np.where(keys == _NO_KEY, none, keys), axis=axis, keepdims=True)
+            return self.encode(_from_keys(np.where(found == none, _NO_KEY, found)), dtype)
+        if function not in FOLDS:
+            raise ValueError(f"fold takes {', '.join(FOLDS)}, not {function}")
+        return super().fold(function, values, axis, dtype)
+
+
+# ---------------------------------------------------------------- trees
+@dataclass(frozen=True)
+class _Value:
+    """``is_known``: integers or truth values as they are; else values of the domain."""
+
+    is_known: bool
+    data: Array
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    domain: Modular
+    elements: Sequence[Array]
+    wholes: Sequence[Any]
+    params: Mapping[str, float]
+    seen: dict[int, Array]
+
+
+def _value(node: Node, at: _Leaves) -> _Value:
+    if isinstance(node, Element):
+        if node.number not in at.seen:
+            at.seen[node.number] = at.domain.decode(at.elements[node.number], node.dtype)
+        return _Value(False, at.seen[node.number])
+    if isinstance(node, Whole):
+        return _Value(True, np.asarray(at.wholes[node.number]).astype(node.type))
+    if isinstance(node, Parameter):
+        return _Value(False, np.asarray(_literal(float(at.params[node.name]))))
+    if isinstance(node, Literal):
+        if node.type in ("float32", "float64"):
+            return _Value(False, np.asarray(_literal(float(node.value))))
+        return _Value(True, np.asarray(node.value).astype(node.type))
+    args = [_value(arg, at) for arg in node.args]
+    if node.function == "where":
+        return _choose(*args)
+    if all(a.is_known for a in args) and node.type not in ("float32", "float64"):
+        with np.errstate(all="ignore"):
+            return _Value(True, apply_typed(node.function, [a.data for a in args], node.type))
+    if node.type in ("float32", "float64") and node.function == node.type and args[0].is_known:
+        return _Value(False, _embed(args[0].data))
+    data = _apply(node.function, [_embed(a.data) if a.is_known else a.data for a in args], node)
+    return _Value(data.dtype == np.bool_, data)
+
+
+def _choose(condition: _Value, yes: _Value, no: _Value) -> _Value:
+    if yes.is_known and no.is_known:
+        return _Value(True, np.where(condition.data, yes.data, no.data))
+    arms = [_embed(v.data) if v.is_known else v.data for v in (yes, no)]
+    return _Value(False, np.where(condition.data, arms[0], arms[1]))
+
+
+def _apply(function: str, args: Sequence[Array], node: Any) -> Array:
+    if function in _FIELD:
+        return _FIELD[function](*args)
+    if function in _COMPARED:
+        keys = [_keys(a) for a in args]
+        known: Array = _COMPARED[function](*keys)
+        strange = (keys[0] == _NO_KEY) | (keys[1] == _NO_KEY)
+        return np.where(strange, function == "!=", known)
+    if function == node.type:  # a conversion
+        return _round(args[0], node.args[0].type, node.type)
+    result = _opaque(function, *args)
+    if function in ("exp", "exp2"):
+        result = np.where(args[0] == NEG, 0, np.where(args[0] == POS, POS, result))
+    elif function == "abs":
+        result = np.where((args[0] == NEG) | (args[0] == POS), POS, np.where(args[0] == 0, 0, result))
+    elif function == "/":
+        a, b = args
+        result = np.where(_is_infinite(b), 0, np.where(_is_infinite(a), a, result))
+        result = np.where(_is_infinite(a) & _is_infinite(b), NAN, result)
+    return np.where(_any_nan(args), NAN, result)
+
+
+def _round(values: Array, src: str, dst: str, how: str = "round to") -> Array:
+    """A conversion: the identity where it cannot round, else opaque, but for 0, 1, -1 and what is no number."""
+    if holds_all(dst, src):
+        return values
+    same = (values <= 1) | (values >= P - 1)
+    return np.where(same, values, _opaque(f"{how} {dst}", values))
+
+
+# ---------------------------------------------------------------- the field, with what is no number
+def _is_infinite(a: Array) -> Array:
+    found: Array = (a == NEG) | (a == POS)
+    return found
+
+
+def _any_nan(args: Sequence[Array]) -> Array:
+    found: Array = np.logical_or.reduce(np.broadcast_arrays(*[a == NAN for a in args]))
+    return found
+
+
+def _add(a: Array, b: Array) -> Array:
+    total = (a + b) % P
+    if not ((a >= P).any() or (b >= P).any()):
+        return total
+    negs, poss = (a == NEG) | (b == NEG), (a == POS) | (b == POS)
+    return _settle(total, negs, poss, (a == NAN) | (b == NAN))
+
+
+def _settle(numbers: Array, negs: Array, poss: Array, nans: Array) -> Array:
+    """A sum of whose terms some are no numbers."""
+    result = np.where(negs, NEG, np.where(poss, POS, numbers))
+    return np.where(nans | (negs & poss), NAN, result)
+
+
+def _neg(a: Array) -> Array:
+    result = (P - a) % P
+    return np.where(a < P, result, np.where(a == NEG, POS, np.where(a == POS, NEG, NAN)))
+
+
+def _mul(a: Array, b: Array) -> Array:
+    """An infinity times anything is infinite; the sign is that of the infinities."""
+    product = (a * b) % P
+    if not ((a >= P).any() or (b >= P).any()):
+        return product
+    infinite = _is_infinite(a) | _is_infinite(b)
+    result = np.where(infinite, np.where((a == NEG) != (b == NEG), NEG, POS), product)
+    return np.where((a == NAN) | (b == NAN), NAN, result)
+
+
+def _sum(values: Array, axis: int) -> Array:
+    numbers = np.where(values < P, values, 0).sum(axis, keepdims=True) % P
+    kinds = [(values == kind).any(axis, keepdims=True) for kind in (NEG, POS, NAN)]
+    return _settle(numbers, *kinds)
+
+
+def _matmul(a: Array, b: Array) -> Array:
+    numbers = [np.where(x < P, x, 0).astype(np.float64) for x in (a, b)]
+    total = np.zeros((), np.int64)
+    for k in range(0, a.shape[-1], _BLOCK):
+        block = np.matmul(numbers[0][..., k : k + _BLOCK], numbers[1][..., k : k + _BLOCK, :])
+        total = (total + block.astype(np.int64)) % P
+    if (a < P).all() and (b < P).all():
+        return total
+
+    def meet(left: Array, right: Array) -> Array:
+        found: Array = np.matmul(left.astype(np.float32), right.astype(np.float32)) > 0
+        return found
+
+    neg_a, neg_b, up_a, up_b = a == NEG, b == NEG, a <= POS, b <= POS
+    negs = meet(neg_a, up_b & ~neg_b) | meet(up_a & ~neg_a, neg_b)
+    poss = meet(neg_a, neg_b) | meet(a == POS, up_b & ~neg_b) | meet(up_a & ~neg_a, b == POS)
+    nans = (a == NAN).any(-1)[..., :, None] | (b == NAN).any(-2)[..., None, :]
+    return _settle(total, negs, poss, nans)
+
+
+_NO_KEY = np.iinfo(np.int64).min + 1
+
+
+def _keys(a: Array) -> Array:
+    """Numbers in order, -inf before them and inf behind; _NO_KEY for a NaN."""
+    return np.where(a < P, a, np.where(a == NEG, -1, np.where(a == POS, P, _NO_KEY)))
+
+
+def _from_keys(keys: Array) -> Array:
+    return np.where(keys == _NO_KEY, NAN, np.where(keys == -1, NEG, np.where(keys == P, POS, keys)))
+
+
+def _extreme(pick: Callable[..., Array], none: int) -> Callable[[Array, Array], Array]:
+    """min or max: a NaN gives way to the other argument, as in fmin and fmax."""
+
+    def apply(a: Array, b: Array) -> Array:
+        one, two = (np.where(k == _NO_KEY, none, k) for k in (_keys(a), _keys(b)))
+        found = pick(one, two)
+        return _from_keys(np.where(found == none, _NO_KEY, found))
+
+    return apply
+
+
+_FIELD: dict[str, Callable[..., Array]] = {
+    "+": _add, "-": lambda a, b: _add(a, _neg(b)), "*": _mul, "neg": _neg,
+    "fma": lambda a, b, c: _add(_mul(a, b), c),
+    "max": _extreme(np.maximum, np.iinfo(np.int64).min), "min": _extreme(np.minimum, np.iinfo(np.int64).max),
+}  # fmt: skip
+_COMPARED: dict[str, Callable[..., Array]] = {
+    "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
+}  # fmt: skip
+
+
+# ---------------------------------------------------------------- numbers and hashes
+def _embed(values: Array) -> Array:
+    """Integers and truth values as values of the domain."""
+    whole = np.asarray(values).astype(np.int64)
+    result = whole % P
+    far = np.abs(whole) >= _INT_EXTREME - 1
+    if not far.any():
+        return result
+    return np.where(whole <= -_INT_EXTREME, NEG, np.where(whole >= _INT_EXTREME - 1, POS, result))
+
+
+def _literal(value: float) -> int:
+    if value != value:
+        return NAN
+    if value in (float("inf"), float("-inf")):
+        return POS if value > 0 else NEG
+    return int(value) % P if value in (0.0, 1.0, -1.0) else _opaque_number(value)
+
+
+def _opaque_number(value: Any) -> int:
+    return int(_fold_to_number(np.asarray(_salt(f"number {value!r}"))))
+
+
+@cache
+def _salt(text: str) -> np.uint64:
+    return np.uint64(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little"))
+
+
+def _opaque(function: str, *args: Array) -> Array:
+    mixed: Any = _salt(f"function {function}")
+    for arg in args:
+        mixed = _mix(arg.astype(np.uint64), mixed)
+    return _fold_to_number(mixed)
+
+
+def _mix(a: Any, b: Any) -> Any:
+    """A hash of two words of 64 bits, which do not commute: the finalizer of splitmix64."""
+    with np.errstate(over="ignore"):
+        x = (a ^ (b * np.uint64(_ODD64))) + np.uint64(0x9E3779B97F4A7C15)
+        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return x ^ (x >> np.uint64(31))
+
+
+def _fold_to_number(words: Any) -> Array:
+    """Hashes as numbers, uniform."""
+    result: Array = (np.asarray(words, np.uint64) % np.uint64(P)).astype(np.int64)
+    return result
+
+
+@cache
+def _odds(count: int) -> Array:
+    """Odd factors, one for each word of a stored value."""
+    return np.array([_ODD64 * (2 * k + 1) % (1 << 64) for k in range(count)], np.uint64)
