@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tilegen import spec as spec_room
-from tilegen.auto_layout import choose_layouts, compare_pinned
+from tilegen.auto_layout import choose_layouts, choose_registers, compare_pinned
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops import ALL_OPS
 from tilegen.ops.expand import expand_spec
@@ -111,7 +111,7 @@ def with_comparisons(spec: Spec, plan: Plan) -> Plan:
 
 def settle(spec: Spec) -> Spec:
     """The spec with nothing left to choose before its ops are planned: whole-array ops expanded, layouts chosen."""
-    return choose_layouts(expand_spec(spec))
+    return choose_layouts(choose_registers(expand_spec(spec)))
 
 
 def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Every broken spec gives exactly the text beside it. UPDATE_GOLDEN=1 writes the texts anew: read the difference."""
+"""A broken spec gives exactly the text beside it. UPDATE_GOLDEN=1 writes the texts anew: read the difference."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilegen.errors import SpecError, format_error
-from tilegen.ops import ALL_OPS
-from tilegen.spec import load
+from tilegen.pipeline import load
 from tilegen.spec.rules import RULES
 
 ROOT = Path(__file__).parents[2]
@@ -20,7 +19,7 @@ BAD = sorted((ROOT / "tests" / "bad_specs").glob("*.yaml"))
 def test_a_broken_spec_says_what_is_wrong(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     with pytest.raises(SpecError) as caught:
-        load(path.relative_to(ROOT).as_posix(), ALL_OPS)
+        load(path.relative_to(ROOT).as_posix())
     golden = path.with_suffix(".txt")
     printed = format_error(caught.value) + "\n"
     if os.environ.get("UPDATE_GOLDEN") == "1":

@@ -1,7 +1,8 @@
-"""Specs whose shared buffers have the layout 'auto' become plain ones: each layout chosen by what its accesses cost."""
+"""Specs whose buffers have the layout 'auto' become plain: registers by who owns what, shared buffers by their cost."""
 
 from __future__ import annotations
 
 from tilegen.auto_layout.choose import choose_layouts, compare_pinned
+from tilegen.auto_layout.registers import choose_registers
 
-__all__ = ["choose_layouts", "compare_pinned"]
+__all__ = ["choose_layouts", "choose_registers", "compare_pinned"]

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from tilegen.dtypes import DTYPES
 from tilegen.ops.computing import Computed, plan_computed
+from tilegen.ops.flows import pair_up
 from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.ops.registers import plan_convert
@@ -73,4 +74,5 @@ OP = Op(
     variants=(
         Variant("registers", 20, _refuse_registers, _plan), Variant("memory", 20, _refuse_memory, _plan_memory),
     ),
+    flows=lambda call: pair_up(call, "src", "dst"),
 )  # fmt: skip

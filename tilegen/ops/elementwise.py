@@ -11,6 +11,7 @@ from pydantic import Field
 from tilegen.arithmetic import Node
 from tilegen.index import Index
 from tilegen.ops.computing import Computed, MakeStep, plan_computed, stretch_all
+from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context, stretch
 from tilegen.plan import Compute, Ref, Step
@@ -116,4 +117,5 @@ def name_of(call: Call) -> str:
 OP = Op(
     "elementwise", ElementwiseFields, writes=("dst",), edge="edge", expression="expr", named="with", check=_check,
     reference=_reference, exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan),),
+    flows=lambda call: broadcast(call, ("dst", *call.fields_read)),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tilegen.arithmetic import Domain
 from tilegen.decisions import Choice, Cost
 from tilegen.index import Index, evaluate, variables
+from tilegen.ops.flows import Flows, no_flows
 from tilegen.ops.operand import Context
 from tilegen.plan import Instruction, Memory, Step
 from tilegen.spec.data import Buffer, Call, Spec, WholeCall
@@ -87,7 +88,7 @@ class Op(OpForm):
     (``compute``, ``convert``, ``fill``, ``matmul``, ``combine``, ``fold``), and never looks into one: it runs in all
     domains. ``exactness``: MOVES, CONVERTS or COMPUTES. ``instructions`` are rows that it brings along beside those of
     ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension axes[d] of what it reads, for ops
-    that only rearrange; None for others.
+    that only rearrange; None for others. ``flows(call)``: the tiles whose owners its operands share.
     """
 
     reference: Callable[[Call, Mapping[str, Array], Here], dict[str, Array]] = field(kw_only=True)
@@ -95,6 +96,7 @@ class Op(OpForm):
     variants: tuple[Variant, ...] = field(kw_only=True)
     instructions: tuple[Instruction, ...] = ()
     axes: Callable[[Call], tuple[int, ...] | None] = lambda call: None
+    flows: Flows = no_flows
 
 
 @dataclass(frozen=True)

@@ -78,6 +78,16 @@ def partition_layout(
     return TileLayout(shard or (Iter(1, 1),))
 
 
+def vector_elems(lengths: Sequence[int], width_elems: int, order: Sequence[int] = ()) -> int:
+    """The elements that ``partition_layout`` gives a thread at once, of at most ``width_elems``.
+
+    >>> vector_elems((6, 4), 16), vector_elems((64, 12), 16)
+    (8, 4)
+    """
+    fastest = (tuple(order) or tuple(range(len(lengths))))[::-1]
+    return prod(_split_vector([lengths[d] for d in fastest], width_elems))
+
+
 def _check(
     lengths: Sequence[int], elem_bytes: int, threads: int, axis: str, width_elems: int, order: Sequence[int]
 ) -> None:

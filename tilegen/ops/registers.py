@@ -27,9 +27,8 @@ _OWNED = "the elements that the register layout gives to one thread"
 def plan_transfer(context: Context, call: Call, register: Operand, other: Operand, loads: bool) -> Planned:
     """Registers from memory (``loads``) or to it, in the partition that the register layout induces."""
     owned = own(context, register, [other])
-    widths = [1]
-    while _allows(owned, other, widths[-1] * 2):
-        widths.append(widths[-1] * 2)
+    widest = widest_access(owned, other)
+    widths = [1 << k for k in range(widest.bit_length())]
     name = _name("copy", call)
     found = []
     for width in reversed(widths):
@@ -39,13 +38,21 @@ def plan_transfer(context: Context, call: Call, register: Operand, other: Operan
     size = register.elem_bytes
     candidates = tuple(Candidate({"elems": w, "bytes": w * size}, c, judge(c, cost, w == width)) for c, w, _ in found)
     rule = "powers of two, contiguous in registers and in memory, aligned for every thread and step, at most 16 bytes"
-    why = "the widest that both sides allow" if width == widths[-1] else f"the cheapest of {len(widths)}, all costed"
+    why = "the widest that both sides allow" if width == widest else f"the cheapest of {len(widths)}, all costed"
     choices = (
         Choice("vector_width", {"elems": width, "bytes": width * size}, candidates, f"{why}; {rule}"),
         Choice("registers_per_thread", owned.count, (), _OWNED),
         Choice("outer", owned.count // width, (), "registers per thread / vector elements"),
     )
     return Planned((block,), cost, choices)
+
+
+def widest_access(owned: Ownership, other: Operand) -> int:
+    """The widest power of two of elements that each owner's registers, in order, move to or from memory at once."""
+    width = 1
+    while _allows(owned, other, width * 2):
+        width *= 2
+    return width
 
 
 def _allows(owned: Ownership, other: Operand, width: int) -> bool:

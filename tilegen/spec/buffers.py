@@ -8,7 +8,7 @@ from typing import Any
 from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
-from tilegen.errors import LayoutError
+from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
@@ -34,6 +34,7 @@ class Buffers(Setting):
 
     found: dict[str, Buffer] = field(default_factory=dict)
     broken: set[str] = field(default_factory=set)
+    scopes: dict[str, tuple[str, Mark | None]] = field(default_factory=dict)  # of 'auto' registers: of their first op
     layout_nodes: dict[str, Node] = field(default_factory=dict)
 
 
@@ -95,7 +96,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     place = layout_node or node["shape"]
     if layout_node and is_auto(layout_node):
         _check_auto(layout_node, fields.scope, what)
-        check_layout_fits(layouts.row_major(shape), shape, state, what, fields.scope, fields.dtype, place)
+        if fields.scope == "shared":  # how many registers it takes depends on who owns them
+            check_layout_fits(layouts.row_major(shape), shape, state, what, fields.scope, fields.dtype, place)
         return Buffer(key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark)
     layout = read_layout(layout_node, shape, state, what, findings) if layout_node else layouts.row_major(shape)
     check_layout_fits(layout, shape, state, what, fields.scope, fields.dtype, place)
@@ -107,15 +109,10 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
 
 
 def _check_auto(node: Node, scope: str, what: str) -> None:
-    """Only shared memory has banks, so only there is a layout tilegen's to choose; raises TG209."""
-    if scope == "shared":
-        return
-    has = "in global memory, where its caller laid it out"
-    fix = "write the layout, or 'row'"
-    if scope == "register":
-        has = "in registers, whose layout says which threads own them"
-        fix = "write the layout: S[(32,8):(1@laneid,1)], say"
-    raise Flaw("TG209", f"'auto' chooses layouts of shared buffers, but {what} is {has}", node.mark, fix)
+    """A global array lies as its caller has it; raises TG209."""
+    if scope == "global":
+        message = f"'auto' chooses layouts of shared and register buffers, but {what} is in global memory, where its"
+        raise Flaw("TG209", f"{message} caller laid it out", node.mark, "write the layout, or 'row'")
 
 
 def _text_of(node: Node | None, layout: Any) -> str:

@@ -16,7 +16,7 @@ from tilegen.spec.form import OpForm, WholeForm
 
 @dataclass(frozen=True)
 class Auto:
-    """The layout of a shared buffer until the room ``auto_layout`` has chosen one."""
+    """The layout of a shared or register buffer until the room ``auto_layout`` has chosen one."""
 
     def __str__(self) -> str:
         return "auto"
@@ -30,8 +30,8 @@ class Buffer:
     """A declared buffer. ``layout`` is a tilegen.layouts value over ``shape``, never None.
 
     A view shares the bytes of ``root`` (the buffer at the end of its chain of views), else ``root`` is its own name.
-    Extents of global buffers may be runtime Vars; all others are ints. The layout of a shared buffer, and of views that
-    follow it (``parent``, and ``axes`` where they transpose it), is AUTO until its layout is chosen.
+    Extents of global buffers may be runtime Vars; all others are ints. The layout of a shared or register buffer, and
+    of views that follow it (``parent``, and ``axes`` where they transpose it), is AUTO until its layout is chosen.
     """
 
     name: str

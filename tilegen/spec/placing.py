@@ -51,7 +51,7 @@ def read_layout(node: Node, shape: tuple[Index, ...], setting: Setting, what: st
     if isinstance(node, Mapping):
         return read_gluon(node, shape, what, findings)
     if is_auto(node):
-        message = f"'auto' chooses layouts of shared buffers, but {what} shows the bytes of another"
+        message = f"'auto' chooses layouts of buffers, but {what} shows the bytes of another"
         raise Flaw("TG209", message, node.mark, "write 'layout: auto' at the buffer itself")
     refuse_later_layout(node)
     assert isinstance(node, Scalar)

@@ -140,7 +140,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
                 is_global = region.buffer.scope == "global"
                 hint = "clip at the edge with 'edge: clip'" if is_global and form.edge else ""
                 check_region_range(region, cases, clips and is_global, hint)
-            _check_owner(region, scope, key.text)
+            _check_owner(region, scope, key.text, around.buffers)
     are_all_read = len(regions) >= sum(name in node for name in form.operands)
     are_local = are_all_read and all(r.buffer.scope != "global" for r in _each_region(regions, expression))
     if clips and regions and are_local and edge is not None:
@@ -236,9 +236,16 @@ def _read_operand(name: str, node: Mapping, names: Names, around: Surroundings) 
     return parse_region(operand.passage, around.buffers.found, frozenset(around.buffers.broken), names)
 
 
-def _check_owner(region: Region, scope: str, op: str) -> None:
-    """A register tensor exists once per instance of one scope, and the op on it has that scope."""
+def _check_owner(region: Region, scope: str, op: str, buffers: Buffers) -> None:
+    """A register tensor exists once per instance of one scope, and the ops on it have that scope; raises TG211."""
     if region.buffer.scope != "register":
+        return
+    if region.buffer.is_auto:
+        first, mark = buffers.scopes.setdefault(region.buffer.root, (scope, region.mark))
+        if first != scope:
+            at = f" ({mark.spot})" if mark else ""
+            message = f"the registers '{region.buffer.name}' exist once per {first}, the scope of their first op{at}"
+            raise Flaw("TG211", f"{message}, but this {op} has scope {scope}", region.mark, f"write 'scope: {first}'")
         return
     owner = owner_scope(region.buffer.layout)
     if owner != scope:

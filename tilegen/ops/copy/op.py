@@ -11,6 +11,7 @@ from tilegen.ops.copy.matrices import plan_matrices, refuse_matrices
 from tilegen.ops.copy.register_tiles import refuse_turn
 from tilegen.ops.copy.register_transpose import plan_register_tile
 from tilegen.ops.copy.tma import plan_load, plan_store, reject_swizzle
+from tilegen.ops.flows import pair_up
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context, Operand
 from tilegen.ops.partition import plan_tile, reject_carries
@@ -232,4 +233,5 @@ def _axes(call: Call) -> tuple[int, ...]:
 OP = Op(
     "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", edge="edge", queue=_queue_of,
     reference=_reference, exactness=MOVES, variants=_VARIANTS, axes=_axes,
+    flows=lambda call: pair_up(call, "src", "dst"),
 )  # fmt: skip

@@ -33,6 +33,19 @@ _PERMUTE = (
     "ops:\n"
     "  - permute_layout: {{scope: warp, src: X, dst: Y}}\n"
 )
+_OWNED = (
+    "buffers:\n"
+    "  X: {{scope: global, dtype: float32, shape: [32, 8]}}\n"
+    "  Y: {{scope: global, dtype: float32, shape: [32, 8]}}\n"
+    '  p: {{scope: register, dtype: float32, shape: [32, 8], layout: "S[(32,8):(1@laneid,1)]"}}\n'
+    '  q: {{scope: register, dtype: float32, shape: [32, 8], layout: "{layout}"}}\n'
+    "  r: {{scope: register, dtype: float32, shape: [32, 8], layout: auto}}\n"
+    "ops:\n"
+    "  - copy: {{scope: warp, src: X, dst: p}}\n"
+    "  - copy: {{scope: warp, src: p, dst: r}}\n"
+    "  - copy: {{scope: warp, src: r, dst: q}}\n"
+    "  - copy: {{scope: warp, src: q, dst: Y}}\n"
+)
 _LONG = (
     "buffers:\n"
     "  X: {{scope: global, dtype: float32, shape: [1000000, 32]}}\n"
@@ -88,6 +101,23 @@ BUILD_RULES = {
         "TMA and what orders stores before it came with sm_90.",
         "arch: sm_80\n" + _kernel(_IN, "  - sync: async\n", _SYNC, _OUT),
         _RIGHT,
+    ),
+    "TG308": Rule(
+        "registers with two owners",
+        "Ops that share a register tensor run on the threads that own it: a copy, a cast or an elementwise needs both "
+        "sides owned alike. The message names what decided the layout, and the op that needs another.",
+        _OWNED.format(layout="S[(8,4,8):(1,8@laneid,1@laneid)]"),
+        _OWNED.format(layout="S[(32,8):(1@laneid,1)]"),
+    ),
+    "TG309": Rule(
+        "registers without an owner",
+        "With 'layout: auto' the owners follow from registers whose layout is known, or from the first op that takes "
+        "the buffer from or to memory. Something must do one of these, or the layout is written.",
+        "buffers:\n  r: {scope: register, dtype: float32, shape: [32, 4], layout: auto}\n"
+        "ops:\n  - fill: {scope: warp, dst: r, value: 0}\n",
+        "buffers:\n  r: {scope: register, dtype: float32, shape: [32, 4], layout: auto}\n"
+        "  Y: {scope: global, dtype: float32, shape: [32, 4]}\n"
+        "ops:\n  - fill: {scope: warp, dst: r, value: 0}\n  - copy: {scope: warp, src: r, dst: Y}\n",
     ),
     "TG401": Rule("out of bounds", "An access leaves its memory for some CTA, trip or thread."),
     "TG402": Rule("misaligned", "A vector access does not start at a multiple of its width for every thread."),

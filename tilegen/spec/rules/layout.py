@@ -86,9 +86,9 @@ LAYOUT_RULES = {
     ),
     "TG209": Rule(
         "a layout that is not tilegen's to choose",
-        "'auto' chooses where the elements of a shared buffer lie, so that its accesses meet no bank twice. A global "
-        "array lies as its caller made it, registers belong to the threads that the layout names, and a view sees the "
-        "bytes of another buffer: leave the view's layout out, and it follows.",
+        "'auto' chooses where the elements of a shared buffer lie, so that its accesses meet no bank twice, and which "
+        "threads own the elements of registers. A global array lies as its caller made it, and a view sees the bytes "
+        "of another buffer: leave the view's layout out, and it follows.",
         _buffer("auto", "global"),
         _buffer("auto"),
     ),
@@ -102,7 +102,8 @@ LAYOUT_RULES = {
     "TG211": Rule(
         "registers of another scope",
         "A register tensor exists once per instance of the narrowest scope that its thread axes need: none thread, "
-        "laneid warp, tid_in_wg or wid_in_wg warpgroup, tx or warpid or wgid cta. An op on it has that scope.",
+        "laneid warp, tid_in_wg or wid_in_wg warpgroup, tx or warpid or wgid cta. An op on it has that scope. With "
+        "'layout: auto' the scope is that of the ops on it, all of one.",
         _REGISTERS.format(scope="cta"),
         _REGISTERS.format(scope="warp"),
     ),

@@ -1,0 +1,269 @@
+"""Register buffers whose layout is 'auto': their owners follow from what is fixed, or from a copy's partition.
+
+Ownership flows along the tiles that ops declare (``ops.flows``), from layouts that are written and from what
+instructions fix, until nothing changes. What is free then takes the partition of its first op from or to memory, one
+tile at a time in the order of the text, and ownership flows on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tilegen import layouts
+from tilegen.auto_layout.owners import Owners, are_equal, extend, lift, owners_of, owners_of_region, project
+from tilegen.auto_layout.partitions import partition_tile
+from tilegen.auto_layout.pin import pin_layout
+from tilegen.decisions import Choice
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Diagnostic, Mark, SpecError
+from tilegen.index import bound
+from tilegen.layouts import TileLayout, row_major
+from tilegen.ops import OPS
+from tilegen.ops.flows import Flow
+from tilegen.planner import survey_calls
+from tilegen.spec.data import Buffer, Call, Region, Spec
+from tilegen.spec.outline import outline
+from tilegen.spec.placing import MAX_REGISTER_BYTES
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """A flow of a call: both numbered in the order of the text."""
+
+    number: int
+    call_number: int
+    call: Call
+    flow: Flow
+
+    def sides(self) -> Iterator[tuple[str, Region]]:
+        """The register operands."""
+        return ((f, self.call.regions[f]) for f in self.flow.sides if self.call.regions[f].buffer.scope == "register")
+
+
+@dataclass(frozen=True)
+class _Claim:
+    """Owners and who says so: of a tile, or of a buffer, whose ``layout`` then is the one that they make."""
+
+    owners: Owners
+    why: str
+    mark: Mark | None
+    layout: TileLayout | None = None
+    is_extended: bool = False  # said of a part of the buffer
+
+    @property
+    def rank(self) -> tuple[object, ...]:
+        return self.is_extended, str(self.layout), self.why
+
+
+def choose_registers(spec: Spec) -> Spec:
+    """The spec with a layout for every register buffer whose layout is 'auto', and a Choice for each in ``choices``.
+
+    Raises SpecError: TG308 where two ops want different owners, TG309 where nothing says who owns a buffer, TG210 where
+    a thread would hold more than it has registers.
+    """
+    names = [b.name for b in spec.buffers if b.scope == "register" and b.is_auto and b.root == b.name]
+    if not names:
+        return spec
+    chosen: dict[str, _Claim] = {}
+    parted: dict[int, _Claim] = {}  # tiles whose owners are a copy's partition
+    plain = spec
+    while left := [name for name in names if name not in chosen]:
+        tiles = _list_tiles(plain)
+        claims = _claim_buffers(plain, tiles, parted, left)
+        if not claims:
+            found = _part_next(plain, tiles, parted, left)
+            parted |= found
+            if not found:
+                raise SpecError(tuple(_report_free(plain, name) for name in left))
+        for name, claim in claims.items():
+            chosen[name] = claim
+            plain = pin_layout(plain, name, claim.layout)
+    _check_size(plain, chosen)
+    _check_owners(plain, chosen, parted)
+    choices = (Choice(f"layout of {n}", str(chosen[n].layout), (), chosen[n].why) for n in names)
+    return replace(plain, choices=(*spec.choices, *choices))
+
+
+def _list_tiles(spec: Spec) -> tuple[_Tile, ...]:
+    calls = enumerate(outline(spec).calls)
+    found = [(at, call, flow) for at, call in calls for flow in OPS[call.op].flows(call)]
+    return tuple(_Tile(k, *made) for k, made in enumerate(found))
+
+
+# ---------------------------------------------------------------- what follows
+def _claim_buffers(
+    spec: Spec, tiles: Sequence[_Tile], parted: dict[int, _Claim], left: Sequence[str]
+) -> dict[str, _Claim]:
+    """The next layouts that follow: of each free buffer that shares a tile with a known owner, the first by rank.
+
+    All that is one step away is found before any of it counts, so that the order of the text makes no difference.
+    """
+    found: dict[str, list[_Claim]] = {}
+    for tile in tiles:
+        known = _claim_tile(tile, parted)
+        for name, region in tile.sides():
+            claim = _claim_for(spec, tile, name, known) if known and region.buffer.root in left else None
+            if claim:
+                found.setdefault(region.buffer.root, []).append(claim)
+    return {name: min(claims, key=lambda c: c.rank) for name, claims in found.items()}
+
+
+def _claim_tile(tile: _Tile, parted: dict[int, _Claim]) -> _Claim | None:
+    """The owners of a tile: what the instruction fixes, a copy's partition, or those of an operand that covers it."""
+    found = dict(_list_claims(tile, parted))
+    return found.get("") or min(found.values(), key=lambda c: (str(c.owners), c.why), default=None)
+
+
+def _list_claims(tile: _Tile, parted: dict[int, _Claim]) -> Iterator[tuple[str, _Claim]]:
+    """Who says how a tile is owned: "" for the op itself, and the operands that cover it."""
+    lengths, mark = tile.flow.lengths, tile.call.mark
+    if tile.number in parted:
+        yield "", parted[tile.number]
+    if tile.flow.layout is not None:
+        owners = owners_of(tile.flow.layout, lengths, (0,) * len(lengths), lengths)
+        assert owners is not None, f"{tile.call.op} fixes owners that cannot be told"
+        yield "", _Claim(owners, f"what {tile.flow.atom} asks for, {_at(tile.call)}", mark)
+    for name, region in tile.sides():
+        own = None if region.buffer.is_auto else owners_of_region(region)
+        lifted = lift(own, tile.flow.sides[name], lengths) if own else None
+        if lifted:
+            yield name, _Claim(lifted, f"follows from {region.buffer.name} by {_at(tile.call)}", mark)
+
+
+def _claim_for(spec: Spec, tile: _Tile, name: str, known: _Claim) -> _Claim | None:
+    """A tile's owners as the layout of the buffer behind one of its operands; None where they say nothing of it."""
+    region = tile.call.regions[name]
+    owners = project(known.owners, tile.flow.sides[name], region.lengths)
+    layout = extend(owners, region.begins, _extents(region.buffer))
+    root = _as_root(spec, region.buffer, layout) if layout is not None else None
+    if root is None:
+        return None
+    return replace(known, owners=owners, layout=root, is_extended=region.lengths != region.buffer.shape)
+
+
+def _as_root(spec: Spec, view: Buffer, layout: TileLayout) -> TileLayout | None:
+    """The layout of the buffer at the end of a chain of views that follow it, from that of the view."""
+    while view.name != view.root:
+        if view.axes:
+            inverse = tuple(view.axes.index(d) for d in range(len(view.axes)))
+            layout = layouts.permute_dims(layout, view.shape, inverse)  # type: ignore[assignment]
+        view = spec.buffer(view.parent)
+    return layout
+
+
+def _extents(buffer: Buffer) -> tuple[int, ...]:
+    return tuple(int(n) for n in buffer.shape)  # type: ignore[arg-type]
+
+
+def _at(call: Call) -> str:
+    return f"the {call.op} at {call.mark.spot}" if call.mark else f"a {call.op}"
+
+
+# ---------------------------------------------------------------- a copy's partition
+def _part_next(
+    spec: Spec, tiles: Sequence[_Tile], parted: dict[int, _Claim], left: Sequence[str]
+) -> dict[int, _Claim]:
+    """The next tile that nobody owns yet and that memory takes part in, with the owners of a copy's partition of it.
+
+    Buffers that are only stretched over a tile, and that other free registers will decide, wait for these.
+    """
+    nobodys = [t for t in tiles if _memory_of(t) and _claim_tile(t, parted) is None]
+    for waits in (True, False):
+        for tile in nobodys:
+            free = [f for f, region in tile.sides() if region.buffer.root in left]
+            if free and not (waits and all(_waits(tiles, tile, f) for f in free)):
+                return {tile.number: _part(_settle_for_a_look(spec), tile)}
+    return {}
+
+
+def _part(plain: Spec, tile: _Tile) -> _Claim:
+    """The owners that a copy's partition gives the tile, in a spec with all layouts known."""
+    call, context = survey_calls(plain)[tile.call_number]
+    memory, lengths = _memory_of(tile), tile.flow.lengths
+    part = partition_tile(context, call.scope, tile.flow, call.regions[memory], tile.flow.sides[memory])
+    owners = owners_of(part.layout, lengths, (0,) * len(lengths), lengths)
+    assert owners is not None
+    return _Claim(owners, f"copy partition of {_at(call)}, {part.vector_bytes} bytes a thread", call.mark)
+
+
+def _is_stretched(tile: _Tile, name: str) -> bool:
+    return any(d is None and n > 1 for d, n in zip(tile.flow.sides[name], tile.flow.lengths, strict=True))
+
+
+def _waits(tiles: Sequence[_Tile], tile: _Tile, name: str) -> bool:
+    """Is an operand stretched here, or its buffer over another tile that free registers cover, which decide?"""
+    root = tile.call.regions[name].buffer.root
+    if _is_stretched(tile, name):
+        return True
+    for other in tiles:
+        mine = [f for f, r in other.sides() if r.buffer.root == root]
+        free = [f for f, r in other.sides() if r.buffer.root != root and r.buffer.is_auto]
+        if any(_is_stretched(other, f) for f in mine) and any(not _is_stretched(other, f) for f in free):
+            return True
+    return False
+
+
+def _memory_of(tile: _Tile) -> str:
+    """The operand in memory that covers the tile, what is written before what is read; "" for none."""
+    fields = [f for f in tile.flow.sides if tile.call.regions[f].buffer.scope != "register"]
+    fields = [f for f in fields if not _is_stretched(tile, f)]
+    written = (*tile.call.form.writes, *tile.call.form.updates)
+    return min(fields, key=lambda f: f not in written, default="")
+
+
+def _settle_for_a_look(spec: Spec) -> Spec:
+    """The spec with rows wherever a layout is still to be chosen, so that its calls have surroundings."""
+    for b in spec.buffers:
+        if b.is_auto and b.root == b.name:
+            spec = pin_layout(spec, b.name, row_major(b.shape), "row")
+    return spec
+
+
+# ---------------------------------------------------------------- what is refused
+def _report_free(spec: Spec, name: str) -> Diagnostic:
+    buffer = spec.buffer(name)
+    calls = [c for c in outline(spec).calls if any(r.buffer.root == name for r in c.regions.values())]
+    has = "no op takes it to or from memory, or meets it with registers whose layout is known"
+    has = has if calls else "no op uses it"
+    return Diagnostic("TG309", f"nothing says which threads own '{name}': {has}", buffer.mark, "write its layout")
+
+
+def _check_size(spec: Spec, chosen: dict[str, _Claim]) -> None:
+    for name, claim in chosen.items():
+        buffer = spec.buffer(name)
+        size = int(bound(layouts.extent_of(buffer.layout, "m")) - 1) * DTYPES[buffer.dtype].bytes
+        if size > MAX_REGISTER_BYTES:
+            message = f"buffer '{name}' takes {size} bytes as {buffer.layout_text} ({claim.why}); a thread has"
+            raise SpecError(Diagnostic("TG210", f"{message} {MAX_REGISTER_BYTES}", buffer.mark))
+
+
+def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Claim]) -> None:
+    """Raises TG308 for the ops in which a chosen layout and another owner of the tile differ, one for each buffer."""
+    found: dict[frozenset[str], Diagnostic] = {}
+    for tile in _list_tiles(spec):
+        for name, region in tile.sides():
+            root, own = region.buffer.root, owners_of_region(region)
+            if own is None or root not in chosen:
+                continue
+            for other, claim in _list_claims(tile, parted):
+                wanted = project(claim.owners, tile.flow.sides[name], region.lengths)
+                if other != name and not are_equal(own, wanted, tile.call.scope, spec.threads):
+                    pair = frozenset({root, tile.call.regions[other].buffer.root if other else ""})
+                    says = _say_layout(tile.call.regions[other].buffer, chosen) if other else claim.why
+                    found.setdefault(pair, _report_two(tile, region, chosen, says))
+    if found:
+        raise SpecError(tuple(found.values()))
+
+
+def _report_two(tile: _Tile, region: Region, chosen: dict[str, _Claim], other: str) -> Diagnostic:
+    mine = _say_layout(region.buffer, chosen)
+    return Diagnostic(
+        "TG308", f"this {tile.call.op} needs one owner of each element, and has two: {mine}, and {other}",
+        region.mark or tile.call.mark, "take one of them through shared memory, or write its layout",
+    )  # fmt: skip
+
+
+def _say_layout(buffer: Buffer, chosen: dict[str, _Claim]) -> str:
+    why = f" ({chosen[buffer.root].why})" if buffer.root in chosen else ""
+    return f"'{buffer.name}' is {buffer.layout_text or 'row'}{why}"

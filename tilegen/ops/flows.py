@@ -1,0 +1,86 @@
+"""What ops say about owners: which operands one thread must own alike, and what an instruction fixes.
+
+A flow is a tile with one owner for each element. An operand lies on it dimension for dimension; one that is stretched
+along a dimension is owned by all threads along it. So ownership goes from a tile to each of its operands, and from an
+operand that is not stretched to the tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilegen.layouts import TileLayout
+from tilegen.spec.data import Call, Region
+
+Dims = tuple[int | None, ...]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """A tile of ``lengths`` and the operands on it.
+
+    ``sides``: for each field, the dimension of its buffer that is dimension d of the tile, or None where it is
+    stretched along d (or d has one element). ``layout``: the owners over ``lengths`` that an instruction asks for, and
+    ``atom`` its name; None and "" where they are free.
+    """
+
+    lengths: tuple[int, ...]
+    sides: Mapping[str, Dims] = field(hash=False)
+    layout: TileLayout | None = None
+    atom: str = ""
+
+
+Flows = Callable[[Call], tuple[Flow, ...]]
+
+
+def no_flows(call: Call) -> tuple[Flow, ...]:
+    """Of an op that says nothing about owners."""
+    return ()
+
+
+def pair_up(call: Call, *fields: str) -> tuple[Flow, ...]:
+    """Operands of equal shapes but for extents of 1, which do not count: a copy, a cast. None if shapes differ."""
+    dims = [tuple(d for d, n in enumerate(call.regions[f].lengths) if n > 1) for f in fields]
+    shapes = [tuple(call.regions[f].lengths[d] for d in own) for f, own in zip(fields, dims, strict=True)]
+    return (Flow(shapes[0], dict(zip(fields, dims, strict=True))),) if len(set(shapes)) == 1 else ()
+
+
+def broadcast(call: Call, fields: Sequence[str]) -> tuple[Flow, ...]:
+    """Operands over their common shape, right-aligned, extents of 1 stretched: elementwise. None if shapes differ."""
+    regions = [call.regions[f] for f in fields]
+    rank = max((len(r.shape) for r in regions), default=0)
+    shapes = [(1,) * (rank - len(r.shape)) + r.shape for r in regions]
+    lengths = tuple(max(extents) for extents in zip(*shapes, strict=True))
+    if any(n not in (1, most) for shape in shapes for n, most in zip(shape, lengths, strict=True)):
+        return ()
+    sides = {f: _align(r, rank) for f, r in zip(fields, regions, strict=True)}
+    return (Flow(lengths, sides),) if sides else ()
+
+
+def _align(region: Region, rank: int) -> Dims:
+    """The dimensions of a region that are kept, right-aligned, those of one element left out."""
+    kept = [d if region.lengths[d] > 1 else None for d, is_kept in enumerate(region.kept) if is_kept]
+    return (*(None,) * (rank - len(kept)), *kept)
+
+
+def reduced(call: Call, sources: Sequence[str], dst: str, axis: int) -> tuple[Flow, ...]:
+    """Operands over their common shape, and ``dst``, which is that without ``axis``, there with an extent of 1 or not.
+
+    The threads along the axis hold copies of the result. None if shapes differ.
+    """
+    region = call.regions[dst]
+    for flow in broadcast(call, sources):
+        left = [d for d in range(len(flow.lengths)) if d != axis % len(flow.lengths) and flow.lengths[d] > 1]
+        own = [d for d, n in enumerate(region.lengths) if n > 1]
+        if [flow.lengths[d] for d in left] != [region.lengths[d] for d in own]:
+            return ()
+        of_tile = dict(zip(left, own, strict=True))
+        return (Flow(flow.lengths, {**flow.sides, dst: tuple(of_tile.get(d) for d in range(len(flow.lengths)))}),)
+    return ()
+
+
+def fixed(call: Call, name: str, layout: TileLayout, atom: str) -> Flow:
+    """One operand whose owners an instruction fixes: ``layout`` over the region's dimensions that are kept."""
+    region = call.regions[name]
+    return Flow(region.shape, {name: _align(region, len(region.shape))}, layout, atom)
