@@ -21,6 +21,7 @@ from tilegen.index import Index, Var, add, div, equal, every, mod, mul
 from tilegen.ops.computing import Computed, ElementLoop, access_caps, find_owner, stretch_all
 from tilegen.ops.digits import split_number
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
+from tilegen.ops.flows import reduced
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, stretch
 from tilegen.ops.ownership import Ownership, as_int, own
@@ -364,4 +365,5 @@ OP = Op(
     "reduce", ReduceFields, reads=("src",), writes=("dst",), optional=("src",), edge="edge", expression="expr",
     named="with", check=_check, extents=lambda fields, regions, operands: _spanned(operands), reference=_reference,
     exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan),),
+    flows=lambda call: reduced(call, call.fields_read, "dst", call.fields.axis),
 )  # fmt: skip

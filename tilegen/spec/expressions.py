@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.index import (
     Formula,
@@ -168,7 +168,7 @@ class Parser:
             return self.read_number(token)
         if token.text == "(" and token.kind == "symbol":
             inside = self.read()
-            return Value(inside.index, token.start, self.expect(")").end, inside.is_condition)
+            return replace(inside, start=token.start, end=self.expect(")").end)
         if token.text == "not":
             operand = self.require_condition(self.read(_NOT_BINDING), token)
             return Value(not_(operand.index), token.start, operand.end, True)
