@@ -1,8 +1,8 @@
 """Every way in which a spec's ops could access a shared buffer, read off the plans that their variants consider.
 
-The ops are planned with stand-ins for the layout, one for each width of vectors that layouts keep whole; whatever a
-variant hands over to be costed is an alternative. Addresses become element numbers again, which mean the same under
-every layout: an op never describes its accesses twice.
+The ops are planned with stand-ins for the layout, one for each form and each width of vectors that layouts keep whole;
+whatever a variant hands over to be costed is an alternative. Addresses become element numbers again, which mean the
+same under every layout of the form: an op never describes its accesses twice.
 """
 
 from __future__ import annotations
@@ -11,12 +11,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
-from math import prod
 
 import numpy as np
 
-from tilegen.auto_layout.families import FamilyLayout, Ints, enumerate_layouts, place_elements, span_elems
-from tilegen.auto_layout.pin import family_of, pin_layout
+from tilegen.auto_layout.families import (
+    VECTOR_BYTES,
+    FamilyLayout,
+    Ints,
+    enumerate_form,
+    place_elements,
+    span_elems,
+)
+from tilegen.auto_layout.forms import Form
+from tilegen.auto_layout.pin import family_of, list_views, pin_layout, trace_dims
 from tilegen.auto_layout.tile_access import TileAccess, fold
 from tilegen.cost.accesses import Access, find_accesses
 from tilegen.cost.boxes import TMA
@@ -32,8 +39,6 @@ from tilegen.plan import Launch, Step
 from tilegen.planner import survey_calls
 from tilegen.spec.data import Buffer, Call, Spec
 
-_VECTOR_BYTES = 16  # the widest access of one thread
-
 
 @dataclass(frozen=True, eq=False)
 class Alternative:
@@ -44,22 +49,35 @@ class Alternative:
     variant: Variant
     accesses: tuple[TileAccess, ...]
     rest: Cost
+    views: tuple[Buffer, ...] = ()  # from the buffer to the view that the call names
+    raw: tuple[TileAccess, ...] = ()  # the accesses, none left out
 
     @property
     def widest_elems(self) -> int:
         return max((a.width_elems for a in self.accesses), default=1)
 
 
-def list_alternatives(spec: Spec, buffer: Buffer) -> tuple[Alternative, ...]:
-    """The alternatives of every call that touches the buffer (or a view of it), over all widths of vectors."""
+def list_alternatives(
+    spec: Spec, buffer: Buffer, form: Form, near: tuple[Form, Sequence[Alternative]] | None = None
+) -> tuple[Alternative, ...]:
+    """The alternatives of every call that touches the buffer (or a view of it), over all widths of vectors.
+
+    ``near``: a form with its alternatives, in place of asking those variants again that take any layout.
+    """
     found: list[Alternative] = []
-    for _, group in groupby(_stand_ins(shape_of(buffer), DTYPES[buffer.dtype].bytes), key=lambda s: s.family):
+    asked = [v for op in OPS.values() for v in op.variants if near is None or v.constrain]
+    for _, group in groupby(_stand_ins(form, DTYPES[buffer.dtype].bytes), key=lambda s: s.change):
         widest = None
         for s in group:  # wide vectors first: where the widest are not used, forbidding them changes nothing
             if widest is None or s.kept_elems < widest:
-                heard = _listen(pin_layout(spec, buffer.name, s.layout), buffer, s, adapting=not found)
+                some = [v for v in asked if not (found and v.adapts)]  # these need not be asked again
+                heard = _listen(pin_layout(spec, buffer.name, s.layout), buffer, s, some)
                 widest = max((a.widest_elems for a in heard if not a.variant.adapts), default=1)
                 found += heard
+    if near is not None:
+        before, others = near
+        free = (_move(a, before, form, DTYPES[buffer.dtype].bytes) for a in others if not a.variant.constrain)
+        found += [a for a in free if a is not None]
     return _drop_repeated(found)
 
 
@@ -78,13 +96,24 @@ def shape_of(buffer: Buffer) -> tuple[int, ...]:
     return tuple(int(n) for n in buffer.shape)  # type: ignore[arg-type]
 
 
+def list_indexed_dims(spec: Spec, buffer: Buffer) -> list[set[int]]:
+    """For each region of the buffer or of a view of it: the buffer's dimensions of which it has one element."""
+    found = []
+    for call, _ in touched_calls(spec, buffer.name):
+        for r in call.regions.values():
+            if r.buffer.root == buffer.name:
+                dims = trace_dims(buffer, list_views(spec, r.buffer.name))
+                found.append({d for d, n in zip(dims, r.lengths, strict=True) if n == 1 and d >= 0})
+    return found
+
+
 def list_accesses(
     spec: Spec, context: Context, steps: Iterable[Step], buffer: Buffer, f: FamilyLayout
 ) -> list[TileAccess]:
-    """The accesses that the planned steps of a call make of a buffer with layout ``f``."""
-    names, stand_in = family_of(spec, buffer.name), _stand_in(f, shape_of(buffer), f.family, 1)
+    """The accesses that the planned steps of a call make of a buffer with layout ``f``, in the numbers of its form."""
+    names, stand_in = family_of(spec, buffer.name), _stand_in(f, 1)
     accesses = find_accesses(context.enclose(tuple(steps)), context.launch.threads, context.launch.cluster)
-    own = (_to_elements(a, context.launch, stand_in) for a in accesses if _depends(a, names))
+    own = (_to_elements(a, context.launch, stand_in)[1] for a in accesses if _depends(a, names))
     return [a for a in own if a.instructions]
 
 
@@ -93,29 +122,30 @@ def list_accesses(
 class _StandIn:
     """A layout, taken to keep aligned vectors of up to ``kept_elems``, and the element at each of its addresses."""
 
-    family: str
+    change: str
     kept_elems: int
     layout: TileLayout | ComposeLayout
-    shape: tuple[int, ...]
+    form: Form
     elements: Ints
-    known: dict[tuple[Access, Launch], TileAccess] = field(default_factory=dict)
+    known: dict[tuple[Access, Launch], tuple[TileAccess, TileAccess]] = field(default_factory=dict)
 
 
-@lru_cache(maxsize=16)
-def _stand_ins(shape: tuple[int, ...], size: int) -> list[_StandIn]:
-    """Dense rows and padded ones, each for every width that a layout of the families keeps; wide ones first.
+@lru_cache(maxsize=64)
+def _stand_ins(form: Form, size: int) -> list[_StandIn]:
+    """A form dense and padded, each for every width that one of its layouts keeps; wide ones first.
 
-    Where rows are whole vectors, dense and padded rows allow the same accesses, and the dense ones speak for both.
+    Where the innermost digit is whole vectors, dense and padded tiles allow the same accesses, and the dense ones speak
+    for both.
     """
-    most = max(1, _VECTOR_BYTES // size)
-    dense, *others = enumerate_layouts(shape, size)
-    dense_one = _stand_in(dense, shape, "dense", most)
-    narrow = sorted({min(most, 1 << f.bits[0]) for f in others if f.family == "swizzle"} - {most}, reverse=True)
+    most = max(1, VECTOR_BYTES // size)
+    dense, *others = enumerate_form(form, size)
+    dense_one = _stand_in(dense, most)
+    narrow = sorted({min(most, 1 << f.bits[0]) for f in others if f.change == "swizzle"} - {most}, reverse=True)
     found = [dense_one, *(replace(dense_one, kept_elems=kept) for kept in narrow)]
-    if shape[-1] % most == 0:
+    if form.extents[-1] % most == 0:
         return found
-    padded = {_kept_by_strides(f, most): f for f in reversed(others) if f.family == "padding"}
-    return found + [_stand_in(padded[k], shape, "padding", k) for k in sorted(padded, reverse=True)]
+    padded = {_kept_by_strides(f, most): f for f in reversed(others) if f.change == "padding"}
+    return found + [_stand_in(padded[k], k) for k in sorted(padded, reverse=True)]
 
 
 def _kept_by_strides(f: FamilyLayout, most: int) -> int:
@@ -124,24 +154,29 @@ def _kept_by_strides(f: FamilyLayout, most: int) -> int:
     return together & -together
 
 
-def _stand_in(f: FamilyLayout, shape: tuple[int, ...], family: str, kept: int) -> _StandIn:
-    elements = np.full(span_elems(f, shape), -1, np.int64)
-    elements[place_elements([f], shape, np.arange(prod(shape)))[0]] = np.arange(prod(shape))
-    return _StandIn(family, kept, f.layout, shape, elements)
+def _stand_in(f: FamilyLayout, kept: int) -> _StandIn:
+    extents = f.form.extents
+    numbers = np.arange(f.form.elems)
+    elements = np.full(span_elems(f, extents), -1, np.int64)
+    elements[place_elements([f], extents, numbers)[0]] = numbers
+    return _StandIn(f.change, kept, f.layout, f.form, elements)
 
 
 # ---------------------------------------------------------------- listening
-def _listen(spec: Spec, buffer: Buffer, stand_in: _StandIn, adapting: bool) -> list[Alternative]:
-    """What all variants cost with a stand-in; those that adapt to layouts, ``adapting``, are not asked every time."""
+def _listen(spec: Spec, buffer: Buffer, stand_in: _StandIn, asked: Sequence[Variant]) -> list[Alternative]:
+    """What the variants that are asked cost with a stand-in."""
     names, found = family_of(spec, buffer.name), []
     kept = dict.fromkeys(names, stand_in.kept_elems)
     for number, (call, context) in enumerate(touched_calls(spec, buffer.name)):
         context = replace(context, kept_elems=kept)
-        for variant in [v for v in OPS[call.op].variants if adapting or not v.adapts]:
+        named = next(r.buffer.name for r in call.regions.values() if r.buffer.name in names)
+        views = list_views(spec, named)
+        for variant in [v for v in OPS[call.op].variants if v in asked]:
             for heard in _hear(call, context, variant):
-                own = (_to_elements(a, context.launch, stand_in) for a, _ in heard if _depends(a, names))
-                accesses = tuple(a for a in own if a.instructions)  # the CTA that is costed may make none
-                found.append(Alternative(call, number, variant, accesses, _cost_beside(heard, names)))
+                both = [_to_elements(a, context.launch, stand_in) for a, _ in heard if _depends(a, names)]
+                both = [(raw, few) for raw, few in both if few.instructions]  # the costed CTA may make none
+                raws, folded = (tuple(side) for side in zip(*both, strict=True)) if both else ((), ())
+                found.append(Alternative(call, number, variant, folded, _cost_beside(heard, names), views, raws))
     return found
 
 
@@ -150,7 +185,7 @@ def _hear(call: Call, context: Context, variant: Variant) -> Sequence[tuple[tupl
     if getattr(call.fields, "variant", "auto") not in ("auto", variant.name):
         return ()
     made = attempt(variant, call, context)
-    return made.heard if made.planned else ()
+    return made.heard or ((),) if made.planned else ()
 
 
 def _depends(a: Access, names: frozenset[str]) -> bool:
@@ -158,14 +193,41 @@ def _depends(a: Access, names: frozenset[str]) -> bool:
     return a.memory.name in names and a.kind != TMA
 
 
-def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> TileAccess:
+def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> tuple[TileAccess, TileAccess]:
+    """The access in elements of the stand-in's form: each warp's, and folded."""
     if (a, launch) not in stand_in.known:
         (offsets, *sources), weights = list_lanes(a, launch, launch.interior)
         size = a.memory.elem_bytes
         elements = np.where(offsets >= 0, stand_in.elements[offsets // size], -1)
         raw = TileAccess(a.kind, a.width_bytes // size, elements, weights, sources[0] if sources else None)
-        stand_in.known[a, launch] = fold(raw, stand_in.shape, size)
+        stand_in.known[a, launch] = raw, fold(raw, stand_in.form.extents, size)
     return stand_in.known[a, launch]
+
+
+def renumber(a: TileAccess, before: Form, after: Form, elem_bytes: int) -> TileAccess | None:
+    """The same access in the numbers of another form, folded; None where that cuts a vector.
+
+    >>> from tilegen.auto_layout.tile_access import tile_access
+    >>> rows, columns = Form((4, 8), (0, 1)), Form((4, 8), (1, 0))
+    >>> first = [8 * (lane % 4) for lane in range(32)]
+    >>> renumber(tile_access("ld", 1, first), rows, columns, 4).elements[0, :5].tolist()
+    [0, 1, 2, 3, 0]
+    >>> renumber(tile_access("ld", 4, first), rows, columns, 4)
+    """
+    to = before.numbers_in(after)
+    starts = a.elements[a.elements >= 0]
+    vectors = to[starts[:, None] + np.arange(a.width_elems)]
+    if (np.diff(vectors, axis=1) != 1).any():
+        return None
+    return fold(replace(a, elements=np.where(a.elements >= 0, to[a.elements], -1)), after.extents, elem_bytes)
+
+
+def _move(a: Alternative, before: Form, after: Form, elem_bytes: int) -> Alternative | None:
+    """An alternative in the numbers of another form, or None where that cuts one of its vectors."""
+    moved = [renumber(one, before, after, elem_bytes) for one in a.raw]
+    if None in moved:
+        return None
+    return replace(a, accesses=tuple(one for one in moved if one is not None))
 
 
 def _cost_beside(heard: Sequence[tuple[Access, Counted]], names: frozenset[str]) -> Cost:

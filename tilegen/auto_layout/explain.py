@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from math import prod
 
-from tilegen.auto_layout.alternatives import list_accesses, shape_of
+from tilegen.auto_layout.alternatives import list_accesses
 from tilegen.auto_layout.families import FAMILIES
 from tilegen.auto_layout.linear_search import find_linear
 from tilegen.auto_layout.search import Costed, Search
@@ -23,12 +23,12 @@ def explain_search(spec: Spec, buffer: Buffer, search: Search, shares: bool) -> 
     assert search.best is not None
     best, steps = search.planned[search.best].costed, search.planned[search.best].steps
     accesses = [a for context, made in steps for a in list_accesses(spec, context, made, buffer, best.layout)]
-    shape, size = shape_of(buffer), DTYPES[buffer.dtype].bytes
+    shape, size = best.layout.form.extents, DTYPES[buffer.dtype].bytes
     own = int(count_wavefronts([best.layout], shape, size, accesses).sum())
     floor = count_floor(shape, size, accesses)
     rest = replace(best.cost, wavefronts=best.cost.wavefronts - own)
     candidates = _list_candidates(best, _select_shown(best, _known(search)), rest.wavefronts + floor)
-    if own > floor:
+    if own > floor and best.layout.form.is_rows:
         candidates += (_cost_linear(shape, size, accesses, rest),)
     return Choice(f"layout of {buffer.name}", best.layout.text, candidates, _proof(search, own, floor, shares))
 
@@ -67,6 +67,11 @@ def _proof(search: Search, wavefronts: int, floor: int, shares: bool) -> str:
         said = [f"its accesses take {floor} wavefronts, one a phase, which no layout is below; {searched}"]
     else:
         said = [f"{searched}; its accesses take {wavefronts} wavefronts against a floor of {floor}"]
+    if search.is_settled:
+        said.append("each access moves 16 bytes a lane without a conflict, so no other order and no panels cost less")
+    elif search.above:
+        forms = count_words(search.above, "order or cut into panels is", "orders and cuts into panels are")
+        said.append(f"{forms} no better even without conflicts")
     if search.equals_left:
         said.append(f"{search.equals_left} more are estimated alike, address operations aside, and were not")
     if search.others_left:
@@ -122,5 +127,7 @@ def _say_searched(costed: Sequence[Costed]) -> str:
     counts = {name: sum(c.layout.family == name for c in costed) for name in FAMILIES}
     unfit = sum(bool(c.reason) for c in costed)
     refused = f", of which {unfit} cannot serve" if unfit else ""
-    families = f"row-major, {counts['padding']} paddings, {counts['swizzle']} swizzles"
+    others = {"order": "of other orders", "panels": "of panels"}
+    found = [f"{counts[name]} {text}" for name, text in others.items() if counts[name]]
+    families = ", ".join([f"row-major, {counts['padding']} paddings, {counts['swizzle']} swizzles", *found])
     return f"all {len(costed)} layouts were costed ({families}{refused})"

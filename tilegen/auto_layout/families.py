@@ -1,36 +1,48 @@
-"""Layouts that a shared buffer may take: none (row-major), padded rows, and every XOR swizzle of the dense tile.
+"""Layouts that a shared buffer may take: of each form (row-major, another order, panels) the dense tile, padded and
+swizzled.
 
-All of them are one form, ``swizzle(sum of coordinate * stride)``, so that the addresses of many layouts are one NumPy
-expression: ``place_elements``.
+A form numbers the elements of a dense tile. All layouts of a form are ``swizzle(sum of digit * stride)`` over the
+digits of that number, so that the addresses of many layouts are one NumPy expression: ``place_elements``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.layouts import ComposeLayout, Iter, SwizzleLayout, TileLayout, row_major
+from tilegen.auto_layout.forms import Form, rows_form
+from tilegen.layouts import ComposeLayout, Iter, SwizzleLayout, TileLayout
+from tilegen.layouts.constructors.shared_memory import ATOM_ROWS, SWIZZLES
 
 Ints = NDArray[np.int64]
 
+VECTOR_BYTES = 16  # the widest access of one thread, and what a descriptor's swizzle keeps together
 BANK_BYTES = 4  # the banks of shared memory are words of 4 bytes (docs/access-model.md)
 MOST_PAD_WORDS = 32  # a pad of 32 words moves a row by all 32 banks: longer pads repeat shorter ones
-FAMILIES = ("none", "padding", "swizzle")
+FAMILIES = ("none", "padding", "swizzle", "order", "panels")
 
 
 @dataclass(frozen=True)
 class FamilyLayout:
-    """One layout of a family, as a value and as numbers: element strides, the swizzle's (M, B, S), B = 0 for none."""
+    """A layout of a form, as a value and as numbers: the element stride of each digit, the swizzle's (M, B, S), B = 0
+    for none. ``change``: none, padding or swizzle."""
 
-    family: str  # one of FAMILIES
+    change: str
     layout: TileLayout | ComposeLayout
     strides: tuple[int, ...]
+    form: Form
     bits: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def family(self) -> str:
+        """One of FAMILIES: the change where elements stay in the order of rows."""
+        return "panels" if self.form.panel else self.change if self.form.is_rows else "order"
 
     @property
     def text(self) -> str:
@@ -39,36 +51,62 @@ class FamilyLayout:
 
 
 def enumerate_layouts(shape: Sequence[int], elem_bytes: int) -> tuple[FamilyLayout, ...]:
-    """Every layout of the families for a buffer of ``shape``, the simplest first.
-
-    Pads are 1 to 32 words behind a row (of a shape of more dimensions also behind one of the outer ones), as far as
-    they are whole elements; swizzles are all with M + B + S <= log2(elements) and B >= 1.
+    """Every layout of a buffer of ``shape`` whose elements stay in the order of rows, the simplest first.
 
     >>> found = enumerate_layouts((16, 32), 4)
     >>> [sum(f.family == name for f in found) for name in FAMILIES]
-    [1, 32, 70]
+    [1, 32, 70, 0, 0]
     >>> print(found[1].text, "...", found[-1].text)
     S[(16, 32):(33, 1)] ... Swizzle(0, 4, 5) o S[(16, 32):(32, 1)]
     """
-    dense = row_major(shape)
-    strides = tuple(int(i.stride) for i in dense.shard)  # type: ignore[arg-type]
-    swizzles = [
-        FamilyLayout("swizzle", ComposeLayout(SwizzleLayout(*bits), dense), strides, bits)
-        for bits in _swizzle_bits(prod(shape).bit_length() - 1)
+    return enumerate_form(rows_form(shape), elem_bytes)
+
+
+@lru_cache(maxsize=64)
+def enumerate_form(form: Form, elem_bytes: int) -> tuple[FamilyLayout, ...]:
+    """Every layout of a form, the simplest first.
+
+    Of rows and other orders pads are 1 to 32 words behind the innermost dimension (with more dimensions also behind one
+    of the outer ones), as far as they are whole elements; swizzles are all with M + B + S <= log2(elements) and B >= 1.
+    Panels are dense, or have the swizzle of descriptors whose rows are as long as theirs.
+
+    >>> [f.text for f in enumerate_form(Form((64, 128), (0, 1), panel=64), 2)]
+    ['S[(64, 2, 64):(64, 4096, 1)]', 'Swizzle(3, 3, 3) o S[(64, 2, 64):(64, 4096, 1)]']
+    """
+    strides = _padded_strides(form.extents, -1, 0)
+    dense = FamilyLayout("none", _tile(form, strides), strides, form)
+    if form.panel:
+        bits, padded = _panel_bits(form, elem_bytes), []
+    else:
+        bits, padded = _swizzle_bits(prod(form.shape).bit_length() - 1), _padded(form, elem_bytes)
+    swizzled = [
+        FamilyLayout("swizzle", ComposeLayout(SwizzleLayout(*own), dense.layout), strides, form, own) for own in bits
     ]
-    return (FamilyLayout("none", dense, strides), *_padded(shape, elem_bytes), *swizzles)
+    return (dense, *padded, *swizzled)
 
 
-def _padded(shape: Sequence[int], elem_bytes: int) -> list[FamilyLayout]:
+def _tile(form: Form, strides: Sequence[int]) -> TileLayout:
+    """The layout of the buffer's dimensions in which the digits have these strides."""
+    return TileLayout(tuple(Iter(form.extents[k], strides[k]) for k in form.places))
+
+
+def _padded(form: Form, elem_bytes: int) -> list[FamilyLayout]:
     found: dict[tuple[int, ...], FamilyLayout] = {}
     for words in range(1, MOST_PAD_WORDS + 1):
         if words * BANK_BYTES % elem_bytes:
             continue
-        for d in range(len(shape) - 2, -1, -1):
-            strides = _padded_strides(shape, d, words * BANK_BYTES // elem_bytes)
-            tile = TileLayout(tuple(Iter(n, s) for n, s in zip(shape, strides, strict=True)))
-            found.setdefault(strides, FamilyLayout("padding", tile, strides))
+        for d in range(len(form.extents) - 2, -1, -1):
+            strides = _padded_strides(form.extents, d, words * BANK_BYTES // elem_bytes)
+            found.setdefault(strides, FamilyLayout("padding", _tile(form, strides), strides, form))
     return list(found.values())
+
+
+def _panel_bits(form: Form, elem_bytes: int) -> list[tuple[int, int, int]]:
+    """The swizzle whose rows are those of the panels, where each panel is a whole number of its 8 rows."""
+    bits, chunk = SWIZZLES[form.panel * elem_bytes], VECTOR_BYTES // elem_bytes
+    if not bits or form.rows % ATOM_ROWS:
+        return []
+    return [(chunk.bit_length() - 1, bits, ATOM_ROWS.bit_length() - 1)]
 
 
 def _padded_strides(shape: Sequence[int], padded: int, elems: int) -> tuple[int, ...]:
@@ -93,9 +131,10 @@ def _swizzle_bits(most: int) -> list[tuple[int, int, int]]:
 
 # ---------------------------------------------------------------- addresses
 def place_elements(layouts: Sequence[FamilyLayout], shape: Sequence[int], elements: Ints) -> Ints:
-    """The element address that each layout gives to row-major element numbers; -1 stays -1.
+    """The element address that each layout gives to element numbers of their form; -1 stays -1.
 
-    ``elements`` has any shape (...), the result (layouts, ...).
+    ``shape``: the extents of the form, which of rows is the buffer's shape. ``elements`` has any shape (...), the
+    result (layouts, ...).
 
     >>> import numpy as np
     >>> place_elements(enumerate_layouts((2, 4), 4)[:2], (2, 4), np.array([3, 4, -1])).tolist()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise, takewhile
 from typing import Any
 
 from tilegen import layouts
@@ -30,6 +31,35 @@ def family_of(spec: Spec, name: str) -> frozenset[str]:
 def can_follow(spec: Spec, name: str) -> bool:
     """Whether all views of a buffer follow its layout, so that it may be another one."""
     return len(_by_parents(spec, name)) == len(family_of(spec, name)) - 1
+
+
+def list_views(spec: Spec, name: str) -> tuple[Buffer, ...]:
+    """The views between a buffer that has no view's layout of its own and the view of this name, which is the last."""
+    found: list[Buffer] = []
+    buffer = spec.buffer(name)
+    while buffer.root != buffer.name:
+        found.append(buffer)
+        buffer = spec.buffer(buffer.parent)
+    return tuple(reversed(found))
+
+
+def follow(root: Buffer, views: Sequence[Buffer]) -> Buffer:
+    """The last of the views (of list_views), or the root without any, as the root's layout makes it."""
+    for view in views:
+        root = _follow(view, root)
+    return root
+
+
+def trace_dims(root: Buffer, views: Sequence[Buffer]) -> tuple[int, ...]:
+    """Which dimension of the root each dimension of the last view is; -1 where a view has another shape."""
+    dims = tuple(range(len(root.shape)))
+    for parent, view in pairwise((root, *views)):
+        if view.axes:
+            dims = tuple(dims[d] for d in view.axes)
+        elif view.shape != parent.shape:
+            same = list(takewhile(lambda pair: pair[0] == pair[1], zip(view.shape, parent.shape, strict=False)))
+            dims = tuple(dims[d] if d < len(same) else -1 for d in range(len(view.shape)))
+    return dims
 
 
 def _by_parents(spec: Spec, name: str) -> list[Buffer]:

@@ -3,6 +3,8 @@
 An estimate takes, for each call, the cheapest alternative that the layout keeps whole. Where a variant makes its
 accesses for the layout, the floor of what was heard stands in for its wavefronts. So an estimate is what the planner
 may reach; it decides in which order layouts are planned, and when those that are left can be no better.
+
+Rows come first. Where they leave something to gain, other orders and panels are searched for what costs less.
 """
 
 from __future__ import annotations
@@ -16,22 +18,33 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
+from tilegen.access import LINE_BYTES, SECTOR_BYTES
 from tilegen.arch import ARCHES
-from tilegen.auto_layout.alternatives import Alternative, list_alternatives, shape_of, touched_calls
-from tilegen.auto_layout.families import FAMILIES, FamilyLayout, Ints, enumerate_layouts, span_elems
-from tilegen.auto_layout.pin import pin_layout
+from tilegen.auto_layout.alternatives import (
+    Alternative,
+    list_alternatives,
+    list_indexed_dims,
+    shape_of,
+    touched_calls,
+)
+from tilegen.auto_layout.families import FAMILIES, VECTOR_BYTES, FamilyLayout, Ints, enumerate_form, span_elems
+from tilegen.auto_layout.forms import Form, count_stages, list_forms
+from tilegen.auto_layout.pin import follow, pin_layout
 from tilegen.auto_layout.tile_access import count_costs, count_floor
+from tilegen.cost.boxes import TMA
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.index import Index, Var, bound, count_operators, mul
 from tilegen.layouts import extent_of
+from tilegen.ops import OPS
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context
 from tilegen.plan import Step
 from tilegen.spec.data import Buffer, Spec
 
+_WARP_BYTES = 32 * VECTOR_BYTES  # the most that an instruction of a warp moves
 _MOST_PLANS = 12  # layouts that are planned for real where estimates do not settle it
 _SECTORS, _WAVEFRONTS, _SHARED_BYTES = (
     [f.name for f in fields(Cost)].index(name) for name in ("sectors", "wavefronts", "shared_bytes")
@@ -60,18 +73,41 @@ class PlannedLayout:
 
 @dataclass(frozen=True, eq=False)
 class Search:
-    """What is known of every layout, by its number: the estimate, and of some the cost of the real plan."""
+    """What is known of every layout, by its number: the estimate, and of some the cost of the real plan.
+
+    ``alike`` were not planned because others reached the same estimate, ``left`` because the search was cut short.
+    ``forms``: the orders and panels beside rows; ``above``: of these, those that cost no less even without a conflict;
+    ``is_settled``: rows reach what no layout is below, so that no other form was looked at.
+    """
 
     estimates: tuple[Costed, ...]
     planned: Mapping[int, PlannedLayout]
     alternatives: tuple[Alternative, ...]
-    equals_left: int  # not planned because others reached the same estimate
-    others_left: int  # not planned although no worse by their estimates: the search was cut short
+    alike: tuple[int, ...] = ()
+    left: tuple[int, ...] = ()
+    forms: int = 0
+    above: int = 0
+    is_settled: bool = False
 
     @property
     def best(self) -> int | None:
         """The number of the best planned layout; None where no plan carries the ops out."""
         return _best(self.planned)
+
+    @property
+    def equals_left(self) -> int:
+        """How many layouts were not planned that are estimated as the best, but for address operations."""
+        return sum(self.estimates[k].cost.key[:4] == self._best_key for k in self.alike)
+
+    @property
+    def others_left(self) -> int:
+        """How many were not planned although no worse by their estimates."""
+        return sum(self.estimates[k].cost.key[:4] <= self._best_key for k in self.left)
+
+    @property
+    def _best_key(self) -> tuple[int, ...]:
+        assert self.best is not None
+        return self.planned[self.best].costed.cost.key[:4]
 
 
 def search_layouts(spec: Spec, buffer: Buffer) -> Search:
@@ -79,39 +115,104 @@ def search_layouts(spec: Spec, buffer: Buffer) -> Search:
 
     Raises SpecError where the memories cannot be placed, whatever the layout.
     """
-    alternatives = list_alternatives(spec, buffer)
-    layouts = enumerate_layouts(shape_of(buffer), DTYPES[buffer.dtype].bytes)
-    estimates, order = rank_layouts(buffer, layouts, alternatives, _room_bytes(spec, buffer))
-    planned, equals_left, others_left = _plan_in_order(spec, buffer, estimates, order)
+    stages = count_stages(len(buffer.shape), list_indexed_dims(spec, buffer))
+    rows, *others = list_forms(shape_of(buffer), DTYPES[buffer.dtype].bytes, stages)
+    room = _room_bytes(spec, buffer)
+    ways = list_alternatives(spec, buffer, rows)
+    search = _plan_ranked(spec, buffer, _estimate_form(spec, buffer, rows, ways, room), ways)
+    if search.best is not None and _is_least_of_all(search.planned[search.best]):
+        return replace(search, forms=len(others), is_settled=True)
+    return _search_others(spec, buffer, others, room, search) if others else search
+
+
+def _plan_ranked(spec: Spec, buffer: Buffer, estimates: Sequence[Costed], ways: Sequence[Alternative]) -> Search:
+    """Estimates with real plans of the best."""
+    order = sort_estimates(buffer, estimates)
+    planned, alike, left = _plan_in_order(spec, buffer, estimates, order)
     for family in FAMILIES:  # the best of each, to show what was passed over
-        first = next((k for k in order if layouts[k].family == family), None)
+        first = next((k for k in order if estimates[k].layout.family == family), None)
         if first is not None and first not in planned:
-            planned[first] = plan_with(spec, buffer, layouts[first])
-    return Search(tuple(estimates), planned, alternatives, equals_left, others_left)
+            planned[first] = plan_with(spec, buffer, estimates[first].layout)
+    return Search(tuple(estimates), planned, tuple(ways), alike, left)
 
 
 def _plan_in_order(
     spec: Spec, buffer: Buffer, estimates: Sequence[Costed], order: Sequence[int]
-) -> tuple[dict[int, PlannedLayout], int, int]:
-    """Real plans until no estimate that is left is below the best of them; how many equals and others were left out.
+) -> tuple[dict[int, PlannedLayout], tuple[int, ...], tuple[int, ...]]:
+    """Real plans until no estimate that is left is below the best of them; what was passed over, as Search has it.
 
     Of layouts that reach one and the same estimate a few are planned: they differ in address operations alone.
     """
     planned: dict[int, PlannedLayout] = {}
     reached: Counter[tuple[int, ...]] = Counter()
-    equals_left = 0
+    alike: list[int] = []
     for done, k in enumerate(order):
         best, hoped = _best(planned), estimates[k].cost.key[:4]
         if best is not None and hoped > planned[best].costed.cost.key[:4]:
             break
         if reached[hoped] >= _MOST_EQUAL:
-            equals_left += 1
+            alike.append(k)
             continue
         if len(planned) >= _MOST_PLANS:
-            return planned, equals_left, len(order) - done
+            return planned, tuple(alike), tuple(order[done:])
         planned[k] = plan_with(spec, buffer, estimates[k].layout)
         reached[hoped] += planned[k].costed.cost.key[:4] == hoped
-    return planned, equals_left, 0
+    return planned, tuple(alike), ()
+
+
+# ---------------------------------------------------------------- other orders and panels
+def _search_others(spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int, rows: Search) -> Search:
+    """The search of rows, and behind it the layouts of other forms that cost less (bytes included) than its best."""
+    limit = None if rows.best is None else rows.planned[rows.best].costed.cost.key[:4]
+    own_form = rows.estimates[0].layout.form
+    known = {own_form.axes: (own_form, rows.alternatives)}  # of each order
+    estimates: list[Costed] = []
+    ways: list[Alternative] = []
+    above = 0
+    for form in forms:
+        own = list_alternatives(spec, buffer, form, known[form.axes] if form.panel else None)
+        known.setdefault(form.axes, (form, own))
+        if limit is not None and _least_cost(form, buffer, own) >= limit:
+            above += 1
+            continue
+        found = _estimate_form(spec, buffer, form, own, room)
+        estimates += [e for e in found if e.reason or limit is None or e.cost.key[:4] < limit]
+        ways += own
+    search = _plan_ranked(spec, buffer, estimates, ways)
+    first = len(rows.estimates)
+    less = {
+        first + k: p for k, p in search.planned.items()
+        if limit is None or p.costed.reason or p.costed.cost.key[:4] < limit
+    }  # fmt: skip
+    return Search(
+        (*rows.estimates, *estimates), {**rows.planned, **less}, (*rows.alternatives, *ways),
+        (*rows.alike, *(first + k for k in search.alike)), (*rows.left, *(first + k for k in search.left)),
+        len(forms), above,
+    )  # fmt: skip
+
+
+def _least_cost(form: Form, buffer: Buffer, alternatives: Sequence[Alternative]) -> tuple[int, ...]:
+    """The key of a cost, address operations aside, that no layout of a form is below: no access has a conflict."""
+    size = DTYPES[buffer.dtype].bytes
+    total = Cost(shared_bytes=form.elems * size)
+    for _, group in groupby(alternatives, key=lambda a: a.number):
+        floors = (replace(a.rest, wavefronts=a.rest.wavefronts + _floor(form, size, a)) for a in group)
+        total = _add(total, min(floors, key=lambda cost: cost.key))
+    return total.key[:4]
+
+
+def _floor(form: Form, elem_bytes: int, a: Alternative) -> int:
+    return count_floor(form.extents, elem_bytes, a.accesses)
+
+
+def _is_least_of_all(planned: PlannedLayout) -> bool:
+    """Whether no layout makes the ops cheaper: every instruction moves 16 bytes a lane, in no more wavefronts and
+    sectors than those bytes are. TMA's boxes are as many bytes under every layout."""
+    counted = [c for context, steps in planned.steps for c in context.count(steps) if c.kind != TMA]
+    lines, sectors = _WARP_BYTES // LINE_BYTES, _WARP_BYTES // SECTOR_BYTES
+    return all(
+        (c.wavefronts, c.sectors) in ((lines * c.instructions, 0), (0, sectors * c.instructions)) for c in counted
+    )
 
 
 def _best(planned: Mapping[int, PlannedLayout]) -> int | None:
@@ -120,30 +221,43 @@ def _best(planned: Mapping[int, PlannedLayout]) -> int | None:
 
 
 # ---------------------------------------------------------------- estimates
-def rank_layouts(
-    buffer: Buffer, layouts: Sequence[FamilyLayout], alternatives: Sequence[Alternative], room_bytes: int
-) -> tuple[list[Costed], list[int]]:
-    """The estimate of every layout, and the numbers of those that can serve: the least estimate first.
+def _estimate_form(
+    spec: Spec, buffer: Buffer, form: Form, alternatives: Sequence[Alternative], room_bytes: int
+) -> list[Costed]:
+    """The estimates of a form's layouts; of the dense one alone, with the reason, where an op cannot be carried out."""
+    heard = {a.number for a in alternatives}
+    layouts = enumerate_form(form, DTYPES[buffer.dtype].bytes)
+    for number, (call, _) in enumerate(touched_calls(spec, buffer.name)):
+        if number not in heard and not any(v.adapts for v in OPS[call.op].variants):
+            return [plan_with(spec, buffer, layouts[0]).costed]
+    return estimate_layouts(buffer, layouts, alternatives, room_bytes)
 
-    Among the best come first those with the plainest addresses.
+
+def sort_estimates(buffer: Buffer, estimates: Sequence[Costed]) -> list[int]:
+    """The numbers of the layouts that can serve: the least estimate first, among equals rows before other forms.
+
+    Among the best in rows come first those with the plainest addresses, then those in other forms likewise.
     """
-    estimates = estimate_layouts(buffer, layouts, alternatives, room_bytes)
     order = sorted((k for k, e in enumerate(estimates) if not e.reason), key=lambda k: estimates[k].cost.key)
     equal = sum(estimates[k].cost.key == estimates[order[0]].cost.key for k in order)
-    best = sorted(order[:equal], key=lambda k: count_place_operators(estimates[k].layout, shape_of(buffer), 1))
-    return estimates, [*best, *order[equal:]]
+    best = sorted(order[:equal], key=lambda k: _plainness(estimates[k].layout, shape_of(buffer)))
+    return [*best, *order[equal:]]
+
+
+def _plainness(f: FamilyLayout, shape: tuple[int, ...]) -> tuple[bool, int]:
+    return not f.form.is_rows, count_place_operators(f, shape, 1)
 
 
 def estimate_layouts(
     buffer: Buffer, layouts: Sequence[FamilyLayout], alternatives: Sequence[Alternative], room_bytes: int
 ) -> list[Costed]:
-    """For every layout the sum over the calls of the least alternative, or why it cannot serve."""
-    shape, size = shape_of(buffer), DTYPES[buffer.dtype].bytes
-    spans = [span_elems(f, shape) * size for f in layouts]
+    """For every layout of one form the sum over the calls of the least alternative, or why it cannot serve."""
+    form, size = layouts[0].form, DTYPES[buffer.dtype].bytes
+    spans = [span_elems(f, form.extents) * size for f in layouts]
     reasons = [f"{n} bytes where {room_bytes} are left" * (n > room_bytes) for n in spans]
     total = np.zeros((len(layouts), len(fields(Cost))), np.int64)
     total[:, _SHARED_BYTES] = spans
-    counted = _known_counts(shape, size)
+    counted = _known_counts(form, size)
     for _, group in groupby(alternatives, key=lambda a: a.number):
         ways = list(group)
         least, serves = np.full_like(total, np.iinfo(np.int64).max), np.zeros(len(layouts), bool)
@@ -159,9 +273,9 @@ def estimate_layouts(
     return [Costed(f, Cost(*row), why) for f, row, why in zip(layouts, total.tolist(), reasons, strict=True)]
 
 
-@lru_cache(maxsize=8)
-def _known_counts(shape: tuple[int, ...], elem_bytes: int) -> Counts:
-    """What accesses of such a tile cost under every layout of it, filled as they are counted."""
+@lru_cache(maxsize=64)
+def _known_counts(form: Form, elem_bytes: int) -> Counts:
+    """What accesses of such a tile cost under every layout of its form, filled as they are counted."""
     return {}
 
 
@@ -180,7 +294,7 @@ def _count_alternative(
 
     What is known of accesses and of variants is in ``counted`` and ``refused``, and is put there.
     """
-    shape, size = shape_of(buffer), DTYPES[buffer.dtype].bytes
+    shape, size = layouts[0].form.extents, DTYPES[buffer.dtype].bytes
     costs = np.tile(np.array(a.rest.key, np.int64), (len(layouts), 1))
     fits = np.ones(len(layouts), bool)
     if a.variant.adapts:
@@ -195,7 +309,8 @@ def _count_alternative(
             costs[:, _SECTORS] += sectors[:, 0]
     if a.variant.constrain:
         if a.variant.name not in refused:
-            whys = (a.variant.constrain(a.call, replace(buffer, layout=f.layout)) for f in layouts)
+            tiles = (follow(replace(buffer, layout=f.layout), a.views) for f in layouts)
+            whys = (a.variant.constrain(a.call, tile) for tile in tiles)
             refused[a.variant.name] = [why or "" for why in whys]
         fits &= ~np.array(refused[a.variant.name], bool)
     return costs, fits

@@ -20,8 +20,9 @@ _SAMPLE = 64  # vectors that are looked at before all are
 
 @dataclass(frozen=True, eq=False)
 class TileAccess:
-    """Warp accesses of one kind and width. ``elements``: the row-major number of the first element that each lane
-    touches, -1 for an inactive lane, shape (n, 32); ``weights``: how often each runs per CTA, shape (n,).
+    """Warp accesses of one kind and width. ``elements``: the number, in a form of the tile (of rows: row-major), of the
+    first element that each lane touches, -1 for an inactive lane, shape (n, 32); ``weights``: how often each runs per
+    CTA, shape (n,).
 
     cp.async writes the elements and reads global memory at the byte offsets ``source``, (n, 32), -1 for zeros. (Its
     sectors, too, then depend on the layout.) Of one that ``fold`` has made smaller, ``starts`` are all elements that
@@ -122,7 +123,7 @@ def count_costs(
     -1 where a vector is cut. Sectors are those of cp.async, 0 for others.
     """
     result = np.full((2, len(layouts), len(accesses)), -1, np.int64)
-    is_xor = np.array([f.family == "swizzle" for f in layouts], bool)
+    is_xor = np.array([f.change == "swizzle" for f in layouts], bool)
     for k, a in enumerate(accesses):
         fits = keep_vectors(layouts, shape, elem_bytes, a)
         for group, pattern in ((fits & is_xor, _xor_pattern), (fits & ~is_xor, _affine_pattern)):
@@ -161,11 +162,11 @@ def keep_vectors(
     if width == 1 or not len(starts):
         return np.ones(len(layouts), bool)
     crosses = bool((starts % shape[-1] + width > shape[-1]).any())
-    is_dense = np.array([f.family != "padding" for f in layouts], bool)
+    is_dense = np.array([f.change != "padding" for f in layouts], bool)
     if (starts % width).any():
         return _keep_each(layouts, shape, width, np.unique(starts))
     fits = _keep_swizzled(layouts, width, int(np.bitwise_or.reduce(starts)))
-    padded = [f for f in layouts if f.family == "padding"]
+    padded = [f for f in layouts if f.change == "padding"]
     if padded:
         keep = _keep_each if crosses else _keep_padded
         fits[~is_dense] = keep(padded, shape, width, starts)

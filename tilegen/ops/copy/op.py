@@ -10,7 +10,7 @@ from pydantic import Field
 from tilegen.ops.copy.matrices import plan_matrices, refuse_matrices
 from tilegen.ops.copy.register_tiles import refuse_turn
 from tilegen.ops.copy.register_transpose import plan_register_tile
-from tilegen.ops.copy.tma import plan_load, plan_store, reject_swizzle
+from tilegen.ops.copy.tma import plan_load, plan_store, reject_layout
 from tilegen.ops.flows import pair_up
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context, Operand
@@ -221,7 +221,7 @@ _VARIANTS = (
     _synchronous("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
     _synchronous("scalar", 0, _refuse_scalar, _plan_scalar),
     Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async),
-    Variant("tma", 20, _refuse_tma, _plan_tma, constrain=reject_swizzle),
+    Variant("tma", 20, _refuse_tma, _plan_tma, constrain=reject_layout),
 )
 
 

@@ -7,7 +7,7 @@ there; the rest of the tile is a loop.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen.decisions import Choice
@@ -18,7 +18,18 @@ from tilegen.layouts import swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
 from tilegen.ops.digits import Digit, join
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Formals, Operand, Refused, absolute, is_swizzled, parts_of, ref_at
+from tilegen.ops.operand import (
+    Context,
+    Formals,
+    Operand,
+    Refused,
+    absolute,
+    bind,
+    is_swizzled,
+    memory_of,
+    parts_of,
+    ref_at,
+)
 from tilegen.plan import TMA_STORE, Arrive, Barrier, Commit, Repeat, Slot, Step, TensorMap, Tma, when
 from tilegen.scopes import threads_of
 from tilegen.spec.data import Buffer, Call
@@ -43,10 +54,16 @@ class Boxes:
         return prod(d.extent for d in self.outer)
 
 
-def reject_swizzle(call: Call, tile: Buffer) -> str | None:
-    """Why the layout of a shared buffer is none that TMA has a mode for, or None."""
+def reject_layout(call: Call, tile: Buffer) -> str | None:
+    """Why no boxes move this copy's shared buffer with the layout that ``tile`` has, or None.
+
+    A descriptor says rows of a box one behind the other, in the order of the global array, and one of three swizzles.
+    """
+    regions = [call.regions[name] for name in ("src", "dst")]
+    array = next(r for r in regions if r.buffer.scope == "global")
+    own = next(r for r in regions if r.buffer.name == tile.name)
     try:
-        swizzle_bytes_of(tile)
+        _cut(bind(array, memory_of(array.buffer)), bind(replace(own, buffer=tile), memory_of(tile)))
     except Refused as refusal:
         return str(refusal)
     return None
@@ -71,6 +88,12 @@ def swizzle_bytes_of(tile: Buffer) -> int:
 
 def cut_boxes(context: Context, array: Operand, tile: Operand) -> Boxes:
     """The boxes of a tile; raises Refused with the first of TMA's limits that it breaks."""
+    boxes = _cut(array, tile)
+    return replace(boxes, map=replace(boxes.map, name=context.fresh(boxes.map.name)))
+
+
+def _cut(array: Operand, tile: Operand) -> Boxes:
+    """The boxes, with a name for their descriptor that the spec may have given to something else."""
     _check_array(array)
     memory, mode = array.memory, swizzle_bytes_of(tile.buffer)
     dims = _order_dims(array)
@@ -81,7 +104,7 @@ def cut_boxes(context: Context, array: Operand, tile: Operand) -> Boxes:
     problems = find_tma_problems(array.buffer.dtype, [box[d] for d in dims], mode)
     if problems:
         raise Refused("; ".join(problems))
-    name = context.fresh(_name_map(array, [box[d] for d in dims], mode))
+    name = _name_map(array, [box[d] for d in dims], mode)
     tensor_map = TensorMap(name, memory, dims, tuple(box[d] for d in dims), mode)
     boxes = Boxes(tensor_map, tuple(d for d in digits if d not in inner.values()))
     _check_place(tile, boxes)
