@@ -66,7 +66,8 @@ def list_alternatives(
     """
     found: list[Alternative] = []
     asked = [v for op in OPS.values() for v in op.variants if near is None or v.constrain]
-    for _, group in groupby(_stand_ins(form, DTYPES[buffer.dtype].bytes), key=lambda s: s.change):
+    stand_ins = _stand_ins(form, DTYPES[buffer.dtype].bytes)
+    for _, group in groupby(stand_ins, key=lambda s: s.change):
         widest = None
         for s in group:  # wide vectors first: where the widest are not used, forbidding them changes nothing
             if widest is None or s.kept_elems < widest:

@@ -45,13 +45,17 @@ from tilegen.plan import Step
 from tilegen.spec.data import Buffer, Spec
 
 _WARP_BYTES = 32 * VECTOR_BYTES  # the most that an instruction of a warp moves
-_MOST_PLANS = 12  # layouts that are planned for real where estimates do not settle it
+_MOST_PLANS = 12  # layouts in rows that are planned for real where estimates do not settle it
+_MOST_OTHER_PLANS = 5  # layouts in other orders and panels
 _SECTORS, _WAVEFRONTS, _SHARED_BYTES = (
     [f.name for f in fields(Cost)].index(name) for name in ("sectors", "wavefronts", "shared_bytes")
 )
 _MOST_EQUAL = 3  # of those that reach one and the same estimate
 
 Counts = dict[tuple[object, ...], tuple[Ints, Ints]]  # by all that an access is: (wavefronts, sectors) of each layout
+
+
+_Heard = tuple[Form, Sequence[Alternative]]  # the alternatives of one form
 
 
 @dataclass(frozen=True)
@@ -125,10 +129,12 @@ def search_layouts(spec: Spec, buffer: Buffer) -> Search:
     return _search_others(spec, buffer, others, room, search) if others else search
 
 
-def _plan_ranked(spec: Spec, buffer: Buffer, estimates: Sequence[Costed], ways: Sequence[Alternative]) -> Search:
-    """Estimates with real plans of the best."""
+def _plan_ranked(
+    spec: Spec, buffer: Buffer, estimates: Sequence[Costed], ways: Sequence[Alternative], most: int = _MOST_PLANS
+) -> Search:
+    """Estimates with real plans of the best, so many as a rule."""
     order = sort_estimates(buffer, estimates)
-    planned, alike, left = _plan_in_order(spec, buffer, estimates, order)
+    planned, alike, left = _plan_in_order(spec, buffer, estimates, order, most)
     for family in FAMILIES:  # the best of each, to show what was passed over
         first = next((k for k in order if estimates[k].layout.family == family), None)
         if first is not None and first not in planned:
@@ -137,7 +143,7 @@ def _plan_ranked(spec: Spec, buffer: Buffer, estimates: Sequence[Costed], ways: 
 
 
 def _plan_in_order(
-    spec: Spec, buffer: Buffer, estimates: Sequence[Costed], order: Sequence[int]
+    spec: Spec, buffer: Buffer, estimates: Sequence[Costed], order: Sequence[int], most: int
 ) -> tuple[dict[int, PlannedLayout], tuple[int, ...], tuple[int, ...]]:
     """Real plans until no estimate that is left is below the best of them; what was passed over, as Search has it.
 
@@ -153,7 +159,7 @@ def _plan_in_order(
         if reached[hoped] >= _MOST_EQUAL:
             alike.append(k)
             continue
-        if len(planned) >= _MOST_PLANS:
+        if len(planned) >= most:
             return planned, tuple(alike), tuple(order[done:])
         planned[k] = plan_with(spec, buffer, estimates[k].layout)
         reached[hoped] += planned[k].costed.cost.key[:4] == hoped
@@ -164,21 +170,29 @@ def _plan_in_order(
 def _search_others(spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int, rows: Search) -> Search:
     """The search of rows, and behind it the layouts of other forms that cost less (bytes included) than its best."""
     limit = None if rows.best is None else rows.planned[rows.best].costed.cost.key[:4]
-    own_form = rows.estimates[0].layout.form
-    known = {own_form.axes: (own_form, rows.alternatives)}  # of each order
+    first_form = rows.estimates[0].layout.form
+    heard: dict[tuple[int, ...], _Heard] = {first_form.axes: (first_form, rows.alternatives)}  # of each order
+    fixed = _uncarried(spec, buffer, [a for a in rows.alternatives if not a.variant.constrain])
     estimates: list[Costed] = []
     ways: list[Alternative] = []
     above = 0
     for form in forms:
-        own = list_alternatives(spec, buffer, form, known[form.axes] if form.panel else None)
-        known.setdefault(form.axes, (form, own))
-        if limit is not None and _least_cost(form, buffer, own) >= limit:
+        if refused := _why_no_plan(spec, buffer, form, fixed):
+            estimates.append(refused)
+            continue
+        if form.axes not in heard:
+            order = replace(form, panel=0)
+            heard[form.axes] = order, list_alternatives(spec, buffer, order)
+        own = near = heard[form.axes]
+        if form.panel and not _is_above(buffer, near, limit):  # panels take no less than their order
+            own = form, list_alternatives(spec, buffer, form, near)
+        if _is_above(buffer, own, limit):
             above += 1
             continue
-        found = _estimate_form(spec, buffer, form, own, room)
+        found = estimate_layouts(buffer, layouts_of(form, buffer), own[1], room)
         estimates += [e for e in found if e.reason or limit is None or e.cost.key[:4] < limit]
-        ways += own
-    search = _plan_ranked(spec, buffer, estimates, ways)
+        ways += own[1]
+    search = _plan_ranked(spec, buffer, estimates, ways, _MOST_OTHER_PLANS)
     first = len(rows.estimates)
     less = {
         first + k: p for k, p in search.planned.items()
@@ -191,18 +205,20 @@ def _search_others(spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int,
     )  # fmt: skip
 
 
-def _least_cost(form: Form, buffer: Buffer, alternatives: Sequence[Alternative]) -> tuple[int, ...]:
-    """The key of a cost, address operations aside, that no layout of a form is below: no access has a conflict."""
+def _is_above(buffer: Buffer, heard: _Heard, limit: tuple[int, ...] | None) -> bool:
+    """Whether a form costs no less than the limit even if no access has a conflict."""
+    form, alternatives = heard
     size = DTYPES[buffer.dtype].bytes
     total = Cost(shared_bytes=form.elems * size)
     for _, group in groupby(alternatives, key=lambda a: a.number):
-        floors = (replace(a.rest, wavefronts=a.rest.wavefronts + _floor(form, size, a)) for a in group)
-        total = _add(total, min(floors, key=lambda cost: cost.key))
-    return total.key[:4]
+        ways = list(group)
+        floors = [a.rest.wavefronts + count_floor(form.extents, size, a.accesses) for a in ways]
+        total = _add(total, min((replace(a.rest, wavefronts=n) for a, n in zip(ways, floors, strict=True)), key=_key))
+    return limit is not None and total.key[:4] >= limit
 
 
-def _floor(form: Form, elem_bytes: int, a: Alternative) -> int:
-    return count_floor(form.extents, elem_bytes, a.accesses)
+def _key(cost: Cost) -> tuple[int, ...]:
+    return cost.key
 
 
 def _is_least_of_all(planned: PlannedLayout) -> bool:
@@ -224,13 +240,33 @@ def _best(planned: Mapping[int, PlannedLayout]) -> int | None:
 def _estimate_form(
     spec: Spec, buffer: Buffer, form: Form, alternatives: Sequence[Alternative], room_bytes: int
 ) -> list[Costed]:
-    """The estimates of a form's layouts; of the dense one alone, with the reason, where an op cannot be carried out."""
+    """The estimates of a form's layouts; of the dense one alone, with the reason, where a call has no alternative."""
+    unheard = _uncarried(spec, buffer, alternatives)
+    reason = _why_no_plan(spec, buffer, form, unheard)
+    return [reason] if reason else estimate_layouts(buffer, layouts_of(form, buffer), alternatives, room_bytes)
+
+
+def layouts_of(form: Form, buffer: Buffer) -> tuple[FamilyLayout, ...]:
+    return enumerate_form(form, DTYPES[buffer.dtype].bytes)
+
+
+def _uncarried(spec: Spec, buffer: Buffer, alternatives: Sequence[Alternative]) -> list[int]:
+    """The numbers of the calls that none of the alternatives carries out, nor a variant made for the layouts."""
     heard = {a.number for a in alternatives}
-    layouts = enumerate_form(form, DTYPES[buffer.dtype].bytes)
-    for number, (call, _) in enumerate(touched_calls(spec, buffer.name)):
-        if number not in heard and not any(v.adapts for v in OPS[call.op].variants):
-            return [plan_with(spec, buffer, layouts[0]).costed]
-    return estimate_layouts(buffer, layouts, alternatives, room_bytes)
+    calls = enumerate(touched_calls(spec, buffer.name))
+    return [n for n, (call, _) in calls if n not in heard and not any(v.adapts for v in OPS[call.op].variants)]
+
+
+def _why_no_plan(spec: Spec, buffer: Buffer, form: Form, numbers: Sequence[int]) -> Costed | None:
+    """The dense layout of a form with what the planner says of the first of these calls that it cannot carry out."""
+    dense = layouts_of(form, buffer)[0]
+    calls = touched_calls(pin_layout(spec, buffer.name, dense.layout), buffer.name) if numbers else ()
+    try:
+        for number in numbers:
+            dispatch(*calls[number])
+    except SpecError as error:
+        return Costed(dense, Cost(), error.diagnostics[0].message)
+    return None
 
 
 def sort_estimates(buffer: Buffer, estimates: Sequence[Costed]) -> list[int]:

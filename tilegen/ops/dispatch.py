@@ -15,7 +15,7 @@ from tilegen.ops.op import Planned, Variant
 from tilegen.ops.operand import Context, Refused
 from tilegen.spec.data import Call
 
-_KEPT = 256  # attempts: those of one search for layouts, and what is planned of its results
+_KEPT = 1024  # attempts: those of one search for layouts, and what is planned of its results
 
 
 @dataclass(frozen=True, eq=False)
