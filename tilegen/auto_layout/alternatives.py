@@ -7,7 +7,7 @@ same under every layout of the form: an op never describes its accesses twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
@@ -58,11 +58,13 @@ class Alternative:
 
 
 def list_alternatives(
-    spec: Spec, buffer: Buffer, form: Form, near: tuple[Form, Sequence[Alternative]] | None = None
-) -> tuple[Alternative, ...]:
+    spec: Spec, buffer: Buffer, form: Form, near: tuple[Form, Sequence[Alternative]] | None = None,
+    is_enough: Callable[[Sequence[Alternative]], bool] = lambda found: False,
+) -> tuple[Alternative, ...]:  # fmt: skip
     """The alternatives of every call that touches the buffer (or a view of it), over all widths of vectors.
 
-    ``near``: a form with its alternatives, in place of asking those variants again that take any layout.
+    ``near``: a form with its alternatives, in place of asking those variants again that take any layout. ``is_enough``
+    may end it after any width, the widest first, by what was found so far.
     """
     found: list[Alternative] = []
     asked = [v for op in OPS.values() for v in op.variants if near is None or v.constrain]
@@ -75,6 +77,8 @@ def list_alternatives(
                 heard = _listen(pin_layout(spec, buffer.name, s.layout), buffer, s, some)
                 widest = max((a.widest_elems for a in heard if not a.variant.adapts), default=1)
                 found += heard
+                if is_enough(_drop_repeated(found)):
+                    return _drop_repeated(found)
     if near is not None:
         before, others = near
         free = (_move(a, before, form, DTYPES[buffer.dtype].bytes) for a in others if not a.variant.constrain)

@@ -68,7 +68,7 @@ def _proof(search: Search, wavefronts: int, floor: int, shares: bool) -> str:
     else:
         said = [f"{searched}; its accesses take {wavefronts} wavefronts against a floor of {floor}"]
     if search.is_settled:
-        said.append("each access moves 16 bytes a lane without a conflict, so no other order and no panels cost less")
+        said.append("no other order and no panels were searched: each access moves 16 bytes a lane without a conflict")
     elif search.above:
         forms = count_words(search.above, "order or cut into panels is", "orders and cuts into panels are")
         said.append(f"{forms} no better even without conflicts")

@@ -81,7 +81,7 @@ class Search:
 
     ``alike`` were not planned because others reached the same estimate, ``left`` because the search was cut short.
     ``forms``: the orders and panels beside rows; ``above``: of these, those that cost no less even without a conflict;
-    ``is_settled``: rows reach what no layout is below, so that no other form was looked at.
+    ``is_settled``: rows leave nothing to gain, so that no other form was looked at.
     """
 
     estimates: tuple[Costed, ...]
@@ -124,7 +124,7 @@ def search_layouts(spec: Spec, buffer: Buffer) -> Search:
     room = _room_bytes(spec, buffer)
     ways = list_alternatives(spec, buffer, rows)
     search = _plan_ranked(spec, buffer, _estimate_form(spec, buffer, rows, ways, room), ways)
-    if search.best is not None and _is_least_of_all(search.planned[search.best]):
+    if search.best is not None and _leaves_nothing(search.planned[search.best]):
         return replace(search, forms=len(others), is_settled=True)
     return _search_others(spec, buffer, others, room, search) if others else search
 
@@ -181,8 +181,7 @@ def _search_others(spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int,
             estimates.append(refused)
             continue
         if form.axes not in heard:
-            order = replace(form, panel=0)
-            heard[form.axes] = order, list_alternatives(spec, buffer, order)
+            heard[form.axes] = _hear_order(spec, buffer, replace(form, panel=0), limit)
         own = near = heard[form.axes]
         if form.panel and not _is_above(buffer, near, limit):  # panels take no less than their order
             own = form, list_alternatives(spec, buffer, form, near)
@@ -205,6 +204,12 @@ def _search_others(spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int,
     )  # fmt: skip
 
 
+def _hear_order(spec: Spec, buffer: Buffer, order: Form, limit: tuple[int, ...] | None) -> _Heard:
+    """The alternatives of an order; of one that is above the limit no more than show it."""
+    found = list_alternatives(spec, buffer, order, None, lambda some: _is_above(buffer, (order, some), limit))
+    return order, found
+
+
 def _is_above(buffer: Buffer, heard: _Heard, limit: tuple[int, ...] | None) -> bool:
     """Whether a form costs no less than the limit even if no access has a conflict."""
     form, alternatives = heard
@@ -221,14 +226,16 @@ def _key(cost: Cost) -> tuple[int, ...]:
     return cost.key
 
 
-def _is_least_of_all(planned: PlannedLayout) -> bool:
-    """Whether no layout makes the ops cheaper: every instruction moves 16 bytes a lane, in no more wavefronts and
-    sectors than those bytes are. TMA's boxes are as many bytes under every layout."""
+def _leaves_nothing(planned: PlannedLayout) -> bool:
+    """Whether every instruction moves 16 bytes a lane without a conflict, 7 of 8 lanes and more at work, and reads no
+    more of global memory than that. TMA's boxes are as many bytes under every layout."""
     counted = [c for context, steps in planned.steps for c in context.count(steps) if c.kind != TMA]
-    lines, sectors = _WARP_BYTES // LINE_BYTES, _WARP_BYTES // SECTOR_BYTES
     return all(
-        (c.wavefronts, c.sectors) in ((lines * c.instructions, 0), (0, sectors * c.instructions)) for c in counted
-    )
+        c.width_bytes == VECTOR_BYTES and c.wavefronts == c.bytes_floor
+        and 7 * _WARP_BYTES * c.instructions <= 8 * (c.wavefronts * LINE_BYTES + c.sectors * SECTOR_BYTES)
+        and c.sectors * SECTOR_BYTES <= _WARP_BYTES * c.instructions
+        for c in counted
+    )  # fmt: skip
 
 
 def _best(planned: Mapping[int, PlannedLayout]) -> int | None:
