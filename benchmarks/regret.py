@@ -3,7 +3,7 @@
 It prints the tables of docs/layout-chooser.md.
 
 Access sets are drawn as tests/oracles/access_sets.py says. Regret is what the pick takes above the least that brute
-force finds over every row pad of 0 to 32 words, every Swizzle(M, B, S) with M + B + S <= log2(elements), and none. What
+force finds over the layouts of tests/oracles/layout_brute.py: both orders, padded, swizzled and none, and panels. What
 an F2-linear layout would reach is found beside; a spec's notation has those only where they are swizzled tiles.
 """
 
@@ -27,7 +27,7 @@ from tests.oracles.layout_regret import (
 
 
 def main() -> int:
-    count, seed = (int(sys.argv[k]) if len(sys.argv) > k else least for k, least in ((1, 240), (2, 0)))
+    count, seed = (int(sys.argv[k]) if len(sys.argv) > k else least for k, least in ((1, 120), (2, 0)))
     rows = [measure(s) for s in draw_sets(count, seed)]
     wholes = [measure_whole(way, spec) for way, spec in draw_specs(SPECS, seed)]
     print(f"{print_table(rows)}\n\n{print_linear(rows)}\n\n{print_wholes(wholes)}")

@@ -10,9 +10,9 @@ import pytest
 from specs.kernels import ROOT, build_spec
 
 import tilegen
+from tests.oracles.layout_regret import every_form_layout
 from tilegen import spec as spec_room
 from tilegen.auto_layout import choose_layouts, compare_pinned
-from tilegen.auto_layout.families import enumerate_layouts
 from tilegen.auto_layout.pin import pin_layout
 from tilegen.auto_layout.search import plan_with, search_layouts
 from tilegen.decisions import Choice
@@ -59,7 +59,7 @@ def pin(text: str, spec: Spec) -> str:
 
 
 # ---------------------------------------------------------------- the pick
-@pytest.mark.parametrize("name", ["transpose_auto", "rows_auto", "permute_auto"])
+@pytest.mark.parametrize("name", ["transpose_auto", "rows_auto", "permute_auto", "epilogue_panels"])
 def test_pinning_what_is_printed_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
     path = ROOT / "specs" / f"{name}.yaml"
     text, built = path.read_text(), build_spec(path)
@@ -69,18 +69,18 @@ def test_pinning_what_is_printed_gives_the_same_bytes(name: str, tmp_path: Path)
     assert pinned.spec.choices == () and len(built.spec.choices) == text.count("layout: auto")
 
 
-SMALL = [("float32", 8, 16), ("float32", 12, 20), ("float16", 16, 16), ("uint8", 8, 32)]
+SMALL = [("float32", 12, 20), ("float16", 16, 16), ("uint8", 8, 32)]
 
 
 @pytest.mark.parametrize(("dtype", "rows", "columns"), SMALL)
 def test_planning_every_layout_finds_none_that_costs_less(dtype: str, rows: int, columns: int) -> None:
     """Exhaustive: the whole spec is planned under each layout of the families, no estimate asked."""
     plain = load_plain(transpose(dtype, rows, columns))
-    plain = pin_layout(plain, "tile", enumerate_layouts((rows, columns), 4)[0].layout, "row")
+    plain = pin_layout(plain, "tile", row_major((rows, columns)), "row")
     buffer = plain.buffer("tile")
     costs = [
         p.costed.cost.key[:4]
-        for f in enumerate_layouts((rows, columns), DTYPES[dtype].bytes)
+        for f in every_form_layout((rows, columns), DTYPES[dtype].bytes)
         if not (p := plan_with(plain, buffer, f)).costed.reason
     ]
     choice = choice_of(choose_layouts(load_plain(transpose(dtype, rows, columns))))

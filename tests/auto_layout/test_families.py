@@ -65,11 +65,12 @@ def test_what_is_asked_of_a_layout_is_kept() -> None:
     def dense_only(call: object, buffer: Buffer) -> str | None:
         return None if isinstance(buffer.layout, layouts.TileLayout) else "no swizzle here"
 
-    best, *others = rank_drawn((32, 32), "float32", [COLUMN], dense_only)
+    both = [COLUMN, tile_access("st", 1, range(32))]
+    best, *others = rank_drawn((32, 32), "float32", both, dense_only)
     assert best.layout.text == "S[(32, 32):(33, 1)]"
     assert {o.reason for o in others if o.layout.family == "swizzle"} == {"no swizzle here"}
-    best, *_ = rank_drawn((32, 32), "float32", [COLUMN], dense_only, room_bytes=4096)
-    assert best.layout.text == "row"
+    best, *_ = rank_drawn((32, 32), "float32", both, dense_only, room_bytes=4096)
+    assert best.cost.shared_bytes == 4096 and best.cost.wavefronts > 2
     assert all(c.reason for c in rank_drawn((32, 32), "float32", [COLUMN], room_bytes=100))
 
 

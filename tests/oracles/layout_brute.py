@@ -1,6 +1,7 @@
 """Every layout of a shared tile by brute force: one after the other, from the definitions, nothing of the chooser's.
 
-Rows padded by 0 to 32 words, every Swizzle(M, B, S) with M + B + S <= log2(elements), and none.
+Rows or columns, padded by 0 to 32 words, every Swizzle(M, B, S) of them with M + B + S <= log2(elements), and none;
+panels of 16, 32, 64 and 128 bytes of either, plain and with the swizzle of as many bytes.
 """
 
 from __future__ import annotations
@@ -30,14 +31,38 @@ class Placed:
 
 def every_layout(rows: int, columns: int, elem_bytes: int) -> Iterator[Placed]:
     row, column = np.divmod(np.arange(rows * columns), columns)
+    yield from _in_order(row, column, columns, elem_bytes, "")
+    yield from _in_order(column, row, rows, elem_bytes, "order ")
+    for slow, fast, count, length in ((row, column, rows, columns), (column, row, columns, rows)):
+        yield from _in_panels(slow, fast, count, length, elem_bytes)
+
+
+def _in_order(slow: Ints, fast: Ints, length: int, elem_bytes: int, mark: str) -> Iterator[Placed]:
+    """Lines of ``length`` elements one behind the other, padded or swizzled."""
+    dense = slow * length + fast
     for words in range(33):
         if 4 * words % elem_bytes == 0:
-            yield Placed(f"pad {words}" if words else "none", row * (columns + 4 * words // elem_bytes) + column)
-    bits = floor(log2(rows * columns))
+            name = f"pad {words}" if words else "none"
+            yield Placed(mark + name, dense + slow * (4 * words // elem_bytes))
+    bits = floor(log2(len(dense)))
     for m in range(bits):
         for b in range(1, bits + 1):
             for s in range(b, bits - m - b + 1):
-                yield Placed(f"Swizzle({m}, {b}, {s})", swizzle(np.arange(rows * columns), m, b, s))
+                yield Placed(f"{mark}Swizzle({m}, {b}, {s})", swizzle(dense, m, b, s))
+
+
+def _in_panels(slow: Ints, fast: Ints, count: int, length: int, elem_bytes: int) -> Iterator[Placed]:
+    """``count`` lines of ``length`` elements, cut into panels; 16-byte chunks of a line of 128 bytes go to 8 places."""
+    for size in (16, 32, 64, 128):
+        width = size // elem_bytes
+        if width < 2 or length % width or length == width or count == 1:
+            continue
+        dense = fast // width * (count * width) + slow * width + fast % width
+        yield Placed(f"panels {size}", dense)
+        if size > 16 and count % 8 == 0:
+            chunk, chunks = dense * elem_bytes // 16, size // 16
+            moved = chunk ^ (dense * elem_bytes // 128 % chunks)
+            yield Placed(f"panels {size} swizzled", (moved * 16 + dense * elem_bytes % 16) // elem_bytes)
 
 
 def swizzle(address: Ints, m: int, b: int, s: int) -> Ints:

@@ -20,21 +20,23 @@ from tests.oracles import layout_brute
 from tests.oracles.access_sets import DTYPE_BYTES, AccessSet, draw_sets
 from tilegen import spec as spec_room
 from tilegen.auto_layout import choose_layouts
-from tilegen.auto_layout.alternatives import Alternative
-from tilegen.auto_layout.families import enumerate_layouts
+from tilegen.auto_layout.alternatives import Alternative, renumber
+from tilegen.auto_layout.estimates import Costed, estimate_layouts, sort_estimates
+from tilegen.auto_layout.families import FamilyLayout, enumerate_form
+from tilegen.auto_layout.forms import list_forms, rows_form
 from tilegen.auto_layout.linear_search import find_linear
 from tilegen.auto_layout.pin import pin_layout
-from tilegen.auto_layout.search import Costed, plan_with, rank_layouts
-from tilegen.auto_layout.tile_access import TileAccess, count_floor, fold
+from tilegen.auto_layout.search import plan_with
+from tilegen.auto_layout.tile_access import TileAccess, count_floor
 from tilegen.decisions import Cost
 from tilegen.layouts import row_major
 from tilegen.ops import ALL_OPS
 from tilegen.ops.op import Planned, Variant
 from tilegen.spec.data import Buffer, Call, Spec
 
-FAMILIES = ("none", "pad", "Swizzle")
-SETS = draw_sets(240)
-SPECS = 12  # drawn and built as wholes
+FAMILIES = ("none", "pad", "Swizzle", "order", "panels")
+SETS = draw_sets(120)
+SPECS = 8  # drawn and built as wholes
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def rank_drawn(
 ) -> list[Costed]:  # fmt: skip
     """The estimates of the search for an 'auto' layout, best first, as if each access were the only way of an op.
 
-    Behind them come the layouts that cannot serve.
+    Behind them come the layouts that cannot serve. Of forms that cut a vector of an access there are none.
     """
 
     def plan(call: Call, context: object) -> Planned:
@@ -78,12 +80,23 @@ def rank_drawn(
 
     variant = Variant("drawn", 0, lambda call, context: None, plan, constrain)
     call: Any = None
-    folded = [fold(a, shape, DTYPE_BYTES[dtype]) for a in accesses]
-    ways = tuple(Alternative(call, k, variant, (a,), Cost(instructions=a.instructions)) for k, a in enumerate(folded))
+    size = DTYPE_BYTES[dtype]
     buffer = Buffer("tile", "shared", dtype, tuple(shape), row_major(tuple(shape)), "tile")
-    layouts = enumerate_layouts(shape, DTYPE_BYTES[dtype])
-    estimates, order = rank_layouts(buffer, layouts, ways, room_bytes)
-    return [estimates[k] for k in order] + [e for e in estimates if e.reason]
+    estimates: list[Costed] = []
+    for form in list_forms(shape, size):
+        moved = [renumber(a, rows_form(shape), form, size) for a in accesses]
+        ways = [
+            Alternative(call, k, variant, (a,), Cost(instructions=a.instructions))
+            for k, a in enumerate(moved) if a is not None
+        ]  # fmt: skip
+        if len(ways) == len(moved):
+            estimates += estimate_layouts(buffer, enumerate_form(form, size), ways, room_bytes)
+    return [estimates[k] for k in sort_estimates(buffer, estimates)] + [e for e in estimates if e.reason]
+
+
+def every_form_layout(shape: Sequence[int], elem_bytes: int) -> list[FamilyLayout]:
+    """Every layout of every form of a tile without stages."""
+    return [f for form in list_forms(shape, elem_bytes) for f in enumerate_form(form, elem_bytes)]
 
 
 @cache
@@ -103,7 +116,7 @@ def measure(drawn: AccessSet) -> Row:
             least[family] = min((found, p.span * size), least.get(family, (found, p.span * size)))
     return Row(
         drawn.name.split(": ")[1].split(" -> ")[0], count_floor(drawn.shape, size, accesses), least,
-        {"none": "none", "padding": "pad", "swizzle": "Swizzle"}[pick.layout.family],
+        {"padding": "pad", "swizzle": "Swizzle"}.get(pick.layout.family, pick.layout.family),
         (waves, mine.span * size), (pick.cost.wavefronts, pick.cost.shared_bytes),
         find_linear(drawn.shape, size, accesses).wavefronts,
     )  # fmt: skip
@@ -112,8 +125,8 @@ def measure(drawn: AccessSet) -> Row:
 def print_table(rows: Sequence[Row]) -> str:
     """Per writer: wavefronts above the floor with the best of each family alone, with the pick, and what was picked."""
     lines = [
-        "| writer | sets | floor | none | padding | swizzle | picked | regret | picks: none, padding, swizzle |",
-        "|---|--:|--:|--:|--:|--:|--:|--:|---|",
+        "| writer | sets | floor | none | padding | swizzle | orders | panels | picked | regret | picks |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|---|",
     ]
     for writer in [*sorted({r.writer for r in rows}), "all"]:
         some = [r for r in rows if writer in ("all", r.writer)]
@@ -192,7 +205,7 @@ def measure_whole(way: str, text: str) -> Whole:
     picked = next(c.cost for c in choice.candidates if c.verdict == "picked")
     buffer = plain.buffer("tile")
     rows: Spec = pin_layout(plain, "tile", row_major(buffer.shape), "row")
-    every = [plan_with(rows, buffer, f) for f in enumerate_layouts(buffer.shape, DTYPE_BYTES[buffer.dtype])]
+    every = [plan_with(rows, buffer, f) for f in every_form_layout(buffer.shape, DTYPE_BYTES[buffer.dtype])]
     costs = [p.costed.cost.key[:4] for p in every if not p.costed.reason]
     assert picked is not None
     return Whole(way, len(every), picked.key[:4], min(costs), "bounded" in choice.proof)

@@ -15,6 +15,7 @@ from tests.oracles.layout_regret import (
     SETS,
     SPECS,
     draw_specs,
+    every_form_layout,
     measure,
     measure_whole,
     place,
@@ -23,7 +24,6 @@ from tests.oracles.layout_regret import (
     print_wholes,
 )
 from tilegen import access
-from tilegen.auto_layout.families import enumerate_layouts
 
 DOC = ROOT / "docs" / "layout-chooser.md"
 
@@ -44,7 +44,7 @@ def test_a_built_spec_has_no_better_layout(way: str, text: str) -> None:
 
 def test_the_families_are_those_of_the_brute_force() -> None:
     for shape, size in (((16, 20), 1), ((32, 64), 4), ((8, 33), 16), ((24, 40), 2)):
-        mine = {place(f.layout, shape).tobytes() for f in enumerate_layouts(shape, size)}
+        mine = {place(f.layout, shape).tobytes() for f in every_form_layout(shape, size)}
         assert mine == {p.addresses.tobytes() for p in layout_brute.every_layout(*shape, size)}
 
 

@@ -7,9 +7,10 @@ from dataclasses import fields, replace
 from math import prod
 
 from tilegen.auto_layout.alternatives import list_accesses
+from tilegen.auto_layout.estimates import Costed
 from tilegen.auto_layout.families import FAMILIES
 from tilegen.auto_layout.linear_search import find_linear
-from tilegen.auto_layout.search import Costed, Search
+from tilegen.auto_layout.search import Search
 from tilegen.auto_layout.tile_access import TileAccess, count_floor, count_wavefronts
 from tilegen.decisions import Candidate, Choice, Cost, count_words
 from tilegen.dtypes import DTYPES

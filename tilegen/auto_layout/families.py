@@ -74,13 +74,14 @@ def enumerate_form(form: Form, elem_bytes: int) -> tuple[FamilyLayout, ...]:
     ['S[(64, 2, 64):(64, 4096, 1)]', 'Swizzle(3, 3, 3) o S[(64, 2, 64):(64, 4096, 1)]']
     """
     strides = _padded_strides(form.extents, -1, 0)
-    dense = FamilyLayout("none", _tile(form, strides), strides, form)
+    tile = _tile(form, strides)
+    dense = FamilyLayout("none", tile, strides, form)
     if form.panel:
         bits, padded = _panel_bits(form, elem_bytes), []
     else:
         bits, padded = _swizzle_bits(prod(form.shape).bit_length() - 1), _padded(form, elem_bytes)
     swizzled = [
-        FamilyLayout("swizzle", ComposeLayout(SwizzleLayout(*own), dense.layout), strides, form, own) for own in bits
+        FamilyLayout("swizzle", ComposeLayout(SwizzleLayout(*own), tile), strides, form, own) for own in bits
     ]
     return (dense, *padded, *swizzled)
 

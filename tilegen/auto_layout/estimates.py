@@ -1,0 +1,146 @@
+"""What layouts of one form cost, by the alternatives of the ops: all of them at once, none planned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import lru_cache
+from itertools import groupby
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.auto_layout.alternatives import Alternative, shape_of
+from tilegen.auto_layout.families import FamilyLayout, Ints, span_elems
+from tilegen.auto_layout.forms import Form
+from tilegen.auto_layout.pin import follow
+from tilegen.auto_layout.tile_access import count_costs, count_floor
+from tilegen.decisions import Cost
+from tilegen.dtypes import DTYPES
+from tilegen.index import Index, Var, count_operators, mul
+from tilegen.spec.data import Buffer
+
+_SECTORS, _WAVEFRONTS, _SHARED_BYTES = (
+    [f.name for f in fields(Cost)].index(name) for name in ("sectors", "wavefronts", "shared_bytes")
+)
+
+Counts = dict[tuple[object, ...], tuple[Ints, Ints]]  # by all that an access is: (wavefronts, sectors) of each layout
+
+
+@dataclass(frozen=True)
+class Costed:
+    """A layout with its cost; ``reason`` says why it cannot serve, if so, and there is no cost then."""
+
+    layout: FamilyLayout
+    cost: Cost
+    reason: str = ""
+
+
+def sort_estimates(buffer: Buffer, estimates: Sequence[Costed]) -> list[int]:
+    """The numbers of the layouts that can serve: the least estimate first, among equals rows before other forms.
+
+    Among the best in rows come first those with the plainest addresses, then those in other forms likewise.
+    """
+    order = sorted((k for k, e in enumerate(estimates) if not e.reason), key=lambda k: estimates[k].cost.key)
+    equal = sum(estimates[k].cost.key == estimates[order[0]].cost.key for k in order)
+    best = sorted(order[:equal], key=lambda k: _plainness(estimates[k].layout, shape_of(buffer)))
+    return [*best, *order[equal:]]
+
+
+def _plainness(f: FamilyLayout, shape: tuple[int, ...]) -> tuple[bool, int]:
+    return not f.form.is_rows, count_place_operators(f, shape, 1)
+
+
+def estimate_layouts(
+    buffer: Buffer, layouts: Sequence[FamilyLayout], alternatives: Sequence[Alternative], room_bytes: int
+) -> list[Costed]:
+    """For every layout of one form the sum over the calls of the least alternative, or why it cannot serve."""
+    form, size = layouts[0].form, DTYPES[buffer.dtype].bytes
+    spans = [span_elems(f, form.extents) * size for f in layouts]
+    reasons = [f"{n} bytes where {room_bytes} are left" * (n > room_bytes) for n in spans]
+    total = np.zeros((len(layouts), len(fields(Cost))), np.int64)
+    total[:, _SHARED_BYTES] = spans
+    counted = _known_counts(form, size)
+    for _, group in groupby(alternatives, key=lambda a: a.number):
+        ways = list(group)
+        least, serves = np.full_like(total, np.iinfo(np.int64).max), np.zeros(len(layouts), bool)
+        refused: dict[str, list[str]] = {}
+        for a in ways:
+            own, fits = _count_alternative(buffer, layouts, a, counted, refused)
+            better = fits & (~serves | _is_less(own, least))
+            least[better] = own[better]
+            serves |= fits
+        total[serves] += least[serves]
+        for k in np.flatnonzero(~serves).tolist():
+            reasons[k] = reasons[k] or _why_not(layouts[k], ways[0], k, counted, refused)
+    return [Costed(f, Cost(*row), why) for f, row, why in zip(layouts, total.tolist(), reasons, strict=True)]
+
+
+@lru_cache(maxsize=64)
+def _known_counts(form: Form, elem_bytes: int) -> Counts:
+    """What accesses of such a tile cost under every layout of its form, filled as they are counted."""
+    return {}
+
+
+def _is_less(a: Ints, b: Ints) -> NDArray[np.bool_]:
+    """Which rows of ``a`` come before those of ``b``, their first columns compared first."""
+    differs = a != b
+    first = differs.argmax(axis=1)
+    each = np.arange(len(a))
+    return np.asarray(differs.any(axis=1) & (a[each, first] < b[each, first]))
+
+
+def _count_alternative(
+    buffer: Buffer, layouts: Sequence[FamilyLayout], a: Alternative, counted: Counts, refused: dict[str, list[str]]
+) -> tuple[Ints, NDArray[np.bool_]]:
+    """The cost of one alternative under every layout (the fields of Cost, a row each), and under which it is one.
+
+    What is known of accesses and of variants is in ``counted`` and ``refused``, and is put there.
+    """
+    shape, size = layouts[0].form.extents, DTYPES[buffer.dtype].bytes
+    costs = np.tile(np.array(a.rest.key, np.int64), (len(layouts), 1))
+    fits = np.ones(len(layouts), bool)
+    if a.variant.adapts:
+        costs[:, _WAVEFRONTS] += count_floor(shape, size, a.accesses)
+    else:
+        for one in a.accesses:
+            if one.everything not in counted:
+                counted[one.everything] = count_costs(layouts, shape, size, [one])
+            waves, sectors = counted[one.everything]
+            fits &= waves[:, 0] >= 0
+            costs[:, _WAVEFRONTS] += waves[:, 0]
+            costs[:, _SECTORS] += sectors[:, 0]
+    if a.variant.constrain:
+        if a.variant.name not in refused:
+            tiles = (follow(replace(buffer, layout=f.layout), a.views) for f in layouts)
+            whys = (a.variant.constrain(a.call, tile) for tile in tiles)
+            refused[a.variant.name] = [why or "" for why in whys]
+        fits &= ~np.array(refused[a.variant.name], bool)
+    return costs, fits
+
+
+def _why_not(f: FamilyLayout, a: Alternative, k: int, counted: Counts, refused: Mapping[str, Sequence[str]]) -> str:
+    """Why layout number ``k`` cannot serve an alternative: a vector that it cuts, or what the variant says."""
+    if not a.variant.adapts:
+        for one in a.accesses:
+            if counted[one.everything][0][k, 0] < 0:
+                return f"it cuts a vector of {one.width_elems} elements"
+    return refused[a.variant.name][k]
+
+
+def add_costs(a: Cost, b: Cost) -> Cost:
+    return Cost(*(x + y for x, y in zip(a.key, b.key, strict=True)))
+
+
+def count_place_operators(f: FamilyLayout, shape: tuple[int, ...], width_elems: int) -> int:
+    """Operators in the address of the vector at row-major coordinates, as it would be printed.
+
+    >>> from tilegen.auto_layout.families import enumerate_layouts
+    >>> [count_place_operators(f, (32, 32), 1) for f in enumerate_layouts((32, 32), 4)[:2]]
+    [2, 2]
+    """
+    at: list[Index] = [Var(f"x{d}", n) if n > 1 else 0 for d, n in enumerate(shape)]
+    if width_elems > 1 and shape[-1] % width_elems == 0:
+        vectors = shape[-1] // width_elems
+        at[-1] = mul(Var("vector", vectors), width_elems) if vectors > 1 else 0
+    return count_operators(f.layout.place(at, shape)["m"])
