@@ -151,7 +151,7 @@ def _plan_in_order(
 # ---------------------------------------------------------------- other orders and panels
 def _search_others(spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int, rows: Search) -> Search:
     """The search of rows, and behind it the layouts of other forms that cost less (bytes included) than its best."""
-    limit = None if rows.best is None else rows.planned[rows.best].costed.cost.key[:4]
+    in_rows = limit = None if rows.best is None else rows.planned[rows.best].costed.cost.key[:4]
     first_form = rows.estimates[0].layout.form
     heard: dict[tuple[int, ...], _Heard] = {first_form.axes: (first_form, rows.alternatives)}  # of each order
     estimates: list[Costed] = []
@@ -172,13 +172,14 @@ def _search_others(spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int,
             above += 1
             continue
         found = estimate_layouts(buffer, layouts_of(form, buffer), own[1], room)
-        estimates += [e for e in found if e.reason or limit is None or e.cost.key[:4] < limit]
-        ways += own[1]
+        found = [e for e in found if e.reason or limit is None or e.cost.key[:4] < limit]
+        estimates, ways = estimates + found, [*ways, *own[1]]
+        limit = _lower(spec, buffer, found, limit)
     search = _plan_ranked(spec, buffer, estimates, ways, _MOST_OTHER_PLANS)
     first = len(rows.estimates)
     less = {
         first + k: p for k, p in search.planned.items()
-        if limit is None or p.costed.reason or p.costed.cost.key[:4] < limit
+        if in_rows is None or p.costed.reason or p.costed.cost.key[:4] < in_rows
     }  # fmt: skip
     return Search(
         (*rows.estimates, *estimates), {**rows.planned, **less}, (*rows.alternatives, *ways),
@@ -191,6 +192,17 @@ def _hear_order(spec: Spec, buffer: Buffer, order: Form, limit: tuple[int, ...] 
     """The alternatives of an order; of one that is above the limit no more than show it."""
     found = list_alternatives(spec, buffer, order, None, lambda some: _is_above(buffer, (order, some), limit))
     return order, found
+
+
+def _lower(
+    spec: Spec, buffer: Buffer, found: Sequence[Costed], limit: tuple[int, ...] | None
+) -> tuple[int, ...] | None:
+    """The limit, or what the planner makes of the best of these where that is less: later forms must be below it."""
+    for k in sort_estimates(buffer, found)[:1]:
+        costed = plan_with(spec, buffer, found[k].layout).costed
+        if not costed.reason and (limit is None or costed.cost.key[:4] < limit):
+            return costed.cost.key[:4]
+    return limit
 
 
 def _is_above(buffer: Buffer, heard: _Heard, limit: tuple[int, ...] | None) -> bool:
