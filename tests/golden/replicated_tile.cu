@@ -19,7 +19,7 @@ __device__ __forceinline__ void copy_In_r(int warpid, int laneid, float (&r)[2],
 {
     if (4 < warpid) {
         const int warpid_own = warpid - 5;
-        if (((warpid_own >> 1) & 1) == 0 && warpid_own < 8) {
+        if (((warpid_own >> 1) & 1) == 0) {
             *(uint2 *)&r[0] =
                 *(const uint2 *)&In[(laneid >> 2) * 16 + (warpid_own & 1) * 8 + (laneid & 3) * 2];
         }
@@ -30,7 +30,7 @@ __device__ __forceinline__ void copy_r_Out(int warpid, int laneid, const float (
 {
     if (4 < warpid) {
         const int warpid_own = warpid - 5;
-        if (((warpid_own >> 1) & 1) == 0 && warpid_own < 8 && ((warpid_own >> 2) & 1) == 0) {
+        if (((warpid_own >> 1) & 1) == 0 && warpid_own >> 2 == 0) {
             *(uint2 *)&Out[(laneid >> 2) * 16 + (warpid_own & 1) * 8 + (laneid & 3) * 2] =
                 *(const uint2 *)&r[0];
         }

@@ -13,7 +13,22 @@ from hypothesis import strategies as st
 
 from tests.interpret.edits import S, fault_of, kernel, moves, mutate, put, q, r, tx, values
 from tests.plans import permute_sf, transpose
-from tilegen.index import Index, Var, any_of, ceil_div, conjuncts, differ, equal, evaluate, every, less, sub, variables
+from tilegen.index import (
+    Index,
+    Var,
+    any_of,
+    ceil_div,
+    conjuncts,
+    differ,
+    equal,
+    evaluate,
+    every,
+    less,
+    maximum,
+    select,
+    sub,
+    variables,
+)
 from tilegen.index.bounds import is_below
 from tilegen.plan import FILL, Block, Let, Map, Memory, Move, Owned, Param, Plan, Repeat, When, flat_memory, let
 from tilegen.proofs import check_partition, find_unowned, unproven_ranges
@@ -77,8 +92,12 @@ def test_guards_by_conjunct():
 
 
 def test_a_lower_guard_keeps_a_difference_from_being_negative():
-    assert codes(*put(sub(lane, 1))) == ["TG416"]
+    assert codes(*put(sub(lane, 1))) == ["TG414"]
     assert codes(When(less(0, lane), put(sub(lane, 1)))) == []
+    assert codes(*put(sub(lane, 1) // 2)) == ["TG416"]  # what is divided
+    assert codes(*put(select(less(0, lane), sub(lane, 1) // 2, 0))) == []
+    assert codes(*put(select(less(1, lane), 0, sub(lane, 1) // 2))) == ["TG416"]
+    assert codes(*put(maximum(sub(lane, 1), 0) + 1)) == []
     assert codes(When(less(3, lane + k), put(sub(lane + k, 3)))) == ["TG416"]  # k is not defined
     assert codes(Repeat(k, 4, (When(less(2, lane + k), put(sub(lane + k, 3))),))) == []
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
+import numpy as np
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tilegen.errors import Mark
-from tilegen.index import Var, evaluate
+from tilegen.index import Var, bound, dividends, evaluate, least
 from tilegen.spec.expressions import parse_value
 from tilegen.spec.findings import Flaw, Passage
 from tilegen.spec.names import Names
@@ -26,8 +28,11 @@ def numbers(depth: int) -> st.SearchStrategy[str]:
     if depth == 0:
         return leaf
     inner = numbers(depth - 1)
+    chosen = st.tuples(inner, st.sampled_from([" < ", " == "]), inner, inner, inner)
     return st.one_of(
         leaf,
+        st.tuples(st.sampled_from(["min", "max"]), inner, inner).map(lambda x: f"{x[0]}({x[1]}, {x[2]})"),
+        chosen.map(lambda x: f"where({x[0]}{x[1]}{x[2]}, {x[3]}, {x[4]})"),
         st.tuples(inner, st.sampled_from([" + ", "*", " // ", " % ", " - "]), inner).map("".join),
         inner.map(lambda x: f"({x})"),
         st.tuples(inner, inner).map(lambda xy: f"ceil(({xy[0]}) / ({xy[1]}))"),
@@ -47,50 +52,78 @@ def conditions(depth: int) -> st.SearchStrategy[str]:
     )
 
 
+class _Negative(Exception):
+    """Something negative was divided."""
+
+
 class _Whole(int):
-    """An int whose @ divides and rounds up, as the slash in ceil does."""
+    """An int whose @ divides and rounds up, as the slash in ceil does; what is divided is never negative."""
 
     def up(self) -> _Whole:
         return self
 
-    def __matmul__(self, other: int) -> _Whole:
-        return _Whole(-(-int(self) // int(other)))
+    def __add__(self, other: int) -> _Whole:
+        return _Whole(int(self) + int(other))
 
-    def __rmatmul__(self, other: int) -> _Whole:
-        return _Whole(-(-int(other) // int(self)))
+    def __sub__(self, other: int) -> _Whole:
+        return _Whole(int(self) - int(other))
+
+    def __mul__(self, other: int) -> _Whole:
+        return _Whole(int(self) * int(other))
+
+    def _divided(self, other: int) -> tuple[int, int]:
+        if self < 0:
+            raise _Negative
+        return divmod(int(self), int(other))
+
+    def __floordiv__(self, other: int) -> _Whole:
+        return _Whole(self._divided(other)[0])
+
+    def __mod__(self, other: int) -> _Whole:
+        return _Whole(self._divided(other)[1])
+
+    def __matmul__(self, other: int) -> _Whole:
+        return _Whole(-(-int(self) // int(other))) if self._divided(other) else self
 
 
 VALUES = st.fixed_dictionaries({"a": st.integers(0, 39), "b": st.integers(1, 8), "c": st.sampled_from(range(8, 65, 8))})
 
 
-@settings(max_examples=400, deadline=None)
+def python_value(text: str, values: dict[str, int]) -> Any:
+    """What Python makes of the text; raises _Negative where something negative is divided, in any arm."""
+    spelled = re.sub(r"\b(\d+)\b", r"_(\1)", text.replace(") / (", ") @ ("))
+    calls = {"_": _Whole, "ceil": lambda x: x.up(), "min": min, "max": max, "where": lambda c, a, b: a if c else b}
+    return eval(spelled, {"__builtins__": {}}, {k: _Whole(v) for k, v in {**values, "K": 6}.items()} | calls)
+
+
+@settings(max_examples=600, deadline=None)
 @given(st.one_of(numbers(3), conditions(2)), VALUES)
 def test_an_expression_means_what_python_means(text: str, values: dict[str, int]) -> None:
-    assume(" - " not in text)  # values below 0 are another test's
+    try:
+        index = parse(text).index
+        expected = python_value(text, values)
+    except Flaw:
+        return  # it may divide by 0, or what is divided is always negative
+    except _Negative:
+        return
+    assert int(evaluate(index, values)) == int(expected)
+    assert least(index) <= int(expected) < bound(index)
+    arrays = {k: np.array([v, v]) for k, v in values.items()}
+    assert np.all(evaluate(index, arrays) == int(expected))
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.one_of(numbers(3), conditions(2)), VALUES)
+def test_what_is_divided_and_negative_is_told(text: str, values: dict[str, int]) -> None:
+    """Where no dividend that is said to count is negative, the value is that of Python, which divides downwards."""
     try:
         index = parse(text).index
     except Flaw:
-        return  # it may divide by 0
-    spelled = text.replace("ceil((", "ceil(_(")
-    expected = eval(
-        spelled.replace(") / (", ") @ _("),
-        {"__builtins__": {}},
-        {**values, "K": 6, "_": _Whole, "ceil": lambda x: x.up()},
-    )
-    assert int(evaluate(index, values)) == int(expected)
-
-
-@settings(max_examples=200, deadline=None)
-@given(numbers(3), VALUES)
-def test_differences_that_stay_at_zero_or_above_are_exact(text: str, values: dict[str, int]) -> None:
-    whole = f"1000000 + {text} - b" if "-" not in text else "c - b"
-    try:
-        index = parse(whole).index
-    except Flaw:
         return
-    spelled = whole.replace("ceil((", "ceil(_(").replace(") / (", ") @ _(")
-    expected = eval(spelled, {"__builtins__": {}}, {**values, "K": 6, "_": _Whole, "ceil": lambda x: x.up()})
-    assert int(evaluate(index, values)) == int(expected)
+    counted = [(part, when) for part, when in dividends(index) if evaluate(when, values)]
+    if any(evaluate(part, values) < 0 for part, _ in counted):
+        with pytest.raises(_Negative):
+            python_value(text, values)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +146,13 @@ def test_differences_that_stay_at_zero_or_above_are_exact(text: str, values: dic
         ("1 < a < 2", "TG111", 7, 1),
         ("2 // a", "TG112", 6, 1),
         ("a % (K - 6)", "TG112", 5, 7),
-        ("K - 7", "TG112", 1, 5),
+        ("(K - 7) // 2", "TG112", 1, 7),
+        ("ceil((K - 7) / 2)", "TG112", 6, 7),
+        ("min(a)", "TG111", 1, 6),
+        ("where(a, 1, 2)", "TG111", 7, 1),
+        ("max(a < b, 2)", "TG111", 5, 5),
+        ("where(a < b, a == 1, 2)", "TG111", 14, 6),
+        ("min(a, b", "TG111", 9, 1),
         ("99999999999999999999", "TG112", 1, 20),
         ("a * 4611686018427387903", "TG112", 1, 23),
         ("a + q", "TG105", 5, 1),

@@ -16,17 +16,23 @@ from tilegen.index import (
     Var,
     add,
     bound,
+    conjuncts,
     div,
     evaluate,
     least,
+    less,
     mul,
     multiple,
+    not_,
+    replace_part,
+    selections,
     substitute,
     total,
     variables,
 )
 
 TRY_ALL = 1 << 18  # values tried for one condition
+_MOST_CASES = 6  # selections that are taken apart, one inside of the other
 
 
 def linear(x: Index, sign: int = 1) -> dict[Any, int]:
@@ -133,12 +139,25 @@ def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     >>> is_below(group % rows, rows, ())
     True
     """
+    return _is_below(x, n, guards, _MOST_CASES)
+
+
+def _is_below(x: Index, n: Index, guards: tuple[Index, ...], cases: int) -> bool:
     if any(guard is False for guard in guards):
         return True  # nobody is here
     known = narrow(guards)
     x, n = substitute(x, known), substitute(n, known)
     if highest((x, 1), (n, -1)) < 0 or _is_digit_below(x, n, guards):
         return True
+    picked = sorted(selections(x) | selections(n), key=str)
+    if picked and cases:
+        return all(
+            _is_below(
+                replace_part(x, picked[0], value), replace_part(n, picked[0], value),
+                tuple(part for g in (*guards, *when) for part in conjuncts(replace_part(g, picked[0], value))), cases - 1,
+            )
+            for value, when in _cases(picked[0])
+        )  # fmt: skip
     divisors = sorted(_divisors(x))
     for guard in chain(guards, _floored(guards, divisors)):
         if isinstance(guard, Formula) and guard.symbol == "<":
@@ -147,6 +166,16 @@ def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
                 return True
     domain = domains(variables(x) | variables(n))
     return prod(len(d) for d in domain.values()) <= TRY_ALL and _holds_always(undecided(x, n), guards, domain)
+
+
+def _cases(x: Formula) -> list[tuple[Index, tuple[Index, ...]]]:
+    """What a selection may be, and when it is that."""
+    if x.symbol == "?":
+        condition, a, b = x.args
+        return [(a, (condition,)), (b, (not_(condition),))]
+    a, b = x.args
+    first, second = (a, b) if x.symbol == "min" else (b, a)
+    return [(a, (less(first, add(second, 1)),)), (b, (less(second, add(first, 1)),))]
 
 
 def _follows(x: Index, n: Index, a: Index, b: Index, d: int) -> bool:

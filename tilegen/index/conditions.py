@@ -10,9 +10,7 @@ from tilegen.index.expressions import (
     Index,
     Var,
     add,
-    bound,
     div,
-    least,
     less,
     masked,
     mod,
@@ -22,6 +20,8 @@ from tilegen.index.expressions import (
     total,
     xor,
 )
+from tilegen.index.selections import maximum, minimum, select
+from tilegen.index.trees import bound, has_signs, least
 
 
 def equal(a: Index, b: Index) -> Index:
@@ -69,11 +69,71 @@ def conjuncts(c: Index) -> tuple[Index, ...]:
     return () if c is True else c.args if isinstance(c, Formula) and c.symbol == "&&" else (c,)
 
 
+def consequences(c: Index) -> tuple[Index, ...]:
+    """The conditions that ``c`` joins with and, and what they say of each part of a minimum or a maximum.
+
+    >>> k, n, m = Var("k", 64), Var("n", 64), Var("m", 64)
+    >>> [str(part) for part in consequences(less(k + 1, minimum(n, m)))]
+    ['k + 1 < min(n, m)', 'k + 1 < n', 'k + 1 < m']
+    """
+    found: list[Index] = []
+    for one in conjuncts(c):
+        found.append(one)
+        if isinstance(one, Formula) and one.symbol == "<":
+            a, b = one.args
+            found += [w for part in _weakened(b, "min") if (w := less(a, part)) is not True]
+            found += [w for part in _weakened(a, "max") if (w := less(part, b)) is not True]
+    return tuple(found)
+
+
+def _weakened(x: Index, symbol: str) -> list[Index]:
+    """A sum with one of its selections replaced by each of what it selects from."""
+    pairs = terms(x)
+    return [
+        total([*pairs[:i], *((k * c, g) for c, g in terms(arg)), *pairs[i + 1 :]])
+        for i, (k, f) in enumerate(pairs) if isinstance(f, Formula) and f.symbol == symbol and k > 0
+        for arg in f.args
+    ]  # fmt: skip
+
+
+def replace_part(x: Index, part: Index, by: Index) -> Index:
+    """``x`` with one of its parts replaced, wherever it stands, simplified again."""
+    if x == part:
+        return by
+    if not isinstance(x, Formula):
+        return x
+    args = [replace_part(a, part, by) for a in x.args]
+    return x if all(a is b for a, b in zip(args, x.args, strict=True)) else _REBUILD[x.symbol](*args)
+
+
 def _disjuncts(c: Index) -> tuple[Index, ...]:
     return () if c is False else c.args if isinstance(c, Formula) and c.symbol == "||" else (c,)
 
 
 # ---------------------------------------------------------------- an expression as a tree
+@lru_cache(maxsize=1 << 16)
+def dividends(x: Index) -> tuple[tuple[Index, Index], ...]:
+    """The parts of ``x`` that must not be negative but may be, as far as ranges tell, each with when it is evaluated.
+
+    >>> k = Var("k", 8)
+    >>> [(str(part), str(when)) for part, when in dividends(select(less(0, k), (k - 1) % 3, 0))]
+    [('k - 1', '0 < k')]
+    """
+    if not isinstance(x, Formula) or not has_signs(x):
+        return ()
+    found: list[tuple[Index, Index]] = []
+    before: list[Index] = []  # what holds where an argument is evaluated
+    for n, a in enumerate(x.args):
+        here = every(*before)
+        if x.symbol == "?" and n:
+            here = x.args[0] if n == 1 else not_(x.args[0])
+        found += [(part, every(here, when)) for part, when in dividends(a)]
+        if x.symbol in ("&&", "||"):
+            before.append(a if x.symbol == "&&" else not_(a))
+    parts = x.args if x.symbol == "^" else x.args[:1] if x.symbol in ("/", "%", "&") else ()
+    return (*found, *((part, True) for part in parts if least(part) < 0))
+
+
 @lru_cache(maxsize=1 << 16)
 def variables(x: Index) -> frozenset[Var]:
     """The variables of an expression."""
@@ -95,6 +155,7 @@ def _fold(function: Callable[[Index, Index], Index]) -> Callable[..., Index]:
 _REBUILD: dict[str, Callable[..., Index]] = {
     "+": lambda *args: total(t for a in args for t in terms(a)), "-": sub, "*": _fold(mul), "/": div, "%": mod,
     "^": xor, "&": masked, "<": less, "==": equal, "!=": differ, "&&": every, "||": any_of,
+    "min": _fold(minimum), "max": _fold(maximum), "?": select,
 }  # fmt: skip
 
 

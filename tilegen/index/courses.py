@@ -127,12 +127,27 @@ def _comparison(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
     return Course(moved.period, 0, tuple(sorted({*moved.turns, turn})))
 
 
+def _smaller_or_larger(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+    """What moves alike stays as far apart as it is; of what does not, no rule is known."""
+    joined = _join(parts)
+    rises = {p.over(joined.period) for p in parts}
+    return replace(joined, rise=rises.pop()) if len(rises) == 1 else None
+
+
+def _pick(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+    condition, *arms = parts
+    joined = _join(parts)
+    rises = {p.over(joined.period) for p in arms}
+    return None if condition.rise or len(rises) > 1 else replace(joined, rise=rises.pop())
+
+
 _RULES: Mapping[str, Callable[[Any, Any, Var], Course | None]] = {
     "+": lambda x, parts, v: _join(parts, [1] * len(parts)),
     "-": lambda x, parts, v: _join(parts, [1, -1]),
     "*": _product, "/": _quotient, "%": _rest, "^": _exclusive, "&": _masked,
     "<": _comparison, "==": _comparison, "!=": _comparison,
     "&&": lambda x, parts, v: _join(parts), "||": lambda x, parts, v: _join(parts),
+    "min": _smaller_or_larger, "max": _smaller_or_larger, "?": _pick,
 }  # fmt: skip
 
 

@@ -1,7 +1,8 @@
-"""Expressions, what is known of their values, and their arithmetic.
+"""Expressions and their arithmetic.
 
-Every value ``v`` of an expression satisfies ``least <= v < bound`` and is a multiple of ``multiple``; no part of one
-is ever negative. Constructors simplify as they build, so an address prints as a person would write it.
+Every value ``v`` of an expression satisfies ``least <= v < bound`` and is a multiple of ``multiple``. Parts may be
+negative, but for what is divided, and for what XOR and AND take: proofs hold all users to that. Constructors simplify
+as they build, so an address prints as a person would write it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from functools import lru_cache
 from math import gcd
 from typing import Any, Union
 
-from tilegen.index.text import Name, Tree
+from tilegen.index.text import to_c
+from tilegen.index.trees import Name, Tree, bound, has_signs, least, multiple, span_of_product
 
 
 class _Operators:
@@ -76,6 +78,9 @@ class Formula(_Operators, Tree):
     args: tuple[Any, ...]
     bound: int
 
+    def __str__(self) -> str:
+        return to_c(self)
+
     @property
     def _key(self) -> int:
         return hash((self.symbol, self.args))
@@ -89,55 +94,6 @@ class Formula(_Operators, Tree):
 
 
 Index = Union[int, Var, Formula]  # noqa: UP007 - a runtime alias; conditions are Index too, True when they always hold
-
-
-# ---------------------------------------------------------------- what is known of an expression
-def bound(x: Index) -> int:
-    """One more than the largest value.
-
-    >>> bound(Var("laneid", 32) // 8)
-    4
-    """
-    return int(x) + 1 if isinstance(x, int) else x.bound
-
-
-def least(x: Index) -> int:
-    """A value that ``x`` never goes below (>= 0)."""
-    if isinstance(x, int):
-        return int(x)
-    if isinstance(x, Var):
-        return x.least
-    if x.symbol == "+":
-        return sum(least(a) for a in x.args)
-    if x.symbol == "*":
-        return least(x.args[0]) * least(x.args[1])
-    if x.symbol == "/":
-        return least(x.args[0]) // max(1, bound(x.args[1]) - 1)
-    if x.symbol == "-":
-        return max(0, least(x.args[0]) - (bound(x.args[1]) - 1))
-    return 0
-
-
-def multiple(x: Index) -> int:
-    """The largest known divisor of every value (0 for the constant 0).
-
-    >>> multiple(Var("bx", 8) * 64 + Var("c", 64, 4))
-    4
-    """
-    if isinstance(x, int):
-        return int(x)
-    if isinstance(x, Var):
-        return x.step
-    parts = [multiple(a) for a in x.args]
-    if x.symbol == "*":
-        return parts[0] * parts[1]
-    if x.symbol in ("+", "-", "%"):
-        return gcd(*parts)
-    if x.symbol == "/" and parts[1] and parts[0] % parts[1] == 0 and isinstance(x.args[1], int):
-        return parts[0] // parts[1]
-    if x.symbol == "^":
-        return gcd(gcd(*parts), 1 << 62)
-    return 1
 
 
 # ---------------------------------------------------------------- sums of terms
@@ -155,7 +111,7 @@ def terms(x: Index) -> list[tuple[int, Any]]:
 def total(pairs: Iterable[tuple[int, Any]]) -> Index:
     """The sum of coefficient * factor, equal factors merged and ``(x / n) * n + x % n`` rejoined to ``x``.
 
-    Terms stand in falling order of their strides, as a person writes them.
+    Terms stand in falling order of their strides, as a person writes them; what is taken off stands behind.
 
     >>> print(total([(1, Var("tx", 64)), (128, Var("i", 4)), (3, 1)]))
     i * 128 + tx + 3
@@ -170,6 +126,9 @@ def _sum(pairs: tuple[tuple[int, Any], ...]) -> Index:
         merged[f] = merged.get(f, 0) + c
     if any(_is_digit(f) for f in merged):
         merged = _rejoin(merged)
+    if any(c < 0 for c in merged.values()):
+        up, down = (_sum(tuple((s * c, f) for f, c in merged.items() if s * c > 0)) for s in (1, -1))
+        return up - down if isinstance(up, int) and isinstance(down, int) else _difference(up, down)
     constant = merged.pop(1, 0)
     ordered = sorted(merged.items(), key=_stride, reverse=True) if len(merged) > 1 else merged.items()
     parts = [_times(f, c) for f, c in ordered if c] + ([constant] if constant else [])
@@ -222,7 +181,7 @@ def _times(f: Any, c: int) -> Index:
         return f * c
     if c == 1:
         return f  # type: ignore[no-any-return]
-    return Formula("*", (f, c), (bound(f) - 1) * c + 1)
+    return Formula("*", (f, c), span_of_product(f, c)[1] + 1)
 
 
 # ---------------------------------------------------------------- arithmetic
@@ -234,7 +193,7 @@ def add(a: Index, b: Index) -> Index:
 
 @lru_cache(maxsize=1 << 16, typed=True)
 def sub(a: Index, b: Index) -> Index:
-    """a - b, which must never be negative (the interpreter checks it)."""
+    """a - b."""
     if isinstance(a, int) and isinstance(b, int):
         return a - b
     merged: dict[Any, int] = {}
@@ -244,7 +203,11 @@ def sub(a: Index, b: Index) -> Index:
     down = total((-c, f) for f, c in merged.items() if c < 0)
     if isinstance(up, int) and isinstance(down, int):
         return up - down
-    return up if isinstance(down, int) and down == 0 else Formula("-", (up, down), bound(up))
+    return up if isinstance(down, int) and down == 0 else _difference(up, down)
+
+
+def _difference(up: Index, down: Index) -> Index:
+    return Formula("-", (up, down), bound(up) - least(down))
 
 
 @lru_cache(maxsize=1 << 16, typed=True)
@@ -257,20 +220,21 @@ def mul(a: Index, b: Index) -> Index:
     if isinstance(b, int):
         return total([(c * b, f) for c, f in terms(a)]) if b else 0
     (ca, fa), (cb, fb) = (ts[0] if len(ts := terms(x)) == 1 else (1, x) for x in (a, b))
-    return _times(Formula("*", (fa, fb), (bound(fa) - 1) * (bound(fb) - 1) + 1), ca * cb)
+    return total([(ca * cb, Formula("*", (fa, fb), span_of_product(fa, fb)[1] + 1))])
 
 
 @lru_cache(maxsize=1 << 16, typed=True)
 def div(x: Index, n: Index) -> Index:
-    """x / n: ``(a*n + b) / n == a + b/n`` for non-negative a and b; b/n goes when b < n.
+    """x / n, rounded down: ``(a*n + b) / n == a + b/n`` for non-negative a and b; b/n goes when b < n.
 
     >>> print(div(Var("tx", 256) * 4 + Var("v", 4), 64))
     tx >> 4
     """
     if isinstance(x, int) and isinstance(n, int):
         return int(x) // n
-    if not isinstance(n, int):
-        return 0 if bound(x) <= least(n) else Formula("/", (x, n), (bound(x) - 1) // max(1, least(n)) + 1)
+    if not isinstance(n, int) or has_signs(x):
+        is_below = least(x) >= 0 and bound(x) <= least(n)
+        return 0 if is_below else x if n == 1 else Formula("/", (x, n), (bound(x) - 1) // max(1, least(n)) + 1)
     if n == 1:
         return x
     high = total((c // n, f) for c, f in terms(x) if c % n == 0)
@@ -303,8 +267,9 @@ def mod(x: Index, n: Index) -> Index:
     """
     if isinstance(x, int) and isinstance(n, int):
         return x % n
-    if not isinstance(n, int):
-        return x if bound(x) <= least(n) else Formula("%", (x, n), min(bound(x), bound(n) - 1))
+    if not isinstance(n, int) or has_signs(x):
+        is_below = least(x) >= 0 and bound(x) <= least(n)
+        return x if is_below else 0 if n == 1 else Formula("%", (x, n), max(1, min(bound(x), bound(n) - 1)))
     if n == 1:
         return 0
     low = total((c % n, f) for c, f in terms(x) if c * multiple(f) % n)
@@ -345,7 +310,7 @@ def _split_fine(x: Index, n: int) -> tuple[Index, Index]:
 
 
 def masked(x: Index, mask: int) -> Index:
-    return x & mask if isinstance(x, int) else Formula("&", (x, mask), min(bound(x) - 1, mask) + 1)
+    return x & mask if isinstance(x, int) else Formula("&", (x, mask), max(0, min(bound(x) - 1, mask)) + 1)
 
 
 @lru_cache(maxsize=1 << 16, typed=True)
@@ -356,6 +321,8 @@ def xor(a: Index, b: Index) -> Index:
     for x, y in ((a, b), (b, a)):
         if isinstance(x, int) and x == 0:
             return y
+    if has_signs(a) or has_signs(b):
+        return _exclusive(a, b)
     for x, y in ((a, b), (b, a)):  # x = high * 2**k + low with y < 2**k: only low changes
         k = (bound(y) - 1).bit_length()
         high = total(t for t in terms(x) if t[0] * multiple(t[1]) % (1 << k) == 0)
@@ -365,7 +332,11 @@ def xor(a: Index, b: Index) -> Index:
     g = gcd(gcd(multiple(a), multiple(b)), 1 << 62)
     if g > 1:
         return mul(xor(div(a, g), div(b, g)), g)
-    return Formula("^", (a, b), 1 << max((bound(a) - 1).bit_length(), (bound(b) - 1).bit_length()))
+    return _exclusive(a, b)
+
+
+def _exclusive(a: Index, b: Index) -> Index:
+    return Formula("^", (a, b), 1 << max(0, bound(a) - 1, bound(b) - 1).bit_length())
 
 
 def ceil_div(x: Index, n: Index) -> Index:

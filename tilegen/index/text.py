@@ -3,36 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache, lru_cache
-from typing import Any, Union
+from typing import Any
+
+import numpy as np
+
+from tilegen.index.trees import Name, Text, Tree, has_signs, least
 
 INT_LIMIT = 2**31  # values from here on do not fit a C int
-
-
-# ---------------------------------------------------------------- what has a text
-class Name:
-    """A C variable as printing sees it; ``bound`` is one more than its largest value."""
-
-    name: str
-    bound: int
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class Tree:
-    """An operator between texts as printing sees it; ``bound`` is one more than its largest value."""
-
-    symbol: str
-    args: tuple[Any, ...]
-    bound: int
-
-    def __str__(self) -> str:
-        return to_c(self)
-
-
-Text = Union[int, Name, Tree]  # noqa: UP007 - a runtime alias
 
 
 # ---------------------------------------------------------------- an expression as C text
@@ -40,6 +19,7 @@ Text = Union[int, Name, Tree]  # noqa: UP007 - a runtime alias
 _PRECEDENCE = {
     "*": 10, "/": 10, "%": 10, "+": 9, "-": 9, ">>": 8, "<": 7, "==": 6, "!=": 6, "&": 5, "^": 4, "&&": 2, "||": 1,
 }  # fmt: skip
+_PICK = 0  # of c ? a : b
 _ASSOCIATIVE = {"^", "&&", "||"}
 _UNFAMILIAR = {8, 5, 4}  # shifts and bit operators always get parentheses beside other operators
 
@@ -54,7 +34,7 @@ def _spelling(x: Tree) -> tuple[str, tuple[Any, ...]]:
 
 @lru_cache(maxsize=None, typed=True)
 def to_c(x: Text) -> str:
-    """The C text of ``x``; what may exceed an int is computed in size_t.
+    """The C text of ``x``; what may exceed an int is computed in size_t, or in long long where a part may be negative.
 
     >>> from tilegen.index import Var
     >>> to_c((Var("tx", 256) // 32) ^ (Var("r", 8) % 4))
@@ -63,43 +43,70 @@ def to_c(x: Text) -> str:
     '(size_t)row * 8192'
     >>> to_c(Var("row", 1 << 20) * Var("pitch", 1 << 10) * 8)
     '(size_t)row * pitch * 8'
+    >>> to_c(Var("row", 1 << 20) * 8192 - Var("n", 1 << 20))
+    '(long long)row * 8192 - n'
     """
+    return _text(x, wide_type(x))
+
+
+def wide_type(x: Text) -> str:
+    """The C type of what does not fit an int, in an expression that holds ``x``."""
+    return "long long" if has_signs(x) else "size_t"
+
+
+def is_wide(x: Text) -> bool:
+    """Is ``x``, or a part of it, computed in more than an int?"""
+    return f"({wide_type(x)})" in to_c(x)
+
+
+def _text(x: Text, wide: str) -> str:
     if isinstance(x, bool):
         return "true" if x else "false"
+    if isinstance(x, Name):
+        return x.name if wide == "size_t" or _fits(x) else f"({wide}){x.name}"
     if not isinstance(x, Tree):
         return str(x)
     symbol, (first, *rest) = _spelling(x)
-    widen = symbol in "+*" and not _fits(x) and all(map(_fits, x.args))
-    head = _widened(first) if widen else _operand(first, symbol, False)
-    return f" {symbol} ".join([head, *(_operand(a, symbol, True) for a in rest)])
+    if symbol in ("min", "max"):
+        is_cast = not all(map(_fits, x.args))
+        args = [_widened(a, wide) if is_cast else _text(a, wide) for a in x.args]
+        return f"{symbol}({', '.join(args)})"
+    if symbol == "?":
+        condition, yes, no = (_operand(a, symbol, True, wide) for a in x.args)
+        return f"{condition} ? {yes} : {no}"
+    widen = symbol in "+-*" and not _fits(x) and all(map(_fits, x.args))
+    head = _widened(first, wide) if widen else _operand(first, symbol, False, wide)
+    return f" {symbol} ".join([head, *(_operand(a, symbol, True, wide) for a in rest)])
 
 
 def _fits(x: Text) -> bool:
     """Every value fits a C int."""
-    return x < INT_LIMIT if isinstance(x, int) else x.bound <= INT_LIMIT
+    return (x < INT_LIMIT if isinstance(x, int) else x.bound <= INT_LIMIT) and least(x) >= -INT_LIMIT
 
 
-def _widened(x: Text) -> str:
-    """``x`` in size_t; a product from its first factor on, for nvcc loses the alignment of an int that is widened."""
+def _widened(x: Text, wide: str) -> str:
+    """``x`` in the wide type; a product from its first factor on: nvcc loses the alignment of an int that is widened."""
     if isinstance(x, Tree) and x.symbol == "*":
         first, *rest = x.args
-        return " * ".join([_widened(first), *(_operand(a, "*", True) for a in rest)])
-    return f"(size_t)({to_c(x)})" if isinstance(x, Tree) else f"(size_t){to_c(x)}"
+        return " * ".join([_widened(first, wide), *(_operand(a, "*", True, wide) for a in rest)])
+    name = x.name if isinstance(x, Name) else str(x)
+    return f"({wide})({_text(x, wide)})" if isinstance(x, Tree) else f"({wide}){name}"
 
 
-def _operand(arg: Text, parent: str, is_right: bool) -> str:
-    if not isinstance(arg, Tree):
-        return to_c(arg)
-    inner, outer = _PRECEDENCE[_spelling(arg)[0]], _PRECEDENCE[parent]
+def _operand(arg: Text, parent: str, is_right: bool, wide: str) -> str:
+    symbol = _spelling(arg)[0] if isinstance(arg, Tree) else ""
+    if not isinstance(arg, Tree) or symbol in ("min", "max"):
+        return _text(arg, wide)
+    inner, outer = _PRECEDENCE.get(symbol, _PICK), _PRECEDENCE.get(parent, _PICK)
     unfamiliar = inner != outer and outer > 2 and min(inner, outer) in _UNFAMILIAR
     mixed = outer <= 2 and inner <= 2 and inner != outer
     same = inner == outer and is_right and parent not in _ASSOCIATIVE
     parenthesise = unfamiliar or mixed or inner < outer or same
-    return f"({to_c(arg)})" if parenthesise else to_c(arg)
+    return f"({_text(arg, wide)})" if parenthesise else _text(arg, wide)
 
 
 # ---------------------------------------------------------------- what a C compiler would compute
-_TOKEN = re.compile(r"\s*(?:(\d+|[A-Za-z_]\w*)|(\(size_t\))|(&&|\|\||==|!=|>>|[-+*/%<&^()]))")
+_TOKEN = re.compile(r"\s*(?:(\d+|[A-Za-z_]\w*)|(\((?:size_t|long long)\))|(&&|\|\||==|!=|>>|[-+*/%<&^()?:,]))")
 _PYTHON = {"/": "//", "&&": "&", "||": "|"}
 
 
@@ -124,11 +131,28 @@ def _to_python(text: str) -> str:
         name, symbol = advance()
         if symbol == "cast":
             return primary()
+        if symbol == "-":
+            return f"(-{primary()})"
         if symbol == "(":
-            inside = expression(0)
+            inside = whole()
             assert advance()[1] == ")", f"unbalanced parentheses: {text!r}"
             return inside
+        if name in ("min", "max"):
+            advance()
+            args = [whole()]
+            while advance()[1] == ",":
+                args.append(whole())
+            return f"{name}__({', '.join(args)})"
         return {"true": "True", "false": "False"}.get(name, name)
+
+    def whole() -> str:
+        condition = expression(0)
+        if tokens[position][1] != "?":
+            return condition
+        advance()
+        yes = whole()
+        advance()
+        return f"pick__({condition}, lambda: {yes}, lambda: {whole()})"
 
     def expression(weakest: int) -> str:
         left = primary()
@@ -137,7 +161,7 @@ def _to_python(text: str) -> str:
             left = f"({left} {_PYTHON.get(symbol, symbol)} {expression(_PRECEDENCE[symbol])})"
         return left
 
-    return expression(0)
+    return whole()
 
 
 @cache
@@ -153,4 +177,23 @@ def evaluate(x: Text, values: Mapping[str, Any]) -> Any:
     >>> evaluate(Var("laneid", 32) // 8 ^ 1, {"laneid": 9})
     0
     """
-    return eval(compile_text(to_c(x)), {"__builtins__": {}}, dict(values)) if isinstance(x, (Name, Tree)) else x
+    return eval(compile_text(to_c(x)), {**_CALLS, **values}) if isinstance(x, (Name, Tree)) else x
+
+
+def _smaller(a: Any, b: Any) -> Any:
+    return min(a, b) if isinstance(a, int) and isinstance(b, int) else np.minimum(a, b)
+
+
+def _larger(a: Any, b: Any) -> Any:
+    return max(a, b) if isinstance(a, int) and isinstance(b, int) else np.maximum(a, b)
+
+
+def _pick(condition: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    """The arm that is taken; of arrays both are computed, and what is not taken counts for nothing."""
+    if not isinstance(condition, np.ndarray):
+        return yes() if condition else no()
+    return np.where(condition, yes(), no())
+
+
+# Names that no spec gives: of two underscores.
+_CALLS: dict[str, Any] = {"__builtins__": {}, "min__": _smaller, "max__": _larger, "pick__": _pick}

@@ -16,7 +16,7 @@ ACCESS_BYTES = (1, 2, 4, 8, 16)  # what one load or store can move
 
 
 def value_of(text: Text, site: Site) -> Any:
-    """The value of a text over the role's axis. Its variables and differences are checked for the group's threads."""
+    """The value of a text over the role's axis. Its variables and dividends are checked for the group's threads."""
     frame, group = site.frame, site.group
     if not text.variables:
         return text.value
@@ -25,11 +25,12 @@ def value_of(text: Text, site: Site) -> Any:
         if known is not var and known != var:
             check_range(var, frame.env.get(var.name), site)
     value = evaluate(text.value, frame.env)
-    for difference in text.differences:
-        part = group.pick(evaluate(difference, frame.env))
-        if np.any(part < 0):
-            message = f"{to_c(difference)} is {int(np.min(part))}: a difference must not be negative"
-            site.fail(RANGE, message, first(part < 0))
+    for dividend, condition in text.dividends:
+        part, counts = group.pick(evaluate(dividend, frame.env)), group.pick(evaluate(condition, frame.env))
+        bad = np.logical_and(part < 0, counts)
+        if np.any(bad):
+            message = f"{to_c(dividend)} is {at(part, first(bad))}: what is divided must not be negative"
+            site.fail(RANGE, message, first(bad))
     return value
 
 
@@ -48,9 +49,10 @@ def check_range(var: Var, value: Any, site: Site) -> None:
 
 
 def check_int(text: Text, value: Any, site: Site) -> None:
-    """A text without size_t is computed in int."""
-    if not text.is_wide and np.max(value) >= INT_LIMIT:
-        site.fail(OVERFLOW, f"{to_c(text.value)} = {int(np.max(value))} overflows an int", first(value >= INT_LIMIT))
+    """A text without size_t or long long is computed in int."""
+    if not text.is_wide and (np.max(value) >= INT_LIMIT or np.min(value) < -INT_LIMIT):
+        bad = (value >= INT_LIMIT) | (value < -INT_LIMIT)
+        site.fail(OVERFLOW, f"{to_c(text.value)} = {at(value, first(bad))} overflows an int", first(bad))
 
 
 def first(bad: Any) -> int:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from tilegen.index import INT_LIMIT, Formula, Index, Var, to_c, variables
+from tilegen.index import INT_LIMIT, Formula, Index, Var, dividends, is_wide, variables
 from tilegen.plan import Memory, Ref
 
 
 @dataclass(frozen=True)
 class Text:
-    """An expression ready to evaluate: its variables, and its differences, which must not be negative."""
+    """An expression ready to evaluate: its variables, and what of it is divided, which must not be negative."""
 
     value: Index
     variables: tuple[Var, ...]
-    differences: tuple[Formula, ...]
-    is_wide: bool  # computed in size_t at least in part
+    dividends: tuple[tuple[Index, Index], ...]  # each with when it is evaluated
+    is_wide: bool  # computed in more than an int at least in part
 
     @property
     def names(self) -> frozenset[str]:
@@ -37,13 +37,7 @@ def read_text(x: Index) -> Text:
     if not isinstance(x, (Var, Formula)):
         return Text(x, (), (), False)
     used = tuple(variables(x))
-    return Text(x, used, tuple(_differences(x)), "size_t" in to_c(x) or max(v.bound for v in used) > INT_LIMIT)
-
-
-def _differences(x: Index) -> list[Formula]:
-    if not isinstance(x, Formula):
-        return []
-    return [d for a in x.args for d in _differences(a)] + ([x] if x.symbol == "-" else [])
+    return Text(x, used, dividends(x), is_wide(x) or max(v.bound for v in used) > INT_LIMIT)
 
 
 def read_address(ref: Ref) -> Address:

@@ -181,13 +181,14 @@ Step = Union[  # noqa: UP007 - a runtime alias
 
 
 # ---- building
-def let(name: str, value: Index) -> Let:
-    """A constant of the kernel, its range and step inferred from its value.
+def let(name: str, value: Index, floor: int | None = None) -> Let:
+    """A constant of the kernel, its range and step inferred from its value; where it stands it is ``floor`` or more.
 
     >>> let("row", Var("tx", 256) // 16 * 4).var
     Var(name='row', bound=61, step=4, least=0)
     """
-    return Let(Var(name, bound(value), max(1, multiple(value)), least(value)), value)
+    low = least(value) if floor is None else max(floor, least(value))
+    return Let(Var(name, bound(value), max(1, multiple(value)), low), value)
 
 
 def when(condition: Index, *body: Step) -> tuple[Step, ...]:

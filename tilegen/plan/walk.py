@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilegen.index import Index, Var, add, bound, conjuncts, less, substitute
+from tilegen.index import Index, Var, add, bound, consequences, less, substitute
 from tilegen.plan.effects import Effects, UnknownStep, effects
 from tilegen.plan.memories import Memory, Ref
 from tilegen.plan.steps import Block, Let, Repeat, Step, When
@@ -50,7 +50,7 @@ class Position:
 
     def under(self, *conditions: Index) -> Position:
         """The same place where these conditions hold too."""
-        more = tuple(c for condition in conditions for c in conjuncts(self.expand(condition)))
+        more = tuple(c for condition in conditions for c in consequences(self.expand(condition)))
         return replace(self, guards=self.guards + more) if more else self
 
     def flat(self, ref: Ref) -> tuple[Memory, Index]:
@@ -119,7 +119,7 @@ def enter_repeat(step: Repeat, position: Position) -> Position:
     trip = Var(trip_name(step.var, len(position.loops)), max(1, bound(count) - 1))
     inside = position.define(step.var, trip)
     inside = replace(inside, loops=(*position.loops, (trip, count)))
-    return inside if isinstance(count, int) else replace(inside, guards=(*inside.guards, less(trip, count)))
+    return inside if isinstance(count, int) else inside.under(less(trip, count))
 
 
 def trip_name(var: Var, depth: int) -> str:

@@ -67,7 +67,7 @@ def find_witness(plan: Plan, threads: int, conditions: tuple[Index, ...]) -> dic
 def _corner_values(var: Var, threads: int, default: int | None) -> np.ndarray[Any, Any]:
     if var.name == "tx":
         return np.arange(threads)
-    low, high = -(-max(var.least, 0) // var.step) * var.step, (var.bound - 1) // var.step * var.step
+    low, high = -(-var.least // var.step) * var.step, (var.bound - 1) // var.step * var.step
     picks = {low, low + var.step, low + 2 * var.step, high - var.step, high}
     picks |= set() if default is None else {default}
     return np.array(sorted(p for p in picks if low <= p <= high))

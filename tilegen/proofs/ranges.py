@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import gcd
 
-from tilegen.index import Formula, Index, Var, add, bound, less, mul, multiple, substitute, to_c, variables
+from tilegen.index import Index, Var, add, bound, dividends, least, less, mul, multiple, substitute, to_c, variables
 from tilegen.index.bounds import is_below, undecided
 from tilegen.plan import (
     Block,
@@ -45,7 +45,7 @@ class ProofPlace:
 
     def is_below(self, x: Index, n: Index) -> bool:
         guards = self.position.guards
-        if is_below(x, n, guards):
+        if bound(x) <= least(n) or is_below(x, n, guards):
             return True
         axes = thread_variables(self.position.threads)  # laneid and warpid know of each other through tx
         x, n = substitute(x, axes), substitute(n, axes)
@@ -108,7 +108,7 @@ def _check(visit: Visit, place: ProofPlace) -> Iterator[Finding]:
 
 # ---------------------------------------------------------------- what the text relies on
 def _claims(expressions: Iterable[Index], place: ProofPlace) -> Iterator[Finding]:
-    """The ranges that variables of an expression claim, and its differences, which must not be negative."""
+    """The ranges that variables of an expression claim, and what of it is divided, which must not be negative."""
     position = place.position
     for x in expressions:
         for var in variables(x):
@@ -118,22 +118,16 @@ def _claims(expressions: Iterable[Index], place: ProofPlace) -> Iterator[Finding
                 yield Finding(UNPROVEN_CLAIM, message, op=position.op, expression=var.name)
             elif var is not known and var != known:
                 yield from _claim(var, position.expand(known), place)
-        for difference in _differences(x):
-            up, down = (position.expand(part) for part in difference.args)
-            if not place.is_below(down, add(up, 1)):
-                message = f"{to_c(difference)} may be negative"
-                yield place.report(UNPROVEN_CLAIM, "", -1, difference, 0, message, undecided(up, down))
-
-
-def _differences(x: Index) -> list[Formula]:
-    if not isinstance(x, Formula):
-        return []
-    return [d for a in x.args for d in _differences(a)] + ([x] if x.symbol == "-" else [])
+        for dividend, condition in dividends(x):
+            here, part = place.at(position.under(condition)), position.expand(dividend)
+            if not here.is_below(-1, part):
+                message = f"{to_c(dividend)} may be negative"
+                yield here.report(UNPROVEN_CLAIM, "", -1, dividend, 0, message, undecided(part, 0))
 
 
 def _claim(var: Var, value: Index, place: ProofPlace) -> Iterator[Finding]:
     """least <= value < bound in steps of step, for a variable as it stands in an expression."""
-    is_high_enough = var.least == 0 or place.is_below(var.least - 1, value)
+    is_high_enough = place.is_below(var.least - 1, value)
     if not place.is_below(value, var.bound) or not is_high_enough:
         message = f"{var.name} = {say(value)} is not proved to lie in [{var.least}, {var.bound})"
         yield place.report(UNPROVEN_CLAIM, "", -1, value, var.bound, message, undecided(var.bound - 1, value))
@@ -161,12 +155,16 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
             yield Finding(UNPROVEN_RANGE, message, "error", position.op, name, -1, say(spot.flat), say(span))
         elif not place.is_below(add(spot.flat, elems - 1), span):
             yield _outside(place, name, -1, spot.flat, span, elems)
+        if not place.is_below(-1, spot.flat):
+            yield _before(place, name, -1, spot.flat)
     else:
         flat = len(memory.shape) == 1
         for d, (x, n) in enumerate(zip(spot.coordinates, memory.shape, strict=True)):
             last = elems - 1 if flat and not _steps_by(x, n, elems) else 0
             if not place.is_below(add(x, last), n):
                 yield _outside(place, name, d, x, n, last + 1)
+            if not place.is_below(-1, x):
+                yield _before(place, name, d, x)
         if elems > 1 and not flat:
             yield from _vector(spot, elems, place)
     if elems > 1 and memory.space != "register":
@@ -183,6 +181,8 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     memory, elems = spot.root, touch.elems
     if not place.is_below(add(spot.flat, elems - 1), memory.span):
         yield _outside(place, memory.name, -1, spot.flat, memory.span, elems)
+    if not place.is_below(-1, spot.flat):
+        yield _before(place, memory.name, -1, spot.flat)
     align = touch.map.align_bytes
     if memory.offset_bytes % align or multiple(spot.flat) * memory.elem_bytes % align:
         message = f"a box of {memory.name} begins at offset {say(spot.flat)}: not proved a multiple of {align} bytes"
@@ -197,6 +197,8 @@ def _slot(slot: Slot, place: ProofPlace) -> Iterator[Finding]:
     yield from _claims((slot.at,), place)
     if not place.is_below(place.position.expand(slot.at), slot.barrier.slots):
         yield _outside(place, slot.barrier.name, -1, slot.at, slot.barrier.slots, 1)
+    if not place.is_below(-1, place.position.expand(slot.at)):
+        yield _before(place, slot.barrier.name, -1, place.position.expand(slot.at))
 
 
 def _steps_by(x: Index, n: Index, elems: int) -> bool:
@@ -205,10 +207,19 @@ def _steps_by(x: Index, n: Index, elems: int) -> bool:
 
 
 def _outside(place: ProofPlace, name: str, d: int, x: Index, n: Index, elems: int) -> Finding:
-    where = f"dimension {d} of {name}" if d >= 0 else f"offset of {name}"
+    where = _part_of(name, d)
     text = say(x) + (f" .. + {elems - 1}" if elems > 1 else "")
     message = f"{where}: {text} is not proved to stay below {say(n)}"
     return place.report(UNPROVEN_RANGE, name, d, x, n, message, undecided(n, add(x, elems)))
+
+
+def _before(place: ProofPlace, name: str, d: int, x: Index) -> Finding:
+    message = f"{_part_of(name, d)}: {say(x)} is not proved to be 0 or more"
+    return place.report(UNPROVEN_RANGE, name, d, x, 0, message, undecided(x, 0))
+
+
+def _part_of(name: str, d: int) -> str:
+    return f"dimension {d} of {name}" if d >= 0 else f"offset of {name}"
 
 
 def _vector(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:

@@ -20,9 +20,12 @@ from tilegen.index import (
     every,
     least,
     less,
+    maximum,
+    minimum,
     mod,
     mul,
     not_,
+    select,
     sub,
 )  # fmt: skip
 from tilegen.spec.findings import Flaw, Passage, shorten
@@ -174,11 +177,14 @@ class Parser:
             return Value(not_(operand.index), token.start, operand.end, True)
         if token.text == "ceil" and self.next.text == "(":
             return self.read_ceil(token)
+        if token.text in CALLS and self.next.text == "(":
+            return self.read_call(token)
         if token.text in ("true", "false"):
             return Value(token.text == "true", token.start, token.end, True)
         if token.kind == "name" and token.text not in BINDING:
             if self.next.text == "(":
-                raise self.fault(f"'{token.text}' is not a function here", token, hint="the only call is ceil(a / b)")
+                known = "calls are ceil(a / b), min(a, b), max(a, b) and where(c, a, b)"
+                raise self.fault(f"'{token.text}' is not a function here", token, hint=known)
             return Value(self.names.find(token.text, self.passage, token.start), token.start, token.end)
         self.at -= 1
         if token.text == "-":
@@ -210,8 +216,28 @@ class Parser:
             raise self.fault("ceil needs a division", slash, hint="write 'ceil(a / b)'")
         bottom = self.require_number(self.read(BINDING["*"]), slash)
         end = self.expect(")").end
+        self.check_dividend(top)
         self.check_divisor(bottom)
         return self.check_range(Value(ceil_div(top.index, bottom.index), word.start, end))
+
+    def read_call(self, word: Token) -> Value:
+        """``min(a, b)``, ``max(a, b)`` or ``where(c, a, b)``."""
+        form, function = CALLS[word.text]
+        self.expect("(")
+        args = [self.read()]
+        while self.accept(","):
+            args.append(self.read())
+        end = self.expect(")").end
+        if len(args) != form.count(",") + 1:
+            message = f"{word.text} takes {form.count(',') + 1} values, not {len(args)}"
+            raise self.passage.fault("TG111", message, word.start, end, f"write '{form}'")
+        numbers = args
+        if word.text == "where":
+            self.require_condition(args[0], word)
+            numbers = args[1:]
+        for value in numbers:
+            self.require_number(value, word)
+        return self.check_range(Value(function(*(a.index for a in args)), word.start, end))
 
     def combine(self, operator: Token, left: Value, right: Value) -> Value:
         """One operator applied to two values, checked."""
@@ -223,6 +249,7 @@ class Parser:
         if symbol in _COMPARISONS:
             return Value(_compare(symbol, a, b), left.start, right.end, True)
         if symbol in ("//", "%"):
+            self.check_dividend(left)
             self.check_divisor(right)
         functions: dict[str, Callable[[Index, Index], Index]] = {"+": add, "-": sub, "*": mul, "//": div, "%": mod}
         return self.check_range(Value(functions[symbol](a, b), left.start, right.end))
@@ -231,16 +258,21 @@ class Parser:
         if least(value.index) < 1:
             text = self.passage.text[value.start : value.end]
             what = "is 0" if isinstance(value.index, int) else "may be 0"
-            raise self.passage.fault("TG112", f"the divisor '{shorten(text)}' {what}", value.start, value.end)
+            hint = "" if isinstance(value.index, int) else f"max({shorten(text)}, 1) never is"
+            raise self.passage.fault("TG112", f"the divisor '{shorten(text)}' {what}", value.start, value.end, hint)
+
+    def check_dividend(self, value: Value) -> None:
+        """What is always negative is refused here; what may be is left to the proofs, which know where it stands."""
+        if bound(value.index) <= 0:
+            text = shorten(self.passage.text[value.start : value.end])
+            what = "is" if isinstance(value.index, int) else "is at most"
+            message = f"the dividend '{text}' {what} {bound(value.index) - 1}: what is divided is never negative"
+            raise self.passage.fault("TG112", message, value.start, value.end)
 
     def check_range(self, value: Value) -> Value:
         text = shorten(self.passage.text[value.start : value.end])
-        if isinstance(value.index, int) and value.index < 0:
-            raise self.passage.fault(
-                "TG112", f"'{text}' is {value.index}: no part may be negative", value.start, value.end
-            )
         is_launched = self.is_size and not isinstance(value.index, int)
-        if bound(value.index) > _VALUE_LIMIT and not is_launched:
+        if (bound(value.index) > _VALUE_LIMIT and not is_launched) or least(value.index) < -_VALUE_LIMIT:
             raise self.passage.fault(
                 "TG112", f"'{text}' may not fit 63 bits", value.start, value.end, "give params a 'max'"
             )
@@ -261,6 +293,11 @@ class Parser:
                 "TG111", f"'{operator.text}' takes numbers, but '{text}' is a condition", value.start, value.end
             )
         return value
+
+
+CALLS: dict[str, tuple[str, Callable[..., Index]]] = {
+    "min": ("min(a, b)", minimum), "max": ("max(a, b)", maximum), "where": ("where(c, a, b)", select),
+}  # fmt: skip
 
 
 def _compare(symbol: str, a: Index, b: Index) -> Index:
@@ -287,7 +324,9 @@ def parse_value(passage: Passage, names: Names, is_size: bool = False) -> Value:
     return value
 
 
-def read_number(node: Node, names: Names, what: str, is_size: bool = False) -> Index:
+def read_number(
+    node: Node, names: Names, what: str, is_size: bool = False, may_be_negative: bool = False
+) -> Index:
     """An integer or an expression of one; ``what`` says in a message what it is for, ``is_size`` as a Parser has it."""
     if isinstance(node, Scalar) and node.value is None:
         raise Flaw("TG007", f"{what} is missing", node.mark, "write a number or an expression")
@@ -298,6 +337,9 @@ def read_number(node: Node, names: Names, what: str, is_size: bool = False) -> I
     value = parse_value(node.passage, names, is_size)
     if value.is_condition:
         raise Flaw("TG103", f"{what} must be a number, but this is a condition", node.mark)
+    if bound(value.index) <= 0 and not may_be_negative:
+        message = f"{what} must not be negative, but is {bound(value.index) - 1}"
+        raise node.passage.fault("TG112", message, value.start, value.end)
     return value.index
 
 

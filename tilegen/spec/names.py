@@ -37,7 +37,7 @@ _CUDA = frozenset(
     float3 float4 double1 double2 double3 double4
     """.split()  # noqa: SIM905 - a list of words reads better
 )
-_LANGUAGE = ("ceil", "and", "or", "not", "true", "false", "min", "max")
+_LANGUAGE = ("ceil", "and", "or", "not", "true", "false", "min", "max", "where")
 
 
 def reserved_reason(name: str) -> str:

@@ -9,10 +9,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tilegen.index import Formula, Index, add, bound, evaluate, least, less, variables
+from tilegen.errors import Mark
+from tilegen.index import Index, add, any_of, dividends, evaluate, every, least, less, variables
 from tilegen.plan import Param
 from tilegen.spec.data import Region
-from tilegen.spec.findings import Flaw
+from tilegen.spec.findings import Flaw, shorten
 
 MAX_CASES = 3000  # tried for one region
 MAX_CASES_OF_A_SPEC = 60_000  # then regions that no range decides are left to the proofs
@@ -26,7 +27,7 @@ class Range:
     name: str
     start: Index
     stop: Index
-    step: int = 1
+    step: Index = 1
 
 
 @dataclass
@@ -54,56 +55,56 @@ class Cases:
 def check_region_range(region: Region, cases: Cases, may_clip: bool, hint: str = "") -> None:
     """Raises TG207, naming the first case where the region leaves its buffer; ``hint`` is for one past the end."""
     for dimension, (begin, length) in enumerate(zip(region.begins, region.lengths, strict=True)):
+        check_dividends(begin, cases, region.mark)
         extent = region.buffer.shape[dimension]
-        starts_inside = lowest(begin) >= 0
+        starts_inside = least(begin) >= 0
         ends_inside = may_clip or less(add(begin, length - 1), extent) is True
         if starts_inside and ends_inside:
             continue
-        case = find_case(begin, length, extent, cases, may_clip)
+        case = _find_outside(begin, length, extent, cases, may_clip)
         if case is not None:
             raise _explain(region, dimension, case, cases, hint)
 
 
-def lowest(x: Index) -> int:
-    """As ``index.least``, but down to the negative values that a difference may have."""
-    if isinstance(x, int):
-        return x
-    if isinstance(x, Formula) and x.symbol == "-":
-        return lowest(x.args[0]) - (bound(x.args[1]) - 1)
-    if isinstance(x, Formula) and x.symbol == "+":
-        return sum(lowest(a) for a in x.args)
-    if isinstance(x, Formula) and x.symbol in "*/" and (low := lowest(x.args[0])) < 0:
-        return low * max(1, bound(x.args[1]) - 1) if x.symbol == "*" else low
-    return least(x)
+def check_dividends(x: Index, cases: Cases, mark: Mark | None) -> None:
+    """Raises TG112, naming the first case where something in ``x`` is divided that is negative."""
+    for part, condition in dividends(x):
+        case = find_case(every(less(part, 0), condition), cases)
+        if case is not None:
+            message = f"'{shorten(part)}' is {int(evaluate(part, case))}: what is divided is never negative"
+            raise Flaw("TG112", message + _name_case((part, condition), case, cases), mark)
 
 
-def find_case(begin: Index, length: int, extent: Index, cases: Cases, may_clip: bool) -> dict[str, int] | None:
-    """Values of the variables for which the box leaves the extent, the first ones if that is monotone; else None."""
+def _find_outside(begin: Index, length: int, extent: Index, cases: Cases, may_clip: bool) -> dict[str, int] | None:
+    """A case in which the box leaves the extent."""
+    leaves = [less(begin, 0), *([] if may_clip else [less(extent, add(begin, length))])]
+    return find_case(any_of(*leaves), cases)
 
-    def leaves(values: dict[str, int]) -> bool:
+
+def find_case(condition: Index, cases: Cases) -> dict[str, int] | None:
+    """Values of the variables for which a condition holds, the first ones if that is monotone; None if none is met."""
+
+    def holds(values: dict[str, int]) -> bool:
         try:
-            if not evaluate(cases.condition, values):
-                return False
-            at = int(evaluate(begin, values))
-            return at < 0 or (not may_clip and at + length > int(evaluate(extent, values)))
+            return bool(evaluate(cases.condition, values)) and bool(evaluate(condition, values))
         except ZeroDivisionError:
             return False
 
-    for values in _sample(cases, _needed(begin, extent, cases)):
-        if leaves(values):
-            return _move_first(values, cases, leaves)
+    for values in _sample(cases, _needed((condition,), cases)):
+        if holds(values):
+            return _move_first(values, cases, holds)
     return None
 
 
-def _needed(begin: Index, extent: Index, cases: Cases) -> set[str]:
+def _needed(asked: Iterable[Index], cases: Cases) -> set[str]:
     """The variables that matter: others stay at their first value."""
-    needed = {v.name for x in (begin, extent, cases.condition) for v in variables(x)}
-    for name, formula in cases.derived:
+    needed = {v.name for x in (*asked, cases.condition) for v in variables(x)}
+    for name, formula in reversed(cases.derived):
         if name in needed:
             needed |= {v.name for v in variables(formula)}
     for walk in reversed(cases.walks):
         if walk.name in needed:
-            needed |= {v.name for x in (walk.start, walk.stop) for v in variables(x)}
+            needed |= {v.name for x in (walk.start, walk.stop, walk.step) for v in variables(x)}
     return needed
 
 
@@ -138,7 +139,7 @@ def _sample_walks(cases: Cases, at: int, values: dict[str, int], needed: set[str
 
 def _range_of(walk: Range, values: dict[str, int]) -> range:
     try:
-        return range(int(evaluate(walk.start, values)), int(evaluate(walk.stop, values)), walk.step)
+        return range(int(evaluate(walk.start, values)), int(evaluate(walk.stop, values)), max(1, int(evaluate(walk.step, values))))
     except (ZeroDivisionError, NameError):
         return range(0)
 
@@ -150,7 +151,10 @@ def _pick(count: int) -> Iterable[int]:
 
 
 def _derive(cases: Cases, values: dict[str, int]) -> dict[str, int]:
-    return values | {name: int(evaluate(formula, values)) for name, formula in cases.derived}
+    found = dict(values)
+    for name, formula in cases.derived:
+        found[name] = int(evaluate(formula, found))
+    return found
 
 
 def _move_first(values: dict[str, int], cases: Cases, leaves: Any) -> dict[str, int]:
@@ -184,13 +188,13 @@ def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases,
         message = f"the region starts at {at}, before {name}"
     else:
         message = f"the region ends at {stop}, past the end of {name}, which has {size}"
-    where = _name_case(begin, extent, case, cases)
+    where = _name_case((begin, extent), case, cases)
     return Flaw("TG207", message + where, region.mark, hint if at >= 0 else "")
 
 
-def _name_case(begin: Index, extent: Index, case: dict[str, int], cases: Cases) -> str:
+def _name_case(asked: Iterable[Index], case: dict[str, int], cases: Cases) -> str:
     """The values that matter, in words."""
-    used = _needed(begin, extent, cases)
+    used = _needed(asked, cases)
     walks = [f"{w.name} = {case[w.name]}" for w in cases.walks if w.name in used]
     params = [f"{p.name} = {case[p.name]}" for p in cases.params if p.name in used]
     return (f", first at {', '.join(walks)}" if walks else "") + (f", with {', '.join(params)}" if params else "")

@@ -6,13 +6,14 @@ from tilegen.index import Formula, Index, ceil_div, sub
 from tilegen.spec.expressions import BINDING
 
 _WORDS = {"/": "//", "&&": "and", "||": "or"} | {symbol: symbol for symbol in ("+", "-", "*", "%", "<", "==", "!=")}
+_CALLS = {"min": "min", "max": "max", "?": "where"}
 _STRONGEST = max(BINDING.values()) + 1  # of a name, a number and ceil(a / b)
 
 
 def spell_index(x: Index) -> str:
     """The text of an expression or a condition, with no parentheses but those that it needs.
 
-    Raises ValueError for what the language has no word for: numbers below 0 and operators on bits.
+    Raises ValueError for what the language has no word for: operators on bits.
 
     >>> from tilegen.index import Var
     >>> M, k = Var("M", 1 << 20, 1, 1), Var("k", 8)
@@ -28,8 +29,10 @@ def _spell(x: Index) -> tuple[str, int]:
         return ("true" if x else "false"), _STRONGEST
     if not isinstance(x, Formula):
         if isinstance(x, int) and x < 0:
-            raise ValueError(f"a spec has no negative numbers, such as {x}")
+            return f"0 - {-x}", BINDING["-"]
         return str(x), _STRONGEST
+    if x.symbol in _CALLS:
+        return f"{_CALLS[x.symbol]}({', '.join(_spell(a)[0] for a in x.args)})", _STRONGEST
     if x.symbol not in _WORDS:
         raise ValueError(f"a spec has no operator '{x.symbol}', as in {x}")
     if (top := _ceil_top(x)) is not None:

@@ -1,0 +1,119 @@
+"""What an expression is made of, and what is known of its values."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import gcd
+from typing import Any, Union
+
+
+class Name:
+    """A C variable as printing sees it: ``least <= value < bound``, always a multiple of ``step``."""
+
+    name: str
+    bound: int
+    step: int
+    least: int
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Tree:
+    """An operator between texts as printing sees it; ``bound`` is one more than its largest value."""
+
+    symbol: str
+    args: tuple[Any, ...]
+    bound: int
+
+
+Text = Union[int, Name, Tree]  # noqa: UP007 - a runtime alias
+
+
+def bound(x: Text) -> int:
+    """One more than the largest value.
+
+    >>> from tilegen.index import Var
+    >>> bound(Var("laneid", 32) // 8)
+    4
+    """
+    return int(x) + 1 if isinstance(x, int) else x.bound
+
+
+def least(x: Text) -> int:
+    """A value that ``x`` never goes below; quotients and remainders are never negative, as their dividends are not.
+
+    >>> from tilegen.index import Var
+    >>> least(Var("k", 8) - 1), least((Var("k", 8) - 1) % 4)
+    (-1, 0)
+    """
+    if isinstance(x, int):
+        return int(x)
+    return x.least if isinstance(x, Name) else _least(x)
+
+
+@lru_cache(maxsize=1 << 16)
+def _least(x: Tree) -> int:
+    if x.symbol == "+":
+        return sum(least(a) for a in x.args)
+    if x.symbol == "-":
+        return least(x.args[0]) - (bound(x.args[1]) - 1)
+    if x.symbol == "*":
+        return span_of_product(*x.args)[0]
+    if x.symbol == "/":
+        return max(0, least(x.args[0])) // max(1, bound(x.args[1]) - 1)
+    if x.symbol == "min":
+        return min(least(a) for a in x.args)
+    if x.symbol == "max":
+        return max(least(a) for a in x.args)
+    if x.symbol == "?":
+        return min(least(a) for a in x.args[1:])
+    return 0
+
+
+def span_of_product(a: Text, b: Text) -> tuple[int, int]:
+    """The least and the largest value of a product."""
+    ends = [x * y for x in (least(a), bound(a) - 1) for y in (least(b), bound(b) - 1)]
+    return min(ends), max(ends)
+
+
+def has_signs(x: Text) -> bool:
+    """May ``x``, or any part of it, be negative as far as ranges tell?
+
+    >>> from tilegen.index import Var
+    >>> has_signs(Var("k", 8) + 1 - Var("j", 3)), has_signs(Var("k", 8, 1, 2) - Var("j", 3))
+    (True, False)
+    """
+    if least(x) < 0:
+        return True
+    return isinstance(x, Tree) and _has_signs(x)
+
+
+@lru_cache(maxsize=1 << 16)
+def _has_signs(x: Tree) -> bool:
+    return any(has_signs(a) for a in x.args)
+
+
+def multiple(x: Text) -> int:
+    """The largest known divisor of every value (0 for the constant 0).
+
+    >>> from tilegen.index import Var
+    >>> multiple(Var("bx", 8) * 64 + Var("c", 64, 4))
+    4
+    """
+    if isinstance(x, int):
+        return abs(int(x))
+    if isinstance(x, Name):
+        return x.step
+    parts = [multiple(a) for a in x.args]
+    if x.symbol == "*":
+        return parts[0] * parts[1]
+    if x.symbol in ("+", "-", "%", "min", "max"):
+        return gcd(*parts)
+    if x.symbol == "?":
+        return gcd(*parts[1:])
+    if x.symbol == "/" and parts[1] and parts[0] % parts[1] == 0 and isinstance(x.args[1], int):
+        return parts[0] // parts[1]
+    if x.symbol == "^":
+        return gcd(gcd(*parts), 1 << 62)
+    return 1
