@@ -10,7 +10,7 @@ from tilegen.arch import ARCHES
 from tilegen.decisions import Operation
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError, TilegenError
-from tilegen.index import Index, Var, mul, substitute, variables
+from tilegen.index import Index, Var, every, mul, substitute, variables
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
@@ -31,12 +31,14 @@ from tilegen.plan import (
     Step,
     Sync,
     Wait,
+    When,
+    names_used,
     when,
 )
 from tilegen.scopes import thread_variables
-from tilegen.spec.data import Buffer, Call, Closing, Loop, Meeting, Region, Spec, Statement, Waiting
+from tilegen.spec.data import Buffer, Call, Closing, Guarded, Loop, Meeting, Naming, Region, Spec, Statement, Waiting
 from tilegen.spec.outline import launch_of, outline, trip_of
-from tilegen.spec.phases import count_waits, parity_of, step_waits
+from tilegen.spec.phases import count_waits, parity_of, step_waits, trips_of
 
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
 
@@ -134,10 +136,37 @@ class _Builder:
         self.errors: list[TilegenError] = []
         self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
         self.waited: dict[str, Index] = {}  # waits for each mbarrier before this place
-        self.values: dict[str, Index] = {}  # loop variables that are functions of those
+        self.values: dict[str, Index] = {}  # loop variables that are functions of those, and lets
+        self.conditions: tuple[Index, ...] = ()  # around, written out
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
-        return tuple(step for s in statements for step in PLANNED[type(s)](self, s, enclose))
+        """The steps of a list; names that nothing after them uses are left out."""
+        named: list[Let] = []
+        planned: list[tuple[Step, ...]] = []
+        outside = self.values
+        for s in statements:
+            steps = PLANNED[type(s)](self, s, _after(named, enclose))
+            named += [step for step in steps if isinstance(step, Let)] if isinstance(s, Naming) else []
+            planned.append(steps)
+        self.values = outside
+        return drop_unused([step for steps in planned for step in steps])
+
+    def naming(self, s: Naming, enclose: Enclose) -> tuple[Step, ...]:
+        self.values = dict(self.values)
+        for var, value in s.entries:
+            self.values[var.name] = substitute(value, self.values)
+        return tuple(Let(var, value) for var, value in s.entries if not isinstance(value, int))
+
+    def guarded(self, s: Guarded, enclose: Enclose) -> tuple[Step, ...]:
+        """A block of its own even where its condition always holds, if it names anything."""
+        names = any(isinstance(inner, Naming) for inner in s.body)
+        wrap: Enclose = lambda body: (When(s.when, body),) if names and s.when is True else when(s.when, *body)  # noqa: E731
+        conditions, waited = self.conditions, self.waited
+        self.conditions = (*conditions, substitute(s.when, self.values))
+        body = self.statements(s.body, lambda inner: enclose(wrap(inner)))
+        each = {name: substitute(x, self.values) for name, x in count_waits((s,)).items()}
+        self.conditions, self.waited = conditions, step_waits(waited, each, 1)
+        return wrap(body)
 
     def meeting(self, s: Meeting, enclose: Enclose) -> tuple[Step, ...]:
         if s.scope == "async" and "tma" not in ARCHES[self.spec.arch].features:
@@ -167,13 +196,13 @@ class _Builder:
         trip, count, value = trip_of(loop, self.outline.names)
         wrap = _wrap_in(loop, trip, count, value)
         loops, values, waited = self.loops, self.values, self.waited
-        each = count_waits(loop.body)
+        each = {name: substitute(x, values) for name, x in count_waits(loop.body).items()}
         self.waited = step_waits(waited, each, trip)
         self.loops = (*loops, (trip, substitute(count, values)))
         self.values = {**values, loop.var.name: substitute(value, values)}
         body = self.statements(loop.body, lambda inner: enclose(wrap(inner)))
-        self.loops, self.values, self.waited = loops, values, step_waits(waited, each, count)
-        return wrap(body)
+        self.loops, self.values, self.waited = loops, values, step_waits(waited, each, substitute(trips_of(loop), values))
+        return () if isinstance(count, int) and count <= 0 else wrap(body)
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
         context = self.context(call, enclose)
@@ -195,9 +224,9 @@ class _Builder:
         )
 
     def owned(self, region: Region, call: Call, op: int) -> Owned:
-        instances = _instances(self.spec.threads, region)
         start = tuple(substitute(x, self.values) for x in region.begins)
-        condition = substitute(call.when, self.values)
+        instances = _instances(self.spec.threads, start)
+        condition = every(*self.conditions, substitute(call.when, self.values))
         memory = logical_memory(region.buffer, self.memories[region.buffer.name])
         return Owned(memory, start, region.lengths, self.loops + instances, condition, op, self.spec.threads)
 
@@ -205,6 +234,8 @@ class _Builder:
 PLANNED: dict[type, Callable[[Any, Any, Enclose], tuple[Step, ...]]] = {
     Call: lambda builder, s, enclose: builder.call(s, enclose),
     Loop: _Builder.loop,
+    Guarded: _Builder.guarded,
+    Naming: _Builder.naming,
     Meeting: _Builder.meeting,
     Closing: _Builder.queue,
     Waiting: _Builder.wait,
@@ -244,15 +275,36 @@ def logical_memory(buffer: Buffer, memory: Memory) -> Memory:
     return replace(memory, shape=buffer.shape, pitches=tuple(reversed(pitches)))
 
 
-def _instances(threads: int, region: Region) -> tuple[tuple[Var, Index], ...]:
+def _instances(threads: int, begins: Sequence[Index]) -> tuple[tuple[Var, Index], ...]:
     """The thread axes that a region's begins name: the op's instances."""
-    named = {v for x in region.begins for v in variables(x)}
+    named = {v for x in begins for v in variables(x)}
     axes = thread_variables(threads)
     return tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name) if v.name in axes)
+
+
+def _after(named: Sequence[Let], enclose: Enclose) -> Enclose:
+    """How a list's names stand before what comes after them."""
+    if not named:
+        return enclose
+    before = tuple(named)
+    return lambda inner: enclose((*before, *inner))
+
+
+def drop_unused(steps: Sequence[Step]) -> tuple[Step, ...]:
+    """The steps without names that none after them uses."""
+    if not any(isinstance(step, Let) for step in steps):
+        return tuple(steps)
+    kept: list[Step] = []
+    used: frozenset[str] = frozenset()
+    for step in reversed(steps):
+        if not isinstance(step, Let) or step.var.name in used:
+            kept.append(step)
+            used |= names_used((step,))
+    return tuple(reversed(kept))
 
 
 def _wrap_in(loop: Loop, trip: Var, count: Index, value: Index) -> Enclose:
     """How a loop wraps its body."""
     if trip == loop.var:
         return lambda body: (Repeat(loop.var, count, body, loop.unroll),)
-    return lambda body: (Repeat(trip, count, (Let(loop.var, value), *body), loop.unroll),)
+    return lambda body: (Repeat(trip, count, drop_unused((Let(loop.var, value), *body)), loop.unroll),)

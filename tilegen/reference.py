@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 from tilegen import layouts
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, evaluate
+from tilegen.index import Formula, Index, evaluate, variables
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
 from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
-from tilegen.spec.data import Buffer, Call, Loop, Region, Spec, Statement
+from tilegen.spec.data import Buffer, Call, Guarded, Loop, Naming, Region, Spec, Statement
 from tilegen.spec.outline import outline, trip_of
 
 Array = NDArray[Any]
@@ -37,7 +37,7 @@ _BATCH_ELEMS = 1 << 20  # elements of one region over the CTAs that run together
 
 
 class _NotUniform(Exception):
-    """A loop's bounds differ between the CTAs that run together."""
+    """Where a loop begins, or its step, differs between the CTAs that run together."""
 
 
 @dataclass
@@ -50,6 +50,8 @@ class _Machine:
     env: dict[str, Any]  # numbers: runtime params and loop variables
     trips: Trips = ALL_TRIPS
     domain: Domain = TYPED
+    lets: list[tuple[str, Index]] = field(default_factory=list)  # that are in sight, the outermost first
+    guards: list[Index] = field(default_factory=list)  # conditions around
     shared: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
     written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
@@ -120,29 +122,66 @@ def _last_write(writes: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
 
 # ---------------------------------------------------------------- statements
 def _run(machine: _Machine, statements: Sequence[Statement]) -> None:
+    outside = len(machine.lets)
     for s in statements:
         if isinstance(s, Loop):
-            start, stop = _bound(machine, s.start), _bound(machine, s.stop)
-            name = trip_of(s, outline(machine.spec).names)[0].name
-            for trip in chain.from_iterable(machine.trips.stretches(name, len(range(start, stop, s.step)))):
-                machine.env[s.var.name] = start + trip * s.step
+            _run_loop(machine, s)
+        elif isinstance(s, Naming):
+            machine.lets += [(var.name, value) for var, value in s.entries]
+        elif isinstance(s, Guarded):
+            machine.guards.append(s.when)
+            if _may_hold(machine, s.when):
                 _run(machine, s.body)
-            machine.env.pop(s.var.name, None)
+            machine.guards.pop()
         elif isinstance(s, Call):
             _call(machine, s)
+    del machine.lets[outside:]
 
 
-def _bound(machine: _Machine, x: Index) -> int:
-    values = np.unique(np.asarray(evaluate(x, machine.env | _cta_axes(machine, 1))))
-    if len(values) > 1:
+def _may_hold(machine: _Machine, condition: Index) -> bool:
+    """Whether a condition holds in any CTA; one on threads may."""
+    env = _with_lets(machine, machine.env | _cta_axes(machine, 1))
+    return any(v.name not in env for v in variables(condition)) or bool(np.any(evaluate(condition, env)))
+
+
+def _with_lets(machine: _Machine, env: dict[str, Any]) -> dict[str, Any]:
+    """The values of the lets in sight too, of those whose axes are known."""
+    for name, value in machine.lets:
+        if all(v.name in env for v in variables(value)):
+            env[name] = evaluate(value, env)
+    return env
+
+
+def _run_loop(machine: _Machine, loop: Loop) -> None:
+    """The trips of the CTA that makes most of them; the others sit out where they have ended."""
+    starts, steps, stops = (_values(machine, x) for x in (loop.start, loop.step, loop.stop))
+    if len(starts) > 1 or len(steps) > 1:
         raise _NotUniform
-    return int(values[0])
+    start, step = starts[0], steps[0]
+    name = trip_of(loop, outline(machine.spec).names)[0].name
+    differ = len(stops) > 1
+    if differ:
+        machine.guards.append(Formula("<", (loop.var, loop.stop), 2))
+    for trip in chain.from_iterable(machine.trips.stretches(name, len(range(start, max(stops), step)))):
+        machine.env[loop.var.name] = start + trip * step
+        _run(machine, loop.body)
+    if differ:
+        machine.guards.pop()
+    machine.env.pop(loop.var.name, None)
+
+
+def _values(machine: _Machine, x: Index) -> list[int]:
+    """The different values of an expression in the CTAs that run together."""
+    found = np.unique(np.asarray(evaluate(x, _with_lets(machine, machine.env | _cta_axes(machine, 1)))))
+    return [int(value) for value in found]
 
 
 def _call(machine: _Machine, call: Call) -> None:
-    env = _instances(machine, call.scope) | machine.env
+    env = _with_lets(machine, _instances(machine, call.scope) | machine.env)
     count = len(env["instance"])
-    runs = np.broadcast_to(np.asarray(evaluate(call.when, env), bool), (count,))
+    runs = np.ones(count, bool)
+    for condition in (*machine.guards, call.when):
+        runs = runs & np.asarray(evaluate(condition, env), bool)
     if not runs.any():
         return
     env = {k: v[runs] if isinstance(v, np.ndarray) else v for k, v in env.items()}

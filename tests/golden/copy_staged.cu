@@ -72,6 +72,7 @@ copy_staged(const half_t *__restrict__ X, half_t *__restrict__ Y)
         start_X_tile(tx, &X[bx * 49152 + k * 64], &tile[k * 4096]);  // copy X[bx*64 : +64, k*64 : +64] -> tile[k]
         cp_async_commit();
     }
+    #pragma unroll 1
     for (int k = 0; k < 12; ++k) {
         cp_async_wait<1>();
         __syncthreads();

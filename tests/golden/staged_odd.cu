@@ -73,6 +73,7 @@ staged_odd(const float *__restrict__ X, float *__restrict__ Y)
 
     start_X_tile(tx, bx, &X[bx * 2464], tile);  // copy X[bx*32 : +32, 0 : +32] -> tile[0]
     cp_async_commit();
+    #pragma unroll 1
     for (int k = 0; k < 3; ++k) {
         if (k + 1 < 3) {
             start_X_tile_2(tx, bx, k, &X[bx * 2464 + k * 32], &tile[((k + 1) & 1) * 1056]);  // copy X[bx*32 : +32, (k + 1)*32 : +32] -> tile[(k + 1) % 2]

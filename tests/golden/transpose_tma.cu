@@ -135,6 +135,7 @@ transpose_tma(const float *__restrict__ X, float *__restrict__ Y, int M,
     for (int k = 0; k < 2; ++k) {
         load_X_tile(tx, bx, k, full, X_map_64x32_128B, &tile[k * 2048]);  // copy X[bx*64 : +64, k*32 : +32] -> tile[k]
     }
+    #pragma unroll 1
     for (int k = 0; k < 7; ++k) {
         mbarrier_wait(&full[k % 3], (k / 3) & 1);
         tma_wait<0>();

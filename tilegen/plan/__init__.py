@@ -4,7 +4,7 @@
 out by. ``effects(step)`` says what a step touches, ``walk`` leads through all of them.
 """
 
-from tilegen.plan.effects import Effects, Touch, UnknownStep, effects, flatten, matrices
+from tilegen.plan.effects import Effects, Touch, UnknownStep, effects, flatten, matrices, names_used
 from tilegen.plan.instructions import (
     BYTE_PERMUTE,
     CAST,
@@ -68,6 +68,6 @@ __all__ = [
     "Effects", "Instruction", "Launch", "Let", "Map", "Memory", "Move", "OperandForm", "Owned", "Param", "Plan",
     "Position", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap", "Tma",
     "Touch", "UnknownStep", "Visit", "Wait", "When", "all_steps", "arrays", "begin", "default_values", "effects",
-    "flat_memory", "flatten", "function_of_registers", "let", "matrices", "plain_name", "repeat", "spot_of",
-    "tensor_maps", "trip_name", "walk", "when",
+    "flat_memory", "flatten", "function_of_registers", "let", "matrices", "names_used", "plain_name", "repeat",
+    "spot_of", "tensor_maps", "trip_name", "walk", "when",
 ]  # fmt: skip

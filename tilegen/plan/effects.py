@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.arithmetic import Parameter, list_nodes
-from tilegen.index import Index, Var, less
+from tilegen.index import Index, Var, less, variables
 from tilegen.plan.instructions import (
     BOX,
     COMPUTE,
@@ -129,6 +129,17 @@ def flatten(steps: Iterable[Step]) -> Iterator[Step]:
     for step in steps:
         yield step
         yield from flatten(effects(step).body)
+
+
+def names_used(steps: Iterable[Step]) -> frozenset[str]:
+    """The variables that steps, or those in them, name anywhere."""
+    found: set[str] = set()
+    for step in flatten(steps):
+        touched = effects(step)
+        places = [x for ref in (*touched.bases, *(t.ref for t in touched.touches)) for x in ref.at]
+        texts = (*touched.expressions, *places, *(s.at for s in touched.slots), *(t.where for t in touched.touches))
+        found |= {v.name for x in texts for v in variables(x)} | set(touched.axes)
+    return frozenset(found)
 
 
 # ---------------------------------------------------------------- data

@@ -17,8 +17,8 @@ from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, begin, walk
 from tilegen.scopes import CTA_AXES
-from tilegen.spec.data import Call, Spec
-from tilegen.spec.outline import deciding, outline
+from tilegen.spec.data import Call, Loop, Spec
+from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
 
 _MOST_RESIDUES = 64  # CTAs that are taken for residues
 _MOST_CTAS = 1 << 22  # that are looked at for an outcome
@@ -30,7 +30,8 @@ def choose_ctas(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> l
     Then one for each residue of the block axes, where places in memory depend on more than a step along an axis.
     """
     chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(spec, plan, grid, case), grid)]))
-    conditions = [c for p in outline(spec).placed for c in deciding(p.statement) if _is_of_ctas(c, case)]
+    asked = (x for p in outline(spec).placed for x in _decisions(spec, p))
+    conditions = [c for c in dict.fromkeys(asked) if _is_of_ctas(c, case)]
     for condition in conditions:
         axes = _telling_ctas(substitute(condition, case), grid)
         everywhere = dict(zip(CTA_AXES, axes, strict=True))
@@ -41,6 +42,13 @@ def choose_ctas(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> l
         found = [int(first[k]) for k in extremes if int(values[k]) not in shown]
         chosen += [(int(axes[0][i]), int(axes[1][i]), int(axes[2][i])) for i in found]
     return list(dict.fromkeys(chosen))
+
+
+def _decisions(spec: Spec, placed: Placed) -> list[Index]:
+    """What decides whether, and how often, a statement runs, written out; of a loop, its count too."""
+    s, values = placed.statement, write_out(placed, outline(spec).names).values
+    counts = trip_of(s, outline(spec).names)[1:2] if isinstance(s, Loop) else ()
+    return [substitute(x, values) for x in (*deciding(s), *counts)]
 
 
 def find_periods(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> tuple[int | None, ...]:
@@ -68,10 +76,11 @@ def _done_by_plan(plan: Plan) -> Iterator[Index]:
 
 def _said_by_spec(spec: Spec) -> Iterator[Index]:
     for placed in outline(spec).placed:
-        yield from deciding(placed.statement)
+        yield from _decisions(spec, placed)
+        values = write_out(placed, outline(spec).names).values
         for region in placed.statement.regions.values() if isinstance(placed.statement, Call) else ():
             lengths = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
-            at = [add(x, e) for x, e in zip(region.begins, lengths, strict=True)]
+            at = [add(substitute(x, values), e) for x, e in zip(region.begins, lengths, strict=True)]
             yield from (less(x, n) for x, n in zip(at, region.buffer.shape, strict=True))
             yield from region.buffer.layout.place(at, region.buffer.shape).values()
 

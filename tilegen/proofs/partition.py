@@ -105,7 +105,7 @@ def _bid(plan: Plan, owned: Owned, params: Mapping[str, int]) -> _Bid:
 def _most(count: Index, params: Mapping[str, int]) -> int:
     """Trips of a loop at most; one that differs between CTAs or outer trips is cut where the boxes are made."""
     known = all(v.name in params for v in variables(count))
-    return int(evaluate(count, params)) if known else bound(count) - 1
+    return max(0, int(evaluate(count, params)) if known else bound(substitute(count, params)) - 1)
 
 
 # ---------------------------------------------------------------- fewer values of an axis

@@ -11,6 +11,7 @@ from tilegen.index import Var, evaluate, variables
 from tilegen.index.courses import course, join_courses
 from tilegen.plan import Plan
 from tilegen.proofs.finding import NO_OWNER, Finding
+from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.meaning import mark_of, parameter_cases
 from tilegen.proofs.needless_syncs import find_needless_syncs
 from tilegen.proofs.partition import check_partition, find_unowned
@@ -38,6 +39,8 @@ class Proof:
 
 def prove(spec: Spec, plan: Plan) -> Proof:
     """Ranges and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning."""
+    if negative := unproven_indices(spec, plan):
+        raise ProofError(negative)
     unproven = unproven_ranges(plan)
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]

@@ -68,13 +68,13 @@ def unproven_ranges(plan: Plan) -> tuple[Finding, ...]:
     """Every access that is not proved inside its memory and aligned, for every CTA and every runtime size."""
     found: dict[Finding, None] = {}
     for role in plan.roles:
-        start = _start(plan, role)
+        start = begin_role(plan, role)
         for visit in walk(role.steps, start.position):
             found.update(dict.fromkeys(_check(visit, start.at(visit.position))))
     return tuple(found)
 
 
-def _start(plan: Plan, role: Role) -> ProofPlace:
+def begin_role(plan: Plan, role: Role) -> ProofPlace:
     """The first step of a role: what its variables are known to be."""
     known = {name: Var(name, bound(value)) for name, value in thread_variables(role.threads).items()}
     known |= cta_variables(plan.grid, plan.cluster)

@@ -11,17 +11,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
 
 from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index, Var, add, bound, evaluate, less, substitute, variables
 from tilegen.index.courses import ALL_TRIPS, Course, Trips, course, join_courses
-from tilegen.interpret.threads import Cta
+from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Tma, Touch, Visit, Wait, all_steps, begin, effects, walk
 from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Region, Spec, Statement
-from tilegen.spec.outline import Placed, deciding, is_possible, outline, trip_of
+from tilegen.spec.outline import Placed, deciding, is_possible, launch_of, outline, trip_of, write_out
 
 TOO_LONG = "TG426"
 Named = Sequence[tuple[str, Var]]  # loops by the names of their trips, with the variables that expressions name
@@ -29,6 +32,7 @@ Named = Sequence[tuple[str, Var]]  # loops by the names of their trips, with the
 _FEW = 32  # a loop of so many trips runs in full
 _MOST_WORK = 1 << 30  # threads that carry out steps in one run: about a minute
 _MOST_CASES = 64  # lengths of one loop that are tried
+_MOST_CTAS = 1 << 14  # along an axis that are asked how many trips they make
 _LEAST_THREADS = 4096  # a step takes about as long as this many threads, however few it has
 
 
@@ -54,16 +58,20 @@ def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str,
 
     A loop of up to ``few`` trips runs in full.
     """
-    counted = [(s, *trip_of(s, outline(spec).names)[:2]) for s in outline(spec).find(Loop)]
-    counts = [(s, trip.name, substitute(count, dict(case))) for s, trip, count in counted]
-    long = {name for s, name, count in counts if not s.unroll and bound(count) - 1 > few}
+    places = [_numbers_of(cta, plan, case) for cta in whole_clusters(ctas, plan.cluster)]
+    counts = [(s, trip.name, _counts(count, places)) for s, trip, count in counted_loops(spec)]
+    long = {name for s, name, found in counts if not s.unroll and max(bound(n) - 1 for n in found) > few}
     long -= {name for s, name, _ in counts if s.unroll}  # one name, one way to run
     if not long or len(plan.roles) > 1:
         return Cut()
-    study = _Study(long, [_numbers_of(cta, plan, case) for cta in ctas])
-    for s, name, count in counts:
-        if name in long and not isinstance(count, int):
-            study.refuse(name, f"it has {count} of them".replace("(size_t)", ""), s.mark)
+    study = _Study(long, places)
+    for s, name, found in [(s, name, found) for s, name, found in counts if name in long]:
+        open_ones = [n for n in found if not isinstance(n, int)]
+        if open_ones:
+            study.refuse(name, f"it has {_plain(open_ones[0])} of them", s.mark)
+        elif len(found) > 1:  # where the loop ends for some CTAs, and goes on for others
+            ends = [max(0, int(n)) for n in found if isinstance(n, int)]
+            study.courses.setdefault(name, []).append(Course(turns=tuple((n, n) for n in sorted(set(ends)))))
     for placed in outline(spec).placed:
         _study_statement(study, spec, placed)
     _study_plan(study, spec, plan)
@@ -75,6 +83,26 @@ def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str,
         window = max(1, study.reach.get(name, 0)) + pending  # periods within which two trips can meet
         found[name] = common, common.period * (window + 1)
     return Cut(Trips(found), tuple(study.uncut.values()))
+
+
+def counted_loops(spec: Spec) -> list[tuple[Loop, Var, Index]]:
+    """Every loop with its counted variable and its count, written out in axes, params and outer counted variables."""
+    found = []
+    for placed in outline(spec).placed:
+        if isinstance(placed.statement, Loop):
+            trip, count, _ = trip_of(placed.statement, outline(spec).names)
+            values = write_out(placed, outline(spec).names).values
+            found.append((placed.statement, trip, substitute(count, values)))
+    return found
+
+
+def _counts(count: Index, places: Places) -> list[Index]:
+    """The different counts that a loop has in some CTAs."""
+    return list(dict.fromkeys(substitute(count, numbers) for numbers in places))
+
+
+def _plain(x: object) -> str:
+    return str(x).replace("(size_t)", "").replace("(long long)", "")
 
 
 def _numbers_of(cta: Cta, plan: Plan, case: Mapping[str, int]) -> dict[str, Index]:
@@ -105,7 +133,7 @@ class _Study:
             for c in {course(substitute(x, numbers), v) for numbers in self.numbers_for(named)}:
                 if c is None or (c.rise and not moves):
                     way = "does not repeat as it runs" if c else "follows no rule that the proof knows"
-                    self.refuse(name, f"'{text or x}' {way}".replace("(size_t)", ""), mark)
+                    self.refuse(name, f"'{_plain(text or x)}' {way}", mark)
                 else:
                     self.courses.setdefault(name, []).append(c)
 
@@ -120,13 +148,8 @@ class _Study:
 
 def _study_statement(study: _Study, spec: Spec, placed: Placed) -> None:
     """What the spec's own statement says of the loops around it."""
-    values: dict[str, Index] = {}
-    loops: list[tuple[str, Var]] = []
-    for nest in placed.around:
-        if isinstance(nest, Loop):
-            trip, _, value = trip_of(nest, outline(spec).names)
-            values[nest.var.name] = substitute(value, values)
-            loops += [] if nest.unroll else [(trip.name, trip)]
+    meant = write_out(placed, outline(spec).names)
+    values, loops = meant.values, [(trip.name, trip) for loop, trip, _ in meant.trips if not loop.unroll]
     s = placed.statement
     mark = getattr(s, "mark", None)
     for x in (*deciding(s), *_slot_of(s)):
@@ -205,52 +228,68 @@ def _study_array(study: _Study, name: str, touches: Sequence[ArrayTouch]) -> Non
 def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str, int]) -> Iterable[dict[str, int]]:
     """Values of a parameter with which a loop that it bounds has 0, 1, 2, ... trips, up to all that can differ.
 
-    A longer loop is one of these with whole periods in the middle. The other parameters have their defaults.
+    Of a loop whose trips differ between CTAs, the longest has so many. A longer loop is one of these with whole periods in the middle. The other parameters have their defaults.
     """
-    counted = [trip_of(s, outline(spec).names)[:2] for s in outline(spec).find(Loop)]
-    if all(isinstance(count, int) for _, count in counted):
+    counted = counted_loops(spec)
+    if all(isinstance(count, int) for _, _, count in counted):
         return
     trips = choose_trips(spec, plan, ctas, default, few=0).trips
-    for trip, count in counted:
+    for _, trip, count in counted:
         named = {v.name for v in variables(count)}
         bounds = [p.var for p in spec.params if p.var is not None and p.name in named]
-        if len(bounds) != 1 or not named <= set(default):
+        if len(bounds) != 1 or not named <= {*default, *CTA_AXES, *CLUSTER_AXES}:
             continue
         (param,) = bounds
         is_known = trip.name in trips.loops
         enough = 2 * trips.margin(trip.name) + trips.period(trip.name) if is_known else _FEW
         largest = {p.name: (p.var.bound - 1) // p.var.step * p.var.step for p in spec.params if p.var is not None}
-        shown = int(evaluate(count, default))  # by the run with the defaults
+        shown = _most_trips(spec, count, default)  # by the run with the defaults
         for wanted in (n for n in range(min(enough, _MOST_CASES)) if n != shown):
-            value = _least_value(param, count, default, wanted)
+            value = _least_value(spec, param, count, default, wanted)
             tried = [{**others, param.name: value} for others in (default, largest) if value is not None]
             yield from [case for case in tried if is_possible(spec, case)][:1]
 
 
-def _least_value(param: Var, count: Index, default: Mapping[str, int], wanted: int) -> int | None:
+def _least_value(spec: Spec, param: Var, count: Index, default: Mapping[str, int], wanted: int) -> int | None:
     """The least value of a parameter with which a loop has as many trips; None if no value gives so many."""
     low, high = 1, (param.bound - 1) // param.step
     while low < high:
         middle = (low + high) // 2
-        if int(evaluate(count, {**default, param.name: middle * param.step})) < wanted:
+        if _most_trips(spec, count, {**default, param.name: middle * param.step}) < wanted:
             low = middle + 1
         else:
             high = middle
     found = low * param.step
-    return found if int(evaluate(count, {**default, param.name: found})) == wanted else None
+    return found if _most_trips(spec, count, {**default, param.name: found}) == wanted else None
+
+
+def _most_trips(spec: Spec, count: Index, case: Mapping[str, int]) -> int:
+    """The trips that a loop has in the CTA that makes most of them."""
+    left = substitute(count, case)
+    if isinstance(left, int):
+        return max(0, left)
+    grid = launch_of(spec, case).grid
+    named = {v.name for v in variables(left)}
+    axes: dict[str, Any] = {}
+    for n, (axis, inner, extent) in enumerate(zip(CTA_AXES, CLUSTER_AXES, grid, strict=True)):
+        wanted = axis in named or inner in named
+        each = np.unique(np.linspace(0, extent - 1, min(extent, _MOST_CTAS)).astype(np.int64)) if wanted else np.zeros(1)
+        axes[axis] = each.astype(np.int64).reshape([-1 if d == n else 1 for d in range(3)])
+        axes[inner] = axes[axis] % spec.cluster[n]
+    return max(0, int(np.max(evaluate(left, axes))))
 
 
 # ---------------------------------------------------------------- how long a run takes, and what it leaves out
 def describe_trips(spec: Spec, case: Mapping[str, int], trips: Trips) -> tuple[str, ...]:
     """Of each loop that was cut, how many of its trips ran."""
-    notes, names = [], outline(spec).names
-    for loop in outline(spec).find(Loop):
-        trip, count, _ = trip_of(loop, names)
-        most = bound(substitute(count, dict(case))) - 1
+    notes = []
+    for loop, trip, count in counted_loops(spec):
+        known = substitute(count, case)
+        most = bound(known) - 1
         few = trips.count(trip.name, most)
         if few < most:
             period = trips.period(trip.name)
-            ran = f"{few} of {most} trips"
+            ran = f"{few} of {most} trips" if isinstance(known, int) else f"{few} of up to {most} trips"
             what = "every trip goes as the last" if period == 1 else f"every {period} trips go as the last {period}"
             notes.append(f"of the loop over {loop.var.name}, {ran} were run: in between, {what}")
     return tuple(notes)
@@ -264,9 +303,11 @@ def count_steps(plan: Plan, case: Mapping[str, int], trips: Trips) -> int:
 def _count(steps: Sequence[Step], case: Mapping[str, Index], trips: Trips) -> int:
     total = 0
     for step in steps:
+        if isinstance(step, Let):
+            case = {**case, step.var.name: substitute(step.value, case)}
         inner = _count(effects(step).body, case, trips)
         if isinstance(step, Repeat):
-            total += trips.count(step.var.name, bound(substitute(step.count, case)) - 1) * (inner + 1)
+            total += trips.count(step.var.name, max(0, bound(substitute(step.count, case)) - 1)) * (inner + 1)
         else:
             total += inner + 1
     return total

@@ -10,7 +10,7 @@ import numpy as np
 from tilegen.arithmetic import Parameter
 from tilegen.decisions import COLUMNS, printable, wrap_line
 from tilegen.dtypes import DTYPES, DType, numpy_dtype
-from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, mul, to_c
+from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, mul, to_c, wide_type
 from tilegen.plan import Barrier, Memory, Ref, TensorMap
 
 
@@ -118,7 +118,7 @@ def argument(formal: Any, actual: Any, written: frozenset[str]) -> str:
 
 def int_type(x: Var) -> str:
     """The C type that holds every value of a variable."""
-    return "int" if x.bound <= INT_LIMIT else "size_t"
+    return "int" if x.bound <= INT_LIMIT and x.least >= -INT_LIMIT else wide_type(x)
 
 
 # ---------------------------------------------------------------- constants

@@ -35,6 +35,7 @@ from tilegen.plan import (
     Wait,
     When,
     effects,
+    flatten,
     matrices,
 )
 from tilegen.plan.instructions import BOX, READS, THREAD
@@ -75,7 +76,13 @@ def _render_step(page: Page, step: Step, noted: bool) -> str:
 
 def _render_repeat(page: Page, step: Repeat, noted: bool) -> str:
     condition, body = to_c(Formula("<", (step.var, step.count), 2)), render_steps(page, step.body, noted)
-    return str(page.steps.repeat(int_type(step.var), step.var.name, condition, step.unroll, body))
+    unroll = "unroll" if step.unroll else "unroll 1" if _holds_wait(step) else ""
+    return str(page.steps.repeat(int_type(step.var), step.var.name, condition, unroll, body))
+
+
+def _holds_wait(step: Repeat) -> bool:
+    """Does the loop wait for copies, or start TMA's? Copies of its body would gain nothing, and take registers."""
+    return any(isinstance(s, Wait | Await | Tma) for s in flatten(step.body))
 
 
 def _render_sync(page: Page, step: Sync, noted: bool) -> str:

@@ -155,13 +155,29 @@ class Nest:
 
 @dataclass(frozen=True)
 class Loop(Nest):
-    """for var in range(start, stop, step): body."""
+    """for var in range(start, stop, step): body. The step is at least 1; there may be no trip."""
 
     var: Var
     start: Index
     stop: Index
-    step: int
+    step: Index
     unroll: bool = False
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Guarded(Nest):
+    """when: a condition; do: body, run by the threads for which it holds."""
+
+    when: Index
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Naming:
+    """let: names for values, each known to those after it, to the rest of the list, and inside of that."""
+
+    entries: tuple[tuple[Var, Index], ...]
     mark: Mark | None = field(default=None, compare=False)
 
 
@@ -210,7 +226,7 @@ class Waiting:
     barrier: SlotName | None = None
 
 
-Statement = Union[Call, Loop, Meeting, Closing, Waiting, WholeCall]  # noqa: UP007 - a runtime alias
+Statement = Union[Call, Loop, Guarded, Naming, Meeting, Closing, Waiting, WholeCall]  # noqa: UP007 - an alias
 
 
 @dataclass(frozen=True)

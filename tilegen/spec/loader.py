@@ -26,7 +26,8 @@ from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.ranges import Cases, Range
 from tilegen.spec.sources import Source, compose_source, read_source
-from tilegen.spec.statements import Surroundings, cta_names, read_statements, written_buffers
+from tilegen.spec.statements import cta_names, read_statements, written_buffers
+from tilegen.spec.surroundings import Surroundings
 from tilegen.spec.whole import check_alone
 
 

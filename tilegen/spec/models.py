@@ -136,12 +136,26 @@ class LoopFields(_Fields):
     """Loops around statements; several variables nest in order."""
 
     loop: dict[str, Any] = Field(
-        alias="for", description="variable: count, or variable: [start, stop] or [start, stop, step]"
+        alias="for",
+        description="variable: count, or variable: [start, stop] or [start, stop, step]; start >= stop is no trip",
     )
     do: list[Any] = Field(description="the statements that are repeated")
     unroll: bool = Field(
         default=False, description="write the trips out: registers may then be indexed by the variable"
     )
+
+
+class LetFields(_Fields):
+    """Names for values, in order: each is known to those after it, to the rest of the list, and inside of that."""
+
+    let: dict[str, Any] = Field(description="name: an integer or an expression of one")
+
+
+class WhenFields(_Fields):
+    """Statements that are run only where a condition holds."""
+
+    when: str | bool = Field(description="the condition; whoever syncs or waits inside must agree on it")
+    do: list[Any] = Field(description="the statements")
 
 
 class SpecFields(_Fields):

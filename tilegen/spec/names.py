@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Mark
-from tilegen.index import Index, Var, bound
+from tilegen.index import Index, Var, bound, variables
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 
@@ -86,7 +86,7 @@ def check_name(passage: Passage, what: str) -> str:
 
 @dataclass
 class Register:
-    """Who has which name: kernel, params, buffers and loop variables share one space."""
+    """Who has which name: kernel, params, buffers, loop variables and lets share one space."""
 
     owners: dict[str, tuple[str, Mark]] = field(default_factory=dict)
 
@@ -101,30 +101,52 @@ class Register:
         return name
 
     def release(self, name: str) -> None:
-        """The end of a loop frees its variable."""
+        """The end of a loop, or of a list, frees its names."""
         self.owners.pop(name, None)
 
 
 @dataclass(frozen=True)
 class Names:
-    """What names mean in an expression. ``forbidden`` exist, but not here (why); ``broken`` were reported before."""
+    """What names mean in an expression. ``forbidden`` exist, but not here (why); ``broken`` were reported before.
+
+    ``threaded``: names that a spec gives to values which differ between threads, each with the axes that it depends on.
+    """
 
     values: Mapping[str, Index]
     forbidden: Mapping[str, str] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
+    threaded: Mapping[str, tuple[Index, frozenset[str]]] = field(default_factory=dict)
 
     def with_values(self, more: Mapping[str, Index]) -> Names:
         """These names and more."""
-        return Names({**self.values, **more}, {k: v for k, v in self.forbidden.items() if k not in more}, self.broken)
+        left = {k: v for k, v in self.forbidden.items() if k not in more}
+        return replace(self, values={**self.values, **more}, forbidden=left)
 
     def with_broken(self, names: Iterable[str]) -> Names:
         """Names whose own fault was reported: no second error where they are used."""
-        return Names(self.values, self.forbidden, self.broken | frozenset(names))
+        return replace(self, broken=self.broken | frozenset(names))
+
+    def with_let(self, name: str, value: Index, axes: frozenset[str]) -> Names:
+        """One more name; where it depends on thread axes it may stand wherever those may."""
+        if not axes:
+            return self.with_values({name: value})
+        return replace(self, threaded={**self.threaded, name: (value, axes)})
+
+    def over(self, axes: Iterable[str]) -> Names:
+        """These names where threads have these axes for names too."""
+        known = set(axes)
+        return self.with_values({n: x for n, (x, own) in self.threaded.items() if own <= known})
+
+    def axes_of(self, x: Index) -> frozenset[str]:
+        """The thread axes that an expression depends on, through names too."""
+        named = {v.name for v in variables(x)}
+        own = (axes for name, (_, axes) in self.threaded.items() if name in named)
+        return frozenset(named & set(THREAD_AXES)).union(*own)
 
     def forbid(self, names: Iterable[str], reason: str) -> Names:
         """Names that exist, but not here. In ``reason``, {name} stands for the name."""
         more = {n: reason.format(name=n) for n in names if n not in self.values}
-        return Names(self.values, {**self.forbidden, **more}, self.broken)
+        return replace(self, forbidden={**self.forbidden, **more})
 
     def find(self, name: str, passage: Passage, start: int) -> Index:
         """The value of a name that stands at ``start`` of ``passage``; raises TG105 or TG113."""
@@ -133,6 +155,10 @@ class Names:
             return self.values[name]
         if name in self.broken:
             raise Flaw()
+        if name in self.threaded:
+            axes = ", ".join(a for a in THREAD_AXES if a in self.threaded[name][1])
+            message = f"'{name}' depends on {axes}, which may not stand here"
+            raise passage.fault("TG113", message, start, end)
         if name in self.forbidden:
             raise passage.fault("TG113", self.forbidden[name], start, end)
         raise passage.fault("TG105", f"unknown name '{shorten(name)}'", start, end, self.suggest(name))
@@ -141,7 +167,7 @@ class Names:
         """What to write instead of an unknown name."""
         if name in ("yes", "on", "no", "off"):
             return "write true or false"
-        near = suggest(name, self.values)
+        near = suggest(name, [*self.values, *self.threaded])
         if near.startswith("did"):
             return near
         return suggest(name, [n for n in self.values if n not in CLUSTER_AXES]) or "declare it in 'params'"
@@ -159,7 +185,7 @@ def instance_variables(threads: int) -> dict[str, Var]:
 def names_in_scope(outer: Names, scope: str, threads: int) -> Names:
     """The names that an op of a scope may use: its instances' axes are added, others are not uniform over it."""
     axes = instance_variables(threads)
-    here = outer.with_values({name: axes[name] for name in SCOPES[scope].axes})
+    here = outer.with_values({name: axes[name] for name in SCOPES[scope].axes}).over(SCOPES[scope].axes)
     return here.forbid(
         THREAD_AXES, f"'{{name}}' differs between the threads of {SCOPES[scope].one}, which run this together"
     )

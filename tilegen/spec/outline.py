@@ -6,22 +6,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilegen.index import Index, Var, add, bound, evaluate, mul
+from tilegen.index import Index, Var, add, bound, evaluate, less, mul, substitute
 from tilegen.kept import keep
 from tilegen.plan import MBARRIER, QUEUES, TMA_STORE, Barrier, Launch, default_values
 from tilegen.scopes import GRID_LIMITS
-from tilegen.spec.data import Call, Closing, Loop, Meeting, Nest, Spec, Statement, Waiting, WholeCall
+from tilegen.spec.data import Call, Closing, Guarded, Loop, Meeting, Naming, Nest, Spec, Statement, Waiting, WholeCall
 from tilegen.spec.phases import barriers_of, trips_of
 
-KINDS = (Call, Loop, Meeting, Closing, Waiting, WholeCall)
+KINDS = (Call, Loop, Guarded, Naming, Meeting, Closing, Waiting, WholeCall)
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A statement and the nests that it stands in, outermost first."""
+    """A statement and the nests that it stands in, outermost first; ``before``: those, and the lets that it sees."""
 
     statement: Statement
     around: tuple[Nest, ...]
+    before: tuple[Nest | Naming, ...] = ()
+
+
+@dataclass(frozen=True)
+class Meant:
+    """What holds where a statement stands, written out in axes, params and counted variables of the loops around.
+
+    ``values``: loop variables and lets. ``trips``: of each loop its counted variable and its count. ``guards``: the
+    conditions around, and that each counted variable is below its count.
+    """
+
+    values: Mapping[str, Index]
+    trips: tuple[tuple[Loop, Var, Index], ...]
+    guards: tuple[Index, ...]
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,7 @@ def outline(spec: Spec) -> Outline:
     barriers = barriers_of(spec.ops, spec.threads)
     names = {spec.kernel, *barriers, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
     names |= {p.statement.var.name for p in placed if isinstance(p.statement, Loop)}
+    names |= {var.name for p in placed if isinstance(p.statement, Naming) for var, _ in p.statement.entries}
     boxed = [call for call in calls if call.queue in (MBARRIER, TMA_STORE.queue)]
     return Outline(
         placed, calls, barriers, tuple(dict.fromkeys(c.queue for c in calls if c.queue in QUEUES)), frozenset(names),
@@ -64,14 +79,38 @@ def outline(spec: Spec) -> Outline:
     )  # fmt: skip
 
 
-def walk_statements(statements: Sequence[Statement], around: tuple[Nest, ...] = ()) -> Iterator[Placed]:
+def walk_statements(
+    statements: Sequence[Statement], around: tuple[Nest, ...] = (), before: tuple[Nest | Naming, ...] = ()
+) -> Iterator[Placed]:
     """Every statement, each before its body. Raises TypeError for a kind of statement that nobody knows."""
     for s in statements:
         if not isinstance(s, KINDS):
             raise TypeError(f"spec/outline.py does not know {type(s).__name__}")
-        yield Placed(s, around)
+        yield Placed(s, around, before)
         if isinstance(s, Nest):
-            yield from walk_statements(s.body, (*around, s))
+            yield from walk_statements(s.body, (*around, s), (*before, s))
+        before = (*before, s) if isinstance(s, Naming) else before
+
+
+def write_out(placed: Placed, taken: frozenset[str]) -> Meant:
+    """What the names at a statement stand for; ``taken``: the names of the spec. Raises TypeError as above."""
+    values: dict[str, Index] = {}
+    trips: list[tuple[Loop, Var, Index]] = []
+    guards: list[Index] = []
+    for one in placed.before:
+        if isinstance(one, Loop):
+            trip, count, value = trip_of(one, taken)
+            count, values[one.var.name] = substitute(count, values), substitute(value, values)
+            trips.append((one, trip, count))
+            guards += [] if isinstance(count, int) else [less(trip, count)]
+        elif isinstance(one, Naming):
+            for var, value in one.entries:
+                values[var.name] = substitute(value, values)
+        elif isinstance(one, Guarded):
+            guards.append(substitute(one.when, values))
+        else:
+            raise TypeError(f"spec/outline.py does not know {type(one).__name__}")
+    return Meant(values, tuple(trips), tuple(guards))
 
 
 def map_calls(statements: Sequence[Statement], change: Callable[[Call], Call]) -> tuple[Statement, ...]:
@@ -86,15 +125,15 @@ def map_calls(statements: Sequence[Statement], change: Callable[[Call], Call]) -
 
 
 def deciding(statement: Statement) -> tuple[Index, ...]:
-    """The expressions that decide whether, and how often, a statement runs: its condition, a loop's start and stop."""
+    """The expressions that decide whether, and how often, a statement runs: its condition, a loop's bounds and step."""
     if isinstance(statement, Loop):
-        return statement.start, statement.stop
-    return () if isinstance(statement, WholeCall) else (statement.when,)
+        return statement.start, statement.stop, statement.step
+    return () if isinstance(statement, WholeCall | Naming) else (statement.when,)
 
 
 def trip_of(loop: Loop, taken: frozenset[str]) -> tuple[Var, Index, Index]:
     """A loop's counted variable, its count, and the loop variable as a function of the former."""
-    if isinstance(loop.start, int) and loop.start == 0 and loop.step == 1:
+    if isinstance(loop.start, int) and loop.start == 0 and isinstance(loop.step, int) and loop.step == 1:
         return loop.var, loop.stop, loop.var
     count = trips_of(loop)
     trip = Var(fresh_name(f"{loop.var.name}_trip", taken), max(1, bound(count) - 1))

@@ -12,10 +12,27 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from tilegen.errors import Diagnostic, Mark, SpecError
-from tilegen.index import Formula, Index, Var, add, bound, ceil_div, conjuncts, div, evaluate, mod, mul, sub, variables
+from tilegen.index import (
+    Formula,
+    Index,
+    Var,
+    add,
+    bound,
+    ceil_div,
+    conjuncts,
+    div,
+    evaluate,
+    maximum,
+    mod,
+    mul,
+    select,
+    sub,
+    substitute,
+    variables,
+)
 from tilegen.plan import Barrier
 from tilegen.scopes import SCOPES, thread_variables
-from tilegen.spec.data import Call, Loop, Nest, SlotName, Statement, Waiting
+from tilegen.spec.data import Call, Guarded, Loop, Naming, Nest, SlotName, Statement, Waiting
 
 
 def barriers_of(statements: Sequence[Statement], threads: int) -> dict[str, Barrier]:
@@ -98,26 +115,33 @@ def parity_of(wait: Waiting, barrier: Barrier, before: Index) -> Index:
 
 
 def count_waits(statements: Sequence[Statement]) -> dict[str, Index]:
-    """How often each mbarrier is waited for in the statements, whatever conditions say.
+    """How often each mbarrier is waited for in the statements, whatever conditions on the waits themselves say.
 
     Raises SpecError TG306 for a loop around a wait whose trips depend on an outer loop.
     """
     found: dict[str, Index] = {}
+    values: dict[str, Index] = {}  # what the lets of this list stand for: nobody knows them after it
     for s in statements:
         if isinstance(s, Waiting) and s.barrier:
             found[s.barrier.name] = add(found.get(s.barrier.name, 0), 1)
+        elif isinstance(s, Naming):
+            for var, value in s.entries:
+                values[var.name] = substitute(value, values)
+        elif isinstance(s, Guarded):
+            for name, each in count_waits(s.body).items():
+                found[name] = add(found.get(name, 0), substitute(select(s.when, each, 0), values))
         elif isinstance(s, Loop):
             for name, each in count_waits(s.body).items():
                 if not isinstance(each, int) and s.var.name in {v.name for v in variables(each)}:
                     message = f"how often '{name}' is waited for differs from trip to trip of '{s.var.name}'"
                     raise SpecError(Diagnostic("TG306", message, s.mark, "wait as often in every trip"))
-                found[name] = add(found.get(name, 0), mul(trips_of(s), each))
+                found[name] = add(found.get(name, 0), substitute(mul(trips_of(s), each), values))
     return found
 
 
 def trips_of(loop: Loop) -> Index:
     """How often a loop's body runs."""
-    return ceil_div(sub(loop.stop, loop.start), loop.step)
+    return ceil_div(maximum(sub(loop.stop, loop.start), 0), loop.step)
 
 
 def step_waits(before: Mapping[str, Index], each: Mapping[str, Index], trips: Index) -> dict[str, Index]:

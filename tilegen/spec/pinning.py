@@ -176,7 +176,7 @@ def find_ops(node: Node, names: Set[str]) -> Iterator[Mapping]:
     for item in node.items:
         if not isinstance(item, Mapping):  # a bare 'commit'
             continue
-        if "for" in item:
+        if "do" in item:
             yield from find_ops(item["do"], names)
         else:
             fields = (value for key, value in item.entries if key.text in names)

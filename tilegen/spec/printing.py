@@ -12,7 +12,20 @@ from pydantic import BaseModel
 from tilegen.index import Index
 from tilegen.plan import Param
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Buffer, Call, Closing, Loop, Meeting, SlotName, Spec, Statement, Waiting, WholeCall
+from tilegen.spec.data import (
+    Buffer,
+    Call,
+    Closing,
+    Guarded,
+    Loop,
+    Meeting,
+    Naming,
+    SlotName,
+    Spec,
+    Statement,
+    Waiting,
+    WholeCall,
+)
 from tilegen.spec.models import BufferFields, ParamFields
 from tilegen.spec.pinning import spell
 from tilegen.spec.spelling import spell_index
@@ -88,7 +101,7 @@ def _print_entry(key: str, value: Any, indent: str, lead: str = "") -> Iterator[
 
 def _value_of(x: Index) -> int | str:
     """A number or an expression as a value of YAML."""
-    return x if isinstance(x, int) else spell_index(x)
+    return x if isinstance(x, int) and x >= 0 else spell_index(x)
 
 
 def _without_defaults(fields: Dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
@@ -136,6 +149,11 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
         yield from _print_entry(statement.op, _fields_of_call(statement), indent, "- ")
     elif isinstance(statement, Loop):
         yield from _print_loop(statement, indent)
+    elif isinstance(statement, Naming):
+        yield from _print_entry("let", {var.name: _value_of(value) for var, value in statement.entries}, indent, "- ")
+    elif isinstance(statement, Guarded):
+        yield from _print_simple({}, statement.when, indent, always=True)
+        yield from _print_ops(statement.body, f"{indent}  ", "do")
     elif isinstance(statement, Meeting):
         yield from _print_simple({"sync": statement.scope}, statement.when, indent)
     elif isinstance(statement, Closing):
@@ -151,9 +169,9 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
         raise TypeError(f"spec/printing.py does not know {type(statement).__name__}")
 
 
-def _print_simple(fields: dict[str, Any], when: Index, indent: str) -> Iterator[str]:
-    """One statement of a line, and a second line for its condition."""
-    if when is not True:
+def _print_simple(fields: dict[str, Any], when: Index, indent: str, always: bool = False) -> Iterator[str]:
+    """One statement of a line, and a second line for its condition, if it has one or it is ``always`` said."""
+    if when is not True or always:
         fields |= {"when": when if isinstance(when, bool) else spell_index(when)}
     for lead, (key, value) in zip(("- ", "  "), fields.items(), strict=False):
         yield f"{indent}{lead}{key}: {spell(value)}"
@@ -187,5 +205,5 @@ def _print_loop(loop: Loop, indent: str) -> Iterator[str]:
 
 def _range_of(loop: Loop) -> Any:
     if loop.step != 1:
-        return [_value_of(loop.start), _value_of(loop.stop), loop.step]
+        return [_value_of(loop.start), _value_of(loop.stop), _value_of(loop.step)]
     return _value_of(loop.stop) if loop.start == 0 else [_value_of(loop.start), _value_of(loop.stop)]

@@ -44,6 +44,7 @@ class Cases:
     params: tuple[Param, ...] = ()
     walks: tuple[Range, ...] = ()
     derived: tuple[tuple[str, Index], ...] = ()
+    threaded: tuple[tuple[str, Index, frozenset[str]], ...] = ()  # names whose values differ along those thread axes
     condition: Index = True
     budget: Budget = field(default_factory=Budget)
 

@@ -17,12 +17,14 @@ from tilegen.spec.models import (
     ClusterFields,
     CommitFields,
     GridFields,
+    LetFields,
     LoopFields,
     ParamFields,
     SpecFields,
     SyncFields,
     ViewFields,
     WaitFields,
+    WhenFields,
 )
 
 _LOOP_BOUND = {
@@ -55,7 +57,7 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     fields["cluster"] = _describe(ClusterFields)
     fields["buffers"]["additionalProperties"] = {"anyOf": [_refer("buffer"), _refer("view")]}
     fields["ops"]["items"] = _refer("statement")
-    kinds = ("loop", "sync", "commit", "closing", "wait", *(f"op_{name}" for name in forms))
+    kinds = ("loop", "let", "when", "sync", "commit", "closing", "wait", *(f"op_{name}" for name in forms))
     statements = [_refer(kind) for kind in kinds]
     definitions = {
         "param": _describe(ParamFields),
@@ -66,7 +68,9 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
         "closing": _describe(CommitFields),
         "wait": _describe_wait(),
         "loop": _describe_loop(),
-        "statement": {"description": "an op, a loop, a sync, a commit or a wait", "anyOf": statements},
+        "let": _describe_let(),
+        "when": _describe_when(),
+        "statement": {"description": "an op, a loop, names, a condition, a sync, a commit or a wait", "anyOf": statements},
         **{f"op_{name}": _describe_op(form) for name, form in forms.items()},
     }
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "tilegen spec"}
@@ -114,6 +118,18 @@ def _describe_loop() -> dict[str, Any]:
     loop["properties"]["for"]["additionalProperties"] = _LOOP_BOUND
     loop["properties"]["do"]["items"] = _refer("statement")
     return loop
+
+
+def _describe_let() -> dict[str, Any]:
+    let = _describe(LetFields)
+    let["properties"]["let"]["additionalProperties"] = {"type": ["integer", "string"]}
+    return let
+
+
+def _describe_when() -> dict[str, Any]:
+    when = _describe(WhenFields)
+    when["properties"]["do"]["items"] = _refer("statement")
+    return when
 
 
 def _describe_op(form: Form) -> dict[str, Any]:

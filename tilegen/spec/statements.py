@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
-from dataclasses import dataclass, replace
-from math import gcd
 from typing import Any
 
 from tilegen.errors import Mark
-from tilegen.index import Formula, Index, Var, bound, least, multiple
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES, SCOPES, THREAD_AXES, thread_variables
+from tilegen.index import Index
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES, SCOPES
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import (
     Buffer,
     Call,
     Expression,
-    Loop,
     Meeting,
     Nest,
     Region,
@@ -23,33 +20,21 @@ from tilegen.spec.data import (
     WholeCall,
     operand_field,
 )
-from tilegen.spec.expressions import read_constant, read_number
-from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
-from tilegen.spec.form import Form, OpForm, WholeForm
+from tilegen.spec.findings import Flaw, Passage, shorten, suggest
+from tilegen.spec.form import OpForm, WholeForm
 from tilegen.spec.formulas import parse_formula
-from tilegen.spec.models import OPS, LoopFields, SyncFields, check_fields, field_names, refuse_later, refuse_later_op
-from tilegen.spec.names import Names, Register, check_name, names_in_scope
+from tilegen.spec.models import OPS, SyncFields, check_fields, field_names, refuse_later, refuse_later_op
+from tilegen.spec.names import Names, check_name, names_in_scope
+from tilegen.spec.nests import read_guarded, read_loop, read_naming
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import owner_scope
-from tilegen.spec.ranges import Cases, Range, check_region_range
+from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
+from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.waits import declare_slot, read_commit, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
 
 MAX_RANK = 8  # dimensions of a buffer, as the model has it
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """All that a statement may refer to."""
-
-    forms: Dict[str, Form]
-    buffers: Buffers
-    names: Names  # params, CTA axes and the loops around
-    cases: Cases
-    register: Register
-    findings: Findings
-    cluster_ctas: int = 1
 
 
 def read_statements(node: Node, around: Surroundings) -> tuple[Statement, ...]:
@@ -60,11 +45,18 @@ def read_statements(node: Node, around: Surroundings) -> tuple[Statement, ...]:
             around.findings.report("TG103", message, node.mark, "for example '- sync: cta'")
         return ()
     statements: list[Statement] = []
+    claimed: list[str] = []
     for item in node.items:
         with around.findings.collect():
+            if isinstance(item, Mapping) and "let" in item and not any(k.text in around.forms for k, _ in item.entries):
+                naming, around = read_naming(item, around, claimed)
+                statements += [naming] if naming else []
+                continue
             statement = _read_statement(item, around)
             if statement is not None:
                 statements.append(statement)
+    for name in claimed:
+        around.register.release(name)
     return tuple(statements)
 
 
@@ -72,6 +64,7 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     if isinstance(node, Scalar) and node.text in OPS:
         raise refuse_later(f"the op '{node.text}'", node)
     if isinstance(node, Scalar) and node.text == "commit":
+        around.check_agree("warp", "a commit", node.mark)
         return read_commit(node, around.names, around.findings)
     if not isinstance(node, Mapping) or not node.entries:
         raise Flaw(
@@ -79,18 +72,21 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
         )
     op = next((key for key, _ in node.entries if key.text in around.forms or key.text in OPS), None)
     if op is None and "for" in node:
-        return _read_loop(node, around)
+        return read_loop(node, around, read_statements)
     if op is None and "sync" in node:
         return _read_meeting(node, around)
     if op is None and ("commit" in node or "wait" in node):
+        around.check_agree("warp", "a commit or a wait", node.entries[0][0].mark)
         names = names_in_scope(around.names, "warp", around.buffers.threads or 1024)
         if "commit" in node:
             return read_commit(node, names, around.findings)
         return read_wait(node, around.names, names, around.findings, around.register)
+    if op is None and "when" in node and ("do" in node or len(node.entries) == 1):
+        return read_guarded(node, around, read_statements)
     key = op or node.entries[0][0]
     refuse_later_op(key)
     if op is None:
-        known = [*around.forms, "sync", "for", "commit", "wait"]
+        known = [*around.forms, "sync", "for", "let", "when", "commit", "wait"]
         raise Flaw("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
     others = [other for other, _ in node.entries if other is not op]
     if others:
@@ -116,6 +112,8 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     names = names_in_scope(around.names, scope, threads or 1024)
     with around.findings.collect():
         _check_unit(scope, threads, node.key("scope").mark if "scope" in node else key.mark, key.text)
+    with around.findings.collect():
+        around.check_agree(scope, key.text, key.mark)
     condition = read_when(node, names, around.findings)
     cases = instance_cases(around.cases, scope, threads or 1024, condition)
     regions: dict[str, Region] = {}
@@ -274,22 +272,6 @@ def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(n for n in shape if n != 1)
 
 
-def instance_cases(cases: Cases, scope: str, threads: int, condition: Index) -> Cases:
-    """The cases of one statement: those around it, each instance of its scope, where its condition holds."""
-    axes = thread_variables(threads)
-    if not SCOPES[scope].axes:
-        return replace(cases, condition=condition)
-    free = SCOPES[scope].axes[0]
-    derived = dict(cases.derived)
-    if scope == "thread":
-        derived |= {name: axes[name] for name in THREAD_AXES if name != "tx"}
-    elif scope == "warp":
-        warp = Var("warpid", bound(axes["warpid"]))
-        derived |= {"wgid": warp // 4, "wid_in_wg": warp % 4}
-    walks = (*cases.walks, Range(free, 0, bound(axes[free])))
-    return replace(cases, walks=walks, derived=tuple(derived.items()), condition=condition)
-
-
 # ---------------------------------------------------------------- syncs
 def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
     fields = check_fields(node, SyncFields, "this sync", around.findings)
@@ -303,78 +285,9 @@ def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
             "TG106", "'sync: cluster' needs a cluster", scope.mark, "add 'cluster: {cbx: 2}', or write 'sync: cta'"
         )
     inner = "warp" if scope.text == "async" else scope.text
+    around.check_agree(inner, f"sync: {scope.text}", scope.mark)
     condition = read_when(node, names_in_scope(around.names, inner, around.buffers.threads or 1024), around.findings)
     return Meeting(scope.text, condition, span(node.key("sync").mark, scope.mark)) if fields else None
-
-
-# ---------------------------------------------------------------- loops
-def _read_loop(node: Mapping, around: Surroundings) -> Loop | None:
-    model = check_fields(node, LoopFields, "this loop", around.findings, node.key("for").mark)
-    variables = node["for"]
-    if not isinstance(variables, Mapping):
-        return None
-    if not variables.entries:
-        raise Flaw("TG114", "a loop needs a variable", variables.mark, "for example 'for: {k: 8}'")
-    made: list[Loop] = []
-    inner = around
-    claimed: list[str] = []
-    for key, bounds in variables.entries:
-        before = len(around.findings.found)
-        with around.findings.collect():
-            name = around.register.claim(key.passage, "loop variable")
-            claimed.append(name)
-            loop = _read_range(name, key, bounds, inner)
-            made.append(loop)
-            walk = Range(name, loop.start, loop.stop, loop.step)
-            inner = replace(inner, names=inner.names.with_values({name: loop.var}), cases=inner.cases.walk(walk))
-        if len(around.findings.found) > before or not made or made[-1].var.name != key.text:
-            inner = replace(inner, names=inner.names.with_broken([key.text]))
-    do = node.get("do")
-    body = read_statements(do, inner) if isinstance(do, Sequence) else ()
-    for name in claimed:
-        around.register.release(name)
-    if model is None or len(made) < len(variables.entries):
-        return None
-    return _nest(made, body, model.unroll, node.mark)
-
-
-def _nest(loops: list[Loop], body: tuple[Statement, ...], unroll: bool, mark: Mark) -> Loop:
-    nested = replace(loops[-1], body=body, unroll=unroll, mark=mark)
-    for loop in reversed(loops[:-1]):
-        nested = replace(loop, body=(nested,), unroll=unroll, mark=mark)
-    return nested
-
-
-def _read_range(name: str, key: Scalar, node: Node, around: Surroundings) -> Loop:
-    """``k: stop`` or ``k: [start, stop, step]``."""
-    reason = "'{name}' differs between threads, and all of them take part in a loop"
-    names = around.names.forbid(THREAD_AXES, reason)
-    start: Index = 0
-    step = 1
-    if isinstance(node, Sequence):
-        if not 2 <= len(node.items) <= 3:
-            raise Flaw("TG114", f"a loop is 'count' or [start, stop, step], not {len(node.items)} numbers", node.mark)
-        start = read_number(node.items[0], names, f"the start of '{name}'")
-        stop = read_number(node.items[1], names, f"the end of '{name}'")
-        if len(node.items) == 3:
-            step = read_constant(node.items[2], names, f"the step of '{name}'")
-            if step < 1:
-                raise Flaw("TG106", f"the step of '{name}' must be at least 1, not {step}", node.items[2].mark)
-    else:
-        stop = read_number(node, names, f"the count of '{name}'")
-    return Loop(_make_variable(name, start, stop, step, node.mark), start, stop, step)
-
-
-def _make_variable(name: str, start: Index, stop: Index, step: int, mark: Mark) -> Var:
-    if bound(stop) - 1 <= least(start):
-        raise Flaw(
-            "TG106", f"the loop over '{name}' never runs: it goes from {shorten(start)} to {shorten(stop)}", mark
-        )
-    last = bound(stop) - 2
-    if not isinstance(start, (Var, Formula)):
-        last = start + (last - start) // step * step
-    divisor = gcd(multiple(start), step)
-    return Var(name, last + 1, max(1, divisor), least(start))
 
 
 def written_buffers(statements: tuple[Statement, ...]) -> dict[str, Buffer]:

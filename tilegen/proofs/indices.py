@@ -1,0 +1,67 @@
+"""What a spec indexes with, and what it divides, is never negative where the statement runs, in any CTA at any size."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tilegen.errors import Diagnostic, Mark
+from tilegen.index import Index, dividends, least, substitute
+from tilegen.index.bounds import undecided
+from tilegen.plan import Plan
+from tilegen.proofs.finding import UNPROVEN_RANGE
+from tilegen.proofs.ranges import ProofPlace, begin_role, say
+from tilegen.spec.data import Call, Guarded, Loop, Naming, Spec
+from tilegen.spec.outline import Placed, deciding, outline, write_out
+
+
+def unproven_indices(spec: Spec, plan: Plan) -> tuple[Diagnostic, ...]:
+    """Every begin of a region, slot and dividend that may be negative as far as ranges and guards tell.
+
+    Guards are the conditions around, the statement's own, and the counts of the loops around.
+    """
+    start = begin_role(plan, plan.roles[0])
+    found = (d for placed in outline(spec).placed for d in _check(spec, placed, start))
+    return tuple(dict.fromkeys(found))
+
+
+def _check(spec: Spec, placed: Placed, start: ProofPlace) -> Iterator[Diagnostic]:
+    s, meant = placed.statement, write_out(placed, outline(spec).names)
+    mark: Mark | None = getattr(s, "mark", None)
+    place = start.at(start.position.under(*meant.guards))
+    values = dict(meant.values)
+    for x in deciding(s):
+        yield from _dividends(substitute(x, values), place, str(x), mark)
+    if isinstance(s, Naming):
+        for var, value in s.entries:
+            values[var.name] = substitute(value, values)
+            yield from _dividends(values[var.name], place, f"{var.name} = {value}", mark)
+    if isinstance(s, Loop | Guarded | Naming):
+        return
+    inside = start.at(place.position.under(*(substitute(c, values) for c in deciding(s))))
+    slot = getattr(s, "barrier", None)
+    if slot is not None:
+        yield from _index(substitute(slot.index, values), inside, f"slot {slot.index} of '{slot.name}'", slot.mark or mark)
+    for region in s.regions.values() if isinstance(s, Call) else ():
+        for d, x in enumerate(region.begins):
+            what = f"'{region.text}', which begins at {say(x)} in dimension {d} of '{region.buffer.name}',"
+            yield from _index(substitute(x, values), inside, what, region.mark or mark)
+
+
+def _index(x: Index, place: ProofPlace, what: str, mark: Mark | None) -> Iterator[Diagnostic]:
+    if least(x) < 0 and not place.is_below(-1, x):
+        yield _say(place, x, f"{what} is not proved to be 0 or more", mark)
+    yield from _dividends(x, place, what, mark)
+
+
+def _dividends(x: Index, place: ProofPlace, what: str, mark: Mark | None) -> Iterator[Diagnostic]:
+    for part, condition in dividends(x):
+        here = place.at(place.position.under(condition))
+        if not here.is_below(-1, part):
+            message = f"{say(part)}, which is divided in {what}, is not proved to be 0 or more"
+            yield _say(here, part, message, mark)
+
+
+def _say(place: ProofPlace, x: Index, message: str, mark: Mark | None) -> Diagnostic:
+    finding = place.report(UNPROVEN_RANGE, "", -1, x, 0, message, undecided(x, 0))
+    hint = "a condition around it, or max(.., 0), says that it is"
+    return Diagnostic(finding.code, finding.message, mark, hint)

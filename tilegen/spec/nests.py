@@ -1,0 +1,152 @@
+"""Statements that hold others, or name what others use: for, let, when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import gcd
+
+from tilegen.errors import Mark
+from tilegen.index import Formula, Index, Var, add, bound, every, least, multiple
+from tilegen.scopes import THREAD_AXES
+from tilegen.spec.data import Guarded, Loop, Naming, Statement
+from tilegen.spec.expressions import read_number
+from tilegen.spec.findings import Flaw, shorten
+from tilegen.spec.models import LetFields, LoopFields, WhenFields, check_fields
+from tilegen.spec.names import instance_variables
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
+from tilegen.spec.ranges import Range, check_dividends
+from tilegen.spec.surroundings import Surroundings, instance_cases
+from tilegen.spec.waits import read_when
+
+ReadBody = Callable[[Node, Surroundings], tuple[Statement, ...]]
+
+
+# ---------------------------------------------------------------- loops
+def read_loop(node: Mapping, around: Surroundings, read_body: ReadBody) -> Loop | None:
+    """``for: {k: 8, j: [start, stop, step]}`` with ``do:``; several variables nest in order."""
+    model = check_fields(node, LoopFields, "this loop", around.findings, node.key("for").mark)
+    variables = node["for"]
+    if not isinstance(variables, Mapping):
+        return None
+    if not variables.entries:
+        raise Flaw("TG114", "a loop needs a variable", variables.mark, "for example 'for: {k: 8}'")
+    made: list[Loop] = []
+    inner = around
+    claimed: list[str] = []
+    for key, bounds in variables.entries:
+        before = len(around.findings.found)
+        with around.findings.collect():
+            name = around.register.claim(key.passage, "loop variable")
+            claimed.append(name)
+            loop = _read_range(name, key, bounds, inner)
+            made.append(loop)
+            walk = Range(name, loop.start, loop.stop, loop.step)
+            inner = replace(inner, names=inner.names.with_values({name: loop.var}), cases=inner.cases.walk(walk))
+        if len(around.findings.found) > before or not made or made[-1].var.name != key.text:
+            inner = replace(inner, names=inner.names.with_broken([key.text]))
+    do = node.get("do")
+    body = read_body(do, inner) if isinstance(do, Sequence) else ()
+    for name in claimed:
+        around.register.release(name)
+    if model is None or len(made) < len(variables.entries):
+        return None
+    return _nest(made, body, model.unroll, node.mark)
+
+
+def _nest(loops: list[Loop], body: tuple[Statement, ...], unroll: bool, mark: Mark) -> Loop:
+    nested = replace(loops[-1], body=body, unroll=unroll, mark=mark)
+    for loop in reversed(loops[:-1]):
+        nested = replace(loop, body=(nested,), unroll=unroll, mark=mark)
+    return nested
+
+
+def _read_range(name: str, key: Scalar, node: Node, around: Surroundings) -> Loop:
+    """``k: stop`` or ``k: [start, stop, step]``."""
+    reason = "'{name}' differs between threads, and all of them take part in a loop"
+    names = around.names.forbid(THREAD_AXES, reason)
+    start: Index = 0
+    step: Index = 1
+    if isinstance(node, Sequence):
+        if not 2 <= len(node.items) <= 3:
+            raise Flaw("TG114", f"a loop is 'count' or [start, stop, step], not {len(node.items)} numbers", node.mark)
+        start = read_number(node.items[0], names, f"the start of '{name}'", may_be_negative=True)
+        stop = read_number(node.items[1], names, f"the end of '{name}'", may_be_negative=True)
+        if len(node.items) == 3:
+            step = read_number(node.items[2], names, f"the step of '{name}'", may_be_negative=True)
+            if least(step) < 1:
+                has = f"not {step}" if isinstance(step, int) else f"but '{shorten(step)}' may be {least(step)}"
+                hint = "" if isinstance(step, int) else f"max({shorten(step)}, 1) is"
+                raise Flaw("TG106", f"the step of '{name}' must be at least 1, {has}", node.items[2].mark, hint)
+    else:
+        stop = read_number(node, names, f"the count of '{name}'", may_be_negative=True)
+    for x in (start, stop, step):
+        check_dividends(x, around.cases, node.mark)
+    return Loop(_make_variable(name, start, stop, step), start, stop, step)
+
+
+def _make_variable(name: str, start: Index, stop: Index, step: Index) -> Var:
+    """What is known of the variable inside of the loop, where there is a trip."""
+    last = max(bound(stop) - 2, least(start))
+    if isinstance(start, int) and isinstance(step, int):
+        last = start + (last - start) // step * step
+    divisor = gcd(multiple(start), multiple(step))
+    return Var(name, last + 1, max(1, divisor), least(start))
+
+
+# ---------------------------------------------------------------- names and conditions
+def read_naming(
+    node: Mapping, around: Surroundings, claimed: list[str]
+) -> tuple[Naming | None, Surroundings]:
+    """``let: {m: E}``, and the surroundings of what follows it."""
+    fields = check_fields(node, LetFields, "this let", around.findings, node.key("let").mark)
+    entries = node["let"]
+    if not isinstance(entries, Mapping):
+        return None, around
+    if not entries.entries:
+        raise Flaw("TG114", "a let needs a name", entries.mark, "for example 'let: {m: bx * 64}'")
+    made: list[tuple[Var, Index]] = []
+    for key, written in entries.entries:
+        before = len(around.findings.found)
+        with around.findings.collect():
+            name = around.register.claim(key.passage, "let")
+            claimed.append(name)
+            around = _name_value(name, written, around, made)
+        if len(around.findings.found) > before or not made or made[-1][0].name != key.text:
+            around = replace(around, names=around.names.with_broken([key.text]))
+    is_whole = fields is not None and len(made) == len(entries.entries)
+    return (Naming(tuple(made), node.key("let").mark) if is_whole else None), around
+
+
+def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Var, Index]]) -> Surroundings:
+    threads = around.buffers.threads or 1024
+    names = around.names.with_values(dict(instance_variables(threads))).over(THREAD_AXES)
+    value = read_number(node, names, f"'{name}'", may_be_negative=True)
+    axes = names.axes_of(value)
+    var = Var(name, bound(value), max(1, multiple(value)), least(value))
+    made.append((var, value))
+    cases = around.cases
+    check_dividends(value, instance_cases(cases, "thread", threads, True) if axes else cases, node.mark)
+    if isinstance(value, Var | Formula):
+        if axes:
+            cases = replace(cases, threaded=(*cases.threaded, (name, value, axes)))
+        else:
+            cases = cases.walk(Range(name, value, add(value, 1)))
+    known = var if isinstance(value, Var | Formula) else value
+    return replace(around, names=around.names.with_let(name, known, axes), cases=cases)
+
+
+def read_guarded(node: Mapping, around: Surroundings, read_body: ReadBody) -> Guarded | None:
+    """``when: COND`` with ``do:``, whose threads must agree wherever they do something together."""
+    model = check_fields(node, WhenFields, "this block", around.findings, node.key("when").mark)
+    threads = around.buffers.threads or 1024
+    names = around.names.with_values(dict(instance_variables(threads))).over(THREAD_AXES)
+    condition = read_when(node, names, around.findings)
+    axes, mark = names.axes_of(condition), node.key("when").mark
+    with around.findings.collect():
+        check_dividends(condition, instance_cases(around.cases, "thread", threads, True), mark)
+    cases = replace(around.cases, condition=every(around.cases.condition, condition))
+    inner = replace(around, cases=cases, conditions=(*around.conditions, *([(axes, mark)] if axes else [])))
+    do = node.get("do")
+    body = read_body(do, inner) if isinstance(do, Sequence) else ()
+    return Guarded(condition, mark, body=body) if model else None

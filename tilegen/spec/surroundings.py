@@ -1,0 +1,55 @@
+"""What holds where a statement stands: names, the nests around it, and the cases that it may run with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+from dataclasses import dataclass, replace
+
+from tilegen.errors import Mark
+from tilegen.index import Index, Var, bound, every
+from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
+from tilegen.spec.buffers import Buffers
+from tilegen.spec.findings import Findings, Flaw
+from tilegen.spec.form import Form
+from tilegen.spec.names import Names, Register
+from tilegen.spec.ranges import Cases, Range
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """All that a statement may refer to."""
+
+    forms: Dict[str, Form]
+    buffers: Buffers
+    names: Names  # params, CTA axes and the loops around
+    cases: Cases
+    register: Register
+    findings: Findings
+    cluster_ctas: int = 1
+    conditions: tuple[tuple[frozenset[str], Mark], ...] = ()  # around, that differ between threads: along which axes
+
+    def check_agree(self, scope: str, what: str, mark: Mark) -> None:
+        """Raises TG113 where threads that run this together differ on a condition around it."""
+        for axes, place in self.conditions:
+            if not axes <= set(SCOPES[scope].axes):
+                differing = ", ".join(sorted(axes - set(SCOPES[scope].axes)))
+                message = f"{what} is run by {SCOPES[scope].one} together, but stands under a condition on {differing}"
+                raise Flaw("TG113", message, mark, f"the condition is on {place.spot}")
+
+
+def instance_cases(cases: Cases, scope: str, threads: int, condition: Index) -> Cases:
+    """The cases of one statement: those around it, each instance of its scope, where its condition holds."""
+    axes, known = thread_variables(threads), set(SCOPES[scope].axes)
+    condition = every(cases.condition, condition)
+    if not known:
+        return replace(cases, condition=condition)
+    free = SCOPES[scope].axes[0]
+    derived = dict(cases.derived)
+    if scope == "thread":
+        derived |= {name: axes[name] for name in THREAD_AXES if name != "tx"}
+    elif scope == "warp":
+        warp = Var("warpid", bound(axes["warpid"]))
+        derived |= {"wgid": warp // 4, "wid_in_wg": warp % 4}
+    derived |= {name: value for name, value, own in cases.threaded if own <= known}
+    walks = (*cases.walks, Range(free, 0, bound(axes[free])))
+    return replace(cases, walks=walks, derived=tuple(derived.items()), condition=condition)
