@@ -12,6 +12,7 @@ from typing import Any
 from tilegen.arithmetic import Apply, Node
 from tilegen.errors import ProofError
 from tilegen.index import Formula, Index, Var, add, conjuncts, div, evaluate, every, less, mod, mul, sub
+from tilegen.index.courses import ALL_TRIPS
 from tilegen.interpret import corners, interpret
 from tilegen.plan import (
     Arrive,
@@ -33,7 +34,7 @@ from tilegen.plan import (
     effects,
 )
 from tilegen.proofs import prove
-from tilegen.proofs.meaning import parameter_cases, proving_inputs
+from tilegen.proofs.meaning import parameter_cases, proving_domain, proving_inputs
 from tilegen.proofs.runs import check_run, list_runs
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
@@ -290,8 +291,9 @@ def _same_images(
     spec: Spec, plan: Plan, other: Plan, ctas: Sequence[tuple[int, int, int]], case: dict[str, int]
 ) -> bool:
     """Do both plans run without a fault and write the same elements with the same bits, whatever is read?"""
+    domain = proving_domain(spec)
     for inputs in proving_inputs(spec, plan, case):
-        mine, theirs = (interpret(p, ctas, inputs, case).written for p in (plan, other))
+        mine, theirs = (interpret(p, ctas, inputs, case, ALL_TRIPS, domain).written for p in (plan, other))
         if mine.keys() != theirs.keys():
             return False
         if any(a.tobytes() != b.tobytes() for n in mine for a, b in zip(mine[n], theirs[n], strict=True)):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
+from tilegen.arithmetic import TYPED, Domain, Modular, make_modular
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import evaluate
@@ -64,15 +66,23 @@ def inputs_of(spec: Spec, plan: Plan, seed: int = 1) -> dict[str, Input]:
     return {m.name: input_pattern(m.name, m.dtype, seed, limit) for m in arrays(plan) if m.access != "out"}
 
 
-def proving_inputs(spec: Spec, plan: Plan, params: Mapping[str, int], seed: int = 1) -> list[dict[str, Input]]:
-    """Inputs that together tell every element from every other, of any array: as many as that takes.
+def proving_domain(spec: Spec) -> Domain:
+    """Where the spec only moves bits, they are bits; else numbers modulo a prime."""
+    if all(OPS[call.op].exactness == MOVES for call in outline(spec).calls):
+        return TYPED
+    return make_modular(b.dtype for b in spec.buffers)
 
-    Where values are converted, each is an integer that all the dtypes hold, and may repeat. Where bits are only moved,
-    the elements of all arrays are numbered, and each input holds one digit of the numbers, as wide as the narrowest
-    element that an array is seen as.
+
+def proving_inputs(spec: Spec, plan: Plan, params: Mapping[str, int], seed: int = 1) -> list[dict[str, Input]]:
+    """Inputs in ``proving_domain`` that together tell every element from every other, of any array.
+
+    Where values are computed with, they are hashes. Where bits are only moved, the elements of all arrays are numbered,
+    and each of as many inputs as that takes holds one digit of the numbers, as wide as the narrowest element that an
+    array is seen as.
     """
-    if any(OPS[call.op].exactness != MOVES for call in outline(spec).calls):
-        return [inputs_of(spec, plan, seed)]
+    domain = proving_domain(spec)
+    if isinstance(domain, Modular):
+        return [{m.name: partial(domain.draw, m.name, m.dtype, seed=seed) for m in arrays(plan) if m.access != "out"}]
     read = [m for m in arrays(plan) if m.access != "out"]
     units = {m.name: m.elem_bytes for m in read}
     if any(b.dtype != spec.buffer(b.root).dtype for b in spec.buffers):  # bytes of elements go their own ways
@@ -118,24 +128,24 @@ def check_meaning(
 
     ``trips``: those of its loops that run; raises Unsteady where others cannot be left out.
     """
-    steps = 0
+    steps, domain = 0, proving_domain(spec)
     for inputs in proving_inputs(spec, plan, params, seed):
         try:
-            outcome = interpret(plan, ctas, inputs, params, trips)
+            outcome = interpret(plan, ctas, inputs, params, trips, domain)
         except FaultFound as found:
             raise ProofError(_hazard(spec, found)) from None
-        wanted = run_reference(spec, outcome.ctas, inputs, params, trips)
+        wanted = run_reference(spec, outcome.ctas, inputs, params, trips, domain)
         for name in sorted(set(wanted) | set(outcome.written)):
-            compare_images(spec, name, outcome.written.get(name), wanted.get(name), params)
+            compare_images(spec, name, outcome.written.get(name), wanted.get(name), domain)
         if spec.whole is not None:
-            _check_whole(spec, spec.whole, outcome.written, inputs, params)
+            _check_whole(spec, spec.whole, outcome.written, inputs, params, domain)
         steps = outcome.steps
     return steps
 
 
 def _check_whole(
     spec: Spec, call: WholeCall, written: Mapping[str, tuple[Array, Array]], inputs: Mapping[str, Input],
-    params: Mapping[str, int],
+    params: Mapping[str, int], domain: Domain,
 ) -> None:  # fmt: skip
     """What was written is what the op on whole arrays means: the tiles that carry it out have no say in it."""
     given = {name: inputs[call.arrays[name].name] for name in call.form.reads}
@@ -143,17 +153,17 @@ def _check_whole(
         array = call.arrays[name].name
         at, _ = written[array]
         values = np.ascontiguousarray(WHOLE_OPS[call.op].reference(call, at, params, given)[name])
-        compare_images(spec, array, written[array], (at, values.view(bits_dtype(values.dtype.itemsize))), params)
+        compare_images(spec, array, written[array], (at, values), domain)
 
 
 def compare_images(
-    spec: Spec, name: str, got: tuple[Array, Array] | None, want: tuple[Array, Array] | None, params: Mapping[str, int]
+    spec: Spec, name: str, got: tuple[Array, Array] | None, want: tuple[Array, Array] | None, domain: Domain
 ) -> None:
     """Raise ProofError TG420 at the first element of an array that differs, is missing, or should not be there."""
-    dtype = numpy_dtype(spec.buffer(name).dtype)
-    empty = (np.zeros(0, np.int64), np.zeros(0, bits_dtype(dtype.itemsize)))
+    raw = domain.bits(DTYPES[spec.buffer(name).dtype].bytes)
+    empty = (np.zeros(0, np.int64), np.zeros(0, raw))
     (at, values), (wanted_at, wanted) = (got or empty), (want or empty)
-    values = np.ascontiguousarray(values).view(bits_dtype(dtype.itemsize))
+    values, wanted = (np.ascontiguousarray(x).view(raw) for x in (values, wanted))
     if np.array_equal(at, wanted_at) and np.array_equal(values, wanted):
         return
     common, i, j = np.intersect1d(at, wanted_at, return_indices=True)

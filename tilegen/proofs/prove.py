@@ -9,8 +9,10 @@ from math import gcd, prod
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Var, evaluate, variables
 from tilegen.index.courses import course, join_courses
+from tilegen.interpret import corners
 from tilegen.plan import Plan
 from tilegen.proofs.finding import NO_OWNER, Finding
+from tilegen.proofs.floats import check_floats, computes
 from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.meaning import mark_of, parameter_cases
 from tilegen.proofs.needless_syncs import find_needless_syncs
@@ -19,7 +21,7 @@ from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import describe_trips
 from tilegen.spec.data import Spec
-from tilegen.spec.outline import is_possible
+from tilegen.spec.outline import is_possible, launch_of
 
 _MOST_ELEMENTS = 1 << 45  # of an array whose owners are counted; no GPU holds more
 _FEW_RESIDUES = 8  # of a parameter, where no rule is known
@@ -38,7 +40,10 @@ class Proof:
 
 
 def prove(spec: Spec, plan: Plan) -> Proof:
-    """Ranges and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning."""
+    """Ranges and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning.
+
+    Where the spec computes, the first and the last CTA run again with floats, against the bounds of their errors.
+    """
     if negative := unproven_indices(spec, plan):
         raise ProofError(negative)
     unproven = unproven_ranges(plan)
@@ -61,6 +66,9 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     for run in runs:
         taken, trips = check_run(spec, plan, run)
         steps.append(taken)
+        if run is runs[0] and computes(spec):
+            ends = corners(launch_of(spec, run.case).grid)
+            notes += map(str, check_floats(spec, plan, list(dict.fromkeys((ends[0], ends[-1]))), run.case, trips=trips))
         notes += [note for note in describe_trips(spec, run.case, trips) if note not in notes]
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
     first = sum(steps[: len(usual)])

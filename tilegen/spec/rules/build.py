@@ -197,6 +197,12 @@ BUILD_RULES = {
         _LONG.format(c="t * t < 100"),
         _LONG.format(c="t < 10"),
     ),
+    "TG427": Rule(
+        "a float is further off than its bound",
+        "The spec's meaning says of each element how far right kernels may be from it: what every function may round, "
+        "and sums in any order (`tilegen explain` lists the functions). This value is further off. This is a bug of "
+        "tilegen: please report the spec.",
+    ),
     "TG430": Rule(
         "a sync that orders nothing",
         "Every access before it and every access after it is ordered without it, so it only costs time. A warning.",

@@ -1,0 +1,140 @@
+"""Floats: what a kernel wrote lies within the bound that its spec's meaning has, element for element."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from tilegen.arithmetic import Bound, find_beyond, make_bounded
+from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.errors import Diagnostic, ProofError
+from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.interpret import interpret
+from tilegen.interpret.threads import Cta
+from tilegen.ops import OPS
+from tilegen.ops.op import COMPUTES
+from tilegen.plan import Plan, arrays
+from tilegen.reference import Array, Input, run_reference
+from tilegen.spec.data import Spec
+from tilegen.spec.outline import outline
+
+BEYOND = "TG427"
+_SMALL = 8  # integers are drawn from -8 to 7, or from 0 to 7
+
+
+@dataclass(frozen=True)
+class Closeness:
+    """How near an array came to its bound: of the element that came nearest, its error and its bound.
+
+    ``unclaimed`` of its ``elements`` have no bound.
+    """
+
+    name: str
+    elements: int
+    unclaimed: int
+    error: float
+    bound: float
+
+    def __str__(self) -> str:
+        free = f", {self.unclaimed} of {self.elements} elements without a bound" if self.unclaimed else ""
+        if not self.bound:
+            return f"float: {self.name}: {'exact' if self.unclaimed < self.elements else 'nothing claimed'}{free}"
+        return f"float: {self.name}: largest error {self.error:.2g} of its bound {self.bound:.2g}{free}"
+
+
+def computes(spec: Spec) -> bool:
+    """Has the spec an op that computes, so that its floats are to be checked too?"""
+    return any(OPS[call.op].exactness == COMPUTES for call in outline(spec).calls)
+
+
+def draw_floats(name: str, dtype: str, seed: int = 1) -> Input:
+    """Elements of an array by index: normal floats, small integers, truth values."""
+    kind, target = DTYPES[dtype].kind, numpy_dtype(dtype)
+    salt = np.uint64(int.from_bytes(hashlib.sha256(f"floats {name} {seed}".encode()).digest()[:8], "little"))
+
+    def words(index: Array, k: int) -> Array:
+        with np.errstate(over="ignore"):
+            x = (index.astype(np.uint64) * np.uint64(2) + np.uint64(k)) ^ salt
+            x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+            x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+            result: Array = x ^ (x >> np.uint64(31))
+        return result
+
+    def values(index: Array) -> Array:
+        first = words(np.asarray(index), 0)
+        if kind in ("float", "complex"):
+            u, v = (((w >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53 for w in (first, words(index, 1)))
+            normal: Array = (np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).astype(target)
+            return normal
+        if kind == "bool":
+            truth: Array = (first >> np.uint64(63)).astype(target)
+            return truth
+        small: Array = (first % np.uint64(_SMALL * (2 if kind == "int" else 1))).astype(np.int64)
+        drawn: Array = (small - (_SMALL if kind == "int" else 0)).astype(target)
+        return drawn
+
+    return values
+
+
+def float_inputs(plan: Plan, seed: int = 1) -> dict[str, Input]:
+    """``draw_floats`` for every global array that the kernel reads."""
+    return {m.name: draw_floats(m.name, m.dtype, seed) for m in arrays(plan) if m.access != "out"}
+
+
+def run_bounded(
+    spec: Spec, ctas: Sequence[Cta], inputs: Mapping[str, Input], params: Mapping[str, int], trips: Trips = ALL_TRIPS,
+    is_host: bool = False,
+) -> dict[str, tuple[Array, Bound]]:  # fmt: skip
+    """What the spec means by the CTAs, with bounds: per array the offsets written and the values there.
+
+    ``inputs``: typed elements, exactly known. ``is_host``: for code that a C++ compiler made for the CPU.
+    """
+    domain = make_bounded((b.dtype for b in spec.buffers), is_host)
+
+    def known(given: Input, dtype: str, index: Array) -> Array:
+        return domain.given(given(index), dtype)
+
+    dressed: dict[str, Callable[[Array], Array]] = {
+        name: partial(known, given, spec.buffer(name).dtype) for name, given in inputs.items()
+    }
+    written = run_reference(spec, ctas, dressed, params, trips, domain)
+    return {name: (at, domain.decode(bits, spec.buffer(name).dtype)) for name, (at, bits) in written.items()}
+
+
+def compare_floats(name: str, at: Array, got: Array, want: Bound) -> Closeness:
+    """Raise ProofError TG427 at the first element that is further from its value than its bound."""
+    wrong, part = find_beyond(got, want)
+    if wrong.any():
+        first = int(wrong.argmax())
+        value, error = float(want.value[first]), float(want.error[first])
+        message = f"{name} is {float(got[first])!r} at element offset {int(at[first])}, not {value!r} +- {error:.3g}"
+        raise ProofError(Diagnostic(BEYOND, f"{message} ({int(wrong.sum())} of {len(at)} elements)"))
+    free = int(np.isinf(want.error).sum())
+    if not len(part) or free == len(part):
+        return Closeness(name, len(part), free, 0.0, 0.0)
+    bounded = np.where(np.isinf(want.error), 0.0, want.error)
+    nearest = int(part.argmax()) if part.max() > 0 else int(bounded.argmax())
+    bound = float(bounded[nearest])
+    return Closeness(name, len(part), free, float(max(part[nearest], 0.0)) * bound, bound)
+
+
+def check_floats(
+    spec: Spec, plan: Plan, ctas: Sequence[Cta], params: Mapping[str, int], seed: int = 1, trips: Trips = ALL_TRIPS
+) -> tuple[Closeness, ...]:
+    """Run CTAs in NumPy in the kernel's own types and compare with the bounds of the spec's meaning.
+
+    Only what an exact run has found right before: the same elements are written. Raises ProofError TG427.
+    """
+    inputs = float_inputs(plan, seed)
+    outcome = interpret(plan, ctas, inputs, params, trips)
+    wanted = run_bounded(spec, outcome.ctas, inputs, params, trips)
+    found = []
+    for name, (at, want) in sorted(wanted.items()):
+        got_at, got = outcome.written[name]
+        assert np.array_equal(at, got_at), f"{name}: the float run writes other elements than the exact one"
+        found.append(compare_floats(name, at, got, want))
+    return tuple(found)
