@@ -204,7 +204,7 @@ def _rounded(row: MathFunction, value: Array, error: Array, type_: str, ulps: fl
             return _limited(value, own, type_)
         return _between(value, own, lambda x: x.astype(np.float32))
     size = np.abs(value) + error
-    step = ulps * _ulp(size, type_) + 8 * _OWN * np.abs(value) + row.tiny
+    step = ulps * _ulp(size * (1 + 2 * _half_ulp(type_)), type_) + 8 * _OWN * np.abs(value) + row.tiny
     step = np.where(size < 2 * _least_normal(type_), step + _least_normal(type_), step)
     return _limited(value, np.where(np.isfinite(value), error + step, error), type_)
 

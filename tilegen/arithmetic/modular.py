@@ -91,7 +91,7 @@ class Modular(Domain):
     # ---------------------------------------------------------------- numbers of the text
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
         if DTYPES[dtype].kind == "complex":
-            return self.encode(_opaque_number(value), dtype)
+            return self.encode(_opaque_number(complex(value)) if value else 0, dtype)
         if DTYPES[dtype].kind == "float":
             return self.encode(_literal(float(value)), dtype)  # type: ignore[arg-type]
         return self.encode(_embed(np.asarray(int(value))), dtype)  # type: ignore[arg-type]
