@@ -20,7 +20,10 @@ ops:
 """
 
 
-@pytest.mark.parametrize("text", ["(x - y) * 2.0", "2.0 * (x)", "((x - y)) * (y - x)", "-(x + y)", "(x < y) and (y > x)"])
+TEXTS = ["(x - y) * 2.0", "2.0 * (x)", "((x - y)) * (y - x)", "-(x + y)", "(x < y) and (y > x)"]
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_parentheses_keep_what_is_inside(text: str) -> None:
     wanted = f"where({text}, x, y)" if "and" in text else text
     call = load(SPEC.format(text=wanted), ALL_OPS).ops[0]

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
+from tilegen.scopes import SCOPES, THREAD_AXES
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
@@ -18,9 +21,11 @@ from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import (
     MAX_ELEMS,
+    MAX_REGISTER_BYTES,
     Setting,
     check_layout_fits,
     is_auto,
+    layout_axes,
     multiply,
     owner_scope,
     read_layout,
@@ -316,5 +321,43 @@ def _check_same_bytes(layout: Any, dtype: str, other: Buffer, state: Buffers, wh
         has = int(evaluate(layouts.extent_of(root.layout, "m"), values)) * DTYPES[root.dtype].bytes
         if reaches > has:
             raise Flaw("TG115", f"{what} reaches {reaches} bytes, but '{root.name}' has {has}", node.mark)
-    if root.scope == "register" and owner_scope(layout) != owner_scope(root.layout):
+    if root.scope == "register":
+        _check_same_registers(layout, root, state, what, node)
+
+
+def _check_same_registers(layout: Any, root: Buffer, state: Buffers, what: str, node: Node) -> None:
+    """A view of registers names the same registers of the same threads, each by one element; raises TG115."""
+    if owner_scope(layout) != owner_scope(root.layout):
         raise Flaw("TG115", f"{what} and '{root.name}' belong to different threads", node.mark)
+    mine, others = (_registers_of(x, owner_scope(layout), state.threads or 1024) for x in (layout, root.layout))
+    for found, name in ((mine, what), (others, f"'{root.name}'")):
+        if len(np.unique(found)) < len(found):
+            message = f"two elements of {name} lie in one register of a thread, so none has a place that it keeps"
+            raise Flaw("TG115", message, node.mark, "a view of registers under another layout is one-to-one")
+    if not np.array_equal(np.sort(mine), np.sort(others)):
+        message = f"{what} names other registers than '{root.name}': its threads, or the registers of one, differ"
+        raise Flaw("TG115", message, node.mark, "each thread keeps its registers, and only their coordinates change")
+
+
+def _registers_of(layout: Any, scope: str, threads: int) -> Any:
+    """Every (thread, register) that an element or a copy of it lies in, as one number each, in no order."""
+    tile = layouts.tile_of(layout)
+    whole = layouts.TileLayout((*tile.shard, *tile.replica), (), tile.offset)
+    count = int(evaluate(layouts.size(whole), {}))
+    place = whole.place([np.arange(count)], (count,))
+    registers = place.get("m", 0) if (finish := layouts.finish_of(layout)) is None else finish(place.get("m", 0))
+    named = sorted({axis for axis in layout_axes(layout) if axis != "m"}, key=list(THREAD_AXES).index)
+    thread = sum((np.asarray(place.get(axis, 0)) * THREAD_AXES[axis].unit for axis in named), np.zeros(count, np.int64))
+    rest = _threads_beside(named, SCOPES[scope].size(threads))
+    held = np.add.outer(np.broadcast_to(thread, count), rest)
+    return (held * (MAX_REGISTER_BYTES + 1) + np.broadcast_to(registers, count)[:, None]).ravel()
+
+
+def _threads_beside(named: list[str], threads: int) -> Any:
+    """The threads of an instance that are 0 on every named axis: all of them hold what the axes say."""
+    number = np.arange(threads)
+    for axis in named:
+        row = THREAD_AXES[axis]
+        at = number // row.unit
+        number = number[(at % (row.span // row.unit) if row.span else at) == 0]
+    return number
