@@ -21,6 +21,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Map,
+    Mma,
     Move,
     Plan,
     Ref,
@@ -202,6 +203,9 @@ OF_OPERANDS: dict[type, Callable[[Any], Iterable[Operand]]] = {
     Compute: _of_map,
     Shuffle: lambda step: [
         ("dst", step.dst, lambda ref: replace(step, dst=ref)), ("src", step.src, lambda ref: replace(step, src=ref)),
+    ],
+    Mma: lambda step: [
+        (name, getattr(step, name), lambda ref, name=name: replace(step, **{name: ref})) for name in ("c", "a", "b")
     ],
     Tma: _of_tma,
     Block: _of_block,

@@ -5,10 +5,13 @@ A function of registers needs no entry: its kernel is made from its row, and the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.arithmetic import Apply, Element, Whole
 from tilegen.index import Var, equal, less
+from tilegen.layouts import find_atom
+from tilegen.ops.mma.rows import ROWS as PRODUCTS
+from tilegen.ops.mma.rows import element_type
 from tilegen.plan import (
     BYTE_PERMUTE,
     COMPUTE,
@@ -32,6 +35,7 @@ from tilegen.plan import (
     Let,
     Map,
     Memory,
+    Mma,
     Move,
     Plan,
     Ref,
@@ -139,6 +143,28 @@ INSTRUCTIONS: dict[str, Example] = {
     FILL.name: example((Map(FILL, r[0], value=1.0), STORE), (Map(FILL, S[tx], value=1.0), STORE), "TG412"),
 }  # fmt: skip
 
+def product(row: Instruction) -> Example:
+    """Fragments from memory, each lane's elements side by side, and their product; the fault is half a warp."""
+    atom = find_atom(row.name)
+    arrays, steps, held = [], [], {}
+    for operand in row.operands:
+        dtype = element_type(atom, operand.field.upper())
+        array = Memory(operand.field.upper(), dtype, (THREADS * operand.elems,), (1,), "global", "in")
+        held[operand.field] = flat_memory(f"r{operand.field}", dtype, operand.elems, "register")
+        arrays.append(array)
+        steps += [Move(held[operand.field][n], array[tx * operand.elems + n]) for n in range(operand.elems)]
+    target = replace(arrays[0], name="Z", access="out")
+    mma = Mma(row, held["c"][0], held["a"][0], held["b"][0])
+    count = row.operands[0].elems
+    stores = [Move(target[tx * count + n], held["c"][n]) for n in range(count)]
+
+    def of(*body: Step) -> Plan:
+        memories = (*arrays, target, *held.values())
+        return Plan("k", "sm_90", (1, 1, 1), memories, (Role("all", THREADS, (*steps, *body, *stores)),))
+
+    return Example(of(mma), of(When(less(lane, 16), (mma,))), "TG406")
+
+
 ONE = let("row", ROW)
 FUNCTION = flat_memory("src", "float32", 128, "shared")
 CALL = Block("read", ((FUNCTION, S[0]),), (Move(r[1], FUNCTION[TURNED]),))
@@ -158,6 +184,7 @@ STEPS: dict[type, Example] = {
     Map: INSTRUCTIONS[FILL.name],
     Compute: INSTRUCTIONS[COMPUTE.name],
     Shuffle: INSTRUCTIONS[SHUFFLE.name],
+    Mma: product(PRODUCTS[find_atom("mma.m16n8k16").name]),
     Tma: INSTRUCTIONS[TMA_LOAD.name],
     Sync: INSTRUCTIONS[MOVE.name],
     Commit: example(
@@ -175,6 +202,8 @@ STEPS: dict[type, Example] = {
 
 def example_of(row: Instruction) -> Example | None:
     """The example of a row of the table; that of a function of registers is made."""
+    if row.name in PRODUCTS:
+        return product(row)
     if row.name in INSTRUCTIONS or not row.compute:
         return INSTRUCTIONS.get(row.name)
     count = len(row.operands) - 1

@@ -21,6 +21,7 @@ from tilegen.arch import ARCHES
 from tilegen.cost.accesses import COSTS
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import count_steps
+from tilegen.dtypes import numpy_dtype
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.machine import survey
 from tilegen.interpret.site import WORDS
@@ -37,6 +38,7 @@ from tilegen.plan import (
     Instruction,
     Launch,
     Map,
+    Mma,
     Move,
     Plan,
     Ref,
@@ -68,7 +70,7 @@ every_kind = pytest.mark.parametrize("kind", Step.__args__, ids=lambda kind: kin
 # ---------------------------------------------------------------- what is missing
 def missing_of_kind(kind: type) -> list[str]:
     """The tables that do not know a kind of step."""
-    does = kind in STRUCTURE or kind in ORDER or kind in (Move, Map, Compute, Shuffle) or "instruction" in vars(kind)
+    does = kind in STRUCTURE or kind in ORDER or kind in OF_ROWS or "instruction" in vars(kind)
     has_body = any(f.name == "body" for f in fields(kind))
     known = {
         "effects": kind in EFFECTS, "body": not has_body or kind in ENTER, "meaning": does, "words": kind in WORDS,
@@ -78,6 +80,7 @@ def missing_of_kind(kind: type) -> list[str]:
     return [name for name, is_there in known.items() if not is_there]
 
 
+OF_ROWS = (Move, Map, Compute, Shuffle, Mma)  # whose meaning is that of the instruction that they name
 # Kinds that mutants change in their bodies, or wherever a base variable of theirs stands in an address.
 NO_MUTANTS = {kind for kind in STRUCTURE if kind.__name__ in ("Let", "Repeat", "When")}
 
@@ -122,7 +125,7 @@ def test_the_tables_name_nothing_else() -> None:
 # ---------------------------------------------------------------- what they say is so
 def inputs_of(shown: Plan) -> dict[str, object]:
     def values(dtype: str) -> object:
-        return lambda at: (at * 40503 % 251).astype(dtype)
+        return lambda at: (at * 40503 % 251).astype(numpy_dtype(dtype))
 
     return {m.name: values(m.dtype) for m in arrays(shown) if m.access == "in"}
 

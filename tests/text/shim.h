@@ -447,3 +447,83 @@ static inline unsigned char float_to_e4m3(float x) { return cpu::small_from_floa
 static inline unsigned char float_to_e5m2(float x) { return cpu::small_from_float(x, 5, 2, false); }
 static inline unsigned char float_to_e4m3_saturated(float x) { return float_to_e4m3(x > 448 ? 448 : x < -448 ? -448 : x); }
 static inline unsigned char float_to_e5m2_saturated(float x) { return float_to_e5m2(x > 57344 ? 57344 : x < -57344 ? -57344 : x); }
+// mma.sync, every element looked up where PTX puts it: the lanes lay out where their fragments are, meet, and each makes
+// its own part of C out of a row of A and a column of B; then they meet again.
+namespace cpu {
+struct F16 { typedef uint16_t Bits; typedef unsigned Word; static double value(Bits x) { return half_to_float(x); } };
+struct BF16 { typedef uint16_t Bits; typedef unsigned Word; static double value(Bits x) { return small_to_float(x, 8, 7, false); } };
+struct E4M3 { typedef uint8_t Bits; typedef unsigned Word; static double value(Bits x) { return small_to_float(x, 4, 3, true); } };
+struct E5M2 { typedef uint8_t Bits; typedef unsigned Word; static double value(Bits x) { return small_to_float(x, 5, 2, false); } };
+struct S8 { typedef int8_t Bits; typedef unsigned Word; static double value(Bits x) { return x; } };
+struct U8 { typedef uint8_t Bits; typedef unsigned Word; static double value(Bits x) { return x; } };
+struct F64 { typedef double Bits; typedef double Word; static double value(Bits x) { return x; } };
+// 11 significant bits, ties away from zero
+struct TF32
+{
+    typedef float Bits;
+    typedef float Word;
+    static double value(Bits x)
+    {
+        int e;
+        const double m = std::frexp((double)x, &e);
+        return std::isfinite(x) ? std::ldexp(std::round(std::ldexp(m, 11)), e - 11) : x;
+    }
+};
+struct Fragment { const void *a, *b; };
+static Fragment fragments[64][32];
+static int add(int c, double x) { return (int)((unsigned)c + (unsigned)(long long)x); }
+static float add(float c, double x) { return (float)(c + x); }
+static double add(double c, double x) { return c + x; }
+template <class A, class B> static double row_times_column(int row, int column, int rows, int depth)
+{
+    const Fragment *lanes = fragments[threadIdx.x / 32];
+    // elements of a register, and of the registers side by side that a lane has: along K four lanes share what is in one
+    const int va = sizeof(typename A::Bits) < 4 ? 4 / sizeof(typename A::Bits) : 1;
+    const int vb = sizeof(typename B::Bits) < 4 ? 4 / sizeof(typename B::Bits) : 1;
+    double sum = 0;
+    for (int k = 0; k < depth; ++k) {
+        const int of_a = row % 8 * 4 + k / va % 4, at_a = k % va + va * (row / 8) + va * (rows / 8) * (k / va / 4);
+        const int of_b = column * 4 + k / vb % 4, at_b = k % vb + vb * (k / vb / 4);
+        sum += A::value(((const typename A::Bits *)lanes[of_a].a)[at_a]) * B::value(((const typename B::Bits *)lanes[of_b].b)[at_b]);
+    }
+    return sum;
+}
+template <class A, class B, class D> static void multiply(D *c, const void *a, const void *b, int rows, int depth)
+{
+    const int lane = threadIdx.x % 32;
+    fragments[threadIdx.x / 32][lane] = {a, b};
+    __syncwarp();
+    for (int i = 0; i < rows / 4; ++i) c[i] = add(c[i], row_times_column<A, B>(lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2, rows, depth));
+    __syncwarp();
+}
+template <int rows, int depth> static void multiply_halves(unsigned *c, const unsigned *a, const unsigned *b)
+{
+    float wide[4];
+    for (int i = 0; i < 4; ++i) wide[i] = half_to_float(c[i / 2] >> 16 * (i % 2) & 0xffff);
+    multiply<F16, F16>(wide, a, b, rows, depth);
+    for (int i = 0; i < 2; ++i) c[i] = float_to_half(wide[2 * i]) | (unsigned)float_to_half(wide[2 * i + 1]) << 16;
+}
+}  // namespace cpu
+#define MMA(name, D, m, n, k, A, B) \
+    static inline void name(D *c, const cpu::A::Word *a, const cpu::B::Word *b) { cpu::multiply<cpu::A, cpu::B>(c, a, b, m, k); }
+MMA(mma_m16n8k16_f32_f16_f16_f32, float, 16, 8, 16, F16, F16)
+MMA(mma_m16n8k16_f32_bf16_bf16_f32, float, 16, 8, 16, BF16, BF16)
+MMA(mma_m16n8k8_f32_f16_f16_f32, float, 16, 8, 8, F16, F16)
+MMA(mma_m16n8k8_f32_bf16_bf16_f32, float, 16, 8, 8, BF16, BF16)
+MMA(mma_m16n8k8_f32_tf32_tf32_f32, float, 16, 8, 8, TF32, TF32)
+MMA(mma_m16n8k4_f32_tf32_tf32_f32, float, 16, 8, 4, TF32, TF32)
+MMA(mma_m16n8k32_s32_s8_s8_s32, int, 16, 8, 32, S8, S8)
+MMA(mma_m16n8k32_s32_s8_u8_s32, int, 16, 8, 32, S8, U8)
+MMA(mma_m16n8k32_s32_u8_s8_s32, int, 16, 8, 32, U8, S8)
+MMA(mma_m16n8k32_s32_u8_u8_s32, int, 16, 8, 32, U8, U8)
+MMA(mma_m16n8k32_f32_e4m3_e4m3_f32, float, 16, 8, 32, E4M3, E4M3)
+MMA(mma_m16n8k32_f32_e4m3_e5m2_f32, float, 16, 8, 32, E4M3, E5M2)
+MMA(mma_m16n8k32_f32_e5m2_e4m3_f32, float, 16, 8, 32, E5M2, E4M3)
+MMA(mma_m16n8k32_f32_e5m2_e5m2_f32, float, 16, 8, 32, E5M2, E5M2)
+MMA(mma_m8n8k4_f64_f64_f64_f64, double, 8, 8, 4, F64, F64)
+MMA(mma_m16n8k4_f64_f64_f64_f64, double, 16, 8, 4, F64, F64)
+MMA(mma_m16n8k8_f64_f64_f64_f64, double, 16, 8, 8, F64, F64)
+MMA(mma_m16n8k16_f64_f64_f64_f64, double, 16, 8, 16, F64, F64)
+#undef MMA
+static inline void mma_m16n8k16_f16_f16_f16_f16(unsigned *c, const unsigned *a, const unsigned *b) { cpu::multiply_halves<16, 16>(c, a, b); }
+static inline void mma_m16n8k8_f16_f16_f16_f16(unsigned *c, const unsigned *a, const unsigned *b) { cpu::multiply_halves<16, 8>(c, a, b); }

@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.arithmetic.functions import FUNCTIONS
+from tilegen.arithmetic.products import multiply
 from tilegen.arithmetic.tree import Apply, Element, Node, type_of_element
 from tilegen.arithmetic.typed import evaluate_typed
-from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
+from tilegen.dtypes import bits_dtype, numpy_dtype
 
 Array = NDArray[Any]
 FOLDS = ("+", "*", "max", "min")
@@ -69,7 +70,8 @@ class Domain(ABC):
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
         """Products of matrices (.., M, K) and (.., K, N), plus ``c`` (.., M, N) where given, stored as ``dtype_acc``.
 
-        The elements of a and b are of ``dtype_ab``; products and sums are those of ``dtype_acc``.
+        The elements of a and b are of ``dtype_ab``, where float32 may be multiplied as TFLOAT32; products and sums are
+        those of ``dtype_acc``.
         """
 
     def combine(self, function: str, a: Array, b: Array, dtype: str) -> Array:
@@ -126,21 +128,14 @@ class Typed(Domain):
         return np.asarray(value).astype(numpy_dtype(dtype))
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
-        """K ascending, each product exact, each sum rounded once to the accumulator's type.
+        """Each product exact, the sum rounded once to the accumulator's type.
 
-        mma.sync and wgmma do not say in which order they add (PTX ISA: "accumulation order is unspecified"); how far
-        any order may be from this one is what ``Bounded.matmul`` adds up.
+        mma.sync and wgmma do not say in which order they add, nor where they round (PTX ISA: "accumulation order is
+        unspecified"); how far any order may be from this one is what ``Bounded.matmul`` adds up.
         """
-        target = numpy_dtype(dtype_acc)
-        inner = np.dtype(np.int64) if DTYPES[dtype_acc].kind in ("int", "uint") else np.dtype(np.float64)
         shape = (*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1])
-        total = np.zeros(shape, target) if c is None else np.broadcast_to(c, shape).astype(target)
-        left, right = a.astype(inner), b.astype(inner)
-        with np.errstate(all="ignore"):
-            for k in range(a.shape[-1]):
-                term = left[..., :, k, None] * right[..., None, k, :]
-                total = (total.astype(inner) + term).astype(target)
-        return total
+        before = np.zeros(shape, numpy_dtype(dtype_acc)) if c is None else np.broadcast_to(c, shape)
+        return multiply(a, b, before, dtype_ab, dtype_acc)
 
 
 TYPED = Typed()

@@ -22,6 +22,7 @@ import numpy as np
 
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import holds_all
+from tilegen.arithmetic.products import TFLOAT32
 from tilegen.arithmetic.tree import Element, Literal, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, bits_dtype
@@ -114,7 +115,8 @@ class Modular(Domain):
         return self.encode(_round(self.decode(values, src), src, dst, "cut to"), dst)
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
-        total = _matmul(self.decode(a, dtype_ab), self.decode(b, dtype_ab))
+        held = "float32" if dtype_ab == TFLOAT32 else dtype_ab
+        total = _matmul(self.decode(a, held), self.decode(b, held))
         if c is not None:
             total = _add(total, self.decode(c, dtype_acc))
         return self.encode(total, dtype_acc)

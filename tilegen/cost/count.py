@@ -7,7 +7,7 @@ values that leave the same residue (of a bank line or a sector) and the same gua
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from itertools import product
@@ -16,17 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import access
-from tilegen.cost.accesses import Access, find_accesses
+from tilegen.cost.accesses import Access, find_accesses, visit_role
 from tilegen.cost.boxes import TMA, count_boxes
 from tilegen.cost.classes import list_classes
 from tilegen.cost.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
 from tilegen.decisions import Cost
 from tilegen.index import Index, Var, bound, evaluate, variables
-from tilegen.plan import Launch, Step
+from tilegen.plan import Launch, Step, flat_memory
 from tilegen.scopes import thread_variables
 
 _LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
 _SECTOR_BYTES = 32
+_NOWHERE = flat_memory("", "uint8", 1, "register")  # of instructions that touch no memory
 
 
 @dataclass(frozen=True)
@@ -202,6 +203,22 @@ def lane_offsets(a: Access, env: Mapping[str, object], shape: tuple[int, ...]) -
 def count_steps(steps: Iterable[Step], launch: Launch, cta: tuple[int, int, int] | None) -> tuple[Counted, ...]:
     """Every access of the steps, counted over one CTA (``launch.interior``, say) or the whole grid (None)."""
     return tuple(count_access(a, launch, cta) for a in find_accesses(steps, launch.threads, launch.cluster))
+
+
+def count_issues(steps: Iterable[Step], launch: Launch, is_wanted: Callable[[Step], bool]) -> int:
+    """Warp instructions of one interior CTA for steps of any kind, each as often as loops and conditions around say.
+
+    >>> from tilegen.plan import Repeat, Sync
+    >>> count_issues((Repeat(Var("k", 4), 4, (Sync("warp"),)),), Launch(64, (1, 1, 1)), lambda s: isinstance(s, Sync))
+    8
+    """
+    total = 0
+    for visit in visit_role(steps, launch.threads, launch.cluster):
+        if is_wanted(visit.step):
+            position = visit.position
+            issue = Access(_NOWHERE, "issue", 1, 0, position.guards, position.loops, 0, position.op, position.threads)
+            total += sum(int(weights.sum()) for _, weights in weigh_lanes(issue, launch, launch.interior, None))
+    return total
 
 
 def cost_of(counted: Iterable[Counted], shared_bytes: int = 0) -> Cost:

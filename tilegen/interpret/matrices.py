@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from tilegen.interpret.address import locate, value_of
-from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC
-from tilegen.interpret.site import Site
+from tilegen.interpret.fault import MALFORMED
+from tilegen.interpret.site import Site, require_whole_warps
 from tilegen.interpret.threads import Array
 from tilegen.plan import LDMATRIX_TRANS, MATRIX_ROW_ELEMS, STMATRIX_TRANS, Effects, Move, Ref, Touch, matrices
 
@@ -50,11 +50,7 @@ def _check(step: Move, rows: Touch, registers: Touch, site: Site) -> Site:
         site.fail(MALFORMED, f"{name} of {dtypes}: it moves 2-byte elements")
     if _space(rows.ref, site) != "shared" or _space(registers.ref, site) != "register":
         site.fail(MALFORMED, f"{name} moves between shared memory and registers")
-    missing = group.partial_warp
-    if missing is None and np.any(group.crew.lanes_of[group.whole] != _LANES):
-        missing = int(np.flatnonzero((group.crew.lanes_of != _LANES)[group.warp])[0])
-    if missing is not None:
-        site.fail(PARTIAL_SYNC, f"{name} under divergence: some lanes of the warp do not reach it", missing)
+    require_whole_warps(name, site)
     return site.narrow(group.where(group.pick(value_of(site.text(rows.where), site))))
 
 

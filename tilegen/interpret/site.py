@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from tilegen.index import Index, Var
-from tilegen.interpret.fault import DISAGREE, Fault, FaultFound
+from tilegen.interpret.fault import DISAGREE, PARTIAL_SYNC, Fault, FaultFound
 from tilegen.interpret.machine import Machine
 from tilegen.interpret.order import NOBODY, Clocks, Shadow
 from tilegen.interpret.reading import Address, MemoryPlace, Text, form, read_address, read_text
@@ -23,6 +23,7 @@ from tilegen.plan import (
     Let,
     Map,
     Memory,
+    Mma,
     Move,
     Ref,
     Repeat,
@@ -35,6 +36,7 @@ from tilegen.plan import (
     Wait,
     When,
 )
+from tilegen.scopes import SCOPES
 
 Blocked = Callable[[], str | None]  # why the role cannot go on, or None: it has gone on
 
@@ -161,6 +163,16 @@ class Site:
         raise FaultFound(Fault(code, text, self.op, other_op, needs_sync, insert, "", cta, warp, lane, loops))
 
 
+def require_whole_warps(name: str, site: Site) -> None:
+    """A fault where lanes of a warp do not reach an instruction that a warp carries out as one."""
+    group, lanes = site.group, SCOPES["warp"].threads
+    missing = group.partial_warp
+    if missing is None and np.any(group.crew.lanes_of[group.whole] != lanes):
+        missing = int(np.flatnonzero((group.crew.lanes_of != lanes)[group.warp])[0])
+    if missing is not None:
+        site.fail(PARTIAL_SYNC, f"{name} under divergence: some lanes of the warp do not reach it", missing)
+
+
 def describe(step: Step) -> str:
     """A step in a few words, for messages."""
     words = WORDS.get(type(step))
@@ -183,6 +195,7 @@ WORDS: dict[type, Callable[[Any], str]] = {
     Map: lambda step: f"{step.fn.name} -> {step.dst.memory.name}",
     Compute: lambda step: f"compute {step.dst.memory.name}",
     Shuffle: lambda step: f"shuffle -> {step.dst.memory.name}",
+    Mma: lambda step: f"{step.via.name} -> {step.c.memory.name}",
     Tma: lambda step: f"TMA {_ends(step)}",
     Sync: lambda step: f"sync: {step.scope}",
     Commit: lambda step: "commit",

@@ -14,9 +14,11 @@ from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC, Unsteady
 from tilegen.interpret.matrices import load_matrices, store_matrices
 from tilegen.interpret.memory import Registers
+from tilegen.interpret.products import multiply_fragments
 from tilegen.interpret.reading import MemoryPlace, Root
-from tilegen.interpret.site import Blocked, Site
+from tilegen.interpret.site import Blocked, Site, require_whole_warps
 from tilegen.interpret.threads import Array
+from tilegen.layouts import ATOMS
 from tilegen.plan import (
     COMPUTE,
     CP_ASYNC,
@@ -234,11 +236,7 @@ def evaluate_tree(step: Compute, touched: Effects, site: Site) -> None:
 def shuffle(step: Shuffle, touched: Effects, site: Site) -> None:
     """Whole warps exchange an element of each lane."""
     (src,), (dst,), group = touched.read, touched.written, site.group
-    missing = group.partial_warp
-    if missing is None and np.any(group.crew.lanes_of[group.whole] != WARP_THREADS):
-        missing = int(np.flatnonzero((group.crew.lanes_of != WARP_THREADS)[group.warp])[0])
-    if missing is not None:
-        site.fail(PARTIAL_SYNC, "shuffle under divergence: some lanes of the warp do not reach it", missing)
+    require_whole_warps("shuffle", site)
     if {src.ref.memory.space, dst.ref.memory.space} != {"register"} or not 0 < step.lanes < WARP_THREADS:
         site.fail(MALFORMED, f"shuffle exchanges registers of lanes 1 to 31 apart, not {step.lanes}")
     if src.ref.memory.dtype != dst.ref.memory.dtype:
@@ -256,6 +254,7 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
     TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
+    **{atom.name: multiply_fragments for atom in ATOMS if atom.kind == "mma_sync"},
 }  # fmt: skip
 
 

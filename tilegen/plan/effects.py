@@ -32,6 +32,7 @@ from tilegen.plan.steps import (
     Compute,
     Let,
     Map,
+    Mma,
     Move,
     Repeat,
     Shuffle,
@@ -61,7 +62,7 @@ class Touch:
 
     ref: Ref
     use: str  # reads | writes | updates
-    lies: str  # thread | rows | box
+    lies: str  # thread | rows | box | fragment
     elems: int
     where: Index = True
     map: TensorMap | None = None
@@ -175,6 +176,11 @@ def _of_shuffle(step: Shuffle) -> Effects:
     return Effects(SHUFFLE, _in_order(touches))
 
 
+def _of_mma(step: Mma) -> Effects:
+    touches = [Touch(getattr(step, o.field), o.use, o.lies, o.elems) for o in step.via.operands]
+    return Effects(step.via, _in_order(touches))
+
+
 def _of_tma(step: Tma) -> Effects:
     at: list[Index] = [0] * len(step.map.memory.shape)
     for d, x in zip(step.map.dims, step.at, strict=True):
@@ -215,6 +221,7 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Map: _of_map,
     Compute: _of_compute,
     Shuffle: _of_shuffle,
+    Mma: _of_mma,
     Tma: _of_tma,
     Sync: _of_sync,
     Commit: lambda step: Effects(),

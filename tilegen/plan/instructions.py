@@ -19,18 +19,25 @@ READS, WRITES, UPDATES = "reads", "writes", "updates"  # updates: reads and writ
 THREAD = "thread"  # each thread has consecutive elements of its own
 ROWS = "rows"  # some lanes of a warp each give the place of a row that the whole warp shares
 BOX = "box"  # a box of an array, and the same elements one row behind the other
+FRAGMENT = "fragment"  # each lane of a warp has consecutive elements of a matrix that the warp shares
 ANY = ("global", "shared", "register")
 MATRIX_ROW_ELEMS = 8  # ldmatrix and stmatrix move rows of 8 elements of 2 bytes: PTX ISA, .m8n8, .b16
 
 
 @dataclass(frozen=True)
 class OperandForm:
-    """One operand: the field of the step that holds it, what is done to it, how it lies, in which memories."""
+    """One operand: the field of the step that holds it, what is done to it, how it lies, in which memories.
+
+    ``elems``: how many elements each thread has, 0 where the step says that. ``word``: what its text takes registers
+    as, a type of C.
+    """
 
     field: str
     use: str
     lies: str = THREAD
     spaces: tuple[str, ...] = ANY
+    elems: int = 0
+    word: str = "unsigned"
 
 
 @dataclass(frozen=True)

@@ -115,6 +115,20 @@ class Shuffle:
 
 
 @dataclass(frozen=True)
+class Mma:
+    """A warp adds the product of two matrices to a third: c += a b, by the instruction ``via``.
+
+    Each lane has the elements of its fragments one after the other, from ``c``, ``a`` and ``b`` on; how many, and which
+    of the matrices they are, is the instruction's (a row of ``layouts.ATOMS`` by its name).
+    """
+
+    via: Instruction
+    c: Ref
+    a: Ref
+    b: Ref
+
+
+@dataclass(frozen=True)
 class Tma:
     """One thread starts the copy of a box between an array and shared memory, where it begins at ``shared``.
 
@@ -176,7 +190,7 @@ class Await:
 
 
 Step = Union[  # noqa: UP007 - a runtime alias
-    Let, Repeat, When, Block, Move, Map, Compute, Shuffle, Tma, Sync, Commit, Wait, Arrive, Await
+    Let, Repeat, When, Block, Move, Map, Compute, Shuffle, Mma, Tma, Sync, Commit, Wait, Arrive, Await
 ]
 
 

@@ -27,7 +27,7 @@ from tilegen.plan import (
     plain_name,
     walk,
 )
-from tilegen.plan.instructions import BOX, ROWS, THREAD
+from tilegen.plan.instructions import BOX, FRAGMENT, ROWS, THREAD
 from tilegen.plan.walk import enter_repeat
 from tilegen.proofs.finding import UNPROVEN_ALIGNMENT, UNPROVEN_CLAIM, UNPROVEN_RANGE, Finding, find_witness
 from tilegen.scopes import CTA_AXES, cta_variables, thread_variables
@@ -190,7 +190,9 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
         yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, memory.name, -1, say(spot.flat), str(align))
 
 
-TOUCHES: dict[str, Callable[[Touch, ProofPlace], Iterator[Finding]]] = {THREAD: _access, ROWS: _access, BOX: _box}
+TOUCHES: dict[str, Callable[[Touch, ProofPlace], Iterator[Finding]]] = {
+    THREAD: _access, ROWS: _access, FRAGMENT: _access, BOX: _box,
+}  # fmt: skip
 
 
 def _slot(slot: Slot, place: ProofPlace) -> Iterator[Finding]:

@@ -22,6 +22,7 @@ from tilegen.plan import (
     Instruction,
     Let,
     Map,
+    Mma,
     Move,
     OperandForm,
     Ref,
@@ -92,7 +93,7 @@ def _render_sync(page: Page, step: Sync, noted: bool) -> str:
 
 
 # ---------------------------------------------------------------- instructions
-def _render_instruction(page: Page, step: Move | Map | Tma, noted: bool) -> str:
+def _render_instruction(page: Page, step: Move | Map | Mma | Tma, noted: bool) -> str:
     """A data step as its row says: C of its own, or a call of the prelude."""
     row = effects(step).instruction
     assert row is not None
@@ -105,7 +106,7 @@ def _render_instruction(page: Page, step: Move | Map | Tma, noted: bool) -> str:
     return _render_move(page, step)
 
 
-def _render_prelude_call(page: Page, step: Move | Map | Tma, row: Instruction) -> str:
+def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruction) -> str:
     """A call of the row's function: its operands in their order, then conditions, coordinates and mbarriers."""
     touched = effects(step)
     helper = row.prelude.format(**_blanks(step))
@@ -116,24 +117,28 @@ def _render_prelude_call(page: Page, step: Move | Map | Tma, row: Instruction) -
     return str(page.steps.instruction(helper, args))
 
 
-def _blanks(step: Move | Map | Tma) -> dict[str, object]:
+def _blanks(step: Move | Map | Mma | Tma) -> dict[str, object]:
     """What a step fills into the name of its row's function."""
     if isinstance(step, Tma):
         return {"rank": len(step.at)}
+    if isinstance(step, Mma):
+        return {}
     if isinstance(step, Map):
         return {"bytes": step.elems * step.dst.memory.elem_bytes}
     valid = "" if step.valid is True else "_or_zero"
     return {"bytes": step.elems * step.dst.memory.elem_bytes, "count": matrices(step), "or_zero": valid}
 
 
-def _operand(place: Any, operand: OperandForm, step: Move | Map | Tma) -> str:
-    """Registers as 32-bit words, memory as a pointer, an array that a descriptor describes as that."""
+def _operand(place: Any, operand: OperandForm, step: Move | Map | Mma | Tma) -> str:
+    """Registers as the words that the row names, memory as a pointer, an array that a descriptor describes as that."""
     if operand.lies == BOX and not isinstance(place, Ref):
         assert isinstance(step, Tma)
         return f"&{step.map.name}"
     if place.memory.space != "register":
         return pointer(place)
-    return f"({'const ' if operand.use == READS else ''}unsigned *)&{element(place)}"
+    if DTYPES[place.memory.dtype].c == operand.word:
+        return pointer(place)
+    return f"({'const ' if operand.use == READS else ''}{operand.word} *)&{element(place)}"
 
 
 def _render_move(page: Page, move: Move) -> str:
@@ -229,6 +234,7 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Block: _render_block,
     Move: _render_instruction,
     Map: _render_instruction,
+    Mma: _render_instruction,
     Tma: _render_instruction,
     Compute: _render_compute,
     Shuffle: lambda page, step, noted: page.steps.shuffle(element(step.dst), element(step.src), step.lanes),

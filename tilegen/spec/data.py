@@ -97,7 +97,8 @@ class Expression:
 class Call:
     """One op: ``fields`` is an instance of the op's pydantic model; ``regions`` its operands by field name.
 
-    The operands of its expression, if it has one, are among them as well (``operand_field``).
+    The operands of its expression, if it has one, are among them as well (``operand_field``). ``conditions``: what the
+    fields say that hold conditions, by name.
     """
 
     form: OpForm
@@ -108,6 +109,7 @@ class Call:
     mark: Mark | None = field(default=None, compare=False)
     barrier: SlotName | None = None
     expression: Expression | None = None
+    conditions: Mapping[str, Index] = field(default_factory=dict, hash=False)
 
     @property
     def op(self) -> str:

@@ -361,22 +361,22 @@ def read_constant(node: Node, names: Names, what: str) -> int:
     return index
 
 
-def read_condition(node: Node, names: Names) -> Index:
+def read_condition(node: Node, names: Names, key: str = "when") -> Index:
     """true, false or a condition."""
     if isinstance(node, Scalar) and isinstance(node.value, bool):
         return node.value
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         raise Flaw(
             "TG103",
-            f"'when' must be a condition, not {describe_node(node)}",
+            f"'{key}' must be a condition, not {describe_node(node)}",
             node.mark,
-            "for example 'when: warpid == 0'",
+            f"for example '{key}: warpid == 0'",
         )
     value = parse_value(node.passage, names)
     if not value.is_condition:
         raise Flaw(
             "TG103",
-            "'when' must be a condition, but this is a number",
+            f"'{key}' must be a condition, but this is a number",
             node.mark,
             f"for example '{shorten(node.text)} == 0'",
         )

@@ -28,7 +28,9 @@ class OpForm:
 
     ``updates`` are regions that are read and written. ``barrier`` and ``edge``: the fields that name an mbarrier, and
     that say whether a region may pass the edge of its array, "" if the op has none. ``queue(call)``: where a call's
-    data is waited for, a row of ``plan.QUEUES`` or MBARRIER, "" if it is done when its threads go on.
+    data is waited for, a row of ``plan.QUEUES`` or MBARRIER, "" if it is done when its threads go on. ``conditions``:
+    fields that hold a condition, the same for all threads of an instance. ``check_fields(fields)`` gives what is wrong
+    with what is no region as (code, message, field, hint), or None.
 
     ``expression`` is the field that holds what the op computes, ``named`` the one that gives names to regions there.
     ``optional`` are operands that may be left out. ``check(fields, regions, expression)`` gives what is wrong with the
@@ -43,6 +45,8 @@ class OpForm:
     updates: tuple[str, ...] = ()
     barrier: str = ""
     edge: str = ""
+    conditions: tuple[str, ...] = ()
+    check_fields: Callable[[Any], tuple[str, str, str, str] | None] = field(default=lambda fields: None, compare=False)
     queue: Callable[[Any], str] = field(default=lambda call: "", compare=False)
     expression: str = ""
     named: str = ""

@@ -319,7 +319,7 @@ def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
 
 
 # ---------------------------------------------------------------- what this version has not
-OPS = ("gemm", "mma")
+OPS = ("gemm",)
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),

@@ -253,6 +253,12 @@ PRELUDE = frozenset(
     store_stream_1 store_stream_2 store_stream_4 store_stream_8 store_stream_16
     ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans ldmatrix_x4_trans
     stmatrix_x1 stmatrix_x2 stmatrix_x4 stmatrix_x1_trans stmatrix_x2_trans stmatrix_x4_trans
+    round_to_tf32 mma_m16n8k16_f32_f16_f16_f32 mma_m16n8k16_f16_f16_f16_f16 mma_m16n8k16_f32_bf16_bf16_f32
+    mma_m16n8k8_f32_f16_f16_f32 mma_m16n8k8_f16_f16_f16_f16 mma_m16n8k8_f32_bf16_bf16_f32
+    mma_m16n8k8_f32_tf32_tf32_f32 mma_m16n8k4_f32_tf32_tf32_f32 mma_m16n8k32_s32_s8_s8_s32
+    mma_m16n8k32_s32_s8_u8_s32 mma_m16n8k32_s32_u8_s8_s32 mma_m16n8k32_s32_u8_u8_s32 mma_m16n8k32_f32_e4m3_e4m3_f32
+    mma_m16n8k32_f32_e4m3_e5m2_f32 mma_m16n8k32_f32_e5m2_e4m3_f32 mma_m16n8k32_f32_e5m2_e5m2_f32
+    mma_m8n8k4_f64_f64_f64_f64 mma_m16n8k4_f64_f64_f64_f64 mma_m16n8k8_f64_f64_f64_f64 mma_m16n8k16_f64_f64_f64_f64
     """.split()  # noqa: SIM905
 )
 

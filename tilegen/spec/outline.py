@@ -125,9 +125,11 @@ def map_calls(statements: Sequence[Statement], change: Callable[[Call], Call]) -
 
 
 def deciding(statement: Statement) -> tuple[Index, ...]:
-    """The expressions that decide whether, and how often, a statement runs: its condition, a loop's bounds and step."""
+    """The expressions that decide whether, how often and how a statement runs: its conditions, a loop's bounds."""
     if isinstance(statement, Loop):
         return statement.start, statement.stop, statement.step
+    if isinstance(statement, Call):
+        return statement.when, *statement.conditions.values()
     return () if isinstance(statement, WholeCall | Naming) else (statement.when,)
 
 

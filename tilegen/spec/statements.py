@@ -115,6 +115,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     with around.findings.collect():
         around.check_agree(scope, key.text, key.mark)
     condition = read_when(node, names, around.findings)
+    conditions = {name: read_when(node, names, around.findings, name) for name in form.conditions}
     cases = instance_cases(around.cases, scope, threads or 1024, condition)
     regions: dict[str, Region] = {}
     for name in form.operands:
@@ -149,6 +150,9 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         return None
     if form.expression and form.expression in node and expression is None:
         return None
+    if (flaw := form.check_fields(fields)) is not None:
+        code, message, place, hint = flaw
+        raise Flaw(code, message, node[place].mark if place in node else key.mark, hint)
     if form.check is None:
         _check_shapes(form, regions, key.mark)
     elif (wrong := form.check(fields, regions, expression)) is not None:
@@ -156,7 +160,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         raise Flaw("TG212", message, node[place].mark if place in node else key.mark, hint)
     if expression is not None:
         regions |= {operand_field(name): region for name, region in expression.operands.items()}
-    return Call(form, scope, fields, regions, condition, key.mark, barrier, expression)
+    return Call(form, scope, fields, regions, condition, key.mark, barrier, expression, conditions)
 
 
 def _each_region(regions: Dict[str, Region], expression: Expression | None) -> list[Region]:

@@ -45,12 +45,12 @@ def read_wait(
     return Waiting(pending, condition, mark)
 
 
-def read_when(node: Mapping, names: Names, findings: Findings) -> Index:
-    """The condition of a statement; True without one."""
-    when = node.get("when")
+def read_when(node: Mapping, names: Names, findings: Findings, key: str = "when") -> Index:
+    """The condition of a statement, or in another of its fields; True without one."""
+    when = node.get(key)
     if isinstance(when, Scalar) and when.value is not None:  # the rest was reported with the fields
         with findings.collect():
-            return read_condition(when, names)
+            return read_condition(when, names, key)
     return True
 
 

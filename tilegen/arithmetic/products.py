@@ -1,0 +1,61 @@
+"""Products of matrices as tensor cores make them: exact products, summed in double precision, rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.dtypes import numpy_dtype
+
+Array = NDArray[Any]
+
+TFLOAT32 = "tfloat32"  # a float32 of which a multiplication reads 8 exponent and 10 mantissa bits
+TFLOAT32_UNIT = 2.0**-11  # its relative error of one rounding
+_DROPPED_BITS = 13  # of a float32's mantissa that a tfloat32 has not
+_EXACT = 1 << 53  # integers below this are exact in float64
+
+
+def multiply(a: Array, b: Array, c: Array, dtype_ab: str, dtype_acc: str) -> Array:
+    """c + a b for typed arrays (.., M, K), (.., K, N) and (.., M, N), as elements of ``dtype_acc``.
+
+    ``dtype_ab``: what elements of a and b are multiplied as; of "tfloat32" they are float32, and rounded first. The
+    sum of a float type is rounded once, where hardware may round in between (PTX ISA, mma: "accumulation .. is with at
+    least single precision", its order and rounding unspecified); that of integers wraps.
+
+    >>> one = np.ones((2, 2), np.float16)
+    >>> multiply(one, one, np.full((2, 2), 0.5, np.float32), "float16", "float32").tolist()
+    [[2.5, 2.5], [2.5, 2.5]]
+    """
+    target = numpy_dtype(dtype_acc)
+    if target.kind in "iu":
+        return _multiply_integers(a, b, c, target)
+    if dtype_ab == TFLOAT32:
+        a, b = round_to_tfloat32(a), round_to_tfloat32(b)
+    with np.errstate(all="ignore"):
+        total: Array = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
+        return total.astype(target)
+
+
+def _multiply_integers(a: Array, b: Array, c: Array, target: np.dtype[Any]) -> Array:
+    """Modulo the accumulator's size: PTX ISA, mma: without .satfinite the sum wraps around."""
+    reach = [int(np.abs(x.astype(np.float64)).max(initial=0)) for x in (a, b)]
+    if reach[0] * reach[1] * a.shape[-1] < _EXACT:  # the product of float64 matrices is BLAS's
+        product = (a.astype(np.float64) @ b.astype(np.float64)).astype(np.int64)
+    else:
+        product = a.astype(np.int64) @ b.astype(np.int64)
+    return (product + c.astype(np.int64)).astype(target)
+
+
+def round_to_tfloat32(x: Array) -> Array:
+    """float32 values rounded to 10 mantissa bits: to nearest, ties away from zero (PTX ISA, cvt.rna.tf32.f32).
+
+    >>> round_to_tfloat32(np.array([1 + 2**-11, -(1 + 2**-11), 1 + 2**-12], np.float32)).tolist()
+    [1.0009765625, -1.0009765625, 1.0]
+    """
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
+    half, kept = np.uint32(1 << _DROPPED_BITS - 1), np.uint32(~((1 << _DROPPED_BITS) - 1) & 0xFFFFFFFF)
+    with np.errstate(over="ignore"):
+        rounded = ((bits + half) & kept).view(np.float32)
+    return np.where(np.isnan(x), np.float32(np.nan), rounded)

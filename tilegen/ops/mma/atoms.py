@@ -1,0 +1,160 @@
+"""Which atoms can carry out a call of mma, and the layouts that its operands would need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilegen.arch import Arch
+from tilegen.errors import LayoutError
+from tilegen.layouts import ATOMS, Iter, MmaAtom, TileLayout, extent_of, find_atom, tiled_mma
+from tilegen.ops.mma.held import Held, matrix_of, table_of
+from tilegen.ops.mma.rows import element_type
+from tilegen.spec.data import Call, Region
+
+SIMT, MMA_SYNC = "simt", "mma_sync"  # kinds of atoms, and the variants that take them
+_LATER = {"wgmma": "wgmma comes later", "quad_pair": "no GPU since Volta has the instruction"}
+
+
+def extents_of(call: Call) -> tuple[int, int, int]:
+    """M, N and K of a call."""
+    (m, k), n = call.regions["a"].shape, call.regions["b"].shape[1]
+    return m, n, k
+
+
+def list_atoms(call: Call, kind: str) -> tuple[MmaAtom, ...]:
+    """The atoms of a kind for the operands' types, the largest K first.
+
+    Where ``atom`` names none, float32 is multiplied as it is: as tf32 only where the atom says so.
+    """
+    dtypes = {name: call.regions[name].buffer.dtype for name in ("a", "b", "c")}
+    rows = [row for row in ATOMS if row.kind == kind and is_for_types(row, dtypes)]
+    named = {row.a for row in rows if call.fields.atom != "auto" and is_named(row, call.fields.atom)}
+    taken = [row for row in rows if row.a in (named or {dtypes["a"]})]
+    return tuple(sorted(taken, key=lambda row: (-row.shape[2], -row.shape[0])))
+
+
+def is_for_types(atom: MmaAtom, dtypes: Mapping[str, str]) -> bool:
+    """Whether an atom takes registers of these types, by the operands' fields.
+
+    >>> is_for_types(find_atom("mma.m16n8k8.tf32"), {"a": "float32", "b": "float32", "c": "float32"})
+    True
+    """
+    return all(element_type(atom, name.upper()) == dtype for name, dtype in dtypes.items())
+
+
+def is_named(atom: MmaAtom, name: str) -> bool:
+    """Whether a name, which may leave out types, means an atom; auto means any.
+
+    >>> is_named(find_atom("mma.m16n8k8.tf32"), "mma.m16n8k8"), is_named(find_atom("fma.f64"), "fma.f32")
+    (True, False)
+    """
+    if name == "auto":
+        return True
+    try:
+        return find_atom(name, atom.a, atom.b, atom.c) == atom
+    except LayoutError:
+        return False
+
+
+def reject_atom(atom: MmaAtom, call: Call, arch: Arch) -> str | None:
+    """What speaks against an atom before any register is looked at."""
+    if arch.compute_capability < atom.capability:
+        return f"it needs sm_{atom.capability[0]}{atom.capability[1]}, {arch.name} has it not"
+    for name, extent, part in zip("MNK", extents_of(call), atom.shape, strict=True):
+        if extent % part:
+            return f"{name} is {extent}, no multiple of {part}"
+    return None
+
+
+def explain_later(name: str) -> str:
+    """Why a kind of atom that exists is not used; "" for those that are.
+
+    >>> explain_later("wgmma.m64n64k16")
+    'wgmma comes later'
+    """
+    return "" if name == "auto" else _LATER.get(find_atom(name).kind, "")
+
+
+# ---------------------------------------------------------------- the layouts that would fit
+@dataclass(frozen=True)
+class AtomTiling:
+    """How many atoms lie along M, N and K, and the permutations: the arguments of ``tiled_mma``."""
+
+    atom: MmaAtom
+    atoms: Any
+    permutation: Any
+
+    def write(self, operand: str, tile: tuple[int, int, int]) -> str:
+        """The layout of an operand as text.
+
+        >>> print(AtomTiling(find_atom("fma.f32"), (2, 2, 1), None).write("A", (8, 8, 1)))
+        tiled_mma('fma.f32', (2, 2, 1), None, 'A', (8, 8, 1))
+        """
+        atoms = tuple(self.atoms) if isinstance(self.atoms, list) else self.atoms
+        permutation = None if self.permutation is None else tuple(self.permutation)
+        return f"tiled_mma({self.atom.name!r}, {atoms!r}, {permutation!r}, {operand!r}, {tile})"
+
+    def layout(self, operand: str, tile: tuple[int, int, int]) -> TileLayout:
+        return tiled_mma(self.atom, self.atoms, self.permutation, operand, tile)
+
+
+def choose_tiling(call: Call, atom: MmaAtom, groups: int, held: dict[str, Held]) -> AtomTiling | None:
+    """The call's own ``atoms``; else those that c's registers are, else those with the fewest registers of a and b.
+
+    None where no number of atoms along M and N divides the tile.
+    """
+    fields, (m, n, k) = call.fields, extents_of(call)
+    if fields.atoms != "auto":
+        return AtomTiling(atom, fields.atoms, fields.permutation)
+    found = []
+    for along_m in (d for d in range(1, groups + 1) if groups % d == 0):
+        along_n = groups // along_m
+        if m % (along_m * atom.shape[0]) or n % (along_n * atom.shape[1]):
+            continue
+        tiling = AtomTiling(atom, (along_m, along_n, 1), fields.permutation)
+        if "c" in held and _owns(tiling, held["c"], (m, n, k)):
+            return tiling
+        found.append((m // along_m + n // along_n, along_n, tiling))
+    return min(found, key=lambda f: f[:2])[2] if found else None
+
+
+def _owns(tiling: AtomTiling, held: Held, tile: tuple[int, int, int]) -> bool:
+    """Is c's function that of a tiling, whatever registers it begins at?"""
+    try:
+        layout = tiling.layout("C", tile)
+    except LayoutError:
+        return False
+    return is_function_of(held, layout)
+
+
+def is_function_of(held: Held, layout: TileLayout) -> bool:
+    """Does every thread hold the same elements in the same order as under ``layout``, over the region's shape?"""
+    wanted = table_of(layout, held.shape, len(held.elements))
+    mine = held.elements[:, (held.elements >= 0).any(0)]
+    return wanted is not None and np.array_equal(mine, wanted[:, (wanted >= 0).any(0)])
+
+
+def write_layout(tiling: AtomTiling, call: Call, field: str) -> str:
+    """The layout, as text, of a field's whole buffer; of one with more dimensions, copies of the registers."""
+    region, (m, n, k) = call.regions[field], extents_of(call)
+    rows, columns = (_extent(region, d) for d in matrix_of(region))
+    tile = {"a": (rows, n, columns), "b": (m, columns, rows), "c": (rows, columns, k)}[field]
+    if len(region.buffer.shape) == 2:
+        return tiling.write(field.upper(), tile)
+    layout = tiling.layout(field.upper(), tile)
+    registers: Any = extent_of(layout, "m")
+    outer: list[Iter] = []
+    for d in reversed([d for d in range(len(region.buffer.shape)) if d not in matrix_of(region)]):
+        outer.insert(0, Iter(_extent(region, d), registers))
+        registers *= _extent(region, d)
+    return str(TileLayout((*outer, *layout.shard), layout.replica))
+
+
+def _extent(region: Region, d: int) -> int:
+    extent = region.buffer.shape[d]
+    assert isinstance(extent, int)
+    return extent

@@ -1,0 +1,153 @@
+"""What each thread holds of a matrix in registers, in numbers: layouts of one function are equal here, whatever they
+are written as."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.index import Index
+from tilegen.layouts import Iter, MmaAtom, TileLayout, fragment_of, tile_of
+from tilegen.layouts.constructors.mma_atoms import OPERANDS
+from tilegen.ops.operand import Operand, Refused, parts_of
+from tilegen.scopes import THREAD_AXES
+from tilegen.spec.data import Region
+
+Numbers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """The registers of a region: ``elements`` (threads, registers), as row * columns + column, -1 where there is none.
+
+    Threads count from the first of an instance, registers from ``base``, that of the region's first element.
+    """
+
+    operand: Operand
+    shape: tuple[int, int]
+    elements: Numbers
+    base: Index
+
+
+def matrix_of(region: Region) -> tuple[int, int]:
+    """The two dimensions of a buffer that a region keeps: its rows and columns."""
+    rows, columns = (d for d, kept in enumerate(region.kept) if kept)
+    return rows, columns
+
+
+def hold(operand: Operand, threads: int) -> Held:
+    """What each of an instance's threads holds. Raises Refused where that is not the same wherever the region begins.
+
+    ``threads`` of one instance of the op's scope.
+    """
+    region, buffer = operand.region, operand.buffer
+    shape = (region.lengths[matrix_of(region)[0]], region.lengths[matrix_of(region)[1]])
+    at = dict(zip(matrix_of(region), np.indices(shape, np.int64), strict=True))
+    places: dict[str, Numbers] = {}
+    for d, parts in zip(operand.dims, parts_of(operand), strict=True):
+        for p in parts:
+            if not isinstance(p.stride, int):
+                raise Refused(f"the region {region.text} cuts across the iters of {buffer.name}'s layout")
+            places[p.axis] = places.get(p.axis, np.zeros(shape, np.int64)) + at[d] // p.weight % p.extent * p.stride
+    begin = buffer.layout.place(region.begins, buffer.shape)
+    base, register = begin.pop("m", 0), places.pop("m", np.zeros(shape, np.int64))
+    thread = np.zeros(shape, np.int64)
+    for axis in {*places, *begin}:
+        first = begin.get(axis, 0)
+        if not isinstance(first, int):
+            raise Refused(f"the region {region.text} moves along the thread axis {axis} by {first}")
+        thread = thread + (places.get(axis, 0) + first) * THREAD_AXES[axis].unit
+    replica = tile_of(buffer.layout).replica
+    return Held(operand, shape, _scatter(buffer.name, replica, thread, register, threads), base)
+
+
+def table_of(layout: TileLayout, shape: tuple[int, int], threads: int) -> Numbers | None:
+    """The elements of a matrix under a layout, as those of a Held; None where its threads are not so many.
+
+    >>> table_of(TileLayout((Iter(2, 1, "laneid"), Iter(2, 1))), (2, 2), 2).tolist()
+    [[0, 1], [2, 3]]
+    """
+    place = layout.place(tuple(np.indices(shape, np.int64)), shape)
+    register = np.broadcast_to(np.asarray(place.pop("m", 0), np.int64), shape)
+    thread = np.broadcast_to(
+        sum((x * THREAD_AXES[axis].unit for axis, x in place.items()), np.zeros(shape, np.int64)), shape
+    )
+    try:
+        return _scatter("a layout", layout.replica, thread, register, threads)
+    except Refused:
+        return None
+
+
+def _scatter(name: str, replica: Sequence[Iter], thread: Numbers, register: Numbers, threads: int) -> Numbers:
+    """The table of (thread, register) from those of every element, and of its copies. Raises Refused."""
+    copies = np.zeros(1, np.int64)
+    for i in replica:
+        assert isinstance(i.extent, int) and isinstance(i.stride, int)
+        copies = (copies[:, None] + np.arange(i.extent) * i.stride * THREAD_AXES[i.axis].unit).reshape(-1)
+    owners = (thread.reshape(-1) + copies[:, None]).reshape(-1)
+    if owners.max() >= threads:
+        raise Refused(f"{name} is held by thread {owners.max()} of {threads}")
+    elements = np.full((threads, int(register.max()) + 1), -1, np.int64)
+    elements[owners, np.tile(register.reshape(-1), len(copies))] = np.tile(np.arange(thread.size), len(copies))
+    if np.count_nonzero(elements >= 0) < owners.size:
+        raise Refused(f"two elements of {name} meet in one register of a thread")
+    return elements
+
+
+# ---------------------------------------------------------------- fragments
+@dataclass(frozen=True, eq=False)
+class Fragments:
+    """A region as fragments of an atom: ``rows`` (groups, fragments, rows of the atom) and ``columns`` alike.
+
+    ``at``: the register of each fragment's first element, counted from the region's.
+    """
+
+    rows: Numbers
+    columns: Numbers
+    at: tuple[int, ...]
+
+
+@lru_cache(maxsize=256)
+def _fragment_places(atom: MmaAtom, operand: str) -> tuple[Numbers, Numbers, Numbers, Numbers]:
+    """(row, column) of each register of each thread of an atom, (thread, register) of each element."""
+    shape = (atom.shape[OPERANDS[operand][0]], atom.shape[OPERANDS[operand][1]])
+    row, column = np.indices(shape, np.int64)
+    place = fragment_of(atom, operand).place((row, column), shape)
+    thread = np.broadcast_to(np.asarray(place.get("laneid", 0), np.int64), shape)
+    register = np.broadcast_to(np.asarray(place.get("m", 0), np.int64), shape)
+    rows = np.zeros((atom.threads, int(register.max()) + 1), np.int64)
+    columns = np.zeros_like(rows)
+    rows[thread, register], columns[thread, register] = row, column
+    return rows, columns, thread, register
+
+
+def read_fragments(held: Held, atom: MmaAtom, operand: str) -> Fragments:
+    """The fragments that a region consists of, whichever of its rows and columns each has. Raises Refused.
+
+    Every thread holds the elements of a fragment in neighbouring registers, in the order of the instruction.
+    """
+    name, what = held.operand.buffer.name, f"operand {operand} of {atom.stem}"
+    rows, columns, thread, register = _fragment_places(atom, operand)
+    elems = rows.shape[1]
+    padded = np.pad(held.elements, ((0, 0), (0, -held.elements.shape[1] % elems)), constant_values=-1)
+    table = padded.reshape(-1, atom.threads, padded.shape[1] // elems, elems).swapaxes(1, 2)  # group, fragment
+    filled = np.count_nonzero(table >= 0, axis=(2, 3))
+    present: NDArray[np.bool_] = filled == atom.threads * elems
+    if np.any((filled > 0) != present):
+        first = int(np.nonzero((filled > 0) != present)[1][0]) * elems
+        raise Refused(f"registers {first} to {first + elems - 1} of {name} are not filled by a fragment of {what}")
+    if not (filled.sum(1) > 0).all():
+        group = int(np.argmin(filled.sum(1)))
+        raise Refused(f"{'warp' if atom.threads > 1 else 'thread'} {group} holds nothing of {name}")
+    if np.any(present != present[0]):
+        raise Refused(f"not all threads hold the same number of elements of {name}")
+    table = table[:, np.flatnonzero(present[0])]
+    found = table[:, :, thread, register]  # (groups, fragments, rows, columns of the atom)
+    down, across = found[:, :, :, 0] // held.shape[1], found[:, :, 0, :] % held.shape[1]
+    if np.any(down[:, :, rows] * held.shape[1] + across[:, :, columns] != table):
+        raise Refused(f"the registers of {name} are no fragments of {what}")
+    return Fragments(down, across, tuple(int(q) * elems for q in np.flatnonzero(present[0])))

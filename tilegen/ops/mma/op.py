@@ -1,0 +1,131 @@
+"""mma: c[M, N] = a[M, K] b[K, N], on top of c unless accumulate is false; all in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from tilegen.arithmetic import TFLOAT32
+from tilegen.errors import LayoutError
+from tilegen.layouts import ATOMS, find_atom, tile_mma
+from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, explain_later, is_for_types, is_named, list_atoms
+from tilegen.ops.mma.products import plan_product
+from tilegen.ops.mma.rows import ROWS
+from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
+from tilegen.ops.operand import Context
+from tilegen.scopes import SCOPES
+from tilegen.spec.data import Call, Region
+from tilegen.spec.form import OpFields
+
+
+class MmaFields(OpFields):
+    a: str = Field(description="register region read, M by K")
+    b: str = Field(description="register region read, K by N")
+    c: str = Field(description="register region that the product is added to, M by N")
+    accumulate: str | bool | int = Field(
+        default=True, description="a condition: where it is false c is not read, and becomes the product alone"
+    )
+    atom: str = Field(
+        default="auto",
+        description="the instruction, as mma.m16n8k16 or fma.f32; float32 is rounded to tf32 if it says so",
+    )
+    atoms: str | list[int] = Field(
+        default="auto", description="atoms along M, N and K that lie side by side, as tiled_mma has them"
+    )
+    permutation: list[int | str | None] | None = Field(
+        default=None, description="of M, N and K, as tiled_mma has them; only together with atoms"
+    )
+    variant: Literal["auto", "simt", "mma_sync"] = Field(
+        default="auto", description="pin a variant instead of taking the one that can"
+    )
+
+
+def _check_fields(fields: Any) -> tuple[str, str, str, str] | None:
+    """Names that are atoms, atoms and permutations that tile."""
+    if fields.permutation is not None and fields.atoms == "auto":
+        return "TG102", "a permutation needs the key 'atoms'", "permutation", "for example 'atoms: [1, 1, 1]'"
+    if fields.atom == "auto":
+        hint = "for example 'atom: mma.m16n8k16'"
+        return None if fields.atoms == "auto" else ("TG102", "'atoms' needs the key 'atom'", "atoms", hint)
+    try:
+        atom = find_atom(fields.atom)
+    except LayoutError as error:
+        return "TG109", str(error), "atom", error.hint
+    try:
+        if fields.atoms != "auto":
+            tile_mma(atom, fields.atoms, fields.permutation, atom.shape)
+    except LayoutError as error:
+        return "TG201", str(error), "permutation" if "permutation" in str(error) else "atoms", error.hint
+    return None
+
+
+def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> tuple[str, str, str] | None:
+    """Shapes that multiply."""
+    for name, region in regions.items():
+        if len(region.shape) != 2:
+            hint = "index the other dimensions, as in x[i % 2]" if len(region.shape) > 2 else "keep it, as in x[0 : +1]"
+            return f"mma takes matrices: {name} has {list(region.shape)}", name, hint
+    (m, k), (kb, n), c = (regions[name].shape for name in ("a", "b", "c"))
+    if k != kb:
+        return f"mma multiplies M x K by K x N: a has {[m, k]}, b has {[kb, n]}", "b", ""
+    if c != (m, n):
+        return f"the product of a, {[m, k]}, and b, {[k, n]}, is {[m, n]}, but c has {list(c)}", "c", ""
+    dtypes = {name: regions[name].buffer.dtype for name in ("a", "b", "c")}
+    if not any(is_for_types(atom, dtypes) and is_named(atom, fields.atom) for atom in ATOMS) and fields.atom != "auto":
+        types = f"{dtypes['a']} by {dtypes['b']} into {dtypes['c']}"
+        others = [atom.name for atom in ATOMS if is_for_types(atom, dtypes) and atom.kind in (SIMT, MMA_SYNC)]
+        hint = f"atoms that do are {', '.join(others)}" if others else "no atom does: cast the operands"
+        return f"{fields.atom} does not multiply {types}", "atom", hint
+    return None
+
+
+def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
+    """The product of the logical matrices, on top of c where it accumulates."""
+    a, b, c = (values[name].reshape(-1, *call.regions[name].shape) for name in ("a", "b", "c"))
+    dtype_acc = call.regions["c"].buffer.dtype
+    accumulates = here.whole(call.conditions["accumulate"], {}, 2).astype(bool)
+    kept = c.copy()
+    kept[np.broadcast_to(~accumulates, c.shape)] = here.domain.fill(0, dtype_acc)
+    is_rounded = call.fields.atom != "auto" and find_atom(call.fields.atom).a == TFLOAT32
+    dtype = TFLOAT32 if is_rounded else call.regions["a"].buffer.dtype
+    return {"c": here.domain.matmul(a, b, kept, dtype, dtype_acc)}
+
+
+def _refuse(kind: str, call: Call, context: Context) -> str | None:
+    for name, region in call.regions.items():
+        if region.buffer.scope != "register":
+            later = ": only wgmma reads shared memory, and that comes later" if name != "c" else ""
+            return f"{name} must be in registers, not in {region.buffer.scope} memory{later}"
+    if later := explain_later(call.fields.atom):
+        return f"the atom {call.fields.atom} is not supported: {later}"
+    if not list_atoms(call, kind):
+        a, b, c = (call.regions[name].buffer.dtype for name in ("a", "b", "c"))
+        hint = ": as tf32 it does where 'atom' says so" if (kind, a, b, c) == (MMA_SYNC, *("float32",) * 3) else ""
+        return f"no atom of {kind} multiplies {a} by {b} into {c}{hint}"
+    roots = {name: region.buffer.root for name, region in call.regions.items()}
+    if roots["c"] in (roots["a"], roots["b"]):
+        return f"{call.regions['c'].buffer.name} cannot be multiplied and updated at once"
+    threads = SCOPES[call.scope].size(context.launch.threads)
+    if kind == MMA_SYNC and threads % SCOPES["warp"].threads:
+        return f"whole warps multiply together, and {SCOPES[call.scope].one} has {threads} threads"
+    return None
+
+
+def _variant(kind: str, priority: int) -> Variant:
+    def refuse(call: Call, context: Context) -> str | None:
+        return _refuse(kind, call, context)
+
+    def plan(call: Call, context: Context) -> Planned:
+        return plan_product(context, call, list_atoms(call, kind))
+
+    return Variant(kind, priority, refuse, plan)
+
+
+OP = Op(
+    "mma", MmaFields, reads=("a", "b"), updates=("c",), conditions=("accumulate",),
+    check_fields=_check_fields, check=_check, reference=_reference, exactness=COMPUTES,
+    variants=(_variant(SIMT, 20), _variant(MMA_SYNC, 30)), instructions=tuple(ROWS.values()),
+)  # fmt: skip

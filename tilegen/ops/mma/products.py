@@ -1,0 +1,205 @@
+"""The steps of mma: loops over the atoms of a tile, each one instruction or, where a thread is alone, a fused add."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import product
+from math import prod
+
+from tilegen.arithmetic import TFLOAT32, Apply, Element, Node
+from tilegen.cost.count import count_issues
+from tilegen.decisions import PICKED, Candidate, Choice, Cost
+from tilegen.dtypes import DTYPES
+from tilegen.errors import LayoutError
+from tilegen.index import Index, Var, add, mul, not_
+from tilegen.layouts import MmaAtom
+from tilegen.ops.mma.atoms import choose_tiling, extents_of, is_function_of, is_named, reject_atom, write_layout
+from tilegen.ops.mma.fit import Misfit, ProductFit, fit_atom
+from tilegen.ops.mma.held import Held, hold
+from tilegen.ops.mma.rows import ROWS
+from tilegen.ops.op import Planned
+from tilegen.ops.operand import Context, Formals, Refused
+from tilegen.plan import FILL, Block, Compute, Map, Mma, Ref, Step, repeat, when
+from tilegen.scopes import SCOPES
+from tilegen.spec.data import Call
+
+_ORDER = "k, m, n"
+_ORDERS = (
+    Candidate(_ORDER, None, PICKED),
+    Candidate("k, n, m", None, "b's fragment stays in its registers instead of a's: as many products apart"),
+    Candidate("m, n, k", None, "each product waits for the one before it, whose sum it goes on with"),
+)
+_TABLES = {"c": "mn", "a": "mk", "b": "kn"}  # by which atoms a fragment is found
+
+
+def plan_product(context: Context, call: Call, atoms: Sequence[MmaAtom]) -> Planned:
+    """The product by the atom with the largest K that the extents, the arch and the registers allow. Raises Refused."""
+    threads = SCOPES[call.scope].size(context.launch.threads)
+    operands = {name: context.operand(call, name) for name in ("c", "a", "b")}
+    held: dict[str, Held] = {}
+    reasons: list[tuple[MmaAtom, str, Misfit | None]] = []
+    for name, operand in operands.items():
+        held[name] = hold(operand, threads)
+    found: tuple[MmaAtom, ProductFit] | None = None
+    for atom in atoms:
+        if found:
+            reasons.append((atom, f"its K is {atom.shape[2]}: more instructions", None))
+        elif reason := reject_atom(atom, call, context.arch):
+            reasons.append((atom, reason, None))
+        else:
+            try:
+                fit = fit_atom(atom, held)
+                _check_atoms(call, atom, held, threads)
+            except Misfit as misfit:
+                reasons.append((atom, f"{call.regions[misfit.field].text}: {misfit}", misfit))
+            else:
+                if is_named(atom, call.fields.atom):
+                    found = atom, fit
+                else:
+                    reasons.append((atom, f"{call.fields.atom} is named", None))
+    if found is None:
+        asked = [reason for reason in reasons if is_named(reason[0], call.fields.atom)] or reasons
+        raise Refused(_explain_refusal(call, asked, held, threads))
+    return _plan(context, call, *found, tuple(Candidate(atom.name, None, reason) for atom, reason, _ in reasons))
+
+
+def _check_atoms(call: Call, atom: MmaAtom, held: dict[str, Held], threads: int) -> None:
+    """Where the call says how atoms lie, each operand must be as ``tiled_mma`` has it."""
+    if call.fields.atoms == "auto":
+        return
+    tiling = choose_tiling(call, atom, threads // atom.threads, held)
+    assert tiling is not None
+    for name in ("c", "a", "b"):
+        try:
+            layout = tiling.layout(name.upper(), extents_of(call))
+        except LayoutError as error:
+            raise Misfit(name, str(error)) from None
+        if not is_function_of(held[name], layout):
+            raise Misfit(name, "'atoms' and 'permutation' give its elements to other threads or registers")
+
+
+def _explain_refusal(
+    call: Call, reasons: Sequence[tuple[MmaAtom, str, Misfit | None]], held: dict[str, Held], threads: int
+) -> str:
+    """What speaks against each atom; after the first that only lacks registers, the layout that it needs."""
+    said: list[str] = []
+    for atom, reason, misfit in reasons:
+        text = f"{atom.name}: {reason}"
+        if misfit is not None and not any("would fit" in s for s in said):
+            tiling = choose_tiling(call, atom, threads // atom.threads, held)
+            if tiling is not None:
+                name = call.regions[misfit.field].buffer.name
+                text += f'; for {name} this would fit: layout: "{write_layout(tiling, call, misfit.field)}"'
+        said.append(text)
+    return "; ".join(said)
+
+
+# ---------------------------------------------------------------- the function
+def _plan(context: Context, call: Call, atom: MmaAtom, fit: ProductFit, others: tuple[Candidate, ...]) -> Planned:
+    """The function, and what was chosen on the way to it."""
+    block = _block(context, call, atom, fit)
+    issued = count_issues(context.enclose((block,)), context.launch, _is_product)
+    per_run, (m, n, k) = prod(fit.counts), extents_of(call)
+    threads = SCOPES[call.scope].size(context.launch.threads)
+    a_warp = max(1, threads // SCOPES["warp"].threads)
+    elems = {name: sum(len(row) for row in getattr(fit, name)) * _elems_of(atom, name) for name in ("c", "a", "b")}
+    words = {name: -(-count * DTYPES[call.regions[name].buffer.dtype].bytes // 4) for name, count in elems.items()}
+    atoms = (Candidate(atom.name, None, PICKED), *others)
+    why = f"the largest K that divides {k} and that the registers and {context.arch.name} allow"
+    if atom.a == TFLOAT32:
+        why = f"cvt.rna.tf32 rounds a and b first, to nearest and ties away from zero; {why}"
+    choices = (
+        Choice("atom", atom.name, atoms, why),
+        Choice("atoms", {"m": fit.groups[0], "n": fit.groups[1], "k": 1}, (), "side by side, as c's registers lie"),
+        Choice("order", _ORDER, _ORDERS, "a's fragment stays while n goes on; each accumulator rests the longest"),
+        Choice(
+            "products", {"per_warp": per_run, "per_cta": issued, "flops": 2 * m * n * k}, (),
+            f"instructions of a warp, and of a CTA with all loops around; {m} x {n} x {k} in a run of {a_warp} warps",
+        ),
+        Choice("registers_per_thread", {"accumulators": words["c"], "a": words["a"], "b": words["b"]}, (),
+               "32-bit registers of the regions"),
+    )  # fmt: skip
+    return Planned((block,), Cost(instructions=issued), choices, (("atom", atom.name),))
+
+
+def _is_product(step: Step) -> bool:
+    return isinstance(step, (Mma, Compute))
+
+
+def _elems_of(atom: MmaAtom, field: str) -> int:
+    """Elements of a fragment in each thread."""
+    if atom.name not in ROWS:
+        return 1
+    return next(o.elems for o in ROWS[atom.name].operands if o.field == field)
+
+
+def _block(context: Context, call: Call, atom: MmaAtom, fit: ProductFit) -> Block:
+    counts = dict(zip("mnk", fit.counts, strict=True))
+    loops: dict[str, Index] = {d: Var(context.fresh(f"{d}_atom"), n) if n > 1 else 0 for d, n in counts.items()}
+    names = frozenset(v.name for v in loops.values() if isinstance(v, Var))
+    operands = [context.operand(call, name) for name in ("c", "a", "b")]
+    formals = Formals(operands, (True,) * 3, call.scope, names)
+    bases = [o.buffer.layout.place(o.region.begins, o.buffer.shape).get("m", 0) for o in operands]
+
+    def see(field: str, at: Index) -> Ref:
+        side = list(_TABLES).index(field)
+        return formals.see(side, operands[side].memory[add(bases[side], at)])
+
+    is_affine = all(_strides(getattr(fit, field)) is not None for field in _TABLES)
+    trips = [loops] if is_affine else _all_trips(counts)
+    elems, clears = _elems_of(atom, "c"), not_(call.conditions["accumulate"])
+    cleared: list[Step] = []
+    products: list[Step] = []
+    for at in trips:
+        c, a, b = (see(field, _place(getattr(fit, field), [at[d] for d in dims])) for field, dims in _TABLES.items())
+        if isinstance(at["k"], Var) or at["k"] == 0:
+            cleared.append(Map(FILL, c, (), elems, 0))
+        products.append(_multiply(atom, c, a, b))
+    if is_affine:
+        body = (*when(clears, *_nest(cleared, loops, "mn")), *_nest(products, loops, "kmn"))
+    else:
+        body = (*when(clears, *cleared), *products)
+    name = "_".join(["mma", *(call.regions[field].buffer.name for field in ("a", "b", "c"))])
+    return formals.block(name, body, context.op)
+
+
+def _multiply(atom: MmaAtom, c: Ref, a: Ref, b: Ref) -> Step:
+    if atom.name in ROWS:
+        return Mma(ROWS[atom.name], c, a, b)
+    first, second, third = (Element(k, atom.c) for k in range(3))
+    tree: Node = Apply("fma", (first, second, third), atom.c)
+    if atom.c == "int32":  # has no fused add, and needs none: nothing rounds
+        tree = Apply("+", (Apply("*", (first, second), atom.c), third), atom.c)
+    return Compute(c, tree, (a, b, c))
+
+
+def _nest(body: Sequence[Step], loops: dict[str, Index], order: str) -> tuple[Step, ...]:
+    steps = tuple(body)
+    for d in reversed(order):
+        var = loops[d]
+        steps = repeat(var, steps) if isinstance(var, Var) else steps
+    return steps
+
+
+def _all_trips(counts: dict[str, int]) -> list[dict[str, Index]]:
+    """Every atom by its numbers, k outermost."""
+    return [{"k": k, "m": m, "n": n} for k, m, n in product(*(range(counts[d]) for d in "kmn"))]
+
+
+def _strides(table: Sequence[Sequence[int]]) -> tuple[int, int] | None:
+    """Registers from a row (column) of fragments to the next; None where they are not the same everywhere."""
+    down = table[1][0] - table[0][0] if len(table) > 1 else 0
+    across = table[0][1] - table[0][0] if len(table[0]) > 1 else 0
+    expected = [[table[0][0] + i * down + j * across for j in range(len(table[0]))] for i in range(len(table))]
+    is_affine = expected == [list(row) for row in table] and down >= 0 and across >= 0
+    return (down, across) if is_affine else None
+
+
+def _place(table: Sequence[Sequence[int]], at: Sequence[Index]) -> Index:
+    """The register of a fragment: from its numbers, or read off the table where those are constants."""
+    i, j = at
+    if isinstance(i, int) and isinstance(j, int):
+        return table[i][j]
+    strides = _strides(table)
+    assert strides is not None
+    return add(table[0][0], add(mul(i, strides[0]), mul(j, strides[1])))
