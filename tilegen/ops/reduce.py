@@ -363,7 +363,8 @@ def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
 
 OP = Op(
     "reduce", ReduceFields, reads=("src",), writes=("dst",), optional=("src",), edge="edge", expression="expr",
-    named="with", check=_check, extents=lambda fields, regions, operands: _spanned(operands), reference=_reference,
-    exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan),),
-    flows=lambda call: reduced(call, call.fields_read, "dst", call.fields.axis),
+    named="with", takes_written=lambda fields: fields.accumulate, check=_check,
+    extents=lambda fields, regions, operands: _spanned(operands), reference=_reference, exactness=COMPUTES,
+    variants=(Variant("threads", 20, _refuse, _plan),),
+    flows=lambda call: reduced(call, [f for f in call.fields_read if f != "dst"], "dst", call.fields.axis),
 )  # fmt: skip

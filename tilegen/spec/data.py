@@ -125,6 +125,8 @@ class Call:
     def fields_read(self) -> tuple[str, ...]:
         """The fields of the regions that the call reads, those of its expression last."""
         named = (*self.form.reads, *self.form.updates)
+        if self.form.takes_written(self.fields):
+            named = (*named, *self.form.writes)
         computed = self.expression.operands if self.expression else ()
         return (*(n for n in named if n in self.regions), *map(operand_field, computed))
 

@@ -33,9 +33,10 @@ class OpForm:
     with what is no region as (code, message, field, hint), or None.
 
     ``expression`` is the field that holds what the op computes, ``named`` the one that gives names to regions there.
-    ``optional`` are operands that may be left out. ``check(fields, regions, expression)`` gives what is wrong with the
-    shapes as (message, field, hint), or None; without one, all are equal but for extents of 1. ``extents`` is the shape
-    that index(d) counts in.
+    ``optional`` are operands that may be left out; ``takes_written(fields)``: what is written is read before.
+    ``conditions`` are fields that hold one. ``check_fields(fields)`` gives what is wrong as (code, message, field,
+    hint), or None; ``check(fields, regions, expression)`` what is wrong with the shapes as (message, field, hint):
+    without one, all are equal but for extents of 1. ``extents`` is the shape that index(d) counts in.
     """
 
     name: str
@@ -54,6 +55,7 @@ class OpForm:
     check: Callable[[Any, Mapping[str, Any], Any], tuple[str, str, str] | None] | None = field(
         default=None, compare=False
     )
+    takes_written: Callable[[Any], bool] = field(default=lambda fields: False, compare=False)
     extents: Callable[[Any, Mapping[str, Any], Any], tuple[int, ...]] = field(
         default=lambda fields, regions, operands: regions["dst"].shape, compare=False
     )
