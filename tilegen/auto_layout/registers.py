@@ -53,7 +53,7 @@ class _Claim:
 
     @property
     def rank(self) -> tuple[object, ...]:
-        return self.is_extended, str(self.layout), self.why
+        return self.is_extended, str(self.layout)
 
 
 def choose_registers(spec: Spec) -> Spec:
@@ -112,7 +112,7 @@ def _claim_buffers(
 def _claim_tile(tile: _Tile, parted: dict[int, _Claim]) -> _Claim | None:
     """The owners of a tile: what the instruction fixes, a copy's partition, or those of an operand that covers it."""
     found = dict(_list_claims(tile, parted))
-    return found.get("") or min(found.values(), key=lambda c: (str(c.owners), c.why), default=None)
+    return found.get("") or min(found.values(), key=lambda c: str(c.owners), default=None)
 
 
 def _list_claims(tile: _Tile, parted: dict[int, _Claim]) -> Iterator[tuple[str, _Claim]]:
