@@ -8,7 +8,7 @@ from itertools import pairwise, takewhile
 from typing import Any
 
 from tilegen import layouts
-from tilegen.spec.data import AUTO, Buffer, Call, Spec
+from tilegen.spec.data import AUTO, Buffer, Call, Region, Spec
 from tilegen.spec.outline import map_calls
 
 
@@ -81,5 +81,10 @@ def _follow(view: Buffer, parent: Buffer) -> Buffer:
 
 
 def _with_buffers(call: Call, changed: Mapping[str, Buffer]) -> Call:
-    regions = {k: replace(r, buffer=changed.get(r.buffer.name, r.buffer)) for k, r in call.regions.items()}
-    return replace(call, regions=regions)
+    def change(regions: Mapping[str, Region]) -> dict[str, Region]:
+        return {k: replace(r, buffer=changed.get(r.buffer.name, r.buffer)) for k, r in regions.items()}
+
+    expression = call.expression
+    if expression is not None:
+        expression = replace(expression, operands=change(expression.operands))
+    return replace(call, regions=change(call.regions), expression=expression)
