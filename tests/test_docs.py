@@ -26,6 +26,7 @@ from tilegen.scopes import OP_SCOPES
 
 README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"
 CHOOSER = ROOT / "docs" / "layout-chooser.md"
+REGISTERS = ROOT / "docs" / "registers.md"
 SPEC = ROOT / "specs" / "permute_sf.yaml"
 _UPDATES = os.environ.get("UPDATE_GOLDEN") == "1"
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -54,6 +55,12 @@ def print_explanation() -> str:
 def print_chosen() -> str:
     """The layout of transpose_auto's tile, as explain has it."""
     text = _tilegen("explain", "specs/transpose_auto.yaml")
+    return _fence("text", text[text.index("the kernel") : text.index("op 1:")])
+
+
+def print_owners() -> str:
+    """The layouts of cast_rows_auto's registers, as explain has them."""
+    text = _tilegen("explain", "specs/cast_rows_auto.yaml")
     return _fence("text", text[text.index("the kernel") : text.index("op 1:")])
 
 
@@ -92,6 +99,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "cuda": print_cuda,
     "table": print_table,
     "spec": lambda: _fence("yaml", SPEC.read_text(encoding="utf-8")),
+    "owners": print_owners,
     "expanded": lambda: _fence("yaml", _tilegen("explain", "--expanded", "specs/transpose.yaml")),
     "plan": lambda: _fence("text", print_plan(build_spec(SPEC).plan)),
     "function": print_function,
@@ -105,8 +113,9 @@ PARTS: dict[str, Callable[[], str]] = {
         (README, {"explanation", "cuda", "table"}),
         (HOW, {"spec", "expanded", "explanation", "plan", "function", "verified"}),
         (CHOOSER, {"chosen"}),
+        (REGISTERS, {"owners"}),
     ],
-    ids=["README", "how-it-works", "layout-chooser"],
+    ids=["README", "how-it-works", "layout-chooser", "registers"],
 )
 def test_generated_parts(path: Path, parts: set[str]):
     text = path.read_text(encoding="utf-8")
