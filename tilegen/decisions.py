@@ -48,6 +48,18 @@ class Choice:
     variant: str = ""
 
 
+RESIDENT = "ctas_per_sm"  # the question of how many CTAs one multiprocessor holds at once
+
+
+def say_resident(choice: Choice) -> str:
+    """A kernel's answer to that, in a line.
+
+    >>> say_resident(Choice(RESIDENT, 2, proof="at most 128 registers a thread"))
+    '2 CTAs fit on one multiprocessor: at most 128 registers a thread.'
+    """
+    return f"{count_words(choice.picked, 'CTA fits', 'CTAs fit')} on one multiprocessor: {choice.proof}."
+
+
 @dataclass(frozen=True)
 class Refusal:
     """A variant that did not carry out the operation, and why; of one that lost its cost, and what it had chosen."""

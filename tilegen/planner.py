@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tilegen.arch import ARCHES
-from tilegen.decisions import Operation
+from tilegen.arch.data import registers_for, shared_for
+from tilegen.decisions import RESIDENT, Choice, Operation
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, SpecError, TilegenError
 from tilegen.index import Index, Var, every, mul, substitute, variables
@@ -57,8 +58,8 @@ def plan_spec(spec: Spec) -> Plan:
     forms = tuple(dict.fromkeys((*memories.values(), *builder.scratch)))  # views: several forms of one array's name
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, (Role("all", spec.threads, steps),), spec.params,
-        spec.cluster, tuple(builder.owns), tuple(builder.operations), choices=spec.choices, notes=spec.notes,
-        barriers=tuple(outline(spec).barriers.values()),
+        spec.cluster, tuple(builder.owns), tuple(builder.operations), spec.notes,
+        (*spec.choices, *_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
     )  # fmt: skip
 
 
@@ -78,12 +79,16 @@ def _check_scratch(spec: Spec, scratch: Sequence[Memory]) -> None:
 def place_memories(spec: Spec) -> dict[str, Memory]:
     """The memory of every buffer. Shared buffers lie in order of appearance; a view lies on its root.
 
-    Raises SpecError TG210 when they need more shared memory than the arch has.
+    One that lies ``over`` others begins where the first of them does. Raises SpecError: TG210 when they need more
+    shared memory than the arch has, TG310 for a buffer that leaves those that it lies over, TG311 for CTAs that one
+    multiprocessor does not hold together.
     """
     seen = outline(spec)
     memories: dict[str, Memory] = {}
     top = 0
-    for buffer in spec.buffers:
+    below = {name: b for b in spec.buffers for name in b.over}  # who lies over a buffer
+    ordered = sorted(spec.buffers, key=lambda b: bool(spec.buffer(b.root).over))
+    for buffer in ordered:
         root = memories.get(buffer.root) if buffer.root != buffer.name else None
         if root is not None:
             memories[buffer.name] = _view_memory(buffer, root)
@@ -91,8 +96,13 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
         names = {b.name for b in spec.buffers if b.root == buffer.name} | {buffer.name}
         access = "in" if not names & seen.written else "inout" if names & seen.read else "out"
         memory = memory_of(buffer, access)
+        if buffer.over:
+            memories[buffer.name] = _lay_over(spec, buffer, memory, memories)
+            continue
         if buffer.scope == "shared":
-            align = max(_alignment(buffer), TMA_ALIGN_BYTES if buffer.name in seen.boxed else 1)
+            lies = [b for b in (buffer, below.get(buffer.name)) if b is not None]
+            align = max(max(_alignment(b), TMA_ALIGN_BYTES if b.name in seen.boxed else 1) for b in lies)
+            memory = replace(memory, family=buffer.name if buffer.name in below else "")
             memory = replace(memory, offset_bytes=-(-top // align) * align, align_bytes=align)
             top = memory.offset_bytes + int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
         memories[buffer.name] = memory
@@ -102,7 +112,44 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
         last = max((b for b in spec.buffers if b.scope == "shared"), key=lambda b: memories[b.name].offset_bytes)
         message = f"the shared buffers and barriers take {top} bytes; a CTA on {spec.arch} has {limit}"
         raise SpecError(Diagnostic("TG210", message, last.mark))
-    return memories
+    _check_resident(spec, top)
+    return {b.name: memories[b.name] for b in spec.buffers}
+
+
+def _lay_over(spec: Spec, buffer: Buffer, memory: Memory, memories: dict[str, Memory]) -> Memory:
+    """The memory of a buffer on the bytes of others, in which it fits."""
+    others = [memories[name] for name in buffer.over]
+    first = min(m.offset_bytes for m in others)
+    room = max(m.offset_bytes + int(m.shape[0]) * m.elem_bytes for m in others) - first  # type: ignore[arg-type]
+    size = int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
+    if size > room:
+        message = f"'{buffer.name}' takes {size} bytes, but {', '.join(buffer.over)} have {room}"
+        raise SpecError(Diagnostic("TG310", message, buffer.mark, "let it lie over more of them, or by itself"))
+    return replace(memory, offset_bytes=first, align_bytes=_alignment(buffer), family=buffer.name)
+
+
+def _check_resident(spec: Spec, shared_bytes: int) -> None:
+    """As many CTAs as the spec wants must find room in one multiprocessor's shared memory."""
+    arch, count = ARCHES[spec.arch], spec.ctas_per_sm
+    each = shared_for(arch, shared_bytes)
+    if count * each > arch.shared_bytes_per_sm:
+        has = f"each takes {each} bytes of shared memory, {arch.reserved_shared_bytes_per_cta} of them the system's"
+        message = f"{count} CTAs do not fit on one multiprocessor: {has}; {spec.arch} has {arch.shared_bytes_per_sm}"
+        hint = f"at most {arch.shared_bytes_per_sm // each} do"
+        raise SpecError(Diagnostic("TG311", message, spec.ctas_per_sm_mark, hint))
+
+
+def _resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice, ...]:
+    """What it takes that the CTAs that the spec wants on one multiprocessor fit."""
+    if not spec.ctas_per_sm:
+        return ()
+    arch, shared = ARCHES[spec.arch], [m for m in memories.values() if m.space == "shared"]
+    ends = [m.offset_bytes + int(m.shape[0]) * m.elem_bytes for m in shared]  # type: ignore[arg-type]
+    slots = sum(b.slots for b in outline(spec).barriers.values())
+    each = shared_for(arch, max(ends, default=0) + slots * BARRIER_BYTES)
+    registers = registers_for(arch, spec.threads, spec.ctas_per_sm)
+    said = f"{each} bytes of shared memory each, of {arch.shared_bytes_per_sm}, the system's counted"
+    return (Choice(RESIDENT, spec.ctas_per_sm, proof=f"at most {registers} registers a thread; {said}"),)
 
 
 def _view_memory(buffer: Buffer, root: Memory) -> Memory:
@@ -201,7 +248,8 @@ class _Builder:
         self.loops = (*loops, (trip, substitute(count, values)))
         self.values = {**values, loop.var.name: substitute(value, values)}
         body = self.statements(loop.body, lambda inner: enclose(wrap(inner)))
-        self.loops, self.values, self.waited = loops, values, step_waits(waited, each, substitute(trips_of(loop), values))
+        all_trips = substitute(trips_of(loop), values)
+        self.loops, self.values, self.waited = loops, values, step_waits(waited, each, all_trips)
         return () if isinstance(count, int) and count <= 0 else wrap(body)
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:

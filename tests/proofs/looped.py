@@ -107,9 +107,28 @@ def _squares(rng: random.Random, trips: int, stages: int) -> str:
     return f"  - for: {{k: {trips}}}\n    do:\n{body}"
 
 
+def _uneven(rng: random.Random, trips: int, stages: int) -> str:
+    """As many trips as the CTA says, two of them never; names, a choice, and a block under a condition."""
+    less, slot, turn = rng.choice([0, 1, trips - 1, trips]), f"k % {stages}", rng.randrange(2, trips - 2)
+    count = rng.choice([f"where(bx == 0, {trips}, {trips - less})", f"min({trips}, {trips - less} + bx*{trips})"])
+    body = _body(
+        f'let: {{row: "where(k < {turn}, k, k + 1)", slot: {slot}}}', _load("row", "slot"), "sync: cta",
+        _store("row*2", "slot"), indent=6,
+    )  # fmt: skip
+    body += _body("when: k + 3 > most", indent=6) + "        do:\n" + _body(_store("row*2 + 1", "slot"), indent=10)
+    return f'  - let: {{most: "{count}"}}\n  - for: {{k: most}}\n    do:\n{body}' + _body("sync: cta", indent=6)
+
+
+def _by_turns(rng: random.Random, trips: int, stages: int) -> str:
+    """Every other row, from the CTA's own on, perhaps none: slots count trips."""
+    slot, last = f"(t // 2) % {stages}", rng.choice([2 * trips, 2 * trips - 1, 1])
+    body = _body(_load("t", slot), "sync: cta", _store("t", slot), "sync: cta")
+    return f'  - for: {{t: [bx, {last}, "max(2, 1 + bx)"]}}\n    do:\n{body}'
+
+
 KINDS: dict[str, Callable[[random.Random, int, int], str]] = {
     "ring": _ring, "prefetch": _prefetch, "nest": _nest, "tail": _tail, "thresholds": _thresholds,
-    "barriers": _barriers, "squares": _squares,
+    "barriers": _barriers, "squares": _squares, "uneven": _uneven, "by turns": _by_turns,
 }  # fmt: skip
 
 

@@ -135,11 +135,28 @@ def test_an_array_that_is_also_written_outside_of_the_loop_is_looked_at() -> Non
     assert "outside of the loop" in run.cut.uncut[0].what
 
 
-def test_a_loop_whose_trips_differ_between_ctas_runs_in_full() -> None:
-    source = text(10_000, "bx * 100 + 40", row="bx * 999 + t").replace("threads: 32", "threads: 32\ngrid: {bx: 4}")
+def test_a_loop_whose_trips_differ_between_ctas_runs_near_the_end_of_each() -> None:
+    source = text(10_000, "bx * 1000 + 40", row="bx * 1999 + t").replace("threads: 32", "threads: 32\ngrid: {bx: 4}")
     spec = tilegen.load(source)
     (run,) = list_runs(spec, plan_spec(spec))
-    assert not run.cut.trips.loops and "bx" in run.cut.uncut[0].what
+    ran = {t for stretch in run.cut.trips.stretches("t", 3040) for t in stretch}
+    assert {0, 1, 39, 40, 1039, 1040, 2039, 3038, 3039} <= ran and len(ran) < 100
+    for own in (40, 1040, 2040):  # the reference, which may run a CTA by itself, takes the same
+        assert {t for stretch in run.cut.trips.stretches("t", own) for t in stretch} == {t for t in ran if t < own}
+
+
+def test_a_loop_whose_trips_an_outer_loop_says_runs_in_full() -> None:
+    source = text(5000, "100").replace("- for: {t: 100}", "- for: {o: 2, t: o*50 + 40}").replace("X[t]", "X[o*90 + t]")
+    spec = tilegen.load(source.replace('"Y[t]"', '"Y[o*90 + t]"'))
+    (run,) = list_runs(spec, plan_spec(spec))
+    assert not run.cut.trips.loops and "o * 50" in run.cut.uncut[0].what
+
+
+def test_a_count_of_ctas_and_of_a_parameter_is_run_from_no_trip_on() -> None:
+    source = text(10_000, '"min(N, bx*2 + 1)"', row="bx * 2999 + t").replace(
+        "threads: 32", "threads: 32\nparams: {N: {default: 1000, max: 2000}}\ngrid: {bx: 3}")  # fmt: skip
+    counts = {dict(case)["N"] for case, _ in tilegen.build(source).proof.runs}
+    assert {1, 2, 3, 4} <= counts  # no longer than five trips in any CTA
 
 
 def test_several_roles_run_in_full() -> None:

@@ -67,7 +67,7 @@ def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> in
     warps = -(-threads // arch.warp_lanes)
     if threads > arch.max_threads_per_cta or shared_bytes > arch.max_shared_bytes_per_cta:
         return 0
-    shared = _round_up(shared_bytes + arch.reserved_shared_bytes_per_cta, arch.shared_unit_bytes)
+    shared = shared_for(arch, shared_bytes)
     limits = (
         arch.max_ctas_per_sm,
         arch.max_warps_per_sm // warps,
@@ -75,6 +75,22 @@ def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> in
         _limit_by_registers(arch, warps, registers),
     )
     return min(limits) * warps
+
+
+def registers_for(arch: Arch, threads: int, ctas: int) -> int:
+    """The most registers a thread may have where so many CTAs share an SM: a multiple of 8, as nvcc gives them.
+
+    >>> from tilegen.arch import ARCHES
+    >>> registers_for(ARCHES["sm_90"], threads=256, ctas=2), registers_for(ARCHES["sm_90"], threads=64, ctas=1)
+    (128, 255)
+    """
+    lanes = -(-threads // arch.warp_lanes) * arch.warp_lanes
+    return min(arch.max_registers_per_thread, arch.registers_per_sm // (ctas * lanes) // 8 * 8)
+
+
+def shared_for(arch: Arch, shared_bytes: int) -> int:
+    """Bytes of an SM's shared memory that a CTA takes: its own, what the system reserves, rounded up."""
+    return _round_up(shared_bytes + arch.reserved_shared_bytes_per_cta, arch.shared_unit_bytes)
 
 
 def _limit_by_registers(arch: Arch, warps: int, registers: int) -> int:

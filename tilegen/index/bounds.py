@@ -150,22 +150,47 @@ def _is_below(x: Index, n: Index, guards: tuple[Index, ...], cases: int) -> bool
     if highest((x, 1), (n, -1)) < 0 or _is_digit_below(x, n, guards):
         return True
     picked = sorted(selections(x) | selections(n), key=str)
-    if picked and cases:
+    if picked and cases > 0:
         return all(
             _is_below(
                 replace_part(x, picked[0], value), replace_part(n, picked[0], value),
-                tuple(part for g in (*guards, *when) for part in conjuncts(replace_part(g, picked[0], value))), cases - 1,
+                _conditions(picked[0], value, (*guards, *when)), cases - 1,
             )
             for value, when in _cases(picked[0])
         )  # fmt: skip
-    divisors = sorted(_divisors(x))
+    divisors = sorted(_divisors(x) | _divisors(n))
     for guard in chain(guards, _floored(guards, divisors)):
         if isinstance(guard, Formula) and guard.symbol == "<":
             a, b = (substitute(part, known) for part in guard.args)
             if any(_follows(x, n, a, b, d) for d in (1, *divisors)):
                 return True
+    if cases >= 0 and any(_is_below(*sides, guards, -1) for sides in _divide_out(x, n)):
+        return True
     domain = domains(variables(x) | variables(n))
     return prod(len(d) for d in domain.values()) <= TRY_ALL and _holds_always(undecided(x, n), guards, domain)
+
+
+def _conditions(part: Formula, value: Index, conditions: Iterable[Index]) -> tuple[Index, ...]:
+    """Conditions with a selection replaced by what it is, taken apart."""
+    return tuple(one for c in conditions for one in conjuncts(replace_part(c, part, value)))
+
+
+def _divide_out(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
+    """Comparisons that x < n follows from: in units of a factor of its terms, those without it at their worst.
+
+    >>> i, k, t = Var("i", 9), Var("k", 9), Var("t", 4)
+    >>> [[str(side) for side in sides] for sides in _divide_out(i * 16 + 3, k * 16 + t)]
+    [['i', 'k']]
+    """
+    merged = _merge([linear(n), linear(x, -1)])
+    rest = merged.pop(1, 0)
+    for g in sorted({abs(c) for c in merged.values()} - {0, 1}, reverse=True):
+        fine = {f: c for f, c in merged.items() if c % g}
+        worst = rest - _highest({f: -c for f, c in fine.items()})
+        least_room = -((worst - 1) // g)  # g * w + worst > 0 where w is at least this
+        whole = {f: c // g for f, c in merged.items() if c % g == 0}
+        up, down = (total((s * c, f) for f, c in whole.items() if s * c > 0) for s in (1, -1))
+        yield add(down, least_room - 1), up
 
 
 def _cases(x: Formula) -> list[tuple[Index, tuple[Index, ...]]]:
@@ -180,7 +205,8 @@ def _cases(x: Formula) -> list[tuple[Index, tuple[Index, ...]]]:
 
 def _follows(x: Index, n: Index, a: Index, b: Index, d: int) -> bool:
     """Does d * x < d * n follow from a < b? d(x - n) = (dx - ka) + k(a - b) + (kb - dn), and a - b <= -1."""
-    return any(highest((x, d), (a, -k), (b, k), (n, -d)) - k < 0 for k in _scales(mul(x, d), a))
+    scales = _scales(_merge([linear(x, d), linear(n, -d)]), _merge([linear(a), linear(b, -1)]))
+    return any(highest((x, d), (a, -k), (b, k), (n, -d)) - k < 0 for k in scales)
 
 
 def _is_digit_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
@@ -212,10 +238,9 @@ def _divisors(x: Index) -> frozenset[int]:
     return frozenset(own).union(*(_divisors(a) for a in x.args))
 
 
-def _scales(x: Index, a: Index) -> set[int]:
-    """How often a guard on ``a`` may count for ``x``: so that a term of both cancels."""
-    terms = linear(x)
-    return {1} | {terms[f] // c for f, c in linear(a).items() if f != 1 and c and terms.get(f, 0) // c > 0}
+def _scales(wanted: Mapping[Any, int], given: Mapping[Any, int]) -> set[int]:
+    """How often a guard may count for what is wanted of a difference: so that a term of both cancels."""
+    return {1} | {wanted[f] // c for f, c in given.items() if f != 1 and c and wanted.get(f, 0) // c > 0}
 
 
 def undecided(x: Index, n: Index) -> Index:

@@ -70,30 +70,47 @@ def conjuncts(c: Index) -> tuple[Index, ...]:
 
 
 def consequences(c: Index) -> tuple[Index, ...]:
-    """The conditions that ``c`` joins with and, and what they say of each part of a minimum or a maximum.
+    """The conditions that ``c`` joins with and, and what they say of the parts of a minimum, a maximum, a quotient.
 
     >>> k, n, m = Var("k", 64), Var("n", 64), Var("m", 64)
-    >>> [str(part) for part in consequences(less(k + 1, minimum(n, m)))]
-    ['k + 1 < min(n, m)', 'k + 1 < n', 'k + 1 < m']
+    >>> [str(part) for part in consequences(less(k + 1, minimum(n, div(m, 4))))]
+    ['k + 1 < min(n, m >> 2)', 'k + 1 < n', 'k + 1 < m >> 2', 'k * 4 + 8 < m + 1']
     """
-    found: list[Index] = []
-    for one in conjuncts(c):
-        found.append(one)
-        if isinstance(one, Formula) and one.symbol == "<":
-            a, b = one.args
-            found += [w for part in _weakened(b, "min") if (w := less(a, part)) is not True]
-            found += [w for part in _weakened(a, "max") if (w := less(part, b)) is not True]
+    found = dict.fromkeys(conjuncts(c))
+    left = list(found)
+    while left and len(found) < _MOST_CONSEQUENCES:
+        more = [one for one in _derive(left.pop(0)) if one is not True and one not in found]
+        found |= dict.fromkeys(more)
+        left += more
     return tuple(found)
 
 
-def _weakened(x: Index, symbol: str) -> list[Index]:
-    """A sum with one of its selections replaced by each of what it selects from."""
+_MOST_CONSEQUENCES = 32
+
+
+def _derive(c: Index) -> list[Index]:
+    """What follows from one comparison."""
+    if not isinstance(c, Formula) or c.symbol != "<":
+        return []
+    a, b = c.args
+    found = [less(a, part) for parts in _alternatives(b, "min") for part in parts]
+    found += [less(part, b) for parts in _alternatives(a, "max") for part in parts]
+    for parts in _alternatives(b, "max"):  # below the larger, and not below all of its parts but one
+        possible = [one for part in parts if (one := less(a, part)) is not False]
+        found += possible if len(possible) == 1 else []
+    if isinstance(b, Formula) and b.symbol == "/":
+        found.append(less(mul(add(a, 1), b.args[1]), add(b.args[0], 1)))
+    return found
+
+
+def _alternatives(x: Index, symbol: str) -> list[list[Index]]:
+    """For each selection in a sum, the sum with each of what it selects from in its place."""
     pairs = terms(x)
     return [
-        total([*pairs[:i], *((k * c, g) for c, g in terms(arg)), *pairs[i + 1 :]])
-        for i, (k, f) in enumerate(pairs) if isinstance(f, Formula) and f.symbol == symbol and k > 0
-        for arg in f.args
-    ]  # fmt: skip
+        [total([*pairs[:i], *((k * c, g) for c, g in terms(arg)), *pairs[i + 1 :]]) for arg in f.args]
+        for i, (k, f) in enumerate(pairs)
+        if isinstance(f, Formula) and f.symbol == symbol and k > 0
+    ]
 
 
 def replace_part(x: Index, part: Index, by: Index) -> Index:

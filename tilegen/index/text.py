@@ -85,7 +85,7 @@ def _fits(x: Text) -> bool:
 
 
 def _widened(x: Text, wide: str) -> str:
-    """``x`` in the wide type; a product from its first factor on: nvcc loses the alignment of an int that is widened."""
+    """``x`` in the wide type; a product from its first factor on: nvcc loses the alignment of a widened int."""
     if isinstance(x, Tree) and x.symbol == "*":
         first, *rest = x.args
         return " * ".join([_widened(first, wide), *(_operand(a, "*", True, wide) for a in rest)])

@@ -83,6 +83,8 @@ class Pool:
         cells = np.full(total * domain.scale, _POISON, np.uint8)
         self.cells = {width: cells.view(domain.bits(width)) for width in (1, 2, 4, 8, 16)}
         self.shadow = Shadow(clocks, total // grain_bytes)
+        self.families: dict[str, int] = {"": 0}  # of memories that lie on each other, by number
+        self.holds = np.zeros(total // grain_bytes, np.int64)  # whose bytes a granule holds
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ class Shared:
     def __init__(self, memory: Memory, pool: Pool):
         self.name, self.pool = memory.name, pool
         self.size, self.offset = memory.elem_bytes, memory.offset_bytes
+        self.family = pool.families.setdefault(memory.family, len(pool.families))
 
     def _place(self, flat: Array, elems: int, group: Group) -> tuple[int, Array, Array]:
         """(access width, its index in cells of that width, granules per thread)."""
@@ -143,7 +146,18 @@ class Shared:
             thread, what = self.where(int(np.flatnonzero(unwritten)[0]), granules)
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", thread)
         report(self.pool.shadow, self.pool.shadow.read(granules, group, site.op), "reads", granules, self.where, site)
+        if self.family:
+            self._refuse_others(granules, site)
         return self.pool.cells[width][cell].view(self.pool.domain.bits(self.size)).reshape(-1, elems)
+
+    def _refuse_others(self, granules: Array, site: Reporter) -> None:
+        """What another memory wrote on these bytes is nothing that this one wrote."""
+        found = self.pool.holds[granules]
+        other = found != self.family
+        if other.any():
+            thread, what = self.where(int(np.flatnonzero(other)[0]), granules)
+            name = next(n for n, number in self.pool.families.items() if number == found[other][0])
+            site.fail(UNWRITTEN, f"reads {what}, which nothing wrote since '{name}' was written on these bytes", thread)
 
     def write(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None:
         self._write(flat, bits, group, site).land()
@@ -159,6 +173,7 @@ class Shared:
         shadow, words = self.pool.shadow, np.ascontiguousarray(bits).view(self.pool.domain.bits(width)).ravel()
         report(shadow, shadow.write(granules, group, site.op), "writes", granules, self.where, site)
         refuse_double_write(shadow, granules, group, self.where, site)
+        self.pool.holds[granules] = self.family
         return Filling(shadow, self.pool.cells[width], cell, words, granules)
 
     def read_rows(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array:

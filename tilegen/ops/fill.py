@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
@@ -16,11 +17,18 @@ from tilegen.ops.registers import plan_register_fill
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields
 
+INFINITIES = {"inf": math.inf, "-inf": -math.inf}  # texts in YAML, which writes numbers as .inf and -.inf
+
+
+def _read_infinity(value: object) -> object:
+    return INFINITIES.get(value, value) if isinstance(value, str) else value
+
 
 class FillFields(OpFields):
     dst: str = Field(description="region written")
-    value: int | float | bool = Field(
-        description="the value: integers must be exact in the buffer's dtype, decimals are rounded to it"
+    value: Annotated[int | float | bool, BeforeValidator(_read_infinity)] = Field(
+        description="the value, inf and -inf too: integers must be exact in the buffer's dtype, decimals are rounded",
+        json_schema_extra={"anyOf": [{"type": ["integer", "number", "boolean"]}, {"enum": list(INFINITIES)}]},
     )
     edge: Literal["error", "clip"] = Field(
         default="error", description="clip: writes past the edge of a global array are dropped"
@@ -42,6 +50,8 @@ def _reject_value(call: Call) -> str | None:
             kept = stored.item() if isinstance(stored, np.generic) else float(stored)
     except (OverflowError, ValueError, TypeError):
         return f"{value} is not a value of {dtype}"
+    if isinstance(value, float) and math.isinf(value) and kept != value:
+        return f"{dtype} has no infinity"
     if value != value or kept == value:
         return None if (kept != kept) == (value != value) else f"{value} is not a value of {dtype}"
     rounds = isinstance(value, float) and DTYPES[dtype].kind in ("float", "complex")

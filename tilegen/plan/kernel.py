@@ -73,6 +73,7 @@ class Plan:
     notes: tuple[str, ...] = field(default=())
     choices: tuple[Choice, ...] = ()  # for the kernel as a whole, such as the layouts of shared buffers
     barriers: tuple[Barrier, ...] = ()
+    ctas_per_sm: int = 0  # that must fit at once, which caps registers; 0: as many as do
 
     @property
     def threads(self) -> int:

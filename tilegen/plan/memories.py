@@ -30,6 +30,7 @@ class Memory:
     align_bytes: int = 16
     note: str = ""  # what a reader should know, e.g. the layout
     cache: str = ""  # global only: "" | stream
+    family: str = ""  # shared only, of memories that lie on others: whose bytes they are while it holds what it wrote
 
     def __getitem__(self, at: Index | tuple[Index, ...]) -> Ref:
         coordinates = at if isinstance(at, tuple) else (at,)

@@ -40,7 +40,8 @@ def _check(spec: Spec, placed: Placed, start: ProofPlace) -> Iterator[Diagnostic
     inside = start.at(place.position.under(*(substitute(c, values) for c in deciding(s))))
     slot = getattr(s, "barrier", None)
     if slot is not None:
-        yield from _index(substitute(slot.index, values), inside, f"slot {slot.index} of '{slot.name}'", slot.mark or mark)
+        what = f"slot {slot.index} of '{slot.name}'"
+        yield from _index(substitute(slot.index, values), inside, what, slot.mark or mark)
     for region in s.regions.values() if isinstance(s, Call) else ():
         for d, x in enumerate(region.begins):
             what = f"'{region.text}', which begins at {say(x)} in dimension {d} of '{region.buffer.name}',"

@@ -65,12 +65,12 @@ def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str,
     if not long or len(plan.roles) > 1:
         return Cut()
     study = _Study(long, places)
-    for s, name, found in [(s, name, found) for s, name, found in counts if name in long]:
-        open_ones = [n for n in found if not isinstance(n, int)]
-        if open_ones:
-            study.refuse(name, f"it has {_plain(open_ones[0])} of them", s.mark)
-        elif len(found) > 1:  # where the loop ends for some CTAs, and goes on for others
-            ends = [max(0, int(n)) for n in found if isinstance(n, int)]
+    for s, name, of_ctas in [(s, name, of_ctas) for s, name, of_ctas in counts if name in long]:
+        ends = [max(0, n) for n in of_ctas if isinstance(n, int)]
+        if len(ends) < len(of_ctas):
+            unknown = next(n for n in of_ctas if not isinstance(n, int))
+            study.refuse(name, f"it has {_plain(unknown)} of them", s.mark)
+        elif len(ends) > 1:  # where the loop ends for some CTAs, and goes on for others
             study.courses.setdefault(name, []).append(Course(turns=tuple((n, n) for n in sorted(set(ends)))))
     for placed in outline(spec).placed:
         _study_statement(study, spec, placed)
@@ -228,7 +228,8 @@ def _study_array(study: _Study, name: str, touches: Sequence[ArrayTouch]) -> Non
 def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str, int]) -> Iterable[dict[str, int]]:
     """Values of a parameter with which a loop that it bounds has 0, 1, 2, ... trips, up to all that can differ.
 
-    Of a loop whose trips differ between CTAs, the longest has so many. A longer loop is one of these with whole periods in the middle. The other parameters have their defaults.
+    Of a loop whose trips differ between CTAs, the longest has so many. A longer loop is one of these with whole periods
+    in the middle. The other parameters have their defaults.
     """
     counted = counted_loops(spec)
     if all(isinstance(count, int) for _, _, count in counted):
@@ -272,9 +273,9 @@ def _most_trips(spec: Spec, count: Index, case: Mapping[str, int]) -> int:
     named = {v.name for v in variables(left)}
     axes: dict[str, Any] = {}
     for n, (axis, inner, extent) in enumerate(zip(CTA_AXES, CLUSTER_AXES, grid, strict=True)):
-        wanted = axis in named or inner in named
-        each = np.unique(np.linspace(0, extent - 1, min(extent, _MOST_CTAS)).astype(np.int64)) if wanted else np.zeros(1)
-        axes[axis] = each.astype(np.int64).reshape([-1 if d == n else 1 for d in range(3)])
+        many = min(extent, _MOST_CTAS) if axis in named or inner in named else 1
+        each = np.unique(np.linspace(0, extent - 1, many).astype(np.int64))
+        axes[axis] = each.reshape([-1 if d == n else 1 for d in range(3)])
         axes[inner] = axes[axis] % spec.cluster[n]
     return max(0, int(np.max(evaluate(left, axes))))
 

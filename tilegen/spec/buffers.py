@@ -16,7 +16,7 @@ from tilegen.scopes import SCOPES, THREAD_AXES
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
-from tilegen.spec.models import BufferFields, ViewFields, check_fields, refuse_later
+from tilegen.spec.models import LATER_SCOPES, BufferFields, ViewFields, check_fields, refuse_later
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import (
@@ -63,6 +63,11 @@ def read_buffers(node: Node | None, state: Buffers, register: Register, findings
     _read_views([(k, v) for k, v in node.entries if isinstance(v, Mapping) and "view" in v], state, findings)
     order = {key.text: at for at, (key, _) in enumerate(node.entries)}
     state.found = dict(sorted(state.found.items(), key=lambda item: order[item[0]]))
+    for key, value in node.entries:
+        buffer = state.found.get(key.text)
+        if buffer and buffer.over and isinstance(value, Mapping):
+            with findings.collect():
+                _check_over(buffer, value["over"], state)
     with findings.collect():
         _check_shared_total(node, state)
 
@@ -80,8 +85,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     fields = check_fields(node, BufferFields, what, findings, key.mark)
     if fields is None or not isinstance(node, Mapping):
         return None
-    if fields.scope == "tmem":
-        raise refuse_later("the scope 'tmem'", node["scope"])
+    if fields.scope in LATER_SCOPES:
+        raise refuse_later(f"the scope '{fields.scope}'", node["scope"])
     ok = len(findings.found)
     with findings.collect():
         _check_dtype(node["dtype"], fields.dtype)
@@ -94,6 +99,9 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if fields.partial and fields.scope != "global":
         message = f"'partial' is for arrays that the kernel writes, and {what} is {fields.scope}"
         findings.report("TG106", message, node["partial"].mark, "remove it")
+    if fields.over and fields.scope != "shared":
+        message = f"'over' lays shared buffers on each other, and {what} is {fields.scope}"
+        findings.report("TG106", message, node["over"].mark, "remove it")
     shape = _read_shape(node["shape"], state, what, fields.scope, findings)
     if shape is None or len(findings.found) > ok:
         return None
@@ -103,13 +111,16 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
         _check_auto(layout_node, fields.scope, what)
         if fields.scope == "shared":  # how many registers it takes depends on who owns them
             check_layout_fits(layouts.row_major(shape), shape, state, what, fields.scope, fields.dtype, place)
-        return Buffer(key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark)
+        return Buffer(
+            key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark,
+            over=tuple(fields.over or ()),
+        )  # fmt: skip
     layout = read_layout(layout_node, shape, state, what, findings) if layout_node else layouts.row_major(shape)
     check_layout_fits(layout, shape, state, what, fields.scope, fields.dtype, place)
     text = _text_of(layout_node, layout)
     return Buffer(
         key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark,
-        partial=fields.partial,
+        partial=fields.partial, over=tuple(fields.over or ()),
     )  # fmt: skip
 
 
@@ -166,7 +177,7 @@ def _say_least(extent: Index) -> str:
 def _check_shared_total(node: Node, state: Buffers) -> None:
     total, limit = 0, ARCHES[state.arch].max_shared_bytes_per_cta
     for buffer in state.found.values():
-        if buffer.scope == "shared" and buffer.root == buffer.name:
+        if buffer.scope == "shared" and buffer.root == buffer.name and not buffer.over:
             reach = multiply(buffer.shape) if buffer.is_auto else layouts.extent_of(buffer.layout, "m")
             total += -(-(int(bound(reach) - 1) * DTYPES[buffer.dtype].bytes) // 16) * 16
             if total > limit:
@@ -174,6 +185,29 @@ def _check_shared_total(node: Node, state: Buffers) -> None:
                     f"the shared buffers up to '{buffer.name}' take {total} bytes; a CTA on {state.arch} has {limit}"
                 )
                 raise Flaw("TG210", message, buffer.mark)
+
+
+def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
+    """What a buffer lies on are shared buffers of their own, neighbours in memory; raises TG105, TG117."""
+    assert isinstance(node, Sequence)
+    own = [b.name for b in state.found.values() if b.scope == "shared" and b.root == b.name and not b.over]
+    for name, item in zip(buffer.over, node.items, strict=True):
+        other = state.found.get(name)
+        if name in state.broken:
+            raise Flaw()
+        if other is None:
+            raise Flaw("TG105", f"unknown buffer '{shorten(name)}'", item.mark, suggest(name, own))
+        if name not in own:
+            has = "itself over others" if other.root == name else "a view"
+            has = has if other.scope == "shared" else f"in {other.scope} memory"
+            raise Flaw("TG117", f"'{buffer.name}' lies over shared buffers, but '{name}' is {has}", item.mark)
+    places = sorted(own.index(name) for name in buffer.over)
+    if len(set(places)) < len(places):
+        raise Flaw("TG117", f"'{buffer.name}' lies over one buffer twice", node.mark, "name each once")
+    between = [own[i] for i in range(places[0], places[-1]) if own[i] not in buffer.over]
+    if between:
+        message = f"'{buffer.name}' lies over neighbours, but '{between[0]}' lies between them"
+        raise Flaw("TG117", message, node.mark, "shared buffers lie in the order in which they are declared")
 
 
 # ---------------------------------------------------------------- views

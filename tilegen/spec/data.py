@@ -46,6 +46,7 @@ class Buffer:
     parent: str = ""  # of a view that has no layout of its own but follows another buffer's: that buffer
     axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
     partial: bool = False  # of an output: elements may be left unwritten
+    over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies
 
     @property
     def is_auto(self) -> bool:
@@ -265,6 +266,8 @@ class Spec:
     choices: tuple[Choice, ...] = field(default=(), compare=False)
     whole: WholeCall | None = field(default=None, compare=False)
     notes: tuple[str, ...] = field(default=(), compare=False)  # for the head of the CUDA file
+    ctas_per_sm: int = 0  # that must fit at once; 0: as many as do
+    ctas_per_sm_mark: Mark | None = field(default=None, compare=False)
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name (KeyError if there is none)."""

@@ -185,6 +185,8 @@ class Parser:
             if self.next.text == "(":
                 known = "calls are ceil(a / b), min(a, b), max(a, b) and where(c, a, b)"
                 raise self.fault(f"'{token.text}' is not a function here", token, hint=known)
+            if self.next.text == "[":
+                raise self.fault(f"reading '{token.text}[..]' in an expression is not yet supported", token, "TG190")
             return Value(self.names.find(token.text, self.passage, token.start), token.start, token.end)
         self.at -= 1
         if token.text == "-":
@@ -233,7 +235,10 @@ class Parser:
             raise self.passage.fault("TG111", message, word.start, end, f"write '{form}'")
         numbers = args
         if word.text == "where":
-            self.require_condition(args[0], word)
+            if not args[0].is_condition:
+                text = shorten(self.passage.text[args[0].start : args[0].end])
+                message = f"where picks by a condition, but '{text}' is a number"
+                raise self.passage.fault("TG111", message, args[0].start, args[0].end)
             numbers = args[1:]
         for value in numbers:
             self.require_number(value, word)
@@ -258,7 +263,7 @@ class Parser:
         if least(value.index) < 1:
             text = self.passage.text[value.start : value.end]
             what = "is 0" if isinstance(value.index, int) else "may be 0"
-            hint = "" if isinstance(value.index, int) else f"max({shorten(text)}, 1) never is"
+            hint = "" if isinstance(value.index, int) else "max(.., 1) never is"
             raise self.passage.fault("TG112", f"the divisor '{shorten(text)}' {what}", value.start, value.end, hint)
 
     def check_dividend(self, value: Value) -> None:

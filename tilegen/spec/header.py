@@ -8,6 +8,7 @@ from math import prod
 from numbers import Integral, Real
 
 from tilegen.arch import ARCHES
+from tilegen.errors import Mark
 from tilegen.index import INT_LIMIT, Formula, Index, Var, evaluate
 from tilegen.plan import Param, default_values
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
@@ -152,6 +153,23 @@ def read_threads(node: Node | None, names: Names, findings: Findings) -> int:
             return threads
         raise Flaw("TG106", f"'threads' must be from 1 to {MAX_THREADS}, not {threads}", node.mark)
     return 0
+
+
+def read_ctas_per_sm(
+    node: Node | None, names: Names, arch: str, threads: int, findings: Findings
+) -> tuple[int, Mark | None]:
+    """CTAs that one multiprocessor must hold at once, as far as threads go; 0 without the key, or where it is wrong."""
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return 0, None
+    with findings.collect():
+        count, gpu = read_constant(node, names, "'ctas_per_sm'"), ARCHES[arch]
+        most = min(gpu.max_ctas_per_sm, gpu.max_warps_per_sm // max(1, -(-threads // gpu.warp_lanes)))
+        if 1 <= count <= most:
+            return count, node.mark
+        hint = "" if most == gpu.max_ctas_per_sm else f"it holds {gpu.max_warps_per_sm * gpu.warp_lanes} threads"
+        message = f"'ctas_per_sm' must be from 1 to {most} on {arch} with {threads} threads, not {count}"
+        raise Flaw("TG106", message, node.mark, hint)
+    return 0, None
 
 
 def read_grid(node: Node | None, params: Params, findings: Findings) -> tuple[Index, Index, Index]:

@@ -17,11 +17,12 @@ from tilegen.spec.header import (
     Params,
     read_arch,
     read_cluster,
+    read_ctas_per_sm,
     read_grid,
     read_params,
     read_threads,
 )  # fmt: skip
-from tilegen.spec.models import SpecFields, is_misspelt, report_null
+from tilegen.spec.models import LATER_KEYS, SpecFields, is_misspelt, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.ranges import Cases, Range
@@ -56,6 +57,7 @@ def load(
     params = read_params(root.get("params"), overrides or {}, register, findings)
     threads = read_threads(root.get("threads"), params.names, findings)
     grid = read_grid(root.get("grid"), params, findings)
+    resident = read_ctas_per_sm(root.get("ctas_per_sm"), params.names, target, threads, findings)
     cluster = read_cluster(root.get("cluster"), params, target, grid, findings)
     buffers = Buffers(params, threads, target)
     read_buffers(root.get("buffers"), buffers, register, findings)
@@ -72,6 +74,7 @@ def load(
     return Spec(
         kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
         tuple(buffers.found.values()), ops, given.name, given.text,
+        ctas_per_sm=resident[0], ctas_per_sm_mark=resident[1],
     )  # fmt: skip
 
 
@@ -79,7 +82,9 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
     """The keys of the spec itself: unknown, missing, or without a value."""
     fields = SpecFields.model_fields
     for key, value in root.entries:
-        if key.text not in fields:
+        if key.text in LATER_KEYS:
+            findings.report("TG190", f"the key '{key.text}' is not yet supported", key.mark)
+        elif key.text not in fields:
             findings.report(
                 "TG101", f"unknown key '{shorten(key.text)}' in the spec", key.mark, suggest(key.text, fields)
             )
@@ -88,7 +93,7 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
     needed = [name for name, field in fields.items() if field.is_required()]
     if not _chooses_launch(root.get("ops"), forms):
         needed.append("threads")
-    for name in needed:
+    for name in needed if not any(key in root for key in LATER_KEYS) else ():
         if name not in root and not is_misspelt(name, root, fields):
             hint = "a spec without ops says 'ops: []'" if name == "ops" else f"add '{name}: ...'"
             findings.report("TG102", f"the spec needs the key '{name}'", root.place.part(0), hint)

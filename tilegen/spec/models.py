@@ -48,7 +48,7 @@ class ParamFields(_Fields):
 class BufferFields(_Fields):
     """A buffer of its own bytes."""
 
-    scope: Literal["global", "shared", "register", "tmem"] = Field(description="where it lives")
+    scope: Literal["global", "shared", "register", "tmem", "workspace"] = Field(description="where it lives")
     dtype: str = Field(description="the type of an element, e.g. float32")
     shape: list[int | str] = Field(
         min_length=1, max_length=8, description="extents: integers or expressions over params"
@@ -59,6 +59,10 @@ class BufferFields(_Fields):
         "or a mapping of Gluon's argument names: interval_padding_pairs, offset_bases, cga_layout",
     )
     partial: bool = Field(default=False, description="whether elements of an output may be left unwritten")
+    over: list[str] | None = Field(
+        default=None, min_length=1, max_length=64,
+        description="shared buffers, neighbours in memory, on whose bytes this one lies once they are not needed",
+    )
     align: int = Field(
         default=16, ge=1, le=1024, description="bytes that the kernel's pointer is aligned to; a power of two"
     )
@@ -170,6 +174,9 @@ class SpecFields(_Fields):
     cluster: dict[str, Any] = Field(default={}, description="CTAs of a cluster: {cbx, cby, cbz}")
     threads: Annotated[int, Field(ge=1, le=1024)] | str | None = Field(
         default=None, description="threads of a CTA, 1 to 1024"
+    )
+    ctas_per_sm: Annotated[int, Field(ge=1)] | str | None = Field(
+        default=None, description="CTAs that one multiprocessor must be able to hold at once: caps their registers"
     )
     buffers: dict[str, Any] = Field(default={}, description="name: the buffer's memory, dtype, shape and layout")
     ops: list[Any] = Field(description="what the kernel does, in order")
@@ -319,6 +326,8 @@ def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
 
 
 # ---------------------------------------------------------------- what this version has not
+LATER_KEYS = ("passes",)  # of a spec
+LATER_SCOPES = ("tmem", "workspace")
 OPS = ("gemm",)
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),

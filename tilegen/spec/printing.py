@@ -73,6 +73,8 @@ def _print_head(spec: Spec) -> Iterator[str]:
             yield from _print_section(name, said)
     if spec.threads:  # an op on whole arrays, not yet expanded, has none
         yield f"threads: {spec.threads}"
+    if spec.ctas_per_sm:
+        yield f"ctas_per_sm: {spec.ctas_per_sm}"
     if spec.buffers:
         known = {b.name: b for b in spec.buffers}
         yield from _print_section("buffers", {b.name: _fields_of_buffer(b, known) for b in spec.buffers}, False)
@@ -120,7 +122,8 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
     shape = [_value_of(n) for n in buffer.shape]
     layout = {"layout": buffer.layout_text} if buffer.layout_text else {}
     if buffer.root == buffer.name:
-        more = _without_defaults({"partial": buffer.partial, "align": buffer.align_bytes}, BufferFields)
+        over = list(buffer.over) or None
+        more = _without_defaults({"partial": buffer.partial, "over": over, "align": buffer.align_bytes}, BufferFields)
         return {"scope": buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more
     other = known[buffer.parent or buffer.root]
     fields: dict[str, Any] = {"view": other.name}

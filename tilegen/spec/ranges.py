@@ -140,7 +140,8 @@ def _sample_walks(cases: Cases, at: int, values: dict[str, int], needed: set[str
 
 def _range_of(walk: Range, values: dict[str, int]) -> range:
     try:
-        return range(int(evaluate(walk.start, values)), int(evaluate(walk.stop, values)), max(1, int(evaluate(walk.step, values))))
+        start, stop, step = (int(evaluate(x, values)) for x in (walk.start, walk.stop, walk.step))
+        return range(start, stop, max(1, step))
     except (ZeroDivisionError, NameError):
         return range(0)
 

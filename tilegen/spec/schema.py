@@ -70,7 +70,7 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
         "loop": _describe_loop(),
         "let": _describe_let(),
         "when": _describe_when(),
-        "statement": {"description": "an op, a loop, names, a condition, a sync, a commit or a wait", "anyOf": statements},
+        "statement": {"description": "an op, a loop, names, a block, a sync, a commit or a wait", "anyOf": statements},
         **{f"op_{name}": _describe_op(form) for name, form in forms.items()},
     }
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "tilegen spec"}

@@ -119,6 +119,19 @@ BUILD_RULES = {
         "  Y: {scope: global, dtype: float32, shape: [32, 4]}\n"
         "ops:\n  - fill: {scope: warp, dst: r, value: 0}\n  - copy: {scope: warp, src: r, dst: Y}\n",
     ),
+    "TG310": Rule(
+        "a buffer that leaves the bytes that it lies over",
+        "A buffer with 'over' takes no more bytes than those that it lies over, from the first to the last of them.",
+        _RIGHT.replace("buffers:\n", "buffers:\n  o: {scope: shared, dtype: float32, shape: [64, 64], over: [s]}\n"),
+        _RIGHT.replace("buffers:\n", "buffers:\n  o: {scope: shared, dtype: float32, shape: [16, 64], over: [s]}\n"),
+    ),
+    "TG311": Rule(
+        "CTAs that do not fit on one multiprocessor",
+        "'ctas_per_sm: n' is a promise to the compiler, which then gives a thread so few registers that n CTAs find "
+        "room; their shared memory must find it too.",
+        "ctas_per_sm: 32\n" + _RIGHT,
+        "ctas_per_sm: 8\n" + _RIGHT,
+    ),
     "TG401": Rule("out of bounds", "An access leaves its memory for some CTA, trip or thread."),
     "TG402": Rule("misaligned", "A vector access does not start at a multiple of its width for every thread."),
     "TG403": Rule(

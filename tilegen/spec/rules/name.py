@@ -15,6 +15,14 @@ _WHOLE = (
     "ops:\n  - permute: {src: X, dst: Y, axes: [1, 0]}\n"
 )
 
+_OVER = (
+    "buffers:\n"
+    "  a: {{scope: shared, dtype: float32, shape: [8]}}\n"
+    "  b: {{scope: shared, dtype: float32, shape: [8]}}\n"
+    "  c: {{scope: shared, dtype: float32, shape: [8]}}\n"
+    "  out: {{scope: shared, dtype: float32, shape: [16], over: {}}}\n"
+)
+
 NAME_RULES = {
     "TG101": Rule(
         "unknown key",
@@ -45,29 +53,29 @@ NAME_RULES = {
     ),
     "TG105": Rule(
         "unknown name",
-        "Expressions know params, the loop variables around them and the axes in scope; regions and views know the "
-        "declared buffers; --set knows the params.",
+        "Expressions know params, the loop variables and lets around them and the axes in scope; regions and views "
+        "know the declared buffers; --set knows the params.",
         "params: {N: 64}\ngrid: {bx: n // 64}\n",
         "params: {N: 64}\ngrid: {bx: N // 64}\n",
     ),
     "TG106": Rule(
         "a value out of range",
         "The message states the range. Ops of scope warp need threads to be a multiple of 32, of scope warpgroup of "
-        "128; a launch needs at least one CTA in each direction; a loop runs at least once.",
+        "128; a launch needs at least one CTA in each direction; a loop's step is at least 1.",
         "threads: 2048\n",
         "threads: 1024\n",
     ),
     "TG107": Rule(
         "not a name",
-        "Kernel, params, buffers and loop variables become names in the CUDA text: C identifiers that are no words of"
-        " C++ or CUDA, no axes and no types.",
+        "Kernel, params, buffers, loop variables and lets become names in the CUDA text: C identifiers that are no "
+        "words of C++ or CUDA, no axes and no types.",
         "kernel: threadIdx\n",
         "kernel: transpose\n",
     ),
     "TG108": Rule(
         "a name is taken",
-        "Kernel, params, buffers and loop variables share one space of names, and nothing is shadowed: the CUDA text "
-        "uses the same names. Loops that stand side by side may share a variable's name.",
+        "Kernel, params, buffers, loop variables and lets share one space of names, and nothing is shadowed: the CUDA "
+        "text uses the same names. Loops, and lists, that stand side by side may share names.",
         "params: {X: 8}\n" + _X,
         "params: {N: 8}\n" + _X,
     ),
@@ -79,21 +87,23 @@ NAME_RULES = {
     ),
     "TG110": Rule(
         "unknown op",
-        "A statement is an op, sync or for.",
+        "A statement is an op, sync, for, let, when with do, commit or wait.",
         _X + 'ops:\n  - copi: {src: "X[0:32]", dst: s}\n',
         _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n',
     ),
     "TG111": Rule(
         "an expression that cannot be read",
-        "Expressions are integers, names, + - * // %, ceil(a / b), comparisons, and or not, and parentheses. '/' "
-        "stands only inside of ceil, where the way that it rounds is said.",
+        "Expressions are integers, names, + - * // %, ceil(a / b), min(a, b), max(a, b), where(c, a, b), comparisons, "
+        "and or not, and parentheses. '/' stands only inside of ceil, where the way that it rounds is said. Inside of "
+        "braces a value with a comma is quoted.",
         "params: {N: 100}\ngrid: {bx: N / 64}\n",
         "params: {N: 100}\ngrid: {bx: ceil(N / 64)}\n",
     ),
     "TG112": Rule(
         "an expression whose value cannot be",
-        "No part of an expression may be negative, divide by what may be 0, or leave 63 bits; and some places need a "
-        "constant: extents of shared and register buffers, threads, the step of a loop. Extents of global arrays and "
+        "What is divided is never negative, the divisor is never 0, and no part leaves 63 bits; other parts may be "
+        "negative, and where(c, a, b) counts only the arm that is taken. Some places need a constant: extents of "
+        "shared and register buffers, threads. Extents of global arrays and "
         "counts of CTAs that depend on params may leave 63 bits where the params have no 'max': no launch has them.",
         "params: {N: 64}\ngrid: {bx: N // (64 - N)}\n",
         "params: {N: 64}\ngrid: {bx: N // 64}\n",
@@ -101,14 +111,16 @@ NAME_RULES = {
     "TG113": Rule(
         "a name that exists, but not here",
         "The threads that run an op together must agree on its regions and its condition: an op of scope warp may use"
-        " warpid, but not laneid; of scope cta neither. The launch is a function of params only. Buffers are not "
-        "numbers.",
+        " warpid, but not laneid; of scope cta neither. A let may stand wherever the axes may that it depends on, and "
+        "what stands under 'when: ..' with 'do:' is run by threads that agree on the condition. The launch is a "
+        "function of params only. Buffers are not numbers.",
         _X + 'ops:\n  - copy: {scope: warp, src: "X[laneid*32 : +32]", dst: s}\n',
         _X + 'ops:\n  - copy: {scope: warp, src: "X[warpid*32 : +32]", dst: s}\n',
     ),
     "TG114": Rule(
         "not a statement",
-        "An item of ops is one op with its fields in braces, 'sync: SCOPE', or 'for: {k: 8}' with 'do:'.",
+        "An item of ops is one op with its fields in braces, 'sync: SCOPE', 'for: {k: 8}' with 'do:', 'let: {m: E}', "
+        "or 'when: COND' with 'do:'.",
         _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n    sync: cta\n',
         _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n  - sync: cta\n',
     ),
@@ -125,6 +137,13 @@ NAME_RULES = {
         "op of its kernel and the spec gives no launch.",
         _WHOLE.replace("ops:", "threads: 256\nops:"),
         _WHOLE,
+    ),
+    "TG117": Rule(
+        "a buffer over others that cannot be",
+        "'over' lays a shared buffer on the bytes of shared buffers that are not needed any more, neighbours in "
+        "memory: buffers lie in the order in which they are declared. What it holds is unwritten until it is written.",
+        _OVER.format("[a, c]"),
+        _OVER.format("[a, b]"),
     ),
     "TG190": Rule(
         "not yet supported",
