@@ -159,16 +159,20 @@ def _count_one_by_one(a: Access, launch: Launch) -> np.ndarray:
 
 
 def _count_cp_async(a: Access, offsets: np.ndarray, other: np.ndarray) -> np.ndarray:
-    """Wavefronts with the fills of cg, floor of the shared side; the other's sectors."""
+    """Wavefronts with the fills of cg, floor of the shared side; the other's sectors.
+
+    A cg that every lane reads costs its fills alone (docs/access-model.md).
+    """
     _, _, cache, *fill = a.kind.split(".")
     on_global = a.memory.space == "global"
     shared, source = (other, offsets) if on_global else (offsets, other)
     cost = access.cp_async_cost(cache, a.width_bytes, shared, source, zero_fill=bool(fill))
     if on_global:
         return np.array([0, 0, 0, cost.sectors.sum()])
-    own = access.phases("st", a.width_bytes, shared).sum() if cache == "ca" or fill else 0
+    has_own = ((shared >= 0) & (source < 0)).any(1) & bool(fill) if cache == "cg" else np.ones(len(shared), bool)
+    own = (access.phases("st", a.width_bytes, shared) * has_own).sum()
     lines = sum(len({x // 128 for x in row if x >= 0}) for row in source.tolist()) if cache == "cg" else 0
-    return np.array([0, cost.wavefronts.sum() + cost.fills.sum(), own + lines, 0])
+    return np.array([0, (cost.wavefronts * has_own).sum() + cost.fills.sum(), own + lines, 0])
 
 
 def _count_boxes(a: Access, starts: np.ndarray, params: dict[str, int]) -> np.ndarray:

@@ -69,7 +69,7 @@ def find_ops(text: str) -> list[tuple[str, dict[str, Any]]]:
         for item in items:
             if isinstance(item, str):  # a bare 'commit'
                 continue
-            if "for" in item:
+            if "do" in item:
                 yield from walk(item["do"])
             else:
                 yield from ((name, fields) for name, fields in item.items() if name in ALL_OPS)

@@ -37,8 +37,12 @@ static unsigned __byte_perm(unsigned first, unsigned second, unsigned selector)
     return result;
 }
 using std::abs;
-using std::max;
-using std::min;
+static int min(int a, int b) { return b < a ? b : a; }
+static int max(int a, int b) { return a < b ? b : a; }
+static size_t min(size_t a, size_t b) { return b < a ? b : a; }
+static size_t max(size_t a, size_t b) { return a < b ? b : a; }
+static long long min(long long a, long long b) { return b < a ? b : a; }
+static long long max(long long a, long long b) { return a < b ? b : a; }
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace cpu {
