@@ -87,7 +87,7 @@ def choose_registers(spec: Spec) -> Spec:
 
 def _list_tiles(spec: Spec) -> tuple[_Tile, ...]:
     calls = enumerate(outline(spec).calls)
-    found = [(at, call, flow) for at, call in calls for flow in OPS[call.op].flows(call)]
+    found = [(at, call, flow) for at, call in calls for flow in OPS[call.op].flows(call, spec.threads)]
     return tuple(_Tile(k, *made) for k, made in enumerate(found))
 
 

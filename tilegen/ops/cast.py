@@ -74,5 +74,5 @@ OP = Op(
     variants=(
         Variant("registers", 20, _refuse_registers, _plan), Variant("memory", 20, _refuse_memory, _plan_memory),
     ),
-    flows=lambda call: pair_up(call, "src", "dst"),
+    flows=lambda call, threads: pair_up(call, "src", "dst"),
 )  # fmt: skip

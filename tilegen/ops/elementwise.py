@@ -117,5 +117,5 @@ def name_of(call: Call) -> str:
 OP = Op(
     "elementwise", ElementwiseFields, writes=("dst",), edge="edge", expression="expr", named="with", check=_check,
     reference=_reference, exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan),),
-    flows=lambda call: broadcast(call, ("dst", *call.fields_read)),
+    flows=lambda call, threads: broadcast(call, ("dst", *call.fields_read)),
 )  # fmt: skip

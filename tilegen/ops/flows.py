@@ -31,10 +31,10 @@ class Flow:
     atom: str = ""
 
 
-Flows = Callable[[Call], tuple[Flow, ...]]
+Flows = Callable[[Call, int], tuple[Flow, ...]]  # of a call in a CTA of so many threads
 
 
-def no_flows(call: Call) -> tuple[Flow, ...]:
+def no_flows(call: Call, threads: int) -> tuple[Flow, ...]:
     """Of an op that says nothing about owners."""
     return ()
 

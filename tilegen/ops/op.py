@@ -88,7 +88,8 @@ class Op(OpForm):
     (``compute``, ``convert``, ``fill``, ``matmul``, ``combine``, ``fold``), and never looks into one: it runs in all
     domains. ``exactness``: MOVES, CONVERTS or COMPUTES. ``instructions`` are rows that it brings along beside those of
     ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension axes[d] of what it reads, for ops
-    that only rearrange; None for others. ``flows(call)``: the tiles whose owners its operands share.
+    that only rearrange; None for others. ``flows(call, threads)``: the tiles whose owners its
+    operands share.
     """
 
     reference: Callable[[Call, Mapping[str, Array], Here], dict[str, Array]] = field(kw_only=True)

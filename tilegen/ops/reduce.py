@@ -366,5 +366,5 @@ OP = Op(
     named="with", takes_written=lambda fields: fields.accumulate, check=_check,
     extents=lambda fields, regions, operands: _spanned(operands), reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan),),
-    flows=lambda call: reduced(call, [f for f in call.fields_read if f != "dst"], "dst", call.fields.axis),
+    flows=lambda call, threads: reduced(call, [f for f in call.fields_read if f != "dst"], "dst", call.fields.axis),
 )  # fmt: skip

@@ -233,5 +233,5 @@ def _axes(call: Call) -> tuple[int, ...]:
 OP = Op(
     "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", edge="edge", queue=_queue_of,
     reference=_reference, exactness=MOVES, variants=_VARIANTS, axes=_axes,
-    flows=lambda call: pair_up(call, "src", "dst"),
+    flows=lambda call, threads: pair_up(call, "src", "dst"),
 )  # fmt: skip

@@ -12,6 +12,7 @@ from tilegen.arithmetic import TFLOAT32
 from tilegen.errors import LayoutError
 from tilegen.layouts import ATOMS, find_atom, tile_mma
 from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, explain_later, is_for_types, is_named, list_atoms
+from tilegen.ops.mma.flows import flow_of_product
 from tilegen.ops.mma.products import plan_product
 from tilegen.ops.mma.rows import ROWS
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
@@ -128,4 +129,5 @@ OP = Op(
     "mma", MmaFields, reads=("a", "b"), updates=("c",), conditions=("accumulate",),
     check_fields=_check_fields, check=_check, reference=_reference, exactness=COMPUTES,
     variants=(_variant(SIMT, 20), _variant(MMA_SYNC, 30)), instructions=tuple(ROWS.values()),
+    flows=flow_of_product,
 )  # fmt: skip

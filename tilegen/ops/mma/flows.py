@@ -1,0 +1,48 @@
+"""Who owns what of a product's operands: what its atom asks for, and how atoms lie side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tilegen.errors import LayoutError
+from tilegen.layouts import MmaTiling, find_atom, lay_out_mma, read_mma, tile_mma
+from tilegen.ops.flows import Flow, fixed
+from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, choose_tiling, extents_of, is_named, list_atoms
+from tilegen.scopes import SCOPES
+from tilegen.spec.data import Call
+
+
+def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
+    """The owners of a, b and c, in a CTA of so many threads: of the call's own atoms, of c's ``tiled_mma``, or chosen.
+
+    None where no atom fits the extents.
+    """
+    tiling = _find_tiling(call, SCOPES[call.scope].size(threads))
+    if tiling is None:
+        return ()
+    return tuple(fixed(call, name, lay_out_mma(tiling, name.upper()), tiling.atom.name) for name in ("c", "a", "b"))
+
+
+def _find_tiling(call: Call, threads: int) -> MmaTiling | None:
+    tile = extents_of(call)
+    if call.fields.atoms != "auto":
+        return tile_mma(find_atom(call.fields.atom), call.fields.atoms, call.fields.permutation, tile)
+    written = _read_accumulator(call)
+    if written is not None:
+        return replace(written, tile=tile)
+    for atom in (*list_atoms(call, MMA_SYNC), *list_atoms(call, SIMT)):
+        if is_named(atom, call.fields.atom) and not any(n % part for n, part in zip(tile, atom.shape, strict=True)):
+            chosen = choose_tiling(call, atom, max(1, threads // atom.threads), {})
+            if chosen is not None:
+                return tile_mma(atom, chosen.atoms, chosen.permutation, tile)
+    return None
+
+
+def _read_accumulator(call: Call) -> MmaTiling | None:
+    """The tiling that c's layout writes, if it is one."""
+    buffer = call.regions["c"].buffer
+    try:
+        read = None if buffer.is_auto else read_mma(buffer.layout_text)
+    except LayoutError:  # it names params
+        return None
+    return read[0] if read is not None and read[1] == "C" else None
