@@ -46,8 +46,7 @@ OTHERS = {
     "a mask off by one the other way": ("index(1) < N", "index(1) <= N"),
     "no mask": ("where(index(1) < N, x, -inf)", "x"),
     "a mask with zeros": ("x, -inf)", "x, 0)"),
-    "a sum that takes what is there twice": ("axis: 1, op: sum}", "axis: 1, op: sum}\n  - reduce: {scope: warp, src: x,"
-                                             " dst: sum, axis: 1, op: sum, accumulate: true}"),
+    "a sum that takes its elements twice": ("src: x, dst: sum", "expr: x + x, dst: sum"),
     "a product in place of a quotient": ('"x / sum"', '"x * sum"'),
     "a rounding that is missing": ("dst: x, edge: clip}", "dst: x, edge: clip}\n  - elementwise: {scope: warp, dst: x,"
                                    " expr: floor(x)}"),
