@@ -25,7 +25,7 @@ from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import FLOAT_FORMATS, holds_all
 from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
 from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_UNIT
-from tilegen.arithmetic.tree import Apply, Element, Literal, Node, Parameter, Whole
+from tilegen.arithmetic.tree import Apply, Element, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, numpy_dtype
 
@@ -35,13 +35,16 @@ _EIGHT_BIT_SUM = 2.0**-13
 _OWN = 2.0**-52  # what one operation here rounds, twice over; functions made of several take a few
 
 
-def make_bounded(dtypes: Iterable[str], is_host: bool = False) -> Bounded:
+def make_bounded(dtypes: Iterable[str], is_host: bool = False, is_tight: bool = True) -> Bounded:
     """The domain for a spec with these element types; ``is_host``: errors of the C++ library instead of CUDA's.
+
+    ``is_tight``: a value whose rounding is known is that rounding, without an error; else every value is what the
+    mathematics give, in float64, and what rounding makes of it is all in the error.
 
     >>> make_bounded(["float16", "float32"]).scale
     8
     """
-    return Bounded(max(1, _PAIR_BYTES // min((DTYPES[d].bytes for d in dtypes), default=4)), is_host)
+    return Bounded(max(1, _PAIR_BYTES // min((DTYPES[d].bytes for d in dtypes), default=4)), is_host, is_tight)
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,7 @@ class Bounded(Domain):
 
     scale: int = 4
     is_host: bool = False
+    is_tight: bool = True
 
     def stored(self, dtype: str) -> np.dtype[Any]:
         return _pair_dtype(DTYPES[dtype].bytes * self.scale)
@@ -81,18 +85,26 @@ class Bounded(Domain):
         with np.errstate(all="ignore"):
             if DTYPES[dtype].kind == "complex":
                 return self.given(np.asarray(complex(value).real), dtype)
-            return self.given(np.asarray(value).astype(numpy_dtype(dtype)), dtype)
+            number = self.number(value, lambda x: x.astype(numpy_dtype(dtype)))  # type: ignore[arg-type]
+            return self.encode(number, dtype)
+
+    def number(self, value: float | int | bool, rounding: Callable[[Array], Array]) -> Bound:
+        """A number of the text, rounded to its type: or with how far the rounding is from it."""
+        rounded = np.asarray(rounding(np.asarray(value)), np.float64)
+        if self.is_tight or not np.isfinite(rounded):
+            return Bound(rounded, np.zeros(rounded.shape))
+        return Bound(np.asarray(float(value)), np.abs(rounded - float(value)))
 
     def compute(
         self, tree: Node, elements: Sequence[Array], wholes: Sequence[Any], params: Mapping[str, float], dtype: str
     ) -> Array:
         with np.errstate(all="ignore"):
             bound = _evaluate(tree, _Leaves(self, elements, wholes, params))
-            return self.encode(_convert(bound, tree.type, dtype, lambda x: round_to(x, dtype)), dtype)
+            return self.encode(_convert(self, bound, tree.type, dtype, lambda x: round_to(x, dtype)), dtype)
 
     def convert(self, values: Array, src: str, dst: str) -> Array:
         with np.errstate(all="ignore"):
-            bound = _convert(self.decode(values, src), src, dst, lambda x: x.astype(numpy_dtype(dst)))
+            bound = _convert(self, self.decode(values, src), src, dst, lambda x: x.astype(numpy_dtype(dst)))
         return self.encode(bound, dst)
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
@@ -163,19 +175,15 @@ def _evaluate(node: Node, at: _Leaves) -> Bound:
         return at.domain.decode(at.elements[node.number], node.dtype)
     if isinstance(node, Apply):
         args = [_evaluate(arg, at) for arg in node.args]
-        return _apply(FUNCTIONS[node.function], args, node, at.domain.is_host)
+        return _apply(FUNCTIONS[node.function], args, node, at.domain)
     if isinstance(node, Whole):
-        number = at.wholes[node.number]
-    elif isinstance(node, Parameter):
-        number = at.params[node.name]
-    else:
-        assert isinstance(node, Literal)
-        number = node.value
-    value = np.asarray(np.asarray(number).astype(node.type).astype(np.float64))
-    return Bound(value, np.zeros(value.shape))
+        value = np.asarray(np.asarray(at.wholes[node.number]).astype(node.type).astype(np.float64))
+        return Bound(value, np.zeros(value.shape))
+    number = at.params[node.name] if isinstance(node, Parameter) else node.value
+    return at.domain.number(number, lambda x: x.astype(node.type))
 
 
-def _apply(row: MathFunction, args: Sequence[Bound], node: Apply, is_host: bool) -> Bound:
+def _apply(row: MathFunction, args: Sequence[Bound], node: Apply, domain: Bounded) -> Bound:
     if row.name in _TRUTH:
         return _TRUTH[row.name](*args)
     if row.name == "where":
@@ -188,8 +196,8 @@ def _apply(row: MathFunction, args: Sequence[Bound], node: Apply, is_host: bool)
     spread = _SPREAD.get(row.name, _spread_by_ends)(row, value, *args)
     spread = np.where(np.isfinite(value), spread, _spread_of_special(spread, args))
     spread = np.where(np.isnan(spread), np.inf, spread)
-    ulps = (row.host_ulps if is_host else row.ulps).get(node.type)
-    return Bound(value, spread) if ulps is None else _rounded(row, value, spread, node.type, ulps)
+    ulps = (row.host_ulps if domain.is_host else row.ulps).get(node.type)
+    return Bound(value, spread) if ulps is None else _rounded(domain, row, value, spread, node.type, ulps)
 
 
 def _spread_of_special(spread: Array, args: Sequence[Bound]) -> Array:
@@ -198,7 +206,7 @@ def _spread_of_special(spread: Array, args: Sequence[Bound]) -> Array:
     return np.where(unsure & ~(spread == 0), np.inf, 0.0)
 
 
-def _rounded(row: MathFunction, value: Array, error: Array, type_: str, ulps: float) -> Bound:
+def _rounded(domain: Bounded, row: MathFunction, value: Array, error: Array, type_: str, ulps: float) -> Bound:
     """A function's value, rounded by the kernel and by us."""
     if ulps <= 0.5:
         own = error + np.where(np.isfinite(value), _OWN * np.abs(value), 0)
@@ -206,20 +214,22 @@ def _rounded(row: MathFunction, value: Array, error: Array, type_: str, ulps: fl
             own = own + _OWN * error
         if type_ == "float64":
             return _limited(value, own, type_)
-        return _between(value, own, lambda x: x.astype(np.float32))
+        return _between(domain, value, own, lambda x: x.astype(np.float32))
     size = np.abs(value) + error
     step = ulps * _ulp(size * (1 + 2 * _half_ulp(type_)), type_) + 8 * _OWN * np.abs(value) + row.tiny
     step = np.where(size < 2 * _least_normal(type_), step + _least_normal(type_), step)
     return _limited(value, np.where(np.isfinite(value), error + step, error), type_)
 
 
-def _between(value: Array, error: Array, rounding: Callable[[Array], Array]) -> Bound:
+def _between(domain: Bounded, value: Array, error: Array, rounding: Callable[[Array], Array]) -> Bound:
     """The value after a rounding that keeps order: between those of the ends; exact where the ends meet."""
     exact = np.asarray(rounding(np.asarray(value)), np.float64)
     low, high = (np.asarray(rounding(np.asarray(x)), np.float64) for x in (value - error, value + error))
     meet = (low == high) | (np.isnan(value) & (error == 0))
-    inner = np.clip(value, low, high)
-    far = np.maximum(high - inner, inner - low)
+    if not domain.is_tight:
+        meet &= ~np.isfinite(low) | (low == value)
+    inner = np.clip(value, low, high) if domain.is_tight else value
+    far = np.maximum(np.abs(high - inner), np.abs(inner - low))
     sure = np.isfinite(low) & np.isfinite(high)
     value = np.where(meet, np.where(np.isnan(value), exact, low), np.where(sure, inner, value))
     return Bound(value, np.where(meet, 0.0, np.where(sure, far, np.where(error == 0, 0.0, np.inf))))
@@ -233,12 +243,12 @@ def _limited(value: Array, error: Array, type_: str) -> Bound:
     return Bound(np.where(over, np.copysign(np.inf, value), value), np.where(over, 0.0, np.where(maybe, np.inf, error)))
 
 
-def _convert(bound: Bound, src: str, dst: str, rounding: Callable[[Array], Array]) -> Bound:
+def _convert(domain: Bounded, bound: Bound, src: str, dst: str, rounding: Callable[[Array], Array]) -> Bound:
     if holds_all(dst, src):
         return bound
     if DTYPES[src].kind != "float":
-        return _between(bound.value, bound.error, lambda x: rounding(x.astype(np.int64)))
-    return _between(bound.value, bound.error, rounding)
+        return _between(domain, bound.value, bound.error, lambda x: rounding(x.astype(np.int64)))
+    return _between(domain, bound.value, bound.error, rounding)
 
 
 # ---------------------------------------------------------------- truth

@@ -87,13 +87,14 @@ def float_inputs(plan: Plan, seed: int = 1) -> dict[str, Input]:
 
 def run_bounded(
     spec: Spec, ctas: Sequence[Cta], inputs: Mapping[str, Input], params: Mapping[str, int], trips: Trips = ALL_TRIPS,
-    is_host: bool = False,
+    is_host: bool = False, is_tight: bool = True,
 ) -> dict[str, tuple[Array, Bound]]:  # fmt: skip
     """What the spec means by the CTAs, with bounds: per array the offsets written and the values there.
 
-    ``inputs``: typed elements, exactly known. ``is_host``: for code that a C++ compiler made for the CPU.
+    ``inputs``: typed elements, exactly known. ``is_host``: for code that a C++ compiler made for the CPU. ``is_tight``
+    as ``make_bounded`` has it.
     """
-    domain = make_bounded((b.dtype for b in spec.buffers), is_host)
+    domain = make_bounded((b.dtype for b in spec.buffers), is_host, is_tight)
 
     def known(given: Input, dtype: str, index: Array) -> Array:
         return domain.given(given(index), dtype)
@@ -105,14 +106,20 @@ def run_bounded(
     return {name: (at, domain.decode(bits, spec.buffer(name).dtype)) for name, (at, bits) in written.items()}
 
 
-def compare_floats(name: str, at: Array, got: Array, want: Bound) -> Closeness:
-    """Raise ProofError TG427 at the first element that is further from its value than its bound."""
+def compare_floats(
+    name: str, at: Array, got: Array, want: Bound, code: str = BEYOND, where: Callable[[int], str] = lambda at: "",
+) -> Closeness:  # fmt: skip
+    """Raise ProofError (TG427) at the first element that is further from its value than its bound.
+
+    ``where``: words for an element at an offset.
+    """
     wrong, part = find_beyond(got, want)
     if wrong.any():
         first = int(wrong.argmax())
         value, error = float(want.value[first]), float(want.error[first])
-        message = f"{name} is {float(got[first])!r} at element offset {int(at[first])}, not {value!r} +- {error:.3g}"
-        raise ProofError(Diagnostic(BEYOND, f"{message} ({int(wrong.sum())} of {len(at)} elements)"))
+        place = f"{name}{where(int(at[first]))}"
+        message = f"{place} is {float(got[first])!r} at element offset {int(at[first])}, not {value!r} +- {error:.3g}"
+        raise ProofError(Diagnostic(code, f"{message} ({int(wrong.sum())} of {len(at)} elements)"))
     free = int(np.isinf(want.error).sum())
     if not len(part) or free == len(part):
         return Closeness(name, len(part), free, 0.0, 0.0)
