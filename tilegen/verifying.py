@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from numbers import Integral
 
@@ -15,17 +16,23 @@ from tilegen.decisions import count_words
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, EnvironmentLack, ProofError
 from tilegen.index import evaluate
+from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.interpret import corners, interpret
 from tilegen.ops import OPS
 from tilegen.ops.op import MOVES
 from tilegen.pipeline import Built, Source, build, load
 from tilegen.plan import Memory, arrays
+from tilegen.proofs.against import Meaning, ask_meaning, refuse
+from tilegen.proofs.floats import compare_floats, computes, float_inputs, run_bounded
 from tilegen.proofs.meaning import exact_limit, input_pattern, parameter_cases
-from tilegen.proofs.runs import check_run, list_runs
-from tilegen.reference import Array, run_batches
+from tilegen.proofs.runs import ProofRun, check_run, list_runs
+from tilegen.proofs.trips import is_affordable
+from tilegen.reference import Array, Input, run_batches
 from tilegen.render import launch_info
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import launch_of, outline
 
+_BOUNDED_ELEMS = 1 << 22  # elements of outputs whose bounds are computed for one run on a GPU
 DEVICES = ("auto", "cpu", "gpu")
 SEEDS = (1, 2, 3)
 
@@ -45,12 +52,13 @@ class Verified:
 
 def verify(
     spec: Source, device: str = "auto", arch: str | None = None, params: Mapping[str, int | float] | None = None,
-    seeds: Sequence[int] = SEEDS,
+    seeds: Sequence[int] = SEEDS, against: Meaning | None = None,
 ) -> Verified:  # fmt: skip
     """Prove a spec's kernel, then run it over several inputs and compare every byte with what the spec means.
 
     Takes what ``load`` takes. ``device``: ``cpu`` runs the plan in NumPy, ``gpu`` the kernel, ``auto`` takes the GPU if
-    there is one that runs the spec's arch. Each of the ``seeds`` makes other inputs.
+    there is one that runs the spec's arch. Each of the ``seeds`` makes other inputs. ``against``: a function of float64
+    arrays that says what the kernel means (``proofs.against``), compared within the bounds of the spec's errors.
 
     >>> spec = {"kernel": "move", "threads": 32, "ops": [{"copy": {"scope": "warp", "src": "X", "dst": "Y"}}]}
     >>> spec["buffers"] = {name: {"scope": "global", "dtype": "int8", "shape": [2, 64]} for name in "XY"}
@@ -70,7 +78,7 @@ def verify(
         raise ValueError("seeds has no seed" if not seeds else f"a seed is at least 0, not {min(seeds)}")
     spec = load(spec, arch, params)
     where, _ = choose_device(device, spec.arch)
-    return verify_built(build(spec), where, seeds)
+    return verify_built(build(spec), where, seeds, against)
 
 
 def choose_device(device: str, arch: str) -> tuple[str, str]:
@@ -84,26 +92,74 @@ def choose_device(device: str, arch: str) -> tuple[str, str]:
     return "gpu", ""
 
 
-def verify_built(built: Built, device: str, seeds: Sequence[int]) -> Verified:
+def verify_built(built: Built, device: str, seeds: Sequence[int], against: Meaning | None = None) -> Verified:
     """The kernel run on one kind of device, ``cpu`` or ``gpu``. Raises ProofError at the first difference."""
-    return verify_gpu(built, seeds) if device == "gpu" else verify_cpu(built, seeds)
+    return verify_gpu(built, seeds, against) if device == "gpu" else verify_cpu(built, seeds, against)
 
 
-def verify_cpu(built: Built, seeds: Sequence[int]) -> Verified:
-    """Run the corner CTAs in NumPy for every parameter case and seed. Raises ProofError at the first difference."""
+def verify_cpu(built: Built, seeds: Sequence[int], against: Meaning | None = None) -> Verified:
+    """Run the corner CTAs in NumPy for every parameter case and seed. Raises ProofError at the first difference.
+
+    Where the spec computes, the first and the last CTA of the defaults run with floats too, all trips of their loops.
+    """
     lines = []
-    for run in list_runs(built.spec, built.plan):
+    runs = list_runs(built.spec, built.plan)
+    for run in runs:
         steps = sum(check_run(built.spec, built.plan, run, seed)[0] for seed in seeds)
         counts = (len(run.ctas), "CTA"), (len(seeds), "input"), (steps, "step")
         lines.append(f"{_case_text(run.case)}{', '.join(_count(n, what) for n, what in counts)}")
+    if computes(built.spec) or against is not None:
+        lines += _verify_floats_on_cpu(built, seeds, against, runs[0])
     return Verified(built.plan.name, built.plan.arch, "cpu", tuple(lines))
 
 
-def verify_gpu(built: Built, seeds: Sequence[int]) -> Verified:
+def _verify_floats_on_cpu(built: Built, seeds: Sequence[int], against: Meaning | None, run: ProofRun) -> list[str]:
+    spec, plan, found = built.spec, built.plan, []
+    ends = corners(launch_of(spec, run.case).grid)
+    ctas = list(dict.fromkeys((ends[0], ends[-1])))
+    trips = ALL_TRIPS if is_affordable(plan, ctas, run.case, ALL_TRIPS) else run.cut.trips
+    if against is not None and trips != ALL_TRIPS:
+        raise refuse("the loops are too long to run all their trips on the CPU", "set smaller params, or --device gpu")
+    for seed in seeds:
+        inputs = float_inputs(plan, seed)
+        outcome = interpret(plan, ctas, inputs, run.case, trips)
+        found.append(_compare_floats(built, run.case, inputs, outcome.ctas, outcome.written, against, trips))
+    return [f"{_case_text(run.case)}{line}" for line in found[-1]]
+
+
+def _compare_floats(
+    built: Built, case: Mapping[str, int], inputs: Mapping[str, Input], ctas: Sequence[tuple[int, int, int]],
+    written: Mapping[str, tuple[Array, Array]] | None, against: Meaning | None, trips: Trips = ALL_TRIPS,
+    images: Mapping[str, Array] | None = None,
+) -> list[str]:  # fmt: skip
+    """What CTAs wrote, as (offsets, elements) or in whole ``images``, against the bounds of what they mean."""
+    spec, lines = built.spec, []
+
+    def got_at(name: str, at: Array) -> Array:
+        if images is not None:
+            return images[name][at]
+        assert written is not None
+        return written[name][1][np.searchsorted(written[name][0], at)]
+
+    bounds = run_bounded(spec, ctas, inputs, case, trips)
+    for name, (at, want) in sorted(bounds.items()):
+        words = partial(locate, spec.buffer(name), case=case)
+        lines.append(str(compare_floats(name, at, got_at(name, at), want, where=words)))
+    if against is not None:
+        meant = ask_meaning(against, spec, case, inputs, tuple(sorted(bounds)))
+        for name, (at, want) in sorted(run_bounded(spec, ctas, inputs, case, trips, is_tight=False).items()):
+            lines.append(f"against: {meant.compare(name, at, got_at(name, at), want)}".replace("float: ", ""))
+    return lines
+
+
+def verify_gpu(built: Built, seeds: Sequence[int], against: Meaning | None = None) -> Verified:
     """Run the kernel on the GPU for every parameter case and seed and compare every byte of its arrays.
 
     Outputs are poisoned before; bytes that the spec does not write must keep their poison. Raises ProofError (TG421)
     with the first bad element in logical and physical terms, EnvironmentLack without a GPU or a compiler.
+
+    Where the spec computes, elements are compared within their bounds (TG427), which are 0 for integers: those of all
+    CTAs, or of as many as are affordable, from all over the grid.
     """
     device = gpu.require_gpu()
     cubin = compile_for(device, built)
@@ -111,6 +167,11 @@ def verify_gpu(built: Built, seeds: Sequence[int]) -> Verified:
     for case in parameter_cases(built.spec):
         elems = 0
         how = launch_case(built, case)
+        if computes(built.spec) or against is not None:
+            for seed in seeds:
+                found = _verify_floats_run(built, case, seed, partial(gpu.run_images, cubin, how), against)
+            lines += [f"{_case_text(case)}{line}" for line in found]
+            continue
         for seed in seeds:
             elems = verify_run(built, case, seed, lambda i, o, how=how: gpu.run_images(cubin, how, i, o))  # type: ignore[misc]
         lines.append(f"{_case_text(case)}{elems} elements written, {len(seeds)} inputs, every byte compared")
@@ -168,6 +229,46 @@ def verify_run(built: Built, case: Mapping[str, int], seed: int, run: Run) -> in
     for name in outputs:
         _compare(built.spec, memories[name], want[name], got[name], case)
     return elems
+
+
+def _verify_floats_run(
+    built: Built, case: Mapping[str, int], seed: int, run: Run, against: Meaning | None
+) -> list[str]:
+    """Run the kernel in any way and compare what it computes within its bounds; the rest of its bytes are untouched."""
+    spec, memories = built.spec, {m.name: m for m in arrays(built.plan)}
+    inputs = float_inputs(built.plan, seed)
+    images = {}
+    for name, m in memories.items():
+        elems, dtype = int(evaluate(m.span, dict(case))), numpy_dtype(m.dtype)
+        poison = np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
+        images[name] = poison if m.access == "out" else inputs[name](np.arange(elems))
+    given = {n: images[n].view(np.uint8) for n, m in memories.items() if m.access != "out"}
+    raw = run(given, {n: images[n].nbytes for n, m in memories.items() if m.access != "in"})
+    got = {name: np.ascontiguousarray(image).view(numpy_dtype(memories[name].dtype)) for name, image in raw.items()}
+    x, y, z = launch_of(spec, case).grid
+    per_cta = max(1, sum(image.size for image in got.values()) // (x * y * z))
+    most = max(1, _BOUNDED_ELEMS // per_cta)
+    numbers = np.unique(np.linspace(0, x * y * z - 1, min(most, x * y * z)).astype(np.int64))
+    ctas = [(int(n) % x, int(n) // x % y, int(n) // (x * y)) for n in numbers]
+    lines = _compare_floats(built, case, inputs, ctas, None, against, images=got)
+    if len(ctas) == x * y * z:
+        _check_untouched(built, case, inputs, ctas, images, got)
+    return [f"{line} ({_count(len(ctas), 'CTA')} of {x * y * z})" for line in lines]
+
+
+def _check_untouched(
+    built: Built, case: Mapping[str, int], inputs: Mapping[str, Input], ctas: Sequence[tuple[int, int, int]],
+    before: Mapping[str, Array], got: Mapping[str, Array],
+) -> None:  # fmt: skip
+    """Bytes that no CTA writes are what they were. Raises ProofError TG421."""
+    memories = {m.name: m for m in arrays(built.plan)}
+    written = run_bounded(built.spec, ctas, inputs, case)
+    for name, image in got.items():
+        want = image.copy()
+        free = np.ones(len(image), bool)
+        free[written[name][0]] = False
+        want[free] = before[name][free]
+        _compare(built.spec, memories[name], want, image.view(np.uint8), case)
 
 
 def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -> Array:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -194,16 +195,21 @@ def _apply(row: MathFunction, args: Sequence[Bound], node: Apply, domain: Bounde
         return _apply_to_ints(row, args, node.type)
     value = np.asarray(row.exact(*(a.value for a in args)), np.float64)
     spread = _SPREAD.get(row.name, _spread_by_ends)(row, value, *args)
-    spread = np.where(np.isfinite(value), spread, _spread_of_special(spread, args))
+    if not np.isfinite(value).all():
+        spread = np.where(np.isfinite(value), spread, _spread_of_special(row, value, args))
     spread = np.where(np.isnan(spread), np.inf, spread)
     ulps = (row.host_ulps if domain.is_host else row.ulps).get(node.type)
     return Bound(value, spread) if ulps is None else _rounded(domain, row, value, spread, node.type, ulps)
 
 
-def _spread_of_special(spread: Array, args: Sequence[Bound]) -> Array:
-    """Of an infinity or a NaN: none where the arguments have none, or where no ends lead elsewhere."""
-    unsure = np.logical_or.reduce(np.broadcast_arrays(*[a.error > 0 for a in args]))
-    return np.where(unsure & ~(spread == 0), np.inf, 0.0)
+def _spread_of_special(row: MathFunction, value: Array, args: Sequence[Bound]) -> Array:
+    """Of an infinity or a NaN: none where all ends of the arguments give the same."""
+    result = np.zeros(value.shape)
+    if any(a.error.any() for a in args):
+        for corner in product(*((a.value - a.error, a.value + a.error) for a in args)):
+            end = np.asarray(row.exact(*corner), np.float64)
+            result = np.where((end == value) | (np.isnan(end) & np.isnan(value)), result, np.inf)
+    return result
 
 
 def _rounded(domain: Bounded, row: MathFunction, value: Array, error: Array, type_: str, ulps: float) -> Bound:

@@ -129,18 +129,23 @@ def build(
     "--seed", "seeds", type=click.IntRange(0), multiple=True, default=(1, 2, 3), show_default=True, metavar="N",
     help="Seed of the inputs; may be repeated.",
 )  # fmt: skip
+@click.option(
+    "--against", metavar="MODULE:FUNCTION",
+    help="Compare with a function too: float64 arrays and params by name to the outputs by name.",
+)  # fmt: skip
 @with_spec_options
 @with_color
 def verify(
-    specs: tuple[str, ...], device: str, seeds: tuple[int, ...], arch: str | None, settings: dict[str, int]
-) -> int:
+    specs: tuple[str, ...], device: str, seeds: tuple[int, ...], against: str | None, arch: str | None,
+    settings: dict[str, int],
+) -> int:  # fmt: skip
     """Prove SPEC's kernel, then run it over several inputs and compare every byte with what SPEC means.
 
     SPEC may be -, standard input.
     """
     from tilegen.cli.verifying import verify_command
 
-    return verify_command(specs, device, seeds, arch, settings)
+    return verify_command(specs, device, seeds, arch, settings, against)
 
 
 @cli.command(short_help="What was chosen, at what cost, and why.")

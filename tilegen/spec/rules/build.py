@@ -216,6 +216,11 @@ BUILD_RULES = {
         "and sums in any order (`tilegen explain` lists the functions). This value is further off. This is a bug of "
         "tilegen: please report the spec.",
     ),
+    "TG428": Rule(
+        "the kernel is not the function that --against names",
+        "The kernel does what the spec says, but an element is further from the function's value than rounding and the "
+        "order of sums can bring it: the spec means something else, or the function does.",
+    ),
     "TG430": Rule(
         "a sync that orders nothing",
         "Every access before it and every access after it is ordered without it, so it only costs time. A warning.",

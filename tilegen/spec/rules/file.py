@@ -92,5 +92,10 @@ COMMAND_RULES = {
         "A kernel is written to <kernel>.cu, <kernel>.h and <kernel>.json, so the specs of one build need kernels of "
         "different names.",
     ),
+    "TG604": Rule(
+        "a function that --against cannot use",
+        "It is named as module:function, takes input arrays (float64) and params by their names, and returns the "
+        "outputs by name in a dict, or the only one as an array, each of its buffer's shape.",
+    ),
     "TG690": Rule("a bug in tilegen", "An exception that no code here expects. Please report it with the spec."),
 }

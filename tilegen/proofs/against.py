@@ -1,0 +1,116 @@
+"""A user's float64 function, and whether a kernel computes it: what `tilegen verify --against` compares.
+
+The reference of a spec of tile ops is the spec itself, so nothing else says that it is a softmax. The function takes
+whole input arrays by name, as float64, and params by name; it returns the outputs by name, or the only one. A kernel's
+value must lie as near the function's as the spec's own bound says that a right kernel lies to the mathematics: every
+rounding, of literals too, and sums in any order (``Bounded``, not tight). What float64 rounds on both sides is added:
+2^-40 of the value.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilegen import layouts
+from tilegen.arithmetic import Bound
+from tilegen.errors import Diagnostic, InputError
+from tilegen.index import evaluate
+from tilegen.proofs.floats import Closeness, compare_floats
+from tilegen.reference import Array, Input
+from tilegen.spec.data import Buffer, Spec
+
+CANNOT_USE, DIFFERS = "TG604", "TG428"
+_MOST_ELEMENTS = 1 << 26  # of all arrays together, in float64
+_OWN = 2.0**-40
+Meaning = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Meant:
+    """What a function says that arrays hold: by name, sorted offsets and values there."""
+
+    values: Mapping[str, tuple[Array, Array]]
+
+    def compare(self, name: str, at: Array, got: Array, bound: Bound) -> Closeness:
+        """Raise ProofError TG428 at the first element further from the function's value than the spec's bound."""
+        offsets, values = self.values[name]
+        meant = values[np.searchsorted(offsets, at)]
+        with np.errstate(all="ignore"):
+            room = bound.error + np.where(np.isfinite(meant), _OWN * np.abs(meant), 0.0)
+        return compare_floats(name, at, got, Bound(meant, room), DIFFERS)
+
+
+def ask_meaning(
+    function: Meaning, spec: Spec, params: Mapping[str, int], inputs: Mapping[str, Input], outputs: tuple[str, ...]
+) -> Meant:
+    """Call the function with the inputs' elements in their logical shapes. Raises InputError TG604."""
+    count = sum(prod(_shape(spec.buffer(n), params)) for n in (*inputs, *outputs))
+    if count > _MOST_ELEMENTS:
+        sizes = f"{count} elements, more than the {_MOST_ELEMENTS} that fit"
+        raise refuse(f"the arrays have {sizes}", "set smaller params, as --set M=64")
+    given: dict[str, Any] = {}
+    for name, values in inputs.items():
+        given[name] = values(_offsets(spec.buffer(name), params)).astype(np.float64)
+    given |= {p.name: params.get(p.name, p.default) for p in spec.params}
+    result = _call(function, given)
+    if isinstance(result, Mapping):
+        found = dict(result)
+    elif len(outputs) == 1:
+        found = {outputs[0]: result}
+    else:
+        raise refuse(f"it returns one array, and the kernel writes {', '.join(outputs)}", "return a dict by name")
+    if set(found) != set(outputs):
+        raise refuse(f"it returns {', '.join(map(str, found)) or 'nothing'}", f"the kernel writes {', '.join(outputs)}")
+    return Meant({name: _lay_out(spec.buffer(name), params, found[name]) for name in outputs})
+
+
+def refuse(message: str, hint: str = "") -> InputError:
+    """A function that cannot be used."""
+    return InputError(Diagnostic(CANNOT_USE, f"--against: {message}", None, hint))
+
+
+def _call(function: Meaning, given: Mapping[str, Any]) -> Any:
+    try:
+        asked = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        raise refuse(f"{function!r:.60} is no function", "write --against module:function") from None
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in asked)
+    for p in asked:
+        if p.name not in given and p.default is p.empty and p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
+            raise refuse(f"it takes '{p.name}', which is no input or param", f"there are {', '.join(given)}")
+    names = {p.name for p in asked}
+    try:
+        with np.errstate(all="ignore"):
+            return function(**{n: x for n, x in given.items() if takes_all or n in names})
+    except Exception as error:
+        raise refuse(f"it raises {type(error).__name__}: {error}") from error
+
+
+def _lay_out(buffer: Buffer, params: Mapping[str, int], result: Any) -> tuple[Array, Array]:
+    shape = _shape(buffer, params)
+    try:
+        values = np.asarray(result, np.float64)
+    except (TypeError, ValueError):
+        raise refuse(f"what it returns for {buffer.name} is no array of numbers") from None
+    if values.shape != shape:
+        raise refuse(f"what it returns for {buffer.name} has the shape {list(values.shape)}, not {list(shape)}")
+    offsets = _offsets(buffer, params).ravel()
+    order = np.argsort(offsets, kind="stable")
+    return offsets[order], values.ravel()[order]
+
+
+def _shape(buffer: Buffer, params: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(int(evaluate(n, params)) for n in buffer.shape)
+
+
+def _offsets(buffer: Buffer, params: Mapping[str, int]) -> Array:
+    """Where each element of an array lies, in its logical shape."""
+    shape = _shape(buffer, params)
+    place = layouts.bind(buffer.layout, dict(params)).place(list(np.indices(shape, sparse=True)), shape)
+    return np.broadcast_to(np.asarray(place["m"], np.int64), shape)
