@@ -169,7 +169,7 @@ def verify_gpu(built: Built, seeds: Sequence[int], against: Meaning | None = Non
         how = launch_case(built, case)
         if computes(built.spec) or against is not None:
             for seed in seeds:
-                found = _verify_floats_run(built, case, seed, partial(gpu.run_images, cubin, how), against)
+                found = verify_floats_run(built, case, seed, partial(gpu.run_images, cubin, how), against)
             lines += [f"{_case_text(case)}{line}" for line in found]
             continue
         for seed in seeds:
@@ -231,7 +231,7 @@ def verify_run(built: Built, case: Mapping[str, int], seed: int, run: Run) -> in
     return elems
 
 
-def _verify_floats_run(
+def verify_floats_run(
     built: Built, case: Mapping[str, int], seed: int, run: Run, against: Meaning | None
 ) -> list[str]:
     """Run the kernel in any way and compare what it computes within its bounds; the rest of its bytes are untouched."""

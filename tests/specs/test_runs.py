@@ -15,6 +15,7 @@ from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import evaluate
 from tilegen.interpret import corners
 from tilegen.pipeline import Built
+from tilegen.proofs.floats import compare_floats, computes, float_inputs, run_bounded
 from tilegen.proofs.meaning import inputs_of, parameter_cases
 from tilegen.reference import Input, run_reference
 from tilegen.spec.outline import launch_of
@@ -39,10 +40,33 @@ def _runners() -> dict[str, Runner]:
 @pytest.mark.parametrize("inputs", ["integers", "other"])
 def test_text_writes_what_the_spec_means(path, inputs):
     built = build_spec(path)
+    if computes(built.spec):
+        _compare_floats(built, seed=2 if inputs == "integers" else 3)
+        return
     patterns = inputs_of(built.spec, built.plan, seed=2) if inputs == "integers" else _other_patterns(built)
     for case in parameter_cases(built.spec):
         grid = launch_of(built.spec, case).grid
         _compare(built, patterns, case, _ctas(grid))
+
+
+def _compare_floats(built: Built, seed: int) -> None:
+    """What a spec computes, within the bounds that the C++ library's functions have."""
+    patterns = float_inputs(built.plan, seed)
+    arrays = {m.name: m for m in built.plan.memories if m.space == "global"}
+    for case in parameter_cases(built.spec):
+        ctas = _ctas(launch_of(built.spec, case).grid)
+        given = {n: f(np.arange(int(evaluate(arrays[n].span, case)))) for n, f in patterns.items()}
+        images = _runners()[built.plan.name].run(given, case, ctas)
+        wanted = run_bounded(built.spec, ctas, patterns, case, is_host=True)
+        assert set(wanted) == set(images)
+        for name, image in images.items():
+            at, bound = wanted[name]
+            compare_floats(name, at, image[at], bound)
+            before = given[name] if name in given else np.full(image.nbytes, POISON, np.uint8).view(image.dtype)
+            raw = bits_dtype(image.dtype.itemsize)
+            free = np.ones(len(image), bool)
+            free[at] = False
+            assert (image.view(raw)[free] == before.view(raw)[free]).all(), name
 
 
 def _other_patterns(built: Built) -> dict[str, Input]:

@@ -1,6 +1,7 @@
 """What ops compute: trees of typed nodes, the table of functions with their errors, products of matrices."""
 
 from tilegen.arithmetic.bounded import Bound, Bounded, find_beyond, make_bounded
+from tilegen.arithmetic.describing import describe_functions
 from tilegen.arithmetic.domain import FOLDS, TYPED, Domain, Typed
 from tilegen.arithmetic.formats import holds_all
 from tilegen.arithmetic.functions import FUNCTIONS, MathFunction, type_of
@@ -22,7 +23,7 @@ from tilegen.arithmetic.typed import apply_typed, evaluate_typed, round_to
 
 __all__ = [
     "FOLDS", "FUNCTIONS", "NODE_TYPES", "TFLOAT32", "TYPED", "Apply", "Bound", "Bounded", "Domain", "Element",
-    "Literal", "MathFunction", "Modular", "Node", "Parameter", "Typed", "Whole", "apply_typed", "evaluate_typed",
-    "find_beyond", "find_elements", "holds_all", "list_nodes", "make_bounded", "make_modular", "multiply",
-    "round_to", "round_to_tfloat32", "type_of", "type_of_element",
+    "Literal", "MathFunction", "Modular", "Node", "Parameter", "Typed", "Whole", "apply_typed", "describe_functions",
+    "evaluate_typed", "find_beyond", "find_elements", "holds_all", "list_nodes", "make_bounded", "make_modular",
+    "multiply", "round_to", "round_to_tfloat32", "type_of", "type_of_element",
 ]  # fmt: skip
