@@ -390,7 +390,7 @@ def test_verify_takes_the_gpu_and_reports_a_mismatch(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tilegen.gpu.require_gpu", lambda *_: None)
     monkeypatch.setattr(
         "tilegen.verifying.verify_gpu",
-        lambda built, seeds: Verified(built.plan.name, built.plan.arch, "GPU 0", (f"seeds {tuple(seeds)}",)),
+        lambda built, seeds, against: Verified(built.plan.name, built.plan.arch, "GPU 0", (f"seeds {tuple(seeds)}",)),
     )
     assert tilegen("verify", SF).stdout == "permute_sf: verified on GPU 0, sm_90\n  seeds (1, 2, 3)\n"
 

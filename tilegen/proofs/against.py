@@ -32,7 +32,7 @@ Meaning = Callable[..., Any]
 
 
 @dataclass(frozen=True)
-class Meant:
+class Claims:
     """What a function says that arrays hold: by name, sorted offsets and values there."""
 
     values: Mapping[str, tuple[Array, Array]]
@@ -48,7 +48,7 @@ class Meant:
 
 def ask_meaning(
     function: Meaning, spec: Spec, params: Mapping[str, int], inputs: Mapping[str, Input], outputs: tuple[str, ...]
-) -> Meant:
+) -> Claims:
     """Call the function with the inputs' elements in their logical shapes. Raises InputError TG604."""
     count = sum(prod(_shape(spec.buffer(n), params)) for n in (*inputs, *outputs))
     if count > _MOST_ELEMENTS:
@@ -67,7 +67,7 @@ def ask_meaning(
         raise refuse(f"it returns one array, and the kernel writes {', '.join(outputs)}", "return a dict by name")
     if set(found) != set(outputs):
         raise refuse(f"it returns {', '.join(map(str, found)) or 'nothing'}", f"the kernel writes {', '.join(outputs)}")
-    return Meant({name: _lay_out(spec.buffer(name), params, found[name]) for name in outputs})
+    return Claims({name: _lay_out(spec.buffer(name), params, found[name]) for name in outputs})
 
 
 def refuse(message: str, hint: str = "") -> InputError:
