@@ -7,7 +7,7 @@ from math import prod
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilegen
@@ -26,6 +26,7 @@ def places(layout: TileLayout, shape: tuple[int, ...], axis: str) -> tuple[np.nd
     return tuple(np.broadcast_to(np.asarray(place.get(a, 0)), prod(shape)) for a in (axis or "none", "m"))
 
 
+@settings(deadline=None)
 @given(shapes, sizes, threads, st.data())
 def test_each_element_has_an_owner_and_a_register_of_its_own(shape, size, count, data) -> None:
     order = tuple(data.draw(st.permutations(range(len(shape)))))
@@ -55,6 +56,7 @@ def test_each_element_has_an_owner_and_a_register_of_its_own(shape, size, count,
     assert (vectors == vectors[:, :, :1] + np.arange(width)).all() and not (vectors[:, :, 0] % width).any()
 
 
+@settings(deadline=None)
 @given(shapes, sizes, threads)
 def test_as_many_threads_as_divide_or_whole_sectors(shape, size, count) -> None:
     """No other way to divide the tile gives more threads work, unless their accesses would cut sectors."""

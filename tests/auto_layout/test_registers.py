@@ -98,7 +98,7 @@ def test_the_list_of_layouts_has_pairs_that_are_written_differently_and_are_equa
     assert len(set(by_threads)) <= len(by_threads) - 4
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.sampled_from([(8, 16), (4, 12, 8), (32, 20), (2, 3, 64)]), st.sampled_from([32, 64]), st.data())
 def test_what_is_stretched_is_held_by_all_threads_along_it(shape, threads, data) -> None:
     """Projected and laid out again, the result is one-to-one with its copies and held by whoever holds a part of it."""
