@@ -49,8 +49,7 @@
 //    atom: fma.f32; the largest K that divides 1 and that the registers and sm_90 allow
 //    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 16, per_cta 7168, flops 8192; instructions of a warp, and of a CTA with all loops
-//      around
+//    products: per_warp = 16, per_cta 7168, flops 8192; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 16, a 4, b 4; 32-bit registers of the regions
 //
 // 9. mma a[1] b[1] c -> c, scope cta
@@ -58,8 +57,7 @@
 //    atom: fma.f32; the largest K that divides 1 and that the registers and sm_90 allow
 //    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
-//    products: per_warp = 16, per_cta 1024, flops 8192; instructions of a warp, and of a CTA with all loops
-//      around
+//    products: per_warp = 16, per_cta 1024, flops 8192; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 16, a 4, b 4; 32-bit registers of the regions
 //
 // 10. copy c -> D[by*64 : +64, bx*64 : +64], scope cta

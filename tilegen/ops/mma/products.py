@@ -8,7 +8,7 @@ from math import prod
 
 from tilegen.arithmetic import TFLOAT32, Apply, Element, Node
 from tilegen.cost.count import count_issues
-from tilegen.decisions import PICKED, Candidate, Choice, Cost
+from tilegen.decisions import PICKED, Candidate, Choice, Cost, count_words
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, add, mul, not_
@@ -114,7 +114,7 @@ def _plan(context: Context, call: Call, atom: MmaAtom, fit: ProductFit, others: 
         Choice("order", _ORDER, _ORDERS, "a's fragment stays while n goes on; each accumulator rests the longest"),
         Choice(
             "products", {"per_warp": per_run, "per_cta": issued, "flops": 2 * m * n * k}, (),
-            f"instructions of a warp, and of a CTA with all loops around; {m} x {n} x {k} in a run of {a_warp} warps",
+            f"a run of a warp, all of a CTA; {m} x {n} x {k} by {count_words(a_warp, 'warp', 'warps')} in a run",
         ),
         Choice("registers_per_thread", {"accumulators": words["c"], "a": words["a"], "b": words["b"]}, (),
                "32-bit registers of the regions"),
