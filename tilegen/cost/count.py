@@ -21,7 +21,7 @@ from tilegen.cost.boxes import TMA, count_boxes
 from tilegen.cost.classes import list_classes
 from tilegen.cost.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
 from tilegen.decisions import Cost
-from tilegen.index import Index, Var, bound, evaluate, variables
+from tilegen.index import Index, Var, bound, evaluate, substitute, variables
 from tilegen.plan import Launch, Step, flat_memory
 from tilegen.scopes import thread_variables
 
@@ -120,7 +120,10 @@ def trips_of(count: Index, launch: Launch, fixed: Mapping[str, int]) -> int:
         return count
     if all(v.name in fixed for v in variables(count)):
         return int(evaluate(count, fixed))
-    return bound(count) - 1
+    known: dict[str, Index] = {**fixed}
+    for axis, extent in zip(("bx", "by", "bz"), launch.grid, strict=True):
+        known.setdefault(axis, Var(axis, extent) if extent > 1 else 0)
+    return bound(substitute(count, known)) - 1
 
 
 def _count_lanes(
