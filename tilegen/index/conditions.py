@@ -96,10 +96,10 @@ def _derive(c: Index) -> list[Index]:
     found = [less(a, part) for parts in _alternatives(b, "min") for part in parts]
     found += [less(part, b) for parts in _alternatives(a, "max") for part in parts]
     for parts in _alternatives(b, "max"):  # below the larger, and not below all of its parts but one
-        possible = [one for part in parts if (one := less(a, part)) is not False]
-        found += possible if len(possible) == 1 else []
+        possible = [part for part in parts if bound(sub(part, a)) > 1]
+        found += [less(a, part) for part in possible if len(possible) == 1]
     if isinstance(b, Formula) and b.symbol == "/":
-        found.append(less(mul(add(a, 1), b.args[1]), add(b.args[0], 1)))
+        found.append(less(add(mul(a, b.args[1]), b.args[1]), add(b.args[0], 1)))
     return found
 
 
