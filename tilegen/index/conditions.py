@@ -92,7 +92,7 @@ def _derive(c: Index) -> list[Index]:
     """What follows from one comparison."""
     if not isinstance(c, Formula) or c.symbol != "<":
         return []
-    a, b = c.args
+    a, b = (total(_flatten(side)) for side in c.args)
     found = [less(a, part) for parts in _alternatives(b, "min") for part in parts]
     found += [less(part, b) for parts in _alternatives(a, "max") for part in parts]
     for parts in _alternatives(b, "max"):  # below the larger, and not below all of its parts but one
@@ -101,6 +101,14 @@ def _derive(c: Index) -> list[Index]:
     if isinstance(b, Formula) and b.symbol == "/":
         found.append(less(add(mul(a, b.args[1]), b.args[1]), add(b.args[0], 1)))
     return found
+
+
+def _flatten(x: Index, sign: int = 1) -> list[tuple[int, Index]]:
+    """The terms of a sum, differences taken apart."""
+    if isinstance(x, Formula) and x.symbol in ("+", "-"):
+        signs = [sign, *(sign if x.symbol == "+" else -sign for _ in x.args[1:])]
+        return [t for a, s in zip(x.args, signs, strict=True) for t in _flatten(a, s)]
+    return [(sign * c, f) for c, f in terms(x)]
 
 
 def _alternatives(x: Index, symbol: str) -> list[list[Index]]:
