@@ -2,6 +2,7 @@
 // Launch: grid ((S + 63) >> 6, 1, 1), 64 threads, 8192 bytes of static shared memory.
 // X: row [S, 32]
 // Y: row [S, 32]
+// All: row [(S + 63) >> 6, S, 32]
 //
 // 1. copy X[0 : +32] -> stages[0], scope cta
 //    variant: cp_async; 128 sectors, 32 wavefronts, 8 instructions, 48 address operations
@@ -13,7 +14,12 @@
 //    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 32
 //    partition: outer = 4, threads 64, elems 4, order row-major; all orders are this one
 //
-// 3. copy stages[stage, warpid*16 : +16] -> Y[row : +16], scope warp
+// 3. copy stages[stage, warpid*16 : +16] -> All[bx, row : +16], scope warp
+//    variant: gmem_smem; 1792 sectors, 448 wavefronts, 224 instructions, 672 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 32
+//    partition: outer = 4, threads 32, elems 4, order row-major; all orders are this one
+//
+// 4. copy stages[stage, warpid*16 : +16] -> Y[row : +16], scope warp
 //    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 96 address operations
 //    vector_width: 4 elements, 16 bytes; the widest in runs of 32
 //    partition: outer = 4, threads 32, elems 4, order row-major; all orders are this one
@@ -52,6 +58,18 @@ __device__ __forceinline__ void start_X_stages_2(int tx, int S, int j, const flo
     }
 }
 
+__device__ __forceinline__ void copy_stages_All(int laneid, int bx, int S, int row, const float *stages,
+    float *All)
+{
+    #pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        if (bx < (S + 63) >> 6 && i * 4 + row + (laneid >> 3) < S) {
+            *(uint4 *)&All[(i * 4 + (laneid >> 3)) * 32 + (laneid & 7) * 4] =
+                *(const uint4 *)&stages[i * 128 + laneid * 4];
+        }
+    }
+}
+
 __device__ __forceinline__ void copy_stages_Y(int laneid, int S, int row, const float *stages, float *Y)
 {
     #pragma unroll
@@ -64,7 +82,7 @@ __device__ __forceinline__ void copy_stages_Y(int laneid, int S, int row, const 
 }
 
 extern "C" __global__ void __launch_bounds__(64)
-blocks_so_far(const float *__restrict__ X, float *__restrict__ Y, int S)
+blocks_so_far(const float *__restrict__ X, float *__restrict__ Y, float *__restrict__ All, int S)
 {
     __shared__ __align__(16) float stages[2048];  // row [2, 32, 32]
     const int tx = threadIdx.x;
@@ -84,9 +102,11 @@ blocks_so_far(const float *__restrict__ X, float *__restrict__ Y, int S)
             start_X_stages_2(tx, S, j, &X[j * 1024], &stages[((j + 1) & 1) * 1024]);  // copy X[(j + 1)*32 : +32] -> stages[(j + 1) % 2]
         }
         cp_async_commit();
+        const int row = j * 32 + warpid * 16;
+        const int stage = j & 1;
+        copy_stages_All(laneid, bx, S, row, &stages[stage * 1024 + warpid * 512],
+            &All[bx * S * 32 + row * 32]);  // copy stages[stage, warpid*16 : +16] -> All[bx, row : +16]
         if (first < j + 1) {
-            const int row = j * 32 + warpid * 16;
-            const int stage = j & 1;
             copy_stages_Y(laneid, S, row, &stages[stage * 1024 + warpid * 512], &Y[row * 32]);  // copy stages[stage, warpid*16 : +16] -> Y[row : +16]
         }
     }
