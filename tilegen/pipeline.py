@@ -91,7 +91,7 @@ def explain(spec: Source, arch: str | None = None, params: Mapping[str, int | fl
     Raises what ``load`` raises.
     """
     spec = load(spec, arch, params)
-    return explain_plan(with_comparisons(spec, plan_spec(spec)), launch_of(spec))
+    return explain_plan(with_comparisons(spec, plan_spec(spec)), launch_of(spec), with_derivations=True)
 
 
 def expand(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Spec:

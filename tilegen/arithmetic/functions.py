@@ -110,7 +110,7 @@ _TABLE = (
         "int32": "{0} * {1}", "int64": "{0} * {1}", "float32": "__fmul_rn({0}, {1})", "float64": "__dmul_rn({0}, {1})",
     }, binding=13),
     _rounded("/", 2, np.divide, _each("{0} / {1}", FLOATS), binding=13),
-    _rounded("neg", 1, np.negative, _each("-{0}", NUMBERS), binding=15),
+    MathFunction("neg", 1, NUMBERS, np.negative, _each("-{0}", NUMBERS), binding=15),
     _rounded("fma", 3, _fma, _by_type("fmaf({0}, {1}, {2})", "fma({0}, {1}, {2})")),
     MathFunction("//", 2, INTS, np.floor_divide, _each("{use:floor_div}({0}, {1})", INTS)),
     MathFunction("%", 2, INTS, np.remainder, _each("{use:floor_mod}({0}, {1})", INTS)),

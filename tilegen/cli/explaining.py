@@ -27,7 +27,7 @@ def explain_command(
         begin(path)
         spec = load(read_spec(path), arch, settings)
         plan, launch = plan_spec(spec), launch_of(spec)
-        explained = explain_plan(with_comparisons(spec, plan), launch) if access is None else {}
+        explained = explain_plan(with_comparisons(spec, plan), launch, with_derivations=True) if access is None else {}
         compiled = measure_resources(build(spec)) if compiles and access is None else None
     if access is None:
         if form == "json":

@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from tilegen.access import WARP_LANES
+from tilegen.arithmetic import describe_functions
 from tilegen.cost.accesses import Access
 from tilegen.cost.boxes import TMA
 from tilegen.cost.compiled import compiled_accesses
@@ -13,7 +14,9 @@ from tilegen.cost.count import Counted, count_access
 from tilegen.cost.cp_async import CP_ASYNC
 from tilegen.cost.needs import count_bytes, count_needed_sectors, find_threads, group_by_array
 from tilegen.decisions import Choice, Cost, Operation
-from tilegen.plan import Launch, Plan
+from tilegen.layouts import read_mma
+from tilegen.plan import Block, Compute, Launch, Plan, all_steps, flatten
+from tilegen.report.mma_chain import describe_mma, mma_data
 from tilegen.report.summary import sum_up
 
 _TOTALS = ("instructions", "wavefronts", "floor", "sectors")
@@ -29,9 +32,13 @@ _COUNTERS: dict[str, dict[str, tuple[str, ...]]] = {
 _WHERE_USED = ("ldgsts", "tma")  # counters that are shown only for kernels that have such accesses
 
 
-def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
+def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> dict[str, Any]:
     """Kernel, arch, a summary, choices for all of it, ops (variant, what lost or was refused, choices, accesses and
-    traffic over one interior CTA), totals."""
+    traffic over one interior CTA), totals.
+
+    ``with_derivations``: of ops that compute also how exact their functions are and who says so (``functions``), and
+    how a product's tile follows from its atom (``derivation``, and ``mma`` as data).
+    """
     accesses = compiled_accesses(plan)
     whole = [count_access(a, launch, None) for a in accesses]
     held = [replace(a, conditions=(*a.conditions, *a.needed)) if a.needed else a for a in accesses]
@@ -46,10 +53,22 @@ def explain_plan(plan: Plan, launch: Launch) -> dict[str, Any]:
         "choices": [choice_data(c) for c in plan.choices],
         "ops": [
             _explain_op(o, plan.threads, [a for a in accesses if a.op == k], launch)
+            | (_derive(plan, k, o) if with_derivations else {})
             for k, o in enumerate(plan.operations)
         ],
         "grid_totals": _totals(whole, needed),
     }
+
+
+def _derive(plan: Plan, number: int, operation: Operation) -> dict[str, Any]:
+    """What an op that computes rests on: its functions' errors, and the chain from its atom to its tile."""
+    blocks = (s for s in all_steps(plan) if isinstance(s, Block) and s.op == number)
+    trees = dict.fromkeys(s.tree for block in blocks for s in flatten(block.body) if isinstance(s, Compute))
+    found: dict[str, Any] = {"functions": describe_functions(trees)} if trees else {}
+    texts = [c.picked for c in operation.choices if c.question == "tiling"]
+    for read in filter(None, map(read_mma, texts)):
+        found |= {"derivation": describe_mma(read[0]), "mma": mma_data(read[0])}
+    return found
 
 
 def _explain_op(o: Operation, threads: int, accesses: list[Access], launch: Launch) -> dict[str, Any]:

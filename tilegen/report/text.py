@@ -77,6 +77,10 @@ def _op(number: int, op: Data) -> list[str]:
     ]
     for choice in op["choices"]:
         lines += _choice(choice)
+    if op.get("functions"):
+        lines += ["  functions", *(line for text in op["functions"] for line in wrap_line(f"    {printable(text)}", 6))]
+    if op.get("derivation"):
+        lines += ["  from the atom to the tile", *(f"    {line}".rstrip() for line in op["derivation"])]
     return lines
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import LayoutError
-from tilegen.layouts import MmaTiling, find_atom, lay_out_mma, read_mma, tile_mma
+from tilegen.layouts import MmaAtom, MmaTiling, find_atom, lay_out_mma, read_mma, tile_mma
 from tilegen.ops.flows import Flow, fixed
-from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, choose_tiling, extents_of, is_named, list_atoms
+from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, choose_tiling, extents_of, is_function_of, is_named, list_atoms
+from tilegen.ops.mma.held import Held
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Call
 
@@ -21,6 +22,15 @@ def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
     if tiling is None:
         return ()
     return tuple(fixed(call, name, lay_out_mma(tiling, name.upper()), tiling.atom.name) for name in ("c", "a", "b"))
+
+
+def spell_tiling(call: Call, threads: int, atom: MmaAtom, held: Held) -> str:
+    """The accumulator as a ``tiled_mma`` text where it is one of this atom; "" for what nobody would write so."""
+    tiling = _find_tiling(call, threads)
+    if tiling is None or tiling.atom != atom or not is_function_of(held, lay_out_mma(tiling, "C")):
+        return ""
+    permutation = tuple(p if p is None or isinstance(p, int) else str(p) for p in tiling.permutation)
+    return f"tiled_mma({atom.name!r}, {str(tiling.atoms)!r}, {permutation!r}, 'C', {tiling.tile})"
 
 
 def _find_tiling(call: Call, threads: int) -> MmaTiling | None:

@@ -15,6 +15,7 @@ from tilegen.index import Index, Var, add, mul, not_
 from tilegen.layouts import MmaAtom
 from tilegen.ops.mma.atoms import choose_tiling, extents_of, is_function_of, is_named, reject_atom, write_layout
 from tilegen.ops.mma.fit import Misfit, ProductFit, fit_atom
+from tilegen.ops.mma.flows import spell_tiling
 from tilegen.ops.mma.held import Held, hold
 from tilegen.ops.mma.rows import ROWS
 from tilegen.ops.op import Planned
@@ -60,7 +61,8 @@ def plan_product(context: Context, call: Call, atoms: Sequence[MmaAtom]) -> Plan
     if found is None:
         asked = [reason for reason in reasons if is_named(reason[0], call.fields.atom)] or reasons
         raise Refused(_explain_refusal(call, asked, held, threads))
-    return _plan(context, call, *found, tuple(Candidate(atom.name, None, reason) for atom, reason, _ in reasons))
+    tiling = spell_tiling(call, threads, found[0], held["c"])
+    return _plan(context, call, *found, tiling, tuple(Candidate(atom.name, None, reason) for atom, reason, _ in reasons))
 
 
 def _check_atoms(call: Call, atom: MmaAtom, held: dict[str, Held], threads: int) -> None:
@@ -95,7 +97,9 @@ def _explain_refusal(
 
 
 # ---------------------------------------------------------------- the function
-def _plan(context: Context, call: Call, atom: MmaAtom, fit: ProductFit, others: tuple[Candidate, ...]) -> Planned:
+def _plan(
+    context: Context, call: Call, atom: MmaAtom, fit: ProductFit, tiling: str, others: tuple[Candidate, ...]
+) -> Planned:
     """The function, and what was chosen on the way to it."""
     block = _block(context, call, atom, fit)
     issued = count_issues(context.enclose((block,)), context.launch, _is_product)
@@ -119,7 +123,8 @@ def _plan(context: Context, call: Call, atom: MmaAtom, fit: ProductFit, others: 
         Choice("registers_per_thread", {"accumulators": words["c"], "a": words["a"], "b": words["b"]}, (),
                "32-bit registers of the regions"),
     )  # fmt: skip
-    return Planned((block,), Cost(instructions=issued), choices, (("atom", atom.name),))
+    named = (Choice("tiling", tiling, (), "what c's registers are; a and b follow"),) if tiling else ()
+    return Planned((block,), Cost(instructions=issued), (*choices, *named), (("atom", atom.name),))
 
 
 def _is_product(step: Step) -> bool:
