@@ -175,3 +175,9 @@ def test_the_api_takes_a_function_too() -> None:
     assert "against" in str(tilegen.verify(SOFTMAX, device="cpu", seeds=[1], against=softmax))
     with pytest.raises(InputError, match="TG604"):
         tilegen.verify(SOFTMAX, device="cpu", seeds=[1], against=lambda Q: Q)
+
+
+def test_a_function_takes_constants_of_the_spec_too() -> None:
+    text = SOFTMAX.replace("N: {default: 100, max: 128, multiple_of: 4}", "N: 100")
+    assert load(text).constants[0].name == "N"
+    assert "against" in str(tilegen.verify(text, device="cpu", seeds=[1], against=lambda X, N: softmax(X[:, :N])))

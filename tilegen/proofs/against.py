@@ -57,6 +57,7 @@ def ask_meaning(
     given: dict[str, Any] = {}
     for name, values in inputs.items():
         given[name] = values(_offsets(spec.buffer(name), params)).astype(np.float64)
+    given |= {c.name: c.value for c in spec.constants}
     given |= {p.name: params.get(p.name, p.default) for p in spec.params}
     result = _call(function, given)
     if isinstance(result, Mapping):
