@@ -1,0 +1,117 @@
+"""What each spec of specs/ that computes is for: a function of float64 NumPy arrays, by the spec's name (rule P3).
+
+The reference of a spec of tile ops is the spec itself, so that a wrong formula proves itself right. Nothing here knows
+of tiles. A function takes what it names among the spec's inputs, whole, as float64, and its params; it returns the
+output, or outputs by name, as ``tilegen verify --against tests.meaning:softmax_rows`` has it. ``@means`` adds it to the
+table, with the sizes at which test_meaning runs it beside the kernel: params and their values, small, corners among
+them (rows of one, a row less than a vector, every loop at as few trips as it can make).
+
+A row of inputs holds -inf and ``largest`` too; less where float32 cannot square it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Sizes = Mapping[str, int]
+Function = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """A spec's function and the sizes at which it is compared with the kernel; the largest number among its inputs."""
+
+    function: Function
+    sizes: tuple[Sizes, ...]
+    largest: float
+
+
+MEANINGS: dict[str, Meaning] = {}
+
+
+def means(*sizes: Sizes, largest: float = 1e30) -> Callable[[Function], Function]:
+    """The function below is what the spec of its name computes."""
+
+    def add(function: Function) -> Function:
+        assert function.__name__ not in MEANINGS, f"two meanings of {function.__name__}"
+        MEANINGS[function.__name__] = Meaning(function, sizes or ({},), largest)
+        return function
+
+    return add
+
+
+# ---------------------------------------------------------------- rows
+@means({"M": 5, "N": 512, "T": 64}, {"M": 2, "N": 63, "T": 32}, {"M": 1, "N": 1, "T": 32}, {"M": 2, "N": 24, "T": 96})
+def softmax_rows(X: Array) -> Array:
+    return softmax(X)
+
+
+@means({"M": 9, "N": 63}, {"M": 1, "N": 1}, {"M": 4, "N": 1024}, {"M": 5, "N": 33})
+def softmax_short_rows(X: Array) -> Array:
+    return softmax(X)
+
+
+def softmax(x: Array) -> Array:
+    """Along the last axis."""
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+NORMS = ({"M": 5, "N": 512, "T": 64}, {"M": 2, "N": 63, "T": 32}, {"M": 3, "N": 1, "T": 32})
+
+
+@means(*NORMS, largest=1e15)
+def rmsnorm(X: Array, W: Array, eps: float) -> Array:
+    return X / np.sqrt((X**2).mean(1, keepdims=True) + eps) * W
+
+
+@means(*NORMS, largest=1e15)
+def layernorm(X: Array, W: Array, B: Array, eps: float) -> Array:
+    return (X - X.mean(1, keepdims=True)) / np.sqrt(X.var(1, keepdims=True) + eps) * W + B
+
+
+@means({"M": 5, "N": 512, "T": 64}, {"M": 2, "N": 63, "T": 32}, {"M": 3, "N": 1, "T": 32})
+def quantize_rows(X: Array) -> dict[str, Array]:
+    scale = np.maximum(np.abs(X).max(1), 1e-12) / 448
+    return {"Q": X / scale[:, None], "S": scale}
+
+
+@means({"M": 5, "N": 512, "T": 64}, {"M": 2, "N": 63, "T": 32}, {"M": 3, "N": 1, "T": 32})
+def swiglu(X: Array, N: int) -> Array:
+    gate, value = X[:, :N], X[:, N:]
+    return gate / (1 + np.exp(-gate)) * value
+
+
+@means({"B": 2, "S": 5, "H": 3, "D": 64}, {"B": 1, "S": 1, "H": 1, "D": 2})
+def rotary(Q: Array, C: Array, N: Array, D: int) -> Array:
+    a, b = Q[..., : D // 2], Q[..., D // 2 :]
+    c, s = C[:, None], N[:, None]
+    return np.concatenate([a * c - b * s, a * s + b * c], -1)
+
+
+@means({"M": 600, "N": 64}, {"M": 512, "N": 32}, {"M": 256, "N": 32}, {"M": 257, "N": 32}, {"M": 1, "N": 32})
+def column_sum(X: Array) -> Array:
+    return X.sum(0)
+
+
+# ---------------------------------------------------------------- casts
+@means()
+def cast_rows_auto(X: Array, W: Array) -> Array:
+    return X * W
+
+
+# ---------------------------------------------------------------- products
+@means({"K": 8}, {"K": 16}, {"K": 64})
+def sgemm_small(A: Array, B: Array) -> Array:
+    return A @ B
+
+
+@means()
+def mma_tile(A: Array, B: Array) -> Array:
+    return A @ B

@@ -1,0 +1,93 @@
+"""Kernels of specs/ compute what they are for: run in NumPy in their own types, against functions of float64."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+from specs.kernels import ROOT, SPECS
+
+from tests.meaning import MEANINGS, Meaning
+from tilegen.dtypes import DTYPES
+from tilegen.errors import ProofError
+from tilegen.interpret import interpret
+from tilegen.pipeline import build, load
+from tilegen.plan import arrays
+from tilegen.proofs.against import ask_meaning
+from tilegen.proofs.floats import Closeness, computes, draw_floats, run_bounded
+from tilegen.reference import Array, Input
+from tilegen.spec.data import Spec
+from tilegen.spec.outline import launch_of
+
+CASES = [(name, sizes) for name, meaning in MEANINGS.items() for sizes in meaning.sizes]
+every_case = pytest.mark.parametrize(
+    "name,sizes", CASES, ids=[f"{n}-{'-'.join(f'{k}{v}' for k, v in s.items())}".strip("-") for n, s in CASES]
+)
+
+
+def test_every_spec_that_computes_has_a_meaning() -> None:
+    computing = {path.stem for path in SPECS if computes(load(path))}
+    assert not computing - set(MEANINGS), "these compute: say what in tests/meaning.py"
+    assert not set(MEANINGS) - computing, "no spec that computes has these names"
+
+
+@every_case
+@pytest.mark.parametrize("corner", [False, True], ids=["normal", "corner"])
+def test_a_kernel_computes_what_it_is_for(name: str, sizes: Mapping[str, int], corner: bool) -> None:
+    found = compare(name, sizes, MEANINGS[name], corner)
+    assert corner or not any(f.unclaimed for f in found), found
+
+
+def compare(name: str, sizes: Mapping[str, int], meaning: Meaning, corner: bool) -> list[Closeness]:
+    """The kernel of every CTA against the function, every element of every output. Raises ProofError."""
+    built = build(ROOT / "specs" / f"{name}.yaml", params=sizes)
+    spec, case = built.spec, {p.name: int(p.default) for p in built.spec.params if p.var is not None}
+    inputs = draw_inputs(spec, [m.name for m in arrays(built.plan) if m.access != "out"], meaning, corner)
+    x, y, z = launch_of(spec, case).grid
+    ctas = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
+    written = interpret(built.plan, ctas, inputs, case).written
+    bounds = run_bounded(spec, ctas, inputs, case, is_tight=False)
+    claims = ask_meaning(meaning.function, spec, case, inputs, tuple(sorted(written)))
+    found = []
+    for output, (at, got) in sorted(written.items()):
+        meant_at, _ = claims.values[output]
+        assert np.array_equal(at, meant_at), f"{output}: the kernel writes other elements than it has"
+        found.append(claims.compare(output, at, got, bounds[output][1]))
+    return found
+
+
+def draw_inputs(spec: Spec, names: list[str], meaning: Meaning, corner: bool) -> dict[str, Input]:
+    """Normal floats; as a corner the first array has -inf and the largest number in its first row."""
+    inputs = {name: draw_floats(name, spec.buffer(name).dtype) for name in names}
+    first = next((n for n in names if DTYPES[spec.buffer(n).dtype].kind == "float"), None)
+    if corner and first is not None:
+        drawn = inputs[first]
+
+        def special(index: Array) -> Array:
+            with np.errstate(over="ignore"):
+                dtype = drawn(index).dtype
+                values = np.where(index == 0, meaning.largest, np.where(index == 5, -np.inf, drawn(index)))
+                return values.astype(dtype)
+
+        inputs[first] = special
+    return inputs
+
+
+@pytest.mark.parametrize("name", MEANINGS)
+def test_another_meaning_is_found(name: str) -> None:
+    """A fifth more than the function says: more than any type's rounding."""
+    meaning = MEANINGS[name]
+
+    def other(**given: Array) -> dict[str, Array]:
+        known = inspect.signature(meaning.function).parameters
+        result = meaning.function(**{k: v for k, v in given.items() if k in known})
+        by_name = result if isinstance(result, dict) else {output: result}
+        return {k: 1.2 * v for k, v in by_name.items()}
+
+    output = [b.name for b in load(ROOT / "specs" / f"{name}.yaml").buffers if b.scope == "global"][-1]
+    with pytest.raises(ProofError, match="TG428"):
+        compare(name, meaning.sizes[0], replace(meaning, function=other), corner=False)
