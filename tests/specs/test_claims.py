@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Mapping
 from functools import cache
 from itertools import product
 from math import prod
@@ -23,6 +24,7 @@ from tilegen.arch import ARCHES
 from tilegen.cost import needs
 from tilegen.cost.accesses import Access
 from tilegen.cost.compiled import compiled_accesses
+from tilegen.dtypes import DTYPES
 from tilegen.index import bound, evaluate
 from tilegen.pipeline import build, explain, load
 from tilegen.plan import Launch
@@ -69,10 +71,14 @@ def widths_said(choice: Choice) -> tuple[int, int]:
     return picked.get("load_bytes", picked.get("bytes")), picked.get("store_bytes", picked.get("bytes"))
 
 
-def check_widths(explained: dict[str, Any]) -> None:
+def check_widths(explained: dict[str, Any], sizes: Mapping[str, int]) -> None:
+    """``sizes``: bytes of an element by buffer; of an op that computes no access has more elements than it says."""
     for op in explained["ops"]:
         for choice in op["choices"]:
-            if choice["question"] in ("vector_width", "register_tile"):
+            if choice["question"] == "vector_width" and set(choice["picked"]) == {"elems"}:
+                most = max(a["text_width_bytes"] / sizes[a["buffer"]] for a in op["accesses"] if a["buffer"] in sizes)
+                assert most <= choice["picked"]["elems"], (op["text"], choice["picked"], op["accesses"])
+            elif choice["question"] in ("vector_width", "register_tile"):
                 for kind, said in zip(("ld", "st"), widths_said(choice), strict=True):
                     made = {a["text_width_bytes"] for a in op["accesses"] if a["kind"] in (kind, *ASYNC)}
                     assert made <= {said}, (op["text"], choice["picked"], op["accesses"])
@@ -83,7 +89,7 @@ ASYNC = tuple(f"cp.async.{cache}{fill}" for cache in ("ca", "cg") for fill in ("
 
 @every_spec
 def test_the_width_that_is_printed_is_that_of_the_accesses(path: Path) -> None:
-    check_widths(_explain(path))
+    check_widths(_explain(path), {b.name: DTYPES[b.dtype].bytes for b in build_spec(path).spec.buffers})
 
 
 def widest_in_runs(side: np.ndarray, run: int, size: int, most: int) -> int:
@@ -96,7 +102,7 @@ def widest_in_runs(side: np.ndarray, run: int, size: int, most: int) -> int:
 def test_no_wider_access_is_allowed_where_explain_says_so(threads: int, dtype: str, g: Any, s: Any) -> None:
     explained = explain(tile_round_trip(threads, dtype, *g, *s))
     check_variants(explained)
-    check_widths(explained)
+    check_widths(explained, {})
     size = elem_bytes(dtype)
     sides = {"In": g, "s": s, "Out": g}
     for op, names in zip(explained["ops"], (("In", "s"), ("s", "Out")), strict=True):

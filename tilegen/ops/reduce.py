@@ -343,7 +343,7 @@ def _plan(call: Call, context: Context) -> Planned:
         block = _Reduction(context, call, loop, split, axis, tree).block(name, scratch)
         found.append((context.cost((block,)), cap, block))
     cost, cap, block = min(found, key=lambda f: f[0].key)
-    choices = [Choice("order", _say_order(owned, split), (), "own registers ascending, lanes by xor, warps ascending")]
+    choices = [Choice("order", _say_order(owned, split), (), "registers and warps ascending, lanes by xor")]
     if others:
         candidates = tuple(Candidate({"elems": c}, cost_, judge(cost_, cost, c == cap)) for cost_, c, _ in found)
         choices.append(Choice("vector_width", {"elems": cap}, candidates, f"the cheapest of {len(found)}"))
