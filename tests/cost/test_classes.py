@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from tilegen.cost import classes
+from tilegen.cost import classes, count
 from tilegen.cost.classes import find_classes
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import count_access
@@ -50,8 +50,6 @@ def test_a_grid_is_the_sum_of_its_ctas(dtype, shape, axes):
 
 def test_a_loop_variable_in_a_quotient_with_threads_does_not_make_every_cta_a_class(monkeypatch):
     """group = i * 128 + tx is divided by the length of a row: i is told apart, the CTA is not."""
-    from tilegen.cost import count
-
     spec = load(permute("float32", [3, 1_000_000], [1, 0]))
     launch, seen = launch_of(spec), []
     real = count.list_classes
@@ -97,6 +95,58 @@ def test_picked_values_count_what_all_values_do(text, monkeypatch):
         count_access.cache_clear()
         counted[most] = [count_access(a, launch, cta) for a in found for cta in (None, (0, 0, 0), launch.interior)]
     assert counted[4] == counted[1 << 40]
+
+
+SWIZZLED = """kernel: swizzled
+arch: sm_80
+threads: 64
+params: {S: {default: 700, max: 4096}}
+grid: {bx: 5}
+buffers:
+  X: {scope: global, dtype: float16, shape: [S, 64]}
+  Y: {scope: global, dtype: float16, shape: [5, 2, 16, 64]}
+  A: {scope: shared, dtype: float16, shape: [3, 64, 64], layout: "Swizzle(3, 3, 3) o S[(3, 64, 64):(4096, 64, 1)]"}
+  r: {scope: register, dtype: float16, shape: [16, 64], layout: "S[(2, 8, 8, 4, 2):(2, 4@laneid, 4, 1@laneid, 1)]"}
+ops:
+  - for: {k: "min(ceil(S / 64), bx + 3)"}
+    do:
+      - copy: {src: "X[k*64 : +64]", dst: "A[k % 3]", async: true, edge: clip, when: "k*3 + bx < 14"}
+      - commit
+      - wait: 0
+      - sync: cta
+      - for: {i: 4}
+        unroll: true
+        do:
+          - copy: {scope: warp, src: "A[(k + i) % 3, i*16 : +16]", dst: r, variant: VARIANT}
+      - sync: cta
+  - copy: {scope: warp, src: r, dst: "Y[bx, warpid]"}
+"""
+
+
+@pytest.mark.parametrize("variant", ["reg", "ldstmatrix"])
+@pytest.mark.parametrize("dtype", ["float16", "int16"])
+def test_classes_count_what_every_value_by_itself_does(variant, dtype, monkeypatch):
+    """Stages, steps and registers move a swizzled address by multiples of what it XORs: they are no classes."""
+    spec = load(SWIZZLED.replace("VARIANT", variant).replace("float16", dtype))
+    launch, found = launch_of(spec), compiled_accesses(plan_spec(spec))
+    ctas = (None, (0, 0, 0), (4, 0, 0))
+    seen: dict[int, list[int]] = {0: [], 1: []}
+    counted = {}
+    real, listed = classes._keys, count.list_classes
+    for k, keys in enumerate((real, lambda *args: None)):
+        monkeypatch.setattr(classes, "_keys", keys)
+
+        def listen(*args, own=seen[k]):
+            for values, counts in listed(*args):
+                own.append(len(counts))
+                yield values, counts
+
+        monkeypatch.setattr(count, "list_classes", listen)
+        count_access.cache_clear()
+        counted[k] = [count_access(a, launch, cta) for a in found for cta in ctas]
+    count_access.cache_clear()
+    assert counted[0] == counted[1]
+    assert max(seen[0]) * 8 < max(seen[1])
 
 
 @pytest.mark.parametrize("spans", [(3, 5), (1 << 40, 3), (1 << 40, 1 << 41, 7), (1, 1)])

@@ -1,19 +1,33 @@
 """Classes of CTAs and loop trips in which an access behaves alike, so that one of each is enough to count.
 
-An address is a sum. Terms over these outer variables alone move a whole warp: only their residue matters. A variable
-that stands in one term with a thread's is told apart by its values: slower, as exact.
+An address is a sum. Terms over these outer variables alone move a whole warp: only their residue matters. What stands
+in one term with a thread's variable is told apart by its values: slower, as exact.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.cost.accesses import Access
-from tilegen.index import Formula, Index, Var, evaluate, substitute, terms, total, variables
+from tilegen.index import (
+    Formula,
+    Index,
+    Var,
+    bound,
+    evaluate,
+    least,
+    multiple,
+    substitute,
+    terms,
+    total,
+    variables,
+    xor,
+)
 from tilegen.index.courses import Course, course, join_courses, pick_values
 
 Ints = NDArray[np.int64]
@@ -144,19 +158,20 @@ def _keys_of_all(
 
 
 def _keys(a: Access, values: Mapping[str, Ints], known: Mapping[str, object]) -> list[Ints] | None:
-    """The part of the address that moves all threads alike, the tangled variables, and the limits of the guards as far
-    as threads differ in them; None where only equal values behave alike. Threads are what ``known`` has arrays for."""
+    """The part of the address that moves all threads alike, what is tangled with them, and the limits of the guards as
+    far as threads differ in them; None where only equal values behave alike. Threads are what ``known`` has arrays for.
+    """
     guards = [c for c in a.conditions if any(v.name in values for v in variables(c))]
     sides = [s for c in guards if isinstance(c, Formula) and c.symbol == "<" for s in c.args]
     threads = frozenset(n for n, x in known.items() if not isinstance(x, int))
-    address, *split = (_separate(x, values, threads) for x in (a.byte, *sides))
-    tangled = sorted(address.tangled.union(*(s.tangled for s in split)))
-    few = _distinct([values[n] for n in tangled])
-    if len(sides) < 2 * len(guards) or (few and len(few[0]) > _FEW):
-        return None
+    address, *split = (_separate(x, frozenset(values), threads) for x in (a.byte, *sides))
     zero, env = np.zeros(len(next(iter(values.values()))), np.int64), {**known, **values}
-    keys = [zero + evaluate(address.outer, env), *(values[n] for n in tangled)]
-    inside = {**known, **{n: v[:, None] for n, v in zip(tangled, few, strict=True)}}
+    tangled = [zero + evaluate(x, env) for x in dict.fromkeys(x for s in (address, *split) for x in s.tangled)]
+    few = find_classes(tangled)[0] if tangled else np.zeros(1, np.int64)
+    if len(sides) < 2 * len(guards) or len(few) > _FEW:
+        return None
+    keys = [zero + evaluate(address.outer, env), *tangled]
+    inside = {**known, **{n: v[few, None] for n, v in values.items()}}
     for left, right in zip(split[::2], split[1::2], strict=True):
         limit = zero + evaluate(right.outer, env) - evaluate(left.outer, env)
         inner = np.asarray(evaluate(left.inner, inside) - evaluate(right.inner, inside))
@@ -164,35 +179,59 @@ def _keys(a: Access, values: Mapping[str, Ints], known: Mapping[str, object]) ->
     return keys
 
 
-def _distinct(columns: Sequence[Ints]) -> list[Ints]:
-    """The combinations of values that occur, each once."""
-    if not columns:
-        return []
-    index, _ = find_classes(columns)
-    return [column[index] for column in columns]
-
-
 @dataclass(frozen=True)
 class _Split:
     """A sum in two: the part over outer variables alone, and what threads have a say in.
 
-    ``tangled``: the outer variables that the second part names.
+    ``tangled``: what the second part sees of the outer variables.
     """
 
     outer: Index
     inner: Index
-    tangled: frozenset[str]
+    tangled: tuple[Index, ...]
 
 
-def _separate(x: Index, outer: Mapping[str, object], threads: frozenset[str]) -> _Split:
-    alone: list[tuple[int, object]] = []
-    rest: list[tuple[int, object]] = []
-    tangled: set[str] = set()
+def _separate(x: Index, outer: frozenset[str], threads: frozenset[str]) -> _Split:
+    alone: list[tuple[int, Any]] = []
+    rest: list[tuple[int, Any]] = []
+    for c, f in _free_terms(x):
+        names = _names(f)
+        (alone if names & outer and not names & threads else rest).append((c, f))
+    tangled = (part for _, f in rest for part in _list_parts(f, outer, threads))
+    return _Split(total(alone), total(rest), tuple(dict.fromkeys(tangled)))
+
+
+def _free_terms(x: Index) -> Iterable[tuple[int, Any]]:
+    """``x`` as a sum; of an XOR with what is below 2 ** k, the multiples of 2 ** k stand by themselves."""
     for c, f in terms(x):
-        names = frozenset() if isinstance(f, int) else {v.name for v in variables(f)}
-        if names & outer.keys() and not names & threads:
-            alone.append((c, f))
+        for this, other in (f.args, f.args[::-1]) if isinstance(f, Formula) and f.symbol == "^" else ():
+            unit = 1 << (bound(other) - 1).bit_length()
+            high = [t for t in terms(this) if t[0] * multiple(t[1]) % unit == 0]
+            if high and least(other) >= 0:
+                low = total(t for t in terms(this) if t[0] * multiple(t[1]) % unit)
+                yield from ((c * k, g) for k, g in _free_terms(total(high)))
+                yield from ((c * k, g) for k, g in _free_terms(xor(low, other)))
+                break
         else:
-            rest.append((c, f))
-            tangled |= names & outer.keys()
-    return _Split(total(alone), total(rest), frozenset(tangled))
+            yield c, f
+
+
+def _list_parts(x: Index, outer: frozenset[str], threads: frozenset[str]) -> Iterable[Index]:
+    """The largest parts of an expression that are over outer variables without those of threads."""
+    names = _names(x)
+    if isinstance(x, int) or not names & outer:
+        return
+    if not names & threads:
+        yield x
+        return
+    assert isinstance(x, Formula)
+    apart = [t for t in terms(x) if not _names(t[1]) & threads] if x.symbol == "+" else []
+    if apart:
+        yield from _list_parts(total(apart), outer, threads)
+    others = [f for _, f in terms(x) if _names(f) & threads] if x.symbol == "+" else x.args
+    for part in others:
+        yield from _list_parts(part, outer, threads)
+
+
+def _names(x: Index) -> frozenset[str]:
+    return frozenset() if isinstance(x, int) else frozenset(v.name for v in variables(x))
