@@ -11,6 +11,7 @@ A row of inputs holds -inf and ``largest`` too; less where float32 cannot square
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -115,3 +116,44 @@ def sgemm_small(A: Array, B: Array) -> Array:
 @means()
 def mma_tile(A: Array, B: Array) -> Array:
     return A @ B
+
+
+@means({"M": 256, "N": 128, "K": 64}, {"M": 256, "N": 128, "K": 128}, {"M": 256, "N": 256, "K": 320}, largest=1e3)
+def gemm_bias_gelu(A: Array, B: Array, bias: Array) -> Array:
+    x = A @ B + bias
+    return 0.5 * x * (1 + erf(x / np.sqrt(2)))
+
+
+erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+@means({"M": 128, "N": 128, "K": 64}, {"M": 128, "N": 128, "K": 128}, {"M": 128, "N": 256, "K": 320}, largest=1e3)
+def gemm_w8a16(A: Array, W: Array, scale: Array) -> Array:
+    return A @ W * scale
+
+
+@means({"M": 128, "N": 128, "K": 128}, {"M": 128, "N": 128, "K": 256}, {"M": 128, "N": 128, "K": 512}, largest=1e3)
+def gemm_int8_rows(A: Array, B: Array, row_scale: Array, col_scale: Array) -> Array:
+    return A @ B * row_scale[:, None] * col_scale
+
+
+@means({"M": 128, "N": 128, "K": 8}, {"M": 128, "N": 128, "K": 16}, {"M": 128, "N": 128, "K": 40}, largest=1e15)
+def sgemm_step1(A: Array, B: Array) -> Array:
+    return A @ B
+
+
+@means({"M": 128, "N": 128, "K": 32}, {"M": 128, "N": 128, "K": 64}, {"M": 128, "N": 128, "K": 160}, largest=100)
+def hgemm_step4(A: Array, B: Array, bias: Array) -> Array:
+    return np.maximum(A @ B + bias, 0)
+
+
+# ---------------------------------------------------------------- attention
+@means(
+    {"BH": 1, "S": 1}, {"BH": 1, "S": 63, "causal": 1}, {"BH": 2, "S": 65}, {"BH": 1, "S": 150, "causal": 1},
+    {"BH": 1, "S": 200, "D": 64}, {"BH": 1, "S": 130, "D": 64, "causal": 1}, largest=1e3,
+)  # fmt: skip
+def attention(Q: Array, K: Array, V: Array, scale: float, causal: int) -> Array:
+    scores = Q @ K.swapaxes(1, 2) * (scale * np.log(2))
+    if causal:
+        scores = np.where(np.tri(Q.shape[1], dtype=bool), scores, -np.inf)
+    return softmax(scores) @ V

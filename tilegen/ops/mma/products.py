@@ -62,7 +62,8 @@ def plan_product(context: Context, call: Call, atoms: Sequence[MmaAtom]) -> Plan
         asked = [reason for reason in reasons if is_named(reason[0], call.fields.atom)] or reasons
         raise Refused(_explain_refusal(call, asked, held, threads))
     tiling = spell_tiling(call, threads, found[0], held["c"])
-    return _plan(context, call, *found, tiling, tuple(Candidate(atom.name, None, reason) for atom, reason, _ in reasons))
+    others = tuple(Candidate(other.name, None, reason) for other, reason, _ in reasons)
+    return _plan(context, call, *found, tiling, others)
 
 
 def _check_atoms(call: Call, atom: MmaAtom, held: dict[str, Held], threads: int) -> None:
