@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tilegen.arithmetic import TYPED, Domain
@@ -15,7 +15,28 @@ from tilegen.interpret.order import Clocks
 from tilegen.interpret.phases import Phases
 from tilegen.interpret.reading import Address, MemoryPlace, Root, Text, form
 from tilegen.interpret.threads import Array, Crew
+from tilegen.interpret.wide import Together, Unrolled
+from tilegen.kept import keep
 from tilegen.plan import Effects, Memory, Plan, Ref, Step, Touch, begin, effects, walk
+
+
+@dataclass(frozen=True)
+class Readings:
+    """What was read of a plan, for every run of it: by the id of what was read, which is held too.
+
+    ``together``: of unrolled loops, the trips that are carried out as one.
+    """
+
+    texts: dict[int, tuple[Index, Text]] = field(default_factory=dict)
+    addresses: dict[int, tuple[Ref, Address]] = field(default_factory=dict)
+    effects: dict[int, tuple[Step, Effects]] = field(default_factory=dict)
+    together: dict[int, tuple[Step, Unrolled | None, dict[object, tuple[Together, ...]]]] = field(default_factory=dict)
+
+
+@keep
+def readings_of(plan: Plan) -> Readings:
+    """The tables of a plan, empty at first."""
+    return Readings()
 
 
 class Machine:
@@ -30,9 +51,7 @@ class Machine:
         self.params, self.steps, self.flights = params, 0, Flights(len(crew.ctas) * crew.threads)
         self.waiting: dict[str, Any] = {}  # the Site where each role waits
         self.phases = Phases(plan, crew, self.clocks)
-        self.texts: dict[int, tuple[Index, Text]] = {}
-        self.addresses: dict[int, tuple[Ref, Address]] = {}
-        self.effects: dict[int, tuple[Step, Effects]] = {}
+        self.readings = readings_of(plan)
         self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}
         self.places: dict[str, MemoryPlace] = {}
         self.views: dict[tuple[object, ...], MemoryPlace] = {}  # by form: several views of an array have its name
@@ -71,9 +90,9 @@ class Machine:
 
     def effects_of(self, step: Step) -> Effects:
         """What a step touches, asked once; the table holds the step too, so that its id stays its own."""
-        entry = self.effects.get(id(step))
+        entry = self.readings.effects.get(id(step))
         if entry is None:
-            entry = self.effects[id(step)] = (step, effects(step))
+            entry = self.readings.effects[id(step)] = (step, effects(step))
         return entry[1]
 
     def pending(self) -> object:

@@ -13,6 +13,7 @@ from tilegen.interpret.address import locate, value_of
 from tilegen.interpret.fault import MALFORMED
 from tilegen.interpret.site import Site, require_whole_warps
 from tilegen.interpret.threads import Array
+from tilegen.interpret.together import locate_trips, write_held
 from tilegen.plan import LDMATRIX_TRANS, MATRIX_ROW_ELEMS, STMATRIX_TRANS, Effects, Move, Ref, Touch, matrices
 
 _LANES = 32
@@ -22,11 +23,10 @@ def load_matrices(step: Move, touched: Effects, site: Site) -> None:
     """Whole warps load 1, 2 or 4 matrices."""
     (rows,), (registers,) = touched.read, touched.written
     givers, count = _check(step, rows, registers, site), matrices(step)
-    root, flat = locate(rows.ref, rows.elems, givers)
-    held_root, held_at = locate(registers.ref, registers.elems, site)
-    bits = root.store.read_rows(flat, rows.elems, givers.group, site)
+    root, flat, who = locate_trips(rows, givers)
+    bits = root.store.read_rows(flat, rows.elems, who, site)
     held = _held_of(bits.reshape(-1, count, MATRIX_ROW_ELEMS, MATRIX_ROW_ELEMS), step.via is LDMATRIX_TRANS)
-    held_root.store.write(held_at, np.ascontiguousarray(held).reshape(-1, registers.elems), site.group, site)
+    write_held(registers, held.reshape(-1, len(site.group), registers.elems).swapaxes(0, 1), site)
 
 
 def store_matrices(step: Move, touched: Effects, site: Site) -> None:

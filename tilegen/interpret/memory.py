@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import NoReturn, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 
@@ -54,24 +54,56 @@ class Store(Protocol):
 
 
 class Registers:
-    """Elements private to each thread; ``flat`` is uniform, so the accesses are slices."""
+    """Elements private to each thread; ``flat`` is uniform, so the accesses are slices.
+
+    ``everywhere``: which elements every thread is known to have written.
+    """
 
     def __init__(self, memory: Memory, threads: int, elems: int, domain: Domain):
         self.name = memory.name
         self.bits = np.zeros((threads, elems), domain.bits(memory.elem_bytes))
         self.known = np.zeros((threads, elems), bool)
+        self.everywhere = np.zeros(elems, bool)
 
     def read(self, flat: int, elems: int, group: Group, site: Reporter) -> Array:
-        known = self.known[group.thread, flat : flat + elems]
-        if not known.all():
-            thread, e = (int(x[0]) for x in np.nonzero(~known))
-            site.fail(UNWRITTEN, f"register {self.name}[{flat + e}] is read before anything wrote it", thread)
-        result: Array = self.bits[group.thread, flat : flat + elems]
-        return result
+        return self.read_columns(slice(flat, flat + elems), group, site)
 
     def write(self, flat: int, bits: Array, group: Group, site: Reporter) -> None:
-        self.bits[group.thread, flat : flat + bits.shape[1]] = bits
-        self.known[group.thread, flat : flat + bits.shape[1]] = True
+        self.write_columns(slice(flat, flat + bits.shape[1]), bits, group)
+
+    def read_columns(self, columns: slice | Array, group: Group, site: Reporter) -> Array:
+        """The bits of each thread's elements, (threads, columns); a copy."""
+        at = _rows_and_columns(columns, group)
+        if not self.everywhere[columns].all():
+            known = self.known[at]
+            if not known.all():
+                thread, e = (int(x[0]) for x in np.nonzero(~known))
+                element = e + columns.start if isinstance(columns, slice) else int(columns[e])
+                site.fail(UNWRITTEN, f"register {self.name}[{element}] is read before anything wrote it", thread)
+        result: Array = self.bits[at]
+        return result.copy() if result.base is not None else result
+
+    def write_columns(self, columns: slice | Array, bits: Array, group: Group) -> None:
+        """Store bits (threads, columns)."""
+        at = _rows_and_columns(columns, group)
+        self.bits[at] = bits
+        if not self.everywhere[columns].all():
+            self.known[at] = True
+            self.everywhere[columns] = group.is_everyone
+
+    def save(self) -> tuple[Array, Array, Array]:
+        """What it holds, to be put back."""
+        return self.bits.copy(), self.known.copy(), self.everywhere.copy()
+
+    def restore(self, state: tuple[Array, Array, Array]) -> None:
+        """Be again as when it was saved."""
+        self.bits[:], self.known[:], self.everywhere[:] = state
+
+
+def _rows_and_columns(columns: slice | Array, group: Group) -> tuple[Any, Any]:
+    if group.is_everyone:
+        return slice(None), columns
+    return (group.thread, columns) if isinstance(columns, slice) else (group.thread[:, None], columns)
 
 
 class Pool:

@@ -7,10 +7,10 @@ from functools import cache
 import numpy as np
 
 from tilegen.arithmetic import TFLOAT32
-from tilegen.interpret.address import locate
 from tilegen.interpret.fault import MALFORMED
 from tilegen.interpret.site import Site, require_whole_warps
 from tilegen.interpret.threads import Array
+from tilegen.interpret.together import read_held, write_held
 from tilegen.layouts import MmaAtom, find_atom, fragment_of
 from tilegen.plan import Effects, Mma, Touch
 from tilegen.scopes import SCOPES
@@ -24,28 +24,27 @@ def multiply_fragments(step: Mma, touched: Effects, site: Site) -> None:
     require_whole_warps(atom.name, site)
     (written,) = touched.written
     first, second, _ = touched.touches  # a and b are read, then c
-    order = np.argsort(group.warp * _LANES + group.lane, kind="stable")
-    a, b, c = (_gather(t, o, atom, order, site) for t, o in zip((first, second, written), "ABC", strict=True))
+    a, b, c = (_gather(t, o, atom, site) for t, o in zip((first, second, written), "ABC", strict=True))
     lane, register = _holders(atom, "C")
-    held = np.empty((len(group) // _LANES, _LANES, written.elems), c.dtype)
-    held[:, lane, register] = site.machine.domain.matmul(a, b, c, atom.a, atom.c)
-    bits = np.empty((len(group), written.elems), site.machine.domain.bits(written.ref.memory.elem_bytes))
-    bits[order] = held.reshape(bits.shape).view(bits.dtype)
-    root, at = locate(written.ref, written.elems, site)
-    root.store.write(at, bits, group, site)
+    product = site.machine.domain.matmul(a, b, c, atom.a, atom.c)
+    held = np.empty((len(group) // _LANES, _LANES, product.shape[1], written.elems), c.dtype)
+    held.swapaxes(1, 2)[:, :, lane, register] = product
+    bits = np.empty((len(group), *held.shape[2:]), site.machine.domain.bits(written.ref.memory.elem_bytes))
+    bits[group.by_lane] = held.reshape(bits.shape).view(bits.dtype)
+    write_held(written, bits, site)
 
 
-def _gather(touch: Touch, operand: str, atom: MmaAtom, order: Array, site: Site) -> Array:
-    """The matrices of an operand, (warps, rows, columns)."""
+def _gather(touch: Touch, operand: str, atom: MmaAtom, site: Site) -> Array:
+    """The matrices of an operand, (warps, trips, rows, columns); one trip where all have the same."""
     dtype = atom.dtype(operand)
     dtype = "float32" if dtype == TFLOAT32 else dtype
-    root, at = locate(touch.ref, touch.elems, site)
+    root, bits = read_held(touch, site)
     if root.memory.space != "register" or touch.ref.memory.dtype != dtype:
         found = f"{root.memory.space} {touch.ref.memory.dtype}"
         site.fail(MALFORMED, f"{atom.name} takes {operand} as {dtype} in registers, not {found}")
-    held = root.store.read(at, touch.elems, site.group, site)[order].view(site.machine.domain.stored(dtype))
+    held = bits[site.group.by_lane].view(site.machine.domain.stored(dtype))
     lane, register = _holders(atom, operand)
-    result: Array = held.reshape(-1, _LANES, touch.elems)[:, lane, register]
+    result: Array = held.reshape(-1, _LANES, *held.shape[1:]).swapaxes(1, 2)[:, :, lane, register]
     return result
 
 

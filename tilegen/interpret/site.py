@@ -14,6 +14,7 @@ from tilegen.interpret.machine import Machine
 from tilegen.interpret.order import NOBODY, Clocks, Shadow
 from tilegen.interpret.reading import Address, MemoryPlace, Text, form, read_address, read_text
 from tilegen.interpret.threads import Array, Cta, Group
+from tilegen.interpret.wide import Together
 from tilegen.plan import (
     Arrive,
     Await,
@@ -72,6 +73,7 @@ class Site:
     frame: Frame
     group: Group
     step: Step | None = None
+    together: Together | None = None  # the trips that the current step carries out at once
 
     def enter(self, group: Group, op: int = NOBODY) -> Site:
         """A body of the current step."""
@@ -80,6 +82,11 @@ class Site:
     def narrow(self, group: Group) -> Site:
         """The same step for fewer threads."""
         return replace(self, group=group)
+
+    @property
+    def rows(self) -> int:
+        """Of an operand: one for each thread and trip."""
+        return len(self.group) * (len(self.together) if self.together is not None else 1)
 
     # ---- what steps and stores ask
     @property
@@ -101,9 +108,9 @@ class Site:
 
     def text(self, x: Index) -> Text:
         """``x`` read once; the cache holds ``x`` too, so that its id stays its own."""
-        entry = self.machine.texts.get(id(x))
+        entry = self.machine.readings.texts.get(id(x))
         if entry is None:
-            entry = self.machine.texts[id(x)] = (x, read_text(x))
+            entry = self.machine.readings.texts[id(x)] = (x, read_text(x))
         return entry[1]
 
     def view(self, memory: Memory) -> MemoryPlace:
@@ -115,9 +122,9 @@ class Site:
         return place
 
     def address(self, ref: Ref) -> Address:
-        entry = self.machine.addresses.get(id(ref))
+        entry = self.machine.readings.addresses.get(id(ref))
         if entry is None:
-            entry = self.machine.addresses[id(ref)] = (ref, read_address(ref))
+            entry = self.machine.readings.addresses[id(ref)] = (ref, read_address(ref))
         return entry[1]
 
     def awaiting(self, shadow: Shadow, granule: int) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain, pairwise
 from typing import Any
 
@@ -11,13 +12,15 @@ import numpy as np
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
-from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC, Unsteady
+from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC, FaultFound, Unsteady
 from tilegen.interpret.matrices import load_matrices, store_matrices
 from tilegen.interpret.memory import Registers
 from tilegen.interpret.products import multiply_fragments
 from tilegen.interpret.reading import MemoryPlace, Root
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
 from tilegen.interpret.threads import Array
+from tilegen.interpret.together import find_together, locate_trips, read_held, values_of, write_held
+from tilegen.interpret.wide import Fold
 from tilegen.layouts import ATOMS
 from tilegen.plan import (
     COMPUTE,
@@ -63,6 +66,8 @@ def run_let(step: Let, site: Site) -> None:
 
 def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
     """Every thread makes its own number of rounds; those that are done sit out."""
+    if step.unroll and run_trips_together(step, site):
+        return
     text = site.text(step.count)
     count = site.group.pick(value_of(text, site))
     is_constant = step.unroll and text.names <= site.frame.constants
@@ -78,6 +83,45 @@ def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
             inside.frame.constants |= {step.var.name}
         check_range(step.var, i, inside)
         yield from run_steps(step.body, inside)
+
+
+def run_trips_together(step: Repeat, site: Site) -> bool:
+    """Carry out the trips of an unrolled loop as a few wide steps; False, and nothing done, where that cannot be."""
+    found = find_together(step, site)
+    if found is None:
+        return False
+    nest, parts = found
+    stores = {id(t): site.frame.places[t.ref.memory.name].root.store for t in nest.touches if t.writes}
+    before = [(store, store.save()) for store in stores.values()] if len(nest.body) * len(parts) > 1 else []
+    try:
+        for part in parts:
+            inside = replace(site, together=part)
+            for inner, touched in nest.body:
+                inside.step = inner
+                if part.fold:
+                    fold_elements(part.fold, touched, inside)
+                else:
+                    carry_out(inner, touched, inside)
+    except FaultFound:  # the trip that is wrong says so, and where
+        for store, state in before:
+            store.restore(state)
+        return False
+    site.machine.steps += len(nest.body) * sum(map(len, parts))
+    return True
+
+
+def fold_elements(fold: Fold, touched: Effects, site: Site) -> None:
+    """A chain of trips, each of which puts one more element to a result."""
+    (dst,), sources = touched.written, touched.read
+    (new,) = (t for t in sources if t.ref.memory.name != dst.ref.memory.name)
+    held, taken = (site.frame.places[t.ref.memory.name].root.store for t in (dst, new))
+    results, columns = fold.taken[:, 0], fold.taken[:, 1:]
+    first = held.read_columns(results, site.group, site)[:, :, None]
+    rest = taken.read_columns(columns.ravel(), site.group, site).reshape(len(site.group), *columns.shape)
+    domain = site.machine.domain
+    values = np.concatenate([first, rest], axis=2).view(domain.stored(fold.dtype))
+    found = np.ascontiguousarray(domain.fold(fold.function, values, 2, fold.dtype)[:, :, 0])
+    held.write_columns(results, found.view(first.dtype), site.group)
 
 
 class _Watch:
@@ -181,14 +225,32 @@ def move(step: Move, touched: Effects, site: Site) -> None:
 
 
 def read(touch: Touch, site: Site) -> Array:
-    """The bits of an access, (threads, elems)."""
+    """The bits of an access, (threads * trips, elems)."""
+    if site.together is not None:
+        return _read_trips(touch, site)
     root, flat = locate(touch.ref, touch.elems, site)
     result: Array = root.store.read(flat, touch.elems, site.group, site)
     return result
 
 
+def _read_trips(touch: Touch, site: Site) -> Array:
+    """The bits of an access in several trips: a row for each thread and trip of it."""
+    assert site.together is not None
+    threads, trips, elems = len(site.group), len(site.together), touch.elems
+    if id(touch) in site.together.columns:
+        _, held = read_held(touch, site)
+        return np.broadcast_to(held, (threads, trips, elems)).reshape(-1, elems)
+    root, flat, who = locate_trips(touch, site)
+    bits = root.store.read(flat, elems, who, site).reshape(trips, threads, elems)
+    result: Array = bits.swapaxes(0, 1).reshape(-1, elems)
+    return result
+
+
 def write(touch: Touch, bits: Array, site: Site) -> None:
-    """Store bits (threads, elems)."""
+    """Store bits (threads * trips, elems)."""
+    if site.together is not None:
+        write_held(touch, bits.reshape(len(site.group), -1, touch.elems), site)
+        return
     root, flat = locate(touch.ref, touch.elems, site)
     if root.memory.space == "global" and root.memory.access == "in":
         site.fail(MALFORMED, f"writes {root.memory.name}, which is an input")
@@ -218,7 +280,7 @@ def read_values(touch: Touch, site: Site) -> Array:
 def write_values(touch: Touch, values: Array, site: Site) -> None:
     """Store elements as the domain of the run has them, broadcast to (threads, elems)."""
     memory, domain = touch.ref.memory, site.machine.domain
-    values = np.broadcast_to(values, (len(site.group), touch.elems))
+    values = np.broadcast_to(values, (site.rows, touch.elems))
     write(touch, np.ascontiguousarray(values, domain.stored(memory.dtype)).view(domain.bits(memory.elem_bytes)), site)
 
 
@@ -228,7 +290,7 @@ def evaluate_tree(step: Compute, touched: Effects, site: Site) -> None:
     if any(t.ref.memory.space != "register" for t in touched.touches):
         site.fail(MALFORMED, "compute is a function of registers")
     elements = [read_values(src, site) for src in touched.read]
-    wholes = [site.group.spread(value_of(site.text(x), site))[:, None] for x in step.wholes]
+    wholes = [values_of(x, site)[:, None] for x in step.wholes]
     machine, dtype = site.machine, dst.ref.memory.dtype
     write_values(dst, machine.domain.compute(step.tree, elements, wholes, machine.scalars, dtype), site)
 

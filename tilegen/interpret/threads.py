@@ -111,6 +111,22 @@ class Group:
         at = keep if isinstance(self.at, slice) else self.at[keep]
         return Group(self.crew, at, self.thread[keep], self.cta[keep], self.warp[keep], self.lane[keep])
 
+    def times(self, count: int) -> Group:
+        """The threads, so often one behind the other."""
+        fields = (self.thread, self.cta, self.warp, self.lane)
+        return Group(self.crew, slice(None), *(np.tile(x, count) for x in fields))
+
+    @cached_property
+    def is_everyone(self) -> bool:
+        """Are all threads of all simulated CTAs here, in order?"""
+        return len(self) == len(self.crew.ctas) * self.crew.threads
+
+    @cached_property
+    def by_lane(self) -> Array | slice:
+        """The order in which the lanes of each warp follow one another."""
+        numbers = self.warp * 32 + self.lane
+        return slice(None) if (numbers[1:] > numbers[:-1]).all() else np.argsort(numbers, kind="stable")
+
     def pick(self, value: Any) -> Any:
         """The group's part of a value over the role's axis."""
         return value if not isinstance(value, np.ndarray) or isinstance(self.at, slice) else value[self.at]

@@ -1,0 +1,229 @@
+"""Trips of unrolled loops that are carried out as one wider step: what they touch, and whether they may be.
+
+Trips of which none reads or writes what another writes can be carried out in any order, and so step by step for all of
+them at once: every thread then has a row of each operand for each trip. A chain of trips that fold elements into one is
+a fold of the domain. Where a trip would be refused nothing is carried out here: the loop runs trip by trip instead, and
+reports the fault where it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from tilegen.arithmetic import FOLDS, Apply, Element, type_of_element
+from tilegen.index import Index, Var, variables
+from tilegen.interpret.address import locate, value_of
+from tilegen.interpret.fault import FaultFound
+from tilegen.interpret.reading import Root
+from tilegen.interpret.site import Site
+from tilegen.interpret.threads import Array, Group
+from tilegen.interpret.wide import Fold, Together, Unrolled
+from tilegen.plan import LDMATRIX, LDMATRIX_TRANS, MOVE, Compute, Map, Mma, Move, Repeat, Step, Touch
+
+_LOADS = (MOVE, LDMATRIX, LDMATRIX_TRANS)
+
+
+def _sites(site: Site, loops: Sequence[Var], trips: Sequence[tuple[int, ...]]) -> Iterator[Site]:
+    """The site of each trip: to be used before the next."""
+    inside = site.enter(site.group)
+    inside.together = None
+    inside.frame.constants |= {v.name for v in loops}
+    for values in trips:
+        for var, value in zip(loops, values, strict=True):
+            inside.frame.define(var, value)
+            inside.frame.loops[var.name] = value
+        yield inside
+
+
+# ---------------------------------------------------------------- which trips
+def find_together(step: Repeat, site: Site) -> tuple[Unrolled, tuple[Together, ...]] | None:
+    """The trips of an unrolled loop, as few times as they can be carried out together; None where one by one.
+
+    What was found is kept for the next time that the loop runs with its operands in the same places.
+    """
+    table = site.machine.readings.together
+    if id(step) not in table:
+        table[id(step)] = (step, _find_nest(step, site), {})
+    _, nest, known = table[id(step)]
+    if nest is None or any(v.name in site.machine.trips.loops for v in nest.variables):
+        return None
+    key = _place_key(nest, site)
+    if key is None:
+        return None
+    if key not in known:
+        try:
+            known[key] = _arrange(nest, site)
+        except FaultFound:  # which the trip itself will report
+            known[key] = ()
+    return (nest, known[key]) if known[key] else None
+
+
+def _find_nest(step: Repeat, site: Site) -> Unrolled | None:
+    loops: list[Var] = []
+    counts: list[int] = []
+    body: tuple[Step, ...] = (step,)
+    while len(body) == 1 and isinstance(inner := body[0], Repeat):
+        if not inner.unroll or not isinstance(inner.count, int) or not 0 < inner.count <= inner.var.bound:
+            return None
+        if inner.var.least > 0 or inner.var.step > 1 or inner.var.name in {v.name for v in loops}:
+            return None
+        loops.append(inner.var)
+        counts.append(inner.count)
+        body = inner.body
+    if not body or not all(_may_be_wide(s) for s in body) or int(np.prod(counts)) < 2:
+        return None
+    found = tuple((s, site.machine.effects_of(s)) for s in body)
+    touches = [t for _, touched in found for t in touched.touches]
+    named = {v.name for t in touches for x in t.ref.at for v in variables(x)} - {v.name for v in loops}
+    return Unrolled(tuple(loops), tuple(counts), found, tuple(dict.fromkeys(t.ref.memory.name for t in touches)),
+                tuple(sorted(named)))  # fmt: skip
+
+
+def _may_be_wide(step: Step) -> bool:
+    if isinstance(step, Move):
+        return step.via in _LOADS and step.valid is True
+    return isinstance(step, Compute | Map | Mma)
+
+
+def _place_key(nest: Unrolled, site: Site) -> tuple[object, ...] | None:
+    """What the columns of a nest's operands depend on: where its names begin, and outer unrolled variables."""
+    key: list[object] = []
+    stores: dict[int, int] = {}
+    for name in nest.memories:
+        place = site.frame.places.get(name)
+        if place is None:
+            return None
+        number = stores.setdefault(id(place.root.store), len(stores))
+        key += [number, id(place.root.memory), place.root.shape]
+        key += [place.flat, place.coordinates] if place.root.memory.space == "register" else []
+    for name in nest.names:
+        value = site.frame.env.get(name)
+        key.append(value if name in site.frame.constants and isinstance(value, int) else None)
+    return tuple(key)
+
+
+def _arrange(nest: Unrolled, site: Site) -> tuple[Together, ...]:
+    """The trips in as few parts as possible, or none if that saves nothing."""
+    trips = list(product(*(range(n) for n in nest.counts)))
+    columns: dict[int, list[Array]] = {}
+    roots: dict[int, int] = {}  # of each operand in registers: its store
+    for step, touched in nest.body:
+        for touch in touched.touches:
+            space = site.frame.places[touch.ref.memory.name].root.memory.space
+            if space != "register" and (touch.writes or not isinstance(step, Move)):
+                return ()
+            if space == "register":
+                columns[id(touch)] = []
+    for own in _sites(site, nest.variables, trips):
+        for touch in nest.touches:
+            if id(touch) in columns:
+                root, flat = locate(touch.ref, touch.elems, own)
+                roots[id(touch)] = id(root.store)
+                columns[id(touch)].append(flat + np.arange(touch.elems))
+    table = {key: np.array(rows, np.int64) for key, rows in columns.items()}
+    if fold := _find_fold(nest, table, roots):
+        return (Together(nest.variables, tuple(trips), table, fold),)
+    starts = [0]
+    while len(starts) <= len(trips) // 2:
+        stop = _count_free(nest, table, roots, starts[-1], len(trips))
+        if stop == len(trips):
+            ends = [*starts[1:], stop]
+            parts = zip(starts, ends, strict=True)
+            return tuple(
+                Together(nest.variables, tuple(trips[a:b]), {k: c[a:b] for k, c in table.items()}) for a, b in parts
+            )
+        starts.append(stop)
+    return ()
+
+
+def _count_free(nest: Unrolled, columns: Mapping[int, Array], roots: Mapping[int, int], first: int, count: int) -> int:
+    """The first trip after ``first`` that meets one since: it reads or writes what that writes, or writes its reads."""
+    wrote: dict[tuple[int, int], int] = {}
+    seen: dict[tuple[int, int], int] = {}  # the last trip that touched it at all
+    for trip in range(first, count):
+        reads = {(roots[id(t)], e) for t in nest.touches if id(t) in columns for e in columns[id(t)][trip].tolist()}
+        writes = {
+            (roots[id(t)], e) for t in nest.touches if t.writes and id(t) in columns
+            for e in columns[id(t)][trip].tolist()
+        }  # fmt: skip
+        if any(slot in wrote for slot in reads) or any(slot in seen for slot in writes):
+            return trip
+        wrote |= dict.fromkeys(writes, trip)
+        seen |= dict.fromkeys(reads, trip)
+    return count
+
+
+def _find_fold(nest: Unrolled, columns: Mapping[int, Array], roots: Mapping[int, int]) -> Fold | None:
+    """``x = f(x, y)`` trip after trip, with the element of x first and y never written."""
+    (step, touched), more = nest.body[0], nest.body[1:]
+    if more or not isinstance(step, Compute) or step.wholes or len(step.srcs) != 2:
+        return None
+    dst, dtype = touched.written[0], step.dst.memory.dtype
+    if len(touched.read) != 2 or any(t.ref.memory.dtype != dtype for t in touched.touches):
+        return None
+    tree = step.tree
+    if not isinstance(tree, Apply) or tree.function not in FOLDS or tree.type != type_of_element(dtype):
+        return None
+    numbers = [arg.number for arg in tree.args if isinstance(arg, Element)]
+    if sorted(numbers) != [0, 1]:
+        return None
+    into, new = (touched.read[number] for number in numbers)
+    results = columns[id(dst)][:, 0]
+    if roots[id(into)] != roots[id(dst)] or not np.array_equal(columns[id(into)][:, 0], results):
+        return None
+    if roots[id(new)] == roots[id(dst)]:
+        return None  # what is folded could be a result
+    each = {int(r): columns[id(new)][results == r, 0] for r in results}
+    if len({len(own) for own in each.values()}) > 1 or len(each) == len(results):
+        return None
+    return Fold(tree.function, dtype, np.array([[r, *own] for r, own in each.items()]))
+
+
+# ---------------------------------------------------------------- operands of one trip or of many
+def read_held(touch: Touch, site: Site) -> tuple[Root, Array]:
+    """The bits of an operand in registers, (threads, trips, elems); one trip if all have the same."""
+    together = site.together
+    if together is None:
+        root, flat = locate(touch.ref, touch.elems, site)
+        return root, root.store.read(flat, touch.elems, site.group, site)[:, None]
+    root = site.frame.places[touch.ref.memory.name].root
+    if together.is_fixed(touch):
+        return root, root.store.read(int(together.columns[id(touch)][0, 0]), touch.elems, site.group, site)[:, None]
+    bits = root.store.read_columns(together.where(touch), site.group, site)
+    return root, bits.reshape(len(site.group), len(together), touch.elems)
+
+
+def write_held(touch: Touch, bits: Array, site: Site) -> None:
+    """Store bits (threads, trips, elems) of an operand in registers."""
+    together = site.together
+    if together is None:
+        root, flat = locate(touch.ref, touch.elems, site)
+        root.store.write(flat, bits[:, 0], site.group, site)
+        return
+    root = site.frame.places[touch.ref.memory.name].root
+    root.store.write_columns(together.where(touch), bits.reshape(len(site.group), -1), site.group)
+
+
+def locate_trips(touch: Touch, site: Site) -> tuple[Root, Array, Group]:
+    """(root, flat offsets, who) of an operand in memory: the threads of the group, once for each trip."""
+    if site.together is None:
+        root, flat = locate(touch.ref, touch.elems, site)
+        return root, flat, site.group
+    found = [locate(touch.ref, touch.elems, own) for own in _sites(site, site.together.variables, site.together.trips)]
+    return found[0][0], np.concatenate([flat for _, flat in found]), site.group.times(len(found))
+
+
+def values_of(x: Index, site: Site) -> Array:
+    """The value of an integer expression in each row of an operand: (threads * trips,)."""
+    text = site.text(x)
+    together = site.together
+    if together is None:
+        return site.group.spread(value_of(text, site))
+    if not text.names & {v.name for v in together.variables}:
+        return np.repeat(site.group.spread(value_of(text, site)), len(together))
+    each = [site.group.spread(value_of(text, own)) for own in _sites(site, together.variables, together.trips)]
+    result: Array = np.stack(each, axis=1).ravel()
+    return result
