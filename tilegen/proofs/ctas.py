@@ -5,21 +5,25 @@ for each residue of a block axis after which addresses and conditions repeat.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Index, Var, add, evaluate, less, substitute, variables
+from tilegen.index import Formula, Index, Var, add, bound, evaluate, less, replace_part, sub, substitute, variables
+from tilegen.index.bounds import narrow
 from tilegen.index.courses import Course, course, join_courses, pick_values
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, begin, walk
-from tilegen.scopes import CTA_AXES
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Spec
 from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
 
+_ALIGNED = 16  # elements after which places are as aligned as before
 _MOST_RESIDUES = 64  # CTAs that are taken for residues
 _MOST_CTAS = 1 << 22  # that are looked at for an outcome
 
@@ -44,6 +48,109 @@ def choose_ctas(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> l
     return list(dict.fromkeys(chosen))
 
 
+# ---------------------------------------------------------------- CTAs that do the same
+def drop_alike(
+    spec: Spec, plan: Plan, runs: Sequence[tuple[Mapping[str, int], Sequence[Cta]]], usual: int = 1
+) -> list[list[Cta]]:
+    """Of the CTAs that would run with each case of the parameters, those that show what no other does.
+
+    Two do the same where every condition, count and place in shared memory is the same function of threads and trips,
+    and places in global memory differ by a constant. Of those that do the same one is left; but the first case keeps
+    every value of each axis, and of the ``usual`` cases, which come first, each keeps a CTA. Where CTAs read what CTAs
+    write, all are left.
+    """
+    if any(m.space == "global" and _is_exchanged(plan, m.name) for m in plan.memories):
+        return [list(ctas) for _, ctas in runs]
+    asked = list_questions(spec, plan)
+    seen: set[object] = set()
+    answers: dict[object, object] = {}
+    left = []
+    for number, (case, ctas) in enumerate(runs):
+        does = {cta: _behaviour(asked, {**case, **_axes_of(cta, plan)}, answers) for cta in ctas}
+        new = {cta: {own} - seen for cta, own in does.items()}
+        axes = {cta: {(d, x) for d, x in enumerate(cta)} if number == 0 else set() for cta in ctas}
+        left.append(_cover({cta: new[cta] | axes[cta] for cta in ctas}) or list(ctas)[-1:] * (number < usual))
+        seen |= set(does.values())
+    return left
+
+
+def _cover(shows: Mapping[Cta, set[Any]]) -> list[Cta]:
+    """A few that show together all that is shown; of those that show as much the last."""
+    wanted = set().union(*shows.values())
+    kept: set[Cta] = set()
+    while wanted:
+        best = max(reversed(list(shows)), key=lambda cta: len(shows[cta] & wanted))
+        kept.add(best)
+        wanted -= shows[best]
+    return [cta for cta in shows if cta in kept]
+
+
+def _is_exchanged(plan: Plan, name: str) -> bool:
+    """Does the plan read and write an array?"""
+    found = [t for role in plan.roles for v in walk(role.steps, begin(role.threads)) for t in v.effects.touches
+             if v.position.flat(t.ref)[0].name == name]  # fmt: skip
+    return any(t.reads for t in found) and any(t.writes for t in found)
+
+
+def _axes_of(cta: Cta, plan: Plan) -> dict[str, int]:
+    own = dict(zip(CTA_AXES, cta, strict=True))
+    return own | {c: own[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
+
+
+def _behaviour(asked: Sequence[Question], numbers: Mapping[str, int], answers: dict[object, object]) -> object:
+    """What a CTA does, to compare with others: each expression with its numbers, over the trips that its loops make."""
+    found = []
+    for n, question in enumerate(asked):
+        key = n, tuple(numbers[name] for name in question.names if name in numbers)
+        if key not in answers:
+            answers[key] = question.answer(numbers)
+        found.append(answers[key])
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Question:
+    """An expression that a run depends on, where ``guards`` hold; of one that ``moves`` only how it goes on counts."""
+
+    x: Index
+    loops: tuple[tuple[Var, Index], ...]
+    guards: tuple[Index, ...] = ()
+    moves: bool = False
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The variables that it depends on."""
+        parts = (self.x, *(count for _, count in self.loops), *self.guards)
+        return tuple(sorted({v.name for part in parts for v in variables(part)}))
+
+    def answer(self, numbers: Mapping[str, int]) -> object:
+        """The expression with the numbers of a CTA, over the trips that it makes."""
+        values: dict[str, Index] = dict(numbers)
+        for trip, count in self.loops:
+            left = substitute(count, values)
+            most = left if isinstance(left, int) else bound(left) - 1
+            if most < 1:
+                return None  # never asked
+            values[trip.name] = Var(trip.name, most) if most > 1 else 0
+        guards = [substitute(g, values) for g in self.guards]
+        if False in guards:
+            return None
+        for name, var in narrow(guards).items():
+            values[name] = var.least if isinstance(var, Var) and var.bound == var.least + 1 else var
+        found = substitute(self.x, values)
+        if not self.moves:
+            return found
+        zero = int(evaluate(found, {v.name: 0 for v in variables(found)}))
+        return sub(found, zero), zero % _ALIGNED
+
+
+def list_questions(spec: Spec, plan: Plan) -> list[Question]:
+    """All that the plan does and the spec says that depends on CTAs or parameters, each once."""
+    told = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}
+    found = dict.fromkeys((*_asked_by_spec(spec), *_asked_by_plan(plan)))
+    return [q for q in found if told & {*q.names}]
+
+
 def _decisions(spec: Spec, placed: Placed) -> list[Index]:
     """What decides whether, and how often, a statement runs, written out; of a loop, its count too."""
     s, values = placed.statement, write_out(placed, outline(spec).names).values
@@ -51,41 +158,82 @@ def _decisions(spec: Spec, placed: Placed) -> list[Index]:
     return [substitute(x, values) for x in (*deciding(s), *counts)]
 
 
-def find_periods(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> tuple[int | None, ...]:
-    """Of each block axis, after how many CTAs everything that names it has repeated; None where no rule is known.
+@dataclass(frozen=True)
+class Residues:
+    """After how many CTAs along an axis all has repeated, None where no rule is known; ``twice``: near either end."""
 
-    Both count, what the plan does and what the spec says: one may have forgotten what the other depends on.
+    period: int | None
+    twice: bool = False
+
+
+def find_periods(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> tuple[Residues, ...]:
+    """Of each block axis, after how many CTAs everything that names it has repeated.
+
+    Both count, what the plan does and what the spec says: one may have forgotten what the other depends on. Where one
+    min or max turns from one side to the other along an axis, all repeats on either side.
     """
     found: list[list[Course | None]] = [[] for _ in CTA_AXES]
-    for x in dict.fromkeys([*_said_by_spec(spec), *_done_by_plan(plan)]):
+    turning: list[set[Index]] = [set() for _ in CTA_AXES]
+    extents = {axis: Var(axis, n) if n > 1 else 0 for axis, n in zip(CTA_AXES, grid, strict=True)}
+    for whole in dict.fromkeys(q.x for q in (*_asked_by_spec(spec), *_asked_by_plan(plan))):
+        x = substitute(whole, {**case, **extents})
         for d, (axis, n) in enumerate(zip(CTA_AXES, grid, strict=True)):
             if n > 1 and any(v.name == axis for v in variables(x)):
-                found[d].append(course(substitute(x, case), Var(axis, n)))
-    joined = [join_courses(own) for own in found]
-    return tuple(None if one is None else one.period for one in joined)
+                courses, turns = _courses(x, Var(axis, n))
+                found[d] += courses
+                turning[d] |= turns
+    joined = [join_courses(own) if len(turns) < 2 else None for own, turns in zip(found, turning, strict=True)]
+    return tuple(Residues(c and c.period, bool(turns)) for c, turns in zip(joined, turning, strict=True))
 
 
-def _done_by_plan(plan: Plan) -> Iterator[Index]:
+def _courses(x: Index, v: Var) -> tuple[list[Course | None], set[Index]]:
+    """How an expression goes on along ``v``: on either side of the min or max, if that is why no rule is known."""
+    own = course(x, v)
+    turns = [] if own else [s for s in _extremes(x) if v in variables(s) and course(s, v) is None]
+    if len(turns) != 1:
+        return [own], set()
+    (turn,) = turns
+    return [course(replace_part(x, turn, side), v) for side in turn.args], {turn}
+
+
+def _extremes(x: Index) -> list[Formula]:
+    """Each min and max in an expression, once."""
+    if not isinstance(x, Formula):
+        return []
+    inner = dict.fromkeys(e for a in x.args for e in _extremes(a))
+    return [*inner, *([x] if x.symbol in ("min", "max") else [])]
+
+
+def _asked_by_plan(plan: Plan) -> Iterator[Question]:
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
-            yield from (visit.position.expand(x) for x in visit.effects.expressions)
+            at = visit.position
+            for x in visit.effects.expressions:
+                yield Question(at.expand(x), at.loops, at.guards)
             for touch in visit.effects.touches:
-                yield visit.position.flat(touch.ref)[1]
-                yield visit.position.expand(touch.where)
+                memory, flat = at.flat(touch.ref)
+                yield Question(flat, at.loops, at.guards, memory.space == "global")
+                yield Question(at.expand(touch.where), at.loops, at.guards)
 
 
-def _said_by_spec(spec: Spec) -> Iterator[Index]:
+def _asked_by_spec(spec: Spec) -> Iterator[Question]:
     for placed in outline(spec).placed:
-        yield from _decisions(spec, placed)
-        values = write_out(placed, outline(spec).names).values
-        for region in placed.statement.regions.values() if isinstance(placed.statement, Call) else ():
-            lengths = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
-            at = [add(substitute(x, values), e) for x, e in zip(region.begins, lengths, strict=True)]
-            yield from (less(x, n) for x, n in zip(at, region.buffer.shape, strict=True))
-            yield from region.buffer.layout.place(at, region.buffer.shape).values()
+        meant, s = write_out(placed, outline(spec).names), placed.statement
+        loops = tuple((trip, count) for _, trip, count in meant.trips)
+        yield from (Question(x, loops, meant.guards) for x in _decisions(spec, placed))
+        if not isinstance(s, Call):
+            continue
+        guards = (*meant.guards, substitute(s.when, meant.values))
+        for region in s.regions.values():
+            elements = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
+            at = [add(substitute(x, meant.values), e) for x, e in zip(region.begins, elements, strict=True)]
+            for x, n in zip(at, region.buffer.shape, strict=True):
+                yield Question(less(x, n), loops, guards)
+            for x in region.buffer.layout.place(at, region.buffer.shape).values():
+                yield Question(x, loops, guards, region.buffer.scope == "global")
 
 
-def _residues(periods: Sequence[int | None], grid: Cta) -> list[Cta]:
+def _residues(periods: Sequence[Residues], grid: Cta) -> list[Cta]:
     """A CTA for each combination of residues; where those are too many, for those of each axis by itself."""
     values = [_spread(p, n) for p, n in zip(periods, grid, strict=True)]
     if prod(map(len, values)) <= _MOST_RESIDUES:
@@ -93,10 +241,12 @@ def _residues(periods: Sequence[int | None], grid: Cta) -> list[Cta]:
     return [(*(0,) * d, x, *(0,) * (2 - d)) for d in range(3) for x in values[d]]  # type: ignore[misc]
 
 
-def _spread(period: int | None, extent: int) -> list[int]:
+def _spread(found: Residues, extent: int) -> list[int]:
     """The residues of an axis, or as many values all over it as are affordable."""
+    period = found.period
     if period is not None and min(period, extent) <= _MOST_RESIDUES:
-        return list(range(min(period, extent)))
+        last = range(max(0, extent - period), extent) if found.twice else ()
+        return sorted({*range(min(period, extent)), *last})
     return sorted({k * (extent - 1) // (_MOST_RESIDUES - 1) for k in range(_MOST_RESIDUES)})
 
 
