@@ -118,14 +118,19 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
 
 def _lay_over(spec: Spec, buffer: Buffer, memory: Memory, memories: dict[str, Memory]) -> Memory:
     """The memory of a buffer on the bytes of others, in which it fits."""
-    others = [memories[name] for name in buffer.over]
-    first = min(m.offset_bytes for m in others)
-    room = max(m.offset_bytes + int(m.shape[0]) * m.elem_bytes for m in others) - first  # type: ignore[arg-type]
+    first, room = room_below(buffer, memories)
     size = int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
     if size > room:
         message = f"'{buffer.name}' takes {size} bytes, but {', '.join(buffer.over)} have {room}"
         raise SpecError(Diagnostic("TG310", message, buffer.mark, "let it lie over more of them, or by itself"))
     return replace(memory, offset_bytes=first, align_bytes=_alignment(buffer), family=buffer.name)
+
+
+def room_below(buffer: Buffer, memories: Mapping[str, Memory]) -> tuple[int, int]:
+    """Where the buffers that this one lies over begin, and how many bytes there are up to the end of the last."""
+    others = [memories[name] for name in buffer.over]
+    first = min(m.offset_bytes for m in others)
+    return first, max(m.offset_bytes + int(m.shape[0]) * m.elem_bytes for m in others) - first  # type: ignore[arg-type]
 
 
 def _check_resident(spec: Spec, shared_bytes: int) -> None:

@@ -196,6 +196,56 @@ def test_padding_must_fit_beside_the_other_buffers() -> None:
     assert reasons[8] == "" and "bytes where 67584 are left" in reasons[16]
 
 
+OVER = """kernel: over
+arch: sm_80
+threads: 128
+buffers:
+  A: {scope: global, dtype: bfloat16, shape: [768, 64]}
+  B: {scope: global, dtype: bfloat16, shape: [64, 384], layout: col}
+  D: {scope: global, dtype: bfloat16, shape: [256, 128]}
+  sa: {scope: shared, dtype: bfloat16, shape: [3, 256, 64], layout: auto}
+  sb: {scope: shared, dtype: bfloat16, shape: [3, 64, 128], layout: auto}
+  out: {scope: shared, dtype: bfloat16, shape: [256, 128], layout: auto, over: [OVER]}
+  a: {scope: register, dtype: bfloat16, shape: [64, 64], layout: "mma_fragment('m16n8k16', 'A', (64, 64))"}
+  b: {scope: register, dtype: bfloat16, shape: [64, 32], layout: "mma_fragment('m16n8k16', 'B', (64, 32))"}
+  h: {scope: register, dtype: bfloat16, shape: [64, 128], layout: "mma_fragment('m16n8k16', 'C', (64, 128))"}
+ops:
+  - for: {s: 3}
+    do:
+      - copy: {src: "A[s*256 : +256]", dst: "sa[s]", async: true}
+      - copy: {src: "B[:, s*128 : +128]", dst: "sb[s]", async: true}
+      - commit
+      - wait: 0
+      - sync: cta
+      - copy: {scope: warp, src: "sa[s, warpid*64 : +64]", dst: a}
+      - copy: {scope: warp, src: "sb[s, :, warpid*32 : +32]", dst: b}
+  - sync: cta
+  - fill: {scope: warp, dst: h, value: 1}
+  - copy: {scope: warp, src: h, dst: "out[warpid*64 : +64]"}
+  - sync: cta
+  - copy: {src: out, dst: D}
+"""
+
+
+def test_what_lies_over_others_takes_no_room_beside_them() -> None:
+    """144 KB of stages and 64 KB on their bytes: 163 KB are enough, and every tile is filled and read by 16 bytes."""
+    spec = choose_layouts(load_plain(OVER.replace("[OVER]", "[sa]")))
+    picked = {c.question: c.picked for c in spec.choices}
+    assert picked["layout of sa"] == "Swizzle(3, 3, 3) o S[(3, 256, 64):(16384, 64, 1)]"
+    assert picked["layout of sb"] == "Swizzle(3, 3, 3) o S[(3, 64, 128):(8192, 1, 64)]"
+    reasons = [e.reason for e in search_layouts(spec, spec.buffer("sa")).estimates]
+    assert any(f"bytes where {163 * 1024 - 49152} are left" in r for r in reasons)
+
+
+def test_a_layout_fits_into_what_the_buffer_lies_over() -> None:
+    """As many bytes as the tile: no padding has room, although the rest of shared memory does."""
+    text = re.sub(r"over: \[OVER\]", "over: [sb]", OVER).replace("[3, 64, 128]", "[4, 64, 128]")
+    spec = choose_layouts(load_plain(text))
+    reasons = {e.reason for e in search_layouts(spec, spec.buffer("out")).estimates if e.layout.family == "padding"}
+    assert reasons and all("bytes where 65536 are left" in r for r in reasons)
+    assert swizzle_of(spec.buffer("out").layout) is not None
+
+
 HEAD = """kernel: k
 threads: 32
 buffers:

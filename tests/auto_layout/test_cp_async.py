@@ -14,7 +14,15 @@ import tilegen
 from tests.oracles.layout_regret import rank_drawn
 from tilegen.access import cp_async_cost
 from tilegen.auto_layout.families import enumerate_layouts, place_elements
-from tilegen.auto_layout.tile_access import TileAccess, count_costs, fold, keep_vectors, tile_access
+from tilegen.auto_layout.tile_access import (
+    TileAccess,
+    count_costs,
+    count_floor,
+    count_least_sectors,
+    fold,
+    keep_vectors,
+    tile_access,
+)
 from tilegen.cost.cp_async import CP_ASYNC
 
 SHAPES = st.sampled_from([(8, 16), (16, 32), (3, 64), (2, 8, 32)])
@@ -63,6 +71,7 @@ def test_costs_are_the_sum_over_every_row_placed_on_its_own(drawn: tuple[tuple[i
         own = np.where(idle | (cache == "ca") | (not fill), cost.wavefronts, 0)
         wanted = (own + cost.fills) @ a.weights, cost.sectors @ a.weights
         assert (waves[k, 0], sectors[k, 0]) == wanted, layouts[k].text
+        assert count_floor(shape, size, [a]) <= wanted[0] and count_least_sectors(size, [a]) <= wanted[1]
 
 
 def test_padding_by_half_a_sector_is_passed_over_for_the_sectors_that_it_costs() -> None:

@@ -7,7 +7,7 @@ same under every layout of the form: an op never describes its accesses twice.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import groupby
@@ -64,17 +64,25 @@ def list_alternatives(
     """The alternatives of every call that touches the buffer (or a view of it), over all widths of vectors.
 
     ``near``: a form with its alternatives, in place of asking those variants again that take any layout. ``is_enough``
-    may end it after any width, the widest first, by what was found so far.
+    may end it after any width, the widest first, by what was found so far. It ends at a call that nothing carries out.
     """
     found: list[Alternative] = []
     asked = [v for op in OPS.values() for v in op.variants if near is None or v.constrain]
-    stand_ins = _stand_ins(form, DTYPES[buffer.dtype].bytes)
-    for _, group in groupby(stand_ins, key=lambda s: s.change):
+    groups = [list(group) for _, group in groupby(_stand_ins(form, DTYPES[buffer.dtype].bytes), key=lambda s: s.change)]
+    pinned: dict[int, Spec] = {}
+    for group in groups:
         widest = None
         for s in group:  # wide vectors first: where the widest are not used, forbidding them changes nothing
             if widest is None or s.kept_elems < widest:
                 some = [v for v in asked if not (found and v.adapts)]  # these need not be asked again
-                heard = _listen(pin_layout(spec, buffer.name, s.layout), buffer, s, some)
+                if id(s.layout) not in pinned:
+                    pinned[id(s.layout)] = pin_layout(spec, buffer.name, s.layout)
+                heard: list[Alternative] = []
+                for call, context, own in _listen(pinned[id(s.layout)], buffer, s, some):
+                    heard += own
+                    is_first = near is None and len(groups) == 1 and widest is None
+                    if is_first and not own and not list_hopes(call, context):
+                        return _drop_repeated(heard)
                 widest = max((a.widest_elems for a in heard if not a.variant.adapts), default=1)
                 found += heard
                 if is_enough(_drop_repeated(found)):
@@ -168,12 +176,14 @@ def _stand_in(f: FamilyLayout, kept: int) -> _StandIn:
 
 
 # ---------------------------------------------------------------- listening
-def _listen(spec: Spec, buffer: Buffer, stand_in: _StandIn, asked: Sequence[Variant]) -> list[Alternative]:
-    """What the variants that are asked cost with a stand-in."""
-    names, found = family_of(spec, buffer.name), []
+def _listen(
+    spec: Spec, buffer: Buffer, stand_in: _StandIn, asked: Sequence[Variant]
+) -> Iterator[tuple[Call, Context, list[Alternative]]]:
+    """What the variants that are asked cost with a stand-in, one call after the other."""
+    names = family_of(spec, buffer.name)
     kept = dict.fromkeys(names, stand_in.kept_elems)
     for number, (call, context) in enumerate(touched_calls(spec, buffer.name)):
-        context = replace(context, kept_elems=kept)
+        context, found = replace(context, kept_elems=kept), list[Alternative]()
         named = next(r.buffer.name for r in call.regions.values() if r.buffer.name in names)
         views = list_views(spec, named)
         for variant in [v for v in OPS[call.op].variants if v in asked]:
@@ -182,12 +192,24 @@ def _listen(spec: Spec, buffer: Buffer, stand_in: _StandIn, asked: Sequence[Vari
                 both = [(raw, few) for raw, few in both if few.instructions]  # the costed CTA may make none
                 raws, folded = (tuple(side) for side in zip(*both, strict=True)) if both else ((), ())
                 found.append(Alternative(call, number, variant, folded, _cost_beside(heard, names), views, raws))
-    return found
+        yield call, context, found
+
+
+def list_hopes(call: Call, context: Context) -> list[Variant]:
+    """What may carry out a call that nothing does with the dense layout of a form, with another one of it or with its
+    panels: variants that make their accesses for the layout, and those that take some layouts alone.
+    """
+    own = (v for v in OPS[call.op].variants if (v.adapts or v.constrain) and _is_allowed(call, v))
+    return [v for v in own if v.refuse(call, context) is None]
+
+
+def _is_allowed(call: Call, variant: Variant) -> bool:
+    return getattr(call.fields, "variant", "auto") in ("auto", variant.name)
 
 
 def _hear(call: Call, context: Context, variant: Variant) -> Sequence[tuple[tuple[Access, Counted], ...]]:
     """What a variant has costed on its way to a plan; nothing if it refuses, or another one is pinned."""
-    if getattr(call.fields, "variant", "auto") not in ("auto", variant.name):
+    if not _is_allowed(call, variant):
         return ()
     made = attempt(variant, call, context)
     return made.heard or ((),) if made.planned else ()

@@ -19,6 +19,7 @@ from tilegen.arch import ARCHES
 from tilegen.auto_layout.alternatives import (
     Alternative,
     list_alternatives,
+    list_hopes,
     list_indexed_dims,
     shape_of,
     touched_calls,
@@ -27,18 +28,18 @@ from tilegen.auto_layout.estimates import Costed, add_costs, estimate_layouts, s
 from tilegen.auto_layout.families import FAMILIES, VECTOR_BYTES, FamilyLayout, enumerate_form
 from tilegen.auto_layout.forms import Form, count_stages, list_forms
 from tilegen.auto_layout.pin import pin_layout
-from tilegen.auto_layout.tile_access import count_floor
+from tilegen.auto_layout.tile_access import count_floor, count_least_sectors
 from tilegen.cost.boxes import TMA
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.index import bound
 from tilegen.layouts import extent_of
-from tilegen.ops import OPS
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context
 from tilegen.plan import Step
+from tilegen.planner import place_memories, room_below
 from tilegen.spec.data import Buffer, Spec
 
 _WARP_BYTES = 32 * VECTOR_BYTES  # the most that an instruction of a warp moves
@@ -158,13 +159,12 @@ def _search_others(spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int,
     ways: list[Alternative] = []
     above = 0
     for form in forms:
-        _, known = heard.get(form.axes, heard[first_form.axes])
-        open_calls = _uncarried(spec, buffer, [a for a in known if not a.variant.constrain])
-        if refused := _why_no_plan(spec, buffer, form, open_calls):
-            estimates.append(refused)
-            continue
         if form.axes not in heard:
             heard[form.axes] = _hear_order(spec, buffer, replace(form, panel=0), limit)
+        free = [a for a in heard[form.axes][1] if not a.variant.constrain]
+        if refused := _why_no_plan(spec, buffer, form, _uncarried(spec, buffer, form, free)):
+            estimates.append(refused)
+            continue
         own = near = heard[form.axes]
         if form.panel and not _is_above(buffer, near, limit):  # panels take no less than their order
             own = form, list_alternatives(spec, buffer, form, near)
@@ -211,7 +211,10 @@ def _is_above(buffer: Buffer, heard: _Heard, limit: tuple[int, ...] | None) -> b
     size = DTYPES[buffer.dtype].bytes
     total = Cost(shared_bytes=form.elems * size)
     for _, group in groupby(alternatives, key=lambda a: a.number):
-        floors = [add_costs(a.rest, Cost(wavefronts=count_floor(form.extents, size, a.accesses))) for a in group]
+        floors = [
+            add_costs(a.rest, Cost(count_least_sectors(size, a.accesses), count_floor(form.extents, size, a.accesses)))
+            for a in group
+        ]
         total = add_costs(total, min(floors, key=lambda cost: cost.key))
     return limit is not None and total.key[:4] >= limit
 
@@ -238,7 +241,7 @@ def _estimate_form(
     spec: Spec, buffer: Buffer, form: Form, alternatives: Sequence[Alternative], room_bytes: int
 ) -> list[Costed]:
     """The estimates of a form's layouts; of the dense one alone, with the reason, where a call has no alternative."""
-    unheard = _uncarried(spec, buffer, alternatives)
+    unheard = _uncarried(spec, buffer, form, alternatives)
     reason = _why_no_plan(spec, buffer, form, unheard)
     return [reason] if reason else estimate_layouts(buffer, layouts_of(form, buffer), alternatives, room_bytes)
 
@@ -247,11 +250,15 @@ def layouts_of(form: Form, buffer: Buffer) -> tuple[FamilyLayout, ...]:
     return enumerate_form(form, DTYPES[buffer.dtype].bytes)
 
 
-def _uncarried(spec: Spec, buffer: Buffer, alternatives: Sequence[Alternative]) -> list[int]:
+def _uncarried(spec: Spec, buffer: Buffer, form: Form, alternatives: Sequence[Alternative]) -> list[int]:
     """The numbers of the calls that none of the alternatives carries out, nor a variant made for the layouts."""
     heard = {a.number for a in alternatives}
-    calls = enumerate(touched_calls(spec, buffer.name))
-    return [n for n, (call, _) in calls if n not in heard and not any(v.adapts for v in OPS[call.op].variants)]
+    calls = touched_calls(spec, buffer.name)
+    if len(heard) == len(calls):
+        return []
+    dense = touched_calls(pin_layout(spec, buffer.name, layouts_of(form, buffer)[0].layout), buffer.name)
+    unheard = [(n, *call) for n, call in enumerate(dense) if n not in heard]
+    return [n for n, call, context in unheard if not any(v.adapts for v in list_hopes(call, context))]
 
 
 def _why_no_plan(spec: Spec, buffer: Buffer, form: Form, numbers: Sequence[int]) -> Costed | None:
@@ -267,8 +274,10 @@ def _why_no_plan(spec: Spec, buffer: Buffer, form: Form, numbers: Sequence[int])
 
 
 def _room_bytes(spec: Spec, buffer: Buffer) -> int:
-    """What the other shared buffers leave of the arch's shared memory."""
-    others = [b for b in spec.buffers if b.scope == "shared" and b.root == b.name != buffer.name]
+    """What the other shared buffers leave of the arch's shared memory, or what those have that this one lies over."""
+    if buffer.over:
+        return room_below(buffer, place_memories(spec))[1]
+    others = [b for b in spec.buffers if b.scope == "shared" and b.root == b.name != buffer.name and not b.over]
     sizes = [bound(extent_of(b.layout, "m")) - 1 for b in others]
     taken = sum(-(-n * DTYPES[b.dtype].bytes // 16) * 16 for n, b in zip(sizes, others, strict=True))
     return ARCHES[spec.arch].max_shared_bytes_per_cta - taken

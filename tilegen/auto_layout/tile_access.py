@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tilegen import access
 from tilegen.auto_layout.families import FamilyLayout, Ints, place_elements
-from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async
+from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async, floor_sectors
 
 _BATCH = 1 << 15  # accesses of 32 lanes that are placed at a time
 _SAMPLE = 64  # vectors that are looked at before all are
@@ -78,6 +78,17 @@ def count_floor(shape: Sequence[int], elem_bytes: int, accesses: Iterable[TileAc
     1
     """
     return sum(int(_floors(a, a.width_elems * elem_bytes, _dense_bytes(a, elem_bytes)) @ a.weights) for a in accesses)
+
+
+def count_least_sectors(elem_bytes: int, accesses: Iterable[TileAccess]) -> int:
+    """Sectors that cp.async among the accesses looks up at least, under any layout.
+
+    >>> rows = [8 * lane for lane in range(32)]
+    >>> count_least_sectors(2, [tile_access("cp.async.cg", 8, rows, 3, [16 * lane for lane in range(32)])])
+    48
+    """
+    filled = ((a, a.source) for a in accesses if a.source is not None)
+    return sum(int(floor_sectors(a.kind, _dense_bytes(a, elem_bytes), source) @ a.weights) for a, source in filled)
 
 
 def _floors(a: TileAccess, width_bytes: int, rows: Ints) -> Ints:

@@ -47,6 +47,17 @@ def floor_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> I
     return _both_parts(kind, phases, _count_lines(source), _writes_zeros(kind, shared, source))
 
 
+def floor_sectors(kind: str, shared: Ints, source: Ints) -> Ints:
+    """Sectors that each looks up under any layout of the shared side: for ca those that it reads; for cg one for each
+    two places that are written, which have room in one sector of shared memory.
+    """
+    if _cache_of(kind) == "ca":
+        return np.asarray(access.sectors(1, np.where(shared >= 0, source, -1)))
+    places = np.sort(np.where(source >= 0, shared, -1), axis=1)
+    written = ((np.diff(places, axis=1, prepend=-1) != 0) & (places >= 0)).sum(axis=1)
+    return np.asarray((written + 1) // 2)
+
+
 def bytes_floor_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> Ints:
     """What the same bytes could cost if other lanes touched them."""
     read = np.asarray(access.bytes_floor(width_bytes, source))
