@@ -5,6 +5,8 @@
     python benchmarks/gpu.py --part kernels sanitizer --specs specs/copy_tile.yaml    # some of the specs
     python benchmarks/gpu.py --part cases --group odd     # some of the cases of cases.py
     python benchmarks/gpu.py --part cases --name 3210     # those whose name has this in it
+    python benchmarks/gpu.py --part compute               # specs that compute on rows, beside torch: about 3 minutes
+    python benchmarks/gpu.py --part compute --name softmax
 
 A part that is not run keeps what the file says of it, if the file is of this device. The file is written after every
 case, so that a run that is cut off leaves what it found.
@@ -23,11 +25,13 @@ from typing import Any
 
 from bench_call import is_late, measure_calls
 from cases import Case, all_cases
+from compute_cases import compute_cases
 from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels, is_as_predicted
 from gpu_files import gpu_file
 from launch_once import build_for
 from launch_ways import check_ways
 from measure_cases import measure_cases
+from measure_compute import measure_compute
 from measure_kernels import LARGE, measure_kernel, summary
 from measure_random import measure_random
 from permute_loop import measure_permute_loop
@@ -38,7 +42,7 @@ from tilegen import bench, gpu
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-PARTS = ("kernels", "sanitizer", "loop", "random", "calls", "cases")
+PARTS = ("kernels", "sanitizer", "loop", "random", "calls", "cases", "compute")
 
 
 def main() -> int:
@@ -69,6 +73,11 @@ def main() -> int:
         if "cases" in args.part:
             for name, row in measure_cases(session, chosen_cases(args), args.rounds, args.peers):
                 result.setdefault("cases", {})[name] = row
+                write_result(target, result)
+        if "compute" in args.part:
+            computed = [case for case in compute_cases() if args.name in case.name]
+            for name, row in measure_compute(session, computed, args.rounds):
+                result.setdefault("compute", {})[name] = row
                 write_result(target, result)
     failures = list(list_failures(result))
     print(f"\n{time.monotonic() - start:.0f} s, {len(failures)} failures -> {target.name}")
@@ -110,7 +119,7 @@ def start_result(target: Path, device: gpu.Device) -> dict[str, Any]:
     return {**head, "date": datetime.date.today().isoformat(), **{k: v for k, v in known.items() if k in KEPT}}
 
 
-KEPT = ("kernels", "launches", "per_instruction", "warp_permute_loop", "random", "calls", "cases")
+KEPT = ("kernels", "launches", "per_instruction", "warp_permute_loop", "random", "calls", "cases", "compute")
 
 
 def write_result(target: Path, result: dict[str, Any]) -> None:
@@ -127,7 +136,7 @@ def read_driver() -> str:
 def list_failures(result: dict[str, Any]) -> list[str]:
     """Kernels and cases that are not right, and counters that differ from the prediction."""
     out = []
-    for name, k in [*result.get("kernels", {}).items(), *result.get("cases", {}).items()]:
+    for name, k in (row for part in ("kernels", "cases", "compute") for row in result.get(part, {}).items()):
         if not k["correct"]:
             out.append(f"{name}: {k['error']}")
         for what, row in (k.get("counters") or {}).items():

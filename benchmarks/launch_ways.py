@@ -25,9 +25,10 @@ from tilegen.gpu.call import Kernel
 from tilegen.gpu.call.kind_of_call import form_of_output
 from tilegen.pipeline import Built
 from tilegen.plan import Plan, arrays
+from tilegen.proofs.floats import computes
 from tilegen.proofs.meaning import parameter_cases
 from tilegen.render import host_type, render_launcher
-from tilegen.verifying import compile_for, launch_case, verify_run
+from tilegen.verifying import compile_for, launch_case, verify_floats_run, verify_run
 
 ROOT = Path(__file__).resolve().parent.parent
 Case = Mapping[str, int]
@@ -52,7 +53,10 @@ def check_kernel(built: Built, start: Start) -> str:
                 begin = lambda given: start(built, case, given)  # noqa: E731
                 return gpu.run_guarded(built.plan.name, names, begin, inputs, outputs)
 
-            verify_run(built, case, 1, run)
+            if computes(built.spec):
+                verify_floats_run(built, case, 1, run, None)
+            else:
+                verify_run(built, case, 1, run)
     except TilegenError as error:
         return str(error)[:400]
     return "ok"

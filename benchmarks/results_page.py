@@ -87,6 +87,7 @@ def describe(result: dict[str, Any], name: str) -> str:
         loop_table(result["warp_permute_loop"]),
         call_table(result.get("calls", [])),
         time_table(kernels),
+        compute_table(result.get("compute", {})),
     ]
     return "\n\n".join(p for p in parts if p)
 
@@ -190,6 +191,29 @@ def time_table(kernels: dict[str, Any]) -> str:
         moved = f"{k['bytes'] / 1e6:.0f}"
         rows.append(f"| {name} | {moved} | {k['median_us']} | {k['gb_per_s']} | {k['ratio_to_copy']} |")
     return "\n".join(rows)
+
+
+def compute_table(rows: dict[str, Any]) -> str:
+    """Specs that compute on rows beside a copy of as many bytes and PyTorch."""
+    if not rows:
+        return ""
+    peers = list(dict.fromkeys(name for row in rows.values() for name in row.get("peers", {})))
+    lines = [
+        "Specs that compute on rows, one CTA a row; every element compared with float64, some rows with the bounds of"
+        " the spec's own meaning. Ratios are t_other / t, medians of pairs, buffers rotated past four times the L2; a"
+        " peer that took no part has no number.",
+        "",
+        f"| kernel | threads | us | GB/s | {' | '.join(peers)} |",
+        "|---|---|---|---|" + "---|" * len(peers),
+    ]
+    for name, row in rows.items():
+        if not row["correct"]:
+            lines.append(f"| {name} | {row['params']['T']} | WRONG | |{' |' * len(peers)}")
+            continue
+        ratios = (f"{row['peers'][p]['ratio']:.3f}" if p in row["peers"] else "" for p in peers)
+        us, rate = row["median_us"], row["gb_per_s"]
+        lines.append(f"| {name} | {row['params']['T']} | {us} | {rate} | {' | '.join(ratios)} |")
+    return "\n".join(lines)
 
 
 def main() -> None:

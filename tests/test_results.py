@@ -26,6 +26,11 @@ CASES = [
     for path in RESULTS
     for name, row in json.loads(path.read_text(encoding="utf-8")).get("cases", {}).items()
 ]
+COMPUTED = [
+    pytest.param(name, row, id=f"{path.stem}-{name}")
+    for path in RESULTS
+    for name, row in json.loads(path.read_text(encoding="utf-8")).get("compute", {}).items()
+]
 
 
 def test_there_are_results() -> None:
@@ -50,6 +55,16 @@ def test_the_measured_case_is_the_one_that_is_built(name: str, row: dict[str, An
     built = tilegen.build(spec_text(case, row["arch"]))
     assert row["correct"] and case.name == name
     assert hash_code(built.source) == row["code_sha256"]
+
+
+@pytest.mark.parametrize(("name", "row"), COMPUTED)
+def test_the_measured_computation_is_the_one_that_is_built(name: str, row: dict[str, Any]) -> None:
+    from compute_cases import ComputeCase
+    from gpu_files import hash_code
+
+    case = ComputeCase(row["spec"], row["columns"], row["dtype"], row["rows"])
+    assert row["correct"] and case.name == name and case.params == row["params"]
+    assert hash_code(tilegen.build(case.text, row["arch"], case.params).source) == row["code_sha256"]
 
 
 @pytest.mark.parametrize("path", RESULTS, ids=lambda p: p.stem)

@@ -14,7 +14,7 @@
 //
 // 3. reduce x s -> s, scope cta
 //    variant: threads; 9216 wavefronts, 768 instructions, 4608 address operations
-//    order: registers = 32, lanes [4, 8, 16], warps 8; own registers ascending, lanes by xor, warps ascending
+//    order: registers = 32, lanes [4, 8, 16], warps 8; registers and warps ascending, lanes by xor
 //
 // 4. copy s -> S[bx*32 : +32], scope cta
 //    variant: reg; 8 sectors, 2 instructions, 8 address operations

@@ -11,8 +11,7 @@
 //
 // 2. reduce x -> s, scope cta
 //    variant: threads; 40 wavefronts, 24 instructions, 24 address operations
-//    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; own registers ascending, lanes by xor, warps
-//      ascending
+//    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; registers and warps ascending, lanes by xor
 //
 // 3. elementwise s -> s, scope cta
 //    variant: threads; no cost

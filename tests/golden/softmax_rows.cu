@@ -10,8 +10,7 @@
 //
 // 2. reduce x -> top, scope cta
 //    variant: threads; 40 wavefronts, 24 instructions, 24 address operations
-//    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; own registers ascending, lanes by xor, warps
-//      ascending
+//    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; registers and warps ascending, lanes by xor
 //
 // 3. elementwise x top -> x, scope cta
 //    variant: threads; no cost
@@ -19,8 +18,7 @@
 //
 // 4. reduce x -> sum, scope cta
 //    variant: threads; 40 wavefronts, 24 instructions, 24 address operations
-//    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; own registers ascending, lanes by xor, warps
-//      ascending
+//    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; registers and warps ascending, lanes by xor
 //
 // 5. elementwise x sum -> Y[bx : +1], scope cta
 //    variant: threads; 256 sectors, 16 instructions, 48 address operations

@@ -15,8 +15,7 @@
 //
 // 3. reduce x -> top, scope warp
 //    variant: threads; no cost
-//    order: registers = 32, lanes [1, 2, 4, 8, 16], warps 1; own registers ascending, lanes by xor, warps
-//      ascending
+//    order: registers = 32, lanes [1, 2, 4, 8, 16], warps 1; registers and warps ascending, lanes by xor
 //
 // 4. elementwise x top -> x, scope warp
 //    variant: threads; no cost
@@ -24,8 +23,7 @@
 //
 // 5. reduce x -> sum, scope warp
 //    variant: threads; no cost
-//    order: registers = 32, lanes [1, 2, 4, 8, 16], warps 1; own registers ascending, lanes by xor, warps
-//      ascending
+//    order: registers = 32, lanes [1, 2, 4, 8, 16], warps 1; registers and warps ascending, lanes by xor
 //
 // 6. elementwise x sum -> Y[bx*4 + warpid : +1, 0 : +1024], scope warp
 //    variant: threads; 500 sectors, 128 instructions, 256 address operations
