@@ -261,5 +261,5 @@ def read_elements(torch: Any, tensor: Any, dtype: str, index: Any) -> Any:
     """Elements of a dense tensor at flat offsets, as a NumPy array."""
     target = numpy_dtype(dtype)
     flat = tensor.view(getattr(torch, f"int{8 * target.itemsize}")).reshape(-1)
-    at = torch.as_tensor(np.asarray(index, np.int64), device=tensor.device)
+    at = torch.as_tensor(np.array(index, np.int64), device=tensor.device)
     return flat[at].cpu().numpy().view(target)
