@@ -28,7 +28,6 @@ from tilegen.ops.operand import (
     guarded_dims,
     may_pass_end,
     ref_at,
-    stretch,
 )  # fmt: skip
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout
@@ -61,6 +60,21 @@ class _Loaded:
     @property
     def count(self) -> int:
         return prod(self.extents)
+
+
+def stretch(operand: Operand, shape: Sequence[int]) -> Operand:
+    """The operand seen over a region of this shape, right-aligned; extents of 1 and missing ones are stretched.
+
+    The shape of the operand's region must allow it.
+    """
+    kept = [d for d, is_kept in enumerate(operand.region.kept) if is_kept]
+    aligned = [STRETCHED] * (len(shape) - len(kept)) + kept[max(0, len(kept) - len(shape)) :]
+    own = [
+        d if d != STRETCHED and operand.region.lengths[d] > 1 else STRETCHED
+        for d, n in zip(aligned, shape, strict=True)
+        if n > 1
+    ]
+    return replace(operand, dims=tuple(own), extents=tuple(n for n in shape if n > 1))
 
 
 def stretch_all(call: Call, context: Context, shape: tuple[int, ...], cache: str = "") -> tuple[Operand, ...]:

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from tilegen.arithmetic import Node
 from tilegen.index import Index
-from tilegen.ops.computing import Computed, MakeStep, plan_computed, stretch_all
+from tilegen.ops.computing import Computed, MakeStep, plan_computed, stretch, stretch_all
 from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
-from tilegen.ops.operand import Context, stretch
+from tilegen.ops.operand import Context
 from tilegen.plan import Compute, Ref, Step
 from tilegen.spec.data import Call, Expression, Region, operand_field
 from tilegen.spec.form import OpFields

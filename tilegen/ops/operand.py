@@ -185,21 +185,6 @@ def parts_of(operand: Operand) -> tuple[tuple[DigitPart, ...], ...]:
     )
 
 
-def stretch(operand: Operand, shape: Sequence[int]) -> Operand:
-    """The operand seen over a region of this shape, right-aligned; extents of 1 and missing ones are stretched.
-
-    The shape of the operand's region must allow it.
-    """
-    kept = [d for d, is_kept in enumerate(operand.region.kept) if is_kept]
-    aligned = [STRETCHED] * (len(shape) - len(kept)) + kept[max(0, len(kept) - len(shape)) :]
-    own = [
-        d if d != STRETCHED and operand.region.lengths[d] > 1 else STRETCHED
-        for d, n in zip(aligned, shape, strict=True)
-        if n > 1
-    ]
-    return replace(operand, dims=tuple(own), extents=tuple(n for n in shape if n > 1))
-
-
 def absolute(operand: Operand, relative: Sequence[Index]) -> tuple[Index, ...]:
     """Coordinates in the buffer of coordinates in the region (one per dimension longer than 1)."""
     at = list(operand.region.begins)

@@ -18,12 +18,12 @@ from pydantic import Field
 from tilegen.arithmetic import Apply, Element, Node
 from tilegen.decisions import Candidate, Choice, judge
 from tilegen.index import Index, Var, add, div, equal, every, mod, mul
-from tilegen.ops.computing import Computed, ElementLoop, access_caps, find_owner, stretch_all
+from tilegen.ops.computing import Computed, ElementLoop, access_caps, find_owner, stretch, stretch_all
 from tilegen.ops.digits import split_number
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
 from tilegen.ops.flows import reduced
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
-from tilegen.ops.operand import STRETCHED, Context, Operand, Refused, stretch
+from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, as_int, own
 from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, flat_memory, when
 from tilegen.scopes import SCOPES, THREAD_AXES, threads_of

@@ -56,7 +56,7 @@ class Cases:
 def check_region_range(region: Region, cases: Cases, may_clip: bool, hint: str = "") -> None:
     """Raises TG207, naming the first case where the region leaves its buffer; ``hint`` is for one past the end."""
     for dimension, (begin, length) in enumerate(zip(region.begins, region.lengths, strict=True)):
-        check_dividends(begin, cases, region.mark)
+        check_dividends(begin, cases, region.mark, "TG207")
         extent = region.buffer.shape[dimension]
         starts_inside = least(begin) >= 0
         ends_inside = may_clip or less(add(begin, length - 1), extent) is True
@@ -67,13 +67,13 @@ def check_region_range(region: Region, cases: Cases, may_clip: bool, hint: str =
             raise _explain(region, dimension, case, cases, hint)
 
 
-def check_dividends(x: Index, cases: Cases, mark: Mark | None) -> None:
-    """Raises TG112, naming the first case where something in ``x`` is divided that is negative."""
+def check_dividends(x: Index, cases: Cases, mark: Mark | None, code: str = "TG112") -> None:
+    """Raises a Flaw of ``code``, naming the first case where something in ``x`` is divided that is negative."""
     for part, condition in dividends(x):
         case = find_case(every(less(part, 0), condition), cases)
         if case is not None:
             message = f"'{shorten(part)}' is {int(evaluate(part, case))}: what is divided is never negative"
-            raise Flaw("TG112", message + _name_case((part, condition), case, cases), mark)
+            raise Flaw(code, message + _name_case((part, condition), case, cases), mark)
 
 
 def _find_outside(begin: Index, length: int, extent: Index, cases: Cases, may_clip: bool) -> dict[str, int] | None:
