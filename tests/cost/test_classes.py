@@ -10,7 +10,7 @@ import pytest
 from tilegen.cost import classes, count
 from tilegen.cost.classes import find_classes
 from tilegen.cost.compiled import compiled_accesses
-from tilegen.cost.count import count_access
+from tilegen.cost.count import count_access, count_unnamed
 from tilegen.cost.needs import count_bytes, count_needed_sectors, group_by_array
 from tilegen.pipeline import load
 from tilegen.planner import plan_spec
@@ -92,7 +92,7 @@ def test_picked_values_count_what_all_values_do(text, monkeypatch):
     counted = {}
     for most in (1 << 40, 4):
         monkeypatch.setattr(classes, "_ALL", most)
-        count_access.cache_clear()
+        count_unnamed.cache_clear()
         counted[most] = [count_access(a, launch, cta) for a in found for cta in (None, (0, 0, 0), launch.interior)]
     assert counted[4] == counted[1 << 40]
 
@@ -142,9 +142,9 @@ def test_classes_count_what_every_value_by_itself_does(variant, dtype, monkeypat
                 yield values, counts
 
         monkeypatch.setattr(count, "list_classes", listen)
-        count_access.cache_clear()
+        count_unnamed.cache_clear()
         counted[k] = [count_access(a, launch, cta) for a in found for cta in ctas]
-    count_access.cache_clear()
+    count_unnamed.cache_clear()
     assert counted[0] == counted[1]
     assert max(seen[0]) * 8 < max(seen[1])
 

@@ -17,8 +17,8 @@ only where they write, and ``.cg`` takes the wavefronts of ``.ca`` before its fi
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, fields
 from functools import partial
 
 import numpy as np
@@ -55,13 +55,15 @@ class CpAsyncCost:
 
 
 def cp_async_cost(
-    kind: str, width_bytes: int, shared_offsets: ArrayLike, global_offsets: ArrayLike, zero_fill: bool = False
-) -> CpAsyncCost:
+    kind: str, width_bytes: int, shared_offsets: ArrayLike, global_offsets: ArrayLike, zero_fill: bool = False,
+    without: Collection[str] = (),
+) -> CpAsyncCost:  # fmt: skip
     """The cost of one warp's cp.async.ca or .cg (``kind`` "ca" or "cg") of ``width_bytes`` per lane.
 
     Both offsets are (32,) or both (n, 32), in bytes from bases aligned to 128; -1 in ``shared_offsets`` is an inactive
     lane, whose global offset is not looked at. With ``zero_fill``, the form with a source size, a lane whose global
     offset is -1 reads nothing and writes zeros; a source size between 0 and the width costs what the width does.
+    Figures named in ``without`` are not counted, and 0.
 
     Lanes that write the same place race. For cg the model then counts every lane's pairs, and the hardware only those
     of the lanes whose data stays, which nobody predicts: it counts as many sectors or fewer.
@@ -92,7 +94,8 @@ def cp_async_cost(
         counts = (wavefronts, _count_ca_sectors, _count_ca_sectors, _count_nothing)
     else:
         counts = (wavefronts if zero_fill else _count_nothing, _count_cg_sectors, _count_cg_l2_sectors, count_fills)
-    return CpAsyncCost(*(shape_like(shared_offsets, count_in_chunks(count, to, source)) for count in counts))
+    asked = [_count_nothing if f.name in without else c for f, c in zip(fields(CpAsyncCost), counts, strict=True)]
+    return CpAsyncCost(*(shape_like(shared_offsets, count_in_chunks(count, to, source)) for count in asked))
 
 
 def _read_pair(

@@ -8,7 +8,7 @@ values that leave the same residue (of a bank line or a sector) and the same gua
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import product
 
@@ -27,7 +27,9 @@ from tilegen.scopes import thread_variables
 
 _LINE_BYTES = 128  # shared memory: 32 banks of 4 bytes repeat after this many
 _SECTOR_BYTES = 32
+_LANES = 32
 _NOWHERE = flat_memory("", "uint8", 1, "register")  # of instructions that touch no memory
+_SPACES = {space: flat_memory("", "uint8", 1, space) for space in ("global", "shared")}
 
 
 @dataclass(frozen=True)
@@ -55,18 +57,37 @@ def values_of_threads(count: int) -> dict[str, NDArray[np.int64]]:
     return {name: np.asarray(evaluate(x, {"tx": tx})) for name, x in thread_variables(count).items()}
 
 
-@lru_cache(maxsize=1 << 13)
 def count_access(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> Counted:
     """Totals of one access over one CTA, or over the whole grid when ``cta`` is None."""
-    totals = np.zeros(5, np.int64)
-    period = _SECTOR_BYTES if a.memory.space == "global" and a.partner is None else _LINE_BYTES
-    for sides, weights in weigh_lanes(a, launch, cta, period):
-        totals += _count_lanes(a, sides, weights, launch)
-    instructions, wavefronts, floor, bytes_floor, sectors = map(int, totals)
+    in_shared = a.memory.space == "shared"
+    first = a if in_shared or a.partner is None else replace(a.partner, partner=a)
+    instructions, wavefronts, floor, bytes_floor, sectors = count_unnamed(_without_names(first), launch, cta)
+    if a.partner is not None:  # wavefronts on the shared side, sectors on the global one
+        seen = (wavefronts, floor, bytes_floor, 0) if in_shared else (0, 0, 0, sectors)
+        wavefronts, floor, bytes_floor, sectors = seen
     return Counted(
         a.memory.name, a.memory.space, a.kind, a.width_bytes, instructions, wavefronts, floor, bytes_floor, sectors,
         a.operators, a.op,
     )  # fmt: skip
+
+
+@lru_cache(maxsize=1 << 13)
+def count_unnamed(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> tuple[int, ...]:
+    """(instructions, wavefronts, floor, bytes_floor, sectors) of an access, whatever memory of its space it is of.
+
+    Of cp.async both sides' together; ``a`` is the shared one.
+    """
+    totals = np.zeros(5, np.int64)
+    period = _SECTOR_BYTES if a.memory.space == "global" else _LINE_BYTES
+    for sides, weights in weigh_lanes(a, launch, cta, period):
+        totals += _count_lanes(a, sides, weights, launch)
+    return tuple(totals.tolist())
+
+
+def _without_names(a: Access) -> Access:
+    """The access as all that are counted alike are: of no memory by name, of no op, however its offset is printed."""
+    partner = None if a.partner is None else _without_names(replace(a.partner, partner=None))
+    return replace(a, memory=_SPACES[a.memory.space], operators=0, op=0, partner=partner, needed=(), text_bytes=0)
 
 
 def list_lanes(
@@ -94,11 +115,15 @@ def weigh_lanes(
     extents = axes | {v.name: trips_of(count, launch, fixed) for v, count in a.loops}
     named = frozenset[Var]().union(*(variables(x) for side in _both(a) for x in (side.byte, *side.conditions)))
     outer = [n for n in extents if any(v.name == n for v in named)]
-    weight = int(np.prod([extents[n] for n in extents if n not in outer], dtype=np.int64))
-    known = {**fixed, **values_of_threads(a.threads)}
+    alike = 1  # warps that do the same: where no thread's number but laneid is named, all of them
+    if a.threads % _LANES == 0 and not {v.name for v in named} & values_of_threads(a.threads).keys() - {"laneid"}:
+        alike = a.threads // _LANES
+    threads = a.threads // alike
+    weight = alike * int(np.prod([extents[n] for n in extents if n not in outer], dtype=np.int64))
+    known = {**fixed, **values_of_threads(threads)}
     for values, counts in list_classes(_both(a), {n: extents[n] for n in outer}, known, period):
         env = {**known, **{n: v[:, None] for n, v in values.items()}}
-        sides = [lane_offsets(side, env, (len(counts), a.threads)) for side in _both(a)]
+        sides = [lane_offsets(side, env, (len(counts), threads)) for side in _both(a)]
         weights = np.repeat(counts, sides[0].shape[0] // len(counts)) * weight
         issued = np.any([(side >= 0).any(1) for side in sides], axis=0)
         yield [side[issued] for side in sides], weights[issued]
@@ -137,8 +162,7 @@ def _count_lanes(
         rows = tuple((n, int(evaluate(stride, dict(launch.params)))) for n, stride in a.rows)
         return count_boxes(a.memory.space, a.width_bytes, rows, lanes.max(1), weights)
     if a.partner is not None:
-        shared, source = sides if a.memory.space == "shared" else reversed(sides)
-        return _count_both(a, shared, source, weights)
+        return _count_both(a, *sides, weights)
     if a.memory.space == "global":
         return np.array([weights.sum(), 0, 0, 0, (weights * access.sectors(a.width_bytes, lanes)).sum()])
     parts = (
@@ -151,12 +175,10 @@ def _count_lanes(
 def _count_both(
     a: Access, shared: NDArray[np.int64], source: NDArray[np.int64], weights: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """What one side of cp.async counts: wavefronts on the shared side, sectors on the global one."""
+    """What cp.async counts: wavefronts on the shared side, sectors on the global one."""
     wavefronts, sectors = count_cp_async(a.kind, a.width_bytes, shared, source)
-    if a.memory.space == "global":
-        return np.array([weights.sum(), 0, 0, 0, weights @ sectors])
     floors = (floor(a.kind, a.width_bytes, shared, source) for floor in (floor_cp_async, bytes_floor_cp_async))
-    return np.array([weights.sum(), weights @ wavefronts, *(weights @ f for f in floors), 0])
+    return np.array([weights.sum(), weights @ wavefronts, *(weights @ f for f in floors), weights @ sectors])
 
 
 # ---------------------------------------------------------------- one warp of one of them

@@ -34,8 +34,10 @@ def count_cp_async(kind: str, width_bytes: int, shared: Ints, source: Ints) -> t
     the tile afterwards, they are in it. The kernel's text copies all bytes or none, which is a predicate of the
     instruction: a cg of which every lane reads costs then what it does without one (docs/access-model.md).
     """
-    cost = access.cp_async_cost(_cache_of(kind), width_bytes, shared, source, zero_fill=_fills_zeros(kind))
-    own = np.where(_writes_zeros(kind, shared, source), cost.wavefronts, 0)
+    writes = _writes_zeros(kind, shared, source)
+    without = ("l2_sectors",) if writes.any() else ("l2_sectors", "wavefronts")
+    cost = access.cp_async_cost(_cache_of(kind), width_bytes, shared, source, _fills_zeros(kind), without)
+    own = np.where(writes, cost.wavefronts, 0)
     return np.asarray(own + cost.fills), np.asarray(cost.sectors)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from itertools import chain
 from math import prod
 from typing import Any
@@ -130,6 +131,7 @@ def narrow(guards: Iterable[Index]) -> dict[str, Index]:
     return found
 
 
+@lru_cache(maxsize=1 << 13, typed=True)
 def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     """x < n wherever the guards hold.
 
@@ -255,7 +257,7 @@ def domains(names: Iterable[Var]) -> dict[str, range]:
 
 def _holds_always(condition: Index, guards: tuple[Index, ...], domain: Mapping[str, range]) -> bool:
     """Tried for every value. Guards are weakened to the variables that are tried: that only makes it harder."""
-    grids = np.meshgrid(*(np.array(d) for d in domain.values()), indexing="ij", sparse=True)
+    grids = np.meshgrid(*(np.arange(d.start, d.stop, d.step) for d in domain.values()), indexing="ij", sparse=True)
     values = dict(zip(domain, grids, strict=True))
     held = np.asarray(evaluate(condition, values))
     for guard in guards:
