@@ -35,7 +35,9 @@ Ints = NDArray[np.int64]
 _CHUNK = 1 << 20  # outer values classified at a time
 _FEW = 1 << 12  # values of tangled variables for which guards are evaluated to see how far threads differ
 _TABLE = 1 << 22  # class numbers up to this are counted in a table, larger ones sorted
+_SPARSE = 16  # so many times as many numbers as entries are sorted, too
 _WIDE = 1 << 20
+_EXACT = 1 << 53  # integers below this are what they are as float64
 _ALL = 64  # so many values of a variable are looked at without asking which are enough
 
 
@@ -114,7 +116,7 @@ def find_classes(keys: Sequence[Ints], weights: Ints | None = None) -> tuple[Int
         number, size = _number_densely(number, size)
         digit, span = _number_densely(key - key.min(), int(key.max() - key.min()) + 1)
         number, size = number * span + digit, size * span
-    if size > _TABLE:
+    if size > min(_TABLE, _SPARSE * len(number)):
         _, index, number = np.unique(number, return_index=True, return_inverse=True)
         return index, _add_up(weights, number.reshape(-1), len(index))
     firsts = np.full(size, -1, np.int64)
@@ -124,7 +126,9 @@ def find_classes(keys: Sequence[Ints], weights: Ints | None = None) -> tuple[Int
 
 
 def _add_up(weights: Ints, number: Ints, size: int) -> Ints:
-    """The weights of each number together; in integers, which do not round."""
+    """The weights of each number together; where sums could round, in integers, which is slow."""
+    if int(weights.max(initial=0)) * len(weights) < _EXACT:
+        return np.bincount(number, weights, size).astype(np.int64)
     sums = np.zeros(size, np.int64)
     np.add.at(sums, number, weights)
     return sums

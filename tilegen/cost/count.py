@@ -162,7 +162,7 @@ def _count_lanes(
         rows = tuple((n, int(evaluate(stride, dict(launch.params)))) for n, stride in a.rows)
         return count_boxes(a.memory.space, a.width_bytes, rows, lanes.max(1), weights)
     if a.partner is not None:
-        return _count_both(a, *sides, weights)
+        return _count_both(a, sides[0], sides[1], weights)
     if a.memory.space == "global":
         return np.array([weights.sum(), 0, 0, 0, (weights * access.sectors(a.width_bytes, lanes)).sum()])
     parts = (
