@@ -209,7 +209,7 @@ def test_views_follow_and_lead() -> None:
 def test_an_instruction_fixes_its_operands_and_what_they_meet(monkeypatch: pytest.MonkeyPatch) -> None:
     """As mma does: here fill asks for the fragment of an accumulator."""
     layout = mma_fragment("m16n8k16", "C")
-    asks = lambda call: (fixed(call, "dst", layout, "m16n8k16"),)  # noqa: E731
+    asks = lambda call, threads: (fixed(call, "dst", layout, "m16n8k16"),)  # noqa: E731
     monkeypatch.setitem(OPS, "fill", replace(OPS["fill"], flows=asks))
     more = """c: {scope: register, dtype: float32, shape: [16, 8], layout: auto}
     h: {scope: register, dtype: float16, shape: [16, 8], layout: auto}
