@@ -21,6 +21,7 @@ from tilegen.arithmetic import TYPED, Domain
 from tilegen.dtypes import DTYPES
 from tilegen.index import Formula, Index, evaluate, variables
 from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
 from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
@@ -33,6 +34,7 @@ Input = Callable[[Array], Array]
 _POISON = 0xA5
 
 
+_MOST_KEPT = 1 << 22  # elements whose places are kept
 _BATCH_ELEMS = 1 << 20  # elements of one region over the CTAs that run together
 
 
@@ -52,6 +54,7 @@ class _Machine:
     domain: Domain = TYPED
     lets: list[tuple[str, Index]] = field(default_factory=list)  # that are in sight, the outermost first
     guards: list[Index] = field(default_factory=list)  # conditions around
+    instances: dict[str, dict[str, Any]] = field(default_factory=dict)  # the axes of each scope
     shared: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
     written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
@@ -208,6 +211,12 @@ def _cta_axes(machine: _Machine, each: int) -> dict[str, Array]:
 
 def _instances(machine: _Machine, scope: str) -> dict[str, Any]:
     """The axes that number an op's instances, as arrays. ``instance`` is the first thread of each, over all CTAs."""
+    if scope not in machine.instances:
+        machine.instances[scope] = _number_instances(machine, scope)
+    return machine.instances[scope]
+
+
+def _number_instances(machine: _Machine, scope: str) -> dict[str, Any]:
     threads = machine.spec.threads
     first = np.arange(0, threads, SCOPES[scope].size(threads), dtype=np.int64)
     axes = {
@@ -220,13 +229,17 @@ def _instances(machine: _Machine, scope: str) -> dict[str, Any]:
 
 
 # ---------------------------------------------------------------- where elements lie
-def _coordinates(region: Region, env: Mapping[str, Any]) -> list[Array]:
+def _starts(region: Region, env: Mapping[str, Any]) -> list[Array]:
+    """Where the region begins, by dimension: one number, or one for each instance."""
+    return [np.asarray(evaluate(begin, env), np.int64) for begin in region.begins]
+
+
+def _coordinates(region: Region, starts: Sequence[Array], count: int) -> list[Array]:
     """Absolute coordinates, one array per dimension, broadcasting to (instances, *lengths)."""
     rank, out = len(region.lengths), []
-    for d, (begin, length) in enumerate(zip(region.begins, region.lengths, strict=True)):
-        start = np.broadcast_to(np.asarray(evaluate(begin, env), np.int64), (len(env["instance"]),))
+    for d, (start, length) in enumerate(zip(starts, region.lengths, strict=True)):
         steps = np.arange(length, dtype=np.int64).reshape([-1 if k == d else 1 for k in range(rank)])
-        out.append(start.reshape(-1, *[1] * rank) + steps)
+        out.append(np.broadcast_to(start, (count,)).reshape(-1, *[1] * rank) + steps)
     return out
 
 
@@ -234,10 +247,54 @@ def _number(x: Index, env: Mapping[str, Any]) -> int:
     return int(evaluate(x, {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}))
 
 
-def _places(region: Region, env: Mapping[str, Any]) -> tuple[dict[str, Array], Array]:
+@dataclass(frozen=True)
+class _Elements:
+    """Where a region's elements lie, (instances, *lengths), and which are inside the buffer (None: all).
+
+    ``at``: offsets in a global array, or in the image of the buffer in shared memory or registers.
+    """
+
+    at: Array
+    inside: Array | None
+
+
+@keep
+def _kept_elements(spec: Spec) -> dict[object, tuple[Region, _Elements]]:
+    """What was found out of shared memory and registers, by region and where it begins; with the region."""
+    return {}
+
+
+def _find_elements(machine: _Machine, region: Region, env: Mapping[str, Any]) -> _Elements:
+    """The elements of a region, as they were found before where it began there before."""
+    starts = _starts(region, env)
+    if region.buffer.scope == "global":
+        return _place_elements(machine, region, env, starts)
+    kept = _kept_elements(machine.spec)
+    key = id(region), env["instance"].tobytes(), tuple(start.tobytes() for start in starts)
+    if key not in kept:
+        found = _place_elements(machine, region, env, starts)
+        if sum(e.at.size for _, e in kept.values()) > _MOST_KEPT:
+            kept.clear()
+        kept[key] = region, found
+    return kept[key][1]
+
+
+def _place_elements(
+    machine: _Machine, region: Region, env: Mapping[str, Any], starts: Sequence[Array]
+) -> _Elements:  # fmt: skip
+    place, inside = _places(region, env, starts)
+    buffer = region.buffer
+    at = place.get("m", np.zeros(1, np.int64))
+    if buffer.scope in _IMAGES:
+        row, column = _slots(place, env) if buffer.scope == "register" else (_block_of(env, at), at)
+        at = row * _IMAGES[buffer.scope](machine, buffer).shape[1] + column
+    return _Elements(at, None if inside.all() else inside)
+
+
+def _places(region: Region, env: Mapping[str, Any], starts: Sequence[Array]) -> tuple[dict[str, Array], Array]:
     """(axis -> coordinates, inside): where the region's elements lie, and which are inside the buffer."""
     buffer = region.buffer
-    at = _coordinates(region, env)
+    at = _coordinates(region, starts, len(env["instance"]))
     shape = tuple(_number(n, env) for n in buffer.shape)
     full = (len(env["instance"]), *region.lengths)
     inside = np.ones(full, bool)
@@ -264,28 +321,27 @@ def _slots(place: Mapping[str, Array], env: Mapping[str, Any]) -> tuple[Array, A
 def _gather(machine: _Machine, region: Region, env: Mapping[str, Any]) -> Array:
     buffer = region.buffer
     dtype = machine.domain.stored(buffer.dtype)
-    place, inside = _places(region, env)
-    if buffer.scope == "register":
-        values = _register_file(machine, buffer)[_slots(place, env)]
-    elif buffer.scope == "shared":
-        values = _image(machine, buffer)[_block_of(env, place["m"]), place["m"]]
+    found = _find_elements(machine, region, env)
+    if buffer.scope in _IMAGES:
+        values = _IMAGES[buffer.scope](machine, buffer).ravel()[found.at]
     else:
-        values = _read_global(machine, buffer, place["m"])
+        values = _read_global(machine, buffer, found.at)
+    if found.inside is None:
+        return np.ascontiguousarray(values)
     raw = machine.domain.bits(DTYPES[buffer.dtype].bytes)
-    return np.where(inside, np.ascontiguousarray(values).view(raw), np.zeros(1, dtype).view(raw)).view(dtype)
+    return np.where(found.inside, np.ascontiguousarray(values).view(raw), np.zeros(1, dtype).view(raw)).view(dtype)
 
 
 def _scatter(machine: _Machine, region: Region, env: Mapping[str, Any], values: Array) -> None:
     buffer = region.buffer
-    place, inside = _places(region, env)
+    found = _find_elements(machine, region, env)
     values = np.ascontiguousarray(values).view(machine.domain.stored(buffer.dtype))
-    if buffer.scope == "register":
-        _register_file(machine, buffer)[_slots(place, env)] = values
-    elif buffer.scope == "shared":
-        _image(machine, buffer)[_block_of(env, place["m"]), place["m"]] = values
-    else:
-        raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
-        machine.written.setdefault(buffer.root, []).append((place["m"][inside], raw[inside]))
+    if buffer.scope in _IMAGES:
+        _IMAGES[buffer.scope](machine, buffer).reshape(-1)[found.at] = values
+        return
+    raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
+    inside = np.ones(found.at.shape, bool) if found.inside is None else found.inside
+    machine.written.setdefault(buffer.root, []).append((found.at[inside], raw[inside]))
 
 
 def _block_of(env: Mapping[str, Any], like: Array) -> Array:
@@ -314,6 +370,9 @@ def _image(machine: _Machine, buffer: Buffer) -> Array:
         bytes_ = -(-size // 16) * 16 * machine.domain.scale
         machine.shared[root.name] = np.full((len(machine.ctas), bytes_), _POISON, np.uint8)
     return machine.shared[root.name].view(machine.domain.stored(buffer.dtype))
+
+
+_IMAGES: dict[str, Callable[[_Machine, Buffer], Array]] = {"register": _register_file, "shared": _image}
 
 
 def _read_global(machine: _Machine, buffer: Buffer, offsets: Array) -> Array:

@@ -223,6 +223,14 @@ class Trips:
         """How many trips run of a loop that has ``count``."""
         return sum(map(len, self.stretches(name, count))) if name in self.loops else count
 
+    def fewest(self) -> Trips:
+        """Of each loop one period near its ends, whatever turns in between.
+
+        >>> Trips({"k": (Course(2, 0, ((40, 41),)), 4)}).fewest().stretches("k", 1001)
+        [range(0, 2), range(998, 1001)]
+        """
+        return Trips({name: (replace(course, turns=()), course.period) for name, (course, _) in self.loops.items()})
+
     def margin(self, name: str) -> int:
         """How many trips run near each end and turn of a loop."""
         return self.loops[name][1]

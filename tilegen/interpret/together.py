@@ -212,8 +212,32 @@ def locate_trips(touch: Touch, site: Site) -> tuple[Root, Array, Group]:
     if site.together is None:
         root, flat = locate(touch.ref, touch.elems, site)
         return root, flat, site.group
-    found = [locate(touch.ref, touch.elems, own) for own in _sites(site, site.together.variables, site.together.trips)]
-    return found[0][0], np.concatenate([flat for _, flat in found]), site.group.times(len(found))
+    root, key = site.frame.places[touch.ref.memory.name].root, _memory_key(touch, site)
+    known = site.machine.located
+    if key not in known or key is None:
+        own = _sites(site, site.together.variables, site.together.trips)
+        flat = np.concatenate([locate(touch.ref, touch.elems, one)[1] for one in own])
+        found = (site.together, touch), flat, site.group.times(len(site.together))
+        if key is None:
+            return root, *found[1:]
+        known[key] = found
+    return root, *known[key][1:]
+
+
+def _memory_key(touch: Touch, site: Site) -> object:
+    """What the addresses of all threads depend on, where that is numbers only and the axes of threads."""
+    place, frame = site.frame.places[touch.ref.memory.name], site.frame
+    if not site.group.is_everyone or not isinstance(place.flat, int):
+        return None
+    values: list[object] = []
+    for name in sorted(site.address(touch.ref).names):
+        value = frame.env.get(name)
+        if value is site.machine.axes.get(name):
+            value = "axis"
+        if isinstance(value, np.ndarray):
+            return None
+        values += [value, id(frame.known.get(name))]
+    return id(touch), id(site.together), id(place.root), place.flat, place.coordinates, tuple(values)
 
 
 def values_of(x: Index, site: Site) -> Array:

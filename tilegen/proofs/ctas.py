@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import product
 from math import prod
 from typing import Any
@@ -117,7 +118,7 @@ class Question:
     guards: tuple[Index, ...] = ()
     moves: bool = False
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The variables that it depends on."""
         parts = (self.x, *(count for _, count in self.loops), *self.guards)
@@ -183,7 +184,7 @@ def find_periods(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> 
                 found[d] += courses
                 turning[d] |= turns
     joined = [join_courses(own) if len(turns) < 2 else None for own, turns in zip(found, turning, strict=True)]
-    return tuple(Residues(c and c.period, bool(turns)) for c, turns in zip(joined, turning, strict=True))
+    return tuple(Residues(c.period if c else None, bool(turns)) for c, turns in zip(joined, turning, strict=True))
 
 
 def _courses(x: Index, v: Var) -> tuple[list[Course | None], set[Index]]:

@@ -13,7 +13,7 @@ from tilegen.arithmetic import Bound, find_beyond, make_bounded
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index.courses import ALL_TRIPS, Trips
-from tilegen.interpret import interpret
+from tilegen.interpret import Unsteady, interpret
 from tilegen.interpret.threads import Cta
 from tilegen.ops import OPS
 from tilegen.ops.op import COMPUTES
@@ -134,10 +134,15 @@ def check_floats(
 ) -> tuple[Closeness, ...]:
     """Run CTAs in NumPy in the kernel's own types and compare with the bounds of the spec's meaning.
 
-    Only what an exact run has found right before: the same elements are written. Raises ProofError TG427.
+    Of loops that ``trips`` cuts, few trips run: hazards are not looked for here. Only what an exact run has found right
+    before: the same elements are written. Raises ProofError TG427.
     """
     inputs = float_inputs(plan, seed)
-    outcome = interpret(plan, ctas, inputs, params, trips)
+    try:
+        outcome = interpret(plan, ctas, inputs, params, few := trips.fewest())
+        trips = few
+    except Unsteady:
+        outcome = interpret(plan, ctas, inputs, params, trips)
     wanted = run_bounded(spec, outcome.ctas, inputs, params, trips)
     found = []
     for name, (at, want) in sorted(wanted.items()):
