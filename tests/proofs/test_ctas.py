@@ -78,3 +78,42 @@ def test_a_fill_that_would_store_another_number_is_refused(dtype: str, value: st
 )
 def test_a_fill_that_the_dtype_holds_is_built(dtype: str, value: str) -> None:
     assert tilegen.build(FILL % (dtype, value)).source
+
+
+CAUSAL = """kernel: causal
+threads: 32
+params: {N: {default: 4096, max: 10000}}
+grid: {bx: ceil(N / 64), by: 8}
+buffers:
+  X: {scope: global, dtype: float32, shape: [8, N, 32]}
+  Y: {scope: global, dtype: float32, shape: [8, ceil(N / 64), 32]}
+  A: {scope: shared, dtype: float32, shape: [2, 32, 32]}
+ops:
+  - let: {trips: "min(ceil(N / 32), bx*2 + 2)"}
+  - for: {j: trips}
+    do:
+      - copy: {src: "X[by, j*32 : +32]", dst: "A[j % 2]", edge: clip}
+      - sync: cta
+      - copy: {src: "A[j % 2, :, 31]", dst: "Y[by, bx]", when: j == trips - 1 and j*32 + 32 <= N}
+      - copy: {src: "A[j % 2, :, 0]", dst: "Y[by, bx]", when: j == trips - 1 and j*32 + 32 > N}
+      - sync: cta
+"""
+
+
+def test_a_loop_as_long_as_the_cta_says_runs_with_a_few_ctas() -> None:
+    runs = tilegen.build(CAUSAL).proof.runs
+    assert max(len(ctas) for _, ctas in runs) <= 8
+    ran = [(dict(case)["N"], bx) for case, ctas in runs for bx, _, _ in ctas]
+    trips = {(min(-(-n // 32), 2 * bx + 2), n % 32 > 0) for n, bx in ran}
+    assert {count for count, _ in trips} >= set(range(1, 10))
+    assert {(1, True), (2, True), (3, True), (4, True)} <= trips
+    assert {by for _, ctas in runs for _, by, _ in ctas} >= {0, 1, 6, 7}
+
+
+@pytest.mark.parametrize("parity", [0, 1])
+def test_a_hazard_of_a_cut_tile_in_one_slot_is_found(parity: int) -> None:
+    """Only in the last trip, where it is cut at the edge, and only in one of two slots nothing is awaited."""
+    sync = "      - sync: cta\n"
+    source = CAUSAL.replace(sync, f"{sync}        when: j*32 + 32 <= N or j % 2 != {parity}\n", 1)
+    with pytest.raises(ProofError, match="TG403"):
+        tilegen.build(source)

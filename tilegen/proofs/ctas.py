@@ -29,14 +29,15 @@ _MOST_RESIDUES = 64  # CTAs that are taken for residues
 _MOST_CTAS = 1 << 22  # that are looked at for an outcome
 
 
-def choose_ctas(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> list[Cta]:
+def choose_ctas(spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) -> list[Cta]:
     """First, second, second last and last CTA of each dimension, and one more per outcome that none of them shows.
 
     Then one for each residue of the block axes, where places in memory depend on more than a step along an axis.
+    ``asked``: what ``list_questions`` found.
     """
-    chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(spec, plan, grid, case), grid)]))
-    asked = (x for p in outline(spec).placed for x in _decisions(spec, p))
-    conditions = [c for c in dict.fromkeys(asked) if _is_of_ctas(c, case)]
+    chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(asked, grid, case), grid)]))
+    decisions = (x for p in outline(spec).placed for x in _decisions(spec, p))
+    conditions = [c for c in dict.fromkeys(decisions) if _is_of_ctas(c, case)]
     for condition in conditions:
         axes = _telling_ctas(substitute(condition, case), grid)
         everywhere = dict(zip(CTA_AXES, axes, strict=True))
@@ -51,7 +52,7 @@ def choose_ctas(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> l
 
 # ---------------------------------------------------------------- CTAs that do the same
 def drop_alike(
-    spec: Spec, plan: Plan, runs: Sequence[tuple[Mapping[str, int], Sequence[Cta]]], usual: int = 1
+    plan: Plan, asked: Sequence[Question], runs: Sequence[tuple[Mapping[str, int], Sequence[Cta]]], usual: int = 1
 ) -> list[list[Cta]]:
     """Of the CTAs that would run with each case of the parameters, those that show what no other does.
 
@@ -62,12 +63,12 @@ def drop_alike(
     """
     if any(m.space == "global" and _is_exchanged(plan, m.name) for m in plan.memories):
         return [list(ctas) for _, ctas in runs]
-    asked = list_questions(spec, plan)
     seen: set[object] = set()
     answers: dict[object, object] = {}
     left = []
     for number, (case, ctas) in enumerate(runs):
-        does = {cta: _behaviour(asked, {**case, **_axes_of(cta, plan)}, answers) for cta in ctas}
+        moved = [q.moving(case) for q in asked]
+        does = {cta: _behaviour(asked, moved, {**case, **_axes_of(cta, plan)}, answers) for cta in ctas}
         new = {cta: {own} - seen for cta, own in does.items()}
         axes = {cta: {(d, x) for d, x in enumerate(cta)} if number == 0 else set() for cta in ctas}
         left.append(_cover({cta: new[cta] | axes[cta] for cta in ctas}) or list(ctas)[-1:] * (number < usual))
@@ -98,13 +99,20 @@ def _axes_of(cta: Cta, plan: Plan) -> dict[str, int]:
     return own | {c: own[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
 
 
-def _behaviour(asked: Sequence[Question], numbers: Mapping[str, int], answers: dict[object, object]) -> object:
-    """What a CTA does, to compare with others: each expression with its numbers, over the trips that its loops make."""
+def _behaviour(
+    asked: Sequence[Question], moved: Sequence[Mapping[str, int]], numbers: Mapping[str, int],
+    answers: dict[object, object],
+) -> object:  # fmt: skip
+    """What a CTA does, to compare with others: each expression with its numbers, over the trips that its loops make.
+
+    ``moved``: the axes, as 0, along which an expression only moves on.
+    """
     found = []
-    for n, question in enumerate(asked):
-        key = n, tuple(numbers[name] for name in question.names if name in numbers)
+    for n, (question, still) in enumerate(zip(asked, moved, strict=True)):
+        own = {**numbers, **still}
+        key = n, tuple(own[name] for name in question.names if name in own)
         if key not in answers:
-            answers[key] = question.answer(numbers)
+            answers[key] = question.answer(own)
         found.append(answers[key])
     return tuple(found)
 
@@ -123,6 +131,18 @@ class Question:
         """The variables that it depends on."""
         parts = (self.x, *(count for _, count in self.loops), *self.guards)
         return tuple(sorted({v.name for part in parts for v in variables(part)}))
+
+    def moving(self, case: Mapping[str, int]) -> dict[str, int]:
+        """The block axes along which it only moves on, and stays as aligned: each as 0, which does as well."""
+        if not self.moves or self.guards:
+            return {}
+        x, fixed = substitute(self.x, case), {v.name for _, count in self.loops for v in variables(count)}
+        found = {}
+        for v in variables(x):
+            own = course(x, v) if v.name in CTA_AXES and v.name not in fixed else None
+            if own and own.period == 1 and not own.turns and own.rise % _ALIGNED == 0:
+                found[v.name] = 0
+        return found
 
     def answer(self, numbers: Mapping[str, int]) -> object:
         """The expression with the numbers of a CTA, over the trips that it makes."""
@@ -167,7 +187,7 @@ class Residues:
     twice: bool = False
 
 
-def find_periods(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> tuple[Residues, ...]:
+def find_periods(asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) -> tuple[Residues, ...]:
     """Of each block axis, after how many CTAs everything that names it has repeated.
 
     Both count, what the plan does and what the spec says: one may have forgotten what the other depends on. Where one
@@ -176,7 +196,7 @@ def find_periods(spec: Spec, plan: Plan, grid: Cta, case: Mapping[str, int]) -> 
     found: list[list[Course | None]] = [[] for _ in CTA_AXES]
     turning: list[set[Index]] = [set() for _ in CTA_AXES]
     extents = {axis: Var(axis, n) if n > 1 else 0 for axis, n in zip(CTA_AXES, grid, strict=True)}
-    for whole in dict.fromkeys(q.x for q in (*_asked_by_spec(spec), *_asked_by_plan(plan))):
+    for whole in dict.fromkeys(q.x for q in asked):
         x = substitute(whole, {**case, **extents})
         for d, (axis, n) in enumerate(zip(CTA_AXES, grid, strict=True)):
             if n > 1 and any(v.name == axis for v in variables(x)):

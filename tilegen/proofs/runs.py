@@ -10,7 +10,7 @@ from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import Unsteady
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
-from tilegen.proofs.ctas import choose_ctas, drop_alike
+from tilegen.proofs.ctas import choose_ctas, drop_alike, list_questions
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.trips import Cut, choose_trips, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
@@ -28,12 +28,13 @@ class ProofRun:
 
 def list_runs(spec: Spec, plan: Plan) -> tuple[ProofRun, ...]:
     """Every run that the proof of a plan consists of: no CTA does what another did in a run before."""
-    usual = [(case, choose_ctas(spec, plan, launch_of(spec, case).grid, case)) for case in parameter_cases(spec)]
+    asked = list_questions(spec, plan)
+    usual = [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case)) for case in parameter_cases(spec)]
     default, ctas = usual[0]
     known = [case for case, _ in usual]
     more = [case for case in trip_cases(spec, plan, ctas, default) if case not in known]
-    wanted = usual + [(case, choose_ctas(spec, plan, launch_of(spec, case).grid, case)) for case in more]
-    left = drop_alike(spec, plan, wanted, len(usual))
+    wanted = usual + [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case)) for case in more]
+    left = drop_alike(plan, asked, wanted, len(usual))
     return tuple(
         ProofRun(case, tuple(own), choose_trips(spec, plan, own, case))
         for (case, _), own in zip(wanted, left, strict=True) if own
