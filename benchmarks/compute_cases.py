@@ -14,6 +14,7 @@ THREADS = {
     "bfloat16": {1024: 128, 4096: 256, 8192: 256, 16384: 512},
     "float32": {1024: 128, 4096: 256, 8192: 512, 16384: 1024},
 }
+WITHOUT_MEETING = {"swiglu"}  # specs whose threads never wait for each other: 16 elements a thread at most
 AUTOTUNED = (4096, 16384)  # lengths at which torch.compile searches too: a search takes seconds
 
 
@@ -32,7 +33,10 @@ class ComputeCase:
 
     @property
     def params(self) -> dict[str, int]:
-        return {"M": self.rows, "N": self.columns, "T": THREADS[self.dtype][self.columns]}
+        threads = THREADS[self.dtype][self.columns]
+        if self.spec in WITHOUT_MEETING:
+            threads = max(threads, min(1024, self.columns // 16))
+        return {"M": self.rows, "N": self.columns, "T": threads}
 
     @property
     def text(self) -> str:

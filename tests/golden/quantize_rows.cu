@@ -17,12 +17,16 @@
 //    variant: threads; no cost
 //    elements_per_thread: 1; what s, as S[1:1] + R[256:1@tx], gives to one thread
 //
-// 4. elementwise x s -> Q[bx : +1], scope cta
+// 4. elementwise s -> r, scope cta
+//    variant: threads; no cost
+//    elements_per_thread: 1; what r, as S[1:1] + R[256:1@tx], gives to one thread
+//
+// 5. elementwise x r -> Q[bx : +1], scope cta
 //    variant: threads; 128 sectors, 16 instructions, 48 address operations
 //    vector_width: elems = 8; the widest that any operand in memory allows
 //    elements_per_thread: 16; what x, as S[(2, 256, 8):(8, 1@tx, 1)], gives to one thread
 //
-// 5. copy s -> S[bx : +1], scope cta
+// 6. copy s -> S[bx : +1], scope cta
 //    variant: reg; 1 sector, 1 instruction
 //    vector_width: 1 element, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 1; the elements that the register layout gives to one thread
@@ -96,13 +100,18 @@ __device__ __forceinline__ void elementwise_s(float (&s)[1])
     s[0] = fmaxf(s[0], 1e-12f) / 448.0f;
 }
 
-__device__ __forceinline__ void elementwise_x_s_Q(int tx, int bx, int M, float8_e4m3_t *Q,
-    const float (&x)[16], const float (&s)[1])
+__device__ __forceinline__ void elementwise_s_r(float (&r)[1], const float (&s)[1])
+{
+    r[0] = 1.0f / s[0];
+}
+
+__device__ __forceinline__ void elementwise_x_r_Q(int tx, int bx, int M, float8_e4m3_t *Q,
+    const float (&x)[16], const float (&r)[1])
 {
     __align__(16) float8_e4m3_t Q_own[16];
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        Q_own[f] = float_to_e4m3_saturated(x[f] / s[0]);
+        Q_own[f] = float_to_e4m3_saturated(__fmul_rn(x[f], r[0]));
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
@@ -129,10 +138,12 @@ quantize_rows(const bfloat16_t *__restrict__ X, float8_e4m3_t *__restrict__ Q, f
     const int bx = blockIdx.x;
     __align__(16) float x[16];  // S[(2, 256, 8):(8, 1@tx, 1)] [1, 4096]
     float s[1];  // S[1:1] + R[256:1@tx] [1, 1]
+    float r[1];  // S[1:1] + R[256:1@tx] [1, 1]
 
     cast_X_x(tx, bx, M, x, &X[(size_t)bx * 4096]);  // cast X[bx : +1] -> x
     max_x_s(tx, scratch_float32_8, s, x);  // reduce x -> s
     elementwise_s(s);  // elementwise s -> s
-    elementwise_x_s_Q(tx, bx, M, &Q[(size_t)bx * 4096], x, s);  // elementwise x s -> Q[bx : +1]
+    elementwise_s_r(r, s);  // elementwise s -> r
+    elementwise_x_r_Q(tx, bx, M, &Q[(size_t)bx * 4096], x, r);  // elementwise x r -> Q[bx : +1]
     copy_s_S(tx, bx, M, s, &S[bx]);  // copy s -> S[bx : +1]
 }

@@ -20,7 +20,11 @@
 //    variant: threads; 40 wavefronts, 24 instructions, 24 address operations
 //    order: registers = 16, lanes [1, 2, 4, 8, 16], warps 8; registers and warps ascending, lanes by xor
 //
-// 5. elementwise x sum -> Y[bx : +1], scope cta
+// 5. elementwise sum -> sum, scope cta
+//    variant: threads; no cost
+//    elements_per_thread: 1; what sum, as S[1:1] + R[256:1@tx], gives to one thread
+//
+// 6. elementwise x sum -> Y[bx : +1], scope cta
 //    variant: threads; 256 sectors, 16 instructions, 48 address operations
 //    vector_width: elems = 8; the widest that any operand in memory allows
 //    elements_per_thread: 16; what x, as S[(2, 256, 8):(8, 1@tx, 1)], gives to one thread
@@ -141,13 +145,18 @@ __device__ __forceinline__ void sum_x_sum(int tx, float *scratch_float32_8, floa
     sum[0] = acc[0];
 }
 
+__device__ __forceinline__ void elementwise_sum(float (&sum)[1])
+{
+    sum[0] = 1.0f / sum[0];
+}
+
 __device__ __forceinline__ void elementwise_x_sum_Y(int tx, int bx, int M, bfloat16_t *Y,
     const float (&x)[16], const float (&sum)[1])
 {
     __align__(16) bfloat16_t Y_own[16];
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        Y_own[f] = float_to_bfloat16(x[f] / sum[0]);
+        Y_own[f] = float_to_bfloat16(__fmul_rn(x[f], sum[0]));
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {
@@ -171,5 +180,6 @@ softmax_rows(const bfloat16_t *__restrict__ X, bfloat16_t *__restrict__ Y, int M
     max_x_top(tx, scratch_float32_8, top, x);  // reduce x -> top
     elementwise_top_x(x, top);  // elementwise x top -> x
     sum_x_sum(tx, scratch_float32_8, sum, x);  // reduce x -> sum
+    elementwise_sum(sum);  // elementwise sum -> sum
     elementwise_x_sum_Y(tx, bx, M, &Y[(size_t)bx * 4096], x, sum);  // elementwise x sum -> Y[bx : +1]
 }

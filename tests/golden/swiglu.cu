@@ -37,7 +37,8 @@ __device__ __forceinline__ void elementwise_X_Y(int tx, int bx, int M, bfloat16_
     for (int f = 0; f < 16; ++f) {
         Y_own[f] =
             float_to_bfloat16(__fmul_rn(__fmul_rn(bfloat16_to_float(X_own[f]),
-                (1.0f / (1.0f + expf(-(bfloat16_to_float(X_own[f])))))), bfloat16_to_float(X_own_[f])));
+                __fdividef(1.0f, 1.0f + expf(-(bfloat16_to_float(X_own[f]))))),
+                    bfloat16_to_float(X_own_[f])));
     }
     #pragma unroll
     for (int f = 0; f < 2; ++f) {

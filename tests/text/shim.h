@@ -397,6 +397,7 @@ template <class T> static T __shfl_xor_sync(unsigned, T x, int lanes)
 // Functions of expressions.
 static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline double __dmul_rn(double a, double b) { return a * b; }
+static inline float __fdividef(float a, float b) { return a / b; }
 static inline float rsqrtf(float x) { return (float)(1 / std::sqrt((double)x)); }
 static inline double rsqrt(double x) { return 1 / std::sqrt(x); }
 static inline float exp2_approx(float x)

@@ -51,7 +51,7 @@ def _apply(page: Page, node: Apply, elements: Sequence[str], wholes: Sequence[st
         strict = k > 0 or row.sources == 3 or row.binding == _UNARY or _is_compared(row.name)
         needs = row.binding and (binding < row.binding or (binding == row.binding and strict))
         args.append(f"({text})" if needs else text)
-    return template.format(*args), row.binding or (13 if row.name == "sigmoid" else _CALL)
+    return template.format(*args), row.binding or (13 if "/" in template else _CALL)
 
 
 def _is_compared(name: str) -> bool:
