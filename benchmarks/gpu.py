@@ -33,6 +33,7 @@ from launch_ways import check_ways
 from measure_cases import measure_cases
 from measure_compute import measure_compute
 from measure_kernels import LARGE, measure_kernel, summary
+from measure_products import measure_products
 from measure_random import measure_random
 from permute_loop import measure_permute_loop
 from sanitizing import CLEAN, run_sanitizer
@@ -42,7 +43,7 @@ from tilegen import bench, gpu
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-PARTS = ("kernels", "sanitizer", "loop", "random", "calls", "cases", "compute")
+PARTS = ("kernels", "sanitizer", "loop", "random", "calls", "cases", "compute", "products")
 
 
 def main() -> int:
@@ -78,6 +79,10 @@ def main() -> int:
             computed = [case for case in compute_cases() if args.name in case.name]
             for name, row in measure_compute(session, computed, args.rounds):
                 result.setdefault("compute", {})[name] = row
+                write_result(target, result)
+        if "products" in args.part:
+            for name, row in measure_products(session, args.name):
+                result.setdefault("products", {})[name] = row
                 write_result(target, result)
     failures = list(list_failures(result))
     print(f"\n{time.monotonic() - start:.0f} s, {len(failures)} failures -> {target.name}")
@@ -119,7 +124,9 @@ def start_result(target: Path, device: gpu.Device) -> dict[str, Any]:
     return {**head, "date": datetime.date.today().isoformat(), **{k: v for k, v in known.items() if k in KEPT}}
 
 
-KEPT = ("kernels", "launches", "per_instruction", "warp_permute_loop", "random", "calls", "cases", "compute")
+KEPT = (
+    "kernels", "launches", "per_instruction", "warp_permute_loop", "random", "calls", "cases", "compute", "products",
+)  # fmt: skip
 
 
 def write_result(target: Path, result: dict[str, Any]) -> None:
@@ -136,7 +143,7 @@ def read_driver() -> str:
 def list_failures(result: dict[str, Any]) -> list[str]:
     """Kernels and cases that are not right, and counters that differ from the prediction."""
     out = []
-    for name, k in (row for part in ("kernels", "cases", "compute") for row in result.get(part, {}).items()):
+    for name, k in (row for part in ("kernels", "cases", "compute", "products") for row in result.get(part, {}).items()):
         if not k["correct"]:
             out.append(f"{name}: {k['error']}")
         for what, row in (k.get("counters") or {}).items():

@@ -88,6 +88,7 @@ def describe(result: dict[str, Any], name: str) -> str:
         call_table(result.get("calls", [])),
         time_table(kernels),
         compute_table(result.get("compute", {})),
+        product_table(result.get("products", {})),
     ]
     return "\n\n".join(p for p in parts if p)
 
@@ -213,6 +214,27 @@ def compute_table(rows: dict[str, Any]) -> str:
         ratios = (f"{row['peers'][p]['ratio']:.3f}" if p in row["peers"] else "" for p in peers)
         us, rate = row["median_us"], row["gb_per_s"]
         lines.append(f"| {name} | {row['params']['T']} | {us} | {rate} | {' | '.join(ratios)} |")
+    return "\n".join(lines)
+
+
+def product_table(rows: dict[str, Any]) -> str:
+    """Products and attention beside cuBLAS and PyTorch's attention."""
+    if not rows:
+        return ""
+    lines = [
+        "Products and attention at full size, random numbers, interleaved; the result compared with float64. Ratios are"
+        " t_other / t, medians of pairs. cuBLAS multiplies alone; these kernels do their epilogue too.",
+        "",
+        "| kernel | us | TFLOP/s | beside | registers | spilled bytes |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, row in rows.items():
+        if not row["correct"]:
+            lines.append(f"| {name} | WRONG | | | | |")
+            continue
+        peers = ", ".join(f"{peer} {data['ratio']:.3f}" for peer, data in row["peers"].items())
+        spilled = f"{row['registers']} | {row['spill_bytes']}"
+        lines.append(f"| {name} | {row['median_us']} | {row['tflops']} | {peers} | {spilled} |")
     return "\n".join(lines)
 
 

@@ -1,0 +1,187 @@
+"""Products and attention on the GPU beside cuBLAS and PyTorch's attention: right to within float32, timed in turns.
+
+bf16 work is limited by power: the ratios of one run say something, absolute rates do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from gpu_files import hash_code
+from measure_cases import describe_bug
+from measure_kernels import resources
+
+import tilegen
+from tilegen import bench
+from tilegen.bench.peers import load_library
+from tilegen.calling import kernel_of
+from tilegen.pipeline import Built
+from tilegen.verifying import compile_for
+
+ROOT = Path(__file__).resolve().parent.parent
+ROUNDS, LAUNCHES = 15, 3
+SETS = 2  # of inputs, together several times the L2
+HEADS = (4, 16)
+SIZE = 4096  # of a product's sides, and of a sequence
+
+
+@dataclass(frozen=True)
+class ProductCase:
+    """A spec with params, by name; ``peers``: what it is measured beside, the first is what the target names."""
+
+    name: str
+    spec: str
+    params: Mapping[str, int]
+    peers: tuple[str, ...]
+    flops: float = field(default=2.0 * SIZE**3)
+
+
+_ATTENTION = 4.0 * HEADS[0] * HEADS[1] * SIZE**2 * 128
+CASES = (
+    ProductCase("attention 4x16x4096x128", "attention", {"causal": 0}, ("flash", "cudnn"), _ATTENTION),
+    ProductCase("attention causal 4x16x4096x128", "attention", {"causal": 1}, ("flash", "cudnn"), _ATTENTION / 2),
+    ProductCase("gemm_bias_gelu 4096", "gemm_bias_gelu", {}, ("cublas",)),
+    ProductCase("gemm_w8a16 4096", "gemm_w8a16", {}, ("cublas",)),
+    ProductCase("hgemm_step4 4096", "hgemm_step4", {}, ("cublas",)),
+    ProductCase("sgemm_step1 4096", "sgemm_step1", {}, ("cublas",)),
+)
+
+
+def measure_products(session: bench.Session, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, row) of every case with ``name`` in its name, as soon as it has been measured."""
+    arch = "sm_{}{}".format(*session.device.compute_capability)
+    for case in CASES:
+        if name in case.name:
+            row: dict[str, Any] = {"spec": case.spec, "params": dict(case.params), "arch": arch}
+            try:
+                built = tilegen.build(ROOT / "specs" / f"{case.spec}.yaml", arch, case.params)
+                row |= {"correct": True, "code_sha256": hash_code(built.source)} | _measure(case, built)
+                row |= resources(compile_for(session.device, built))
+            except Exception as error:  # a kernel that fails leaves the error, and the others go on
+                row |= {"correct": False, "error": describe_bug(error)}
+            print(case.name, {k: v for k, v in row.items() if k in ("peers", "tflops", "error", "largest_error")})
+            yield case.name, row
+
+
+def _measure(case: ProductCase, built: Built) -> dict[str, Any]:
+    torch = load_library("torch")
+    torch.manual_seed(1)
+    make = _attention if case.spec == "attention" else _product
+    mine, peers, check = make(torch, case, built)
+    largest = check(mine(0))
+    times: dict[str, list[float]] = {"tilegen": [], **{p: [] for p in peers}}
+    runs: dict[str, Callable[[int], Any]] = {"tilegen": mine, **peers}
+    for run in runs.values():
+        for k in range(SETS):
+            run(k)
+    torch.cuda.synchronize()
+    for _ in range(ROUNDS):
+        for who, run in runs.items():
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            for k in range(LAUNCHES):
+                run(k)
+            end.record()
+            end.synchronize()
+            times[who].append(start.elapsed_time(end) / LAUNCHES)
+    own = times["tilegen"]
+    return {
+        "largest_error": largest, "median_us": round(1000 * median(own), 1), "rounds": ROUNDS,
+        "tflops": round(case.flops / median(own) / 1e9, 1),
+        "peers": {who: {"ratio": round(_ratio(own, times[who]), 4), "median_us": round(1000 * median(times[who]), 1)}
+                  for who in peers},
+    }  # fmt: skip
+
+
+def _ratio(own: Sequence[float], other: Sequence[float]) -> float:
+    """The median of paired ratios: above 1 the kernel is faster."""
+    return median(b / a for a, b in zip(own, other, strict=True))
+
+
+def _attention(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str, Any], Any]:
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+    from torch.nn.functional import scaled_dot_product_attention as sdpa
+
+    shape, causal = (*HEADS, SIZE, 128), bool(case.params["causal"])
+    sets = [[torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3)] for _ in range(SETS)]
+    out = torch.full(shape, float("nan"), device="cuda", dtype=torch.bfloat16)
+    kernel, flat = kernel_of(built), (HEADS[0] * HEADS[1], SIZE, 128)
+
+    def mine(k: int) -> Any:
+        kernel(*(x.view(flat) for x in sets[k % SETS]), out.view(flat), S=SIZE)
+        return out
+
+    def peer(backend: Any) -> Callable[[int], Any]:
+        def run(k: int) -> Any:
+            with sdpa_kernel(backend):
+                return sdpa(*sets[k % SETS], is_causal=causal)
+
+        return run
+
+    def check(got: Any) -> float:
+        torch.cuda.synchronize()
+        with sdpa_kernel(SDPBackend.MATH):
+            want = sdpa(*(x[:1, :2].double() for x in sets[0]), is_causal=causal)
+        return _largest(torch, got[:1, :2], want, 2.0**-6)
+
+    backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
+    return mine, {name: peer(backends[name]) for name in case.peers}, check
+
+
+def _product(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str, Any], Any]:
+    dtypes = {b.name: b.dtype for b in built.spec.buffers if b.scope == "global"}
+    second = "W" if "W" in dtypes else "B"
+    sets = [[_draw(torch, dtypes["A"]), _draw(torch, dtypes[second])] for _ in range(SETS)]
+    by_column = case.spec != "sgemm_step1"
+    extra = {n: torch.rand(SIZE, device="cuda") for n in ("bias", "scale") if n in dtypes}
+    out = torch.full((SIZE, SIZE), float("nan"), device="cuda", dtype=getattr(torch, dtypes["D"]))
+    kernel = kernel_of(built)
+    order = [n for n in dtypes if n in ("A", second, "D", *extra)]
+    torch.backends.cuda.matmul.allow_tf32 = False
+
+    def operands(k: int) -> tuple[Any, Any]:
+        a, b = sets[k % SETS]
+        return a, b.t() if by_column else b
+
+    def mine(k: int) -> Any:
+        a, b = operands(k)
+        given = {"A": a, second: b, "D": out, **extra}
+        kernel(*(given[n] for n in order))
+        return out
+
+    plain = [(a, b.to(a.dtype).t() if by_column else b) for a, b in sets]
+    other = torch.empty((SIZE, SIZE), device="cuda", dtype=plain[0][0].dtype)
+
+    def cublas(k: int) -> Any:
+        return torch.mm(*plain[k % SETS], out=other)
+
+    def check(got: Any) -> float:
+        torch.cuda.synchronize()
+        a, b = (x.double() for x in (plain[0][0][:256], plain[0][1]))
+        want = a @ b
+        if "bias" in extra:
+            want = want + extra["bias"].double()
+            want = torch.nn.functional.gelu(want) if case.spec == "gemm_bias_gelu" else want.clamp(min=0)
+        if "scale" in extra:
+            want = want * extra["scale"].double()
+        return _largest(torch, got[:256], want, 2.0**-7)
+
+    return mine, {"cublas": cublas}, check
+
+
+def _draw(torch: Any, dtype: str) -> Any:
+    if dtype == "int8":
+        return torch.randint(-127, 128, (SIZE, SIZE), device="cuda", dtype=torch.int8)
+    return torch.randn(SIZE, SIZE, device="cuda").to(getattr(torch, dtype))
+
+
+def _largest(torch: Any, got: Any, want: Any, most: float) -> float:
+    """The largest error in parts of the value, or of 1; raises ValueError beyond ``most``, and for a NaN."""
+    error = ((got.double() - want).abs() / want.abs().clamp(min=1)).max().item()
+    if not error <= most:
+        raise ValueError(f"an element is off by {error:.2e} of its value")
+    return float(f"{error:.3e}")
