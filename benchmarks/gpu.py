@@ -143,7 +143,8 @@ def read_driver() -> str:
 def list_failures(result: dict[str, Any]) -> list[str]:
     """Kernels and cases that are not right, and counters that differ from the prediction."""
     out = []
-    for name, k in (row for part in ("kernels", "cases", "compute", "products") for row in result.get(part, {}).items()):
+    parts = (result.get(part, {}) for part in ("kernels", "cases", "compute", "products"))
+    for name, k in (row for part in parts for row in part.items()):
         if not k["correct"]:
             out.append(f"{name}: {k['error']}")
         for what, row in (k.get("counters") or {}).items():

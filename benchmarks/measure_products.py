@@ -180,8 +180,8 @@ def _draw(torch: Any, dtype: str) -> Any:
 
 
 def _largest(torch: Any, got: Any, want: Any, most: float) -> float:
-    """The largest error in parts of the value, or of 1; raises ValueError beyond ``most``, and for a NaN."""
-    error = ((got.double() - want).abs() / want.abs().clamp(min=1)).max().item()
+    """The largest error in parts of the value, or of what values are on average; raises ValueError beyond ``most``."""
+    error = ((got.double() - want).abs() / want.abs().clamp(min=want.abs().mean().item())).max().item()
     if not error <= most:
         raise ValueError(f"an element is off by {error:.2e} of its value")
     return float(f"{error:.3e}")
