@@ -3,7 +3,7 @@
 The reference of a spec of tile ops is the spec itself, so that a wrong formula proves itself right. Nothing here knows
 of tiles. A function takes what it names among the spec's inputs, whole, as float64, and its params; it returns the
 output, or outputs by name, as ``tilegen verify --against tests.meaning:softmax_rows`` has it. ``@means`` adds it to the
-table, with the sizes at which test_meaning runs it beside the kernel: params and their values, small, corners among
+table, with the sizes at which test_what_specs_mean runs it beside the kernel: params and values, small, corners among
 them (rows of one, a row less than a vector, every loop at as few trips as it can make).
 
 A row of inputs holds -inf and ``largest`` too; less where float32 cannot square it.

@@ -65,8 +65,7 @@
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 32768, flops 65536; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 64, a 8, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', '(1,1,1):(1,1,1)', (None, None, None), 'C', (32, 64,
-//      16)); what c's registers are
+//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (32, 64, 16))
 //
 // 12. elementwise s -> s, scope warp
 //    variant: threads; no cost
@@ -124,8 +123,7 @@
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 32768, flops 65536; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 64, a 8, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', '(1,1,1):(1,1,1)', (None, None, None), 'C', (32, 64,
-//      16)); what c's registers are
+//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (32, 64, 16))
 //
 // 24. elementwise o l -> sq[warpid*32 : +32], scope warp
 //    variant: threads; 256 wavefronts, 256 instructions, 4096 address operations

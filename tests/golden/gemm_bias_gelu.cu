@@ -62,8 +62,7 @@
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 32, per_cta 49152, flops 131072; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', '(1,1,1):(1,1,1)', (None, None, None), 'C', (64, 64,
-//      16)); what c's registers are
+//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
 //
 // 11. copy sa[(k + 1) % 3, wm : +64, 0 : +16] -> a[0], scope warp
 //    variant: ldstmatrix; 8064 wavefronts, 2016 instructions, 18144 address operations
@@ -83,8 +82,7 @@
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 32, per_cta 16384, flops 131072; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', '(1,1,1):(1,1,1)', (None, None, None), 'C', (64, 64,
-//      16)); what c's registers are
+//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 64, 16))
 //
 // 14. elementwise c bias[col + wn : +64] -> c, scope warp
 //    variant: threads; 64 sectors, 64 instructions, 256 address operations

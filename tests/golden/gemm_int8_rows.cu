@@ -51,8 +51,7 @@
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 16384, flops 131072; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 64, a 16, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k32.s32.s8.s8.s32', '(1,1,1):(1,1,1)', (None, None, None), 'C', (64, 32,
-//      32)); what c's registers are
+//    tiling: tiled_mma('mma.m16n8k32.s32.s8.s8.s32', (1, 1, 1), None, 'C', (64, 32, 32))
 //
 // 9. elementwise c rows[row : +64] col_scale[col : +32] -> D[row : +64, col : +32], scope warp
 //    variant: threads; 2144 sectors, 352 instructions, 3136 address operations

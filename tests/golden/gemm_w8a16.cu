@@ -54,8 +54,7 @@
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 32768, flops 65536; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 64, a 16, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', '(1,1,1):(1,1,1)', (None, None, None), 'C', (64, 32,
-//      16)); what c's registers are
+//    tiling: tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), None, 'C', (64, 32, 16))
 //
 // 10. elementwise c scale[bx*128 + wn : +32] -> D[by*128 + wm : +64, bx*128 + wn : +32], scope warp
 //    variant: threads; 2080 sectors, 288 instructions, 2944 address operations

@@ -51,8 +51,7 @@
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 32, per_cta 32768, flops 524288; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 128, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.f16.f16.f32', '(2,2,1):(1,2,4)', (32, 32, 16), 'C', (128, 128, 16));
-//      what c's registers are
+//    tiling: tiled_mma('mma.m16n8k16.f32.f16.f16.f32', (2, 2, 1), (32, 32, 16), 'C', (128, 128, 16))
 //
 // 9. elementwise c bias[n : +128] -> h, scope cta
 //    variant: threads; 32 sectors, 32 instructions, 224 address operations

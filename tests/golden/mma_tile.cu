@@ -33,8 +33,7 @@
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 128, flops 262144; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 32, a 16, b 16; 32-bit registers of the regions
-//    tiling: tiled_mma('mma.m16n8k16.f32.f16.f16.f32', '(2,2,1):(1,2,4)', (None, None, None), 'C', (64, 64,
-//      32)); what c's registers are
+//    tiling: tiled_mma('mma.m16n8k16.f32.f16.f16.f32', (2, 2, 1), None, 'C', (64, 64, 32))
 //
 // 6. copy c -> D, scope cta
 //    variant: reg; 512 sectors, 64 instructions, 1344 address operations

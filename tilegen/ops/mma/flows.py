@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import LayoutError
-from tilegen.layouts import MmaAtom, MmaTiling, find_atom, lay_out_mma, read_mma, tile_mma
+from tilegen.layouts import MmaAtom, MmaTiling, cute, find_atom, lay_out_mma, read_mma, tile_mma
 from tilegen.ops.flows import Flow, fixed
 from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, choose_tiling, extents_of, is_function_of, is_named, list_atoms
 from tilegen.ops.mma.held import Held
@@ -29,8 +29,10 @@ def spell_tiling(call: Call, threads: int, atom: MmaAtom, held: Held) -> str:
     tiling = _find_tiling(call, threads)
     if tiling is None or tiling.atom != atom or not is_function_of(held, lay_out_mma(tiling, "C")):
         return ""
-    permutation = tuple(p if p is None or isinstance(p, int) else str(p) for p in tiling.permutation)
-    return f"tiled_mma({atom.name!r}, {str(tiling.atoms)!r}, {permutation!r}, 'C', {tiling.tile})"
+    kept = tuple(p if p is None or isinstance(p, int) else str(p) for p in tiling.permutation)
+    counts = tuple(cute.size(mode) for mode in cute.modes_of(tiling.atoms))
+    atoms = counts if tile_mma(atom, counts, tiling.permutation, tiling.tile) == tiling else str(tiling.atoms)
+    return f"tiled_mma({atom.name!r}, {atoms!r}, {kept if any(kept) else None!r}, 'C', {tiling.tile})"
 
 
 def _find_tiling(call: Call, threads: int) -> MmaTiling | None:

@@ -124,7 +124,7 @@ def _plan(
         Choice("registers_per_thread", {"accumulators": words["c"], "a": words["a"], "b": words["b"]}, (),
                "32-bit registers of the regions"),
     )  # fmt: skip
-    named = (Choice("tiling", tiling, (), "what c's registers are; a and b follow"),) if tiling else ()
+    named = (Choice("tiling", tiling, (), ""),) if tiling else ()
     return Planned((block,), Cost(instructions=issued), (*choices, *named), (("atom", atom.name),))
 
 
