@@ -59,8 +59,7 @@
 //
 // 11. mma q kb s -> s, scope warp
 //    variant: mma_sync; 32768 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that divides 16 and that the registers and sm_90
-//      allow
+//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
 //    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 32768, flops 65536; a run of a warp, all of a CTA
@@ -69,8 +68,7 @@
 //
 // 12. elementwise s -> s, scope warp
 //    variant: threads; no cost
-//    elements_per_thread: 64; what s, as S[(4, 8, 8, 4, 2):(2, 4@laneid, 8, 1@laneid, 1)], gives to one
-//      thread
+//    elements_per_thread: 64; what s gives to one
 //
 // 13. reduce s -> top, scope warp
 //    variant: threads; no cost
@@ -78,25 +76,23 @@
 //
 // 14. elementwise m top -> top, scope warp
 //    variant: threads; no cost
-//    elements_per_thread: 4; what top, as S[(4, 8):(1, 4@laneid)] + R[4:1@laneid], gives to one thread
+//    elements_per_thread: 4; what top gives to one
 //
 // 15. elementwise m top -> m, scope warp
 //    variant: threads; no cost
-//    elements_per_thread: 4; what m, as S[(4, 8):(1, 4@laneid)] + R[4:1@laneid], gives to one thread
+//    elements_per_thread: 4; what m gives to one
 //
 // 16. elementwise s top -> s, scope warp
 //    variant: threads; no cost
-//    elements_per_thread: 64; what s, as S[(4, 8, 8, 4, 2):(2, 4@laneid, 8, 1@laneid, 1)], gives to one
-//      thread
+//    elements_per_thread: 64; what s gives to one
 //
 // 17. elementwise l m -> l, scope warp
 //    variant: threads; no cost
-//    elements_per_thread: 4; what l, as S[(4, 8):(1, 4@laneid)] + R[4:1@laneid], gives to one thread
+//    elements_per_thread: 4; what l gives to one
 //
 // 18. elementwise o m -> o, scope warp
 //    variant: threads; no cost
-//    elements_per_thread: 128; what o, as S[(4, 8, 16, 4, 2):(2, 4@laneid, 8, 1@laneid, 1)], gives to one
-//      thread
+//    elements_per_thread: 128; what o gives to one
 //
 // 19. reduce s l -> l, scope warp
 //    variant: threads; no cost
@@ -117,8 +113,7 @@
 //
 // 23. mma p[:, i*16 : +16] vb o[:, h*64 : +64] -> o[:, h*64 : +64], scope warp
 //    variant: mma_sync; 32768 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that divides 16 and that the registers and sm_90
-//      allow
+//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
 //    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 32768, flops 65536; a run of a warp, all of a CTA
@@ -128,8 +123,7 @@
 // 24. elementwise o l -> sq[warpid*32 : +32], scope warp
 //    variant: threads; 256 wavefronts, 256 instructions, 4096 address operations
 //    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 128; what o, as S[(4, 8, 16, 4, 2):(2, 4@laneid, 8, 1@laneid, 1)], gives to one
-//      thread
+//    elements_per_thread: 128; what o gives to one
 //
 // 25. copy sq[warpid*32 : +32] -> O[by, row : +32], scope warp
 //    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 832 address operations

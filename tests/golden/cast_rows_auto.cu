@@ -22,7 +22,7 @@
 //
 // 4. elementwise f w -> f, scope cta
 //    variant: threads; no cost
-//    elements_per_thread: 32; what f, as S[(4, 128, 8):(8, 1@tx, 1)], gives to one thread
+//    elements_per_thread: 32; what f gives to one
 //
 // 5. copy f -> Y[bx*4 : +4], scope cta
 //    variant: reg; 1024 sectors, 32 instructions, 224 address operations

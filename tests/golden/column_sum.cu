@@ -10,7 +10,7 @@
 // 2. cast X[i*256 : +256, bx*32 : +32] -> x, scope cta
 //    variant: memory; 2000 sectors, 125 instructions, 875 address operations
 //    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 32; what x, as S[(4, 64, 4, 8):(8, 4@tx, 1@tx, 1)], gives to one thread
+//    elements_per_thread: 32; what x gives to one
 //
 // 3. reduce x s -> s, scope cta
 //    variant: threads; 9216 wavefronts, 768 instructions, 4608 address operations

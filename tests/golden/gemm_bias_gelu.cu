@@ -56,8 +56,7 @@
 //
 // 10. mma a[i % 2] b[i % 2] c -> c, scope warp
 //    variant: mma_sync; 49152 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that divides 16 and that the registers and sm_80
-//      allow
+//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_80 allow
 //    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 32, per_cta 49152, flops 131072; a run of a warp, all of a CTA
@@ -76,8 +75,7 @@
 //
 // 13. mma a[1] b[1] c -> c, scope warp
 //    variant: mma_sync; 16384 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that divides 16 and that the registers and sm_80
-//      allow
+//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_80 allow
 //    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 32, per_cta 16384, flops 131072; a run of a warp, all of a CTA
@@ -87,13 +85,11 @@
 // 14. elementwise c bias[col + wn : +64] -> c, scope warp
 //    variant: threads; 64 sectors, 64 instructions, 256 address operations
 //    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 128; what c, as S[(8, 8, 8, 4, 2):(2, 4@laneid, 16, 1@laneid, 1)], gives to one
-//      thread
+//    elements_per_thread: 128; what c gives to one
 //
 // 15. elementwise c -> h, scope warp
 //    variant: threads; no cost
-//    elements_per_thread: 128; what h, as S[(8, 8, 8, 4, 2):(2, 4@laneid, 16, 1@laneid, 1)], gives to one
-//      thread
+//    elements_per_thread: 128; what h gives to one
 //
 // 16. copy h -> out[wm : +64, wn : +64], scope warp
 //    variant: reg; 512 wavefronts, 512 instructions, 7168 address operations

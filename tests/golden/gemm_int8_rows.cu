@@ -46,7 +46,7 @@
 //
 // 8. mma a b c -> c, scope warp
 //    variant: mma_sync; 16384 instructions
-//    atom: mma.m16n8k32.s32.s8.s8.s32; the largest K that divides 32 and that the registers and sm_80 allow
+//    atom: mma.m16n8k32.s32.s8.s8.s32; the largest K that 32, the registers and sm_80 allow
 //    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 16384, flops 131072; a run of a warp, all of a CTA
@@ -56,8 +56,7 @@
 // 9. elementwise c rows[row : +64] col_scale[col : +32] -> D[row : +64, col : +32], scope warp
 //    variant: threads; 2144 sectors, 352 instructions, 3136 address operations
 //    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 64; what c, as S[(8, 8, 4, 4, 2):(2, 4@laneid, 16, 1@laneid, 1)], gives to one
-//      thread
+//    elements_per_thread: 64; what c gives to one
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 

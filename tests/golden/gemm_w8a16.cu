@@ -48,8 +48,7 @@
 //
 // 9. mma a b c -> c, scope warp
 //    variant: mma_sync; 32768 instructions
-//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that divides 16 and that the registers and sm_90
-//      allow
+//    atom: mma.m16n8k16.f32.bf16.bf16.f32; the largest K that 16, the registers and sm_90 allow
 //    atoms: m = 1, n 1, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 32768, flops 65536; a run of a warp, all of a CTA
@@ -59,8 +58,7 @@
 // 10. elementwise c scale[bx*128 + wn : +32] -> D[by*128 + wm : +64, bx*128 + wn : +32], scope warp
 //    variant: threads; 2080 sectors, 288 instructions, 2944 address operations
 //    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 64; what c, as S[(8, 8, 4, 4, 2):(2, 4@laneid, 16, 1@laneid, 1)], gives to one
-//      thread
+//    elements_per_thread: 64; what c gives to one
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 

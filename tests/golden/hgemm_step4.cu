@@ -46,7 +46,7 @@
 //
 // 8. mma a[i] b[i] c -> c, scope cta
 //    variant: mma_sync; 32768 instructions
-//    atom: mma.m16n8k16.f32.f16.f16.f32; the largest K that divides 16 and that the registers and sm_80 allow
+//    atom: mma.m16n8k16.f32.f16.f16.f32; the largest K that 16, the registers and sm_80 allow
 //    atoms: m = 2, n 2, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 32, per_cta 32768, flops 524288; a run of a warp, all of a CTA
@@ -56,8 +56,7 @@
 // 9. elementwise c bias[n : +128] -> h, scope cta
 //    variant: threads; 32 sectors, 32 instructions, 224 address operations
 //    vector_width: elems = 2; the widest that any operand in memory allows
-//    elements_per_thread: 128; what h, as S[(4, 2, 2, 8, 8, 2, 4, 2):(4, 1@warpid, 2, 4@laneid, 16, 2@warpid,
-//      1@laneid, 1)], gives to one thread
+//    elements_per_thread: 128; what h gives to one
 //
 // 10. copy h -> sd, scope cta
 //    variant: reg; 256 wavefronts, 256 instructions, 5888 address operations

@@ -28,7 +28,7 @@
 //
 // 5. mma a b c -> c, scope cta
 //    variant: mma_sync; 128 instructions
-//    atom: mma.m16n8k16.f32.f16.f16.f32; the largest K that divides 32 and that the registers and sm_80 allow
+//    atom: mma.m16n8k16.f32.f16.f16.f32; the largest K that 32, the registers and sm_80 allow
 //    atoms: m = 2, n 2, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 128, flops 262144; a run of a warp, all of a CTA

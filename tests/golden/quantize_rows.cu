@@ -7,7 +7,7 @@
 // 1. cast X[bx : +1] -> x, scope cta
 //    variant: memory; 256 sectors, 16 instructions, 48 address operations
 //    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 16; what x, as S[(2, 256, 8):(8, 1@tx, 1)], gives to one thread
+//    elements_per_thread: 16; what x gives to one
 //
 // 2. reduce x -> s, scope cta
 //    variant: threads; 40 wavefronts, 24 instructions, 24 address operations
@@ -15,16 +15,16 @@
 //
 // 3. elementwise s -> s, scope cta
 //    variant: threads; no cost
-//    elements_per_thread: 1; what s, as S[1:1] + R[256:1@tx], gives to one thread
+//    elements_per_thread: 1; what s gives to one
 //
 // 4. elementwise s -> r, scope cta
 //    variant: threads; no cost
-//    elements_per_thread: 1; what r, as S[1:1] + R[256:1@tx], gives to one thread
+//    elements_per_thread: 1; what r gives to one
 //
 // 5. elementwise x r -> Q[bx : +1], scope cta
 //    variant: threads; 128 sectors, 16 instructions, 48 address operations
 //    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 16; what x, as S[(2, 256, 8):(8, 1@tx, 1)], gives to one thread
+//    elements_per_thread: 16; what x gives to one
 //
 // 6. copy s -> S[bx : +1], scope cta
 //    variant: reg; 1 sector, 1 instruction

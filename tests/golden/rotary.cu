@@ -9,13 +9,13 @@
 //   // 2], scope cta
 //    variant: threads; 640 sectors, 56 instructions, 256 address operations
 //    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 8; what tile, as S[(32, 8, 8):(8@tx, 1@tx, 1)], gives to one thread
+//    elements_per_thread: 8; what a copy's partition gives to one
 //
 // 2. elementwise Q[by, bx, :, D // 2 : +D // 2] C[bx] Q[by, bx, :, 0 : +D // 2] N[bx] -> R[by, bx, :, D // 2
 //   : +D // 2], scope cta
 //    variant: threads; 640 sectors, 56 instructions, 264 address operations
 //    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 8; what tile, as S[(32, 8, 8):(8@tx, 1@tx, 1)], gives to one thread
+//    elements_per_thread: 8; what a copy's partition gives to one
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 

@@ -46,7 +46,7 @@
 //
 // 8. mma a[i % 2] b[i % 2] c -> c, scope cta
 //    variant: simt; 7168 instructions
-//    atom: fma.f32; the largest K that divides 1 and that the registers and sm_90 allow
+//    atom: fma.f32; the largest K that 1, the registers and sm_90 allow
 //    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 7168, flops 8192; a run of a warp, all of a CTA
@@ -54,7 +54,7 @@
 //
 // 9. mma a[1] b[1] c -> c, scope cta
 //    variant: simt; 1024 instructions
-//    atom: fma.f32; the largest K that divides 1 and that the registers and sm_90 allow
+//    atom: fma.f32; the largest K that 1, the registers and sm_90 allow
 //    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 16, per_cta 1024, flops 8192; a run of a warp, all of a CTA

@@ -56,7 +56,7 @@
 //
 // 10. mma a[i % 2] b[i % 2] c -> c, scope cta
 //    variant: simt; 1835008 instructions
-//    atom: fma.f32; the largest K that divides 1 and that the registers and sm_90 allow
+//    atom: fma.f32; the largest K that 1, the registers and sm_90 allow
 //    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 64, per_cta 1835008, flops 32768; a run of a warp, all of a CTA
@@ -78,7 +78,7 @@
 //
 // 13. mma a[1] b[1] c -> c, scope cta
 //    variant: simt; 262144 instructions
-//    atom: fma.f32; the largest K that divides 1 and that the registers and sm_90 allow
+//    atom: fma.f32; the largest K that 1, the registers and sm_90 allow
 //    atoms: m = 16, n 16, k 1; side by side, as c's registers lie
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 64, per_cta 262144, flops 32768; a run of a warp, all of a CTA

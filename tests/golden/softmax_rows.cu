@@ -6,7 +6,7 @@
 // 1. cast X[bx : +1] -> x, scope cta
 //    variant: memory; 256 sectors, 16 instructions, 48 address operations
 //    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 16; what x, as S[(2, 256, 8):(8, 1@tx, 1)], gives to one thread
+//    elements_per_thread: 16; what x gives to one
 //
 // 2. reduce x -> top, scope cta
 //    variant: threads; 40 wavefronts, 24 instructions, 24 address operations
@@ -14,7 +14,7 @@
 //
 // 3. elementwise x top -> x, scope cta
 //    variant: threads; no cost
-//    elements_per_thread: 16; what x, as S[(2, 256, 8):(8, 1@tx, 1)], gives to one thread
+//    elements_per_thread: 16; what x gives to one
 //
 // 4. reduce x -> sum, scope cta
 //    variant: threads; 40 wavefronts, 24 instructions, 24 address operations
@@ -22,12 +22,12 @@
 //
 // 5. elementwise sum -> sum, scope cta
 //    variant: threads; no cost
-//    elements_per_thread: 1; what sum, as S[1:1] + R[256:1@tx], gives to one thread
+//    elements_per_thread: 1; what sum gives to one
 //
 // 6. elementwise x sum -> Y[bx : +1], scope cta
 //    variant: threads; 256 sectors, 16 instructions, 48 address operations
 //    vector_width: elems = 8; the widest that any operand in memory allows
-//    elements_per_thread: 16; what x, as S[(2, 256, 8):(8, 1@tx, 1)], gives to one thread
+//    elements_per_thread: 16; what x gives to one
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 

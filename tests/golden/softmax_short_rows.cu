@@ -11,7 +11,7 @@
 //
 // 2. elementwise x -> x, scope warp
 //    variant: threads; no cost
-//    elements_per_thread: 32; what x, as S[(32, 32):(1, 1@laneid)], gives to one thread
+//    elements_per_thread: 32; what x gives to one
 //
 // 3. reduce x -> top, scope warp
 //    variant: threads; no cost
@@ -19,7 +19,7 @@
 //
 // 4. elementwise x top -> x, scope warp
 //    variant: threads; no cost
-//    elements_per_thread: 32; what x, as S[(32, 32):(1, 1@laneid)], gives to one thread
+//    elements_per_thread: 32; what x gives to one
 //
 // 5. reduce x -> sum, scope warp
 //    variant: threads; no cost
@@ -28,7 +28,7 @@
 // 6. elementwise x sum -> Y[bx*4 + warpid : +1, 0 : +1024], scope warp
 //    variant: threads; 500 sectors, 128 instructions, 256 address operations
 //    vector_width: elems = 1; the widest that any operand in memory allows
-//    elements_per_thread: 32; what x, as S[(32, 32):(1, 1@laneid)], gives to one thread
+//    elements_per_thread: 32; what x gives to one
 
 // 2 to the power of x, with a relative error of 2^-22; results below 2^-126 are 0.
 __device__ __forceinline__ float exp2_approx(float x)

@@ -141,12 +141,12 @@ def plan_computed(
         is_widest = cap == found[0][1]
         why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(found)}"
         choices.append(Choice("vector_width", {"elems": cap}, candidates, why))
-    choices.append(Choice("elements_per_thread", owned.count, (), f"what {_say_owner(owner)} gives to one thread"))
+    choices.append(Choice("elements_per_thread", owned.count, (), f"what {_say_owner(owner)} gives to one"))
     return Planned((block,), cost, tuple(choices))
 
 
 def _say_owner(owner: Operand) -> str:
-    return f"{owner.buffer.name}, as {owner.buffer.layout}," if owner.region.text else f"{owner.buffer.layout}"
+    return owner.buffer.name if owner.buffer.mark else "a copy's partition"
 
 
 def access_caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:

@@ -110,7 +110,7 @@ def _plan(
     elems = {name: sum(len(row) for row in getattr(fit, name)) * _elems_of(atom, name) for name in ("c", "a", "b")}
     words = {name: -(-count * DTYPES[call.regions[name].buffer.dtype].bytes // 4) for name, count in elems.items()}
     atoms = (Candidate(atom.name, None, PICKED), *others)
-    why = f"the largest K that divides {k} and that the registers and {context.arch.name} allow"
+    why = f"the largest K that {k}, the registers and {context.arch.name} allow"
     if atom.a == TFLOAT32:
         why = f"cvt.rna.tf32 rounds a and b first, to nearest and ties away from zero; {why}"
     choices = (
