@@ -61,8 +61,7 @@
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 64, per_cta 1835008, flops 32768; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 64, a 8, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('fma.f32', '(16,16,1):(16,1,0)', ('(16,4):(4,1)', '(16,4):(4,1)', None), 'C', (128,
-//      128, 1))
+//    tiling: tiled_mma('fma.f32','(16,16,1):(16,1,0)',('(16,4):(4,1)','(16,4):(4,1)',None),'C',(128,128,1))
 //
 // 11. copy saT[(k + 1) % 2, :, 0 : +1] -> a[0], scope cta
 //    variant: reg; 16352 wavefronts, 8176 instructions, 32704 address operations
@@ -83,8 +82,7 @@
 //    order: k, m, n; a's fragment stays while n goes on
 //    products: per_warp = 64, per_cta 262144, flops 32768; a run of a warp, all of a CTA
 //    registers_per_thread: accumulators = 64, a 8, b 8; 32-bit registers of the regions
-//    tiling: tiled_mma('fma.f32', '(16,16,1):(16,1,0)', ('(16,4):(4,1)', '(16,4):(4,1)', None), 'C', (128,
-//      128, 1))
+//    tiling: tiled_mma('fma.f32','(16,16,1):(16,1,0)',('(16,4):(4,1)','(16,4):(4,1)',None),'C',(128,128,1))
 //
 // 14. copy c -> D[by*128 : +128, bx*128 : +128], scope cta
 //    variant: reg; 8192 sectors, 512 instructions, 9216 address operations

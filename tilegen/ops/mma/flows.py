@@ -13,6 +13,9 @@ from tilegen.scopes import SCOPES
 from tilegen.spec.data import Call
 
 
+_LONG = 90  # characters of a choice, which has one line
+
+
 def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
     """The owners of a, b and c, in a CTA of so many threads: of the call's own atoms, of c's ``tiled_mma``, or chosen.
 
@@ -32,7 +35,8 @@ def spell_tiling(call: Call, threads: int, atom: MmaAtom, held: Held) -> str:
     kept = tuple(p if p is None or isinstance(p, int) else str(p) for p in tiling.permutation)
     counts = tuple(cute.size(mode) for mode in cute.modes_of(tiling.atoms))
     atoms = counts if tile_mma(atom, counts, tiling.permutation, tiling.tile) == tiling else str(tiling.atoms)
-    return f"tiled_mma({atom.name!r}, {atoms!r}, {kept if any(kept) else None!r}, 'C', {tiling.tile})"
+    text = f"tiled_mma({atom.name!r}, {atoms!r}, {kept if any(kept) else None!r}, 'C', {tiling.tile})"
+    return text if len(text) < _LONG else text.replace(", ", ",")
 
 
 def _find_tiling(call: Call, threads: int) -> MmaTiling | None:
