@@ -14,7 +14,13 @@ from tilegen.planner import plan_spec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "mutants.md"
-SPECS = sorted((REPOSITORY / "specs").glob("*.yaml"))
+# Specs that the page does not judge yet; they may only become fewer. The large ones take seconds a mutant.
+UNJUDGED = {
+    "attention", "cast_rows_auto", "column_sum", "epilogue_panels", "gemm_bias_gelu", "gemm_int8_rows",
+    "gemm_w8a16", "hgemm_step4", "layernorm", "mma_tile", "quantize_rows", "register_view", "rmsnorm", "rotary",
+    "sgemm_small", "sgemm_step1", "softmax_rows", "softmax_short_rows", "swiglu",
+}  # fmt: skip
+SPECS = sorted(p for p in (REPOSITORY / "specs").glob("*.yaml") if p.stem not in UNJUDGED)
 Judged = list[tuple[str, Mutant, Verdict]]
 
 _HEAD = """# Mutants

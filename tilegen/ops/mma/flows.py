@@ -12,7 +12,6 @@ from tilegen.ops.mma.held import Held
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Call
 
-
 _LONG = 90  # characters of a choice, which has one line
 
 
