@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen import layouts
-from tilegen.decisions import Candidate, Choice, judge
-from tilegen.index import Index, Var, add, bound, mul, substitute
-from tilegen.ops.digits import split_number
+from tilegen.decisions import Candidate, Choice, Cost, judge
+from tilegen.index import Index, Var, bound, mul, substitute
+from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.holding import find_slot
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
@@ -52,7 +52,6 @@ class _Loaded:
     """An operand in memory as a thread holds it: the walked digits that move it, in registers of its own."""
 
     operand: Operand
-    side: int
     digits: tuple[int, ...]  # positions among the walked digits
     extents: tuple[int, ...]
     width: int
@@ -130,26 +129,37 @@ def plan_computed(
     owner = find_owner(context, call, operands, computed.shape)
     others = [o for o in operands if o.memory.space != "register"]
     owned = own(context, owner, others)
-    found = []
-    for cap in access_caps(owned, others):
-        block = _compute_all(ElementLoop(context, call, owned, operands, cap), computed, make, name)
-        found.append((context.cost((block,)), cap, block))
+
+    def build(cap: int) -> Block:
+        return _compute_all(ElementLoop(context, call, owned, operands, cap), computed, make, name)
+
+    block, cost, widths = choose_widths(context, owned, others, build)
+    mine = Choice("elements_per_thread", owned.count, (), f"what {_say_owner(owner)} gives to one")
+    return Planned((block,), cost, (*widths, mine))
+
+
+def choose_widths(
+    context: Context, owned: Ownership, others: Sequence[Operand], build: Callable[[int], Block]
+) -> tuple[Block, Cost, tuple[Choice, ...]]:
+    """The cheapest function of those with accesses of at most so many elements (``build(cap)``), its cost, and why.
+
+    ``others``: the operands in memory; where there are none, nothing is chosen.
+    """
+    found = [(context.cost((block,)), cap, block) for cap in _access_caps(owned, others) for block in (build(cap),)]
     cost, cap, block = min(found, key=lambda f: f[0].key)
-    choices: list[Choice] = []
-    if others:
-        candidates = tuple(Candidate({"elems": c}, cost_, judge(cost_, cost, c == cap)) for cost_, c, _ in found)
-        is_widest = cap == found[0][1]
-        why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(found)}"
-        choices.append(Choice("vector_width", {"elems": cap}, candidates, why))
-    choices.append(Choice("elements_per_thread", owned.count, (), f"what {_say_owner(owner)} gives to one"))
-    return Planned((block,), cost, tuple(choices))
+    if not others:
+        return block, cost, ()
+    candidates = tuple(Candidate({"elems": c}, own_cost, judge(own_cost, cost, c == cap)) for own_cost, c, _ in found)
+    is_widest = cap == found[0][1]
+    why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(found)}"
+    return block, cost, (Choice("vector_width", {"elems": cap}, candidates, why),)
 
 
 def _say_owner(owner: Operand) -> str:
     return owner.buffer.name if owner.buffer.mark else "a copy's partition"
 
 
-def access_caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:
+def _access_caps(owned: Ownership, others: Sequence[Operand]) -> list[int]:
     """Elements that an access may have: powers of two, the widest first; 1 where nothing is in memory."""
     if not others:
         return [1]
@@ -199,7 +209,8 @@ class ElementLoop:
         self.loaded = {k: self._load(o, sides[id(o)], cap) for k, o in enumerate(self.operands) if id(o) in sides}
         self.held: dict[int, Memory] = {}
         for k, loaded in self.loaded.items():
-            self.held[k] = self.new_registers(f"{loaded.operand.buffer.name}_own", loaded.operand, loaded.count)
+            own = loaded.operand.buffer
+            self.held[k] = self.new_registers(f"{own.name}_own", own.dtype, loaded.count)
 
     @property
     def registers(self) -> tuple[Memory, ...]:
@@ -212,16 +223,16 @@ class ElementLoop:
 
     def _load(self, operand: Operand, side: int, cap: int) -> _Loaded:
         digits = _digits_of(self.owned, side)
-        extents = tuple(self.owned.digits[self.owned.walked[k]].extent for k in digits)
-        return _Loaded(operand, side, digits, extents, _width(self.owned, side, operand, cap))
+        extents = tuple(self.owned.extents[k] for k in digits)
+        return _Loaded(operand, digits, extents, _width(self.owned, side, operand, cap))
 
-    def new_registers(self, name: str, operand: Operand, count: int) -> Memory:
-        """Registers of a thread, of an operand's dtype."""
+    def new_registers(self, name: str, dtype: str, count: int) -> Memory:
+        """Registers of a thread, under a name that nothing else has in the function."""
         taken = {m.name for m in (*self.held.values(), *self.formals.formals)}
         name = self.context.fresh(name)
         while name in taken:
             name += "_"
-        return flat_memory(name, operand.buffer.dtype, count, "register")
+        return flat_memory(name, dtype, count, "register")
 
     def access(self, k: int, is_load: bool) -> tuple[Step, ...]:
         """All accesses of operand ``k``, which lies in memory, in order."""
@@ -244,12 +255,9 @@ class ElementLoop:
 
     def _at(self, loaded: _Loaded, number: Index) -> tuple[Index, ...]:
         """The region's coordinates of element ``number`` of those that the thread has of an operand."""
-        own = split_number(number, loaded.extents) if loaded.extents else ()
-        values = dict(zip(loaded.digits, own, strict=True))
-        whole: Index = 0
-        for d, w in enumerate(self.owned.walked):
-            whole = add(mul(whole, self.owned.digits[w].extent), values.get(d, 0))
-        return self.owned.element(whole)[0]
+        values = dict(zip(loaded.digits, split_number(number, loaded.extents), strict=True))
+        extents = self.owned.extents
+        return self.owned.element(join_number([values.get(d, 0) for d in range(len(extents))], extents))[0]
 
     def see(self, k: int, at: Index | None = None) -> Ref:
         """The register that holds operand ``k``'s element for element number ``at``, by default the loop's."""
@@ -265,12 +273,8 @@ class ElementLoop:
 
     def _own_number(self, loaded: _Loaded, number: Index) -> Index:
         """The number of an element among those that the thread has of an operand in memory."""
-        walked = [self.owned.digits[w].extent for w in self.owned.walked]
-        values = split_number(number, walked) if walked else ()
-        out: Index = 0
-        for d, n in zip(loaded.digits, loaded.extents, strict=True):
-            out = add(mul(out, n), values[d])
-        return out
+        values = split_number(number, self.owned.extents)
+        return join_number([values[d] for d in loaded.digits], loaded.extents)
 
     def repeat(self, body: tuple[Step, ...]) -> tuple[Step, ...]:
         """``body`` for every element of the thread."""

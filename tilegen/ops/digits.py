@@ -187,3 +187,15 @@ def split_number(number: Index, extents: Sequence[int]) -> tuple[Index, ...]:
         out.append(mod(number, extents[k]) if k else number)
         number = div(number, extents[k])
     return tuple(reversed(out))
+
+
+def join_number(values: Sequence[Index], extents: Sequence[int]) -> Index:
+    """Digits of the mixed radix ``extents``, outermost first, as one number: the inverse of ``split_number``.
+
+    >>> join_number((2, 13), (4, 32))
+    77
+    """
+    out: Index = 0
+    for value, n in zip(values, extents, strict=True):
+        out = add(mul(out, n), value)
+    return out

@@ -47,9 +47,14 @@ class Ownership:
         return when(self.enter, *self.numbers, *when(self.first if stores else self.held, *body))
 
     @property
+    def extents(self) -> tuple[int, ...]:
+        """Of the walked digits."""
+        return tuple(self.digits[k].extent for k in self.walked)
+
+    @property
     def count(self) -> int:
         """Elements that each owning thread holds."""
-        return prod(self.digits[k].extent for k in self.walked)
+        return prod(self.extents)
 
     @property
     def innermost(self) -> Digit:
@@ -61,7 +66,7 @@ class Ownership:
 
     def element(self, number: Index) -> tuple[tuple[Index, ...], Index]:
         """(coordinates in the region, register) of the thread's element ``number`` in register order."""
-        walked = split_number(number, [self.digits[k].extent for k in self.walked]) if self.walked else ()
+        walked = split_number(number, self.extents)
         values, slot = list(self.values), self.base
         for k, value in zip(self.walked, walked, strict=True):
             values[k] = value

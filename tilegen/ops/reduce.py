@@ -16,16 +16,16 @@ import numpy as np
 from pydantic import Field
 
 from tilegen.arithmetic import Apply, Element, Node
-from tilegen.decisions import Candidate, Choice, judge
+from tilegen.decisions import Choice
 from tilegen.index import Index, Var, add, div, equal, every, mod, mul
-from tilegen.ops.computing import Computed, ElementLoop, access_caps, find_owner, stretch, stretch_all
-from tilegen.ops.digits import split_number
+from tilegen.ops.computing import Computed, ElementLoop, choose_widths, find_owner, stretch, stretch_all
+from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
 from tilegen.ops.flows import reduced
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, as_int, own
-from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, flat_memory, when
+from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, when
 from tilegen.scopes import SCOPES, THREAD_AXES, threads_of
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields
@@ -184,30 +184,24 @@ class _Reduction:
         return tuple(k for k, w in enumerate(owned.walked) if owned.digits[w].places[0][0] != self.axis)
 
     @property
-    def extents(self) -> list[int]:
-        return [self.loop.owned.digits[w].extent for w in self.loop.owned.walked]
+    def kept_extents(self) -> tuple[int, ...]:
+        return tuple(self.loop.owned.extents[k] for k in self.kept)
 
     @property
     def results(self) -> int:
         """Results that a thread takes part in."""
-        return prod(self.extents[k] for k in self.kept)
+        return prod(self.kept_extents)
 
     def result_of(self, number: Index) -> Index:
         """The number of an element's result among those of its thread."""
-        values = split_number(number, self.extents) if self.extents else ()
-        out: Index = 0
-        for k in self.kept:
-            out = add(mul(out, self.extents[k]), values[k])
-        return out
+        values = split_number(number, self.loop.owned.extents)
+        return join_number([values[k] for k in self.kept], self.kept_extents)
 
     def first_of(self, result: Index) -> Index:
         """The number of the first element of a result."""
-        own = [self.extents[k] for k in self.kept]
-        values = dict(zip(self.kept, split_number(result, own) if own else (), strict=True))
-        out: Index = 0
-        for k, n in enumerate(self.extents):
-            out = add(mul(out, n), values.get(k, 0))
-        return out
+        values = dict(zip(self.kept, split_number(result, self.kept_extents), strict=True))
+        extents = self.loop.owned.extents
+        return join_number([values.get(k, 0) for k in range(len(extents))], extents)
 
     def take(self, into: Ref, value: Ref) -> Step:
         """into = function(into, value)."""
@@ -216,31 +210,24 @@ class _Reduction:
         return Compute(into, both, (into, value))
 
     def block(self, name: str, scratch: Memory | None) -> Block:
-        loop, registers = self.loop, list(self.loop.registers)
-        acc = self._registers("acc", self.results)
+        loop, registers, acc_type = self.loop, list(self.loop.registers), self.tree.type
+        acc = loop.new_registers("acc", acc_type, self.results)
         registers.append(acc)
         steps: list[Step] = [Map(FILL, acc[0], (), self.results, _identity(self.function, acc.dtype))]
         steps += loop.owned.guard((*loop.loads(range(1, len(loop.operands))), *loop.repeat((self._take_own(acc),))))
         if self.split.lanes:
-            other = self._registers("other", 1)
+            other = loop.new_registers("other", acc_type, 1)
             registers.append(other)
             steps += self._each(lambda k: [
                 step for lanes in self.split.lanes
                 for step in (Shuffle(other[0], acc[k], lanes), self.take(acc[k], other[0]))
             ])  # fmt: skip
         if scratch is not None:
-            parts = self._registers("parts", self.split.warps)
+            parts = loop.new_registers("parts", acc_type, self.split.warps)
             registers.append(parts)
             steps += self._meet(acc, parts, scratch)
         steps += loop.owned.guard(tuple(self._each(lambda k: [self._finish(acc[k], self.first_of(k))])))
         return loop.formals.block(name, tuple(steps), self.context.op, tuple(registers))
-
-    def _registers(self, name: str, count: int) -> Memory:
-        taken = {m.name for m in (*self.loop.registers, *self.loop.formals.formals)}
-        name = self.context.fresh(name)
-        while name in taken:
-            name += "_"
-        return flat_memory(name, self.tree.type, count, "register")
 
     def _each(self, body: Callable[[Index], Sequence[Step]]) -> tuple[Step, ...]:
         """``body`` for each result of the thread."""
@@ -290,11 +277,9 @@ class _Reduction:
     def _place(self, k: Index) -> Index:
         """The number of a result among all of the instance."""
         at, _ = self.loop.owned.element(self.first_of(k))
-        out: Index = 0
-        for d, (x, n) in enumerate(zip(at, self.loop.owned.operand.lengths, strict=True)):
-            if d != self.axis:
-                out = add(mul(out, n), x)
-        return out
+        lengths = self.loop.owned.operand.lengths
+        left = [d for d in range(len(lengths)) if d != self.axis]
+        return join_number([at[d] for d in left], [lengths[d] for d in left])
 
     def _finish(self, value: Ref, number: Index) -> Step:
         dst = self.loop.see(0, number)
@@ -337,17 +322,14 @@ def _plan(call: Call, context: Context) -> Planned:
     count = prod(n for d, n in enumerate(shape) if d != call.fields.axis)
     scratch = context.scratch(tree.type, count * split.warps) if split.warps > 1 else None
     name = "_".join([call.fields.op, *dict.fromkeys(o.buffer.name for o in sources), dst.buffer.name])
-    found = []
-    for cap in access_caps(owned, others):
+
+    def build(cap: int) -> Block:
         loop = ElementLoop(context, call, owned, (dst, *sources), cap)
-        block = _Reduction(context, call, loop, split, axis, tree).block(name, scratch)
-        found.append((context.cost((block,)), cap, block))
-    cost, cap, block = min(found, key=lambda f: f[0].key)
-    choices = [Choice("order", _say_order(owned, split), (), "registers and warps ascending, lanes by xor")]
-    if others:
-        candidates = tuple(Candidate({"elems": c}, cost_, judge(cost_, cost, c == cap)) for cost_, c, _ in found)
-        choices.append(Choice("vector_width", {"elems": cap}, candidates, f"the cheapest of {len(found)}"))
-    return Planned((block,), cost, tuple(choices), scratch=(scratch,) if scratch else ())
+        return _Reduction(context, call, loop, split, axis, tree).block(name, scratch)
+
+    block, cost, widths = choose_widths(context, owned, others, build)
+    order = Choice("order", _say_order(owned, split), (), "registers and warps ascending, lanes by xor")
+    return Planned((block,), cost, (order, *widths), scratch=(scratch,) if scratch else ())
 
 
 def _say_order(owned: Ownership, split: _Split) -> dict[str, Any]:
