@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from tilegen.dtypes import DTYPES
-from tilegen.ops.computing import Computed, plan_computed
+from tilegen.ops.computing import Computed, plan_computed, refuse_dtype
 from tilegen.ops.flows import pair_up
 from tilegen.ops.op import CONVERTS, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
@@ -53,8 +53,8 @@ def _refuse_dtypes(call: Call, context: Context) -> str | None:
     for buffer in (call.regions[f].buffer for f in ("src", "dst")):
         if DTYPES[buffer.dtype].kind == "complex":
             return f"{buffer.dtype} is not converted"
-        if buffer.dtype.startswith("float8") and "mma_fp8" not in context.arch.features:
-            return f"{context.arch.name} has no conversion for {buffer.dtype}"
+        if (reason := refuse_dtype(buffer.dtype, context.arch)) is not None:
+            return reason
     return None
 
 

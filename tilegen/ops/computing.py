@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from tilegen import layouts
+from tilegen.arch import Arch
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, Var, bound, mul, substitute
 from tilegen.ops.digits import join_number, split_number
@@ -59,6 +60,12 @@ class _Loaded:
     @property
     def count(self) -> int:
         return prod(self.extents)
+
+
+def refuse_dtype(dtype: str, arch: Arch) -> str | None:
+    """Why an arch converts no elements of a dtype, or None."""
+    has_none = dtype.startswith("float8") and "mma_fp8" not in arch.features
+    return f"{arch.name} has no conversion for {dtype}" if has_none else None
 
 
 def stretch(operand: Operand, shape: Sequence[int]) -> Operand:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tilegen.arithmetic import Node
 from tilegen.index import Index
-from tilegen.ops.computing import Computed, MakeStep, plan_computed, stretch, stretch_all
+from tilegen.ops.computing import Computed, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
@@ -82,11 +82,8 @@ def evaluate_call(
 
 
 def _refuse(call: Call, context: Context) -> str | None:
-    for name in ("dst", *call.fields_read):
-        dtype = call.regions[name].buffer.dtype
-        if dtype.startswith("float8") and "mma_fp8" not in context.arch.features:
-            return f"{context.arch.name} has no conversion for {dtype}"
-    return None
+    dtypes = (call.regions[name].buffer.dtype for name in ("dst", *call.fields_read))
+    return next(filter(None, (refuse_dtype(dtype, context.arch) for dtype in dtypes)), None)
 
 
 def _plan(call: Call, context: Context) -> Planned:

@@ -49,13 +49,19 @@ def pair_up(call: Call, *fields: str) -> tuple[Flow, ...]:
 def broadcast(call: Call, fields: Sequence[str]) -> tuple[Flow, ...]:
     """Operands over their common shape, right-aligned, extents of 1 stretched: elementwise. None if shapes differ."""
     regions = [call.regions[f] for f in fields]
-    rank = max((len(r.shape) for r in regions), default=0)
-    shapes = [(1,) * (rank - len(r.shape)) + r.shape for r in regions]
-    lengths = tuple(max(extents) for extents in zip(*shapes, strict=True))
-    if any(n not in (1, most) for shape in shapes for n, most in zip(shape, lengths, strict=True)):
+    lengths = span_shapes(regions)
+    aligned = (zip(reversed(r.shape), reversed(lengths), strict=False) for r in regions)
+    if any(n not in (1, most) for pairs in aligned for n, most in pairs):
         return ()
-    sides = {f: _align(r, rank) for f, r in zip(fields, regions, strict=True)}
+    sides = {f: _align(r, len(lengths)) for f, r in zip(fields, regions, strict=True)}
     return (Flow(lengths, sides),) if sides else ()
+
+
+def span_shapes(regions: Sequence[Region]) -> tuple[int, ...]:
+    """The shape that regions stretch to together, right-aligned."""
+    rank = max((len(r.shape) for r in regions), default=0)
+    padded = [(1,) * (rank - len(r.shape)) + r.shape for r in regions]
+    return tuple(max(extents) for extents in zip(*padded, strict=True))
 
 
 def _align(region: Region, rank: int) -> Dims:

@@ -21,7 +21,7 @@ from tilegen.index import Index, Var, add, div, equal, every, mod, mul
 from tilegen.ops.computing import Computed, ElementLoop, choose_widths, find_owner, stretch, stretch_all
 from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
-from tilegen.ops.flows import reduced
+from tilegen.ops.flows import reduced, span_shapes
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, as_int, own
@@ -50,17 +50,10 @@ class ReduceFields(OpFields):
     )
 
 
-def _spanned(operands: tuple[Region, ...]) -> tuple[int, ...]:
-    """The shape that regions stretch to together."""
-    rank = max((len(r.shape) for r in operands), default=0)
-    padded = [(1,) * (rank - len(r.shape)) + r.shape for r in operands]
-    return tuple(max(sizes) for sizes in zip(*padded, strict=True))
-
-
 def _shape_of(call: Call) -> tuple[int, ...]:
     if call.expression is None:
         return call.regions["src"].shape
-    return _spanned(tuple(call.expression.operands.values()))
+    return span_shapes(tuple(call.expression.operands.values()))
 
 
 def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | None) -> tuple[str, str, str] | None:
@@ -70,7 +63,7 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
     operands = {"src": regions["src"]} if expression is None else expression.operands
     if not operands:
         return "nothing that has elements is reduced", place, "name a buffer"
-    shape = _spanned(tuple(operands.values()))
+    shape = span_shapes(tuple(operands.values()))
     wrong = check_broadcast(shape, operands, place)
     if wrong:
         return wrong
@@ -346,7 +339,7 @@ def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
 OP = Op(
     "reduce", ReduceFields, reads=("src",), writes=("dst",), optional=("src",), edge="edge", expression="expr",
     named="with", takes_written=lambda fields: fields.accumulate, check=_check,
-    extents=lambda fields, regions, operands: _spanned(operands), reference=_reference, exactness=COMPUTES,
+    extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan),),
     flows=lambda call, threads: reduced(call, [f for f in call.fields_read if f != "dst"], "dst", call.fields.axis),
 )  # fmt: skip
