@@ -129,8 +129,10 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
             barrier = declare_slot(named.passage, names, around.register)
     edge = node.get(form.edge) if form.edge else None
     clips = isinstance(edge, Scalar) and edge.text == "clip"
+    needed = [name for name in form.operands if name not in form.optional]
+    are_there = all(name in regions for name in form.operands if name in node or name in needed)
     expression = None
-    if form.expression and form.expression in node and len(regions) == sum(name in node for name in form.operands):
+    if form.expression and form.expression in node and are_there:
         with around.findings.collect():
             expression = _read_expression(node, form, fields, regions, names, around)
     for region in _each_region(regions, expression):
@@ -145,7 +147,6 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if clips and regions and are_local and edge is not None:
         message = "'edge: clip' clips at the edge of a global array, but none is used here"
         around.findings.report("TG212", message, edge.mark, "remove it")
-    needed = [name for name in form.operands if name not in form.optional]
     if fields is None or any(name not in regions for name in needed):
         return None
     if form.expression and form.expression in node and expression is None:
