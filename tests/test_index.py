@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import random
 import shutil
 import subprocess
@@ -228,3 +229,10 @@ int main() {{
     for i, x in enumerate(made):
         want = np.broadcast_to(np.asarray(evaluate(x, values)).astype(np.uint64), (64,))
         assert np.array_equal(got[:, i], want), to_c(x)
+
+
+def test_a_formula_leaves_its_hash_behind() -> None:
+    """Texts hash otherwise in another process, where equal formulas must still be found."""
+    x = Var("tx", 64) * 4 + Var("i", 4)
+    assert hash(x) == hash(pickle.loads(pickle.dumps(x)))
+    assert "_hash" in vars(x) and "_hash" not in vars(pickle.loads(pickle.dumps(x)))

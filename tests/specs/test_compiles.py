@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import pytest
 from nvcc.compile import Report, compile_texts, requires_nvcc
 
-from specs.kernels import SPECS, build_spec, every_spec, needs
+from specs.kernels import SPECS, build_spec, draft_spec, every_spec, needs
 from tilegen.gpu import find_compilers
+from tilegen.pipeline import build
+from tilegen.render import launch_info
 
 ARCHS = ("sm_80", "sm_90", "sm_100")
 every_arch = pytest.mark.parametrize("arch", ARCHS)
@@ -16,9 +19,9 @@ every_arch = pytest.mark.parametrize("arch", ARCHS)
 
 @cache
 def _reports(arch: str) -> dict[str, Report]:
-    built = [build_spec(path, arch) for path in SPECS if not needs(path, arch)]
-    reports = compile_texts([b.source for b in built], arch)
-    return {b.plan.name: report for b, report in zip(built, reports, strict=True)}
+    drafts = [draft_spec(path, arch) for path in SPECS if not needs(path, arch)]
+    reports = compile_texts([d.source for d in drafts], arch)
+    return {d.plan.name: report for d, report in zip(drafts, reports, strict=True)}
 
 
 @requires_nvcc
@@ -29,7 +32,7 @@ def test_nvcc_finds_no_stack_and_no_spills(path, arch):
         pytest.skip(f"the spec is for a later generation than {arch}")
     report = _reports(arch)[path.stem]
     assert (report.stack, report.spills) == (0, 0), report
-    assert report.shared == build_spec(path, arch).manifest["static_shared_bytes"], report
+    assert report.shared == launch_info(draft_spec(path, arch).plan)["static_shared_bytes"], report
 
 
 @every_arch
@@ -40,7 +43,18 @@ def test_nvrtc_compiles_with_no_include_path(path, arch):
         pytest.skip("no NVRTC: install an extra (cuda12, cuda13 or compile)")
     if needs(path, arch):
         pytest.skip(f"the spec is for a later generation than {arch}")
-    cubin, log = nvrtc.translate(build_spec(path, arch).source, arch, path.stem, ())
+    cubin, log = nvrtc.translate(draft_spec(path, arch).source, arch, path.stem, ())
     assert cubin.startswith(b"\x7fELF")
     assert "warning" not in log, log
     assert "0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads" in log, log
+
+
+@pytest.mark.slow
+@every_arch
+@every_spec
+def test_what_is_chosen_for_an_arch_is_proved_too(path, arch):
+    if needs(path, arch):
+        pytest.skip(f"the spec is for a later generation than {arch}")
+    known, other = build_spec(path), draft_spec(path, arch)
+    if replace(other.plan, arch=known.plan.arch) != known.plan:
+        assert build(path, arch).source == other.source

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from specs.kernels import SPECS, build_spec, every_spec
+from specs.kernels import SPECS, build_again, build_spec, every_spec
 from tilegen.ops import ALL_OPS
 from tilegen.pipeline import Built, build, load, output_texts
 from tilegen.planner import plan_spec
@@ -26,17 +26,17 @@ def resolve(built: Built) -> str:
     return resolved_text(built.spec, built.plan)
 
 
-def build_again(text: str, built: Built, folder: Path) -> Built:
+def build_resolved(text: str, built: Built, folder: Path) -> Built:
     """The resolved text, saved under the name of the spec that it is of."""
     path = folder / Path(built.spec.path).name
     path.write_text(text, encoding="utf-8")
-    return build(path)
+    return build_again(path, built)
 
 
 @every_spec
 def test_the_same_bytes(path: Path, tmp_path: Path) -> None:
     built = build_spec(path)
-    again = build_again(resolve(built), built, tmp_path)
+    again = build_resolved(resolve(built), built, tmp_path)
     assert again.source == built.source
     assert output_texts(without_search(again)) == output_texts(without_search(built))
 
@@ -88,7 +88,7 @@ def test_overrides_are_written(tmp_path: Path) -> None:
     text = resolve(built)
     assert "M: {default: 96, max: 1048576}" in text and "ldx: {default: 1000, max: 8192}" in text
     assert "arch: sm_80\n" in text and "N: {default: 777," in text
-    assert output_texts(build_again(text, built, tmp_path)) == output_texts(built)
+    assert output_texts(build_resolved(text, built, tmp_path)) == output_texts(built)
     constant = build(next(p for p in SPECS if p.stem == "transpose_tile"), params={"M": 128})
     assert "params: {M: 128, N: 1000}" in resolve(constant)
 

@@ -92,6 +92,10 @@ class Formula(_Operators, Tree):
             object.__setattr__(self, "_hash", self._key)
             return self.__dict__["_hash"]  # type: ignore[no-any-return]
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash: another process has its own for texts."""
+        return {k: v for k, v in self.__dict__.items() if k != "_hash"}
+
 
 Index = Union[int, Var, Formula]  # noqa: UP007 - a runtime alias; conditions are Index too, True when they always hold
 

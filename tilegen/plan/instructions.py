@@ -66,6 +66,12 @@ class Instruction:
     compute: Callable[..., Any] | None = None
     c: str = ""
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """A row of the table stays that row in another process: readers ask whether it is."""
+        if INSTRUCTIONS.get(self.name) is self:
+            return _find_row, (self.name,)
+        return super().__reduce_ex__(protocol)
+
 
 @dataclass(frozen=True)
 class Queue:
@@ -183,3 +189,7 @@ INSTRUCTIONS = {
         BYTE_PERMUTE, COMPUTE, SHUFFLE,
     )
 }  # fmt: skip
+
+
+def _find_row(name: str) -> Instruction:
+    return INSTRUCTIONS[name]
