@@ -6,11 +6,13 @@ import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import product
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from text.run import compile_plans, describe_map
+from specs.kernels import SPECS, Draft, small_spec
+from text.run import Runner, compile_plans, describe_map, runner_of
 
 from tilegen.calling import terms_of
 from tilegen.gpu import Cubin
@@ -23,11 +25,11 @@ from tilegen.pipeline import Built
 class PretendedDriver(Driver):
     """Launches run at once; ``seen`` has what each of them was. ``refuse``: statuses that the next launches return."""
 
-    def __init__(self, built: Built | None = None):
+    def __init__(self, built: Built | Draft | None = None):
         object.__setattr__(self, "launch", self.start)
         object.__setattr__(self, "library", None)
         self.__dict__.update(seen=[], refuse=[], entered=0, loaded=[], form=None)
-        self.__dict__["runner"] = compile_plans([built.plan])[0] if built else None
+        self.__dict__["runner"] = _find_runner(built) if built else None
 
     def start(self, config: Any, handle: Any, arguments: Any, extra: Any) -> int:
         if self.refuse:
@@ -63,7 +65,13 @@ class PretendedDriver(Driver):
         yield
 
 
-def pretend_kernel(built: Built, runs: bool = True) -> tuple[Kernel, PretendedDriver]:
+def _find_runner(built: Built | Draft) -> Runner:
+    path = Path(built.spec.path)
+    is_spec = path in SPECS and small_spec(path).plan == built.plan
+    return runner_of(path) if is_spec else compile_plans([built.plan])[0]
+
+
+def pretend_kernel(built: Built | Draft, runs: bool = True) -> tuple[Kernel, PretendedDriver]:
     """A spec's kernel on the pretended GPU; without ``runs`` launches are only noted."""
     driver = PretendedDriver(built if runs else None)
     cubin = Cubin(built.plan.name, built.plan.arch, "g++", b"", "", 0, 0, 0, 0, 0)

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
 import pytest
 
+from tests.meaning import MEANINGS
 from tests.session import once
 from tilegen.arch import ARCHES
+from tilegen.cost.accesses import Access
+from tilegen.cost.compiled import compiled_accesses
+from tilegen.index import bound, substitute
 from tilegen.pipeline import Built, Source, build, describe_build, load
-from tilegen.plan import Plan
+from tilegen.plan import Launch, Plan
 from tilegen.planner import plan_spec
 from tilegen.render import render
 from tilegen.spec.data import Spec
+from tilegen.spec.outline import launch_of
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs").glob("*.yaml"))
@@ -46,6 +52,32 @@ def draft(source: Source, arch: str | None = None, params: dict[str, int | float
 def draft_spec(path: Path, arch: str) -> Draft:
     """The text of a spec for another arch."""
     return draft(path, arch)
+
+
+@once
+def small_spec(path: Path) -> Draft:
+    """The kernel at a size at which all its CTAs and trips can be looked at: its own, or one of tests/meaning.py."""
+    found = draft(path)
+    for sizes in reversed(MEANINGS[path.stem].sizes if path.stem in MEANINGS else ()):
+        if count_lanes(found) > MOST_LANES:
+            found = draft(path, params=dict(sizes))
+    assert count_lanes(found) <= MOST_LANES, f"{path.stem} is large: give it a small size in tests/meaning.py"
+    return found
+
+
+MOST_LANES = 1 << 26
+
+
+def count_lanes(kernel: Draft) -> int:
+    """Lanes of all warps that access shared or global memory, over all CTAs and trips."""
+    launch = launch_of(kernel.spec)
+    return prod(launch.grid) * launch.threads * sum(prod(most_trips(a, launch)) for a in compiled_accesses(kernel.plan))
+
+
+def most_trips(a: Access, launch: Launch) -> list[int]:
+    """Of each loop around an access, as many trips as any CTA can make; its conditions say which ones it makes."""
+    counts = (substitute(n, dict(launch.params)) for _, n in a.loops)
+    return [n if isinstance(n, int) else bound(n) for n in counts]
 
 
 def build_again(source: Source, proved: Built) -> Built:

@@ -10,16 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from specs.kernels import ROOT, build_spec, draft, every_spec
-from tests.meaning import MEANINGS
+from specs.kernels import ROOT, build_spec, every_spec, most_trips, small_spec
 from tilegen import access
 from tilegen.cost.accesses import Access
 from tilegen.cost.compiled import compiled_accesses
-from tilegen.index import bound, evaluate, substitute
+from tilegen.index import evaluate
 from tilegen.pipeline import explain
-from tilegen.plan import Launch, Plan
+from tilegen.plan import Launch
 from tilegen.scopes import thread_variables
-from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
 COST = {"sectors", "wavefronts", "instructions", "shared_bytes", "address_ops"}
@@ -119,16 +117,8 @@ def test_every_operation_that_is_printed_is_one_of_the_plan(path):
 
 @every_spec
 def test_grid_totals_are_the_sum_over_every_warp_access(path):
-    """The product counts one access of each class and multiplies; here every CTA and every loop trip is counted.
-
-    Of a kernel that has too many, at a size from tests/meaning.py.
-    """
-    spec, plan = build_spec(path).spec, build_spec(path).plan
-    for sizes in reversed(MEANINGS[path.stem].sizes if path.stem in MEANINGS else ()):
-        if _count_lanes(spec, plan) > _MOST_LANES:
-            small = draft(path, params=sizes)
-            spec, plan = small.spec, small.plan
-    assert _count_lanes(spec, plan) <= _MOST_LANES, "too many to count: give it a size in tests/meaning.py"
+    """The product counts one access of each class and multiplies; here every CTA and every loop trip is counted."""
+    spec, plan = small_spec(path).spec, small_spec(path).plan
     predicted = explain(spec)["grid_totals"]
     totals = {kind: np.zeros(4, np.int64) for kind in predicted}
     for a in compiled_accesses(plan):
@@ -136,21 +126,6 @@ def test_grid_totals_are_the_sum_over_every_warp_access(path):
     names = ("instructions", "wavefronts", "floor", "sectors")
     found = {k: {name: total[name] for name in names} for k, total in predicted.items()}
     assert {k: dict(zip(names, map(int, t), strict=True)) for k, t in totals.items()} == found
-
-
-_MOST_LANES = 1 << 26
-
-
-def _count_lanes(spec: Spec, plan: Plan) -> int:
-    """Lanes of all warps that make an access, over all CTAs and trips."""
-    launch = launch_of(spec)
-    return prod(launch.grid) * spec.threads * sum(prod(most_trips(a, launch)) for a in compiled_accesses(plan))
-
-
-def most_trips(a: Access, launch: Launch) -> list[int]:
-    """Of each loop around an access, as many trips as any CTA can make; its conditions say which ones it makes."""
-    counts = (substitute(n, dict(launch.params)) for _, n in a.loops)
-    return [n if isinstance(n, int) else bound(n) for n in counts]
 
 
 def _counter_of(kind: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import re
 import shutil
 import subprocess
@@ -16,7 +17,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from specs.kernels import SPECS, small_spec
 
+from tests.session import once
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.plan import Plan
 from tilegen.render import launch_info, render
@@ -109,7 +112,34 @@ def compile_plans(plans: Sequence[Plan], prelude: bool = False) -> list[Runner]:
     """Every plan rendered, all compiled by one run of g++. ``prelude``: also the rendered one, if it holds no PTX."""
     if shutil.which("g++") is None:
         pytest.skip("g++ is not installed: rendered text cannot run here")
-    library = _compile("\n".join(_host_text(plan, i, prelude) for i, plan in enumerate(plans)))
+    return _runners(plans, _load(_compile(_host_texts(plans, prelude))))
+
+
+@cache
+def runner_of(path: Path) -> Runner:
+    """The kernel of a spec, at a small size; a few are compiled together, once a session."""
+    number = SPECS.index(path) // _TOGETHER
+    return next(r for r in _runners_of(number) if r.plan.name == path.stem)
+
+
+_TOGETHER = 6
+
+
+@cache
+def _runners_of(number: int) -> list[Runner]:
+    return _runners([small_spec(path).plan for path in _some_specs(number)], _load(_compile_specs(number)))
+
+
+@once
+def _compile_specs(number: int) -> bytes:
+    return _compile(_host_texts([small_spec(path).plan for path in _some_specs(number)], False))
+
+
+def _some_specs(number: int) -> Sequence[Path]:
+    return SPECS[number * _TOGETHER : (number + 1) * _TOGETHER]
+
+
+def _runners(plans: Sequence[Plan], library: ctypes.CDLL) -> list[Runner]:
     return [Runner(plan, getattr(library, f"run_{i}")) for i, plan in enumerate(plans)]
 
 
@@ -121,6 +151,10 @@ def run_text(
 ) -> dict[str, Any]:
     """The images that the kernel's text leaves behind, for all CTAs or those given as (bx, by, bz)."""
     return compile_plans([plan])[0].run(inputs, params, ctas)
+
+
+def _host_texts(plans: Sequence[Plan], prelude: bool) -> str:
+    return "\n".join(_host_text(plan, i, prelude) for i, plan in enumerate(plans))
 
 
 def _host_text(plan: Plan, number: int, prelude: bool) -> str:
@@ -147,11 +181,18 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 
 @cache
-def _compile(source: str) -> ctypes.CDLL:
-    folder = Path(_folder().name)
-    stem = folder / f"text{len(list(folder.glob('*.cpp')))}"
-    stem.with_suffix(".cpp").write_text('#include "shim.h"\n' + source)
-    command = [*GXX, f"-I{Path(__file__).parent}", str(stem.with_suffix(".cpp")), "-o", str(stem.with_suffix(".so"))]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"g++ refuses the rendered text:\n{done.stderr[:4000]}"
-    return ctypes.CDLL(str(stem.with_suffix(".so")))
+def _compile(source: str) -> bytes:
+    """A shared library."""
+    with tempfile.TemporaryDirectory(prefix="tilegen-text-") as folder:
+        stem = Path(folder) / "text"
+        stem.with_suffix(".cpp").write_text('#include "shim.h"\n' + source)
+        command = [*GXX, f"-I{Path(__file__).parent}", str(stem.with_suffix(".cpp")), "-o", str(stem)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"g++ refuses the rendered text:\n{done.stderr[:4000]}"
+        return stem.read_bytes()
+
+
+def _load(library: bytes) -> ctypes.CDLL:
+    path = Path(_folder().name) / f"{hashlib.sha256(library).hexdigest()}.so"
+    path.write_bytes(library)
+    return ctypes.CDLL(str(path))
