@@ -20,6 +20,7 @@ import json
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ from cases import Case, all_cases
 from compute_cases import compute_cases
 from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels, is_as_predicted
 from gpu_files import gpu_file
-from launch_once import build_for
+from launch_once import COUNTED_AT, build_for
 from launch_ways import check_ways
 from measure_cases import measure_cases
 from measure_compute import measure_compute
@@ -56,8 +57,8 @@ def main() -> int:
         result["ceiling_gb_per_s"] = round(session.ceiling_gb_per_s, 1)
         print(f"{device.name}: a copy of 1 GiB moves {session.ceiling_gb_per_s:.0f} GB/s", flush=True)
         if "kernels" in args.part:
-            run_kernels(session, args.specs, result)
-            write_result(target, result)
+            for _ in run_kernels(session, args.specs, result):
+                write_result(target, result)
         if "sanitizer" in args.part:
             sanitize_kernels(args.specs, result)
             write_result(target, result)
@@ -166,25 +167,29 @@ def list_failures(result: dict[str, Any]) -> list[str]:
 
 
 # ---------------------------------------------------------------- the specs
-def run_kernels(session: bench.Session, specs: list[str], result: dict[str, Any]) -> None:
-    """Every spec: right, counted, timed; then the large ones again at sizes at which a time says something.
+def run_kernels(session: bench.Session, specs: list[str], result: dict[str, Any]) -> Iterator[None]:
+    """Every spec: right, timed; the large ones again at sizes at which a time says something; at last all are counted.
 
-    What is known of the kernels of other specs stays.
+    Yields when a row has come. What is known of the kernels of other specs stays.
     """
     names = {Path(path).name for path in specs}
     others = {p.name for p in (ROOT / "specs").glob("*.yaml")} - names
     kernels = {name: row for name, row in result.get("kernels", {}).items() if row["spec"] in others}
+    result["kernels"] = kernels
     builds = {path: build_for(session.device, path) for path in specs}
     large = {f"{Path(path).stem} large": (path, params) for path, params in LARGE if Path(path).name in names}
     for path, built in builds.items():
         row = {"spec": Path(path).name, "arch": built.plan.arch}
+        row |= {"params": COUNTED_AT[built.plan.name]} if built.plan.name in COUNTED_AT else {}
         kernels[built.plan.name] = row | measure_kernel(session, built)
         print(summary(built.plan.name, kernels[built.plan.name]), flush=True)
+        yield
     for name, (path, params) in large.items():
         built = tilegen.build(ROOT / path, params=params)
         row = {"spec": Path(path).name, "arch": built.plan.arch, "params": params}
         kernels[name] = row | measure_kernel(session, built)
         print(summary(name, kernels[name]), flush=True)
+        yield
     known = result.get("launches", {})
     ways = check_ways(session.device, list(builds.values()))
     result["launches"] = {way: {n: s for n, s in known.get(way, {}).items() if n in kernels} | said
@@ -196,6 +201,7 @@ def run_kernels(session: bench.Session, specs: list[str], result: dict[str, Any]
         b.plan.name: count_instructions(b, path) for path, b in builds.items() if b.plan.name in PER_INSTRUCTION
     }
     result["kernels"] = dict(sorted(kernels.items(), key=lambda item: (item[0].endswith(" large"), item[0])))
+    yield
 
 
 def sanitize_kernels(specs: list[str], result: dict[str, Any]) -> None:
