@@ -117,3 +117,28 @@ def test_a_hazard_of_a_cut_tile_in_one_slot_is_found(parity: int) -> None:
     source = CAUSAL.replace(sync, f"{sync}        when: j*32 + 32 <= N or j % 2 != {parity}\n", 1)
     with pytest.raises(ProofError, match="TG403"):
         tilegen.build(source)
+
+
+LETS = """kernel: lets
+threads: 32
+grid: {bx: 9, by: 9}
+buffers:
+  X: {scope: global, dtype: float32, shape: [9, 144, 32]}
+  Y: {scope: global, dtype: float32, shape: [9, 144, 32], partial: true}
+  A: {scope: shared, dtype: float32, shape: [16, 32]}
+ops:
+  - let: {row: bx*16, head: by}
+  - copy: {src: "X[head, row : +16]", dst: A}
+  - sync: cta
+  - copy: {src: "A[%s]", dst: "Y[head, row]"}
+"""
+
+
+def test_a_name_for_what_only_moves_on_takes_no_ctas_of_its_own() -> None:
+    ((_, ctas),) = tilegen.build(LETS % "0").proof.runs
+    assert len(ctas) == 4
+
+
+def test_a_name_that_chooses_a_place_in_shared_memory_takes_some() -> None:
+    ((_, ctas),) = tilegen.build(LETS % "row // 16 % 5").proof.runs
+    assert {bx % 5 for bx, _, _ in ctas} == {0, 1, 2, 3, 4}

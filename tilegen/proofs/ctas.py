@@ -19,7 +19,7 @@ from tilegen.index.bounds import narrow
 from tilegen.index.courses import Course, course, join_courses, pick_values
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
-from tilegen.plan import Plan, begin, walk
+from tilegen.plan import Block, Let, Plan, begin, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Spec
 from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
@@ -229,8 +229,11 @@ def _asked_by_plan(plan: Plan) -> Iterator[Question]:
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
             at = visit.position
+            names_only = isinstance(visit.step, Let | Block)  # what they name is asked again where it is used
             for x in visit.effects.expressions:
-                yield Question(at.expand(x), at.loops, at.guards)
+                yield Question(at.expand(x), at.loops, at.guards, names_only)
+            for slot in visit.effects.slots:
+                yield Question(at.expand(slot.at), at.loops, at.guards)
             for touch in visit.effects.touches:
                 memory, flat = at.flat(touch.ref)
                 yield Question(flat, at.loops, at.guards, memory.space == "global")
