@@ -158,11 +158,11 @@ def join_courses(courses: Iterable[Course | None]) -> Course | None:
 
 
 # ---------------------------------------------------------------- the values that are enough
-def pick_values(extent: int, common: Course, margin: int = 0) -> tuple[Ints, Ints]:
+def pick_values(extent: int, common: Course, head: int = 0, tail: int = 0) -> tuple[Ints, Ints]:
     """Values of a variable that show all that ``0 .. extent - 1`` do, in rising order; how many values each stands for.
 
-    All near the ends and near turns are there, ``margin`` of them (at least a period) on each side; of those between,
-    whole periods are left out, and the period before the gap stands for them.
+    Of each stretch between ends and turns the first ``head`` and the last ``tail`` are there (at least a period each);
+    of those between, whole periods are left out, and the period before the gap stands for them.
 
     >>> values, weights = pick_values(1000, Course(3, 0, ((500, 501),)))
     >>> values.tolist()
@@ -170,17 +170,17 @@ def pick_values(extent: int, common: Course, margin: int = 0) -> tuple[Ints, Int
     >>> int(weights.sum()), weights[:3].tolist()
     (1000, [165, 165, 165])
     """
-    margin = max(margin, common.period)
+    head, tail = max(head, common.period), max(tail, common.period)
     parts: list[Ints] = []
     weights: list[Ints] = []
     begin = 0
     for first, stop in [*_merge(common.turns, extent), (extent, extent)]:
-        gap = max(0, (first - begin - 2 * margin) // common.period) * common.period
-        kept = [np.arange(begin, begin + margin), np.arange(begin + margin + gap, stop)]
+        gap = max(0, (first - begin - head - tail) // common.period) * common.period
+        kept = [np.arange(begin, begin + head), np.arange(begin + head + gap, stop)]
         parts += kept if gap else [np.arange(begin, stop)]
         weights += [np.ones(sum(map(len, kept)) if gap else stop - begin, np.int64)]
         if gap:
-            weights[-1][margin - common.period : margin] += gap // common.period
+            weights[-1][head - common.period : head] += gap // common.period
         begin = stop
     return np.concatenate(parts), np.concatenate(weights)
 
@@ -201,7 +201,8 @@ def _merge(turns: Iterable[tuple[int, int]], extent: int) -> list[tuple[int, int
 class Trips:
     """Which trips of its loops a run makes: of each loop named, those that are enough; of every other, all.
 
-    ``loops``: how everything inside goes on along the loop's variable, and how many trips run near each end and turn.
+    ``loops``: how everything inside goes on along the loop's variable, and how many trips run at the head of each
+    stretch between its ends and turns; at its tail a period of them runs.
     """
 
     loops: Mapping[str, tuple[Course, int]] = field(default_factory=dict)
@@ -210,7 +211,7 @@ class Trips:
         """The trips of a loop, in order; between two stretches whole periods are left out.
 
         >>> Trips({"k": (Course(2), 4)}).stretches("k", 1001)
-        [range(0, 4), range(996, 1001)]
+        [range(0, 4), range(998, 1001)]
         """
         if name not in self.loops or count < 1:
             return [range(count)] if count > 0 else []
@@ -231,9 +232,21 @@ class Trips:
         """
         return Trips({name: (replace(course, turns=()), course.period) for name, (course, _) in self.loops.items()})
 
-    def margin(self, name: str) -> int:
-        """How many trips run near each end and turn of a loop."""
-        return self.loops[name][1]
+    def most(self, name: str, count: int) -> int:
+        """The most trips that run of a loop that goes on as one of ``count`` trips does, however many it has.
+
+        One stretch at least is as long as a stretch can be that nothing is left out of.
+
+        >>> Trips({"k": (Course(2, 0, ((1000, 1000),)), 3)}).most("k", 1001)
+        7
+        """
+        common, head = self.loops[name]
+        longest, begin, total, grown = head + 2 * common.period - 1, 0, 0, False
+        for first, stop in [*_merge(common.turns, count), (count, count)]:
+            total += min(first - begin, longest) + stop - first
+            grown |= first - begin >= longest
+            begin = stop
+        return total if grown else total + longest
 
     def period(self, name: str) -> int:
         """The trips after which a loop repeats itself."""

@@ -163,7 +163,7 @@ def _thin_axis(bids: Sequence[_Bid], name: str, extent: int) -> _Thinned | None:
     margin = (min(reaches) + 2) * common.period
     if margin > _MOST_VALUES:
         return None
-    values, _ = pick_values(extent, common, margin)
+    values, _ = pick_values(extent, common, margin, margin)
     before = np.flatnonzero(np.diff(values) > 1)
     left_out = (values[before + 1] - values[before] - 1) // common.period
     gaps = tuple(zip(values[before].tolist(), left_out.tolist(), strict=True))

@@ -2,9 +2,19 @@
 
 Whole periods in the middle of a long loop are left out where everything goes on in the same way from one period to the
 next: places in global memory move on by a constant, places in shared memory, slots, parities and counts are what they
-were, and conditions turn only near trips that run. Whatever two trips can do to each other lies within a window; a
-window of all trips is one of those that run, moved. The spec's meaning is taken of the same trips, so like is compared
-with like. Ranges and the partition are proved for all trips, whatever runs here.
+were, and conditions turn only near trips that run. Whatever two trips can do to each other lies within a window of L
+trips; every window of all trips is one of those that run, moved by whole periods. The spec's meaning is taken of the
+same trips, so like is compared with like. Ranges and the partition are proved for all trips, whatever runs here.
+
+Two trips meet at a place of an array within its reach, and at one of shared memory within a period: what touches it in
+a steady stretch touches it once more a period later. What orders the two, and what of them is in flight, is decided by
+the trips from one to the other. L is a period more than the farther of both, and the groups that a wait leaves pending.
+
+How many trips of a stretch between two turns are enough: since whole periods are left out, those that run look like a
+shorter stretch that was never cut. A window that reaches over a turn has at most L - 1 trips of the stretch beside it,
+and in the midst of a stretch a window begins at each residue of the period: L - 1 + period trips hold all of them. A
+stretch is never cut to fewer. The last period of them is its tail; the first L - 1 are its head, and the last period of
+these must leave in flight what it found, or nothing is left out.
 """
 
 from __future__ import annotations
@@ -80,8 +90,8 @@ def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str,
     for name in sorted(long - study.uncut.keys()):
         common = join_courses(study.courses.get(name, []))
         assert common is not None
-        window = max(1, study.reach.get(name, 0)) + pending  # periods within which two trips can meet
-        found[name] = common, common.period * (window + 1)
+        reach = max(1, study.reach.get(name, 0))  # periods within which two trips can meet
+        found[name] = common, common.period * (reach + 1) + pending - 1
     return Cut(Trips(found), tuple(study.uncut.values()))
 
 
@@ -229,7 +239,7 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
     """Values of a parameter with which a loop that it bounds has 0, 1, 2, ... trips, up to all that can differ.
 
     Of a loop whose trips differ between CTAs, the longest has so many. A longer loop is one of these with whole periods
-    in the middle. The other parameters have their defaults.
+    in the middle of a stretch between turns. The other parameters have their defaults.
     """
     counted = counted_loops(spec)
     if all(isinstance(count, int) for _, _, count in counted):
@@ -242,9 +252,9 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
             continue
         (param,) = bounds
         is_known = trip.name in trips.loops
-        enough = 2 * trips.margin(trip.name) + trips.period(trip.name) if is_known else _FEW
-        largest = {p.name: (p.var.bound - 1) // p.var.step * p.var.step for p in spec.params if p.var is not None}
         shown = _most_trips(spec, count, default)  # by the run with the defaults
+        enough = trips.most(trip.name, shown) + 1 if is_known else _FEW
+        largest = {p.name: (p.var.bound - 1) // p.var.step * p.var.step for p in spec.params if p.var is not None}
         for wanted in (n for n in range(min(enough, _MOST_CASES)) if n != shown):
             value = _least_value(spec, param, count, default, wanted)
             tried = [{**others, param.name: value} for others in (default, largest) if value is not None]
