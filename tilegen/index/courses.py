@@ -225,12 +225,12 @@ class Trips:
         return sum(map(len, self.stretches(name, count))) if name in self.loops else count
 
     def fewest(self) -> Trips:
-        """Of each loop one period near its ends, whatever turns in between.
+        """Of each loop one trip and a period at its start, and a period at its end, whatever turns in between.
 
         >>> Trips({"k": (Course(2, 0, ((40, 41),)), 4)}).fewest().stretches("k", 1001)
-        [range(0, 2), range(998, 1001)]
+        [range(0, 3), range(999, 1001)]
         """
-        return Trips({name: (replace(course, turns=()), course.period) for name, (course, _) in self.loops.items()})
+        return Trips({name: (replace(course, turns=()), course.period + 1) for name, (course, _) in self.loops.items()})
 
     def most(self, name: str, count: int) -> int:
         """The most trips that run of a loop that goes on as one of ``count`` trips does, however many it has.

@@ -8,7 +8,8 @@ same trips, so like is compared with like. Ranges and the partition are proved f
 
 Two trips meet at a place of an array within its reach, and at one of shared memory within a period: what touches it in
 a steady stretch touches it once more a period later. What orders the two, and what of them is in flight, is decided by
-the trips from one to the other. L is a period more than the farther of both, and the groups that a wait leaves pending.
+the trips from one to the other. So L is one more than the farther of both, and as many more trips as land all that was
+in flight before the loop.
 
 How many trips of a stretch between two turns are enough: since whole periods are left out, those that run look like a
 shorter stretch that was never cut. A window that reaches over a turn has at most L - 1 trips of the stretch beside it,
@@ -39,7 +40,7 @@ from tilegen.spec.outline import Placed, deciding, is_possible, launch_of, outli
 TOO_LONG = "TG426"
 Named = Sequence[tuple[str, Var]]  # loops by the names of their trips, with the variables that expressions name
 
-_FEW = 32  # a loop of so many trips runs in full
+_FEW = 16  # a loop of so many trips runs in full
 _MOST_WORK = 1 << 30  # threads that carry out steps in one run: about a minute
 _MOST_CASES = 64  # lengths of one loop that are tried
 _MOST_CTAS = 1 << 14  # along an axis that are asked how many trips they make
@@ -91,7 +92,7 @@ def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str,
         common = join_courses(study.courses.get(name, []))
         assert common is not None
         reach = max(1, study.reach.get(name, 0))  # periods within which two trips can meet
-        found[name] = common, common.period * (reach + 1) + pending - 1
+        found[name] = common, common.period * reach + pending + 1
     return Cut(Trips(found), tuple(study.uncut.values()))
 
 
