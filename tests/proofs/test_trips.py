@@ -75,7 +75,7 @@ def notes(source: str) -> tuple[str, ...]:
 
 def test_the_trips_that_ran_are_said() -> None:
     (note,) = notes(text())
-    assert note == "of the loop over t, 10 of 10000 trips were run: in between, every 3 trips go as the last 3"
+    assert note == "of the loop over t, 7 of 10000 trips were run: in between, every 3 trips go as the last 3"
 
 
 def test_a_loop_of_a_million_trips_takes_as_many_steps_as_one_of_a_hundred() -> None:
@@ -111,7 +111,7 @@ def test_a_loop_that_a_parameter_bounds_runs_with_every_count_that_can_differ() 
     source = text(trips="N").replace("threads: 32", "threads: 32\nparams: {N: {default: 1000, max: 10000}}")
     runs = tilegen.build(source).proof.runs
     counts = {dict(case)["N"] for case, _ in runs}
-    assert counts == set(range(1, 12)) | {1000}
+    assert counts == {*range(1, 10), 11, 1000}
 
 
 def test_parameters_of_the_lengths_that_are_tried_are_multiples() -> None:

@@ -69,10 +69,7 @@ class Modular(Domain):
         size = DTYPES[dtype].bytes * self.scale
         words = np.asarray(bits, order="C")[..., None].view(np.uint32 if size == 4 else np.uint64)
         with np.errstate(over="ignore"):
-            if size == 4:
-                values = words[..., 0] * np.uint32(_INVERSE32)
-            else:
-                values = words[..., 0] * np.uint64(_INVERSE64)
+            values: Array = np.multiply(words[..., 0], np.uint32(_INVERSE32) if size == 4 else np.uint64(_INVERSE64))
             bad = values > NAN if values.max(initial=0) > NAN else np.zeros((), bool)
             for k in range(1, words.shape[-1]):
                 bad = bad | (words[..., k] != values * _odds(size // 8)[k])

@@ -14,7 +14,7 @@ from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virt
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.phases import Phases
 from tilegen.interpret.reading import Address, MemoryPlace, Root, Text, form
-from tilegen.interpret.threads import Array, Crew, Group
+from tilegen.interpret.threads import Array, Crew
 from tilegen.interpret.wide import Together, Unrolled
 from tilegen.kept import keep
 from tilegen.plan import Effects, Memory, Plan, Ref, Step, Touch, begin, effects, walk
@@ -52,8 +52,6 @@ class Machine:
         self.waiting: dict[str, Any] = {}  # the Site where each role waits
         self.phases = Phases(plan, crew, self.clocks)
         self.readings = readings_of(plan)
-        self.axes: dict[str, Any] = {}  # of threads, where a single role has them all: name -> values
-        self.located: dict[object, tuple[object, Array, Group]] = {}  # addresses that trips have together
         self.arrivals: dict[str, dict[str, list[tuple[Array, Array]]]] = {}
         self.places: dict[str, MemoryPlace] = {}
         self.views: dict[tuple[object, ...], MemoryPlace] = {}  # by form: several views of an array have its name

@@ -171,13 +171,14 @@ class Shared:
         element = (byte - self.offset) // self.size
         return entry // granules.shape[1], f"shared {self.name} (element {element}, byte {byte})"
 
-    def read(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array:
+    def read(self, flat: Array, elems: int, group: Group, site: Reporter, by_many: bool = False) -> Array:
         width, cell, granules = self._place(flat, elems, group)
-        unwritten = self.pool.shadow.is_unwritten(granules)
+        shadow = self.pool.shadow
+        unwritten = shadow.is_unwritten(granules)
         if unwritten.any():
             thread, what = self.where(int(np.flatnonzero(unwritten)[0]), granules)
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", thread)
-        report(self.pool.shadow, self.pool.shadow.read(granules, group, site.op), "reads", granules, self.where, site)
+        report(shadow, shadow.read(granules, group, site.op, by_many), "reads", granules, self.where, site)
         if self.family:
             self._refuse_others(granules, site)
         return self.pool.cells[width][cell].view(self.pool.domain.bits(self.size)).reshape(-1, elems)
@@ -210,10 +211,7 @@ class Shared:
 
     def read_rows(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array:
         """``read`` by whole warps together: no lane of them is ordered with a write by any other access."""
-        together = crowd(group)
-        bits = self.read(flat, elems, together, site)
-        self.pool.shadow.spread(self._place(flat, elems, group)[2], together)
-        return bits
+        return self.read(flat, elems, crowd(group), site, by_many=True)
 
     def write_rows(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None:
         """``write`` by whole warps together; each thread of the group gives the address of a row."""

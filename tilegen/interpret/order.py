@@ -29,12 +29,19 @@ class Clocks:
         self.crew = crew
         warps = np.arange(crew.all_warps)
         self.known = np.zeros((len(warps), crew.seats), np.int32)
-        self.known[warps, crew.seat_of[warps]] = 1
+        self.own = warps, crew.seat_of[warps]  # where each warp's own epoch is
+        self.known[self.own] = 1
         self.ticks = np.zeros(len(crew.seat_of), np.int32)  # of agents: how many accesses each has begun
 
     def now(self, group: Group) -> Array:
         """The epoch of each thread's warp."""
         return self.known[group.warp, group.seat]
+
+    def common(self) -> int:
+        """An epoch up to which all accesses, of any warp, are ordered before what any warp of its cluster does now."""
+        known = self.known.copy()
+        known[self.own] -= 1
+        return int(known.min())
 
     def end_epochs(self, warps: Array) -> None:
         """Accesses so far are ordered before later ones of the same warp."""
@@ -101,55 +108,54 @@ class Shadow:
         result: Array = self.writer[at] == NOBODY
         return result
 
-    def read(self, at: Array, group: Group, op: int) -> Clash | None:
-        """Record reads of granules ``at`` (threads x granules); None if each is ordered after its last write."""
-        g, who = _entries(at, group)
-        clash = self._after_write(g, who)
+    def read(self, at: Array, group: Group, op: int, by_many: bool = False) -> Clash | None:
+        """Record reads of granules ``at`` (threads x granules); None if each is ordered after its last write.
+
+        ``by_many``: lanes of a warp read together, so that they are ordered with no lane's accesses.
+        """
+        clash = self._after_write(at, group)
         if self.reads:
-            now, seat = self.clocks.now(who), who.seat
-            fresh = self.read_epoch[g, seat] < now
-            # One lane of those that read a granule in this epoch, then MANY where it was not the only one.
-            self.read_lane[g[fresh], seat[fresh]] = who.lane[fresh]
-            self.read_epoch[g, seat] = now
-            crowd = self.read_lane[g, seat] != who.lane
-            self.read_lane[g[crowd], seat[crowd]] = MANY
-            self.read_op[g, seat] = op
+            now, lane, cluster = (x[:, None] for x in (self.clocks.now(group), group.lane, group.cluster))
+            slot = at * self.crew.seats + group.seat[:, None]
+            epochs, lanes, ops = (x.reshape(-1) for x in (self.read_epoch, self.read_lane, self.read_op))
+            if by_many:
+                lanes[slot] = MANY
+            else:  # one lane of those that read a granule in this epoch, then MANY where it was not the only one
+                fresh = epochs[slot] < now
+                lanes[slot[fresh]] = np.broadcast_to(lane, slot.shape)[fresh]
+                lanes[slot[lanes[slot] != lane]] = MANY
+            epochs[slot], ops[slot] = now, op
             if self.shared_by_all:
-                before = self.read_cluster[g]
-                self.read_cluster[g] = np.where((before == NOBODY) | (before == who.cluster), who.cluster, MANY)
-                mixed = self.read_cluster[g] != who.cluster  # several clusters in this very step
-                self.read_cluster[g[mixed]] = MANY
+                before = self.read_cluster[at]
+                self.read_cluster[at] = np.where((before == NOBODY) | (before == cluster), cluster, MANY)
+                mixed = self.read_cluster[at] != cluster  # several clusters in this very step
+                self.read_cluster[at[mixed]] = MANY
         return clash
 
     def write(self, at: Array, group: Group, op: int) -> Clash | None:
         """Record writes; None if each is ordered after the last write and after every read since."""
-        g, who = _entries(at, group)
-        clash = self._after_write(g, who) or (self._after_reads(g, who) if self.reads else None)
-        self.writer[g], self.writer_lane[g], self.writer_op[g] = who.warp, who.lane, op
-        self.writer_epoch[g] = self.clocks.now(who)
+        clash = self._after_write(at, group) or (self._after_reads(at, group) if self.reads else None)
+        self.writer[at], self.writer_lane[at] = group.warp[:, None], group.lane[:, None]
+        self.writer_op[at], self.writer_epoch[at] = op, self.clocks.now(group)[:, None]
         if self.crew.agents:
-            self.is_fenced[g] = False
+            self.is_fenced[at] = False
         return clash
 
     def spread(self, at: Array, group: Group) -> None:
-        """What was just recorded was done by the lanes of each warp together: it is ordered with no lane's accesses."""
-        g, who = _entries(at, group)
-        mine = (self.writer[g] == who.warp) & (self.writer_lane[g] == TOGETHER)
-        self.writer_lane[g[mine]] = MANY
-        if self.reads:
-            mine = self.read_lane[g, who.seat] == TOGETHER
-            self.read_lane[g[mine], who.seat[mine]] = MANY
+        """What was just written was by the lanes of each warp together: it is ordered with no lane's accesses."""
+        mine = (self.writer[at] == group.warp[:, None]) & (self.writer_lane[at] == TOGETHER)
+        self.writer_lane[at[mine]] = MANY
 
     def write_by_agent(self, g: Array, who: Group, agent: Array, op: int) -> Clash | None:
         """Record an agent's writes of granules ``g``, each begun by a thread ``who``; None if each is ordered."""
-        clash = self._after_write(g, who) or self._after_reads(g, who)
+        clash = self._after_write(g[:, None], who) or self._after_reads(g[:, None], who)
         self.writer[g], self.writer_lane[g], self.writer_op[g] = agent, MANY, op
         self.writer_epoch[g], self.is_fenced[g] = self.clocks.ticks[agent], True
         return clash
 
     def read_by_agent(self, g: Array, who: Group, agent: Array, op: int) -> Clash | None:
         """Record an agent's reads of granules ``g``; None if each is ordered after its last write."""
-        clash = self._after_write(g, who)
+        clash = self._after_write(g[:, None], who)
         seat = self.crew.seat_of[agent]
         self.read_epoch[g, seat], self.read_lane[g, seat], self.read_op[g, seat] = self.clocks.ticks[agent], MANY, op
         return clash
@@ -185,14 +191,16 @@ class Shadow:
 
     def double_write(self, at: Array, group: Group) -> tuple[int, int] | None:
         """A granule of this step's writes that another thread wrote too: (its entry, that thread's warp)."""
-        g, who = _entries(at, group)
-        lost = (self.writer[g] != who.warp) | (self.writer_lane[g] != who.lane)
+        lost = (self.writer[at] != group.warp[:, None]) | (self.writer_lane[at] != group.lane[:, None])
         if not lost.any():
             return None
         entry = int(np.flatnonzero(lost)[0])
-        return entry, int(self.writer[g[entry]])
+        return entry, int(self.writer[at.ravel()[entry]])
 
-    def _after_write(self, g: Array, who: Group) -> Clash | None:
+    def _after_write(self, at: Array, group: Group) -> Clash | None:
+        if self._is_long_ago(self.writer_epoch[at]):
+            return None
+        g, who = _entries(at, group)
         writer, epoch = self.writer[g], self.writer_epoch[g]
         known = self.clocks.known[who.warp, self.crew.seat_of[writer]]
         own = writer == who.warp
@@ -215,10 +223,17 @@ class Shadow:
         is_own = scope == "warp" and lane == who.lane[entry]
         return Clash(entry, f"an asynchronous copy of {other} still fills", op, "" if is_own else scope, True)
 
-    def _after_reads(self, g: Array, who: Group) -> Clash | None:
-        held = np.flatnonzero(self.readers_in_flight[g])
-        if len(held):
-            return Clash(int(held[0]), "an asynchronous copy still reads", NOBODY, "", True)
+    def _is_long_ago(self, epochs: Array) -> bool:
+        """Whether all know of all these accesses: then each is ordered, whoever asks."""
+        return not self.shared_by_all and int(epochs.max(initial=0)) <= self.clocks.common()
+
+    def _after_reads(self, at: Array, group: Group) -> Clash | None:
+        held = self.readers_in_flight[at]
+        if held.any():
+            return Clash(int(np.flatnonzero(held)[0]), "an asynchronous copy still reads", NOBODY, "", True)
+        if self._is_long_ago(self.read_epoch[at]):
+            return None
+        g, who = _entries(at, group)
         if self.shared_by_all:
             foreign = (self.read_cluster[g] != NOBODY) & (self.read_cluster[g] != who.cluster)
             if foreign.any():

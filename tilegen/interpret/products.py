@@ -26,8 +26,8 @@ def multiply_fragments(step: Mma, touched: Effects, site: Site) -> None:
     first, second, _ = touched.touches  # a and b are read, then c
     a, b, c = (_gather(t, o, atom, site) for t, o in zip((first, second, written), "ABC", strict=True))
     lane, register = _holders(atom, "C")
-    product = site.machine.domain.matmul(a, b, c, atom.a, atom.c)
-    held = np.empty((len(group) // _LANES, _LANES, product.shape[1], written.elems), c.dtype)
+    product = site.machine.domain.matmul(a, b, c, atom.a, atom.c).reshape(len(c), -1, *c.shape[-2:])
+    held = np.empty((len(c), _LANES, product.shape[1], written.elems), c.dtype)
     held.swapaxes(1, 2)[:, :, lane, register] = product
     bits = np.empty((len(group), *held.shape[2:]), site.machine.domain.bits(written.ref.memory.elem_bytes))
     bits[group.by_lane] = held.reshape(bits.shape).view(bits.dtype)
@@ -35,7 +35,7 @@ def multiply_fragments(step: Mma, touched: Effects, site: Site) -> None:
 
 
 def _gather(touch: Touch, operand: str, atom: MmaAtom, site: Site) -> Array:
-    """The matrices of an operand, (warps, trips, rows, columns); one trip where all have the same."""
+    """The matrices of an operand, (warps, *grid of trips, rows, columns); once along loops in which it stays."""
     dtype = atom.dtype(operand)
     dtype = "float32" if dtype == TFLOAT32 else dtype
     root, bits = read_held(touch, site)
@@ -44,7 +44,8 @@ def _gather(touch: Touch, operand: str, atom: MmaAtom, site: Site) -> Array:
         site.fail(MALFORMED, f"{atom.name} takes {operand} as {dtype} in registers, not {found}")
     held = bits[site.group.by_lane].view(site.machine.domain.stored(dtype))
     lane, register = _holders(atom, operand)
-    result: Array = held.reshape(-1, _LANES, *held.shape[1:]).swapaxes(1, 2)[:, :, lane, register]
+    trips = held.reshape(len(held) // _LANES, _LANES, -1, held.shape[-1]).swapaxes(1, 2)
+    result: Array = trips[:, :, lane, register].reshape(len(trips), *held.shape[1:-1], *lane.shape)
     return result
 
 

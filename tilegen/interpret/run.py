@@ -74,7 +74,6 @@ def take_turns(machine: Machine) -> None:
     live, first = {}, 0
     for role in machine.plan.roles:
         group, env = muster(machine.crew, role, first)
-        machine.axes = dict(env) if len(machine.plan.roles) == 1 else {}
         env |= machine.params
         site = Site(machine, role, first, Frame(env, _definitions(machine, role), machine.places, own=set(env)), group)
         live[role.name] = run_steps(role.steps, site)

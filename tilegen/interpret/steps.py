@@ -239,7 +239,7 @@ def _read_trips(touch: Touch, site: Site) -> Array:
     threads, trips, elems = len(site.group), len(site.together), touch.elems
     if id(touch) in site.together.columns:
         _, held = read_held(touch, site)
-        return np.broadcast_to(held, (threads, trips, elems)).reshape(-1, elems)
+        return np.broadcast_to(held, (threads, *site.together.grid, elems)).reshape(-1, elems)
     root, flat, who = locate_trips(touch, site)
     bits = root.store.read(flat, elems, who, site).reshape(trips, threads, elems)
     result: Array = bits.swapaxes(0, 1).reshape(-1, elems)

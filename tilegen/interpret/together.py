@@ -8,8 +8,10 @@ reports the fault where it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -125,15 +127,18 @@ def _arrange(nest: Unrolled, site: Site) -> tuple[Together, ...]:
                 columns[id(touch)].append(flat + np.arange(touch.elems))
     table = {key: np.array(rows, np.int64) for key, rows in columns.items()}
     if fold := _find_fold(nest, table, roots):
-        return (Together(nest.variables, tuple(trips), table, fold),)
+        return (Together(nest.variables, tuple(trips), nest.counts, table, fold),)
     starts = [0]
     while len(starts) <= len(trips) // 2:
         stop = _count_free(nest, table, roots, starts[-1], len(trips))
         if stop == len(trips):
             ends = [*starts[1:], stop]
+            if len(ends) == 1:
+                return (Together(nest.variables, tuple(trips), nest.counts, table),)
             parts = zip(starts, ends, strict=True)
             return tuple(
-                Together(nest.variables, tuple(trips[a:b]), {k: c[a:b] for k, c in table.items()}) for a, b in parts
+                Together(nest.variables, tuple(trips[a:b]), (b - a,), {k: c[a:b] for k, c in table.items()})
+                for a, b in parts
             )
         starts.append(stop)
     return ()
@@ -184,16 +189,13 @@ def _find_fold(nest: Unrolled, columns: Mapping[int, Array], roots: Mapping[int,
 
 # ---------------------------------------------------------------- operands of one trip or of many
 def read_held(touch: Touch, site: Site) -> tuple[Root, Array]:
-    """The bits of an operand in registers, (threads, trips, elems); one trip if all have the same."""
-    together = site.together
-    if together is None:
+    """The bits of an operand in registers, (threads, *grid of trips, elems); once along loops in which it stays."""
+    if site.together is None:
         root, flat = locate(touch.ref, touch.elems, site)
         return root, root.store.read(flat, touch.elems, site.group, site)[:, None]
     root = site.frame.places[touch.ref.memory.name].root
-    if together.is_fixed(touch):
-        return root, root.store.read(int(together.columns[id(touch)][0, 0]), touch.elems, site.group, site)[:, None]
-    bits = root.store.read_columns(together.where(touch), site.group, site)
-    return root, bits.reshape(len(site.group), len(together), touch.elems)
+    columns, grid = site.together.find(touch)
+    return root, root.store.read_columns(columns, site.group, site).reshape(len(site.group), *grid, touch.elems)
 
 
 def write_held(touch: Touch, bits: Array, site: Site) -> None:
@@ -204,7 +206,8 @@ def write_held(touch: Touch, bits: Array, site: Site) -> None:
         root.store.write(flat, bits[:, 0], site.group, site)
         return
     root = site.frame.places[touch.ref.memory.name].root
-    root.store.write_columns(together.where(touch), bits.reshape(len(site.group), -1), site.group)
+    columns, _ = together.find(touch)
+    root.store.write_columns(columns, bits.reshape(len(site.group), -1), site.group)
 
 
 def locate_trips(touch: Touch, site: Site) -> tuple[Root, Array, Group]:
@@ -212,32 +215,32 @@ def locate_trips(touch: Touch, site: Site) -> tuple[Root, Array, Group]:
     if site.together is None:
         root, flat = locate(touch.ref, touch.elems, site)
         return root, flat, site.group
-    root, key = site.frame.places[touch.ref.memory.name].root, _memory_key(touch, site)
-    known = site.machine.located
-    if key not in known or key is None:
-        own = _sites(site, site.together.variables, site.together.trips)
-        flat = np.concatenate([locate(touch.ref, touch.elems, one)[1] for one in own])
-        found = (site.together, touch), flat, site.group.times(len(site.together))
-        if key is None:
-            return root, *found[1:]
-        known[key] = found
-    return root, *known[key][1:]
+    wide = _in_all_trips(site, site.address(touch.ref).names, touch.ref.memory.name)
+    root, flat = locate(touch.ref, touch.elems, wide)
+    return root, flat, wide.group
 
 
-def _memory_key(touch: Touch, site: Site) -> object:
-    """What the addresses of all threads depend on, where that is numbers only and the axes of threads."""
-    place, frame = site.frame.places[touch.ref.memory.name], site.frame
-    if not site.group.is_everyone or not isinstance(place.flat, int):
-        return None
-    values: list[object] = []
-    for name in sorted(site.address(touch.ref).names):
-        value = frame.env.get(name)
-        if value is site.machine.axes.get(name):
-            value = "axis"
-        if isinstance(value, np.ndarray):
-            return None
-        values += [value, id(frame.known.get(name))]
-    return id(touch), id(site.together), id(place.root), place.flat, place.coordinates, tuple(values)
+def _in_all_trips(site: Site, names: Set[str], memory: str = "") -> Site:
+    """The site of all trips at once: the values of ``names`` and the place of ``memory`` for each thread in each trip.
+
+    It has the threads once for each trip, one trip behind the other.
+    """
+    assert site.together is not None
+    together, count = site.together, len(site.together)
+    wide = site.enter(site.group.times(count))
+    wide.together = None
+
+    def repeat(value: Any) -> Any:
+        return np.tile(site.group.pick(value), count) if isinstance(value, np.ndarray) else value
+
+    for name in names & wide.frame.env.keys():
+        wide.frame.env[name] = repeat(wide.frame.env[name])
+    for var, values in zip(together.variables, zip(*together.trips, strict=True), strict=True):
+        wide.frame.define(var, np.repeat(np.array(values), len(site.group)))
+    if place := wide.frame.places.get(memory):
+        coordinates = None if place.coordinates is None else tuple(map(repeat, place.coordinates))
+        wide.frame.places[memory] = replace(place, coordinates=coordinates, flat=repeat(place.flat))
+    return wide
 
 
 def values_of(x: Index, site: Site) -> Array:
@@ -248,6 +251,6 @@ def values_of(x: Index, site: Site) -> Array:
         return site.group.spread(value_of(text, site))
     if not text.names & {v.name for v in together.variables}:
         return np.repeat(site.group.spread(value_of(text, site)), len(together))
-    each = [site.group.spread(value_of(text, own)) for own in _sites(site, together.variables, together.trips)]
-    result: Array = np.stack(each, axis=1).ravel()
-    return result
+    wide = _in_all_trips(site, text.names)
+    values = wide.group.spread(value_of(text, wide))
+    return values.reshape(len(together), -1).T.ravel()

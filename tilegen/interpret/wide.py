@@ -46,28 +46,32 @@ class Fold:
 class Together:
     """Trips that are carried out as one: the values of the loops' variables in each of them, in order.
 
-    ``columns``: of each operand in registers, by its id, the elements in each trip: (trips, elements).
+    ``grid``: how many trips along each loop, or of all loops in one number. ``columns``: of each operand in registers,
+    by its id, the elements in each trip: (trips, elements).
     """
 
     variables: tuple[Var, ...]
     trips: tuple[tuple[int, ...], ...]
+    grid: tuple[int, ...]
     columns: Mapping[int, Array]
     fold: Fold | None = None
-    slices: dict[int, slice | Array] = field(default_factory=dict)
+    taken: dict[int, tuple[slice | Array, tuple[int, ...]]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.trips)
 
-    def is_fixed(self, touch: Touch) -> bool:
-        """Has a register operand the same place in every trip?"""
-        columns = self.columns[id(touch)]
-        return bool((columns == columns[0]).all())
+    def find(self, touch: Touch) -> tuple[slice | Array, tuple[int, ...]]:
+        """The columns of a register operand, one trip's behind another's, and the grid of those trips.
 
-    def where(self, touch: Touch) -> slice | Array:
-        """The columns of a register operand in all trips, one behind the other."""
-        found = self.slices.get(id(touch))
+        Along a loop in which its place stays the same it is there once.
+        """
+        found = self.taken.get(id(touch))
         if found is None:
-            found = self.slices[id(touch)] = _as_slice(self.columns[id(touch)].ravel())
+            columns = self.columns[id(touch)].reshape(*self.grid, -1)
+            for axis in range(len(self.grid)):
+                first = columns.take([0], axis)
+                columns = first if (columns == first).all() else columns
+            found = self.taken[id(touch)] = _as_slice(columns.ravel()), columns.shape[:-1]
         return found
 
 
