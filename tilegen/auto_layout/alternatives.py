@@ -24,7 +24,7 @@ from tilegen.auto_layout.families import (
 )
 from tilegen.auto_layout.forms import Form
 from tilegen.auto_layout.pin import family_of, list_views, pin_layout, trace_dims
-from tilegen.auto_layout.tile_access import TileAccess, fold
+from tilegen.auto_layout.tile_access import TileAccess, fold, merge_rows
 from tilegen.cost.accesses import Access, find_accesses
 from tilegen.cost.boxes import TMA
 from tilegen.cost.count import Counted, cost_of, list_lanes
@@ -50,7 +50,7 @@ class Alternative:
     accesses: tuple[TileAccess, ...]
     rest: Cost
     views: tuple[Buffer, ...] = ()  # from the buffer to the view that the call names
-    raw: tuple[TileAccess, ...] = ()  # the accesses, none left out
+    raw: tuple[TileAccess, ...] = ()  # the accesses, none left out but what is the same once more
 
     @property
     def widest_elems(self) -> int:
@@ -226,7 +226,7 @@ def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> tuple[TileAcc
         (offsets, *sources), weights = list_lanes(a, launch, launch.interior)
         size = a.memory.elem_bytes
         elements = np.where(offsets >= 0, stand_in.elements[offsets // size], -1)
-        raw = TileAccess(a.kind, a.width_bytes // size, elements, weights, sources[0] if sources else None)
+        raw = merge_rows(TileAccess(a.kind, a.width_bytes // size, elements, weights, sources[0] if sources else None))
         stand_in.known[a, launch] = raw, fold(raw, stand_in.form.extents, size)
     return stand_in.known[a, launch]
 

@@ -237,12 +237,20 @@ def _affine_pattern(a: TileAccess, shape: Sequence[int], elem_bytes: int) -> Int
     return np.concatenate([key.reshape(len(key), -1), base[:, :, 0] % unit], axis=1)
 
 
-def _keep_one(a: TileAccess, *keys: Ints) -> TileAccess:
+def merge_rows(a: TileAccess) -> TileAccess:
+    """The access with equal rows as one, in the order in which they first come: trips of a loop make many such."""
+    return _keep_one(a, a.elements, in_order=True)
+
+
+def _keep_one(a: TileAccess, *keys: Ints, in_order: bool = False) -> TileAccess:
     """The access with one row for each distinct row of the keys (and place in the source), weights added up."""
     key = np.concatenate([*keys, *(() if a.source is None else (_from_line(a.source),))], axis=1)
     index, inverse = distinct_rows(key)
     weights = np.zeros(len(index), np.int64)
     np.add.at(weights, inverse, a.weights)
+    if in_order:
+        order = np.argsort(index)
+        index, weights = index[order], weights[order]
     return replace(
         a, elements=a.elements[index], weights=weights, source=None if a.source is None else a.source[index]
     )
