@@ -233,20 +233,21 @@ class Trips:
         return Trips({name: (replace(course, turns=()), course.period + 1) for name, (course, _) in self.loops.items()})
 
     def most(self, name: str, count: int) -> int:
-        """The most trips that run of a loop that goes on as one of ``count`` trips does, however many it has.
+        """With how many trips, at most, a loop shows what it does not show with ``count`` trips, however many it has.
 
-        One stretch at least is as long as a stretch can be that nothing is left out of.
+        Near the ends of a stretch a longer one goes on as one of these: of a head, and of each rest by the period. Its
+        middle one stretch must show that has a head and a period.
 
         >>> Trips({"k": (Course(2, 0, ((1000, 1000),)), 3)}).most("k", 1001)
-        7
+        5
         """
         common, head = self.loops[name]
-        longest, begin, total, grown = head + 2 * common.period - 1, 0, 0, False
+        begin, total, is_shown = 0, 0, False
         for first, stop in [*_merge(common.turns, count), (count, count)]:
-            total += min(first - begin, longest) + stop - first
-            grown |= first - begin >= longest
+            total += min(first - begin, head + common.period - 1) + stop - first
+            is_shown |= first - begin >= head + common.period
             begin = stop
-        return total if grown else total + longest
+        return total if is_shown else total + head + common.period
 
     def period(self, name: str) -> int:
         """The trips after which a loop repeats itself."""

@@ -16,6 +16,10 @@ shorter stretch that was never cut. A window that reaches over a turn has at mos
 and in the midst of a stretch a window begins at each residue of the period: L - 1 + period trips hold all of them. A
 stretch is never cut to fewer. The last period of them is its tail; the first L - 1 are its head, and the last period of
 these must leave in flight what it found, or nothing is left out.
+
+Of a loop as long as a parameter says, one long run shows the windows in the midst of a stretch. Others are shown by few
+trips: those over either turn by a stretch of L - 1 trips or more, one for each residue of its length, and those over
+both by every stretch that is shorter.
 """
 
 from __future__ import annotations
@@ -239,8 +243,8 @@ def _study_array(study: _Study, name: str, touches: Sequence[ArrayTouch]) -> Non
 def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str, int]) -> Iterable[dict[str, int]]:
     """Values of a parameter with which a loop that it bounds has 0, 1, 2, ... trips, up to all that can differ.
 
-    Of a loop whose trips differ between CTAs, the longest has so many. A longer loop is one of these with whole periods
-    in the middle of a stretch between turns. The other parameters have their defaults.
+    Of a loop whose trips differ between CTAs, the longest has so many. A longer loop begins and ends as one of these,
+    and goes on in between as with the defaults, which the other parameters have.
     """
     counted = counted_loops(spec)
     if all(isinstance(count, int) for _, _, count in counted):
