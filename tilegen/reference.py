@@ -187,7 +187,8 @@ def _call(machine: _Machine, call: Call) -> None:
         runs = runs & np.asarray(evaluate(condition, env), bool)
     if not runs.any():
         return
-    env = {k: v[runs] if isinstance(v, np.ndarray) else v for k, v in env.items()}
+    if not runs.all():
+        env = {k: v[runs] if isinstance(v, np.ndarray) else v for k, v in env.items()}
     form = call.form
     values = {name: _gather(machine, call.regions[name], env) for name in call.fields_read}
     results = OPS[call.op].reference(call, values, Here(env, machine.scalars, machine.domain))

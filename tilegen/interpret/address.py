@@ -39,7 +39,7 @@ def check_range(var: Var, value: Any, site: Site) -> None:
     if value is None:
         site.fail(MALFORMED, f"{var.name} is not defined here")
     value = site.group.pick(value)
-    low, high = (int(value.min()), int(value.max())) if isinstance(value, np.ndarray) else (value, value)
+    low, high = extremes(value)
     if var.least <= low and high < var.bound and (var.step == 1 or not np.any(value % var.step)):
         return
     bad = (value < var.least) | (value >= var.bound) | (value % var.step != 0)
@@ -50,9 +50,15 @@ def check_range(var: Var, value: Any, site: Site) -> None:
 
 def check_int(text: Text, value: Any, site: Site) -> None:
     """A text without size_t or long long is computed in int."""
-    if not text.is_wide and (np.max(value) >= INT_LIMIT or np.min(value) < -INT_LIMIT):
+    low, high = (0, 0) if text.is_wide else extremes(value)
+    if high >= INT_LIMIT or low < -INT_LIMIT:
         bad = (value >= INT_LIMIT) | (value < -INT_LIMIT)
         site.fail(OVERFLOW, f"{to_c(text.value)} = {at(value, first(bad))} overflows an int", first(bad))
+
+
+def extremes(value: Any) -> tuple[int, int]:
+    """The least and the greatest of the values of the threads."""
+    return (int(value.min()), int(value.max())) if isinstance(value, np.ndarray) else (value, value)
 
 
 def first(bad: Any) -> int:
@@ -108,7 +114,7 @@ def locate(ref: Ref, elems: int, site: Site) -> tuple[Root, Any]:
     if root.memory.space == "register":
         return root, flat
     _check_width(root.memory, flat, elems, site)
-    return root, np.broadcast_to(flat, group.thread.shape)
+    return root, group.widen(flat)
 
 
 def _check_coordinates(root: Root, coordinates: tuple[Any, ...], flat: Any, elems: int, site: Site) -> None:
@@ -149,7 +155,7 @@ def _refuse_disagreement(name: str, want: Any, flat: Any, site: Site) -> None:
 
 
 def _check_extent(c: Any, room: int, what: str, extent: int, elems: int, site: Site) -> None:
-    low, high = (int(c.min()), int(c.max())) if isinstance(c, np.ndarray) else (c, c)
+    low, high = extremes(c)
     if low >= 0 and high < room:
         return
     thread = first((c < 0) | (c >= room))

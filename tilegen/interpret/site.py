@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 import numpy as np
@@ -77,11 +77,11 @@ class Site:
 
     def enter(self, group: Group, op: int = NOBODY) -> Site:
         """A body of the current step."""
-        return replace(self, frame=self.frame.inner(op), group=group)
+        return Site(self.machine, self.role, self.first, self.frame.inner(op), group, self.step, self.together)
 
     def narrow(self, group: Group) -> Site:
         """The same step for fewer threads."""
-        return replace(self, group=group)
+        return Site(self.machine, self.role, self.first, self.frame, group, self.step, self.together)
 
     @property
     def rows(self) -> int:

@@ -133,7 +133,12 @@ class Group:
 
     def spread(self, value: Any) -> Array:
         """The group's part, one entry per thread also when the value is uniform."""
-        return np.broadcast_to(self.pick(value), self.thread.shape)
+        return self.widen(self.pick(value))
+
+    def widen(self, part: Any) -> Array:
+        """A part of a value (or a uniform one), one entry per thread."""
+        is_full = isinstance(part, np.ndarray) and part.shape == self.thread.shape
+        return part if is_full else np.broadcast_to(part, self.thread.shape)
 
     @cached_property
     def seat(self) -> Array:

@@ -88,8 +88,10 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
     a, b, c = (values[name].reshape(-1, *call.regions[name].shape) for name in ("a", "b", "c"))
     dtype_acc = call.regions["c"].buffer.dtype
     accumulates = here.whole(call.conditions["accumulate"], {}, 2).astype(bool)
-    kept = c.copy()
-    kept[np.broadcast_to(~accumulates, c.shape)] = here.domain.fill(0, dtype_acc)
+    kept = c
+    if not accumulates.all():
+        kept = c.copy()
+        kept[np.broadcast_to(~accumulates, c.shape)] = here.domain.fill(0, dtype_acc)
     is_rounded = call.fields.atom != "auto" and find_atom(call.fields.atom).a == TFLOAT32
     dtype = TFLOAT32 if is_rounded else call.regions["a"].buffer.dtype
     return {"c": here.domain.matmul(a, b, kept, dtype, dtype_acc)}
