@@ -47,6 +47,7 @@ Named = Sequence[tuple[str, Var]]  # loops by the names of their trips, with the
 _FEW = 16  # a loop of so many trips runs in full
 _MOST_WORK = 1 << 30  # threads that carry out steps in one run: about a minute
 _MOST_CASES = 64  # lengths of one loop that are tried
+_SOME_CASES = 32  # where no rule says how many are enough
 _MOST_CTAS = 1 << 14  # along an axis that are asked how many trips they make
 _LEAST_THREADS = 4096  # a step takes about as long as this many threads, however few it has
 
@@ -258,7 +259,7 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
         (param,) = bounds
         is_known = trip.name in trips.loops
         shown = _most_trips(spec, count, default)  # by the run with the defaults
-        enough = trips.most(trip.name, shown) + 1 if is_known else _FEW
+        enough = trips.most(trip.name, shown) + 1 if is_known else _SOME_CASES
         largest = {p.name: (p.var.bound - 1) // p.var.step * p.var.step for p in spec.params if p.var is not None}
         for wanted in (n for n in range(min(enough, _MOST_CASES)) if n != shown):
             value = _least_value(spec, param, count, default, wanted)
