@@ -112,6 +112,22 @@ def test_other_folds_are_the_same_in_any_order(function: str) -> None:
         assert result == want[0, 0]
 
 
+@pytest.mark.parametrize("function", ["max", "min"])
+@pytest.mark.parametrize("count", [2, 7, 300])
+def test_whatever_is_left_out_of_an_extreme_is_missed(function: str, count: int) -> None:
+    """Not only the largest: a kernel that forgets any one element takes another maximum."""
+    values = drawn(count, 5)
+    whole = MODULAR.fold(function, symbols(values)[None], 1, F32)[0, 0]
+    without = [MODULAR.fold(function, symbols(np.delete(values, k))[None], 1, F32)[0, 0] for k in range(count)]
+    assert whole not in without and len(np.unique(without)) == count
+    none = NEG if function == "max" else POS
+    padded = symbols([*values, none, none, NAN])
+    assert MODULAR.fold(function, padded[None], 1, F32)[0, 0] == whole
+    assert run(call(function, e(0), e(1)), NAN, NAN) == NAN and run(call(function, e(0), e(1)), none, NAN) == none
+    assert run(call(function, e(0), e(1)), POS if function == "max" else NEG, 7) == (POS if function == "max" else NEG)
+    assert (run(call("max", e(0), e(1)), 5, values) != run(call("min", e(0), e(1)), 5, values)).all()
+
+
 def test_products_of_matrices_are_exact_and_may_be_cut_anywhere() -> None:
     a, b = drawn(3 * 5 * 1300).reshape(3, 5, 1300), drawn(1300 * 7, 1).reshape(1300, 7)
     want = np.array((a.astype(object) @ b.astype(object)) % P, np.int64)

@@ -5,6 +5,10 @@ and so is the product of matrices: float64 holds the sum of 512 products exactly
 conversion that can round, is opaque: a fixed function of its name and arguments that tells them apart. Two different
 trees of such functions agree by chance, about once in 4 million values.
 
+max and min are no choice, which would show one element of all that they are taken of and hide that another was left
+out: of numbers they are a product in the field, another for each, and so as associative. What takes an element into
+them twice is told from what takes it once.
+
 -inf lies below all numbers and inf above; both absorb sums and products; exp(-inf) is 0; NaN stays. Comparisons are
 of the representatives 0 .. P - 1. Integers of the place (indices, params) and conditions on them are what they are
 until they meet a value. Literals are opaque but for 0, 1, -1 and the infinities.
@@ -116,11 +120,7 @@ class Modular(Domain):
             own = self.decode(values, dtype)
             return self.encode(_sum(own, axis), dtype)
         if function in ("max", "min"):
-            keys = _keys(self.decode(values, dtype))
-            none = np.iinfo(np.int64).min if function == "max" else np.iinfo(np.int64).max
-            pick = np.max if function == "max" else np.min
-            found = pick(np.where(keys == _NO_KEY, none, keys), axis=axis, keepdims=True)
-            return self.encode(_from_keys(np.where(found == none, _NO_KEY, found)), dtype)
+            return self.encode(_EXTREMES[function].fold(self.decode(values, dtype), axis), dtype)
         if function not in FOLDS:
             raise ValueError(f"fold takes {', '.join(FOLDS)}, not {function}")
         return super().fold(function, values, axis, dtype)
@@ -298,25 +298,39 @@ def _keys(a: Array) -> Array:
     return np.where(a < P, a, np.where(a == NEG, -1, np.where(a == POS, P, _NO_KEY)))
 
 
-def _from_keys(keys: Array) -> Array:
-    return np.where(keys == _NO_KEY, NAN, np.where(keys == -1, NEG, np.where(keys == P, POS, keys)))
+@dataclass(frozen=True)
+class _Extreme:
+    """max or min: of numbers, the product of what is ``apart`` from them; ``least`` gives way to any number."""
+
+    apart: int
+    least: int
+
+    def join(self, a: Array, b: Array) -> Array:
+        """A NaN gives way to the other argument, as in fmin and fmax."""
+        numbers = ((a + self.apart) * (b + self.apart) - self.apart) % P
+        if not ((a >= P).any() or (b >= P).any()):
+            return np.asarray(numbers)
+        wins = np.where(self._rank(a) >= self._rank(b), a, b)
+        return np.where((a < P) & (b < P), numbers, wins)
+
+    def fold(self, values: Array, axis: int) -> Array:
+        """``join`` of all values along an axis, which stays."""
+        left = np.moveaxis(values, axis, -1)
+        while left.shape[-1] > 1:
+            half = left.shape[-1] // 2
+            joined = self.join(left[..., :half], left[..., half : 2 * half])
+            left = np.concatenate([joined, left[..., 2 * half :]], -1)
+        return np.moveaxis(left, -1, axis)
+
+    def _rank(self, a: Array) -> Array:
+        return np.where(a < P, 2, np.where(a == NAN, 0, np.where(a == self.least, 1, 3)))
 
 
-def _extreme(pick: Callable[..., Array], none: int) -> Callable[[Array, Array], Array]:
-    """min or max: a NaN gives way to the other argument, as in fmin and fmax."""
-
-    def apply(a: Array, b: Array) -> Array:
-        one, two = (np.where(k == _NO_KEY, none, k) for k in (_keys(a), _keys(b)))
-        found = pick(one, two)
-        return _from_keys(np.where(found == none, _NO_KEY, found))
-
-    return apply
-
-
+_EXTREMES = {"max": _Extreme(0x2C7E51, NEG), "min": _Extreme(0x1D4B93, POS)}
 _FIELD: dict[str, Callable[..., Array]] = {
     "+": _add, "-": lambda a, b: _add(a, _neg(b)), "*": _mul, "neg": _neg,
     "fma": lambda a, b, c: _add(_mul(a, b), c),
-    "max": _extreme(np.maximum, np.iinfo(np.int64).min), "min": _extreme(np.minimum, np.iinfo(np.int64).max),
+    **{name: extreme.join for name, extreme in _EXTREMES.items()},
 }  # fmt: skip
 _COMPARED: dict[str, Callable[..., Array]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
