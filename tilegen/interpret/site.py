@@ -159,6 +159,7 @@ class Site:
         cta: Cta | None = None
         warp = lane = NOBODY
         if thread is not None:
+            thread %= len(group)  # trips that run together have all the threads once more each
             cta = group.crew.ctas[int(group.cta[thread])]
             warp, lane = int(group.warp[thread]) % group.crew.warps, int(group.lane[thread])
             where = [f"CTA {cta}", f"warp {warp}", f"lane {lane}"]
