@@ -161,6 +161,11 @@ def test_the_fence_is_of_those_that_wrote():
     check("TG424", ("sync: async",), WROTE, Sync("cta"), elected(Sync("async")), store(), SENT)
 
 
+def test_a_fence_where_nothing_is_brought_or_sent_orders_nothing():
+    steps = (*put(t), Sync("async"), Sync("cta"), *get(t + 1 - t % 2 * 2))
+    assert fault_of(kernel(*steps, threads=64), {}) is None
+
+
 def test_what_a_load_brought_needs_no_fence():
     accept(load(), arrived(), store(), SENT)
 

@@ -161,7 +161,9 @@ class Shadow:
         return clash
 
     def fence(self, group: Group) -> None:
-        """What the threads have written so far will be seen by agents."""
+        """What the threads have written so far will be seen by agents, where there are any."""
+        if not self.crew.agents:
+            return
         wrote = np.zeros((self.crew.all_warps + 1, 32), bool)  # the last row: nobody, and agents, which need none
         wrote[group.warp, group.lane] = True
         row = np.where(self.writer < self.crew.all_warps, self.writer, NOBODY)
