@@ -192,7 +192,9 @@ def _compile(source: str) -> bytes:
         return stem.read_bytes()
 
 
+@cache
 def _load(library: bytes) -> ctypes.CDLL:
+    """Once each: a file that is in use must stay as it is."""
     path = Path(_folder().name) / f"{hashlib.sha256(library).hexdigest()}.so"
     path.write_bytes(library)
     return ctypes.CDLL(str(path))
