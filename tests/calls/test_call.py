@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,10 @@ from tilegen.gpu.call.kind_of_call import form_of_output
 from tilegen.index import evaluate
 from tilegen.pipeline import Built, build
 from tilegen.plan import arrays
+from tilegen.proofs.floats import compare_floats, computes, float_inputs, run_bounded
 from tilegen.proofs.meaning import parameter_cases
 from tilegen.render import launch_info
+from tilegen.spec.outline import launch_of
 from tilegen.verifying import make_image, reference_images
 
 HEAD = "kernel: k\narch: sm_90\nthreads: 32\n"
@@ -101,6 +104,8 @@ def test_a_call_does_what_the_spec_means(path: Any, encoder: PretendedEncoder) -
     kernel, pretended = pretend_kernel(built)
     memories = {m.name: m for m in arrays(built.plan)}
     images = {name: make_image(built.spec, m, case, 1) for name, m in memories.items()}
+    numbers = float_inputs(built.plan, 1) if computes(built.spec) else {}
+    images |= {name: values(np.arange(images[name].size)) for name, values in numbers.items()}
     placed = {name: aligned(image.shape, image.dtype) for name, image in images.items()}
     for name, image in images.items():
         placed[name][...] = image
@@ -113,9 +118,22 @@ def test_a_call_does_what_the_spec_means(path: Any, encoder: PretendedEncoder) -
     assert kernel(*given) is None
     assert pretended.seen[0]["threads"] == built.plan.threads
     assert len(encoder.asked) == kernel.terms.tensor_maps == len(tensor_map_args(built))
+    if numbers:
+        check_floats(built, numbers, case, images, placed)
+        return
     wanted, _ = reference_images(built.spec, memories, images, case)
     for name, image in wanted.items():
         assert image.tobytes() == placed[name].tobytes(), name
+
+
+def check_floats(built: Any, numbers: Any, case: Any, before: Any, after: Any) -> None:
+    """What was computed lies within the bounds of the C++ library's functions; nothing else was written."""
+    x, y, z = launch_of(built.spec, case).grid
+    ctas = [(i, j, k) for k, j, i in product(range(z), range(y), range(x))]
+    for name, (at, bound) in run_bounded(built.spec, ctas, numbers, case, is_host=True).items():
+        compare_floats(name, at, after[name][at], bound)
+        untouched = np.delete(np.arange(after[name].size), at)
+        assert after[name][untouched].tobytes() == before[name][untouched].tobytes()
 
 
 def tensor_map_args(built: Built, params: Any = None) -> list[dict[str, Any]]:
