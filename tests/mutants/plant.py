@@ -2,29 +2,46 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from itertools import product
-from math import prod
+from math import isfinite
 from typing import Any
 
-from tilegen.arithmetic import Apply, Node
-from tilegen.errors import ProofError
-from tilegen.index import Formula, Index, Var, add, conjuncts, div, evaluate, every, less, mod, mul, sub
-from tilegen.index.courses import ALL_TRIPS
-from tilegen.interpret import corners, interpret
+from tilegen.arithmetic import Apply, Literal, Node
+from tilegen.index import (
+    Formula,
+    Index,
+    Var,
+    add,
+    conjuncts,
+    div,
+    evaluate,
+    every,
+    less,
+    mod,
+    mul,
+    not_,
+    replace_part,
+    sub,
+    variables,
+)
 from tilegen.plan import (
+    FILL,
     Arrive,
     Await,
     Block,
     Commit,
     Compute,
+    Let,
     Map,
+    Memory,
     Mma,
     Move,
     Plan,
     Ref,
+    Repeat,
     Shuffle,
     Step,
     Sync,
@@ -34,24 +51,15 @@ from tilegen.plan import (
     default_values,
     effects,
 )
-from tilegen.proofs import prove
-from tilegen.proofs.meaning import parameter_cases, proving_domain, proving_inputs
-from tilegen.proofs.runs import check_run, list_runs
-from tilegen.spec.data import Spec
-from tilegen.spec.outline import launch_of
 
 KINDS = (
     "sync dropped", "commit dropped", "wait dropped", "wait weakened", "other phase", "bytes announced", "box",
     "global address", "shared address",
-    "other integer", "other function", "other lanes",
+    "step dropped", "step twice", "trip dropped", "condition flipped", "other stage",
+    "other integer", "other literal", "other function", "operands exchanged", "other lanes", "other register",
     "register index", "base of a function", "half away", "one residue", "swizzle dropped", "guard tightened",
 )  # fmt: skip
-EQUIVALENT = {
-    "sync dropped": "orders nothing", "guard tightened": "asks the same of every thread",
-    "half away": "fills the same elements",
-}  # fmt: skip
 _RESIDUE = 3  # of bx: one CTA in so many is wrong
-_ALL_CTAS = 512  # a grid of at most so many runs whole, to see whether a condition asks the same
 
 
 @dataclass(frozen=True)
@@ -65,57 +73,90 @@ class Mutant:
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """``found``: the code of the proof that reported the mutant; ``run``: the code that running alone gives it.
+class _Scene:
+    """Where a step stands: the registers that it could name, and the variables of the loops around."""
 
-    A mutant that no proof reports has a ``reason`` why it is the same kernel; without one it survives, which is a bug.
-    """
+    registers: tuple[Memory, ...]
+    loops: frozenset[str] = frozenset()
 
-    found: str
-    run: str
-    reason: str = ""
+    def inside(self, step: Step) -> _Scene:
+        if isinstance(step, Repeat):
+            return replace(self, loops=self.loops | {step.var.name})
+        if isinstance(step, Block):
+            formals = (formal for formal, _ in step.args if isinstance(formal, Memory))
+            return replace(self, registers=_registers((*formals, *step.registers)))
+        return self
 
-    @property
-    def survives(self) -> bool:
-        return not (self.found or self.reason)
+
+def _registers(memories: Iterable[Memory]) -> tuple[Memory, ...]:
+    return tuple(m for m in memories if m.space == "register")
 
 
 def plant(plan: Plan) -> Iterator[Mutant]:
     """Every mutant of a plan, in the order of its steps."""
     for number, role in enumerate(plan.roles):
         far = int(evaluate(plan.grid[0], default_values(plan.params))) >= _RESIDUE
-        for kind, where, steps, of in _variants(role.steps, ""):
+        for kind, where, steps, of in _variants(role.steps, "", _Scene(_registers(plan.memories))):
             if kind == "one residue" and not far:
                 continue
             roles = (*plan.roles[:number], replace(role, steps=steps), *plan.roles[number + 1 :])
             yield Mutant(kind, where, replace(plan, roles=roles), of)
 
 
-def _variants(steps: tuple[Step, ...], path: str) -> Iterator[tuple[str, str, tuple[Step, ...], str]]:
+def sample_mutants(name: str, mutants: Sequence[Mutant], most: int) -> list[Mutant]:
+    """So many of a spec's mutants, in their order: of every kind that it has, the same in every run."""
+    by_kind = {kind: [m for m in mutants if m.kind == kind] for kind in KINDS}
+    for kind, mine in by_kind.items():
+        random.Random(f"{name} {kind}").shuffle(mine)
+    turns = sorted((turn, kind) for kind, mine in by_kind.items() for turn in range(len(mine)))
+    picked = {id(by_kind[kind][turn]) for turn, kind in turns[: max(most, sum(map(bool, by_kind.values())))]}
+    return [m for m in mutants if id(m) in picked]
+
+
+def _variants(
+    steps: tuple[Step, ...], path: str, scene: _Scene
+) -> Iterator[tuple[str, str, tuple[Step, ...], str]]:
     """(kind, where, steps, what was changed) with one change in the steps or below them."""
     for i, step in enumerate(steps):
         before, after = steps[:i], steps[i + 1 :]
         here = f"{path}{i}.{type(step).__name__}"
         row = effects(step).instruction
         of = row.name if row else type(step).__name__
-        for kind, what, changed in _changes(step):
+        for kind, what, changed in _changes(step, scene):
             yield kind, f"{here}: {what}", (*before, *changed, *after), of
-        for kind, where, body, of in _variants(effects(step).body, f"{here}/"):
+        for kind, where, body, of in _variants(effects(step).body, f"{here}/", scene.inside(step)):
             yield kind, where, (*before, replace(step, body=body), *after), of  # type: ignore[call-arg]
 
 
 Change = tuple[str, str, tuple[Step, ...]]
 
 
-def _changes(step: Step) -> Iterator[Change]:
+def _changes(step: Step, scene: _Scene) -> Iterator[Change]:
     """The mutations of one step: those of its kind, and each of its operands at another place."""
     yield from CHANGES.get(type(step), lambda step: ())(step)
+    for slot in effects(step).slots:
+        if slot.barrier.slots > 1:
+            field = "done" if isinstance(step, Tma) else "slot"
+            other = replace(slot, at=mod(add(slot.at, 1), slot.barrier.slots))
+            yield "other stage", f"{slot.barrier.name} + 1", (replace(step, **{field: other}),)  # type: ignore[arg-type]
+    if isinstance(step, Let):
+        for what, value in _restaged(step.value, scene):
+            yield "other stage", f"{step.var.name}: {what}", (replace(step, value=value),)
+    if isinstance(step, DATA):
+        name = effects(step).instruction.name  # type: ignore[union-attr]
+        yield "step dropped", f"{name} dropped", ()
+        if {t.ref for t in effects(step).read} & {t.ref for t in effects(step).written}:
+            yield "step twice", f"{name} twice", (step, step)
     for field, ref, put in OF_OPERANDS.get(type(step), lambda step: ())(step):
         kind = _kind(ref, field)
         for what, moved in _shifted(ref):
             yield kind, f"{field} {what}".strip(), (put(moved),)
-        for kind, what, moved in _displaced(ref, field):
+        for kind, what, moved in (*_displaced(ref, field), *_renamed(ref, scene)):
             yield kind, f"{field} {what}".strip(), (put(moved),)
+        for d, x in enumerate(ref.at):
+            for what, changed in _restaged(x, scene):
+                moved = Ref(ref.memory, (*ref.at[:d], changed, *ref.at[d + 1 :]))
+                yield "other stage", f"{field} {ref.memory.name}[{d}]: {what}", (put(moved),)
 
 
 def _of_wait(step: Wait) -> Iterator[Change]:
@@ -133,28 +174,75 @@ def _of_arrive(step: Arrive) -> Iterator[Change]:
         yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
 
 
+DATA = (Move, Map, Compute, Shuffle, Mma, Tma)
+
+
 def _of_compute(step: Compute) -> Iterator[Change]:
-    """Each function of the tree as another, each integer one more."""
+    """Each integer one more; each function of the tree another, each number, two arguments exchanged."""
     for n, x in enumerate(step.wholes):
         if isinstance(x, (Var, Formula)):
             wholes = (*step.wholes[:n], add(x, 1), *step.wholes[n + 1 :])
             yield "other integer", f"number {n} + 1", (replace(step, wholes=wholes),)
-    for what, tree in _other_trees(step.tree):
-        yield "other function", what, (replace(step, tree=tree),)
+    for n, (kind, what, tree) in enumerate(_other_trees(step.tree)):
+        yield kind, f"{what} ({n})", (replace(step, tree=tree),)
 
 
 _OTHER = {"+": "-", "-": "+", "*": "+", "/": "*", "<": "<=", "<=": "<", "exp2": "exp", "max": "min", "min": "max"}
+_ORDERED = {"-": 0, "/": 0, "<": 0, "<=": 0, ">": 0, ">=": 0, "where": 1, "fma": 1}  # the first of two that differ
 
 
-def _other_trees(node: Node) -> Iterator[tuple[str, Node]]:
+def _other_trees(node: Node) -> Iterator[tuple[str, str, Node]]:
+    if isinstance(node, Literal):
+        yield "other literal", f"{node.value}", replace(node, value=_other_number(node.value))
     if not isinstance(node, Apply):
         return
     if node.function in _OTHER:
         other = _OTHER[node.function]
-        yield f"{node.function} as {other}", replace(node, function=other)
+        yield "other function", f"{node.function} as {other}", replace(node, function=other)
+    if node.function in _ORDERED:
+        k = _ORDERED[node.function]
+        args = (*node.args[:k], node.args[k + 1], node.args[k], *node.args[k + 2 :])
+        yield "operands exchanged", f"of {node.function}", replace(node, args=args)
     for n, arg in enumerate(node.args):
-        for what, changed in _other_trees(arg):
-            yield what, replace(node, args=(*node.args[:n], changed, *node.args[n + 1 :]))
+        for kind, what, changed in _other_trees(arg):
+            yield kind, what, replace(node, args=(*node.args[:n], changed, *node.args[n + 1 :]))
+
+
+def _other_number(value: Any) -> Any:
+    """A number near it; of one that is none, 0."""
+    if isinstance(value, bool):
+        return not value
+    return value + 1 if isinstance(value, int) else value * (1 + 2**-9) + (value == 0) if isfinite(value) else 0.0
+
+
+def _of_map(step: Map) -> Iterator[Change]:
+    if step.fn is FILL and isinstance(step.value, (bool, int, float)):
+        yield "other literal", f"{step.value}", (replace(step, value=_other_number(step.value)),)
+
+
+def _of_shuffle(step: Shuffle) -> Iterator[Change]:
+    for lanes in {step.lanes ^ 1 or 2: "", step.lanes // 2 or 2: ""}:
+        yield "other lanes", f"{lanes}", (replace(step, lanes=lanes),)
+
+
+def _of_mma(step: Mma) -> Iterator[Change]:
+    yield "operands exchanged", "a and b", (replace(step, a=step.b, b=step.a),)
+
+
+def _of_repeat(step: Repeat) -> Iterator[Change]:
+    """One trip fewer, where there is one."""
+    if isinstance(step.count, int):
+        yield "trip dropped", f"of {step.count}", (replace(step, count=step.count - 1),)
+    else:
+        yield "trip dropped", f"of {step.count}", (replace(step, count=sub(step.count, less(0, step.count))),)
+
+
+def _of_condition(step: When | Move, field: str) -> Iterator[Change]:
+    condition = getattr(step, field)
+    for what, asked in _tightened(condition):
+        yield "guard tightened", what, (replace(step, **{field: asked}),)
+    if not isinstance(condition, bool):
+        yield "condition flipped", f"{condition}", (replace(step, **{field: not_(condition)}),)
 
 
 CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
@@ -164,19 +252,18 @@ CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
     Await: _of_await,
     Arrive: _of_arrive,
     Compute: _of_compute,
-    Shuffle: lambda step: [("other lanes", f"{step.lanes ^ 1}", (replace(step, lanes=step.lanes ^ 1 or 2),))],
-    When: lambda step: [
-        ("guard tightened", what, (replace(step, condition=asked),)) for what, asked in _tightened(step.condition)
-    ],
-    Move: lambda step: [
-        ("guard tightened", what, (replace(step, valid=asked),)) for what, asked in _tightened(step.valid)
-    ],
+    Map: _of_map,
+    Shuffle: _of_shuffle,
+    Mma: _of_mma,
+    Repeat: _of_repeat,
+    When: lambda step: _of_condition(step, "condition"),
+    Move: lambda step: _of_condition(step, "valid"),
 }
 
 Operand = tuple[str, Ref, Callable[[Ref], Step]]  # the field, the place, the step with another place there
 
 
-def _of_map(step: Map | Compute) -> Iterator[Operand]:
+def _operands_of(step: Map | Compute) -> Iterator[Operand]:
     yield "dst", step.dst, lambda ref: replace(step, dst=ref)
     for n, src in enumerate(step.srcs):
         yield f"src{n or ''}", src, lambda ref, n=n: replace(step, srcs=(*step.srcs[:n], ref, *step.srcs[n + 1 :]))  # type: ignore[misc]
@@ -199,8 +286,8 @@ OF_OPERANDS: dict[type, Callable[[Any], Iterable[Operand]]] = {
     Move: lambda step: [
         ("dst", step.dst, lambda ref: replace(step, dst=ref)), ("src", step.src, lambda ref: replace(step, src=ref)),
     ],
-    Map: _of_map,
-    Compute: _of_map,
+    Map: _operands_of,
+    Compute: _operands_of,
     Shuffle: lambda step: [
         ("dst", step.dst, lambda ref: replace(step, dst=ref)), ("src", step.src, lambda ref: replace(step, src=ref)),
     ],
@@ -245,6 +332,30 @@ def _displaced(ref: Ref, field: str) -> Iterator[tuple[str, str, Ref]]:
             yield kind, f"{what} ({kind})", Ref(ref.memory, (*ref.at[:d], place, *ref.at[d + 1 :]))
 
 
+def _renamed(ref: Ref, scene: _Scene) -> Iterator[tuple[str, str, Ref]]:
+    """The same place in the next registers of the type: in those that are as many, if there are any."""
+    if ref.memory not in scene.registers:
+        return
+    own = scene.registers.index(ref.memory)
+    others = [m for m in (*scene.registers[own + 1 :], *scene.registers[:own]) if m.dtype == ref.memory.dtype]
+    for other in sorted(others, key=lambda m: m.shape != ref.memory.shape)[:1]:
+        yield "other register", f"{ref.memory.name} as {other.name}", Ref(other, ref.at)
+
+
+def _restaged(x: Index, scene: _Scene) -> Iterator[tuple[str, Index]]:
+    """Each remainder of a loop's number in an expression as that of the number after it."""
+    for part in dict.fromkeys(_remainders(x)):
+        if {v.name for v in variables(part)} <= scene.loops:
+            dividend, divisor = part.args
+            yield f"{part} one on", replace_part(x, part, mod(add(dividend, 1), divisor))
+
+
+def _remainders(x: Index) -> list[Formula]:
+    if not isinstance(x, Formula):
+        return []
+    return [*([x] if x.symbol == "%" else []), *(p for arg in x.args for p in _remainders(arg))]
+
+
 def _drop_swizzle(x: Index) -> Index:
     """The expression with the left side alone of each XOR in its sum."""
     if isinstance(x, Formula) and x.symbol == "^":
@@ -261,45 +372,3 @@ def _tightened(condition: Index) -> Iterator[tuple[str, Index]]:
         if isinstance(part, Formula) and part.symbol == "<":
             left, right = part.args
             yield f"{part} tightened", every(*parts[:k], less(add(left, 1), right), *parts[k + 1 :])
-
-
-# ---------------------------------------------------------------- judging
-def judge(spec: Spec, plan: Plan, mutant: Mutant) -> Verdict:
-    """What the proofs say of a mutant, and of one that passes them whether it is the same kernel."""
-    found = proof_code(lambda: prove(spec, mutant.plan))
-    run = proof_code(lambda: [check_run(spec, mutant.plan, run) for run in list_runs(spec, mutant.plan)])
-    if found or mutant.kind not in EQUIVALENT:
-        return Verdict(found, run)
-    cases = [(corners(launch_of(spec, case).grid), case) for case in parameter_cases(spec)]
-    if mutant.kind != "sync dropped":
-        cases = [(every_cta(launch_of(spec, case).grid) or ctas, case) for ctas, case in cases]
-    same = all(_same_images(spec, plan, mutant.plan, ctas, case) for ctas, case in cases)
-    return Verdict("", run, EQUIVALENT[mutant.kind] if same else "")
-
-
-def every_cta(grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:
-    """The CTAs of a grid; none of one that is too large."""
-    return list(product(*map(range, grid))) if prod(grid) <= _ALL_CTAS else []  # type: ignore[arg-type]
-
-
-def proof_code(proof: Callable[[], object]) -> str:
-    """The code of the first thing that a proof finds; "" if it finds nothing."""
-    try:
-        proof()
-    except ProofError as error:
-        return error.diagnostics[0].code
-    return ""
-
-
-def _same_images(
-    spec: Spec, plan: Plan, other: Plan, ctas: Sequence[tuple[int, int, int]], case: dict[str, int]
-) -> bool:
-    """Do both plans run without a fault and write the same elements with the same bits, whatever is read?"""
-    domain = proving_domain(spec)
-    for inputs in proving_inputs(spec, plan, case):
-        mine, theirs = (interpret(p, ctas, inputs, case, ALL_TRIPS, domain).written for p in (plan, other))
-        if mine.keys() != theirs.keys():
-            return False
-        if any(a.tobytes() != b.tobytes() for n in mine for a, b in zip(mine[n], theirs[n], strict=True)):
-            return False
-    return True

@@ -1,82 +1,141 @@
-"""Every mutant of every spec, judged: ``python -m tests.mutants.table`` writes docs/mutants.md (in seconds)."""
+"""Mutants of every spec, judged: ``python -m tests.mutants.table`` writes docs/mutants.md (in minutes)."""
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import tilegen
-from tests.mutants.plant import KINDS, Mutant, Verdict, judge, plant
+from tests.mutants.judging import Verdict, judge
+from tests.mutants.plant import KINDS, plant, sample_mutants
+from tilegen.plan import Plan
 from tilegen.planner import plan_spec
+from tilegen.spec.data import Spec
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PAGE = REPOSITORY / "docs" / "mutants.md"
-# Specs that the page does not judge yet; they may only become fewer. The large ones take seconds a mutant.
-UNJUDGED = {
-    "attention", "cast_rows_auto", "column_sum", "epilogue_panels", "gemm_bias_gelu", "gemm_int8_rows",
-    "gemm_w8a16", "hgemm_step4", "layernorm", "mma_tile", "quantize_rows", "register_view", "rmsnorm", "rotary",
-    "sgemm_small", "sgemm_step1", "softmax_rows", "softmax_short_rows", "swiglu",
+SPECS = sorted((REPOSITORY / "specs").glob("*.yaml"))
+# What takes seconds a mutant is planned for a few CTAs, three of them along x; its loops are long enough to be steady.
+SIZES = {
+    "attention": {"BH": 2, "S": 300, "D": 64}, "gemm_bias_gelu": {"M": 256, "N": 384, "K": 320},
+    "gemm_int8_rows": {"M": 128, "N": 384, "K": 512}, "gemm_w8a16": {"M": 128, "N": 384, "K": 320},
+    "hgemm_step4": {"M": 256, "N": 384, "K": 160}, "sgemm_step1": {"M": 256, "N": 384, "K": 40},
 }  # fmt: skip
-SPECS = sorted(p for p in (REPOSITORY / "specs").glob("*.yaml") if p.stem not in UNJUDGED)
-Judged = list[tuple[str, Mutant, Verdict]]
+MOST = 10**6  # mutants of a spec that are judged
+MOST_OF_LARGE = 80  # and of one of SIZES
+
 
 _HEAD = """# Mutants
 
-Every spec's plan, changed in one place at a time: each sync, commit and wait dropped, each wait for one group fewer
-or for the other phase, other bytes announced, each address (of every Move, of every Map, of every box, of every
-function's base pointer or array) one element further and one back in each of its coordinates. And what no range shows:
-each address half an array away, round its end; each base so in one CTA of three; each swizzle dropped on one side; each
-condition that asks for one more, which leaves out the last row. The proofs of `tilegen build` must report every mutant,
-unless it is the same kernel. `python -m tests.mutants.table` writes this page.
+Every spec's plan, changed in one place at a time.
 
+* **What is ordered**: each sync, commit and wait dropped, each wait for one group fewer or for the other phase, other
+  bytes announced.
+* **Where**: each address (of every access, of every operand of registers, of every box, of every function's base
+  pointer or array) one element further and one back in each of its coordinates; half an array away, round its end; each
+  base so in one CTA of three; each swizzle dropped on one side; each stage of a ring, and each slot of an mbarrier, as
+  the one after it; each operand in registers as other registers of its type.
+* **Whether and how often**: each condition that asks for one more, which leaves out the last row, and each turned into
+  its opposite; each step that moves or computes left out; each that takes in what it changes done twice; each loop with
+  one trip fewer, such as a sum that forgets an element.
+* **What is computed**: each function as another, two arguments exchanged, each number and each integer of the place
+  another, each exchange between other lanes.
+
+The proofs of `tilegen build` must report every mutant, unless it is the same kernel. `python -m tests.mutants.table`
+writes this page.
+
+* **planted** are all of a spec. **judged** are as many; of the large specs a sample with every kind that the spec has.
 * **found**: reported. **found by** says which proof came first: TG414 to TG416 are the ranges and alignments that are
   proved for the whole grid, TG401 to TG413 the interpreter's, TG420 the comparison with the spec's own meaning.
 * **by running alone**: reported by the interpreter or the comparison when the proofs of ranges are left out. So an
   address that is wrong is found twice.
-* **equivalent**: a sync that orders nothing (the interpreter, which knows what every sync orders, finds no two accesses
-  that need it), a condition that asks the same of every thread, a constant that fills the same elements: both plans
-  write the same elements with the same bits, for inputs that tell all elements apart.
+* **equivalent**: a sync that orders nothing or a wait for nothing (the interpreter, which knows what every sync orders,
+  finds no two accesses that need it), a condition that asks the same of every thread, a step whose result nobody
+  reads. Both plans write the same elements with the same bits, for inputs that no proof has seen: hashes that tell all
+  elements apart, and floats. Where floats differ, since the same terms are added in another order, that is said.
 * **surviving**: would be a bug.
+
+The large specs are planned for small sizes, whose plans are alike:
+
 """
 
 
-def judge_all() -> Iterator[tuple[str, Mutant, Verdict]]:
-    """(spec, mutant, verdict) of everything that is planted."""
-    for path in SPECS:
-        spec = tilegen.load(path)
-        plan = plan_spec(spec)
-        for mutant in plant(plan):
-            yield path.stem, mutant, judge(spec, plan, mutant)
+@dataclass(frozen=True)
+class Row:
+    """A mutant that was judged: its spec, what was done to it, and what came of it."""
+
+    spec: str
+    kind: str
+    where: str
+    verdict: Verdict
 
 
-def page(judged: Judged) -> str:
+@dataclass(frozen=True)
+class Judged:
+    """What was planted in a spec, by kind, and the mutants of it that were judged."""
+
+    planted: Counter[str]
+    rows: tuple[Row, ...]
+
+
+def load_spec(path: Path) -> tuple[Spec, Plan]:
+    """A spec at the sizes at which it is judged, and its plan."""
+    spec = tilegen.load(path, params=SIZES.get(path.stem))
+    return spec, plan_spec(spec)
+
+
+def judge_spec(path: Path) -> Judged:
+    """Its mutants, or a sample of them with every kind."""
+    warnings.simplefilter("ignore")  # what a mutant computes may overflow
+    spec, plan = load_spec(path)
+    mutants = list(plant(plan))
+    sample = sample_mutants(path.stem, mutants, MOST_OF_LARGE if path.stem in SIZES else MOST)
+    rows = tuple(Row(path.stem, m.kind, m.where, judge(spec, plan, m)) for m in sample)
+    return Judged(Counter(m.kind for m in mutants), rows)
+
+
+def judge_all() -> dict[str, Judged]:
+    """Every spec by name, in as many processes as there are cores; those of SIZES, which take longest, first."""
+    order = sorted(SPECS, key=lambda path: path.stem not in SIZES)
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        found = dict(zip((path.stem for path in order), pool.map(judge_spec, order), strict=True))
+    return {path.stem: found[path.stem] for path in SPECS}
+
+
+def page(judged: dict[str, Judged]) -> str:
     """docs/mutants.md."""
-    totals = [_row((kind,), [j for j in judged if j[1].kind == kind]) for kind in KINDS]
-    totals.append(_row(("all",), judged))
-    rows = [
-        _row((name, kind), mine)
-        for name in dict.fromkeys(j[0] for j in judged)
-        for kind in KINDS
-        if (mine := [j for j in judged if j[:1] == (name,) and j[1].kind == kind])
-    ]
-    columns = ("planted", "found", "by running alone", "equivalent", "surviving", "found by")
-    same = [f"* {name}, {m.where}: {v.reason}" for name, m, v in judged if v.reason]
+    rows = [row for j in judged.values() for row in j.rows]
+    planted: Counter[str] = sum((j.planted for j in judged.values()), Counter())
+    totals = [_row((kind,), planted[kind], (r for r in rows if r.kind == kind)) for kind in KINDS]
+    totals.append(_row(("all",), planted.total(), rows))
+    by_spec = [_row((name,), j.planted.total(), j.rows) for name, j in judged.items()]
+    by_kind = [
+        _row((name, kind), j.planted[kind], (r for r in j.rows if r.kind == kind))
+        for name, j in judged.items() for kind in KINDS if j.planted[kind]
+    ]  # fmt: skip
+    columns = ("planted", "judged", "found", "by running alone", "equivalent", "surviving", "found by")
+    same = [f"* {r.spec}, {r.where}: {r.verdict.reason}" for r in rows if r.verdict.reason]
+    sizes = [f"* {name}: {', '.join(f'{k} = {v}' for k, v in own.items())}" for name, own in SIZES.items()]
     return "\n".join([
-        _HEAD, "## Totals\n", *_table(("kind", *columns), totals), "\n## By spec\n",
-        *_table(("spec", "kind", *columns), rows), "\n## Equivalent mutants\n",
+        _HEAD, *sizes, "\n## By kind\n", *_table(("kind", *columns), totals),
+        "\n## By spec\n", *_table(("spec", *columns), by_spec),
+        "\n## By spec and kind\n", *_table(("spec", "kind", *columns), by_kind), "\n## Equivalent mutants\n",
         "Steps are numbered within their body; a function's body follows its name.\n", *same, "",
     ])  # fmt: skip
 
 
-def _row(names: tuple[str, ...], judged: Judged) -> tuple[str, ...]:
-    verdicts = [v for _, _, v in judged]
+def _row(names: tuple[str, ...], planted: int, rows: Iterable[Row]) -> tuple[str, ...]:
+    verdicts = [row.verdict for row in rows]
     codes = Counter(v.found for v in verdicts if v.found)
     counts = (
-        len(verdicts), sum(codes.values()), sum(bool(v.run) for v in verdicts), sum(bool(v.reason) for v in verdicts),
-        sum(v.survives for v in verdicts),
+        planted, len(verdicts), sum(codes.values()), sum(bool(v.run) for v in verdicts),
+        sum(bool(v.reason) for v in verdicts), sum(v.survives for v in verdicts),
     )  # fmt: skip
     return (*names, *map(str, counts), ", ".join(f"{code} {n}" for code, n in sorted(codes.items())))
 
@@ -86,13 +145,13 @@ def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str]:
 
 
 def main() -> int:
-    warnings.simplefilter("ignore")  # what a mutant computes may overflow
-    judged = list(judge_all())
+    judged = judge_all()
     PAGE.write_text(page(judged), encoding="utf-8")
-    surviving = [(name, m.where) for name, m, v in judged if v.survives]
-    print(f"{PAGE.relative_to(REPOSITORY)}: {len(judged)} mutants, {len(surviving)} surviving", file=sys.stderr)
-    for name, where in surviving:
-        print(f"survives: {name}: {where}", file=sys.stderr)
+    rows = [row for j in judged.values() for row in j.rows]
+    surviving = [row for row in rows if row.verdict.survives]
+    print(f"{PAGE.relative_to(REPOSITORY)}: {len(rows)} mutants, {len(surviving)} surviving", file=sys.stderr)
+    for row in surviving:
+        print(f"survives: {row.spec}: {row.where}", file=sys.stderr)
     return 1 if surviving else 0
 
 

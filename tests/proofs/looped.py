@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from tests.mutants.plant import proof_code
+from tests.mutants.judging import proof_code
 from tilegen.index import Index, Var, add, differ, equal, every, less, mod, mul
 from tilegen.interpret import Unsteady
 from tilegen.pipeline import load

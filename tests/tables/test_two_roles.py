@@ -70,7 +70,7 @@ PLAN = two_roles()
 
 def run(plan: Plan) -> np.ndarray:
     """Y as the interpreter leaves it, NaN where nothing was written."""
-    at, values = interpret(plan, CTAS, {"X": lambda at: INPUT[at]}).written["Y"]
+    at, values = interpret(plan, CTAS, {"X": lambda at: INPUT[at]}).written.get("Y", ([], []))
     image = np.full(2 * COLUMNS, np.nan, np.float32)
     image[at] = values
     return image.reshape(2, COLUMNS)

@@ -1,0 +1,118 @@
+"""What the proofs say of a mutant; of one that they pass, whether it is the same kernel."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import product
+from math import prod
+
+from tests.mutants.plant import Mutant
+from tilegen.arithmetic import TYPED, Domain
+from tilegen.errors import ProofError
+from tilegen.index.courses import ALL_TRIPS
+from tilegen.interpret import FaultFound, corners, interpret
+from tilegen.interpret.threads import Cta
+from tilegen.plan import Plan
+from tilegen.proofs import finding, floats, prove
+from tilegen.proofs.meaning import parameter_cases, proving_domain, proving_inputs
+from tilegen.proofs.runs import check_run, list_runs
+from tilegen.reference import Input
+from tilegen.spec.data import Spec
+from tilegen.spec.outline import launch_of
+
+EQUIVALENT = {
+    "sync dropped": "orders nothing", "wait dropped": "nothing is in flight there",
+    "wait weakened": "nothing is in flight there", "guard tightened": "asks the same of every thread",
+    "half away": "fills the same elements", "other lanes": "exchanges the same values",
+    "step dropped": "what it writes was there or is not read", "trip dropped": "what it writes was there or is not read",
+    "other literal": "what it sets changes no result", "other register": "holds the same values",
+    "step twice": "changes nothing the second time",
+}  # fmt: skip
+OTHER_ORDER = {"half away": "adds the same terms in another order"}  # the results differ in their rounding alone
+_WHOLE_GRID = {
+    finding.UNPROVEN_RANGE, finding.UNPROVEN_ALIGNMENT, finding.UNPROVEN_CLAIM, finding.TWO_OWNERS, finding.NO_OWNER,
+    finding.NOT_PARTITIONED,
+}  # fmt: skip
+_ALL_CTAS, _SOME_CTAS = 512, 32  # that run, to see whether a condition asks the same, and whether values are the same
+_OTHER_SEED = 2  # of inputs that no proof has seen
+
+Written = Mapping[str, Sequence[bytes]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``found``: the code of the proof that reported the mutant; ``run``: the code that running alone gives it.
+
+    A mutant that no proof reports has a ``reason`` why it is the same kernel; without one it survives, which is a bug.
+    """
+
+    found: str
+    run: str
+    reason: str = ""
+
+    @property
+    def survives(self) -> bool:
+        return not (self.found or self.reason)
+
+
+def judge(spec: Spec, plan: Plan, mutant: Mutant) -> Verdict:
+    """What the proofs say of a mutant, and of one that passes them whether it is the same kernel."""
+    found = run = proof_code(lambda: prove(spec, mutant.plan))
+    if found in _WHOLE_GRID or found == floats.BEYOND:  # else the runs said it, and nothing else came before
+        run = proof_code(lambda: [check_run(spec, mutant.plan, run) for run in list_runs(spec, mutant.plan)])
+    return Verdict(found, run, "" if found else find_reason(spec, plan, mutant))
+
+
+def find_reason(spec: Spec, plan: Plan, mutant: Mutant) -> str:
+    """Why a mutant is the same kernel: both run on inputs that no proof has seen; "" for one that is another."""
+    if mutant.kind not in EQUIVALENT:
+        return ""
+    cases = parameter_cases(spec)
+    for case in cases:
+        ctas = choose_ctas(launch_of(spec, case).grid, mutant.kind)
+        for inputs in proving_inputs(spec, plan, case, _OTHER_SEED):
+            mine, other = (_write(p, ctas, inputs, case, proving_domain(spec)) for p in (plan, mutant.plan))
+            if mine != other:
+                return ""
+    if floats.computes(spec):  # the exact run does not see in which order terms are added
+        ctas, drawn = choose_ctas(launch_of(spec, cases[0]).grid, mutant.kind), floats.float_inputs(plan, _OTHER_SEED)
+        mine, other = (_write(p, ctas, drawn, cases[0], TYPED) for p in (plan, mutant.plan))
+        if mine != other:
+            return OTHER_ORDER.get(mutant.kind, "")
+    return EQUIVALENT[mutant.kind]
+
+
+def choose_ctas(grid: tuple[int, int, int], kind: str) -> list[Cta]:
+    """Those that show whether a mutant is the same: all of a small grid, some of a large one beside its corners.
+
+    What orders nothing in the corners orders nothing elsewhere. A condition may be another's in any CTA.
+    """
+    if kind in ("sync dropped", "wait dropped", "wait weakened"):
+        return corners(grid)
+    if prod(grid) <= (_ALL_CTAS if kind == "guard tightened" else _SOME_CTAS):
+        return list(product(*map(range, grid)))  # type: ignore[arg-type]
+    drawn = random.Random(0)
+    some = [tuple(drawn.randrange(n) for n in grid) for _ in range(_SOME_CTAS)]
+    return list(dict.fromkeys([*corners(grid), *some]))  # type: ignore[list-item]
+
+
+def _write(
+    plan: Plan, ctas: Sequence[Cta], inputs: Mapping[str, Input], case: Mapping[str, int], domain: Domain
+) -> Written | None:
+    """What CTAs write, to the bit; None for a fault."""
+    try:
+        written = interpret(plan, ctas, inputs, case, ALL_TRIPS, domain).written
+    except FaultFound:
+        return None
+    return {name: [part.tobytes() for part in parts] for name, parts in written.items()}
+
+
+def proof_code(proof: Callable[[], object]) -> str:
+    """The code of the first thing that a proof finds; "" if it finds nothing."""
+    try:
+        proof()
+    except ProofError as error:
+        return error.diagnostics[0].code
+    return ""
