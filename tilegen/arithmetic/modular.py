@@ -310,16 +310,14 @@ class _Extreme:
         numbers = ((a + self.apart) * (b + self.apart) - self.apart) % P
         if not ((a >= P).any() or (b >= P).any()):
             return np.asarray(numbers)
-        wins = np.where(self._rank(a) >= self._rank(b), a, b)
-        return np.where((a < P) & (b < P), numbers, wins)
+        return np.where((a < P) & (b < P), numbers, np.where(self._rank(a) >= self._rank(b), a, b))
 
     def fold(self, values: Array, axis: int) -> Array:
         """``join`` of all values along an axis, which stays."""
         left = np.moveaxis(values, axis, -1)
         while left.shape[-1] > 1:
             half = left.shape[-1] // 2
-            joined = self.join(left[..., :half], left[..., half : 2 * half])
-            left = np.concatenate([joined, left[..., 2 * half :]], -1)
+            left = np.concatenate([self.join(left[..., :half], left[..., half : 2 * half]), left[..., 2 * half :]], -1)
         return np.moveaxis(left, -1, axis)
 
     def _rank(self, a: Array) -> Array:
