@@ -7,20 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from specs.kernels import SPECS, small_spec
 
 from tests.interpret.edits import ONE_CTA, kernel
 from tilegen.arithmetic import TYPED, Apply, Element, Whole, make_modular
 from tilegen.index import Index, Var, add, less, mod, mul
 from tilegen.index.courses import ALL_TRIPS
 from tilegen.interpret import FaultFound, interpret, steps
-from tilegen.ops import ALL_OPS
-from tilegen.pipeline import plan_spec, settle
 from tilegen.plan import CAST, FILL, Compute, Map, Move, Plan, Repeat, Step, When, flat_memory
 from tilegen.proofs.meaning import parameter_cases, proving_domain, proving_inputs
-from tilegen.spec import load
 from tilegen.spec.outline import launch_of
 
-SPECS = sorted((Path(__file__).parents[2] / "specs").glob("*.yaml"))
 DOMAINS = {"typed": TYPED, "modular": make_modular(["float16", "float32"])}
 lane = Var("laneid", 32)
 X = flat_memory("X", "float32", 1024, "global", access="in")
@@ -57,8 +54,8 @@ def outcomes(monkeypatch: pytest.MonkeyPatch, plan: Plan, *args: Any) -> tuple[o
 
 @pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
 def test_every_spec_runs_alike(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec = settle(load(path, ALL_OPS))
-    plan, case = plan_spec(spec), parameter_cases(spec)[-1]
+    spec, plan = small_spec(path).spec, small_spec(path).plan
+    case = parameter_cases(spec)[-1]
     x, y, z = launch_of(spec, case).grid
     ctas = [(0, 0, 0), (x - 1, y - 1, z - 1)][: 1 if x * y * z == 1 else 2]
     one, other, _ = outcomes(monkeypatch, plan, ctas, proving_inputs(spec, plan, case)[0], case, ALL_TRIPS,

@@ -88,7 +88,7 @@ def test_a_barrier_that_is_waited_for_under_a_condition_counts_where_it_holds() 
     ('  - copy: {src: "X[N - 2]", dst: "Y[bx]"}\n', "TG207"),  # N may be 1
     ('  - copy: {src: "X[N - 2]", dst: "Y[bx]", when: N > 1}\n', ""),
     ('  - when: N > 1\n    do:\n      - copy: {src: "X[N - 2]", dst: "Y[bx]"}\n', ""),
-    ('  - copy: {src: "X[(N - 2) // 3]", dst: "Y[bx]"}\n', "TG112"),
+    ('  - copy: {src: "X[(N - 2) // 3]", dst: "Y[bx]"}\n', "TG207"),
     ('  - copy: {src: "X[where(N > 1, (N - 2) // 3, 0)]", dst: "Y[bx]"}\n', ""),
     ('  - copy: {src: "X[max(N - 2, 0) // 3]", dst: "Y[bx]"}\n', ""),
     ('  - for: {k: [bx - 1, 4]}\n    do:\n      - copy: {src: "X[k]", dst: "Y[k*3 + bx]"}\n', "TG207"),
@@ -124,8 +124,8 @@ def test_memory_that_lies_over_others_counts_once() -> None:
     ('  - copy: {scope: warp, src: rb, dst: "out[:, 32 + warpid*16 : +16]"}\n', "", "TG404"),
     ("  - copy: {src: out, dst", "  - copy: {src: sa, dst: sb}\n  - sync: cta\n  - copy: {src: out, dst", "TG404"),
     ("  - sync: cta\n" + WRITE, '  - copy: {src: "X[0 : +32]", dst: sa, async: true}\n  - sync: cta\n' + WRITE, "TG4"),
-    ("shape: [32, 64], over", 'shape: [32, 64], layout: "S[(32,64):(65,1)]", over', "TG308"),
-    ("ctas_per_sm: 3", "ctas_per_sm: 30", "TG309"),
+    ("shape: [32, 64], over", 'shape: [32, 64], layout: "S[(32,64):(65,1)]", over', "TG310"),
+    ("ctas_per_sm: 3", "ctas_per_sm: 30", "TG311"),
 ])  # fmt: skip
 def test_faults_of_memory_over_others(old: str, new: str, wanted: str) -> None:
     assert old in OVER
