@@ -28,11 +28,11 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import measure_compute  # noqa: E402
 import results_page  # noqa: E402
-from compute_cases import SPECS, THREADS, ComputeCase, compute_cases  # noqa: E402
+from compute_cases import SHAPES, SPECS, ComputeCase, compute_cases  # noqa: E402
 from torch_rows import compare_rows, exact_functions, row_functions  # noqa: E402
 
 needs_torch = pytest.mark.skipif(not find_spec("torch"), reason="torch is absent")
-SMALL = [ComputeCase(spec, 1024, dtype, rows=3) for spec, dtype in product(SPECS, THREADS)]
+SMALL = [ComputeCase(spec, 1024, dtype, rows=3) for spec, dtype in product(SPECS, SHAPES)]
 every_small = pytest.mark.parametrize("case", SMALL, ids=lambda c: f"{c.spec}-{c.dtype}")
 
 
@@ -46,7 +46,7 @@ def test_a_case_is_a_spec_of_its_type(case: ComputeCase) -> None:
 
 def test_every_size_is_measured_once() -> None:
     names = [case.name for case in compute_cases()]
-    assert len(names) == len(set(names)) == len(SPECS) * sum(map(len, THREADS.values()))
+    assert len(names) == len(set(names)) == len(SPECS) * sum(map(len, SHAPES.values()))
 
 
 # ---------------------------------------------------------------- a run on the CPU: the interpreter is the kernel
@@ -110,7 +110,7 @@ def test_one_element_that_is_wrong_is_found(case: ComputeCase, monkeypatch: pyte
 
 @needs_torch
 @pytest.mark.parametrize("spec", SPECS)
-@pytest.mark.parametrize("dtype", THREADS)
+@pytest.mark.parametrize("dtype", SHAPES)
 def test_a_function_that_is_a_little_off_is_found(spec: str, dtype: str) -> None:
     import torch
 
