@@ -26,9 +26,9 @@ from typing import Any
 
 from bench_call import is_late, measure_calls
 from cases import Case, all_cases
-from compute_cases import compute_cases
+from compute_cases import ComputeCase, compute_cases
 from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels, is_as_predicted
-from gpu_files import gpu_file
+from gpu_files import gpu_file, hash_code
 from launch_once import COUNTED_AT, build_for
 from launch_ways import check_ways
 from measure_cases import measure_cases
@@ -41,6 +41,8 @@ from sanitizing import CLEAN, run_sanitizer
 
 import tilegen
 from tilegen import bench, gpu
+from tilegen.planner import plan_spec
+from tilegen.render import render
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
@@ -60,8 +62,8 @@ def main() -> int:
             for _ in run_kernels(session, args.specs, result):
                 write_result(target, result)
         if "sanitizer" in args.part:
-            sanitize_kernels(args.specs, result)
-            write_result(target, result)
+            for _ in sanitize_kernels(args.specs, result):
+                write_result(target, result)
         if "loop" in args.part:
             result["warp_permute_loop"] = measure_permute_loop(device)
             write_result(target, result)
@@ -77,7 +79,8 @@ def main() -> int:
                 result.setdefault("cases", {})[name] = row
                 write_result(target, result)
         if "compute" in args.part:
-            computed = [case for case in compute_cases() if args.name in case.name]
+            known = result.get("compute", {}) if args.stale else {}
+            computed = [c for c in compute_cases() if args.name in c.name and not is_measured(c, known.get(c.name))]
             for name, row in measure_compute(session, computed, args.rounds):
                 result.setdefault("compute", {})[name] = row
                 write_result(target, result)
@@ -99,6 +102,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--part", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--group", nargs="*", default=[], help="cases of these groups alone")
     parser.add_argument("--name", default="", help="cases with this in their name alone")
+    parser.add_argument("--stale", action="store_true", help="of compute, those whose kernel was not measured alone")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--peers", nargs="*", choices=bench.NAMES, default=list(bench.NAMES))
     return parser.parse_args()
@@ -106,6 +110,14 @@ def read_arguments() -> argparse.Namespace:
 
 def chosen_cases(args: argparse.Namespace) -> list[Case]:
     return [c for c in all_cases() if (not args.group or c.group in args.group) and args.name in c.name]
+
+
+def is_measured(case: ComputeCase, row: dict[str, Any] | None) -> bool:
+    """Whether a row is of the kernel that this tree builds."""
+    if row is None or not row["correct"]:
+        return False
+    plan = plan_spec(tilegen.load(case.text, row["arch"], case.params))
+    return bool(hash_code(render(plan, "")) == row["code_sha256"])
 
 
 # ---------------------------------------------------------------- the file
@@ -204,12 +216,15 @@ def run_kernels(session: bench.Session, specs: list[str], result: dict[str, Any]
     yield
 
 
-def sanitize_kernels(specs: list[str], result: dict[str, Any]) -> None:
-    """What compute-sanitizer sums up of a launch of each of these kernels, with each of them."""
-    names, said = {Path(path).name for path in specs}, run_sanitizer(specs)
-    for name, row in result["kernels"].items():
-        if row["spec"] in names and not name.endswith(" large"):
-            row["sanitizer"] = said
+def sanitize_kernels(specs: list[str], result: dict[str, Any]) -> Iterator[None]:
+    """What compute-sanitizer sums up of a launch of each of these kernels; yields when some rows have come."""
+    for group, said in run_sanitizer(specs):
+        names = {Path(path).name for path in group}
+        print(f"{', '.join(f'{tool} {words}' for tool, words in said.items())}: {' '.join(names)}", flush=True)
+        for name, row in result["kernels"].items():
+            if row["spec"] in names and not name.endswith(" large"):
+                row["sanitizer"] = said
+        yield
 
 
 if __name__ == "__main__":

@@ -39,9 +39,11 @@ def list_shapes(case: ComputeCase) -> Iterator[Shape]:
             fits = {REGISTERS // (threads * r) for r in (32, 40, 48, 64, 80)}
             for ctas in (0, *sorted(n for n in fits if 1 <= n <= 2048 // threads)):
                 yield Shape(threads, ctas)
+                yield Shape(threads, ctas, streams=True)
     if case.columns <= 2048:
         for rows in (2, 4, 8):
-            yield Shape(32 * rows, 0, rows)
+            yield Shape(32 * rows, rows=rows)
+            yield Shape(32 * rows, rows=rows, streams=True)
 
 
 def main() -> int:
@@ -82,7 +84,7 @@ def time_shapes(session: bench.Session, ways: list[ComputeCase], built: list[Bui
     times = take_turns(session.watch, samplers, rounds, 1, buffers.is_cold).rounds
     rows = []
     for k, (case, b) in enumerate(zip(ways, built, strict=True)):
-        row: dict[str, Any] = dict(zip(("threads", "ctas", "rows"), dataclasses.astuple(case.shape), strict=True))
+        row: dict[str, Any] = dataclasses.asdict(case.shape)
         if isinstance(b, str):
             row["error"] = b[:300]
         else:
