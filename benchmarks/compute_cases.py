@@ -17,14 +17,12 @@ AUTOTUNED = (4096, 16384)  # lengths at which torch.compile searches too: a sear
 class Shape:
     """How a row lies over threads: ``rows`` of them for a CTA, one for each warp; 0: one row, which all share.
 
-    ``ctas`` a multiprocessor, for which the compiler bounds registers; 0: no bound. ``streams``: what is read or
-    written once is the first to leave the L2.
+    ``ctas`` a multiprocessor, for which the compiler bounds registers; 0: no bound.
     """
 
     threads: int
     ctas: int = 0
     rows: int = 0
-    streams: bool = False
 
 
 # By the length of a row, for all specs but those of CHOSEN.
@@ -37,9 +35,10 @@ CHOSEN = {
     ("rmsnorm", "bfloat16", 1024): Shape(64, rows=2),
     ("layernorm", "bfloat16", 1024): Shape(64, ctas=21),
     ("quantize_rows", "bfloat16", 1024): Shape(64, rows=2),
-    ("layernorm", "bfloat16", 4096): Shape(128, ctas=8),
+    ("layernorm", "bfloat16", 4096): Shape(128),
     ("swiglu", "bfloat16", 4096): Shape(256, ctas=5),
     ("softmax_rows", "bfloat16", 8192): Shape(512, ctas=4),
+    ("rmsnorm", "bfloat16", 8192): Shape(512, ctas=4),
     ("swiglu", "bfloat16", 8192): Shape(1024, ctas=2),
     ("softmax_rows", "bfloat16", 16384): Shape(256),
     ("rmsnorm", "bfloat16", 16384): Shape(1024, ctas=2),
@@ -48,6 +47,7 @@ CHOSEN = {
     ("quantize_rows", "bfloat16", 16384): Shape(256, ctas=3),
     ("rmsnorm", "float32", 4096): Shape(512, ctas=2),
     ("layernorm", "float32", 4096): Shape(512),
+    ("rmsnorm", "float32", 8192): Shape(1024, ctas=2),
     ("layernorm", "float32", 16384): Shape(512, ctas=2),
 }
 
@@ -94,8 +94,6 @@ class ComputeCase:
             text = text.replace("grid: {bx: M}", f"grid: {{bx: M // {rows}}}")
             text = text.replace("[bx : +1", f"[bx*{rows} + warpid : +1")
             text = re.sub(r"(\n  - \w+: \{)", r"\1scope: warp, ", text)
-        if self.shape.streams:
-            text = re.sub(r"(\n  - (?:cast|elementwise): \{)(?=.*\[bx)(?!.*w: W)", r"\1cache: stream, ", text)
         return text
 
 

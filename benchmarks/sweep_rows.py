@@ -39,11 +39,9 @@ def list_shapes(case: ComputeCase) -> Iterator[Shape]:
             fits = {REGISTERS // (threads * r) for r in (32, 40, 48, 64, 80)}
             for ctas in (0, *sorted(n for n in fits if 1 <= n <= 2048 // threads)):
                 yield Shape(threads, ctas)
-                yield Shape(threads, ctas, streams=True)
     if case.columns <= 2048:
         for rows in (2, 4, 8):
             yield Shape(32 * rows, rows=rows)
-            yield Shape(32 * rows, rows=rows, streams=True)
 
 
 def main() -> int:
