@@ -76,6 +76,25 @@ def tile_table(name: str, rows: dict[str, Any]) -> str:
     return "\n".join([said, "", *lines])
 
 
+def row_table(name: str, result: dict[str, Any]) -> str:
+    """Of each length of a row the best shapes that were measured, in parts of a copy."""
+    where = f"{result['device']}, driver {result['driver']}, {result['date']}, from `docs/results/rows/{name}`."
+    lines = ["| case | shapes | best | of a copy | best with `cache: stream` | of a copy |", "|" + "---|" * 6]
+    for case, rows in result["cases"].items():
+        good = [row for row in rows if "ratio" in row and not row["spill_bytes"]]
+        cells = [case, str(len(good))]
+        for streams in (False, True):
+            best = max((row for row in good if row.get("streams", False) == streams), key=lambda row: row["ratio"])
+            cells += [_say_shape(best), f"{best['ratio']:.3f}"]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([where, "", *lines])
+
+
+def _say_shape(row: dict[str, Any]) -> str:
+    return f"{row['threads']}" + (f" for {row['rows']} rows" if row["rows"] else "") + (
+        f", {row['ctas']} CTAs" if row["ctas"] else "")  # fmt: skip
+
+
 def experiment_tables(name: str, result: dict[str, Any]) -> str:
     """What was tried, what was found, and a table of ratios to a copy for each."""
     where = f"{result['device']}, driver {result['driver']}, {result['date']}, from `docs/results/experiments/{name}`."

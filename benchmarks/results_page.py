@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from cases_page import case_tables, draw_cases, experiment_tables, tile_table
+from cases_page import case_tables, draw_cases, experiment_tables, row_table, tile_table
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "results.md"
@@ -48,6 +48,8 @@ def fill_performance(text: str) -> str:
     def fill(match: re.Match[str]) -> str:
         if match[2] == "tiles":
             return f"{match[1]}{chr(10).join(tile_table(*file) for file in read_results('tiles'))}\n{match[3]}"
+        if match[2] == "rows":
+            return f"{match[1]}{chr(10).join(row_table(*file) for file in read_results('rows'))}\n{match[3]}"
         if match[2] == "experiments":
             tables = (experiment_tables(*file) for file in read_results("experiments"))
             return f"{match[1]}{chr(10).join(tables)}\n{match[3]}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import datetime
 import json
 import os
 import sys
@@ -50,10 +51,11 @@ def main() -> int:
     parser.add_argument("--name", default="")
     parser.add_argument("--rounds", type=int, default=9)
     args = parser.parse_args()
-    arch = "sm_{}{}".format(*gpu.require_gpu().compute_capability)
+    device = gpu.require_gpu()
+    arch = "sm_{}{}".format(*device.compute_capability)
     cases = [case for case in compute_cases() if args.name in case.name]
     tried = {case.name: [dataclasses.replace(case, pinned=shape) for shape in list_shapes(case)] for case in cases}
-    found: dict[str, Any] = {}
+    found: dict[str, list[Any]] = {}
     with bench.open_session() as session, ProcessPoolExecutor(
         max(1, (os.cpu_count() or 2) - 2), get_context("spawn")
     ) as pool:  # fmt: skip
@@ -63,8 +65,18 @@ def main() -> int:
             found[name] = time_shapes(session, ways, built, args.rounds)
             best = max(found[name], key=lambda row: row.get("ratio", 0))
             print(f"{name:42s} {json.dumps(best)}", flush=True)
-            args.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            args.out.write_text(write_sweep(device, found), encoding="utf-8")
     return 0
+
+
+def write_sweep(device: gpu.Device, found: dict[str, list[Any]]) -> str:
+    """The file's text: what was measured on, then a line for each shape."""
+    head = {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat()}
+    cases = ",\n".join(
+        f" {json.dumps(name)}: [\n" + ",\n".join(f"  {json.dumps(row)}" for row in rows) + "\n ]"
+        for name, rows in found.items()
+    )
+    return json.dumps(head)[:-1] + f', "cases": {{\n{cases}\n}}}}\n'
 
 
 def time_shapes(session: bench.Session, ways: list[ComputeCase], built: list[Built | str], rounds: int) -> list[Any]:

@@ -60,7 +60,8 @@ def pretend(monkeypatch: pytest.MonkeyPatch, case: ComputeCase, spoil: Callable[
         watch.spend(100.0)
         given = [images[k].view(numpy_dtype(m.dtype)) for k, m in enumerate(arrays(plan))]
         inputs = {m.name: given[k].__getitem__ for k, m in enumerate(arrays(plan)) if m.access == "in"}
-        run = interpret(plan, [(i, 0, 0) for i in range(case.rows // max(case.shape.rows, 1))], inputs, {"M": case.rows})
+        ctas = [(i, 0, 0) for i in range(case.rows // max(case.shape.rows, 1))]
+        run = interpret(plan, ctas, inputs, {"M": case.rows})
         for k, m in enumerate(arrays(plan)):
             if m.name in run.written:
                 at, values = run.written[m.name]
