@@ -67,8 +67,12 @@ def load(source: Source, arch: str | None = None, params: Mapping[str, int | flo
     return settle(spec_room.load(source, ALL_OPS, arch, changes))
 
 
-def build(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Built:
+def build(
+    spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
+) -> Built:
     """The kernel of a spec, proved; writes nothing. Takes what ``load`` takes.
+
+    A proof that takes long is shared out over ``processes``, which are forked.
 
     Raises what ``load`` raises, and ProofError.
     """
@@ -76,7 +80,7 @@ def build(spec: Source, arch: str | None = None, params: Mapping[str, int | floa
     if not spec.ops:
         raise SpecError(Diagnostic("TG303", f"kernel '{spec.kernel}' has no ops, so there is nothing to build"))
     plan = plan_spec(spec)
-    proof = prove(spec, plan)
+    proof = prove(spec, plan, processes)
     source = render(plan, _spec_name(spec))
     return Built(source, describe_build(spec, plan, source, proof), plan, spec, proof)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +39,7 @@ def build_command(
     """Build every spec; then print, compare or write. Raises SeveralFailed with what any of them said."""
 
     def make(spec: str) -> Built:
-        built = build(read_spec(spec), arch, settings)
+        built = build(read_spec(spec), arch, settings, processes=os.cpu_count() or 1)
         return add_resources(built) if compiles else built
 
     outputs = [_Output(b, output_texts(b)) for b in do_all(specs, make)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import gcd, prod
 
 from tilegen.errors import Diagnostic, ProofError
@@ -19,13 +20,15 @@ from tilegen.proofs.needless_syncs import find_needless_syncs
 from tilegen.proofs.partition import check_partition, find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
-from tilegen.proofs.trips import describe_trips
+from tilegen.proofs.trips import count_work, describe_trips
+from tilegen.side_by_side import run_tasks
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, launch_of
 
 _MOST_ELEMENTS = 1 << 45  # of an array whose owners are counted; no GPU holds more
 _FEW_RESIDUES = 8  # of a parameter, where no rule is known
 _MOST_RESIDUES = 64
+_SHARED_WORK = 1 << 23  # threads that carry out steps: half a second; less is not worth other processes
 _FEW_BOXES = 1 << 14  # of one array, where its owners are counted at many sizes
 
 
@@ -39,10 +42,11 @@ class Proof:
     notes: tuple[str, ...] = ()
 
 
-def prove(spec: Spec, plan: Plan) -> Proof:
+def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     """Ranges and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning.
 
-    Where the spec computes, the last CTA runs again with floats, against the bounds of their errors.
+    Where the spec computes, the last CTA runs again with floats, against the bounds of their errors. Runs of kernels
+    that take long are shared out over ``processes``.
     """
     if negative := unproven_indices(spec, plan):
         raise ProofError(negative)
@@ -63,16 +67,24 @@ def prove(spec: Spec, plan: Plan) -> Proof:
     if errors:
         raise ProofError(errors)
     runs, steps = list_runs(spec, plan), []
-    for run in runs:
-        taken, trips = check_run(spec, plan, run)
+    tasks = [partial(_carry_out, spec, plan, run, run is runs[0] and computes(spec)) for run in runs]
+    is_long = sum(count_work(plan, run.ctas, run.case, run.cut.trips) for run in runs) > _SHARED_WORK
+    for taken, said in run_tasks(tasks, processes if is_long else 1):
         steps.append(taken)
-        if run is runs[0] and computes(spec):
-            last = corners(launch_of(spec, run.case).grid)[-1]
-            notes += map(str, check_floats(spec, plan, [last], run.case, trips=trips))
-        notes += [note for note in describe_trips(spec, run.case, trips) if note not in notes]
+        notes += [note for note in said if note not in notes]
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
     first = sum(steps[: len(usual)])
     return Proof(done, sum(steps), needless_syncs(spec, plan, runs, first), tuple(dict.fromkeys(notes)))
+
+
+def _carry_out(spec: Spec, plan: Plan, run: ProofRun, with_floats: bool) -> tuple[int, list[str]]:
+    """One run: its steps and notes."""
+    taken, trips = check_run(spec, plan, run)
+    notes: list[str] = []
+    if with_floats:
+        last = corners(launch_of(spec, run.case).grid)[-1]
+        notes += map(str, check_floats(spec, plan, [last], run.case, trips=trips))
+    return taken, notes + list(describe_trips(spec, run.case, trips))
 
 
 def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[dict[str, int]]:

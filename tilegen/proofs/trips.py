@@ -330,9 +330,14 @@ def _count(steps: Sequence[Step], case: Mapping[str, Index], trips: Trips) -> in
     return total
 
 
+def count_work(plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips) -> int:
+    """Threads that carry out steps in a run."""
+    return count_steps(plan, case, trips) * max(_LEAST_THREADS, len(ctas) * plan.threads)
+
+
 def is_affordable(plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips) -> bool:
     """Whether a run takes no longer than a minute or so."""
-    return count_steps(plan, case, trips) * max(_LEAST_THREADS, len(ctas) * plan.threads) <= _MOST_WORK
+    return count_work(plan, ctas, case, trips) <= _MOST_WORK
 
 
 def too_long(plan: Plan, case: Mapping[str, int], cut: Cut) -> Diagnostic:

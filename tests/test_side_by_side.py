@@ -1,0 +1,42 @@
+"""Tasks in other processes answer as they do in this one."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import tilegen
+from tilegen.errors import Diagnostic, ProofError
+from tilegen.planner import plan_spec
+from tilegen.proofs.prove import prove
+from tilegen.side_by_side import run_tasks
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def fail(code: str, after: float = 0.0) -> None:
+    time.sleep(after)
+    raise ProofError(Diagnostic(code, "wrong"))
+
+
+def test_the_first_task_that_fails_says_what_is_wrong_however_late_it_is() -> None:
+    with pytest.raises(ProofError, match="TG401"):
+        run_tasks([lambda: None, lambda: fail("TG401", 0.3), lambda: fail("TG402")], processes=3)
+
+
+def test_tasks_run_in_other_processes() -> None:
+    own = run_tasks([os.getpid, os.getpid], processes=1)
+    others = run_tasks([os.getpid, os.getpid], processes=2)
+    assert set(own) == {os.getpid()} and os.getpid() not in others
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_a_proof_says_the_same_from_other_processes(monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
+    monkeypatch.setattr(sys.modules["tilegen.proofs.prove"], "_SHARED_WORK", 0)
+    spec = tilegen.load(ROOT / "specs" / "softmax_short_rows.yaml")
+    plan = plan_spec(spec)
+    assert prove(spec, plan, processes) == prove(spec, plan)
