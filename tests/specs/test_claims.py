@@ -182,7 +182,7 @@ ops:
 
 def test_lanes_are_at_their_floor_wherever_the_tile_lies_or_explain_says_where() -> None:
     pick, bounded = random.Random(3), 0
-    for _ in range(12):
+    for _ in range(6):
         op = explain(padded_permute(pick))["ops"][1]
         (proof,) = (c["proof"] for c in op["choices"] if c["question"] in ("lane_vectors", "xor_k"))
         bounded += proof.startswith("where the tile lies first: ")
