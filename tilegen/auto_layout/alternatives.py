@@ -26,7 +26,7 @@ from tilegen.auto_layout.forms import Form
 from tilegen.auto_layout.pin import family_of, list_views, pin_layout, trace_dims
 from tilegen.auto_layout.tile_access import TileAccess, fold, merge_rows
 from tilegen.cost.accesses import Access, find_accesses
-from tilegen.cost.boxes import TMA
+from tilegen.cost.boxes import WHOLE
 from tilegen.cost.count import Counted, cost_of, list_lanes
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
@@ -217,7 +217,7 @@ def _hear(call: Call, context: Context, variant: Variant) -> Sequence[tuple[tupl
 
 def _depends(a: Access, names: frozenset[str]) -> bool:
     """Whether an access is the buffer's own and costs what its layout makes of it; TMA's boxes cost the same in all."""
-    return a.memory.name in names and a.kind != TMA
+    return a.memory.name in names and a.kind not in WHOLE
 
 
 def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> tuple[TileAccess, TileAccess]:

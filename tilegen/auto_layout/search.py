@@ -29,7 +29,7 @@ from tilegen.auto_layout.families import FAMILIES, VECTOR_BYTES, FamilyLayout, e
 from tilegen.auto_layout.forms import Form, count_stages, list_forms
 from tilegen.auto_layout.pin import pin_layout
 from tilegen.auto_layout.tile_access import count_floor, count_least_sectors
-from tilegen.cost.boxes import TMA
+from tilegen.cost.boxes import WHOLE
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
@@ -222,7 +222,7 @@ def _is_above(buffer: Buffer, heard: _Heard, limit: tuple[int, ...] | None) -> b
 def _leaves_nothing(planned: PlannedLayout) -> bool:
     """Whether every instruction moves 16 bytes a lane without a conflict, 7 of 8 lanes and more at work, and reads no
     more of global memory than that. TMA's boxes are as many bytes under every layout."""
-    counted = [c for context, steps in planned.steps for c in context.count(steps) if c.kind != TMA]
+    counted = [c for context, steps in planned.steps for c in context.count(steps) if c.kind not in WHOLE]
     return all(
         c.width_bytes == VECTOR_BYTES and c.wavefronts == c.bytes_floor
         and 7 * _WARP_BYTES * c.instructions <= 8 * (c.wavefronts * LINE_BYTES + c.sectors * SECTOR_BYTES)

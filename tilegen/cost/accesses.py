@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from tilegen.cost.boxes import TMA
+from tilegen.cost.boxes import TMA, WGMMA
 from tilegen.cost.cp_async import cp_async_kind
-from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, mod, mul
+from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, equal, mod, mul
 from tilegen.plan import Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,22 @@ def _boxes(visit: Visit) -> Iterator[Access]:
         yield replace(_access(visit, t, TMA, 0, row), rows=around)
 
 
+def _described(visit: Visit) -> Iterator[Access]:
+    """Matrices that a warpgroup reads from shared memory, each once; its first thread stands for it.
+
+    No counter gives wgmma wavefronts. The data banks give 128 bytes a cycle, and a swizzle that a descriptor names has
+    no conflicts, so that is what a matrix costs.
+    """
+    for t in _in_memory(visit):
+        assert t.matrix is not None
+        one = _access(visit, t, WGMMA, 0, t.matrix.depth)
+        row = t.matrix.depth * t.ref.memory.elem_bytes
+        first = equal(mod(Var("tx", visit.position.threads), SCOPES["warpgroup"].threads), 0)
+        yield replace(one, rows=((t.matrix.rows, row),), conditions=(*one.conditions, first))
+
+
 # How the two sides of an instruction are counted, by the kind of cost that its row names.
 COSTS: dict[str, Callable[[Visit], Iterable[Access]]] = {
-    "access": _plain, "matrix": _matrices, "cp.async": _copies, "box": _boxes, "registers": lambda visit: (),
+    "access": _plain, "matrix": _matrices, "cp.async": _copies, "box": _boxes, "matrices": _described,
+    "registers": lambda visit: (),
 }  # fmt: skip

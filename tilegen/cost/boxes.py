@@ -12,6 +12,8 @@ from tilegen import access
 Ints = NDArray[np.int64]
 
 TMA = "tma"  # the kind of such an access
+WGMMA = "wgmma"  # the kind of a matrix in shared memory that a warpgroup multiplies
+WHOLE = (TMA, WGMMA)  # which no lane of a warp has a part of
 _CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilegen import access
 from tilegen.cost.accesses import Access, find_accesses, visit_role
-from tilegen.cost.boxes import TMA, count_boxes
+from tilegen.cost.boxes import TMA, WHOLE, count_boxes
 from tilegen.cost.classes import list_classes
 from tilegen.cost.cp_async import CP_ASYNC, bytes_floor_cp_async, count_cp_async, floor_cp_async
 from tilegen.decisions import Cost
@@ -158,7 +158,7 @@ def _count_lanes(
     lanes = sides[0]
     if not len(lanes):
         return np.zeros(5, np.int64)
-    if a.kind == TMA:
+    if a.kind in WHOLE:
         rows = tuple((n, int(evaluate(stride, dict(launch.params)))) for n, stride in a.rows)
         return count_boxes(a.memory.space, a.width_bytes, rows, lanes.max(1), weights)
     if a.partner is not None:

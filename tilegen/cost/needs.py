@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilegen.access import SECTOR_BYTES
 from tilegen.cost.accesses import Access
-from tilegen.cost.boxes import TMA, sectors_of_boxes
+from tilegen.cost.boxes import TMA, WHOLE, sectors_of_boxes
 from tilegen.cost.classes import list_classes, list_joint_classes
 from tilegen.cost.count import lane_offsets, split_axes, trips_of, values_of_threads, weigh_lanes
 from tilegen.index import Var, evaluate, variables
@@ -45,7 +45,7 @@ def count_bytes(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> 
     that several warps or trips ask for as often."""
     total = 0
     for sides, weights in weigh_lanes(a, launch, cta, SECTOR_BYTES):
-        if a.kind == TMA:
+        if a.kind in WHOLE:
             total += int(weights.sum()) * a.width_bytes * prod(n for n, _ in a.rows)
         else:
             ordered = np.sort(sides[0], axis=1)

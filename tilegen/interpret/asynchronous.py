@@ -12,7 +12,7 @@ from tilegen.interpret.fault import MALFORMED, OUT_OF_BOUNDS, UNFENCED, UNWRITTE
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding, Shared, Virtual, distinct, fetch, report
 from tilegen.interpret.order import Clocks, Shadow
-from tilegen.interpret.site import Blocked, Site
+from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
 from tilegen.plan import QUEUES, Arrive, Await, Commit, Effects, Move, Slot, Tma, Touch, Wait
 
@@ -49,19 +49,21 @@ def _fetch(src: Touch, site: Site) -> tuple[Array, Holding | None]:
 
 def commit(step: Commit, site: Site) -> None:
     """Each thread closes its open group."""
-    _check_queue(step.queue, site)
+    _check_queue("commit", step.queue, site)
     site.machine.flights.commit(step.queue, site.group)
 
 
 def wait(step: Wait, site: Site) -> None:
     """The older groups of each thread have landed: for this thread, as if it had made the copies now."""
-    _check_queue(step.queue, site)
+    _check_queue("wait", step.queue, site)
     site.machine.flights.land(step.queue, step.pending, site.group)
 
 
-def _check_queue(queue: str, site: Site) -> None:
+def _check_queue(what: str, queue: str, site: Site) -> None:
     if queue not in QUEUES:
         site.fail(MALFORMED, f"no queue is called {queue}")
+    if QUEUES[queue].together == "warpgroup":
+        require_whole_warpgroups(f"{what}: {queue}", site)
 
 
 # ---------------------------------------------------------------- boxes that TMA moves
@@ -147,7 +149,7 @@ def _fill(shared: Shared, cells: Array, bits: Array, agent: Array, site: Site) -
     shadow = shared.pool.shadow
     for row in range(len(cells)):
         granules, who = _granules(shared, cells[row], row, site.group)
-        _refuse_unfenced(shared, granules, row, "fills", site, ~shadow.is_unwritten(granules))
+        refuse_unfenced(shared, granules, row, "fills", site, ~shadow.is_unwritten(granules))
         clash = shadow.write_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "fills", granules[:, None], _at(shared, row), site)
     shared.pool.cells[shared.size][cells] = bits
@@ -167,6 +169,9 @@ class Sending:
 
     def touches(self, shadow: Shadow, granule: int) -> Array:
         return np.zeros(len(self.agent), bool)  # the agent is known by its clock
+
+    def holds(self, store: object, element: int) -> bool:
+        return False
 
 
 def _store(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
@@ -197,7 +202,7 @@ def _drain(shared: Shared, cells: Array, agent: Array, site: Site) -> Array:
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", row)
         clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "reads", granules[:, None], _at(shared, row), site)
-        _refuse_unfenced(shared, granules, row, "reads", site, ~unwritten)
+        refuse_unfenced(shared, granules, row, "reads", site, ~unwritten)
     result: Array = shared.pool.cells[shared.size][cells]
     return result
 
@@ -215,13 +220,15 @@ def _at(shared: Shared, row: int) -> Any:
     return lambda entry, granules: (row, shared.where(entry, granules)[1])
 
 
-def _refuse_unfenced(shared: Shared, granules: Array, row: int, verb: str, site: Site, of: Array) -> None:
-    """Raise where TMA would not see a plain write."""
+def refuse_unfenced(
+    shared: Shared, granules: Array, row: int, verb: str, site: Site, of: Array, reader: str = "TMA"
+) -> None:
+    """Raise where the async proxy would not see a plain write."""
     shadow = shared.pool.shadow
     bad = np.flatnonzero(~shadow.is_fenced[granules] & of)
     if len(bad):
         _, what = shared.where(int(bad[0]), granules[:, None])
-        message = f"{verb} {what}, which a thread wrote without a fence after it: TMA may not see that in order"
+        message = f"{verb} {what}, which a thread wrote without a fence after it: {reader} may not see that in order"
         writer = int(shadow.writer_op[granules[bad[0]]])
         site.fail(UNFENCED, message, row, other_op=writer, insert=("sync: async",))
 

@@ -28,6 +28,10 @@ class Cargo(Protocol):
         """Which rows read or write a granule."""
         ...
 
+    def holds(self, store: object, element: int) -> bool:
+        """Is an element of these registers its accumulator or its A?"""
+        ...
+
 
 @dataclass(frozen=True)
 class Copies:
@@ -47,6 +51,9 @@ class Copies:
         if self.holding and self.holding.shadow is shadow:
             found[self.holding.rows] |= (self.holding.granules == granule).any(1)
         return found
+
+    def holds(self, store: object, element: int) -> bool:
+        return False
 
 
 @dataclass
@@ -101,10 +108,23 @@ class Flights:
         for flight in self.flying:
             rows = np.flatnonzero(flight.left & flight.cargo.touches(shadow, granule))
             if len(rows):
-                row = int(rows[0])
-                later = int(self.committed[flight.queue][flight.who.thread[row]] - flight.number[row])
-                return (f"wait: {later - 1}",) if later else ("commit", "wait: 0")
+                return self._due(flight, int(rows[0]))
         return ()
+
+    def awaiting_registers(self, store: object, thread: int, element: int) -> tuple[str, ...]:
+        """The statements that would land the last product in flight that has an element of a thread's registers."""
+        for flight in reversed(self.flying):
+            rows = np.flatnonzero(flight.left & (flight.who.thread == thread))
+            if len(rows) and flight.cargo.holds(store, element):
+                return self._due(flight, int(rows[0]))
+        return ()
+
+    def _due(self, flight: Flight, row: int) -> tuple[str, ...]:
+        """The statements that land what is in flight of a thread that started it."""
+        later = int(self.committed[flight.queue][flight.who.thread[row]] - flight.number[row])
+        if flight.queue == "mma":
+            return (f"wait: {{mma: {later - 1}}}",) if later else ("commit: mma", "wait: {mma: 0}")
+        return (f"wait: {later - 1}",) if later else ("commit", "wait: 0")
 
     def refuse_leftovers(self) -> None:
         """Raise for copies that the kernel's end finds in flight."""
@@ -113,6 +133,8 @@ class Flights:
             thread = int(flight.who.thread[row])
             is_open = self.committed[flight.queue][thread] == flight.number[row]
             what = "no commit follows it" if is_open else "no wait lands it"
-            due = ("commit", "wait: 0") if is_open else ("wait: 0",)
-            message = f"this asynchronous copy is still in flight when the kernel ends: {what}"
+            each = ("commit: mma", "wait: {mma: 0}") if flight.queue == "mma" else ("commit", "wait: 0")
+            due = each if is_open else each[1:]
+            kind = "product" if flight.queue == "mma" else "asynchronous copy"
+            message = f"this {kind} is still in flight when the kernel ends: {what}"
             flight.site.fail(NEVER_AWAITED, message, row, insert=due)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,7 +15,8 @@ from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virt
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.phases import Phases
 from tilegen.interpret.reading import Address, MemoryPlace, Root, Text, form
-from tilegen.interpret.threads import Array, Crew
+from tilegen.interpret.threads import Array, Crew, Group
+from tilegen.interpret.watched import Watched
 from tilegen.interpret.wide import Together, Unrolled
 from tilegen.kept import keep
 from tilegen.plan import Effects, Memory, Plan, Ref, Step, Touch, begin, effects, walk
@@ -56,11 +58,14 @@ class Machine:
         self.places: dict[str, MemoryPlace] = {}
         self.views: dict[tuple[object, ...], MemoryPlace] = {}  # by form: several views of an array have its name
         self.outputs: dict[str, Paged] = {}
+        self.uses = survey(plan)
+        self.watched: list[weakref.ref[Watched]] = []  # registers that wgmma has a hand in
+        self.shapes: dict[str, int] = {}  # of wgmmas, each with a number
         self._lay_out(inputs)
 
     def _lay_out(self, inputs: Mapping[str, Input]) -> None:
         stores: dict[tuple[str, int], Any] = {}
-        uses = survey(self.plan)
+        uses = self.uses
         shared = [m for m in self.plan.memories if m.space == "shared"]
         ends = [m.offset_bytes + self.number(m.span) * m.elem_bytes for m in shared]
         grain = min([uses[m.name].least_elems * m.elem_bytes for m in shared if m.name in uses], default=16)
@@ -77,7 +82,7 @@ class Machine:
 
     def _store(self, memory: Memory, use: Use, pool: Pool, shape: tuple[int, ...], values: Input | None) -> Any:
         if memory.space == "register":
-            return Registers(memory, len(self.crew.ctas) * self.crew.threads, shape[0], self.domain)
+            return self.new_registers(memory, shape[0])
         if memory.space == "shared":
             return Shared(memory, pool)
         if values is not None and (memory.access == "in" or not use.is_written):
@@ -88,6 +93,21 @@ class Machine:
             self.outputs[memory.name] = store
         return store
 
+    def new_registers(self, memory: Memory, elems: int) -> Registers:
+        """Registers of all threads that nothing has written yet."""
+        threads = len(self.crew.ctas) * self.crew.threads
+        if not self.uses.get(memory.name, Use()).is_multiplied:
+            return Registers(memory, threads, elems, self.domain)
+        store = Watched(memory, threads, elems, self.domain)
+        self.watched = [w for w in self.watched if w() is not None] + [weakref.ref(store)]
+        return store
+
+    def fence_registers(self, group: Group) -> None:
+        """What the threads did with their registers is done before their wgmmas after this."""
+        for store in self.watched:
+            if (found := store()) is not None:
+                found.fence(group)
+
     def effects_of(self, step: Step) -> Effects:
         """What a step touches, asked once; the table holds the step too, so that its id stays its own."""
         entry = self.readings.effects.get(id(step))
@@ -97,7 +117,8 @@ class Machine:
 
     def pending(self) -> object:
         """What is awaited and what is in flight, to compare with another time: counted from now."""
-        return self.phases.pending(), self.flights.pending()
+        registers = tuple(found.pending() for store in self.watched if (found := store()) is not None)
+        return self.phases.pending(), self.flights.pending(), registers
 
     def number(self, x: Index) -> int:
         """A value that depends on runtime params only."""
@@ -105,16 +126,17 @@ class Machine:
 
 
 # ---------------------------------------------------------------- how a plan touches its memories
-CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory
+CHUNK_BYTES = 16  # TMA moves whole chunks of shared memory, wgmma reads them
 
 
 @dataclass(frozen=True)
 class Use:
-    """How a plan touches a memory: the fewest elements in one access, and whether it reads and writes."""
+    """How a plan touches a memory: the fewest elements in one access, whether it reads and writes, by wgmma too."""
 
     least_elems: int = 1
     is_read: bool = False
     is_written: bool = False
+    is_multiplied: bool = False
 
 
 def survey(plan: Plan) -> dict[str, Use]:
@@ -125,17 +147,22 @@ def survey(plan: Plan) -> dict[str, Use]:
     uses: dict[str, Use] = {}
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
+            row = visit.effects.instruction
+            multiplies = row is not None and row.queue == "mma"
             for t in visit.effects.touches:
                 spot = visit.position.spots.get(t.ref.memory.name)
                 name, elems = spot.root.name if spot else t.ref.memory.name, _grain_elems(t)
                 old = uses.get(name, Use(elems))
-                uses[name] = Use(min(old.least_elems, elems), old.is_read or t.reads, old.is_written or t.writes)
+                uses[name] = Use(
+                    min(old.least_elems, elems), old.is_read or t.reads, old.is_written or t.writes,
+                    old.is_multiplied or multiplies,
+                )  # fmt: skip
     return uses
 
 
 def _grain_elems(touch: Touch) -> int:
     """The elements that an access never has fewer of; of a box in an array, which is cut at its edges, one."""
-    if touch.map is None:
+    if touch.map is None and touch.matrix is None:
         return touch.elems
     memory = touch.ref.memory
     return 1 if memory.space == "global" else max(1, CHUNK_BYTES // memory.elem_bytes)

@@ -40,6 +40,10 @@ class Reporter(Protocol):
         """The statements that would land the copy in flight that touches a granule."""
         ...
 
+    def awaiting_registers(self, store: object, thread: int, element: int) -> tuple[str, ...]:
+        """The statements that would land the wgmma in flight that has an element of a thread's registers."""
+        ...
+
     def awaiting_agent(self, agent: int) -> tuple[str, ...]:
         """The statements that wait for what an agent of a CTA does."""
         ...
@@ -69,7 +73,7 @@ class Registers:
         return self.read_columns(slice(flat, flat + elems), group, site)
 
     def write(self, flat: int, bits: Array, group: Group, site: Reporter) -> None:
-        self.write_columns(slice(flat, flat + bits.shape[1]), bits, group)
+        self.write_columns(slice(flat, flat + bits.shape[1]), bits, group, site)
 
     def read_columns(self, columns: slice | Array, group: Group, site: Reporter) -> Array:
         """The bits of each thread's elements, (threads, columns); a copy."""
@@ -83,7 +87,7 @@ class Registers:
         result: Array = self.bits[at]
         return result.copy() if result.base is not None else result
 
-    def write_columns(self, columns: slice | Array, bits: Array, group: Group) -> None:
+    def write_columns(self, columns: slice | Array, bits: Array, group: Group, site: Reporter) -> None:
         """Store bits (threads, columns)."""
         at = _rows_and_columns(columns, group)
         self.bits[at] = bits
@@ -91,11 +95,11 @@ class Registers:
             self.known[at] = True
             self.everywhere[columns] = group.is_everyone
 
-    def save(self) -> tuple[Array, Array, Array]:
+    def save(self) -> Any:
         """What it holds, to be put back."""
         return self.bits.copy(), self.known.copy(), self.everywhere.copy()
 
-    def restore(self, state: tuple[Array, Array, Array]) -> None:
+    def restore(self, state: Any) -> None:
         """Be again as when it was saved."""
         self.bits[:], self.known[:], self.everywhere[:] = state
 
@@ -180,10 +184,10 @@ class Shared:
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", thread)
         report(shadow, shadow.read(granules, group, site.op, by_many), "reads", granules, self.where, site)
         if self.family:
-            self._refuse_others(granules, site)
+            self.refuse_others(granules, site)
         return self.pool.cells[width][cell].view(self.pool.domain.bits(self.size)).reshape(-1, elems)
 
-    def _refuse_others(self, granules: Array, site: Reporter) -> None:
+    def refuse_others(self, granules: Array, site: Reporter) -> None:
         """What another memory wrote on these bytes is nothing that this one wrote."""
         found = self.pool.holds[granules]
         other = found != self.family

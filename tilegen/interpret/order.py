@@ -258,7 +258,8 @@ class Shadow:
         return Clash(entry, f"{other} may still be reading", int(self.read_op[g[entry], seat]), REACHES[reach[worst]])
 
     def _clash_with_agent(self, entry: int, agent: int, warp: int, verb: str, op: int) -> Clash:
-        other = f"TMA {verb}, as far as warp {warp % self.crew.warps} knows: it has not waited for that"
+        who = "wgmma" if self.crew.multiplies(agent) else "TMA"
+        other = f"{who} {verb}, as far as warp {warp % self.crew.warps} knows: it has not waited for that"
         return Clash(entry, other, op, "", True, (agent - self.crew.all_warps) % self.crew.agents)
 
     def _reach(self, a: Array, b: Array) -> Array:

@@ -11,16 +11,24 @@ from tilegen.interpret.memory import Reporter
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.plan import TMA_STORE, Barrier, Plan, all_steps, effects
+from tilegen.scopes import SCOPES
 
+WARPGROUP = SCOPES["warpgroup"].threads
 MOST_BYTES = (1 << 20) - 1  # PTX ISA, mbarrier: the range of tx-count
 
 
 def count_agents(plan: Plan) -> int:
     """The agents of each CTA: one for each slot of each barrier, which loads what is reported there; one for each warp,
-    which stores what its threads start.
+    which stores what its threads start; one for each warpgroup, which multiplies what that starts.
     """
     stores = any(effects(step).instruction is TMA_STORE for step in all_steps(plan))
-    return sum(b.slots for b in plan.barriers) + (-(-plan.threads // 32) if stores else 0)
+    return sum(b.slots for b in plan.barriers) + (-(-plan.threads // 32) if stores else 0) + count_products(plan)
+
+
+def count_products(plan: Plan) -> int:
+    """The agents of each CTA that multiply."""
+    found = (effects(step).instruction for step in all_steps(plan))
+    return -(-plan.threads // WARPGROUP) if any(row is not None and row.queue == "mma" for row in found) else 0
 
 
 class Phases:
@@ -53,6 +61,12 @@ class Phases:
         """The agent that stores what each thread starts."""
         slots = sum(known.shape[1] for known in self.left.values())
         result: Array = self.crew.agent(group.cta, slots + group.warp % self.crew.warps)
+        return result
+
+    def multiplier_of(self, group: Group) -> Array:
+        """The agent that multiplies what each thread's warpgroup starts."""
+        first = self.crew.agents - self.crew.products
+        result: Array = self.crew.agent(group.cta, first + group.warp % self.crew.warps // (WARPGROUP // 32))
         return result
 
     def arrive(self, barrier: Barrier, slot: Array, announced: int, group: Group, site: Reporter) -> None:
@@ -126,6 +140,8 @@ class Phases:
 
     def awaiting(self, agent: int) -> tuple[str, ...]:
         """The statements that wait for what an agent of a CTA does; only the thread that starts a store can wait."""
+        if self.crew.products and agent >= self.crew.agents - self.crew.products:
+            return ("wait: {mma: 0}",)
         for name, left in self.left.items():
             if self.first[name] <= agent < self.first[name] + left.shape[1]:
                 return (f"wait: {{barrier: {name}}}",)

@@ -1,21 +1,31 @@
-"""mma.sync: the lanes of a warp hold parts of three matrices and multiply them together."""
+"""Products of matrices: mma.sync, whose lanes hold parts of three matrices, and wgmma, which a warpgroup starts."""
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
 
 import numpy as np
 
 from tilegen.arithmetic import TFLOAT32
-from tilegen.interpret.fault import MALFORMED
-from tilegen.interpret.site import Site, require_whole_warps
-from tilegen.interpret.threads import Array
+from tilegen.interpret.address import find, locate, value_of
+from tilegen.interpret.asynchronous import refuse_unfenced
+from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
+from tilegen.interpret.memory import Shared, distinct, report
+from tilegen.interpret.order import TOGETHER, Clocks, Shadow
+from tilegen.interpret.site import Site, require_whole_warpgroups, require_whole_warps
+from tilegen.interpret.threads import Array, Group
 from tilegen.interpret.together import read_held, write_held
-from tilegen.layouts import MmaAtom, find_atom, fragment_of
-from tilegen.plan import Effects, Mma, Touch
+from tilegen.interpret.watched import Watched
+from tilegen.layouts import ATOMS, MmaAtom, find_atom, fragment_of
+from tilegen.plan import Effects, Fence, MatrixDescriptor, Mma, Touch, Wgmma
 from tilegen.scopes import SCOPES
 
 _LANES = SCOPES["warp"].threads
+_TEAM = SCOPES["warpgroup"].threads
+_HELD_AS = {TFLOAT32: "float32"}  # what holds the elements of a type
 
 
 def multiply_fragments(step: Mma, touched: Effects, site: Site) -> None:
@@ -36,8 +46,7 @@ def multiply_fragments(step: Mma, touched: Effects, site: Site) -> None:
 
 def _gather(touch: Touch, operand: str, atom: MmaAtom, site: Site) -> Array:
     """The matrices of an operand, (warps, *grid of trips, rows, columns); once along loops in which it stays."""
-    dtype = atom.dtype(operand)
-    dtype = "float32" if dtype == TFLOAT32 else dtype
+    dtype = _HELD_AS.get(atom.dtype(operand), atom.dtype(operand))
     root, bits = read_held(touch, site)
     if root.memory.space != "register" or touch.ref.memory.dtype != dtype:
         found = f"{root.memory.space} {touch.ref.memory.dtype}"
@@ -51,9 +60,191 @@ def _gather(touch: Touch, operand: str, atom: MmaAtom, site: Site) -> Array:
 
 @cache
 def _holders(atom: MmaAtom, operand: str) -> tuple[Array, Array]:
-    """(lane, register) of every element of an atom's operand, rows by columns."""
+    """(lane, register) of every element of an atom's operand, rows by columns; lanes count over a warpgroup's warps."""
     m, n, k = atom.shape
     shape = {"A": (m, k), "B": (k, n), "C": (m, n)}[operand]
     place = fragment_of(atom, operand).place(tuple(np.indices(shape)), shape)
-    lane, register = (np.broadcast_to(np.asarray(place.get(axis, 0)), shape) for axis in ("laneid", "m"))
-    return lane, register
+    axes = ("laneid", "wid_in_wg", "m")
+    lane, warp, register = (np.broadcast_to(np.asarray(place.get(axis, 0)), shape) for axis in axes)
+    return lane + _LANES * warp, register
+
+
+# ---------------------------------------------------------------- wgmma
+@dataclass(frozen=True)
+class Multiplying:
+    """The products of one step, until each thread has waited for its group.
+
+    ``parts``: registers, their columns, and whether they are A. What is read of shared memory, the agent reads.
+    """
+
+    clocks: Clocks
+    agent: Array
+    ticks: Array
+    parts: tuple[tuple[Watched, slice, bool], ...]
+
+    def land(self, rows: Array, who: Group, op: int) -> None:
+        self.clocks.learn(who.warp[rows], self.agent[rows], self.ticks[rows])
+        for store, columns, as_a in self.parts:
+            store.land(columns, as_a, who.where(rows))
+
+    def touches(self, shadow: Shadow, granule: int) -> Array:
+        return np.zeros(len(self.agent), bool)  # the agent is known by its clock
+
+    def holds(self, store: object, element: int) -> bool:
+        return any(own is store and columns.start <= element < columns.stop for own, columns, _ in self.parts)
+
+
+def fence_registers(step: Fence, site: Site) -> None:
+    """What the threads of whole warpgroups did with their registers is done before their wgmmas after this."""
+    require_whole_warpgroups("fence", site)
+    site.machine.fence_registers(site.group)
+
+
+def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
+    """Whole warpgroups start products. The sum is made now, and nobody may look until it has been waited for."""
+    group, machine = site.group, site.machine
+    require_whole_warpgroups(step.via.name, site)
+    atom = _atom_of(step, site)
+    (written,) = touched.written
+    first, second = (next(t for t in touched.touches if t.ref is ref) for ref in (step.a, step.b))
+    agent = machine.phases.multiplier_of(group)
+    site.clocks.ticks[distinct(agent)] += 1
+    adds = _same_in_a_team(value_of(site.text(step.accumulate), site), "accumulate", site).astype(bool)
+    c_store, c_columns = _watched(written, atom, "C", site)
+    parts = [(c_store, c_columns, False)]
+    if first.matrix is None:
+        a_store, a_columns = _watched(first, atom, "A", site)
+        parts.append((a_store, a_columns, True))
+        a = _of_team(a_store.lend(a_columns, group, site), atom, "A", site)
+    else:
+        a = _read_matrix(first, first.matrix, atom.dtype("A"), agent, site)
+    assert second.matrix is not None
+    b = _read_matrix(second, second.matrix, atom.dtype("B"), agent, site).swapaxes(1, 2)
+    shape = machine.shapes.setdefault(atom.name, len(machine.shapes) + 1)
+    c_store.sum_up(c_columns, shape, group, site)
+    before = np.zeros((len(group), written.elems), c_store.bits.dtype)
+    some = group.where(adds)
+    if len(some):
+        before[adds] = c_store.known_of(c_columns, some, site.narrow(some))
+    c = _of_team(before, atom, "C", site)
+    product = machine.domain.matmul(a, b, c, atom.a, atom.c)
+    lane, register = _holders(atom, "C")
+    held = np.empty((len(product), _TEAM, written.elems), c.dtype)
+    held[:, lane, register] = product
+    bits = np.empty_like(before)
+    bits[group.by_lane] = held.reshape(bits.shape).view(bits.dtype)
+    c_store.settle(c_columns, bits, group, site)
+    cargo = Multiplying(site.clocks, agent, site.clocks.ticks[agent], tuple(parts))
+    machine.flights.start(step.via.queue, group, cargo, site.narrow(group))
+
+
+def _atom_of(step: Wgmma, site: Site) -> MmaAtom:
+    """The row of layouts' table that a step carries out, for whose operands its descriptors are."""
+    name = step.via.name.removesuffix(".registers").replace("nN", f"n{step.b_lies.rows}")
+    atom = _BY_NAME.get(name)
+    if atom is None:
+        site.fail(MALFORMED, f"there is no {name}")
+    for matrix, rows in ((step.a_lies, 64), (step.b_lies, atom.shape[1])):
+        if matrix is not None and (problem := _problem(matrix, rows, atom)):
+            site.fail(MALFORMED, f"{name}: {problem}")
+    return atom
+
+
+def _problem(matrix: MatrixDescriptor, rows: int, atom: MmaAtom) -> str:
+    if (matrix.rows, matrix.depth) != (rows, atom.shape[2]):
+        return f"it multiplies {rows} rows of {atom.shape[2]}, not {matrix.rows} of {matrix.depth}"
+    return matrix.problem()
+
+
+def _same_in_a_team(value: Any, what: str, site: Site) -> Array:
+    """A value of each thread that all of a warpgroup must have."""
+    values = site.group.spread(value)
+    teams = values[site.group.by_lane].reshape(-1, _TEAM)
+    if (teams != teams[:, :1]).any():
+        site.fail(MALFORMED, f"{what} differs between threads of a warpgroup")
+    return values
+
+
+def _of_team(bits: Array, atom: MmaAtom, operand: str, site: Site) -> Array:
+    """The matrices that warpgroups hold, (warpgroups, rows, columns), from the bits of each thread."""
+    stored = site.machine.domain.stored(_HELD_AS.get(atom.dtype(operand), atom.dtype(operand)))
+    held = np.ascontiguousarray(bits[site.group.by_lane]).view(stored).reshape(-1, _TEAM, bits.shape[1])
+    lane, register = _holders(atom, operand)
+    result: Array = held[:, lane, register]
+    return result
+
+
+def _watched(touch: Touch, atom: MmaAtom, operand: str, site: Site) -> tuple[Watched, slice]:
+    """The registers of an operand, and which of them."""
+    dtype = _HELD_AS.get(atom.dtype(operand), atom.dtype(operand))
+    root, flat = locate(touch.ref, touch.elems, site)
+    if root.memory.space != "register" or touch.ref.memory.dtype != dtype:
+        found = f"{root.memory.space} {touch.ref.memory.dtype}"
+        site.fail(MALFORMED, f"{atom.name} takes {operand} as {dtype} in registers, not {found}")
+    assert isinstance(root.store, Watched)
+    return root.store, slice(flat, flat + touch.elems)
+
+
+def _read_matrix(touch: Touch, matrix: MatrixDescriptor, dtype: str, agent: Array, site: Site) -> Array:
+    """A matrix in shared memory, (warpgroups, rows, depth), which the agents read until they are waited for."""
+    place, group = find(touch.ref, site), site.group
+    shared, held = place.root.store, _HELD_AS.get(dtype, dtype)
+    if place.root.memory.space != "shared" or touch.ref.memory.dtype != held:
+        found = f"{place.root.memory.space} {touch.ref.memory.dtype}"
+        site.fail(MALFORMED, f"wgmma reads {held} in shared memory by a descriptor, not {found}")
+    start = _same_in_a_team(place.flat, f"where {touch.ref.memory.name} is read", site) * shared.size + shared.offset
+    firsts = np.arange(len(group))[group.by_lane][::_TEAM]  # of each warpgroup: its first thread
+    off = start % matrix.pattern_bytes >= matrix.room_bytes
+    if (off | (start % 16 > 0)).any():
+        bad = int(np.argmax(off | (start % 16 > 0)))
+        where = f"byte {int(start[bad])}, {int(start[bad]) % matrix.pattern_bytes} from a multiple of"
+        site.fail(MISALIGNED, f"a matrix of {shared.name} begins at {where} {matrix.pattern_bytes}", bad)
+    byte = matrix.swap_chunks(start[firsts][:, None, None] + matrix.offsets())
+    inside = (byte >= shared.offset) & (byte < shared.offset + place.root.span * shared.size)
+    if not inside.all():
+        row = int(np.flatnonzero(~inside.all((1, 2)))[0])
+        element = (int(byte[row][~inside[row]][0]) - shared.offset) // shared.size
+        message = f"the descriptor reaches element {element} of {shared.name}, which has {place.root.span}"
+        site.fail(OUT_OF_BOUNDS, message, int(firsts[row]))
+    cells = (group.cta[firsts][:, None, None] * shared.pool.bytes + byte) // shared.size
+    for row, first in enumerate(firsts):
+        _borrow(shared, cells[row], int(first), int(agent[first]), site)
+    bits = shared.pool.cells[shared.size][cells]
+    result: Array = np.ascontiguousarray(bits).view(site.machine.domain.stored(held))
+    return result
+
+
+def _borrow(shared: Shared, cells: Array, first: int, agent: int, site: Site) -> None:
+    """An agent reads cells from now on; every warp of its warpgroup must be ordered after who wrote them."""
+    shadow, group = shared.pool.shadow, site.group
+    granules = distinct(cells.ravel() * shared.size // shared.pool.grain)
+    unwritten = shadow.is_unwritten(granules)
+    if unwritten.any():
+        _, what = shared.where(int(np.flatnonzero(unwritten)[0]), granules[:, None])
+        site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", first)
+    shared.refuse_others(granules[:, None], site)
+    for warp in range(int(group.warp[first]), int(group.warp[first]) + _TEAM // _LANES):
+        row = int(np.argmax(group.warp == warp))
+        each = np.full(len(granules), row)
+        lanes = np.full(len(granules), TOGETHER)
+        who = Group(group.crew, slice(None), group.thread[each], group.cta[each], group.warp[each], lanes)
+        clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent), site.op)
+        report(shadow, clash, "reads", granules[:, None], partial(_where, shared, row), site)
+    refuse_unfenced(shared, granules, first, "reads", site, ~unwritten, "wgmma")
+
+
+def _where(shared: Shared, row: int, entry: int, granules: Array) -> tuple[int, str]:
+    """``Shared.where`` for granules that one warp reads, of which one thread stands in row ``row``."""
+    return row, shared.where(entry, granules)[1]
+
+
+_BY_NAME = {atom.name: atom for atom in ATOMS if atom.kind == "wgmma"}
+# What products mean, by the rows of the table of instructions: those of wgmma are of every N.
+PRODUCTS: dict[str, Callable[[Any, Effects, Any], None]] = {
+    **{atom.name: multiply_fragments for atom in ATOMS if atom.kind == "mma_sync"},
+    **{
+        f"{atom.name.replace('n64', 'nN')}{form}": start_product
+        for atom in _BY_NAME.values() if atom.shape[1] == 64
+        for form in ("", ".registers")
+    },
+}  # fmt: skip

@@ -11,7 +11,7 @@ from tilegen.index import Var, bound
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret.fault import DEADLOCK, Fault, FaultFound
 from tilegen.interpret.machine import Machine
-from tilegen.interpret.phases import count_agents
+from tilegen.interpret.phases import count_agents, count_products
 from tilegen.interpret.site import Frame, Site
 from tilegen.interpret.steps import run_steps
 from tilegen.interpret.threads import Array, Crew, Cta, muster, whole_clusters
@@ -60,7 +60,8 @@ def interpret(
     """
     values = default_values(plan.params) | dict(params or {})
     roles = tuple(role.threads for role in plan.roles)
-    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, count_agents(plan), roles)
+    agents, products = count_agents(plan), count_products(plan)
+    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, agents, roles, products)
     machine = Machine(plan, crew, inputs, values, trips, domain)
     take_turns(machine)
     machine.flights.refuse_leftovers()

@@ -21,6 +21,7 @@ from tilegen.plan import (
     Block,
     Commit,
     Compute,
+    Fence,
     Let,
     Map,
     Memory,
@@ -35,6 +36,7 @@ from tilegen.plan import (
     Tma,
     UnknownStep,
     Wait,
+    Wgmma,
     When,
 )
 from tilegen.scopes import SCOPES
@@ -131,6 +133,10 @@ class Site:
         """The statements that would land the copy in flight that touches a granule."""
         return self.machine.flights.awaiting(shadow, granule)
 
+    def awaiting_registers(self, store: object, thread: int, element: int) -> tuple[str, ...]:
+        """The statements that would land the wgmma in flight that has an element of a thread's registers."""
+        return self.machine.flights.awaiting_registers(store, thread, element)
+
     def awaiting_agent(self, agent: int) -> tuple[str, ...]:
         """The statements that wait for what an agent of a CTA does."""
         return self.machine.phases.awaiting(agent)
@@ -181,6 +187,21 @@ def require_whole_warps(name: str, site: Site) -> None:
         site.fail(PARTIAL_SYNC, f"{name} under divergence: some lanes of the warp do not reach it", missing)
 
 
+def require_whole_warpgroups(name: str, site: Site) -> None:
+    """A fault where threads of a warpgroup do not reach what it carries out as one: four warps from a multiple of 4 on.
+
+    PTX ISA, "Warpgroup", and .sync.aligned of wgmma's instructions.
+    """
+    require_whole_warps(name, site)
+    group, crew = site.group, site.group.crew
+    warps, number = group.whole, SCOPES["warpgroup"].threads // SCOPES["warp"].threads
+    team = warps // crew.warps * crew.warps + warps % crew.warps // number
+    missing = np.flatnonzero(np.bincount(team)[team] != number)
+    if len(missing):
+        row = int(np.argmax(group.warp == warps[missing[0]]))
+        site.fail(PARTIAL_SYNC, f"{name} is for whole warpgroups: some of its warps do not reach it", row)
+
+
 def describe(step: Step) -> str:
     """A step in a few words, for messages."""
     words = WORDS.get(type(step))
@@ -204,8 +225,10 @@ WORDS: dict[type, Callable[[Any], str]] = {
     Compute: lambda step: f"compute {step.dst.memory.name}",
     Shuffle: lambda step: f"shuffle -> {step.dst.memory.name}",
     Mma: lambda step: f"{step.via.name} -> {step.c.memory.name}",
+    Wgmma: lambda step: f"{step.via.name} -> {step.c.memory.name}",
     Tma: lambda step: f"TMA {_ends(step)}",
     Sync: lambda step: f"sync: {step.scope}",
+    Fence: lambda step: "fence",
     Commit: lambda step: "commit",
     Wait: lambda step: "wait",
     Arrive: lambda step: f"arrive {step.slot.barrier.name}",

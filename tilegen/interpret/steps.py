@@ -14,14 +14,12 @@ from tilegen.interpret.address import check_int, check_range, find, locate, valu
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
 from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC, FaultFound, Unsteady
 from tilegen.interpret.matrices import load_matrices, store_matrices
-from tilegen.interpret.memory import Registers
-from tilegen.interpret.products import multiply_fragments
+from tilegen.interpret.products import PRODUCTS, fence_registers
 from tilegen.interpret.reading import MemoryPlace, Root
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
 from tilegen.interpret.threads import Array
 from tilegen.interpret.together import find_together, locate_trips, read_held, values_of, write_held
 from tilegen.interpret.wide import Fold
-from tilegen.layouts import ATOMS
 from tilegen.plan import (
     COMPUTE,
     CP_ASYNC,
@@ -39,6 +37,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Effects,
+    Fence,
     Let,
     Map,
     Memory,
@@ -121,7 +120,7 @@ def fold_elements(fold: Fold, touched: Effects, site: Site) -> None:
     domain = site.machine.domain
     values = np.concatenate([first, rest], axis=2).view(domain.stored(fold.dtype))
     found = np.ascontiguousarray(domain.fold(fold.function, values, 2, fold.dtype)[:, :, 0])
-    held.write_columns(results, found.view(first.dtype), site.group)
+    held.write_columns(results, found.view(first.dtype), site.group, site)
 
 
 class _Watch:
@@ -183,7 +182,7 @@ def bind(formal: Var, actual: Index, site: Site, inside: Site) -> None:
 def new_registers(memory: Memory, site: Site) -> MemoryPlace:
     """Registers that nothing has written yet."""
     (elems,) = (value_of(site.text(n), site) for n in memory.shape)
-    registers = Registers(memory, site.crew_threads, int(elems), site.machine.domain)
+    registers = site.machine.new_registers(memory, int(elems))
     return MemoryPlace(Root(memory, registers, (int(elems),), (1,)), (0,), 0, is_formal=False)
 
 
@@ -316,7 +315,7 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
     TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
-    **{atom.name: multiply_fragments for atom in ATOMS if atom.kind == "mma_sync"},
+    **PRODUCTS,
 }  # fmt: skip
 
 
@@ -367,7 +366,7 @@ TEAMS: dict[str, Callable[[Array, Any], Array]] = {
 
 
 ORDER: dict[type, Callable[[Any, Any], Blocked | None]] = {
-    Sync: sync, Commit: commit, Wait: wait, Arrive: arrive, Await: await_phase,
+    Sync: sync, Fence: fence_registers, Commit: commit, Wait: wait, Arrive: arrive, Await: await_phase,
 }
 
 

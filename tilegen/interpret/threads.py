@@ -23,7 +23,8 @@ class Crew:
 
     A warp's number counts over all simulated CTAs; its seat counts over the warps of its cluster, and is the index of
     its entry in a vector clock. ``cluster_of`` a warp tells clusters apart: no clock reaches from one to another.
-    After the warps come ``agents`` of each CTA, which copy asynchronously: they have numbers and seats too.
+    After the warps come ``agents`` of each CTA, which copy asynchronously: they have numbers and seats too. The last
+    ``products`` of them multiply, one for each warpgroup.
     """
 
     ctas: tuple[Cta, ...]
@@ -31,6 +32,7 @@ class Crew:
     cluster: Cta
     agents: int = 0
     roles: tuple[int, ...] = ()  # threads of each, one after the other; () for a single one
+    products: int = 0
 
     @cached_property
     def warps(self) -> int:
@@ -58,6 +60,10 @@ class Crew:
     def cluster_of(self) -> Array:
         each = (np.repeat(self.cluster_of_cta, n) for n in (self.warps, self.agents))
         return np.concatenate(list(each))
+
+    def multiplies(self, agent: int) -> bool:
+        """Is that agent one of those that multiply?"""
+        return self.products > 0 and (agent - self.all_warps) % self.agents >= self.agents - self.products
 
     def agent(self, cta: Any, number: Any) -> Any:
         """The number among warps and agents of agent ``number`` of a simulated CTA."""

@@ -207,7 +207,7 @@ def write_held(touch: Touch, bits: Array, site: Site) -> None:
         return
     root = site.frame.places[touch.ref.memory.name].root
     columns, _ = together.find(touch)
-    root.store.write_columns(columns, bits.reshape(len(site.group), -1), site.group)
+    root.store.write_columns(columns, bits.reshape(len(site.group), -1), site.group, site)
 
 
 def locate_trips(touch: Touch, site: Site) -> tuple[Root, Array, Group]:

@@ -4,6 +4,7 @@
 out by. ``effects(step)`` says what a step touches, ``walk`` leads through all of them.
 """
 
+from tilegen.plan.descriptors import MatrixDescriptor
 from tilegen.plan.effects import Effects, Touch, UnknownStep, effects, flatten, matrices, names_used
 from tilegen.plan.instructions import (
     BYTE_PERMUTE,
@@ -45,6 +46,7 @@ from tilegen.plan.steps import (
     Block,
     Commit,
     Compute,
+    Fence,
     Let,
     Map,
     Mma,
@@ -55,6 +57,7 @@ from tilegen.plan.steps import (
     Sync,
     Tma,
     Wait,
+    Wgmma,
     When,
     let,
     repeat,
@@ -65,10 +68,10 @@ from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of,
 __all__ = [
     "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "COMPUTE", "CP_ASYNC", "FILL", "INSTRUCTIONS", "LDMATRIX",
     "LDMATRIX_TRANS", "MATRIX_ROW_ELEMS", "MBARRIER", "MOVE", "QUEUES", "SHUFFLE", "STMATRIX", "STMATRIX_TRANS",
-    "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_STORE", "Arrive", "Await", "Barrier", "Block", "Commit", "Compute",
-    "Effects", "Instruction", "Launch", "Let", "Map", "Memory", "Mma", "Move", "OperandForm", "Owned", "Param",
-    "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap",
-    "Tma", "Touch", "UnknownStep", "Visit", "Wait", "When", "all_steps", "arrays", "begin", "default_values",
-    "effects", "flat_memory", "flatten", "function_of_registers", "let", "matrices", "names_used", "plain_name",
-    "repeat", "spot_of", "tensor_maps", "trip_name", "walk", "when",
+    "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_STORE", "Arrive", "Await", "Barrier", "Block", "Commit", "Compute", "Effects",
+    "Fence", "Instruction", "Launch", "Let", "Map", "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm", "Owned",
+    "Param", "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync",
+    "TensorMap", "Tma", "Touch", "UnknownStep", "Visit", "Wait", "Wgmma", "When", "all_steps", "arrays", "begin",
+    "default_values", "effects", "flat_memory", "flatten", "function_of_registers", "let", "matrices", "names_used",
+    "plain_name", "repeat", "spot_of", "tensor_maps", "trip_name", "walk", "when",
 ]  # fmt: skip

@@ -11,9 +11,11 @@ from typing import Any
 
 from tilegen.arithmetic import Parameter, list_nodes
 from tilegen.index import Index, Var, less, variables
+from tilegen.plan.descriptors import MatrixDescriptor
 from tilegen.plan.instructions import (
     BOX,
     COMPUTE,
+    MATRIX,
     MATRIX_ROW_ELEMS,
     READS,
     ROWS,
@@ -30,6 +32,7 @@ from tilegen.plan.steps import (
     Block,
     Commit,
     Compute,
+    Fence,
     Let,
     Map,
     Mma,
@@ -40,6 +43,7 @@ from tilegen.plan.steps import (
     Sync,
     Tma,
     Wait,
+    Wgmma,
     When,
 )
 
@@ -57,15 +61,17 @@ class Touch:
     """One operand of a data step: ``elems`` consecutive elements from ``ref`` on, by each thread where ``where`` holds.
 
     Of a box (``lies``), ``ref`` is its first element and ``elems`` all of it: in shared memory they follow one another,
-    in the array they are the box of ``map``, which alone names the array.
+    in the array they are the box of ``map``, which alone names the array. Of a matrix, ``ref`` is where it begins and
+    ``elems`` are all of it, which lie as ``matrix`` says.
     """
 
     ref: Ref
     use: str  # reads | writes | updates
-    lies: str  # thread | rows | box | fragment
+    lies: str  # thread | rows | box | fragment | matrix
     elems: int
     where: Index = True
     map: TensorMap | None = None
+    matrix: MatrixDescriptor | None = None
 
     @property
     def reads(self) -> bool:
@@ -181,6 +187,18 @@ def _of_mma(step: Mma) -> Effects:
     return Effects(step.via, _in_order(touches))
 
 
+def _of_wgmma(step: Wgmma) -> Effects:
+    lies = {"c": None, "a": step.a_lies, "b": step.b_lies}
+    touches = []
+    for o in step.via.operands:
+        matrix = lies[o.field]
+        if (o.lies == MATRIX) != (matrix is not None):
+            raise ValueError(f"{step.via.name} takes {o.field} in {' or '.join(o.spaces)} memory")
+        elems = matrix.elems if matrix else o.elems or step.b_lies.rows // 2  # c: 64 rows over 128 threads
+        touches.append(Touch(getattr(step, o.field), o.use, o.lies, elems, matrix=matrix))
+    return Effects(step.via, _in_order(touches), (step.accumulate,))
+
+
 def _of_tma(step: Tma) -> Effects:
     at: list[Index] = [0] * len(step.map.memory.shape)
     for d, x in zip(step.map.dims, step.at, strict=True):
@@ -222,8 +240,10 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Compute: _of_compute,
     Shuffle: _of_shuffle,
     Mma: _of_mma,
+    Wgmma: _of_wgmma,
     Tma: _of_tma,
     Sync: _of_sync,
+    Fence: lambda step: Effects(),
     Commit: lambda step: Effects(),
     Wait: lambda step: Effects(),
     Arrive: lambda step: Effects(slots=(step.slot,)),

@@ -20,6 +20,7 @@ THREAD = "thread"  # each thread has consecutive elements of its own
 ROWS = "rows"  # some lanes of a warp each give the place of a row that the whole warp shares
 BOX = "box"  # a box of an array, and the same elements one row behind the other
 FRAGMENT = "fragment"  # each lane of a warp has consecutive elements of a matrix that the warp shares
+MATRIX = "matrix"  # a matrix in shared memory, where a MatrixDescriptor says
 ANY = ("global", "shared", "register")
 MATRIX_ROW_ELEMS = 8  # ldmatrix and stmatrix move rows of 8 elements of 2 bytes: PTX ISA, .m8n8, .b16
 
@@ -77,13 +78,15 @@ class Instruction:
 class Queue:
     """Where a thread's asynchronous copies are waited for in groups; the prelude functions that close and await one.
 
-    ``closes_itself``: a copy is a group of its own, so that no statement of a spec closes it.
+    ``closes_itself``: a copy is a group of its own, so that no statement of a spec closes it. ``together``: the scope
+    whose threads commit and wait at once.
     """
 
     name: str
     commit: str
     wait: str
     closes_itself: bool = False
+    together: str = "thread"
 
 
 QUEUES = {
@@ -91,6 +94,7 @@ QUEUES = {
     for queue in (
         Queue("cp.async", "cp_async_commit", "cp_async_wait"),
         Queue("bulk", "tma_commit", "tma_wait", closes_itself=True),
+        Queue("mma", "wgmma_commit", "wgmma_wait", together="warpgroup"),
     )
 }
 MBARRIER = "mbarrier"  # the queue of what reports to an mbarrier and is waited for there

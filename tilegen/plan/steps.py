@@ -12,6 +12,7 @@ from typing import Union
 
 from tilegen.arithmetic import Node
 from tilegen.index import Index, Var, bound, least, multiple
+from tilegen.plan.descriptors import MatrixDescriptor
 from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_STORE, Instruction
 from tilegen.plan.memories import Memory, Ref, Slot, TensorMap
 
@@ -129,6 +130,24 @@ class Mma:
 
 
 @dataclass(frozen=True)
+class Wgmma:
+    """A warpgroup starts a product of matrices, c += a b, or c = a b where not ``accumulate``; it is done at a Wait.
+
+    ``b_lies`` says how b lies in shared memory, where it begins at ``b``; ``a_lies`` the same of a, None where each
+    lane has its fragment of a in registers from ``a`` on, as it has c's. The places in shared memory are those before
+    chunks trade places. Which elements a lane has is the instruction's, ``b_lies.rows`` being its N.
+    """
+
+    via: Instruction
+    c: Ref
+    a: Ref
+    b: Ref
+    b_lies: MatrixDescriptor
+    a_lies: MatrixDescriptor | None = None
+    accumulate: Index = True
+
+
+@dataclass(frozen=True)
 class Tma:
     """One thread starts the copy of a box between an array and shared memory, where it begins at ``shared``.
 
@@ -159,8 +178,13 @@ class Sync:
 
 
 @dataclass(frozen=True)
+class Fence:
+    """What the threads of a warpgroup have done with their registers is done before its Wgmmas after this."""
+
+
+@dataclass(frozen=True)
 class Commit:
-    """Each thread's asynchronous copies since its last Commit become one group of the queue: cp.async | bulk."""
+    """What each thread has started since its last Commit becomes one group of the queue: cp.async | bulk | mma."""
 
     queue: str
 
@@ -190,7 +214,7 @@ class Await:
 
 
 Step = Union[  # noqa: UP007 - a runtime alias
-    Let, Repeat, When, Block, Move, Map, Compute, Shuffle, Mma, Tma, Sync, Commit, Wait, Arrive, Await
+    Let, Repeat, When, Block, Move, Map, Compute, Shuffle, Mma, Wgmma, Tma, Sync, Fence, Commit, Wait, Arrive, Await
 ]
 
 

@@ -7,7 +7,21 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from math import gcd
 
-from tilegen.index import Index, Var, add, bound, dividends, least, less, mul, multiple, substitute, to_c, variables
+from tilegen.index import (
+    Index,
+    Var,
+    add,
+    bound,
+    dividends,
+    least,
+    less,
+    mod,
+    mul,
+    multiple,
+    substitute,
+    to_c,
+    variables,
+)
 from tilegen.index.bounds import is_below, undecided
 from tilegen.plan import (
     Block,
@@ -27,7 +41,8 @@ from tilegen.plan import (
     plain_name,
     walk,
 )
-from tilegen.plan.instructions import BOX, FRAGMENT, ROWS, THREAD
+from tilegen.plan.descriptors import CHUNK_BYTES
+from tilegen.plan.instructions import BOX, FRAGMENT, MATRIX, ROWS, THREAD
 from tilegen.plan.walk import enter_repeat
 from tilegen.proofs.finding import UNPROVEN_ALIGNMENT, UNPROVEN_CLAIM, UNPROVEN_RANGE, Finding, find_witness
 from tilegen.scopes import CTA_AXES, cta_variables, thread_variables
@@ -190,8 +205,35 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
         yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, memory.name, -1, say(spot.flat), str(align))
 
 
+def _matrix(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
+    """A matrix that wgmma reads lies inside its shared memory, and begins where its chunks trade places as described.
+
+    Chunks trade places inside of ``swizzle_bytes`` alone: what begins and ends on those is left by none of them.
+    """
+    assert touch.matrix is not None
+    yield from _claims(touch.ref.at, place)
+    spot, matrix = place.position.find(touch.ref), touch.matrix
+    memory, size, pattern = spot.root, spot.root.elem_bytes, matrix.pattern_bytes
+    elems = matrix.span_bytes // size
+    if not place.is_below(add(spot.flat, elems - 1), memory.span):
+        yield _outside(place, memory.name, -1, spot.flat, memory.span, elems)
+    if not place.is_below(-1, spot.flat):
+        yield _before(place, memory.name, -1, spot.flat)
+    byte = mul(spot.flat, size)
+    whole = isinstance(memory.span, int) and memory.span * size % max(1, matrix.swizzle_bytes) == 0
+    lies = memory.offset_bytes % pattern == 0 and memory.align_bytes % pattern == 0 and whole
+    begins = multiple(byte) % pattern == 0 or (
+        multiple(byte) % CHUNK_BYTES == 0 and place.is_below(mod(byte, pattern), matrix.room_bytes)
+    )
+    if not lies or not begins:
+        where = f"a matrix of {memory.name} begins at offset {say(spot.flat)}"
+        message = f"{where}: not proved a multiple of {pattern} bytes"
+        op = place.position.op
+        yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, memory.name, -1, say(spot.flat), str(pattern))
+
+
 TOUCHES: dict[str, Callable[[Touch, ProofPlace], Iterator[Finding]]] = {
-    THREAD: _access, ROWS: _access, FRAGMENT: _access, BOX: _box,
+    THREAD: _access, ROWS: _access, FRAGMENT: _access, BOX: _box, MATRIX: _matrix,
 }  # fmt: skip
 
 

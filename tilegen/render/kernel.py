@@ -10,7 +10,7 @@ from tilegen.index import Formula, Var, to_c
 from tilegen.plan import Block, Plan, Role, all_steps, arrays, effects, tensor_maps
 from tilegen.render.c_text import comment_lines, declare, end_comment, fold_line, int_type, parameter, with_note
 from tilegen.render.launch import SharedUse, launch_info, plan_shared
-from tilegen.render.names import free_names
+from tilegen.render.names import free_names, multiplied_registers
 from tilegen.render.page import Page, WrittenRole, function_text, templates
 from tilegen.render.steps import WARPGROUP_THREADS, render_steps
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES, thread_variables
@@ -137,7 +137,7 @@ def _cta_builtins(page: Page, wanted: set[str]) -> list[tuple[str, str]]:
 
 
 def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
-    page.part = part
+    page.part, page.multiplied = part, multiplied_registers(role.steps)
     used = free_names(role.steps, role.threads)
     registers = [with_note(m) for m in page.plan.memories if m.space == "register" and m.name in used]
     body = render_steps(page, role.steps, noted=True)

@@ -70,6 +70,22 @@ def written_names(steps: Iterable[Step]) -> frozenset[str]:
     return frozenset(names)
 
 
+def multiplied_registers(steps: Iterable[Step]) -> tuple[Memory, ...]:
+    """Registers that wgmmas take, in these steps or in functions that they call, by the names that they have here."""
+    found: dict[str, Memory] = {}
+    for step in steps:
+        touched = effects(step)
+        if touched.instruction is not None and touched.instruction.queue == "mma":
+            found |= {t.ref.memory.name: t.ref.memory for t in touched.touches if t.ref.memory.space == "register"}
+        inner = {m.name: m for m in multiplied_registers(touched.body)}
+        if isinstance(step, Block):
+            formals = {f.name: a.memory for f, a in step.args if isinstance(a, Ref)}
+            own = {m.name for m in step.registers}
+            inner = {m.name: m for m in (formals.get(n, m) for n, m in inner.items() if n not in own)}
+        found |= inner
+    return tuple(found.values())
+
+
 def fresh(name: str, taken: Iterable[str]) -> str:
     """``name``, or with the first number that makes it new."""
     known = set(taken)

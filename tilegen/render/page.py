@@ -16,7 +16,7 @@ import jinja2
 
 from tilegen.arithmetic import Parameter
 from tilegen.index import Var
-from tilegen.plan import Let, Plan, Repeat, all_steps
+from tilegen.plan import Let, Memory, Plan, Repeat, all_steps
 from tilegen.render.c_text import comment_lines, declare
 from tilegen.render.names import Named
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES
@@ -42,12 +42,19 @@ class Page:
     helpers: dict[str, str] = field(default_factory=dict)
     functions: dict[str, tuple[Any, list[str]]] = field(default_factory=dict)
     modules: dict[str, Any] = field(default_factory=dict)
+    multiplied: tuple[Memory, ...] = ()  # registers that products take, by the names that the text around has for them
 
     def use(self, helper: str) -> str:
         """The name of a prelude function, which the page then defines (after those that it uses itself)."""
         if helper not in self.helpers:
             self.helpers[helper] = str(getattr(self.macros("prelude.cuh.j2"), helper)()).strip("\n")
         return helper
+
+    def use_as(self, name: str, macro: str, *parts: object) -> str:
+        """The same of a function that is one of many: ``macro`` writes it under its name from its parts."""
+        if name not in self.helpers:
+            self.helpers[name] = str(getattr(self.macros("prelude.cuh.j2"), macro)(name, *parts)).strip("\n")
+        return name
 
     def macros(self, template: str) -> Any:
         """The macros of a template. Jinja takes milliseconds to compile one, so only what a plan needs is loaded."""

@@ -19,6 +19,7 @@ from tilegen.plan import (
     Block,
     Commit,
     Compute,
+    Fence,
     Instruction,
     Let,
     Map,
@@ -34,6 +35,7 @@ from tilegen.plan import (
     Tma,
     UnknownStep,
     Wait,
+    Wgmma,
     When,
     effects,
     flatten,
@@ -45,6 +47,7 @@ from tilegen.render.c_text import (
     argument,
     comment_lines,
     element,
+    elems_of,
     int_type,
     is_zero,
     literal,
@@ -54,7 +57,7 @@ from tilegen.render.c_text import (
     zero_of,
 )
 from tilegen.render.formulas import render_tree
-from tilegen.render.names import axis_index, free_names, fresh, written_names
+from tilegen.render.names import axis_index, free_names, fresh, multiplied_registers, written_names
 from tilegen.render.page import Page, define, rank
 from tilegen.scopes import SCOPES
 
@@ -117,6 +120,41 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     return str(page.steps.instruction(helper, args))
 
 
+def _render_product(page: Page, step: Wgmma, noted: bool) -> str:
+    """A call of the function for this N and for how a and b lie."""
+    forms = "registers" if step.a_lies is None else step.a_lies.along, step.b_lies.along
+    n, suffix = step.b_lies.rows, _FORMS[forms[0], "a"] + _FORMS[forms[1], "b"]
+    name = page.use_as(step.via.prelude.replace("nN", f"n{n}") + suffix, step.via.prelude, n, *forms)
+    lies = {"a": step.a_lies, "b": step.b_lies}
+    args = []
+    for o in step.via.operands:
+        place, matrix = _operand(getattr(step, o.field), o, step), lies.get(o.field)
+        if matrix is not None:
+            fields = f"{matrix.leading_bytes}, {matrix.stride_bytes}, {matrix.swizzle_bytes}"
+            place = f"{page.use('matrix_descriptor')}<{fields}>({place})"
+        args.append(place)
+    return str(page.steps.instruction(name, [*args, to_c(step.accumulate)]))
+
+
+# What the name of a product's function says of its operands: those in shared memory along K are the plain ones.
+_FORMS = {("k", "a"): "", ("k", "b"): "", ("mn", "a"): "_am", ("mn", "b"): "_bn", ("registers", "a"): "_ar"}
+
+
+def _held(page: Page) -> list[tuple[str, int]]:
+    """The registers that products take here, as words, and how many."""
+    held = []
+    for m in page.multiplied:
+        c, words = DTYPES[m.dtype].c, elems_of(m) * m.elem_bytes // 4
+        held.append((m.name if c in ("float", "int", "unsigned") else f"(unsigned *){m.name}", words))
+    return held
+
+
+def _render_wait(page: Page, step: Wait, noted: bool) -> str:
+    queue = QUEUES[step.queue]
+    held = _held(page) if queue.together == "warpgroup" else []
+    return str(page.steps.wait(queue.wait, step.pending, held))
+
+
 def _blanks(step: Move | Map | Mma | Tma) -> dict[str, object]:
     """What a step fills into the name of its row's function."""
     if isinstance(step, Tma):
@@ -129,7 +167,7 @@ def _blanks(step: Move | Map | Mma | Tma) -> dict[str, object]:
     return {"bytes": step.elems * step.dst.memory.elem_bytes, "count": matrices(step), "or_zero": valid}
 
 
-def _operand(place: Any, operand: OperandForm, step: Move | Map | Mma | Tma) -> str:
+def _operand(place: Any, operand: OperandForm, step: Move | Map | Mma | Wgmma | Tma) -> str:
     """Registers as the words that the row names, memory as a pointer, an array that a descriptor describes as that."""
     if operand.lies == BOX and not isinstance(place, Ref):
         assert isinstance(step, Tma)
@@ -211,8 +249,10 @@ def _render_block(page: Page, block: Block, noted: bool) -> str:
     captured = [x for n, x in free_names(block.body, page.part.threads).items() if n not in own]
     captured = sorted(captured, key=partial(rank, page.plan))
     written = written_names(block.body)
+    around, page.multiplied = page.multiplied, multiplied_registers(block.body)
     signature = (tuple(parameter(x, written) for x in (*captured, *formals)), tuple(map(with_note, block.registers)),
                  render_steps(page, block.body))  # fmt: skip
+    page.multiplied = around
     name = define(page, block.name, signature, block.note)
     args = [*(x.name for x in captured), *(argument(f, a, written) for f, a in block.args)]
     text = page.plan.operations[block.op].text if noted and 0 <= block.op < len(page.plan.operations) else ""
@@ -235,12 +275,14 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Move: _render_instruction,
     Map: _render_instruction,
     Mma: _render_instruction,
+    Wgmma: _render_product,
     Tma: _render_instruction,
     Compute: _render_compute,
     Shuffle: lambda page, step, noted: page.steps.shuffle(element(step.dst), element(step.src), step.lanes),
     Sync: _render_sync,
+    Fence: lambda page, step, noted: page.steps.fence(_held(page)),
     Commit: lambda page, step, noted: page.steps.commit(QUEUES[step.queue].commit),
-    Wait: lambda page, step, noted: page.steps.wait(QUEUES[step.queue].wait, step.pending),
+    Wait: _render_wait,
     Arrive: lambda page, step, noted: page.steps.arrive(_slot(step.slot), step.bytes),
     Await: lambda page, step, noted: page.steps.await_phase(_slot(step.slot), to_c(step.parity)),
 }

@@ -11,7 +11,7 @@ import numpy as np
 from tilegen import access
 from tilegen.access import BANK_BYTES, BANKS, LINE_BYTES, SECTOR_BYTES, BankTable
 from tilegen.cost.accesses import Access
-from tilegen.cost.boxes import TMA
+from tilegen.cost.boxes import WGMMA, WHOLE
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import WarpOffsets, count_access, first_warp_offsets
 from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async
@@ -49,13 +49,16 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     }  # fmt: skip
     if first is None:
         return head
-    if a.kind == TMA:
+    if a.kind in WHOLE:
         return head | _box(a, launch)
     return head | (_banks(a, first) if a.memory.space == "shared" else _sectors(a, first))
 
 
 def _box(a: Access, launch: Launch) -> dict[str, Any]:
-    """A box that TMA moves: no lane touches it, so there is no table, only its rows and what they count."""
+    """A box that TMA moves, or a matrix of wgmma: no lane touches it, so that there is no table.
+
+    What there is are its rows, and what they count.
+    """
     counted = count_access(a, launch, launch.interior)
     boxes, rows = max(1, counted.instructions), prod(n for n, _ in a.rows)
     figure = {"wavefronts": counted.wavefronts // boxes} if a.memory.space == "shared" else {}
@@ -108,17 +111,18 @@ def access_text(shown: Data) -> str:
     what = f"{shown['space']} {KINDS[shown['kind']]} of {shown['buffer']}"
     lines = [
         f"access #{shown['access']} of {shown['kernel']}: {what}, "
-        f"{count_words(shown['width_bytes'], 'byte', 'bytes')} a {'row' if shown['kind'] == 'tma' else 'lane'}",
+        f"{count_words(shown['width_bytes'], 'byte', 'bytes')} a {'row' if shown['kind'] in WHOLE else 'lane'}",
         *wrap_line(printable(f"op {shown['op']}: {shown['text']} ({shown['variant']})")),
     ]
     cta = ", ".join(map(str, shown["cta"]))
     if shown["warp"] is None:
         return "\n".join([*lines, f"CTA ({cta}) leaves it out: no thread is active"])
     trips = "".join(f", {name} = {k}" for name, k in shown["loops"].items())
-    if shown["kind"] == "tma":
+    if shown["kind"] in WHOLE:
         figure = "wavefronts" if shown["space"] == "shared" else "sectors"
         rows = f"{count_words(shown['rows'], 'row', 'rows')} of {shown['width_bytes']} bytes, {shown[figure]} {figure}"
-        return "\n".join([*lines, f"a box that TMA moves, no lane of a warp: {rows}"])
+        what = "a box that TMA moves" if shown["kind"] != WGMMA else "a matrix that wgmma reads"
+        return "\n".join([*lines, f"{what}, no lane of a warp: {rows}"])
     lines += wrap_line(f"seen in CTA ({cta}), warp {shown['warp']}{trips}")
     return "\n".join(lines + (_bank_lines(shown) if shown["space"] == "shared" else _sector_lines(shown)))
 

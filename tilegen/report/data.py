@@ -8,7 +8,7 @@ from typing import Any
 from tilegen.access import WARP_LANES
 from tilegen.arithmetic import describe_functions
 from tilegen.cost.accesses import Access
-from tilegen.cost.boxes import TMA
+from tilegen.cost.boxes import TMA, WGMMA
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import Counted, count_access
 from tilegen.cost.cp_async import CP_ASYNC
@@ -26,10 +26,11 @@ _COUNTERS: dict[str, dict[str, tuple[str, ...]]] = {
     "shared": {
         "ld": ("ld",), "st": ("st",), "ldsm": ("ldmatrix1", "ldmatrix2", "ldmatrix4"),
         "stsm": ("stmatrix1", "stmatrix2", "stmatrix4"), "ldgsts": CP_ASYNC, "tma": (TMA,),
+        "wgmma": (WGMMA,),
     },
     "global": {"ld": ("ld",), "st": ("st",), "ldgsts": CP_ASYNC, "tma": (TMA,)},
 }  # fmt: skip
-_WHERE_USED = ("ldgsts", "tma")  # counters that are shown only for kernels that have such accesses
+_WHERE_USED = ("ldgsts", "tma", "wgmma")  # counters that are shown only for kernels that have such accesses
 
 
 def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> dict[str, Any]:

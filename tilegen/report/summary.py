@@ -7,7 +7,7 @@ from typing import Any
 
 from tilegen.arch import ARCHES
 from tilegen.arch.data import typical_device
-from tilegen.cost.boxes import TMA
+from tilegen.cost.boxes import WHOLE
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import cost_of, count_access
 from tilegen.cost.needs import MOST_ADDRESSES, count_bytes, count_needed_sectors, find_threads, group_by_array
@@ -35,7 +35,7 @@ def sum_up(plan: Plan, launch: Launch) -> dict[str, Any]:
         if a.memory.space == "global":
             moved[a.writes] += count_bytes(a, launch, None)
     taking = [a for a in accesses if any(find_threads(a, launch, launch.interior))]
-    taking = [a for a in taking if a.kind != TMA] or taking  # one thread starts a box for all of them
+    taking = [a for a in taking if a.kind not in WHOLE] or taking  # one thread starts a box for all of them
     threads = [sum(find_threads(a, launch, launch.interior)) for a in taking]
     arch, device = ARCHES[plan.arch], typical_device(plan.arch)
     clocks = {

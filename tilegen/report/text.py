@@ -9,7 +9,7 @@ from typing import Any
 
 from tilegen.access import WARP_LANES
 from tilegen.arch import ARCHES, Arch
-from tilegen.cost.boxes import TMA
+from tilegen.cost.boxes import TMA, WHOLE
 from tilegen.cost.cp_async import CP_ASYNC
 from tilegen.cost.needs import MOST_ADDRESSES
 from tilegen.decisions import (
@@ -34,6 +34,7 @@ _COSTS = {
 }  # fmt: skip
 KINDS = {
     "ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store", "ldgsts": "cp.async", "tma": "TMA",
+    "wgmma": "wgmma",
 } | {f"{kind}matrix{n}": f"{kind}matrix.x{n}" for kind in ("ld", "st") for n in (1, 2, 4)}  # fmt: skip
 KINDS |= {kind: kind.replace(".zfill", " zfill") for kind in CP_ASYNC}
 
@@ -155,7 +156,7 @@ def _accesses(op: Data, first: int, threads: int) -> list[str]:
             *(("-", "-") if floor is None else (str(floor), str(count - floor))),
             str(a["bytes_floor"]) if shared else "-",
         ))  # fmt: skip
-        if a["instructions"] and a["idle_warps"] and a["kind"] != TMA:
+        if a["instructions"] and a["idle_warps"] and a["kind"] not in WHOLE:
             idle.setdefault(a["idle_warps"], []).append(f"#{number}")
     head = ("", "buffer", "access", "a lane", "threads", "instructions", "cost", "floor", "above", "by bytes")
     lines = ["  accesses of one CTA, away from the edges", *draw_table(head, rows, 3, "    ", COLUMNS)]

@@ -1,0 +1,121 @@
+"""From the layout of a shared buffer to the descriptors by which wgmma reads its matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.dtypes import DTYPES
+from tilegen.errors import LayoutError
+from tilegen.layouts import ComposeLayout, Layout, SwizzleLayout, TileLayout, row_major, swizzle_atom
+from tilegen.plan import MatrixDescriptor
+from tilegen.plan.descriptors import CHUNK_BYTES, DEPTH_BYTES, GROUP, MODES
+
+_MAJORS = {"k": "along K", "mn": "along M or N"}
+
+
+@dataclass(frozen=True)
+class DescribedTile:
+    """A tile as the matrices that single wgmmas multiply, all with one descriptor.
+
+    ``starts[i][k]``: where the matrix of rows ``i`` and step ``k`` along K begins, in elements, before chunks trade
+    places.
+    """
+
+    descriptor: MatrixDescriptor
+    starts: tuple[tuple[int, ...], ...]
+
+
+def describe_tile(
+    layout: Layout, shape: Sequence[int], dtype: str, rows: int, transposed: bool = False
+) -> DescribedTile:
+    """The descriptor of the matrices of ``rows`` rows that make up a tile (M or N, K); ``transposed``: (K, M or N).
+
+    Every element of the tile is compared with what the hardware reads. Raises LayoutError where no descriptor says how
+    the tile lies, with the reason. The tile's buffer begins at a multiple of ``descriptor.pattern_bytes``.
+
+    >>> from tilegen.layouts import mma_shared_layout
+    >>> found = describe_tile(mma_shared_layout("bfloat16", 128, (64, 128)), (64, 128), "bfloat16", 64)
+    >>> found.descriptor.along, found.descriptor.stride_bytes, found.starts
+    ('k', 1024, ((0, 16, 32, 48, 4096, 4112, 4128, 4144),))
+    """
+    size, swizzle_bytes = DTYPES[dtype].bytes, _swizzle_bytes(layout, dtype)
+    depth = DEPTH_BYTES // size
+    linear = _linear_bytes(layout, shape, size, transposed)
+    if linear.shape[0] % rows or linear.shape[1] % depth:
+        raise LayoutError(f"matrices of {rows} x {depth} do not divide a tile of {linear.shape[0]} x {linear.shape[1]}")
+    blocks = linear.reshape(linear.shape[0] // rows, rows, linear.shape[1] // depth, depth).swapaxes(1, 2)
+    reasons = []
+    for along, why in _MAJORS.items():
+        descriptor = _guess(blocks[0, 0] - blocks[0, 0, 0, 0], size, along, swizzle_bytes)
+        reason = descriptor.problem() or _find_difference(blocks, descriptor)
+        if not reason:
+            starts = tuple(tuple(int(x) // size for x in row) for row in blocks[:, :, 0, 0])
+            return DescribedTile(descriptor, starts)
+        reasons.append(f"{why}, {reason}")
+    raise LayoutError(f"no descriptor of wgmma says how the tile lies: {'; '.join(reasons)}")
+
+
+def _swizzle_bytes(layout: Layout, dtype: str) -> int:
+    """Which of the hardware's swizzles a layout has."""
+    if isinstance(layout, TileLayout):
+        return 0
+    known = {swizzle_atom(dtype, n): n for n in MODES}
+    swizzle = layout.swizzle if isinstance(layout, ComposeLayout) else layout
+    if not isinstance(swizzle, SwizzleLayout):
+        raise LayoutError(f"wgmma reads tiles and swizzles of them, not {layout}")
+    if swizzle not in known:
+        names = ", ".join(str(s) for s, n in known.items() if n)
+        raise LayoutError(f"wgmma knows the swizzles {names} of {dtype}, not {swizzle}")
+    return known[swizzle]
+
+
+def _linear_bytes(layout: Layout, shape: Sequence[int], size: int, transposed: bool) -> NDArray[np.int64]:
+    """Where each element (M or N, K) lies before the swizzle, in bytes."""
+    tile = layout.tile if isinstance(layout, ComposeLayout) else layout
+    coords = tuple(np.indices(tuple(shape)))
+    if isinstance(tile, SwizzleLayout):  # which acts on the row-major place
+        tile = row_major(tuple(shape))
+    place = tile.place(coords, shape)
+    if set(place) - {"m"}:
+        raise LayoutError(f"wgmma reads shared memory, where there is only an axis m, not {', '.join(place)}")
+    linear = np.broadcast_to(np.asarray(place["m"]), tuple(shape)).astype(np.int64) * size
+    return linear.T if transposed else linear
+
+
+def _guess(block: NDArray[np.int64], size: int, along: str, swizzle_bytes: int) -> MatrixDescriptor:
+    """The only descriptor that may fit, its offsets read off the first matrix; what is not used is one chunk."""
+    rows, chunk = block.shape[0], CHUNK_BYTES // size
+    pitch = max(CHUNK_BYTES, swizzle_bytes) // size
+
+    def at(row: int, k: int) -> int:
+        return int(block[row, k]) if row < block.shape[0] and k < block.shape[1] else CHUNK_BYTES
+
+    if along == "k":
+        leading, stride = CHUNK_BYTES if swizzle_bytes else at(0, chunk), at(GROUP, 0)
+    else:
+        leading, stride = at(pitch, 0), at(0, GROUP)
+        leading, stride = (leading, stride) if swizzle_bytes else (stride, leading)
+    return MatrixDescriptor(rows, size, along, swizzle_bytes, leading, stride)
+
+
+def _find_difference(blocks: NDArray[np.int64], descriptor: MatrixDescriptor) -> str:
+    """The first element that lies elsewhere than the descriptor says; "" if there is none."""
+    wanted = descriptor.offsets()
+    for i, k in product(range(blocks.shape[0]), range(blocks.shape[1])):
+        start = int(blocks[i, k, 0, 0])
+        if start % CHUNK_BYTES or start % descriptor.pattern_bytes >= descriptor.room_bytes:
+            return f"a matrix begins at byte {start}, not a multiple of {descriptor.pattern_bytes}"
+        found = blocks[i, k] - start
+        if (found != wanted).any():
+            row, column = (int(x[0]) for x in np.nonzero(found != wanted))
+            swizzle = f"the {descriptor.swizzle_bytes}-byte swizzle" if descriptor.swizzle_bytes else "no swizzle"
+            return (
+                f"with {swizzle}, element ({row}, {column}) of a matrix lies {int(wanted[row, column])} bytes from its "
+                f"start, here {int(found[row, column])}"
+            )
+    return ""

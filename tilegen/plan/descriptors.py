@@ -1,0 +1,111 @@
+"""How wgmma finds a matrix in shared memory: its matrix descriptor, and the bytes that the hardware reads by it.
+
+Source: PTX ISA, wgmma.mma_async, "Shared Memory Matrix Layout": Strides, Canonical Layouts, Matrix Descriptor Format.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+CHUNK_BYTES = 16  # swizzles move whole chunks, and all fields count in them
+DEPTH_BYTES = 32  # that one instruction multiplies of each row along K, whatever the type
+GROUP = 8  # rows, or steps along K, that follow one another at a pitch of their own
+MODES = {0: 0, 128: 1, 64: 2, 32: 3}  # bytes of a swizzle -> its number in bits 62 and 63
+_FIELD_LIMIT = 1 << 18  # of an address or an offset in bytes
+_ENCODED_ELEMS = 2  # bytes of the elements that may lie along M or N
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class MatrixDescriptor:
+    """The matrix that one wgmma multiplies: ``rows`` along M or N, 32 bytes of each along K, and how it lies.
+
+    ``along``: elements follow one another along "k" or, of 2 bytes only, along "mn". Chunks of 16 bytes trade places in
+    rows of ``swizzle_bytes`` (0: they do not). ``leading_bytes`` and ``stride_bytes`` are the descriptor's offsets.
+    Where the matrix begins is the place of the step that names it.
+    """
+
+    rows: int
+    elem_bytes: int
+    along: str
+    swizzle_bytes: int
+    leading_bytes: int
+    stride_bytes: int
+
+    @property
+    def depth(self) -> int:
+        """Elements along K."""
+        return DEPTH_BYTES // self.elem_bytes
+
+    @property
+    def elems(self) -> int:
+        return self.rows * self.depth
+
+    @property
+    def pattern_bytes(self) -> int:
+        """What the places repeat after, before which base offset 0 is the only one that is right."""
+        return max(CHUNK_BYTES, GROUP * self.swizzle_bytes)
+
+    @property
+    def room_bytes(self) -> int:
+        """How far from the start of a pattern a matrix may begin: along K, in the first of its rows."""
+        return max(1, self.swizzle_bytes) if self.along == "k" else 1
+
+    @property
+    def span_bytes(self) -> int:
+        """Bytes from the matrix's start, before the swizzle, to behind its last element."""
+        return int(self.offsets().max()) + self.elem_bytes
+
+    def problem(self) -> str:
+        """Why there is no such descriptor; "" where there is.
+
+        >>> MatrixDescriptor(64, 2, "k", 128, 16, 1000).problem()
+        'its offsets are multiples of 16 bytes below 262144, not 16 and 1000'
+        """
+        if self.swizzle_bytes not in MODES or self.along not in ("k", "mn"):
+            return f"a matrix lies along k or mn in rows of 0, 32, 64 or 128 bytes, not {self}"
+        if any(x % CHUNK_BYTES or not 0 <= x < _FIELD_LIMIT for x in (self.leading_bytes, self.stride_bytes)):
+            found = f"{self.leading_bytes} and {self.stride_bytes}"
+            return f"its offsets are multiples of {CHUNK_BYTES} bytes below {_FIELD_LIMIT}, not {found}"
+        if self.along == "mn" and self.rows * self.elem_bytes % max(CHUNK_BYTES, self.swizzle_bytes):
+            return f"along M or N it has whole rows of {self.swizzle_bytes} bytes, not {self.rows} elements"
+        if self.along == "mn" and self.elem_bytes != _ENCODED_ELEMS:
+            return f"only elements of 2 bytes may lie along M or N, not of {self.elem_bytes}"
+        return ""
+
+    def offsets(self) -> Ints:
+        """Bytes from the matrix's start to each element, (rows, depth), before chunks trade places.
+
+        >>> MatrixDescriptor(16, 2, "k", 128, 16, 1024).offsets()[[0, 1, 8], 1].tolist()
+        [2, 130, 1026]
+        """
+        pitch = max(CHUNK_BYTES, self.swizzle_bytes)
+        row, k = np.arange(self.rows)[:, None], np.arange(self.depth)[None, :]
+        if self.along == "k":
+            byte = k * self.elem_bytes
+            over = self.leading_bytes if not self.swizzle_bytes else CHUNK_BYTES  # from one chunk to the next
+            within = byte // CHUNK_BYTES * over + byte % CHUNK_BYTES
+            return row // GROUP * self.stride_bytes + row % GROUP * pitch + within
+        byte = row * self.elem_bytes
+        over, deep = self.leading_bytes, self.stride_bytes
+        if not self.swizzle_bytes:
+            over, deep = deep, over
+        return byte // pitch * over + byte % pitch + k // GROUP * deep + k % GROUP * pitch
+
+    def swap_chunks(self, byte: Any) -> Any:
+        """Where a byte of shared memory lies, counted from a multiple of the pattern: bits 7 and up choose."""
+        return byte ^ ((byte >> 7) & max(0, self.swizzle_bytes // CHUNK_BYTES - 1)) << 4
+
+    def encode(self, start: int) -> int:
+        """The 64 bits of the descriptor of a matrix that begins at byte ``start`` of shared memory.
+
+        >>> hex(MatrixDescriptor(64, 2, "k", 128, 16, 1024).encode(0x2020))
+        '0x4000004000010202'
+        """
+        fields = (start, self.leading_bytes, self.stride_bytes)
+        first, leading, stride = ((x % _FIELD_LIMIT) // CHUNK_BYTES for x in fields)
+        return first | leading << 16 | stride << 32 | MODES[self.swizzle_bytes] << 62
