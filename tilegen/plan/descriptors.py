@@ -71,10 +71,10 @@ class MatrixDescriptor:
         if any(x % CHUNK_BYTES or not 0 <= x < _FIELD_LIMIT for x in (self.leading_bytes, self.stride_bytes)):
             found = f"{self.leading_bytes} and {self.stride_bytes}"
             return f"its offsets are multiples of {CHUNK_BYTES} bytes below {_FIELD_LIMIT}, not {found}"
-        if self.along == "mn" and self.rows * self.elem_bytes % max(CHUNK_BYTES, self.swizzle_bytes):
-            return f"along M or N it has whole rows of {self.swizzle_bytes} bytes, not {self.rows} elements"
         if self.along == "mn" and self.elem_bytes != _ENCODED_ELEMS:
             return f"only elements of 2 bytes may lie along M or N, not of {self.elem_bytes}"
+        if self.along == "mn" and self.rows * self.elem_bytes % max(CHUNK_BYTES, self.swizzle_bytes):
+            return f"along M or N it has whole rows of {self.swizzle_bytes} bytes, not {self.rows} elements"
         return ""
 
     def offsets(self) -> Ints:
