@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -154,7 +154,20 @@ def run_text(
 
 
 def _host_texts(plans: Sequence[Plan], prelude: bool) -> str:
-    return "\n".join(_host_text(plan, i, prelude) for i, plan in enumerate(plans))
+    texts = [_host_text(plan, i, prelude) for i, plan in enumerate(plans)]
+    return "\n".join([*_products(texts), *texts])
+
+
+_PRODUCT = re.compile(r"\b(wgmma_m64n(\d+)k(\d+)_([a-z0-9]+)_([a-z0-9]+)_([a-z0-9]+)(_a[mr])?(_bn)?)\(")
+
+
+def _products(texts: Iterable[str]) -> list[str]:
+    """A line of shim.h's macro for each function of wgmma that texts call."""
+    lines = {}
+    for name, n, k, c, a, b, left, right in (found for text in texts for found in _PRODUCT.findall(text)):
+        flags = ", ".join(str(x).lower() for x in (left == "_ar", left == "_am", bool(right)))
+        lines[name] = f"WGMMA({name}, {n}, {k}, Sum{c.upper()}, {a.upper()}, {b.upper()}, {flags})"
+    return list(lines.values())
 
 
 def _host_text(plan: Plan, number: int, prelude: bool) -> str:

@@ -56,11 +56,17 @@ static bool progress;
 static dim3 cluster;
 static void (*body)(void **);
 static void **arguments;
-static Barrier cta, warps[64], warpgroups[16], roles[16];
+static Barrier cta, warps[64], warpgroups[16], roles[16], multipliers[16];
 // A thread's asynchronous copies: the open group is the last. Until a wait, nothing of them is done but harm.
 struct Copy { void *to; const void *from; int bytes; };
 typedef std::vector<Copy> Group;
 static std::vector<std::deque<Group>> copies;
+// A thread's products in flight, in groups as its copies are. `land` makes its part of one out of what the registers
+// and the shared memory of its warpgroup hold by then; until then its accumulator holds poison.
+struct Sum { std::vector<char> real; int flying = 0; };
+struct Product { void *c; const void *a; uint64_t a_lies, b_lies; bool adds; void (*land)(const Product *of_all, char *sum); size_t bytes; };
+static std::vector<std::deque<std::vector<Product>>> products;
+static std::vector<std::map<void *, Sum>> sums;
 // What a test's descriptor points to: 64-bit words, the innermost dimension first.
 struct Map { char *base; unsigned long long rank, elem_bytes, swizzle_bytes, dims[5], strides[5], box[5]; };
 // A box on its way; loads land when somebody waits at their mbarrier, stores leave when their thread waits.
@@ -129,6 +135,9 @@ static bool run_cta()
     cta = Barrier();
     for (auto &b : warps) b = Barrier();
     for (auto &b : warpgroups) b = Barrier();
+    for (auto &b : multipliers) b = Barrier();
+    products.assign(threads, std::deque<std::vector<Product>>(1));
+    sums.assign(threads, std::map<void *, Sum>());
     fibers.resize(threads);
     copies.assign(threads, std::deque<Group>(1));
     stores.assign(threads, std::deque<std::vector<Box>>(1));
@@ -532,3 +541,112 @@ MMA(mma_m16n8k16_f64_f64_f64_f64, double, 16, 8, 16, F64, F64)
 #undef MMA
 static inline void mma_m16n8k16_f16_f16_f16_f16(unsigned *c, const unsigned *a, const unsigned *b) { cpu::multiply_halves<16, 16>(c, a, b); }
 static inline void mma_m16n8k8_f16_f16_f16_f16(unsigned *c, const unsigned *a, const unsigned *b) { cpu::multiply_halves<16, 8>(c, a, b); }
+// wgmma: products are made at the wait for their group, element by element where PTX says that each lies.
+namespace cpu {
+struct Matrix { uintptr_t start; int leading, stride, swizzle; };
+static bool operator<(const Matrix &x, const Matrix &y)
+{
+    return std::memcmp(&x, &y, sizeof x) < 0;
+}
+static std::map<Matrix, uint64_t> matrix_numbers;
+static std::vector<Matrix> matrices;
+static uint64_t number_of(const Matrix &m)
+{
+    const auto found = matrix_numbers.emplace(m, matrices.size());
+    if (found.second) matrices.push_back(m);
+    return found.first->second;
+}
+// Canonical layouts of PTX: atoms of 8 rows of the swizzle's bytes, whichever dimension runs along the rows.
+template <class T> static double element(uint64_t number, bool along_rows, int row, int k)
+{
+    const Matrix &m = matrices[number];
+    const int size = sizeof(typename T::Bits), wide = m.swizzle ? m.swizzle : 16;
+    int inner = (along_rows ? row : k) * size, outer = along_rows ? k : row;
+    int from_panel = m.leading, from_group = m.stride;
+    if (along_rows && !m.swizzle) std::swap(from_panel, from_group);
+    if (!along_rows && m.swizzle) from_panel = wide;  // never another panel: 32 bytes of K are in one
+    const int panel = !along_rows && m.swizzle ? 0 : inner / wide;
+    inner -= panel * wide;
+    const uintptr_t place = m.start + panel * from_panel + outer / 8 * from_group + outer % 8 * wide + inner;
+    const uintptr_t swapped = m.swizzle ? place ^ (place >> 3 & (m.swizzle - 1) & ~(uintptr_t)15) : place;
+    typename T::Bits bits;
+    std::memcpy(&bits, (const void *)swapped, size);
+    return T::value(bits);
+}
+struct SumF32 { static float get(const char *c, int i) { return ((const float *)c)[i]; } static void put(char *c, int i, double x) { ((float *)c)[i] = (float)x; } enum { bytes = 4 }; };
+struct SumS32 { static int get(const char *c, int i) { return ((const int *)c)[i]; } static void put(char *c, int i, double x) { ((int *)c)[i] = (int)(unsigned)(long long)x; } enum { bytes = 4 }; };
+struct SumF16 { static float get(const char *c, int i) { return half_to_float(((const unsigned short *)c)[i]); } static void put(char *c, int i, double x) { ((unsigned short *)c)[i] = float_to_half((float)x); } enum { bytes = 2 }; };
+template <class D, class A, class B, int n, int depth, bool held, bool a_mn, bool b_mn> static void land(const Product *of_all, char *sum)
+{
+    const int me = threadIdx.x % 128, lane = me % 32, v = 4 / sizeof(typename A::Bits);
+    for (int i = 0; i < n / 2; ++i) {
+        const int row = me / 32 * 16 + lane / 4 + (i & 2) * 4, column = i / 4 * 8 + lane % 4 * 2 + (i & 1);
+        double x = of_all[me].adds ? (double)D::get(sum, i) : 0;
+        for (int k = 0; k < depth; ++k) {
+            double a;
+            if (held) {
+                const int of = row / 16 * 32 + row % 8 * 4 + k / v % 4, at = k % v + v * (row / 8 % 2) + 2 * v * (k / v / 4);
+                a = A::value(((const typename A::Bits *)of_all[of].a)[at]);
+            } else {
+                a = element<A>(of_all[me].a_lies, a_mn, row, k);
+            }
+            x += a * element<B>(of_all[me].b_lies, b_mn, column, k);
+        }
+        D::put(sum, i, x);
+    }
+}
+static void meet_multipliers() { meet(multipliers[threadIdx.x / 128], 128); }
+static void start_product(Product p)
+{
+    meet_multipliers();
+    Sum &s = sums[threadIdx.x][p.c];
+    if (!s.flying++) s.real.assign((char *)p.c, (char *)p.c + p.bytes);
+    memset(p.c, 0xA5, p.bytes);
+    products[threadIdx.x].back().push_back(p);
+}
+static void wait_for_products(int pending)
+{
+    const int first = threadIdx.x / 128 * 128, me = threadIdx.x;
+    meet_multipliers();
+    const size_t groups = products[me].size() - 1, done = groups > (size_t)pending ? groups - pending : 0;
+    for (size_t g = 0; g < done; ++g) {
+        for (size_t k = 0; k < products[me][g].size(); ++k) {
+            std::vector<Product> all;
+            for (int t = first; t < first + 128; ++t) all.push_back(products[t][g][k]);
+            Sum &s = sums[me][products[me][g][k].c];
+            all[me - first].land(all.data(), s.real.data());
+            --s.flying;
+        }
+    }
+    meet_multipliers();
+    for (size_t g = 0; g < done; ++g) products[me].pop_front();
+    for (auto &s : sums[me]) {
+        if (!s.second.flying && !s.second.real.empty()) {
+            memcpy(s.first, s.second.real.data(), s.second.real.size());
+            s.second.real.clear();
+        }
+    }
+}
+static uint64_t lies_of(uint64_t matrix) { return matrix; }
+static uint64_t lies_of(const unsigned *) { return 0; }
+static const void *held_of(uint64_t) { return nullptr; }
+static const void *held_of(const unsigned *a) { return a; }
+}  // namespace cpu
+template <int leading, int stride, int swizzle> static unsigned long long matrix_descriptor(const void *smem)
+{
+    return cpu::number_of({(uintptr_t)smem, leading, stride, swizzle});
+}
+template <int count, class T> static void keep_registers(T *) {}
+static inline void wgmma_fence() { cpu::meet_multipliers(); }
+static inline void wgmma_commit()
+{
+    cpu::meet_multipliers();
+    cpu::products[threadIdx.x].emplace_back();
+}
+template <int pending> static void wgmma_wait() { cpu::wait_for_products(pending); }
+// One function for each that a text calls: run.py writes these lines.
+#define WGMMA(name, n, depth, D, A, B, held, a_mn, b_mn) \
+    template <class C, class Left> static void name(C *c, Left a, unsigned long long b, bool adds) \
+    { \
+        cpu::start_product({c, cpu::held_of(a), cpu::lies_of(a), b, adds, cpu::land<cpu::D, cpu::A, cpu::B, n, depth, held, a_mn, b_mn>, n / 2 * cpu::D::bytes}); \
+    }

@@ -185,6 +185,7 @@ def fold_line(line: str, columns: int = COLUMNS) -> list[str]:
     places, depth = [], 0
     for i, c in enumerate(code):
         depth += (c in "([{") - (c in ")]}")
+        depth += (c == "<" and code[i + 1 : i + 2].isdigit()) - (c == ">" and code[i - 1].isdigit())  # template<1, 2>
         is_reference = code[i + 1 : i + 2] == "&" and code[i + 2 : i + 3] not in (" ", "&")
         is_operator = code[i + 1 : i + 2] in tuple("?:+&") and not is_reference
         if c == " " and lead + 8 < i <= columns and (code[i - 1] in ",=" or is_operator):
