@@ -12,6 +12,7 @@ from tilegen.plan import (
     Block,
     Commit,
     Compute,
+    Fence,
     Let,
     Map,
     Memory,
@@ -27,6 +28,7 @@ from tilegen.plan import (
     Tma,
     UnknownStep,
     Wait,
+    Wgmma,
     When,
     effects,
 )
@@ -93,6 +95,14 @@ def _tma(step: Tma) -> str:
     return f"Tma {place} <- {box}, {_slot(step.done)}" if step.done else f"Tma {box} <- {place}"
 
 
+def _wgmma(step: Wgmma) -> str:
+    sides = " ".join(
+        _ref(ref) + (f" along {lies.along} in {lies.swizzle_bytes} bytes" if lies else "")
+        for ref, lies in ((step.a, step.a_lies), (step.b, step.b_lies))
+    )
+    return f"Wgmma {_ref(step.c)} += {sides}, where it adds {step.accumulate}, via {step.via.name}"
+
+
 LINES: dict[type, Callable[[Any], str]] = {
     Let: lambda step: f"Let {step.var.name} = {step.value}",
     Repeat: lambda step: f"Repeat {step.var.name} < {step.count}{', unrolled' if step.unroll else ''}",
@@ -105,7 +115,9 @@ LINES: dict[type, Callable[[Any], str]] = {
     Compute: lambda step: f"Compute {_ref(step.dst)} <- {step.tree} of {', '.join(map(_ref, step.srcs))}",
     Shuffle: lambda step: f"Shuffle {_ref(step.dst)} <- {_ref(step.src)}, lanes {step.lanes} apart",
     Mma: lambda step: f"Mma {_ref(step.c)} += {_ref(step.a)} {_ref(step.b)}, via {step.via.name}",
+    Wgmma: _wgmma,
     Sync: lambda step: f"Sync {step.scope}",
+    Fence: lambda step: "Fence",
     Tma: _tma,
     Arrive: lambda step: f"Arrive {_slot(step.slot)}, {step.bytes} bytes",
     Await: lambda step: f"Await {_slot(step.slot)}, parity {step.parity}",

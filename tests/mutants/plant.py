@@ -34,6 +34,7 @@ from tilegen.plan import (
     Block,
     Commit,
     Compute,
+    Fence,
     Let,
     Map,
     Memory,
@@ -47,6 +48,7 @@ from tilegen.plan import (
     Sync,
     Tma,
     Wait,
+    Wgmma,
     When,
     default_values,
     effects,
@@ -174,7 +176,7 @@ def _of_arrive(step: Arrive) -> Iterator[Change]:
         yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
 
 
-DATA = (Move, Map, Compute, Shuffle, Mma, Tma)
+DATA = (Move, Map, Compute, Shuffle, Mma, Wgmma, Tma)
 
 
 def _of_compute(step: Compute) -> Iterator[Change]:
@@ -245,8 +247,21 @@ def _of_condition(step: When | Move, field: str) -> Iterator[Change]:
         yield "condition flipped", f"{condition}", (replace(step, **{field: not_(condition)}),)
 
 
+def _of_wgmma(step: Wgmma) -> Iterator[Change]:
+    """It adds where it did not, or the other way round; its operands lie in another swizzle, or at other strides."""
+    yield "other integer", "adds the other way", (replace(step, accumulate=not_(step.accumulate)),)
+    for field in ("a_lies", "b_lies"):
+        lies = getattr(step, field)
+        if lies is not None and lies.along == "k":
+            other = {128: 64, 64: 32, 32: 64, 0: 32}[lies.swizzle_bytes]
+            changed = {field: replace(lies, swizzle_bytes=other)}
+            yield "swizzle dropped", f"{field} in {other} bytes", (replace(step, **changed),)  # type: ignore[arg-type]
+
+
 CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
     Sync: lambda step: [("sync dropped", step.scope, ())],
+    Fence: lambda step: [("sync dropped", "fence", ())],
+    Wgmma: _of_wgmma,
     Commit: lambda step: [("commit dropped", step.queue, ())],
     Wait: _of_wait,
     Await: _of_await,
@@ -292,6 +307,9 @@ OF_OPERANDS: dict[type, Callable[[Any], Iterable[Operand]]] = {
         ("dst", step.dst, lambda ref: replace(step, dst=ref)), ("src", step.src, lambda ref: replace(step, src=ref)),
     ],
     Mma: lambda step: [
+        (name, getattr(step, name), lambda ref, name=name: replace(step, **{name: ref})) for name in ("c", "a", "b")
+    ],
+    Wgmma: lambda step: [
         (name, getattr(step, name), lambda ref, name=name: replace(step, **{name: ref})) for name in ("c", "a", "b")
     ],
     Tma: _of_tma,

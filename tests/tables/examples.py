@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from tests.wgmma.plans import Tiles, parts_of
 from tilegen.arithmetic import Apply, Element, Whole
 from tilegen.index import Var, equal, less
 from tilegen.layouts import find_atom
 from tilegen.ops.mma.rows import ROWS as PRODUCTS
-from tilegen.ops.mma.rows import element_type
+from tilegen.ops.mma.rows import WGMMA_ROWS, element_type
 from tilegen.plan import (
     BYTE_PERMUTE,
     COMPUTE,
@@ -31,6 +32,7 @@ from tilegen.plan import (
     Block,
     Commit,
     Compute,
+    Fence,
     Instruction,
     Let,
     Map,
@@ -48,6 +50,7 @@ from tilegen.plan import (
     TensorMap,
     Tma,
     Wait,
+    Wgmma,
     When,
     flat_memory,
     let,
@@ -165,6 +168,23 @@ def product(row: Instruction) -> Example:
     return Example(of(mma), of(When(less(lane, 16), (mma,))), "TG406")
 
 
+def warpgroup_product(row: Instruction) -> Example:
+    """One wgmma of tiles in shared memory; the fault is half a warp."""
+    name = row.name.removesuffix(".registers")
+    tiles = Tiles(name.replace("nN", "n8"), int(name.split("k")[1].split(".")[0]), 0, a_held=name != row.name)
+    parts = parts_of(tiles)
+    half = (*parts.fill, *parts.meet, Fence(), When(less(lane, 16), parts.products), Commit("mma"), Wait("mma"))
+    return Example(parts.plan(*parts.right), parts.plan(*half, *parts.store), "TG406")
+
+
+def without_fence(row: Instruction) -> Example:
+    """The same product; the fault is that no fence stands before it."""
+    found = warpgroup_product(row)
+    steps = tuple(s for s in found.right.roles[0].steps if not isinstance(s, Fence))
+    role = replace(found.right.roles[0], steps=steps)
+    return Example(found.right, replace(found.right, roles=(role,)), "TG432")
+
+
 ONE = let("row", ROW)
 FUNCTION = flat_memory("src", "float32", 128, "shared")
 CALL = Block("read", ((FUNCTION, S[0]),), (Move(r[1], FUNCTION[TURNED]),))
@@ -185,6 +205,8 @@ STEPS: dict[type, Example] = {
     Compute: INSTRUCTIONS[COMPUTE.name],
     Shuffle: INSTRUCTIONS[SHUFFLE.name],
     Mma: product(PRODUCTS[find_atom("mma.m16n8k16").name]),
+    Wgmma: warpgroup_product(WGMMA_ROWS["wgmma.m64nNk16.f32.bf16.bf16"]),
+    Fence: without_fence(WGMMA_ROWS["wgmma.m64nNk16.f32.bf16.bf16"]),
     Tma: INSTRUCTIONS[TMA_LOAD.name],
     Sync: INSTRUCTIONS[MOVE.name],
     Commit: example(
@@ -204,6 +226,8 @@ def example_of(row: Instruction) -> Example | None:
     """The example of a row of the table; that of a function of registers is made."""
     if row.name in PRODUCTS:
         return product(row)
+    if row.name in WGMMA_ROWS:
+        return warpgroup_product(row)
     if row.name in INSTRUCTIONS or not row.compute:
         return INSTRUCTIONS.get(row.name)
     count = len(row.operands) - 1

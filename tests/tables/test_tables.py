@@ -45,6 +45,7 @@ from tilegen.plan import (
     Shuffle,
     Step,
     UnknownStep,
+    Wgmma,
     all_steps,
     arrays,
     effects,
@@ -80,7 +81,7 @@ def missing_of_kind(kind: type) -> list[str]:
     return [name for name, is_there in known.items() if not is_there]
 
 
-OF_ROWS = (Move, Map, Compute, Shuffle, Mma)  # whose meaning is that of the instruction that they name
+OF_ROWS = (Move, Map, Compute, Shuffle, Mma, Wgmma)  # whose meaning is that of the instruction that they name
 NO_MUTANTS = {kind for kind in STRUCTURE if kind.__name__ == "Let"}  # changed where its base variable stands
 
 
@@ -124,7 +125,7 @@ def test_the_tables_name_nothing_else() -> None:
 # ---------------------------------------------------------------- what they say is so
 def inputs_of(shown: Plan) -> dict[str, object]:
     def values(dtype: str, number: int) -> object:
-        most = 13 if dtype == "float16" else 251  # sums of products are numbers
+        most = 13 if dtype.startswith(("float8", "float16")) else 251  # sums of products are numbers
         return lambda at: ((at * 40503 + number * 7919) % most).astype(numpy_dtype(dtype))
 
     return {m.name: values(m.dtype, n) for n, m in enumerate(arrays(shown)) if m.access == "in"}

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from tests.wgmma.plans import Array, Loop, Tiles, parts_of, plan_loop, product_of, read_result
 from tilegen.arithmetic import TYPED
 from tilegen.arithmetic.modular import make_modular
-from tilegen.interpret import FaultFound, interpret
+from tilegen.interpret import interpret
 from tilegen.plan import Plan
 from tilegen.proofs import unproven_ranges
 

@@ -14,7 +14,7 @@ from tilegen.layouts import ATOMS, find_atom, tile_mma
 from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, explain_later, is_for_types, is_named, list_atoms
 from tilegen.ops.mma.flows import flow_of_product
 from tilegen.ops.mma.products import plan_product
-from tilegen.ops.mma.rows import ROWS
+from tilegen.ops.mma.rows import ROWS, WGMMA_ROWS
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.scopes import SCOPES
@@ -130,6 +130,6 @@ def _variant(kind: str, priority: int) -> Variant:
 OP = Op(
     "mma", MmaFields, reads=("a", "b"), updates=("c",), conditions=("accumulate",),
     check_fields=_check_fields, check=_check, reference=_reference, exactness=COMPUTES,
-    variants=(_variant(SIMT, 20), _variant(MMA_SYNC, 30)), instructions=tuple(ROWS.values()),
+    variants=(_variant(SIMT, 20), _variant(MMA_SYNC, 30)), instructions=(*ROWS.values(), *WGMMA_ROWS.values()),
     flows=flow_of_product,
 )  # fmt: skip

@@ -227,6 +227,17 @@ BUILD_RULES = {
         _kernel(_IN, _SYNC, _SYNC, _OUT),
         _RIGHT,
     ),
+    "TG431": Rule(
+        "registers that a product in flight has",
+        "From a wgmma to the wait for its group its accumulator belongs to nobody else: other threads' statements may "
+        "neither read nor write it, nor its A where that is in registers. 'commit: mma' closes a group, "
+        "'wait: {mma: N}' goes on when at most N are in flight.",
+    ),
+    "TG432": Rule(
+        "registers of a product without a fence",
+        "A fence stands between what threads do with registers and a wgmma that takes them. tilegen places the fences: "
+        "this is a bug of it, please report the spec.",
+    ),
     "TG491": Rule("the kernel failed on the GPU", "The GPU reported an error while the kernel ran."),
     "TG492": Rule("the GPU disagrees with the reference", "The first element that differs is named."),
     "TG501": Rule(
