@@ -174,7 +174,8 @@ def test_part_of_a_fragment_is_refused() -> None:
     assert said.message == (
         "no variant can carry out this mma: simt: no atom of simt multiplies float16 by float16 into float32; "
         "mma_sync: mma.m16n8k16.f32.f16.f16.f32: M is 8, no multiple of 16; "
-        "mma.m16n8k8.f32.f16.f16.f32: M is 8, no multiple of 16"
+        "mma.m16n8k8.f32.f16.f16.f32: M is 8, no multiple of 16; "
+        "wgmma: b must be in shared memory"
     )
     columns = loop({"a": "a[:, i*16 + 4 : +8]", "b": "b[i*16 + 4 : +8]"})
     with pytest.raises(SpecError, match=r"the region a\[:, i\*16 \+ 4 : \+8\] cuts across the iters of a's layout"):
@@ -228,9 +229,9 @@ def test_the_layout_that_would_fit_is_named_and_fits() -> None:
 REFUSED = {
     "b in shared memory": (
         {"b": "sb"},
-        "b must be in registers, not in shared memory: only wgmma reads shared memory, and that comes later",
+        "b must be in registers, not in shared memory: only wgmma reads shared memory",
     ),
-    "wgmma": ({"atom": "wgmma.m64n16k16"}, "the atom wgmma.m64n16k16 is not supported: wgmma comes later"),
+    "wgmma": ({"atom": "wgmma.m64n16k16"}, "the atom wgmma.m64n16k16 is wgmma's"),
     "an atom of the other kind": ({"atom": "mma.m16n8k16", "variant": "simt"}, "no atom of simt multiplies float16"),
     "c read too": ({"b": "c2", "c": "c2"}, "c2 cannot be multiplied and updated at once"),
     "atoms that lie otherwise": (

@@ -15,8 +15,8 @@ from tilegen.ops.mma.held import Held, matrix_of, table_of
 from tilegen.ops.mma.rows import element_type
 from tilegen.spec.data import Call, Region
 
-SIMT, MMA_SYNC = "simt", "mma_sync"  # kinds of atoms, and the variants that take them
-_LATER = {"wgmma": "wgmma comes later", "quad_pair": "no GPU since Volta has the instruction"}
+SIMT, MMA_SYNC, WGMMA = "simt", "mma_sync", "wgmma"  # kinds of atoms, and the variants that take them
+_LATER = {"quad_pair": "no GPU since Volta has the instruction"}
 
 
 def extents_of(call: Call) -> tuple[int, int, int]:
@@ -73,8 +73,8 @@ def reject_atom(atom: MmaAtom, call: Call, arch: Arch) -> str | None:
 def explain_later(name: str) -> str:
     """Why a kind of atom that exists is not used; "" for those that are.
 
-    >>> explain_later("wgmma.m64n64k16")
-    'wgmma comes later'
+    >>> explain_later("mma.m8n8k4.nt")
+    'no GPU since Volta has the instruction'
     """
     return "" if name == "auto" else _LATER.get(find_atom(name).kind, "")
 

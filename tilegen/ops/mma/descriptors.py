@@ -43,9 +43,15 @@ def describe_tile(
     >>> found.descriptor.along, found.descriptor.stride_bytes, found.starts
     ('k', 1024, ((0, 16, 32, 48, 4096, 4112, 4128, 4144),))
     """
-    size, swizzle_bytes = DTYPES[dtype].bytes, _swizzle_bytes(layout, dtype)
+    size = DTYPES[dtype].bytes
+    return describe_places(
+        _linear_bytes(layout, shape, size, transposed), size, swizzle_bytes_of(layout, dtype), rows
+    )
+
+
+def describe_places(linear: NDArray[np.int64], size: int, swizzle_bytes: int, rows: int) -> DescribedTile:
+    """The same from where each element (M or N, K) lies before the swizzle, in bytes. Raises LayoutError."""
     depth = DEPTH_BYTES // size
-    linear = _linear_bytes(layout, shape, size, transposed)
     if linear.shape[0] % rows or linear.shape[1] % depth:
         raise LayoutError(f"matrices of {rows} x {depth} do not divide a tile of {linear.shape[0]} x {linear.shape[1]}")
     blocks = linear.reshape(linear.shape[0] // rows, rows, linear.shape[1] // depth, depth).swapaxes(1, 2)
@@ -60,8 +66,8 @@ def describe_tile(
     raise LayoutError(f"no descriptor of wgmma says how the tile lies: {'; '.join(reasons)}")
 
 
-def _swizzle_bytes(layout: Layout, dtype: str) -> int:
-    """Which of the hardware's swizzles a layout has."""
+def swizzle_bytes_of(layout: Layout, dtype: str) -> int:
+    """Which of the hardware's swizzles a layout has, as bytes of its rows. Raises LayoutError for others."""
     if isinstance(layout, TileLayout):
         return 0
     known = {swizzle_atom(dtype, n): n for n in MODES}

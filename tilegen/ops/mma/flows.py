@@ -9,6 +9,8 @@ from tilegen.layouts import MmaAtom, MmaTiling, cute, find_atom, lay_out_mma, re
 from tilegen.ops.flows import Flow, fixed
 from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, choose_tiling, extents_of, is_function_of, is_named, list_atoms
 from tilegen.ops.mma.held import Held
+from tilegen.ops.mma.warpgroups import choose_atom, list_registers
+from tilegen.ops.operand import Refused
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Call
 
@@ -20,10 +22,22 @@ def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
 
     None where no atom fits the extents.
     """
+    if call.regions["b"].buffer.scope == "shared":
+        return _flow_of_warpgroup(call)
     tiling = _find_tiling(call, SCOPES[call.scope].size(threads))
     if tiling is None:
         return ()
     return tuple(fixed(call, name, lay_out_mma(tiling, name.upper()), tiling.atom.name) for name in ("c", "a", "b"))
+
+
+def _flow_of_warpgroup(call: Call) -> tuple[Flow, ...]:
+    """The owners of what a product by wgmma has in registers."""
+    try:
+        atom = choose_atom(call)
+    except Refused:
+        return ()
+    tiling = tile_mma(atom, (1, 1, 1), None, extents_of(call))
+    return tuple(fixed(call, name, lay_out_mma(tiling, name.upper()), atom.name) for name in list_registers(call))
 
 
 def spell_tiling(call: Call, threads: int, atom: MmaAtom, held: Held) -> str:

@@ -117,7 +117,8 @@ def _fragment_places(atom: MmaAtom, operand: str) -> tuple[Numbers, Numbers, Num
     shape = (atom.shape[OPERANDS[operand][0]], atom.shape[OPERANDS[operand][1]])
     row, column = np.indices(shape, np.int64)
     place = fragment_of(atom, operand).place((row, column), shape)
-    thread = np.broadcast_to(np.asarray(place.get("laneid", 0), np.int64), shape)
+    warp = np.asarray(place.get("wid_in_wg", 0), np.int64) * THREAD_AXES["wid_in_wg"].unit
+    thread = np.broadcast_to(np.asarray(place.get("laneid", 0), np.int64) + warp, shape)
     register = np.broadcast_to(np.asarray(place.get("m", 0), np.int64), shape)
     rows = np.zeros((atom.threads, int(register.max()) + 1), np.int64)
     columns = np.zeros_like(rows)

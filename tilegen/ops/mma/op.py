@@ -1,4 +1,4 @@
-"""mma: c[M, N] = a[M, K] b[K, N], on top of c unless accumulate is false; all in registers."""
+"""mma: c[M, N] = a[M, K] b[K, N], on top of c unless accumulate is false; in registers, for wgmma a and b in shared."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pydantic import Field
 from tilegen.arithmetic import TFLOAT32
 from tilegen.errors import LayoutError
 from tilegen.layouts import ATOMS, find_atom, tile_mma
-from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, explain_later, is_for_types, is_named, list_atoms
+from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, WGMMA, explain_later, is_for_types, is_named, list_atoms
 from tilegen.ops.mma.flows import flow_of_product
 from tilegen.ops.mma.products import plan_product
 from tilegen.ops.mma.rows import ROWS, WGMMA_ROWS
+from tilegen.ops.mma.warpgroups import QUEUE, plan_warpgroup, refuse_warpgroup
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.scopes import SCOPES
@@ -23,8 +24,8 @@ from tilegen.spec.form import OpFields
 
 
 class MmaFields(OpFields):
-    a: str = Field(description="register region read, M by K")
-    b: str = Field(description="register region read, K by N")
+    a: str = Field(description="register region read, M by K; wgmma reads it from shared memory too")
+    b: str = Field(description="register region read, K by N; of wgmma a shared region")
     c: str = Field(description="register region that the product is added to, M by N")
     accumulate: str | bool | int = Field(
         default=True, description="a condition: where it is false c is not read, and becomes the product alone"
@@ -39,7 +40,11 @@ class MmaFields(OpFields):
     permutation: list[int | str | None] | None = Field(
         default=None, description="of M, N and K, as tiled_mma has them; only together with atoms"
     )
-    variant: Literal["auto", "simt", "mma_sync"] = Field(
+    asynchronous: bool = Field(
+        default=False, alias="async",
+        description="true: the threads go on, and wgmma's product is there at a later wait; c is nobody's until then",
+    )  # fmt: skip
+    variant: Literal["auto", "simt", "mma_sync", "wgmma"] = Field(
         default="auto", description="pin a variant instead of taking the one that can"
     )
 
@@ -100,8 +105,12 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
 def _refuse(kind: str, call: Call, context: Context) -> str | None:
     for name, region in call.regions.items():
         if region.buffer.scope != "register":
-            later = ": only wgmma reads shared memory, and that comes later" if name != "c" else ""
+            later = ": only wgmma reads shared memory" if name != "c" else ""
             return f"{name} must be in registers, not in {region.buffer.scope} memory{later}"
+    if call.fields.asynchronous:
+        return "the product is there when the threads go on: only wgmma is asynchronous"
+    if call.fields.atom != "auto" and find_atom(call.fields.atom).kind == WGMMA:
+        return f"the atom {call.fields.atom} is wgmma's"
     if later := explain_later(call.fields.atom):
         return f"the atom {call.fields.atom} is not supported: {later}"
     if not list_atoms(call, kind):
@@ -127,9 +136,14 @@ def _variant(kind: str, priority: int) -> Variant:
     return Variant(kind, priority, refuse, plan)
 
 
+def _plan_warpgroup(call: Call, context: Context) -> Planned:
+    return plan_warpgroup(context, call)
+
+
 OP = Op(
     "mma", MmaFields, reads=("a", "b"), updates=("c",), conditions=("accumulate",),
     check_fields=_check_fields, check=_check, reference=_reference, exactness=COMPUTES,
-    variants=(_variant(SIMT, 20), _variant(MMA_SYNC, 30)), instructions=(*ROWS.values(), *WGMMA_ROWS.values()),
+    variants=(_variant(SIMT, 20), _variant(MMA_SYNC, 30), Variant(WGMMA, 40, refuse_warpgroup, _plan_warpgroup)),
+    queue=lambda call: QUEUE if call.fields.asynchronous else "", instructions=(*ROWS.values(), *WGMMA_ROWS.values()),
     flows=flow_of_product,
 )  # fmt: skip

@@ -1,0 +1,185 @@
+"""The steps of mma by wgmma: a fence, a product for each atom and step along K, and unless it is async its wait."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.arithmetic import TFLOAT32
+from tilegen.decisions import PICKED, Candidate, Choice
+from tilegen.errors import LayoutError
+from tilegen.index import Index, Var, add, any_of, less, mod, mul, multiple
+from tilegen.index.bounds import is_below
+from tilegen.layouts import MmaAtom, SwizzleLayout, row_major, tile_of
+from tilegen.ops.mma.atoms import WGMMA, extents_of, list_atoms
+from tilegen.ops.mma.descriptors import DescribedTile, describe_places, swizzle_bytes_of
+from tilegen.ops.mma.held import Fragments, hold, matrix_of, read_fragments
+from tilegen.ops.mma.rows import wgmma_row
+from tilegen.ops.op import Planned
+from tilegen.ops.operand import Context, Formals, Operand, Refused, parts_of
+from tilegen.plan import Commit, Fence, Ref, Step, Wait, Wgmma, repeat
+from tilegen.scopes import SCOPES
+from tilegen.spec.data import Call
+
+QUEUE = "mma"
+ROWS = 64  # that an atom has of A and C
+THREADS = SCOPES["warpgroup"].threads
+_SIDES = ("c", "a", "b")
+Starts = Mapping[tuple[int, int], int]
+
+
+def refuse_warpgroup(call: Call, context: Context) -> str | None:
+    """Why wgmma cannot carry out a call, before any layout is looked at."""
+    spaces = {name: region.buffer.scope for name, region in call.regions.items()}
+    if spaces["b"] != "shared":
+        return "b must be in shared memory"
+    if spaces["c"] != "register" or spaces["a"] not in ("register", "shared"):
+        wrong = "c" if spaces["c"] != "register" else "a"
+        where = "registers or shared memory" if wrong == "a" else "registers"
+        return f"{wrong} must be in {where}, not in {spaces[wrong]} memory"
+    if "wgmma" not in context.arch.features:
+        return f"{context.arch.name} has no wgmma, which is sm_90a's"
+    threads = SCOPES[call.scope].size(context.launch.threads)
+    if threads != THREADS:
+        return f"a warpgroup of {THREADS} threads multiplies together, and {SCOPES[call.scope].one} has {threads}"
+    atoms = list_atoms(call, WGMMA)
+    if not atoms:
+        a, b, c = (call.regions[name].buffer.dtype for name in ("a", "b", "c"))
+        return f"no atom of wgmma multiplies {a} by {b} into {c}"
+    if any(atom.a == TFLOAT32 for atom in atoms):
+        return "wgmma cuts float32 off to tf32 where it reads shared memory, and its bound is that of rounding"
+    if call.regions["a"].buffer.root == call.regions["c"].buffer.root:
+        return f"{call.regions['c'].buffer.name} cannot be multiplied and updated at once"
+    return None
+
+
+def choose_atom(call: Call) -> MmaAtom:
+    """The atom with the largest N that divides the product's. Raises Refused."""
+    m, n, k = extents_of(call)
+    fitting = [a for a in list_atoms(call, WGMMA) if not (m % a.shape[0] or n % a.shape[1] or k % a.shape[2])]
+    if not fitting:
+        raise Refused(f"no atom of wgmma, 64 x 8 to 256 x 32 bytes of K, divides a product of {m} x {n} x {k}")
+    return max(fitting, key=lambda a: a.shape[1])
+
+
+def plan_warpgroup(context: Context, call: Call) -> Planned:
+    """Fence, products, commit and wait; of an async one the last two are the spec's. Raises Refused."""
+    atom = choose_atom(call)
+    operands = {name: context.operand(call, name) for name in _SIDES}
+    c = _find_fragments(operands["c"], atom, "C")
+    a_shared = operands["a"].memory.space == "shared"
+    b_tile, b_base = _describe(operands["b"], atom.shape[1], True)
+    a_tile, a_base = _describe(operands["a"], ROWS, False) if a_shared else (None, 0)
+    a = _starts(a_tile) if a_tile else _find_fragments(operands["a"], atom, "A")
+    b = _starts(b_tile)
+    m, n, k = (extent // part for extent, part in zip(extents_of(call), atom.shape, strict=True))
+    if set(c) != {(i, j) for i in range(m) for j in range(n)}:
+        raise Refused(f"the registers of {operands['c'].buffer.name} are not those of {m * n} atoms of {atom.stem}")
+    bases: dict[str, Index] = {"b": b_base, "a": a_base, "c": _register_base(operands["c"])}
+    if not a_shared:
+        bases["a"] = _register_base(operands["a"])
+    var = Var(context.fresh("k_atom"), k) if k > 1 and _rises(a, m, k) and _rises(b, n, k) else None
+    formals = Formals([operands[s] for s in _SIDES], (True,) * 3, call.scope, [var.name] if var else [])
+    row, adds = wgmma_row(atom, not a_shared), call.conditions["accumulate"]
+
+    def see(side: str, at: Index) -> Ref:
+        return formals.see(_SIDES.index(side), operands[side].memory[add(bases[side], at)])
+
+    def multiply(step: Index) -> tuple[Step, ...]:
+        return tuple(
+            Wgmma(
+                row, see("c", c[i, j]), see("a", _at(a, i, step)), see("b", _at(b, j, step)), b_tile.descriptor,
+                a_tile.descriptor if a_tile else None, any_of(less(0, step), adds),
+            )
+            for i in range(m) for j in range(n)
+        )  # fmt: skip
+
+    products = repeat(var, multiply(var)) if var else tuple(s for step in range(k) for s in multiply(step))
+    done = () if call.fields.asynchronous else (Commit(QUEUE), Wait(QUEUE))
+    name = "_".join(["wgmma", *(call.regions[field].buffer.name for field in ("a", "b", "c"))])
+    block = formals.block(name, (Fence(), *products, *done), context.op)
+    lies = {s: _spell(t, d) for s, t, d in (("a", a_tile, "M"), ("b", b_tile, "N")) if t}
+    choices = (
+        Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), "the largest N that divides the product's"),
+        Choice("descriptors", lies, (), "every element compared with what the hardware reads by them"),
+        Choice("products", {"per_run": m * n * k}, (), "a warpgroup's, in one group" if done else "of the open group"),
+    )
+    return Planned((block,), context.cost((block,)), choices, (("atom", atom.name),))
+
+
+def _spell(tile: DescribedTile, rows: str) -> str:
+    lies = tile.descriptor
+    swizzle = f"the {lies.swizzle_bytes}-byte swizzle" if lies.swizzle_bytes else "no swizzle"
+    return f"{'K' if lies.along == 'k' else rows}-major with {swizzle}"
+
+
+# ---------------------------------------------------------------- shared memory
+def _describe(operand: Operand, rows: int, transposed: bool) -> tuple[DescribedTile, Index]:
+    """The matrices of a region, and where the region begins before chunks trade places. Raises Refused."""
+    region, buffer, size = operand.region, operand.buffer, operand.elem_bytes
+    shape = (region.lengths[matrix_of(region)[0]], region.lengths[matrix_of(region)[1]])
+    at = dict(zip(matrix_of(region), np.indices(shape, np.int64), strict=True))
+    linear: NDArray[np.int64] = np.zeros(shape, np.int64)
+    for d, parts in zip(operand.dims, parts_of(operand), strict=True):
+        for p in parts:
+            if not isinstance(p.stride, int):
+                raise Refused(f"the region {region.text} cuts across the iters of {buffer.name}'s layout")
+            linear = linear + at[d] // p.weight % p.extent * p.stride
+    try:
+        swizzle_bytes = swizzle_bytes_of(buffer.layout, buffer.dtype)
+        tile = describe_places((linear.T if transposed else linear) * size, size, swizzle_bytes, rows)
+    except LayoutError as error:
+        raise Refused(f"{region.text}: {error}") from None
+    whole = row_major(buffer.shape) if isinstance(buffer.layout, SwizzleLayout) else tile_of(buffer.layout)
+    base = whole.place(region.begins, buffer.shape).get("m", 0)
+    lies = tile.descriptor
+    for start in {start for row in tile.starts for start in row}:
+        byte = mul(add(base, start), size)
+        first = multiple(byte) % 16 == 0 and is_below(mod(byte, lies.pattern_bytes), lies.room_bytes, ())
+        if multiple(byte) % lies.pattern_bytes and not first:
+            raise Refused(f"{region.text} is not known to begin at a multiple of {lies.pattern_bytes} bytes")
+    return tile, base
+
+
+def _starts(tile: DescribedTile) -> Starts:
+    return {(i, s): start for i, row in enumerate(tile.starts) for s, start in enumerate(row)}
+
+
+# ---------------------------------------------------------------- registers
+def _register_base(operand: Operand) -> Index:
+    base: Index = operand.buffer.layout.place(operand.region.begins, operand.buffer.shape).get("m", 0)
+    return base
+
+
+def _find_fragments(operand: Operand, atom: MmaAtom, name: str) -> Starts:
+    """The register of each fragment, by its place among those of the matrix. Raises Refused."""
+    found: Fragments = read_fragments(hold(operand, THREADS), atom, name)
+    down, across = found.rows.shape[2], found.columns.shape[2]
+    starts = {}
+    for f, register in enumerate(found.at):
+        rows, columns = found.rows[0, f], found.columns[0, f]
+        first, left = int(rows[0]), int(columns[0])
+        whole = np.array_equal(rows, first + np.arange(down)) and np.array_equal(columns, left + np.arange(across))
+        if not whole or first % down or left % across:
+            raise Refused(f"the registers of {operand.buffer.name} are no {down} x {across} blocks of neighbours")
+        starts[first // down, left // across] = register
+    return starts
+
+
+def _rises(starts: Starts, count: int, steps: int) -> bool:
+    """Whether each row's matrices begin at the same distance from one another along K."""
+    return all(starts[i, s] == starts[i, 0] + s * (starts[i, 1] - starts[i, 0]) and starts[i, 1] > starts[i, 0]
+               for i in range(count) for s in range(steps))  # fmt: skip
+
+
+def _at(starts: Starts, row: int, step: Index) -> Index:
+    if isinstance(step, int):
+        return starts[row, step]
+    return add(starts[row, 0], mul(step, starts[row, 1] - starts[row, 0]))
+
+
+def list_registers(call: Call) -> Sequence[str]:
+    """The operands of a product by wgmma that are in registers."""
+    return [name for name in ("c", "a") if call.regions[name].buffer.scope == "register"]
