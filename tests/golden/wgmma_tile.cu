@@ -17,8 +17,7 @@
 // 3. mma sa sbT acc -> acc, scope warpgroup
 //    variant: wgmma; 768 wavefronts, 32 instructions
 //    atom: wgmma.m64n128k16.f32.bf16.bf16; the largest N that divides the product's
-//    descriptors: a = K-major with the 128-byte swizzle, b K-major with the 128-byte swizzle; every element
-//      compared with what the hardware reads by them
+//    descriptors: a = K-major 128B, b K-major 128B; compared with what the hardware reads
 //    products: per_run = 4; a warpgroup's, in one group
 //
 // 4. copy acc -> C[by*64 : +64, bx*128 : +128], scope warpgroup

@@ -103,7 +103,7 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
     lies = {s: _spell(t, d) for s, t, d in (("a", a_tile, "M"), ("b", b_tile, "N")) if t}
     choices = (
         Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), "the largest N that divides the product's"),
-        Choice("descriptors", lies, (), "every element compared with what the hardware reads by them"),
+        Choice("descriptors", lies, (), "compared with what the hardware reads"),
         Choice("products", {"per_run": m * n * k}, (), "a warpgroup's, in one group" if done else "of the open group"),
     )
     return Planned((block,), context.cost((block,)), choices, (("atom", atom.name),))
@@ -111,8 +111,8 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
 
 def _spell(tile: DescribedTile, rows: str) -> str:
     lies = tile.descriptor
-    swizzle = f"the {lies.swizzle_bytes}-byte swizzle" if lies.swizzle_bytes else "no swizzle"
-    return f"{'K' if lies.along == 'k' else rows}-major with {swizzle}"
+    swizzle = f"{lies.swizzle_bytes}B" if lies.swizzle_bytes else "unswizzled"
+    return f"{'K' if lies.along == 'k' else rows}-major {swizzle}"
 
 
 # ---------------------------------------------------------------- shared memory
