@@ -147,7 +147,8 @@ def _changes(step: Step, scene: _Scene) -> Iterator[Change]:
     if isinstance(step, DATA):
         name = effects(step).instruction.name  # type: ignore[union-attr]
         yield "step dropped", f"{name} dropped", ()
-        if {t.ref for t in effects(step).read} & {t.ref for t in effects(step).written}:
+        begins_anew = isinstance(step, Wgmma) and step.accumulate is False
+        if {t.ref for t in effects(step).read} & {t.ref for t in effects(step).written} and not begins_anew:
             yield "step twice", f"{name} twice", (step, step)
     for field, ref, put in OF_OPERANDS.get(type(step), lambda step: ())(step):
         kind = _kind(ref, field)

@@ -6,14 +6,22 @@ import re
 from pathlib import Path
 
 import tilegen
-from tilegen.spec.names import PRELUDE
+from tilegen.ops.mma.rows import WGMMA_ROWS
+from tilegen.spec.names import PRELUDE, reserved_reason
 
 TEMPLATES = Path(tilegen.__file__).parent / "templates"
 
 
 def test_every_function_of_the_prelude_is_reserved() -> None:
-    macros = re.findall(r"^//% macro (\w+)\(\)", (TEMPLATES / "prelude.cuh.j2").read_text(), re.M)
+    text = (TEMPLATES / "prelude.cuh.j2").read_text()
+    macros = re.findall(r"^//% macro (\w+)\(\)", text, re.M)
     assert set(macros) == PRELUDE
+    products = set(re.findall(r"^//% macro (\w+)\(name, n, a, b\)", text, re.M))
+    assert products == {row.prelude for row in WGMMA_ROWS.values()}
+    for name in products:
+        assert reserved_reason(name.replace("nN", "n64") + "_ar_bn")
+    defined = re.findall(r"^(?:template.*> )?__device__ __forceinline__ [\w ]+?(\w+)\(", text, re.M)
+    assert "keep_register" in defined and all(reserved_reason(name) for name in defined)
 
 
 def test_a_swizzled_atom_repeats_over_a_larger_buffer() -> None:

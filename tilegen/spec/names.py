@@ -54,7 +54,7 @@ def reserved_reason(name: str) -> str:
         return "a name of CUDA"
     if is_macro(name):
         return "a macro of the C headers"
-    if name in PRELUDE:
+    if name in PRELUDE or _PRODUCT.match(name):
         return "a function that generated kernels define"
     if name in _LANGUAGE:
         return "a word of the expression language"
@@ -259,8 +259,10 @@ PRELUDE = frozenset(
     mma_m16n8k32_s32_s8_u8_s32 mma_m16n8k32_s32_u8_s8_s32 mma_m16n8k32_s32_u8_u8_s32 mma_m16n8k32_f32_e4m3_e4m3_f32
     mma_m16n8k32_f32_e4m3_e5m2_f32 mma_m16n8k32_f32_e5m2_e4m3_f32 mma_m16n8k32_f32_e5m2_e5m2_f32
     mma_m8n8k4_f64_f64_f64_f64 mma_m16n8k4_f64_f64_f64_f64 mma_m16n8k8_f64_f64_f64_f64 mma_m16n8k16_f64_f64_f64_f64
+    wgmma_fence wgmma_commit wgmma_wait keep_registers matrix_descriptor
     """.split()  # noqa: SIM905
 )
+_PRODUCT = re.compile(r"(wgmma_m64n\d+k\d+_\w+|keep_register)\Z")  # one for each N and each way in which a and b lie
 
 
 def is_macro(name: str) -> bool:
