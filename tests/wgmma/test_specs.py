@@ -49,6 +49,25 @@ def make(
     return {"kernel": "product", "arch": "sm_90a", "threads": 128, "buffers": buffers, "ops": ops}
 
 
+def auto(spec: dict[str, Any]) -> dict[str, Any]:
+    """With the layouts of shared buffers left to be chosen."""
+    new = deepcopy(spec)
+    for buffer in new["buffers"].values():
+        if buffer.get("scope") == "shared":
+            buffer["layout"] = "auto"
+    return new
+
+
+def by_tma(spec: dict[str, Any]) -> dict[str, Any]:
+    """The same from tiles that TMA brings."""
+    new = deepcopy(spec)
+    product = [op for op in new["ops"] if "mma" in op or op.get("copy", {}).get("dst") == "C"]
+    names = [name for name, buffer in new["buffers"].items() if buffer.get("scope") == "shared"]
+    load = [{"copy": {"src": "A" if n == "a" else "B", "dst": n, "variant": "tma", "barrier": "full"}} for n in names]
+    held = [{"copy": {"src": "A", "dst": "a", "scope": "warpgroup"}}] if "a" not in names else []
+    return new | {"ops": [*load, *held, {"wait": {"barrier": "full"}}, *product]}
+
+
 SPECS = {
     "bf16": make(), "two rows of atoms": make(m=128, n=32), "two columns of atoms": make(n=320),
     "three": make(n=24, k=32, swizzle=64), "f16": make(dtype="float16", c="float16", n=96, k=128),
@@ -59,6 +78,12 @@ SPECS = {
     "written accumulator": make(acc="wgmma_accumulator(64)"),
     "a named atom": make(mma={"atom": "wgmma.m64n32k16"}),
     "async": make(mma={"async": True}, after=("commit", {"wait": 0})),
+    "auto": auto(make()), "auto, deep": auto(make(n=96, k=128)), "auto, shallow": auto(make(n=32, k=16)),
+    "auto, b along n": auto(make(n=128, b_along_n=True)),
+    "auto, bytes along n": auto(make(dtype="int8", c="int32", n=32, k=64, b_along_n=True)),
+    "auto, s8": auto(make(dtype="int8", c="int32", n=32, k=128)), "auto, by tma": by_tma(auto(make(n=96, k=128))),
+    "auto, by tma, b along n": by_tma(auto(make(m=128, n=192, b_along_n=True))),
+    "auto, by tma, a in registers": by_tma(auto(make(a_held=True, k=32))),
 }  # fmt: skip
 
 
@@ -72,6 +97,34 @@ def test_it_is_proved(name: str) -> None:
     plan = built(name).plan
     kinds = [type(s) for s in all_steps(plan)]
     assert kinds.count(Fence) == 1 and kinds.count(Commit) == 1 and kinds.count(Wait) == 1 and Wgmma in kinds
+
+
+CHOSEN = {
+    "auto": {"a": "Swizzle(3, 3, 3) o S[(64, 64):(64, 1)]", "sb": "Swizzle(3, 3, 3) o S[(64, 64):(64, 1)]"},
+    "auto, shallow": {"a": "Swizzle(3, 1, 3) o S[(64, 16):(16, 1)]", "sb": "Swizzle(3, 1, 3) o S[(32, 16):(16, 1)]"},
+    "auto, b along n": {"sb": "Swizzle(3, 3, 3) o S[(64, 2, 64):(64, 4096, 1)]"},
+    "auto, bytes along n": {"sb": "Swizzle(4, 2, 3) o S[(64, 32):(1, 64)]"},
+    "auto, by tma": {
+        "a": "Swizzle(3, 3, 3) o S[(64, 2, 64):(64, 4096, 1)]", "sb": "Swizzle(3, 3, 3) o S[(96, 2, 64):(64, 6144, 1)]",
+    },
+    "auto, by tma, b along n": {"sb": "Swizzle(3, 3, 3) o S[(64, 3, 64):(64, 4096, 1)]"},
+    "auto, by tma, a in registers": {"sb": "Swizzle(3, 2, 3) o S[(64, 32):(32, 1)]"},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_shared_operands_get_layouts_that_descriptors_say(name: str) -> None:
+    choices = {c.question: c.picked for c in built(name).spec.choices}
+    assert {buffer: choices[f"layout of {buffer}"] for buffer in CHOSEN[name]} == CHOSEN[name]
+
+
+def test_a_tile_that_is_multiplied_by_itself_has_one_layout_for_both() -> None:
+    spec = auto(make())
+    del spec["buffers"]["a"], spec["buffers"]["A"]
+    (product,) = (op["mma"] for op in spec["ops"] if "mma" in op)
+    product["a"] = "sb"
+    proved = build(spec | {"ops": spec["ops"][1:]})
+    assert str(proved.spec.buffer("sb").layout) == "Swizzle(3, 3, 3) o S[(64, 64):(64, 1)]"
 
 
 @requires_gxx
@@ -114,6 +167,9 @@ REFUSED = {
         make(dtype="int8", c="int32", n=128, k=32, b_along_n=True, a_held=True),
         "only elements of 2 bytes may lie along M or N"),
     "an arch without it": ({**make(), "arch": "sm_90"}, "sm_90 has no wgmma, which is sm_90a's"),
+    "bytes along n, auto, by tma": (
+        by_tma(auto(make(dtype="int8", c="int32", n=128, k=32, b_along_n=True, a_held=True))),
+        "no descriptor of wgmma says how the tile lies"),
     "a CTA of two warpgroups": (
         by_cta(make()) | {"threads": 256}, "a warpgroup of 128 threads multiplies together"),
     "rows that are no multiple of 64": (make(m=32), "divides a product of 32 x 64 x 64"),

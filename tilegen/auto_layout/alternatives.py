@@ -23,7 +23,7 @@ from tilegen.auto_layout.families import (
     span_elems,
 )
 from tilegen.auto_layout.forms import Form
-from tilegen.auto_layout.pin import family_of, list_views, pin_layout, trace_dims
+from tilegen.auto_layout.pin import family_of, follow, list_views, pin_layout, trace_dims
 from tilegen.auto_layout.tile_access import TileAccess, fold, merge_rows
 from tilegen.cost.accesses import Access, find_accesses
 from tilegen.cost.boxes import WHOLE
@@ -87,6 +87,7 @@ def list_alternatives(
                 found += heard
                 if is_enough(_drop_repeated(found)):
                     return _drop_repeated(found)
+    found += _listen_for_taken(spec, buffer, form, found)
     if near is not None:
         before, others = near
         free = (_move(a, before, form, DTYPES[buffer.dtype].bytes) for a in others if not a.variant.constrain)
@@ -128,6 +129,19 @@ def list_accesses(
     accesses = find_accesses(context.enclose(tuple(steps)), context.launch.threads, context.launch.cluster)
     own = (_to_elements(a, context.launch, stand_in)[1] for a in accesses if _depends(a, names))
     return [a for a in own if a.instructions]
+
+
+def find_taken(
+    buffer: Buffer, form: Form, variant: Variant, call: Call, views: Sequence[Buffer]
+) -> FamilyLayout | None:  # fmt: skip
+    """The first layout of a form that a variant which takes some layouts alone takes for a call."""
+    layouts = enumerate_form(form, DTYPES[buffer.dtype].bytes)
+    return next((f for f in layouts if takes(variant, call, buffer, f, views)), None)
+
+
+def takes(variant: Variant, call: Call, buffer: Buffer, f: FamilyLayout, views: Sequence[Buffer]) -> bool:
+    """Whether a variant takes a layout of a buffer, of which a call names the last view."""
+    return not variant.constrain or variant.constrain(call, follow(replace(buffer, layout=f.layout), views)) is None
 
 
 # ---------------------------------------------------------------- stand-ins
@@ -177,15 +191,16 @@ def _stand_in(f: FamilyLayout, kept: int) -> _StandIn:
 
 # ---------------------------------------------------------------- listening
 def _listen(
-    spec: Spec, buffer: Buffer, stand_in: _StandIn, asked: Sequence[Variant]
+    spec: Spec, buffer: Buffer, stand_in: _StandIn, asked: Sequence[Variant], only: int | None = None
 ) -> Iterator[tuple[Call, Context, list[Alternative]]]:
-    """What the variants that are asked cost with a stand-in, one call after the other."""
+    """What the variants that are asked cost with a stand-in, one call after the other, or of one call ``only``."""
     names = family_of(spec, buffer.name)
     kept = dict.fromkeys(names, stand_in.kept_elems)
     for number, (call, context) in enumerate(touched_calls(spec, buffer.name)):
+        if only not in (None, number):
+            continue
         context, found = replace(context, kept_elems=kept), list[Alternative]()
-        named = next(r.buffer.name for r in call.regions.values() if r.buffer.name in names)
-        views = list_views(spec, named)
+        views = views_of(spec, buffer, call)
         for variant in [v for v in OPS[call.op].variants if v in asked]:
             for heard in _hear(call, context, variant):
                 both = [_to_elements(a, context.launch, stand_in) for a, _ in heard if _depends(a, names)]
@@ -195,12 +210,36 @@ def _listen(
         yield call, context, found
 
 
+def _listen_for_taken(
+    spec: Spec, buffer: Buffer, form: Form, found: Sequence[Alternative]
+) -> Iterator[Alternative]:  # fmt: skip
+    """What variants cost that take some layouts alone, and of this form not the dense one: with the first they take."""
+    heard = {(a.number, a.variant.name) for a in found}
+    for number, (call, context) in enumerate(touched_calls(spec, buffer.name)):
+        for variant in list_hopes(call, context):
+            if variant.constrain and (number, variant.name) not in heard:
+                f = find_taken(buffer, form, variant, call, views_of(spec, buffer, call))
+                if f is not None:
+                    stand_in = _stand_in(f, max(1, VECTOR_BYTES // DTYPES[buffer.dtype].bytes))
+                    pinned = pin_layout(spec, buffer.name, f.layout)
+                    yield from (a for *_, own in _listen(pinned, buffer, stand_in, [variant], number) for a in own)
+
+
+def views_of(spec: Spec, buffer: Buffer, call: Call) -> tuple[Buffer, ...]:
+    """From a buffer to the view of it that a call names."""
+    return list_views(spec, next(r.buffer.name for r in call.regions.values() if r.buffer.root == buffer.name))
+
+
 def list_hopes(call: Call, context: Context) -> list[Variant]:
     """What may carry out a call that nothing does with the dense layout of a form, with another one of it or with its
     panels: variants that make their accesses for the layout, and those that take some layouts alone.
     """
-    own = (v for v in OPS[call.op].variants if (v.adapts or v.constrain) and _is_allowed(call, v))
-    return [v for v in own if v.refuse(call, context) is None]
+    return [v for v in list_ways(call, context) if v.adapts or v.constrain]
+
+
+def list_ways(call: Call, context: Context) -> list[Variant]:
+    """The variants that may carry out a call, for all that is known before any layout is looked at."""
+    return [v for v in OPS[call.op].variants if _is_allowed(call, v) and v.refuse(call, context) is None]
 
 
 def _is_allowed(call: Call, variant: Variant) -> bool:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilegen.auto_layout.alternatives import touched_calls
+from tilegen.auto_layout.alternatives import list_ways, shape_of, takes, touched_calls, views_of
 from tilegen.auto_layout.explain import compare_with, explain_search
+from tilegen.auto_layout.forms import list_forms
 from tilegen.auto_layout.pin import can_follow, pin_layout
-from tilegen.auto_layout.search import Search, cost_plans, plan_calls, search_layouts
+from tilegen.auto_layout.search import Search, cost_plans, count_own_stages, layouts_of, plan_calls, search_layouts
 from tilegen.decisions import Choice
+from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.layouts import row_major
 from tilegen.spec.data import Buffer, Spec
@@ -25,6 +27,8 @@ def choose_layouts(spec: Spec) -> Spec:
     plain = spec
     for name in names:
         plain = pin_layout(plain, name, row_major(spec.buffer(name).shape), "row")
+    for name in names:
+        plain = _begin(plain, name)
     chosen: dict[str, Choice] = {}
     todo = list(names)
     for _ in range(2):
@@ -35,6 +39,26 @@ def choose_layouts(spec: Spec) -> Spec:
             changed |= _meet(plain, name, names) if plain.buffer(name).layout != before else set()
         todo = [name for name in names if name in changed]
     return replace(plain, choices=(*spec.choices, *chosen.values())) if names else spec
+
+
+def _begin(spec: Spec, name: str) -> Spec:
+    """The spec with the first layout of a buffer that all its calls take which only take some; else in rows.
+
+    Without it the layout of another operand of such a call could not be chosen: nothing would carry out the call.
+    """
+    buffer = spec.buffer(name)
+    demands = []
+    for call, context in touched_calls(spec, name):
+        ways = list_ways(call, context)
+        if ways and all(v.constrain for v in ways):
+            demands.append((call, ways, views_of(spec, buffer, call)))
+    if not demands:
+        return spec
+    for form in list_forms(shape_of(buffer), DTYPES[buffer.dtype].bytes, count_own_stages(spec, buffer)):
+        for f in layouts_of(form, buffer):
+            if all(any(takes(v, call, buffer, f, views) for v in ways) for call, ways, views in demands):
+                return pin_layout(spec, name, f.layout, f.text)
+    return spec
 
 
 def _meet(spec: Spec, name: str, names: Sequence[str]) -> set[str]:

@@ -18,11 +18,13 @@ from tilegen.access import LINE_BYTES, SECTOR_BYTES
 from tilegen.arch import ARCHES
 from tilegen.auto_layout.alternatives import (
     Alternative,
+    find_taken,
     list_alternatives,
     list_hopes,
     list_indexed_dims,
     shape_of,
     touched_calls,
+    views_of,
 )
 from tilegen.auto_layout.estimates import Costed, add_costs, estimate_layouts, sort_estimates
 from tilegen.auto_layout.families import FAMILIES, VECTOR_BYTES, FamilyLayout, enumerate_form
@@ -102,7 +104,7 @@ def search_layouts(spec: Spec, buffer: Buffer) -> Search:
 
     Raises SpecError where the memories cannot be placed, whatever the layout.
     """
-    stages = count_stages(len(buffer.shape), list_indexed_dims(spec, buffer))
+    stages = count_own_stages(spec, buffer)
     rows, *others = list_forms(shape_of(buffer), DTYPES[buffer.dtype].bytes, stages)
     room = _room_bytes(spec, buffer)
     ways = list_alternatives(spec, buffer, rows)
@@ -110,6 +112,11 @@ def search_layouts(spec: Spec, buffer: Buffer) -> Search:
     if search.best is not None and _leaves_nothing(search.planned[search.best]):
         return replace(search, forms=len(others), is_settled=True)
     return _search_others(spec, buffer, others, room, search) if others else search
+
+
+def count_own_stages(spec: Spec, buffer: Buffer) -> int:
+    """The leading dimensions of a buffer that every region of it indexes."""
+    return count_stages(len(buffer.shape), list_indexed_dims(spec, buffer))
 
 
 def _plan_ranked(
@@ -251,14 +258,17 @@ def layouts_of(form: Form, buffer: Buffer) -> tuple[FamilyLayout, ...]:
 
 
 def _uncarried(spec: Spec, buffer: Buffer, form: Form, alternatives: Sequence[Alternative]) -> list[int]:
-    """The numbers of the calls that none of the alternatives carries out, nor a variant made for the layouts."""
+    """The numbers of the calls that none of the alternatives carries out, nor a variant made for the layouts, nor one
+    that takes one of the form's."""
     heard = {a.number for a in alternatives}
     calls = touched_calls(spec, buffer.name)
     if len(heard) == len(calls):
         return []
     dense = touched_calls(pin_layout(spec, buffer.name, layouts_of(form, buffer)[0].layout), buffer.name)
     unheard = [(n, *call) for n, call in enumerate(dense) if n not in heard]
-    return [n for n, call, context in unheard if not any(v.adapts for v in list_hopes(call, context))]
+    return [n for n, call, context in unheard if not any(
+        v.adapts or find_taken(buffer, form, v, call, views_of(spec, buffer, call)) for v in list_hopes(call, context)
+    )]  # fmt: skip
 
 
 def _why_no_plan(spec: Spec, buffer: Buffer, form: Form, numbers: Sequence[int]) -> Costed | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,15 @@ def list_atoms(call: Call, kind: str) -> tuple[MmaAtom, ...]:
     Where ``atom`` names none, float32 is multiplied as it is: as tf32 only where the atom says so.
     """
     dtypes = {name: call.regions[name].buffer.dtype for name in ("a", "b", "c")}
-    rows = [row for row in ATOMS if row.kind == kind and is_for_types(row, dtypes)]
+    rows = _list_rows(kind, tuple(dtypes.items()))
     named = {row.a for row in rows if call.fields.atom != "auto" and is_named(row, call.fields.atom)}
     taken = [row for row in rows if row.a in (named or {dtypes["a"]})]
     return tuple(sorted(taken, key=lambda row: (-row.shape[2], -row.shape[0])))
+
+
+@cache
+def _list_rows(kind: str, dtypes: tuple[tuple[str, str], ...]) -> tuple[MmaAtom, ...]:
+    return tuple(row for row in ATOMS if row.kind == kind and is_for_types(row, dict(dtypes)))
 
 
 def is_for_types(atom: MmaAtom, dtypes: Mapping[str, str]) -> bool:

@@ -15,7 +15,7 @@ from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, WGMMA, explain_later, is_for_t
 from tilegen.ops.mma.flows import flow_of_product
 from tilegen.ops.mma.products import plan_product
 from tilegen.ops.mma.rows import ROWS, WGMMA_ROWS
-from tilegen.ops.mma.warpgroups import QUEUE, plan_warpgroup, refuse_warpgroup
+from tilegen.ops.mma.warpgroups import QUEUE, plan_warpgroup, refuse_warpgroup, reject_layout
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.scopes import SCOPES
@@ -143,7 +143,10 @@ def _plan_warpgroup(call: Call, context: Context) -> Planned:
 OP = Op(
     "mma", MmaFields, reads=("a", "b"), updates=("c",), conditions=("accumulate",),
     check_fields=_check_fields, check=_check, reference=_reference, exactness=COMPUTES,
-    variants=(_variant(SIMT, 20), _variant(MMA_SYNC, 30), Variant(WGMMA, 40, refuse_warpgroup, _plan_warpgroup)),
+    variants=(
+        _variant(SIMT, 20), _variant(MMA_SYNC, 30),
+        Variant(WGMMA, 40, refuse_warpgroup, _plan_warpgroup, constrain=reject_layout),
+    ),
     queue=lambda call: QUEUE if call.fields.asynchronous else "", instructions=(*ROWS.values(), *WGMMA_ROWS.values()),
     flows=flow_of_product,
 )  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,10 +19,10 @@ from tilegen.ops.mma.descriptors import DescribedTile, describe_places, swizzle_
 from tilegen.ops.mma.held import Fragments, hold, matrix_of, read_fragments
 from tilegen.ops.mma.rows import wgmma_row
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, Formals, Operand, Refused, parts_of
+from tilegen.ops.operand import Context, Formals, Operand, Refused, bind, memory_of, parts_of
 from tilegen.plan import Commit, Fence, Ref, Step, Wait, Wgmma, repeat
 from tilegen.scopes import SCOPES
-from tilegen.spec.data import Call
+from tilegen.spec.data import Buffer, Call
 
 QUEUE = "mma"
 ROWS = 64  # that an atom has of A and C
@@ -62,6 +63,19 @@ def choose_atom(call: Call) -> MmaAtom:
     if not fitting:
         raise Refused(f"no atom of wgmma, 64 x 8 to 256 x 32 bytes of K, divides a product of {m} x {n} x {k}")
     return max(fitting, key=lambda a: a.shape[1])
+
+
+def reject_layout(call: Call, tile: Buffer) -> str | None:
+    """Why no descriptor says how this product's shared operand lies with the layout that ``tile`` has, or None."""
+    try:
+        atom = choose_atom(call)
+        for name, rows in (("a", ROWS), ("b", atom.shape[1])):
+            region = call.regions[name]
+            if region.buffer.name == tile.name:
+                _describe(bind(replace(region, buffer=tile), memory_of(tile)), rows, name == "b")
+    except Refused as refusal:
+        return str(refusal)
+    return None
 
 
 def plan_warpgroup(context: Context, call: Call) -> Planned:
@@ -119,6 +133,10 @@ def _spell(tile: DescribedTile, rows: str) -> str:
 def _describe(operand: Operand, rows: int, transposed: bool) -> tuple[DescribedTile, Index]:
     """The matrices of a region, and where the region begins before chunks trade places. Raises Refused."""
     region, buffer, size = operand.region, operand.buffer, operand.elem_bytes
+    try:
+        swizzle_bytes = swizzle_bytes_of(buffer.layout, buffer.dtype)
+    except LayoutError as error:
+        raise Refused(f"{region.text}: {error}") from None
     shape = (region.lengths[matrix_of(region)[0]], region.lengths[matrix_of(region)[1]])
     at = dict(zip(matrix_of(region), np.indices(shape, np.int64), strict=True))
     linear: NDArray[np.int64] = np.zeros(shape, np.int64)
@@ -128,7 +146,6 @@ def _describe(operand: Operand, rows: int, transposed: bool) -> tuple[DescribedT
                 raise Refused(f"the region {region.text} cuts across the iters of {buffer.name}'s layout")
             linear = linear + at[d] // p.weight % p.extent * p.stride
     try:
-        swizzle_bytes = swizzle_bytes_of(buffer.layout, buffer.dtype)
         tile = describe_places((linear.T if transposed else linear) * size, size, swizzle_bytes, rows)
     except LayoutError as error:
         raise Refused(f"{region.text}: {error}") from None
