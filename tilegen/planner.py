@@ -18,6 +18,7 @@ from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, memory_of
 from tilegen.plan import (
     BARRIER_BYTES,
+    PRODUCTS,
     QUEUES,
     TMA_ALIGN_BYTES,
     Await,
@@ -236,12 +237,18 @@ class _Builder:
         return when(s.when, Await(Slot(barrier, name.index), parity_of(s, barrier, before)))
 
     def queue(self, s: Closing | Waiting, enclose: Enclose) -> tuple[Step, ...]:
-        """A commit or a wait, for every queue that the kernel's copies are in."""
-        queues = [q for q in self.outline.queues if isinstance(s, Waiting) or not QUEUES[q].closes_itself]
+        """A commit or a wait, for the queue that it names or every one that the kernel uses."""
+        used = [q for q in self.outline.queues if s.queue in ("", q)]
+        queues = [q for q in used if isinstance(s, Waiting) or not QUEUES[q].closes_itself]
+        what = "commit closes" if isinstance(s, Closing) else "wait waits for"
         if not queues:
-            what = "commit closes" if isinstance(s, Closing) else "wait waits for"
-            message = f"this {what} groups of asynchronous copies, and the kernel has none"
-            self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, "write 'async: true' on the copy")))
+            started, op = ("products", "mma") if s.queue == PRODUCTS else ("copies", "copy")
+            message = f"this {what} groups of asynchronous {started}, and the kernel has none"
+            self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, f"write 'async: true' on the {op}")))
+        if len(queues) > 1 and PRODUCTS in queues:
+            message = f"this {what} groups of one queue, and the kernel has copies and products in flight"
+            hint = "commit: mma" if isinstance(s, Closing) else "wait: {mma: N}, wait: {cp_async: N} or wait: {tma: N}"
+            self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, hint)))
         return when(s.when, *(Commit(q) if isinstance(s, Closing) else Wait(q, s.pending) for q in queues))
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:

@@ -13,8 +13,11 @@ from tests.text.run import compile_plans, requires_gxx
 from tilegen import build
 from tilegen.dtypes import numpy_dtype
 from tilegen.errors import ProofError, SpecError
-from tilegen.pipeline import Built
-from tilegen.plan import Commit, Fence, Wait, Wgmma, all_steps
+from tilegen.pipeline import Built, load
+from tilegen.plan import PRODUCTS, Commit, Fence, Wait, Wgmma, all_steps
+from tilegen.planner import plan_spec
+from tilegen.proofs.trips import choose_trips
+from tilegen.spec.printing import print_spec
 
 
 def make(
@@ -68,6 +71,14 @@ def by_tma(spec: dict[str, Any]) -> dict[str, Any]:
     return new | {"ops": [*load, *held, {"wait": {"barrier": "full"}}, *product]}
 
 
+def by_cp_async(*after: Any) -> dict[str, Any]:
+    """The same from tiles that cp.async brings, then products in flight."""
+    new = make(mma={"async": True}, after=after)
+    for op in new["ops"][:2]:
+        op["copy"]["async"] = True
+    return new | {"ops": [*new["ops"][:2], {"commit": "cp_async"}, {"wait": {"cp_async": 0}}, *new["ops"][2:]]}
+
+
 SPECS = {
     "bf16": make(), "two rows of atoms": make(m=128, n=32), "two columns of atoms": make(n=320),
     "three": make(n=24, k=32, swizzle=64), "f16": make(dtype="float16", c="float16", n=96, k=128),
@@ -78,6 +89,8 @@ SPECS = {
     "written accumulator": make(acc="wgmma_accumulator(64)"),
     "a named atom": make(mma={"atom": "wgmma.m64n32k16"}),
     "async": make(mma={"async": True}, after=("commit", {"wait": 0})),
+    "async, named": make(mma={"async": True}, after=({"commit": "mma"}, {"wait": {"mma": 0}})),
+    "copies and products": by_cp_async({"commit": "mma"}, {"wait": {"mma": 0}}),
     "auto": auto(make()), "auto, deep": auto(make(n=96, k=128)), "auto, shallow": auto(make(n=32, k=16)),
     "auto, b along n": auto(make(n=128, b_along_n=True)),
     "auto, bytes along n": auto(make(dtype="int8", c="int32", n=32, k=64, b_along_n=True)),
@@ -95,8 +108,10 @@ def built(name: str) -> Built:
 @pytest.mark.parametrize("name", SPECS)
 def test_it_is_proved(name: str) -> None:
     plan = built(name).plan
-    kinds = [type(s) for s in all_steps(plan)]
-    assert kinds.count(Fence) == 1 and kinds.count(Commit) == 1 and kinds.count(Wait) == 1 and Wgmma in kinds
+    steps = list(all_steps(plan))
+    queued = [type(s) for s in steps if isinstance(s, Commit | Wait) and s.queue == PRODUCTS]
+    kinds = [type(s) for s in steps]
+    assert kinds.count(Fence) == 1 and queued == [Commit, Wait] and Wgmma in kinds
 
 
 CHOSEN = {
@@ -177,6 +192,11 @@ REFUSED = {
     "tf32 that is named": (
         make(dtype="float32", n=16, k=32, mma={"atom": "wgmma.m64n16k8"}), "wgmma cuts float32 off"),
     "c that lies by rows": (make(acc="wg_local_layout(64, 64)"), "c"),
+    "a commit of copies or products": (by_cp_async("commit", {"wait": {"mma": 0}}), "has copies and products"),
+    "a wait for copies or products": (by_cp_async({"commit": "mma"}, {"wait": 0}), "has copies and products"),
+    "a commit of no product": (make(after=({"commit": "mma"},)), "closes groups of asynchronous products"),
+    "a wait for no product": (make(after=({"wait": {"mma": 0}},)), "waits for groups of asynchronous products"),
+    "a wait for no copy": (make(after=({"wait": {"cp_async": 0}},)), "waits for groups of asynchronous copies"),
     "async by mma.sync": (
         {"kernel": "k", "arch": "sm_90", "threads": 32, "buffers": {
             "a": {"scope": "register", "dtype": "float16", "shape": [16, 16], "layout": "auto"},
@@ -202,15 +222,15 @@ def without(spec: dict[str, Any], *ops: Any) -> dict[str, Any]:
 WRONG = {
     "nobody fences the stores": (without(make(), {"sync": "async"}), "TG424", "sync: async"),
     "nobody meets": (without(make(), {"sync": "cta"}), "TG403", "sync: warpgroup"),
-    "nobody waits": (make(mma={"async": True}, after=("commit",)), "TG431", "wait: {mma: 0}"),
-    "nobody commits": (make(mma={"async": True}, after=({"wait": 0},)), "TG431", "commit: mma"),
-    "it waits for too few": (make(mma={"async": True}, after=("commit", {"wait": 1})), "TG431", "wait: {mma: 0}"),
+    "nobody waits": (make(mma={"async": True}, after=("commit",)), "TG433", "wait: {mma: 0}"),
+    "nobody commits": (make(mma={"async": True}, after=({"wait": 0},)), "TG433", "commit: mma"),
+    "it waits for too few": (make(mma={"async": True}, after=("commit", {"wait": 1})), "TG433", "wait: {mma: 0}"),
     "b is overwritten": (
         make(mma={"async": True}, after=({"copy": {"src": "B", "dst": "sb"}}, "commit", {"wait": 0})), "TG422",
         "wait: {mma: 0}"),
     "a in registers is overwritten": (
         make(a_held=True, mma={"async": True},
-             after=({"fill": {"scope": "warpgroup", "dst": "a", "value": 0}}, "commit", {"wait": 0})), "TG431", "mma"),
+             after=({"fill": {"scope": "warpgroup", "dst": "a", "value": 0}}, "commit", {"wait": 0})), "TG433", "mma"),
 }  # fmt: skip
 
 
@@ -221,3 +241,67 @@ def test_what_is_wrong_is_found_and_the_hint_says_what_to_insert(what: str) -> N
         build(spec)
     (found,) = caught.value.diagnostics
     assert found.code == code and hint in (found.hint or "") + found.message
+
+
+# ---------------------------------------------------------------- groups in flight from trip to trip
+def ring(stages: int = 4, pending: int = 1, trips: int = 6, last: int = 0) -> dict[str, Any]:
+    """A ring of stages that TMA fills two trips ahead, with a group of products in flight from one trip to the next."""
+    stage = "mma_shared_layout('bfloat16', 128, ({}, {}, 64))"
+    buffers = {
+        "A": {"scope": "global", "dtype": "bfloat16", "shape": [64, 64 * trips]},
+        "B": {"scope": "global", "dtype": "bfloat16", "shape": [32, 64 * trips]},
+        "C": {"scope": "global", "dtype": "float32", "shape": [64, 32]},
+        "sa": {"scope": "shared", "dtype": "bfloat16", "shape": [stages, 64, 64], "layout": stage.format(stages, 64)},
+        "sb": {"scope": "shared", "dtype": "bfloat16", "shape": [stages, 32, 64], "layout": stage.format(stages, 32)},
+        "sbT": {"view": "sb", "axes": [0, 2, 1]},
+        "acc": {"scope": "register", "dtype": "float32", "shape": [64, 32], "layout": "auto"},
+    }
+
+    def load(k: str) -> list[Any]:
+        each = {"variant": "tma", "barrier": f"full[({k}) % {stages}]"}
+        return [
+            {"copy": {"src": f"{x}[:, ({k})*64 : +64]", "dst": f"s{x.lower()}[({k}) % {stages}]"} | each} for x in "AB"
+        ]
+
+    product = {
+        "scope": "warpgroup", "a": f"sa[k % {stages}]", "b": f"sbT[k % {stages}]", "c": "acc", "accumulate": "k > 0",
+        "async": True,
+    }  # fmt: skip
+    ops = [
+        {"for": {"p": 2}, "do": load("p")},
+        {"for": {"k": trips}, "do": [
+            {"when": f"k + 2 < {trips}", "do": load("k + 2")}, {"wait": {"barrier": f"full[k % {stages}]"}},
+            {"mma": product}, {"commit": "mma"}, {"wait": {"mma": pending}}, {"sync": "cta"},
+        ]},
+        {"wait": {"mma": last}}, {"copy": {"scope": "warpgroup", "src": "acc", "dst": "C"}},
+    ]  # fmt: skip
+    return {"kernel": "ring", "arch": "sm_90a", "threads": 128, "buffers": buffers, "ops": ops}
+
+
+def test_a_group_stays_in_flight_over_trips() -> None:
+    proved = build(ring())
+    waits = [s.pending for s in all_steps(proved.plan) if isinstance(s, Wait)]
+    assert waits == [1, 0]
+    assert build(print_spec(proved.spec)).plan.roles == proved.plan.roles
+
+
+@pytest.mark.parametrize("trips", [40, 41, 42, 43])
+def test_few_trips_of_many_show_it(trips: int) -> None:
+    spec = load(ring(trips=trips))
+    cut = choose_trips(spec, plan_spec(spec), [(0, 0, 0)], {})
+    assert cut.trips.loops and not cut.uncut
+    build(ring(trips=trips))
+
+
+@pytest.mark.parametrize("trips", [6, 40])
+def test_a_ring_that_is_too_short_is_found(trips: int) -> None:
+    with pytest.raises(ProofError, match=r"TG422.*wgmma reads"):
+        build(ring(stages=3, trips=trips))
+    with pytest.raises(ProofError, match=r"TG422.*wgmma reads"):
+        build(ring(pending=2, trips=trips))
+    assert build(ring(stages=3, pending=0, trips=trips)) and build(ring(stages=5, pending=2, trips=trips))
+
+
+def test_the_last_group_is_waited_for() -> None:
+    with pytest.raises(ProofError, match="TG433"):
+        build(ring(last=1))

@@ -14,7 +14,7 @@ from tilegen.interpret.fault import NEVER_AWAITED
 from tilegen.interpret.memory import Filling, Holding, Reporter
 from tilegen.interpret.order import Shadow
 from tilegen.interpret.threads import Array, Group
-from tilegen.plan import QUEUES
+from tilegen.plan import PRODUCTS, QUEUES
 
 
 class Cargo(Protocol):
@@ -122,7 +122,7 @@ class Flights:
     def _due(self, flight: Flight, row: int) -> tuple[str, ...]:
         """The statements that land what is in flight of a thread that started it."""
         later = int(self.committed[flight.queue][flight.who.thread[row]] - flight.number[row])
-        if flight.queue == "mma":
+        if flight.queue == PRODUCTS:
             return (f"wait: {{mma: {later - 1}}}",) if later else ("commit: mma", "wait: {mma: 0}")
         return (f"wait: {later - 1}",) if later else ("commit", "wait: 0")
 
@@ -133,8 +133,8 @@ class Flights:
             thread = int(flight.who.thread[row])
             is_open = self.committed[flight.queue][thread] == flight.number[row]
             what = "no commit follows it" if is_open else "no wait lands it"
-            each = ("commit: mma", "wait: {mma: 0}") if flight.queue == "mma" else ("commit", "wait: 0")
+            each = ("commit: mma", "wait: {mma: 0}") if flight.queue == PRODUCTS else ("commit", "wait: 0")
             due = each if is_open else each[1:]
-            kind = "product" if flight.queue == "mma" else "asynchronous copy"
+            kind = "product" if flight.queue == PRODUCTS else "asynchronous copy"
             message = f"this {kind} is still in flight when the kernel ends: {what}"
             flight.site.fail(NEVER_AWAITED, message, row, insert=due)

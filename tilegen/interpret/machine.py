@@ -19,7 +19,7 @@ from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.interpret.watched import Watched
 from tilegen.interpret.wide import Together, Unrolled
 from tilegen.kept import keep
-from tilegen.plan import Effects, Memory, Plan, Ref, Step, Touch, begin, effects, walk
+from tilegen.plan import PRODUCTS, Effects, Memory, Plan, Ref, Step, Touch, begin, effects, walk
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def survey(plan: Plan) -> dict[str, Use]:
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
             row = visit.effects.instruction
-            multiplies = row is not None and row.queue == "mma"
+            multiplies = row is not None and row.queue == PRODUCTS
             for t in visit.effects.touches:
                 spot = visit.position.spots.get(t.ref.memory.name)
                 name, elems = spot.root.name if spot else t.ref.memory.name, _grain_elems(t)

@@ -10,7 +10,7 @@ from tilegen.interpret.fault import MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC
 from tilegen.interpret.memory import Reporter
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.threads import Array, Crew, Group
-from tilegen.plan import TMA_STORE, Barrier, Plan, all_steps, effects
+from tilegen.plan import PRODUCTS, TMA_STORE, Barrier, Plan, all_steps, effects
 from tilegen.scopes import SCOPES
 
 WARPGROUP = SCOPES["warpgroup"].threads
@@ -28,7 +28,7 @@ def count_agents(plan: Plan) -> int:
 def count_products(plan: Plan) -> int:
     """The agents of each CTA that multiply."""
     found = (effects(step).instruction for step in all_steps(plan))
-    return -(-plan.threads // WARPGROUP) if any(row is not None and row.queue == "mma" for row in found) else 0
+    return -(-plan.threads // WARPGROUP) if any(row is not None and row.queue == PRODUCTS for row in found) else 0
 
 
 class Phases:

@@ -89,12 +89,13 @@ class Queue:
     together: str = "thread"
 
 
+PRODUCTS = "mma"  # the queue of products by wgmma
 QUEUES = {
     queue.name: queue
     for queue in (
         Queue("cp.async", "cp_async_commit", "cp_async_wait"),
         Queue("bulk", "tma_commit", "tma_wait", closes_itself=True),
-        Queue("mma", "wgmma_commit", "wgmma_wait", together="warpgroup"),
+        Queue(PRODUCTS, "wgmma_commit", "wgmma_wait", together="warpgroup"),
     )
 }
 MBARRIER = "mbarrier"  # the queue of what reports to an mbarrier and is waited for there

@@ -13,6 +13,7 @@ from tilegen.errors import Diagnostic
 from tilegen.plan import Block, Plan, Step, Sync, Wait, effects
 from tilegen.spec.data import Meeting, Spec, Waiting
 from tilegen.spec.outline import outline
+from tilegen.spec.waits import word_of
 
 _WORK = 1 << 19  # interpreted steps x threads over all re-runs: about 60 ms; beyond that nobody is warned
 _LEAST_THREADS = 1024  # a step takes about as long as this many threads, however few it has
@@ -35,7 +36,7 @@ def find_needless_syncs(
         if is_sound(without):
             plan = without
             where = f" at {meeting.mark.spot}" if meeting.mark else ""
-            what = f"sync: {meeting.scope}" if isinstance(meeting, Meeting) else f"wait: {meeting.pending}"
+            what = f"sync: {meeting.scope}" if isinstance(meeting, Meeting) else _spell_wait(meeting)
             message = f"{what}{where} orders nothing"
             found.append(Diagnostic("TG430", message, meeting.mark, severity="warning"))
     return tuple(found)
@@ -59,6 +60,11 @@ def drop_sync(plan: Plan, number: int) -> Plan:
         return tuple(out)
 
     return replace(plan, roles=tuple(replace(role, steps=edit(role.steps)) for role in plan.roles))
+
+
+def _spell_wait(s: Waiting) -> str:
+    word = word_of(s)
+    return f"wait: {{{word}: {s.pending}}}" if word else f"wait: {s.pending}"
 
 
 def _syncs(steps: Sequence[Step]) -> Iterator[Sync | Wait]:

@@ -7,7 +7,7 @@ from itertools import chain, count
 
 from tilegen.arithmetic import Parameter
 from tilegen.index import Index, Var, bound, variables
-from tilegen.plan import Barrier, Block, Effects, Let, Memory, Ref, Repeat, Step, TensorMap, effects
+from tilegen.plan import PRODUCTS, Barrier, Block, Effects, Let, Memory, Ref, Repeat, Step, TensorMap, effects
 from tilegen.render.c_text import subscript
 from tilegen.scopes import thread_variables
 
@@ -75,7 +75,7 @@ def multiplied_registers(steps: Iterable[Step]) -> tuple[Memory, ...]:
     found: dict[str, Memory] = {}
     for step in steps:
         touched = effects(step)
-        if touched.instruction is not None and touched.instruction.queue == "mma":
+        if touched.instruction is not None and touched.instruction.queue == PRODUCTS:
             found |= {t.ref.memory.name: t.ref.memory for t in touched.touches if t.ref.memory.space == "register"}
         inner = {m.name: m for m in multiplied_registers(touched.body)}
         if isinstance(step, Block):

@@ -215,20 +215,25 @@ class WholeCall:
 
 @dataclass(frozen=True)
 class Closing:
-    """commit: the asynchronous copies since the last commit become one group."""
+    """commit: what was started asynchronously since the last commit becomes one group of a queue ("": the only one)."""
 
     when: Index = True
     mark: Mark | None = field(default=None, compare=False)
+    queue: str = ""
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """wait: until at most ``pending`` groups of asynchronous copies are in flight, or for a phase of ``barrier``."""
+    """wait: until at most ``pending`` groups of what runs by itself are in flight, or for a phase of ``barrier``.
+
+    ``queue``: whose groups; "" for those of all queues that are used there.
+    """
 
     pending: int
     when: Index = True
     mark: Mark | None = field(default=None, compare=False)
     barrier: SlotName | None = None
+    queue: str = ""
 
 
 Statement = Union[Call, Loop, Guarded, Naming, Meeting, Closing, Waiting, WholeCall]  # noqa: UP007 - an alias

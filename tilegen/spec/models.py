@@ -115,23 +115,31 @@ class SyncFields(_Fields):
 
 
 class CommitFields(_Fields):
-    """The asynchronous copies since the last commit become one group; '- commit' alone says the same."""
+    """What was started asynchronously since the last commit becomes one group; '- commit' alone says the same."""
 
-    commit: bool = Field(description="true")
+    commit: bool | Literal["cp_async", "mma"] = Field(description="true, or of which queue")
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
 
-class BarrierFields(_Fields):
+class AwaitedFields(_Fields):
     """An mbarrier that copies report to."""
 
     barrier: str = Field(description="its name, or one of several: full[k % 3]")
 
 
+class PendingFields(_Fields):
+    """How many groups of one queue may still be in flight."""
+
+    cp_async: int | str | None = Field(default=None, description="of this thread's cp.async copies")
+    tma: int | str | None = Field(default=None, description="of this thread's TMA stores, which may still be writing")
+    mma: int | str | None = Field(default=None, description="of this warpgroup's asynchronous products")
+
+
 class WaitFields(_Fields):
-    """Threads go on when few enough of their groups of copies are in flight, or when an mbarrier's copies are there."""
+    """Threads go on when few enough of their groups are in flight, or when an mbarrier's copies are there."""
 
     wait: int | str | dict[str, Any] = Field(
-        description="how many groups may still be in flight: 0 waits for all; or {barrier: NAME}"
+        description="how many groups may still be in flight: 0 waits for all; {QUEUE: N}; or {barrier: NAME}"
     )
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 

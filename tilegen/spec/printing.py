@@ -29,6 +29,7 @@ from tilegen.spec.data import (
 from tilegen.spec.models import BufferFields, ParamFields
 from tilegen.spec.pinning import spell
 from tilegen.spec.spelling import spell_index
+from tilegen.spec.waits import word_of
 
 _WIDTH = 120  # of a line; what is longer in braces is written on lines of its own
 
@@ -160,13 +161,14 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
     elif isinstance(statement, Meeting):
         yield from _print_simple({"sync": statement.scope}, statement.when, indent)
     elif isinstance(statement, Closing):
-        if statement.when is True:
+        if statement.when is True and not statement.queue:
             yield f"{indent}- commit"
         else:
-            yield from _print_simple({"commit": True}, statement.when, indent)
+            yield from _print_simple({"commit": word_of(statement) or True}, statement.when, indent)
     elif isinstance(statement, Waiting):
         slot = statement.barrier
-        what = {"barrier": _spell_slot(slot)} if slot else statement.pending
+        word, pending = word_of(statement), statement.pending
+        what = {"barrier": _spell_slot(slot)} if slot else {word: pending} if word else pending
         yield from _print_simple({"wait": what}, statement.when, indent)
     else:
         raise TypeError(f"spec/printing.py does not know {type(statement).__name__}")

@@ -12,7 +12,7 @@ from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.models import (
-    BarrierFields,
+    AwaitedFields,
     BufferFields,
     ClusterFields,
     CommitFields,
@@ -20,6 +20,7 @@ from tilegen.spec.models import (
     LetFields,
     LoopFields,
     ParamFields,
+    PendingFields,
     SpecFields,
     SyncFields,
     ViewFields,
@@ -109,7 +110,7 @@ def _with_dtypes(buffer: dict[str, Any]) -> dict[str, Any]:
 def _describe_wait() -> dict[str, Any]:
     wait = _describe(WaitFields)
     number = wait["properties"]["wait"]
-    number["anyOf"] = [{"type": ["integer", "string"]}, _describe(BarrierFields)]
+    number["anyOf"] = [{"type": ["integer", "string"]}, _describe(AwaitedFields), _describe(PendingFields)]
     return wait
 
 

@@ -1,4 +1,4 @@
-"""Statements about asynchronous copies: commit, wait, the mbarriers that copies declare and waits name; and `when`."""
+"""Statements about what runs by itself: commit, wait, the mbarriers that copies declare and waits name; and `when`."""
 
 from __future__ import annotations
 
@@ -7,42 +7,59 @@ from dataclasses import replace
 
 from tilegen.errors import Mark
 from tilegen.index import Index, bound
+from tilegen.plan import CP_ASYNC, PRODUCTS, TMA_STORE
 from tilegen.spec.data import Closing, SlotName, Waiting
 from tilegen.spec.expressions import parse_value, read_condition, read_constant
 from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
-from tilegen.spec.models import BarrierFields, CommitFields, WaitFields, check_fields
+from tilegen.spec.models import AwaitedFields, CommitFields, PendingFields, WaitFields, check_fields
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Scalar
 
+# What a spec calls the queues.
+QUEUE_WORDS = {"cp_async": CP_ASYNC.queue, "tma": TMA_STORE.queue, "mma": PRODUCTS}
+
 
 def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> Closing | None:
-    """``commit``, or ``{commit: true, when: ..}``; ``names`` are those that a condition may use."""
+    """``commit``, ``{commit: true, when: ..}`` or ``{commit: mma}``; ``names`` are those that a condition may use."""
     if isinstance(node, Scalar):
         return Closing(True, node.mark)
     fields = check_fields(node, CommitFields, "this commit", findings, node.key("commit").mark)
     condition = read_when(node, names, findings)
     if fields and not fields.commit:
         raise Flaw("TG103", "a commit that is not wanted", node["commit"].mark, "leave it out, or give it a 'when'")
-    return Closing(condition, node.key("commit").mark) if fields else None
+    queue = QUEUE_WORDS[fields.commit] if fields and isinstance(fields.commit, str) else ""
+    return Closing(condition, node.key("commit").mark, queue) if fields else None
 
 
 def read_wait(
     node: Mapping, outer: Names, names: Names, findings: Findings, register: Register
 ) -> Waiting | None:
-    """``{wait: N}`` or ``{wait: {barrier: NAME}}``, with ``when``; ``outer`` are the names that N may use."""
+    """``{wait: N}``, ``{wait: {mma: N}}`` or ``{wait: {barrier: NAME}}``, with ``when``; N uses names of ``outer``."""
     fields = check_fields(node, WaitFields, "this wait", findings, node.key("wait").mark)
     condition = read_when(node, names, findings)
     if fields is None:
         return None
     mark, what = span(node.key("wait").mark, node["wait"].mark), node["wait"]
-    if isinstance(what, Mapping):
-        named = check_fields(what, BarrierFields, "this wait", findings, node.key("wait").mark)
+    if not isinstance(what, Mapping):
+        return Waiting(read_constant(what, outer, "the number of groups"), condition, mark)
+    if "barrier" in what or not any(word in what for word in PendingFields.model_fields):
+        named = check_fields(what, AwaitedFields, "this wait", findings, node.key("wait").mark)
         slot = what.get("barrier")
         if named is None or not isinstance(slot, Scalar):
             return None
         return Waiting(0, condition, mark, find_slot(slot.passage, outer, register))
-    pending = read_constant(node["wait"], outer, "the number of groups")
-    return Waiting(pending, condition, mark)
+    if check_fields(what, PendingFields, "this wait", findings, node.key("wait").mark) is None:
+        return None
+    (word, pending), *others = what.entries
+    if others:
+        raise Flaw("TG114", "a wait is for groups of one queue", others[0][0].mark, "write a wait for each")
+    queue = QUEUE_WORDS[word.text]
+    return Waiting(read_constant(pending, outer, "the number of groups"), condition, mark, queue=queue)
+
+
+def word_of(statement: Closing | Waiting) -> str:
+    """What a spec calls the statement's queue, "" if it names none."""
+    return next((word for word, queue in QUEUE_WORDS.items() if queue == statement.queue), "")
 
 
 def read_when(node: Mapping, names: Names, findings: Findings, key: str = "when") -> Index:

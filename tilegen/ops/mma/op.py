@@ -15,9 +15,10 @@ from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, WGMMA, explain_later, is_for_t
 from tilegen.ops.mma.flows import flow_of_product
 from tilegen.ops.mma.products import plan_product
 from tilegen.ops.mma.rows import ROWS, WGMMA_ROWS
-from tilegen.ops.mma.warpgroups import QUEUE, plan_warpgroup, refuse_warpgroup, reject_layout
+from tilegen.ops.mma.warpgroups import plan_warpgroup, refuse_warpgroup, reject_layout
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
+from tilegen.plan import PRODUCTS
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
@@ -147,6 +148,6 @@ OP = Op(
         _variant(SIMT, 20), _variant(MMA_SYNC, 30),
         Variant(WGMMA, 40, refuse_warpgroup, _plan_warpgroup, constrain=reject_layout),
     ),
-    queue=lambda call: QUEUE if call.fields.asynchronous else "", instructions=(*ROWS.values(), *WGMMA_ROWS.values()),
-    flows=flow_of_product,
+    queue=lambda call: PRODUCTS if call.fields.asynchronous else "",
+    instructions=(*ROWS.values(), *WGMMA_ROWS.values()), flows=flow_of_product,
 )  # fmt: skip

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from tilegen.arithmetic import TFLOAT32
 from tilegen.layouts import ATOMS, MmaAtom, fragment_of, size
-from tilegen.plan import Instruction, OperandForm
+from tilegen.plan import PRODUCTS, Instruction, OperandForm
 from tilegen.plan.instructions import FRAGMENT, MATRIX, READS, UPDATES
 
 _WORDS = {"float32": "float", "float64": "double", "int32": "int"}  # of registers that hold one element each
@@ -54,7 +54,7 @@ def _of_wgmma(atom: MmaAtom, held: bool) -> Instruction:
         assert isinstance(elems, int)
         a = OperandForm("a", READS, FRAGMENT, ("register",), elems)
     return Instruction(
-        f"{name}.registers" if held else name, (c, a, b), "matrices", feature=atom.feature, warp=True, queue="mma",
+        f"{name}.registers" if held else name, (c, a, b), "matrices", feature=atom.feature, warp=True, queue=PRODUCTS,
         proxy="async", prelude=name.replace(".", "_"),
     )  # fmt: skip
 

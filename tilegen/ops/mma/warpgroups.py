@@ -20,11 +20,10 @@ from tilegen.ops.mma.held import Fragments, hold, matrix_of, read_fragments
 from tilegen.ops.mma.rows import wgmma_row
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Operand, Refused, bind, memory_of, parts_of
-from tilegen.plan import Commit, Fence, Ref, Step, Wait, Wgmma, repeat
+from tilegen.plan import PRODUCTS, Commit, Fence, Ref, Step, Wait, Wgmma, repeat
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call
 
-QUEUE = "mma"
 ROWS = 64  # that an atom has of A and C
 THREADS = SCOPES["warpgroup"].threads
 _SIDES = ("c", "a", "b")
@@ -111,7 +110,7 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
         )  # fmt: skip
 
     products = repeat(var, multiply(var)) if var else tuple(s for step in range(k) for s in multiply(step))
-    done = () if call.fields.asynchronous else (Commit(QUEUE), Wait(QUEUE))
+    done = () if call.fields.asynchronous else (Commit(PRODUCTS), Wait(PRODUCTS))
     name = "_".join(["wgmma", *(call.regions[field].buffer.name for field in ("a", "b", "c"))])
     block = formals.block(name, (Fence(), *products, *done), context.op)
     lies = {s: _spell(t, d) for s, t, d in (("a", a_tile, "M"), ("b", b_tile, "N")) if t}

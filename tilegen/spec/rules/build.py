@@ -75,8 +75,10 @@ BUILD_RULES = {
         _RIGHT,
     ),
     "TG304": Rule(
-        "a commit or a wait, and no asynchronous copy",
-        "Groups are of copies that say 'async: true'. Every other copy is done when its threads go on.",
+        "a commit or a wait, and no asynchronous copy or product",
+        "Groups are of copies and of products by wgmma that say 'async: true'. Everything else is done when its "
+        "threads go on. Where a kernel has both, commits and waits say which they mean: 'commit: mma', "
+        "'wait: {cp_async: 1}'.",
         _kernel(_IN, "  - wait: 0\n", _SYNC, _OUT),
         _kernel(_ASYNC, "  - commit\n  - wait: 0\n", _SYNC, _OUT),
     ),
@@ -227,13 +229,13 @@ BUILD_RULES = {
         _kernel(_IN, _SYNC, _SYNC, _OUT),
         _RIGHT,
     ),
-    "TG431": Rule(
+    "TG433": Rule(
         "registers that a product in flight has",
         "From a wgmma to the wait for its group its accumulator belongs to nobody else: other threads' statements may "
         "neither read nor write it, nor its A where that is in registers. 'commit: mma' closes a group, "
         "'wait: {mma: N}' goes on when at most N are in flight.",
     ),
-    "TG432": Rule(
+    "TG434": Rule(
         "registers of a product without a fence",
         "A fence stands between what threads do with registers and a wgmma that takes them. tilegen places the fences: "
         "this is a bug of it, please report the spec.",
