@@ -182,7 +182,7 @@ def without_fence(row: Instruction) -> Example:
     found = warpgroup_product(row)
     steps = tuple(s for s in found.right.roles[0].steps if not isinstance(s, Fence))
     role = replace(found.right.roles[0], steps=steps)
-    return Example(found.right, replace(found.right, roles=(role,)), "TG434")
+    return Example(found.right, replace(found.right, roles=(role,)), "TG439")
 
 
 ONE = let("row", ROW)

@@ -222,15 +222,15 @@ def without(spec: dict[str, Any], *ops: Any) -> dict[str, Any]:
 WRONG = {
     "nobody fences the stores": (without(make(), {"sync": "async"}), "TG424", "sync: async"),
     "nobody meets": (without(make(), {"sync": "cta"}), "TG403", "sync: warpgroup"),
-    "nobody waits": (make(mma={"async": True}, after=("commit",)), "TG433", "wait: {mma: 0}"),
-    "nobody commits": (make(mma={"async": True}, after=({"wait": 0},)), "TG433", "commit: mma"),
-    "it waits for too few": (make(mma={"async": True}, after=("commit", {"wait": 1})), "TG433", "wait: {mma: 0}"),
+    "nobody waits": (make(mma={"async": True}, after=("commit",)), "TG438", "wait: {mma: 0}"),
+    "nobody commits": (make(mma={"async": True}, after=({"wait": 0},)), "TG438", "commit: mma"),
+    "it waits for too few": (make(mma={"async": True}, after=("commit", {"wait": 1})), "TG438", "wait: {mma: 0}"),
     "b is overwritten": (
         make(mma={"async": True}, after=({"copy": {"src": "B", "dst": "sb"}}, "commit", {"wait": 0})), "TG422",
         "wait: {mma: 0}"),
     "a in registers is overwritten": (
         make(a_held=True, mma={"async": True},
-             after=({"fill": {"scope": "warpgroup", "dst": "a", "value": 0}}, "commit", {"wait": 0})), "TG433", "mma"),
+             after=({"fill": {"scope": "warpgroup", "dst": "a", "value": 0}}, "commit", {"wait": 0})), "TG438", "mma"),
 }  # fmt: skip
 
 
@@ -303,5 +303,5 @@ def test_a_ring_that_is_too_short_is_found(trips: int) -> None:
 
 
 def test_the_last_group_is_waited_for() -> None:
-    with pytest.raises(ProofError, match="TG433"):
+    with pytest.raises(ProofError, match="TG438"):
         build(ring(last=1))

@@ -229,13 +229,13 @@ BUILD_RULES = {
         _kernel(_IN, _SYNC, _SYNC, _OUT),
         _RIGHT,
     ),
-    "TG433": Rule(
+    "TG438": Rule(
         "registers that a product in flight has",
         "From a wgmma to the wait for its group its accumulator belongs to nobody else: other threads' statements may "
         "neither read nor write it, nor its A where that is in registers. 'commit: mma' closes a group, "
         "'wait: {mma: N}' goes on when at most N are in flight.",
     ),
-    "TG434": Rule(
+    "TG439": Rule(
         "registers of a product without a fence",
         "A fence stands between what threads do with registers and a wgmma that takes them. tilegen places the fences: "
         "this is a bug of it, please report the spec.",
