@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-ScopeName = Literal["thread", "warp", "warpgroup", "cta"]
+ScopeName = Literal["thread", "warp", "warpgroup", "role", "cta"]
 
 
 class OpFields(BaseModel):
@@ -17,7 +17,8 @@ class OpFields(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     scope: ScopeName = Field(
-        default="cta", description="who runs the op: every thread, warp, warpgroup, or the block once"
+        default="cta",
+        description="who runs the op: every thread, warp, warpgroup, or the block once; in a role that is 'role'",
     )
     when: str | bool | int | None = Field(default=None, description="run only where this expression holds")
 

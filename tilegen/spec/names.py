@@ -24,7 +24,7 @@ _CPP = frozenset(
     override private protected public register reinterpret_cast requires restrict return short signed sizeof
     static static_assert static_cast struct switch template this thread_local throw true try typedef typeid
     typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq NULL INT_MAX assert
-    clock clock64 free malloc memcpy memset printf size_t ptrdiff_t std nvcuda cuda int8_t int16_t int32_t
+    clock clock64 malloc memcpy memset printf size_t ptrdiff_t std nvcuda cuda int8_t int16_t int32_t
     int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t intptr_t
     """.split()  # noqa: SIM905 - a list of words reads better
 )
