@@ -14,6 +14,7 @@ from tilegen.plan import Param
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import (
     Arriving,
+    BarrierTerms,
     Buffer,
     Call,
     Closing,
@@ -80,8 +81,7 @@ def _print_head(spec: Spec) -> Iterator[str]:
     elif spec.threads:  # an op on whole arrays, not yet expanded, has none
         yield f"threads: {spec.threads}"
     if spec.barriers:
-        said: dict[str, Any] = {b.name: {"slots": b.slots} | ({"open": True} if b.open else {}) for b in spec.barriers}
-        yield from _print_section("barriers", said, False)
+        yield from _print_section("barriers", {b.name: _fields_of_barrier(b) for b in spec.barriers}, False)
     if spec.ctas_per_sm:
         yield f"ctas_per_sm: {spec.ctas_per_sm}"
     if spec.buffers:
@@ -91,6 +91,10 @@ def _print_head(spec: Spec) -> Iterator[str]:
 
 def _fields_of_role(role: RoleTerms) -> dict[str, Any]:
     return {"threads": role.threads} | ({"registers": role.registers} if role.registers else {})
+
+
+def _fields_of_barrier(barrier: BarrierTerms) -> dict[str, Any]:
+    return {"slots": barrier.slots} | ({"open": True} if barrier.open else {})
 
 
 def _print_section(name: str, entries: Dict[str, Any], is_short: bool = True) -> Iterator[str]:
