@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilegen.arch import ARCHES
+from tilegen.arch.data import registers_for
 from tilegen.decisions import RESIDENT, describe_operation, printable, say_resident
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Formula, Var, to_c
@@ -32,7 +34,7 @@ def render(plan: Plan, spec_name: str = "", prelude: bool = True) -> str:
         header=_header(plan, spec_name),
         name=plan.name,
         threads=plan.threads,
-        ctas_per_sm=plan.ctas_per_sm,
+        ctas_per_sm=plan.ctas_per_sm or any(r.registers for r in plan.roles),  # without it setmaxnreg is ignored
         cluster=plan.cluster if plan.cluster != (1, 1, 1) else (),
         params=_kernel_params(plan),
         shared=_shared_texts(plan_shared(plan)),
@@ -136,13 +138,24 @@ def _cta_builtins(page: Page, wanted: set[str]) -> list[tuple[str, str]]:
     return [(n, text) for n, text in texts.items() if n in wanted]
 
 
+def _change_registers(page: Page, role: Role) -> str:
+    """The function by which a role gives registers away, or takes more than the launch gave; "" for neither."""
+    plan = page.plan
+    given = registers_for(ARCHES[plan.arch], plan.threads, max(1, plan.ctas_per_sm))
+    if role.registers in (0, given):
+        return ""
+    return f"{page.use('registers_down' if role.registers < given else 'registers_up')}<{role.registers}>"
+
+
 def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
     page.part = part
     used = free_names(role.steps, role.threads)
     registers = [with_note(m) for m in page.plan.memories if m.space == "register" and m.name in used]
+    change = _change_registers(page, role)
     body = render_steps(page, role.steps, noted=True)
     builtins = _thread_builtins(page, {n for n, x in used.items() if isinstance(x, Var)})
     name, end = printable(role.name), part.first + role.threads
     return {
-        "name": name, "threads": role.threads, "end": end, "registers": registers, "body": body, "builtins": builtins,
+        "name": name, "threads": role.threads, "end": end, "held": registers, "body": body, "builtins": builtins,
+        "registers": change,
     }  # fmt: skip
