@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilegen.interpret.fault import MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC
+from tilegen.interpret.fault import MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC, PHASE_UNKNOWN
 from tilegen.interpret.memory import Reporter
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.threads import Array, Crew, Group
@@ -36,6 +36,7 @@ class Phases:
         self.phase: dict[str, Array] = {}
         self.gained: dict[str, Array] = {}
         self.known: dict[str, Array] = {}
+        self.before: dict[str, Array] = {}  # what was known when the last phase but one completed
         for b in plan.barriers:
             shape = len(crew.ctas), b.slots
             self.first[b.name], agents = agents, agents + b.slots
@@ -43,6 +44,7 @@ class Phases:
             self.missing[b.name], self.phase[b.name] = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
             self.gained[b.name] = np.zeros((*shape, crew.seats), np.int32)
             self.known[b.name] = np.zeros((*shape, crew.seats), np.int32)
+            self.before[b.name] = np.zeros((*shape, crew.seats), np.int32)
 
     def agent_of(self, barrier: Barrier, slot: Array, group: Group) -> Array:
         """The agent that does what is reported to each thread's slot."""
@@ -56,9 +58,17 @@ class Phases:
         return result
 
     def arrive(self, barrier: Barrier, slot: Array, announced: int, group: Group, site: Reporter) -> None:
-        """Each thread announces bytes and arrives; what it knew is known to whoever waits for the phase."""
+        """Each thread announces bytes and arrives; what it knew is known to whoever waits for the phase.
+
+        It must know that the phase before is complete: else it may be that one that it arrives for.
+        """
         name = barrier.name
         at = (group.cta, slot)
+        early = (self.known[name][at] > self.clocks.known[group.warp]).any(axis=1)
+        if early.any():
+            row = int(np.argmax(early))
+            message = f"arrives for phase {int(self.phase[name][at][row])} of {self._call(barrier, int(slot[row]))}"
+            site.fail(PHASE_UNKNOWN, f"{message}, and has not waited for what completes the one before", row)
         np.subtract.at(self.left[name], at, 1)
         np.add.at(self.missing[name], at, announced)
         if (self.left[name][at] < 0).any():
@@ -87,6 +97,7 @@ class Phases:
         over = (self.left[name] == 0) & (self.missing[name] == 0)
         self.phase[name][over] += 1
         self.left[name][over] = barrier.arrivals
+        self.before[name][over] = self.known[name][over]
         self.known[name][over] = np.maximum(self.known[name], self.gained[name])[over]
 
     def wait(
@@ -103,6 +114,12 @@ class Phases:
             if stuck.any():
                 row = int(np.argmax(stuck))
                 return self._describe(barrier, int(group.cta[row]), int(slot[row]), int(parity[row]))
+            early = (self.before[name][group.cta, slot] > self.clocks.known[group.warp]).any(axis=1)
+            if early.any():
+                row = int(np.argmax(early))
+                message = f"waits for phase {int(self.phase[name][group.cta[row], slot[row]]) - 1} of "
+                message += f"{self._call(barrier, int(slot[row]))}, and may be here before the one before is complete"
+                site.fail(PHASE_UNKNOWN, message, row)
             known = np.maximum(self.clocks.known[group.warp], self.known[name][group.cta, slot])
             np.maximum.at(self.clocks.known, group.warp, known)
             return None
@@ -110,12 +127,15 @@ class Phases:
         return blocked
 
     def _describe(self, barrier: Barrier, cta: int, slot: int, parity: int) -> str:
-        name = barrier.name if barrier.slots == 1 else f"{barrier.name}[{slot}]"
+        name = self._call(barrier, slot)
         arrivals, amount = int(self.left[barrier.name][cta, slot]), int(self.missing[barrier.name][cta, slot])
         phase = int(self.phase[barrier.name][cta, slot])
         if phase % 2 == parity and arrivals == barrier.arrivals and not amount:
             return f"phase {phase} of {name}, for which no copy was started"
         return f"phase {phase} of {name}: {arrivals} arrivals and {amount} bytes are missing"
+
+    def _call(self, barrier: Barrier, slot: int) -> str:
+        return barrier.name if barrier.slots == 1 else f"{barrier.name}[{slot}]"
 
     def pending(self) -> object:
         """Of each mbarrier what its phase lacks and which parity it has, to compare with another time."""

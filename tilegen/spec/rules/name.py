@@ -145,6 +145,20 @@ NAME_RULES = {
         _OVER.format("[a, c]"),
         _OVER.format("[a, b]"),
     ),
+    "TG118": Rule(
+        "roles that do not fit a CTA",
+        "Roles lie one after the other, at most 1024 threads with the idle warps between them, in place of 'threads'. "
+        "'registers' are of whole warpgroups, together no more than the launch gives: floor8(65536 / threads) each.",
+        "arch: sm_90a\nroles:\n  load: {threads: 128, registers: 40}\n  math: {threads: 256, registers: 256}\n",
+        "arch: sm_90a\nroles:\n  load: {threads: 128, registers: 40}\n  math: {threads: 256, registers: 232}\n",
+    ),
+    "TG119": Rule(
+        "a statement of other threads than those of its place",
+        "In a role, 'role' is all of its threads, and 'cta' would be others too; outside of roles it is the other way "
+        "round. Role blocks stand in 'ops' itself, not inside of one another or of a loop.",
+        "roles:\n  load: {threads: 32}\nops:\n  - role: load\n    do: [sync: cta]\n",
+        "roles:\n  load: {threads: 32}\nops:\n  - role: load\n    do: [sync: role]\n",
+    ),
     "TG190": Rule(
         "not yet supported",
         "This is part of the language, but not of this version. Nothing is wrong with its spelling.",
