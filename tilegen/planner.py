@@ -31,10 +31,11 @@ from tilegen.plan import (
     Sync,
     Wait,
     When,
+    flatten,
     names_used,
     when,
 )
-from tilegen.scopes import thread_variables, threads_of
+from tilegen.scopes import SCOPES, thread_variables, threads_of
 from tilegen.spec.data import (
     Arriving,
     Call,
@@ -53,6 +54,7 @@ from tilegen.spec.data import (
 from tilegen.spec.outline import launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, parity_of, step_waits, trips_of
 
+_LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
 
 
@@ -70,6 +72,7 @@ def plan_spec(spec: Spec) -> Plan:
     check_scratch(spec, scratch)
     _check_one_scratch([b for b in builders if b.scratch])
     roles = tuple(Role(b.part.name or "all", b.part.threads, steps, b.part.registers) for b, steps in planned)
+    _check_named_barriers(spec, roles)
     forms = tuple(dict.fromkeys((*memories.values(), *scratch)))  # views: several forms of one array's name
     operations = dict(sorted(found for b in builders for found in b.operations.items()))
     return Plan(
@@ -82,6 +85,19 @@ def plan_spec(spec: Spec) -> Plan:
 def _list_parts(spec: Spec) -> tuple[RoleTerms, ...]:
     """The roles and idle warps; where there are no roles, all threads."""
     return parts_of_cta(spec) or (RoleTerms("", spec.threads),)
+
+
+def _check_named_barriers(spec: Spec, roles: Sequence[Role]) -> None:
+    """Raises SpecError TG190 where syncs of warpgroups and roles would take more barriers than a CTA has.
+
+    Number 0 is the CTA's; then each warpgroup has one, and each role.
+    """
+    meet = any(isinstance(step, Sync) and step.scope == "role" for role in roles for step in flatten(role.steps))
+    last = -(-spec.threads // SCOPES["warpgroup"].threads) + len(roles)
+    if meet and last > _LAST_BARRIER:
+        message = f"'sync: role' among {len(roles)} roles of {spec.threads} threads is not yet supported"
+        hint = f"it would take barrier {last}; a CTA has {_LAST_BARRIER} beside that of 'sync: cta'"
+        raise SpecError(Diagnostic("TG190", message, None, hint))
 
 
 def _check_one_scratch(builders: Sequence[_Builder]) -> None:
