@@ -56,7 +56,7 @@ def test_a_ring_is_proved(order: str) -> None:
 FAULTS = {
     "an arrival is missing": ({"move": WAIT_FULL + READ + MET + RELEASE.replace("]\"", "]\", when: k != 3")}, "TG413"),
     "nobody waits for the data": ({"move": READ + MET + RELEASE}, "TG422 TG404"),
-    "nobody waits for a free slot": ({"load": FILL}, "TG432"),
+    "nobody waits for a free slot": ({"load": FILL}, "TG434"),
     "the wait is for the phase after": (
         {"move": WAIT_FULL.replace("k %", "(k + 2) %") + READ + MET + RELEASE}, "TG413 TG404"),
     "the wait is for the phase before": (
@@ -94,7 +94,7 @@ def test_a_barrier_at_which_nobody_arrives() -> None:
 
 def test_phases_count_from_zero() -> None:
     assert codes(ring("load move", WAIT_FREE + FILL.replace("full[k %", "full[(k + 4) %"),
-                      WAIT_FULL.replace("k %", "(k + 4) %") + READ + MET + RELEASE)) == {"TG431"}  # fmt: skip
+                      WAIT_FULL.replace("k %", "(k + 4) %") + READ + MET + RELEASE)) == {"TG433"}  # fmt: skip
 
 
 def test_roles_of_whole_warpgroups_begin_at_one() -> None:

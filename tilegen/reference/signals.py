@@ -75,6 +75,6 @@ class Signals:
             message = f"{slot.count} is {count[row]} here, but phase {expected[row]} of '{slot.name}' is next"
             place = f" in CTA {machine.ctas[int(block[row])]}"
             hint = f"what stands before % {slot.slots} counts up by one from use to use, from 0"
-            raise ProofError(Diagnostic("TG431", message + place, slot.mark or s.mark, hint))
+            raise ProofError(Diagnostic("TG433", message + place, slot.mark or s.mark, hint))
         last[block] = count
         return at

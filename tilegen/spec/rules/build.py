@@ -245,14 +245,14 @@ BUILD_RULES = {
         _kernel(_IN, _SYNC, _SYNC, _OUT),
         _RIGHT,
     ),
-    "TG431": Rule(
+    "TG433": Rule(
         "phases out of order",
         "The uses of 'NAME[E % n]' in one role are for phase after phase: E counts up by one from use to use, from 0. "
         "Where loops nest, E counts the trips of all of them.",
         _ring("(i + 4) % 2", "(i + 4) % 2"),
         _ring("i % 2", "i % 2"),
     ),
-    "TG432": Rule(
+    "TG434": Rule(
         "a phase that may be another one",
         "A wait tells phases apart only by their parity, and an arrival is for whichever phase is not complete. So who "
         "waits for a phase, or arrives for it, has waited before for what completes the one before it.",
