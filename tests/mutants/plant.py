@@ -53,7 +53,8 @@ from tilegen.plan import (
 )
 
 KINDS = (
-    "sync dropped", "commit dropped", "wait dropped", "wait weakened", "other phase", "bytes announced", "box",
+    "sync dropped", "commit dropped", "wait dropped", "wait weakened", "other phase", "bytes announced",
+    "arrival dropped", "box",
     "global address", "shared address",
     "step dropped", "step twice", "trip dropped", "condition flipped", "other stage",
     "other integer", "other literal", "other function", "operands exchanged", "other lanes", "other register",
@@ -96,7 +97,8 @@ def plant(plan: Plan) -> Iterator[Mutant]:
     """Every mutant of a plan, in the order of its steps."""
     for number, role in enumerate(plan.roles):
         far = int(evaluate(plan.grid[0], default_values(plan.params))) >= _RESIDUE
-        for kind, where, steps, of in _variants(role.steps, "", _Scene(_registers(plan.memories))):
+        path = f"{role.name}." if len(plan.roles) > 1 else ""
+        for kind, where, steps, of in _variants(role.steps, path, _Scene(_registers(plan.memories))):
             if kind == "one residue" and not far:
                 continue
             roles = (*plan.roles[:number], replace(role, steps=steps), *plan.roles[number + 1 :])
@@ -170,7 +172,10 @@ def _of_await(step: Await) -> Iterator[Change]:
 
 
 def _of_arrive(step: Arrive) -> Iterator[Change]:
-    for announced in (0, step.bytes // 2, step.bytes + 16):
+    yield "arrival dropped", f"{step.slot.barrier.name}", ()
+    for announced in {0: "", step.bytes // 2: "", step.bytes + 16: ""}:
+        if announced == step.bytes:
+            continue
         yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
 
 
