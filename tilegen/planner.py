@@ -9,7 +9,7 @@ from typing import Any
 from tilegen.arch import ARCHES
 from tilegen.decisions import Operation
 from tilegen.errors import Diagnostic, SpecError, TilegenError
-from tilegen.index import Index, Var, equal, every, substitute, variables
+from tilegen.index import Index, Var, add, equal, every, less, mul, sub, substitute, variables
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
@@ -36,6 +36,7 @@ from tilegen.plan import (
     when,
 )
 from tilegen.scopes import SCOPES, thread_variables, threads_of
+from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
     Arriving,
     Call,
@@ -51,7 +52,7 @@ from tilegen.spec.data import (
     Statement,
     Waiting,
 )
-from tilegen.spec.outline import launch_of, outline, parts_of_cta, trip_of
+from tilegen.spec.outline import fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, parity_of, step_waits, trips_of
 
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
@@ -176,8 +177,18 @@ class _Builder:
     def arrival(self, s: Arriving, enclose: Enclose) -> tuple[Step, ...]:
         """Every thread arrives, or the first of each instance."""
         slot = Slot(self.outline.barriers[s.barrier.name], s.barrier.index)
-        first: Index = True if s.scope == "thread" else equal(threads_of(s.scope, self.part.threads)[0], 0)
-        return when(s.when, *when(first, Arrive(slot)))
+        thread, count = threads_of(s.scope, self.part.threads)
+        first: Index = True if s.scope == "thread" else equal(thread, 0)
+        if not s.to:
+            return when(s.when, *when(first, Arrive(slot)))
+        peers = find_peers(self.spec.cluster, s.to)
+        (rank, *more), many = peers.ranks(), count_peers(self.spec.cluster, s.to)
+        step = sub(more[0], rank)
+        if count >= many:  # the first threads tell a CTA each
+            return when(s.when, *when(less(thread, many), Arrive(slot, rank=add(rank, mul(thread, step)))))
+        peer = Var(fresh_name("peer", self.outline.names), many)
+        told = Repeat(peer, many, (Arrive(slot, rank=add(rank, mul(peer, step))),), True)
+        return when(s.when, *when(first, told))
 
     def queue(self, s: Closing | Waiting, enclose: Enclose) -> tuple[Step, ...]:
         """A commit or a wait, for the queue that it names or every one that the role's copies are in."""

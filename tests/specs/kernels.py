@@ -90,5 +90,7 @@ def build_again(source: Source, proved: Built) -> Built:
 
 
 def needs(path: Path, arch: str) -> bool:
-    """Whether a spec is for a later generation than ``arch``: it uses what that has not."""
-    return ARCHES[build_spec(path).spec.arch].compute_capability > ARCHES[arch].compute_capability
+    """Whether a spec is for another generation than ``arch``: it uses what that has not, or what one alone has."""
+    own = ARCHES[build_spec(path).spec.arch]
+    alone = own.name.endswith("a") and own.name != arch  # sm_90a: no other runs its code
+    return alone or own.compute_capability > ARCHES[arch].compute_capability

@@ -133,7 +133,8 @@ def test_a_kernel_with_descriptors_is_included_or_linked(tmp_path: Path, path: P
     if "cu" not in order:
         run(tmp_path, "g++", "-Wall", "-Wextra", "-Werror", *cuda_includes(tmp_path), "-c", "main.cpp")
         given = ["main.o", f"{plan.name}.cu"]
-    run(tmp_path, "nvcc", "-Werror", "all-warnings", f"-arch={plan.arch}", *given, "-o", "main")
+    target = f"-gencode=arch={plan.arch.replace('sm_', 'compute_')},code={plan.arch}"
+    run(tmp_path, "nvcc", "-Werror", "all-warnings", target, *given, "-o", "main")
     assert run(tmp_path, "./main") == "716"  # cudaErrorMisalignedAddress
 
 

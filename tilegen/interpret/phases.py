@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilegen.interpret.fault import MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC, PHASE_UNKNOWN
+from tilegen.interpret.fault import ENDED, MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC, PHASE_UNKNOWN
 from tilegen.interpret.memory import Reporter
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.threads import Array, Crew, Group
@@ -30,6 +30,8 @@ class Phases:
         self.crew, self.clocks = crew, clocks
         self.first: dict[str, int] = {}  # the agent of slot 0: TMA loads that report to a slot
         self.starts: dict[int, tuple[Reporter, int]] = {}  # agent: the step that last started one, and its thread
+        self.reached = np.zeros((len(crew.ctas), crew.seats), np.int32)  # the epoch of a seat's last arrival
+        self.reachers: dict[tuple[int, int], tuple[Reporter, int]] = {}  # CTA and seat of another: the step, its thread
         agents = 0
         self.left: dict[str, Array] = {}
         self.missing: dict[str, Array] = {}
@@ -46,9 +48,9 @@ class Phases:
             self.known[b.name] = np.zeros((*shape, crew.seats), np.int32)
             self.before[b.name] = np.zeros((*shape, crew.seats), np.int32)
 
-    def agent_of(self, barrier: Barrier, slot: Array, group: Group) -> Array:
-        """The agent that does what is reported to each thread's slot."""
-        result: Array = self.crew.agent(group.cta, self.first[barrier.name] + slot)
+    def agent_of(self, barrier: Barrier, slot: Array, cta: Array) -> Array:
+        """The agent that does what is reported to a slot of each of some CTAs."""
+        result: Array = self.crew.agent(cta, self.first[barrier.name] + slot)
         return result
 
     def sender_of(self, group: Group) -> Array:
@@ -57,13 +59,12 @@ class Phases:
         result: Array = self.crew.agent(group.cta, slots + group.warp % self.crew.warps)
         return result
 
-    def arrive(self, barrier: Barrier, slot: Array, announced: int, group: Group, site: Reporter) -> None:
-        """Each thread announces bytes and arrives; what it knew is known to whoever waits for the phase.
+    def arrive(self, barrier: Barrier, slot: Array, announced: int, cta: Array, group: Group, site: Reporter) -> None:
+        """Each thread announces bytes and arrives, in a CTA each; what it knew is known to who waits for the phase.
 
         It must know that the phase before is complete: else it may be that one that it arrives for.
         """
-        name = barrier.name
-        at = (group.cta, slot)
+        name, at = barrier.name, (cta, slot)
         early = (self.known[name][at] > self.clocks.known[group.warp]).any(axis=1)
         if early.any():
             row = int(np.argmax(early))
@@ -80,11 +81,26 @@ class Phases:
         known = self.clocks.known[group.warp].copy()
         known[np.arange(len(group)), group.seat] -= 1  # other lanes of the warp are not ordered with this one
         np.maximum.at(self.gained[name], at, known)
+        np.maximum.at(self.reached, (cta, group.seat), self.clocks.now(group))
+        for row, one in enumerate(cta):
+            if one != group.cta[row]:
+                self.reachers[int(one), int(group.seat[row])] = site, row
         self._complete(barrier)
 
-    def deliver(self, barrier: Barrier, slot: Array, agent: Array, amount: int, group: Group, site: Reporter) -> None:
-        """TMA reports the bytes that it has brought for each thread that started it."""
-        name, at = barrier.name, (group.cta, slot)
+    def deliver(
+        self, barrier: Barrier, slot: Array, agent: Array, amount: int, cta: Array, group: Group, site: Reporter
+    ) -> None:
+        """TMA reports the bytes that it has brought to a CTA for each thread that started it.
+
+        To another CTA only when the phase before is known to be complete there: else they may count for that.
+        """
+        name, at = barrier.name, (cta, slot)
+        early = (self.known[name][at] > self.clocks.known[group.warp]).any(axis=1) & (cta != group.cta)
+        if early.any():
+            row = int(np.argmax(early))
+            message = f"brings bytes of phase {int(self.phase[name][at][row])} of {self._call(barrier, int(slot[row]))}"
+            message += " in another CTA, and has not waited for what completes the one before"
+            site.fail(PHASE_UNKNOWN, message, row)
         np.subtract.at(self.missing[name], at, amount)
         seats = self.crew.seat_of[agent]
         self.gained[name][(*at, seats)] = self.clocks.ticks[agent]
@@ -152,7 +168,15 @@ class Phases:
         return "wait: 0", "sync: cta"
 
     def refuse_leftovers(self) -> None:
-        """Raise for loads that no thread of their CTA has waited for when the kernel ends."""
+        """Raise for loads that no thread of their CTA has waited for when the kernel ends, and for arrivals in a CTA
+        that may have ended before them.
+        """
+        for (cta, seat), (site, row) in self.reachers.items():
+            warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)
+            if not (self.clocks.known[warps, seat] >= self.reached[cta, seat]).any():
+                where = f"CTA {self.crew.ctas[cta]}"
+                message = f"arrives in {where}, which may have ended: none of its threads has waited for that"
+                site.fail(ENDED, message, row, insert=("sync: cluster",))
         for agent, (site, row) in self.starts.items():
             cta, number = divmod(agent - self.crew.all_warps, self.crew.agents)
             warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)

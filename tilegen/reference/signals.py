@@ -11,6 +11,7 @@ import numpy as np
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
 from tilegen.reference.machine import Array, CtaBatch
+from tilegen.spec.clusters import count_peers
 from tilegen.spec.data import Arriving, Call, Meeting, SlotName, Waiting
 from tilegen.spec.outline import outline
 
@@ -31,12 +32,16 @@ class Signals:
     waits: dict[tuple[str, str], Array] = field(default_factory=dict)
 
     def arrive(self, machine: CtaBatch, s: Call | Arriving, env: dict[str, Any]) -> None:
-        """Every instance in ``env`` arrives; data that it brings is there."""
+        """Every instance in ``env`` arrives; data that it brings is there.
+
+        A CTA stands for its peers: it hears from each what it tells all of them.
+        """
         slot = s.barrier
         assert slot is not None
         barrier, count = outline(machine.spec).barriers[slot.name], len(self.machine.ctas)
         arrived = self.arrived.setdefault(slot.name, np.zeros((count, barrier.slots), np.int64))
-        np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), 1)
+        sent = count_peers(machine.spec.cluster, s.to) if isinstance(s, Arriving) else 1
+        np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), sent)
 
     def wait(self, machine: CtaBatch, s: Waiting, env: dict[str, Any], counted: Array) -> Blocks:
         """Blocked while the phase of any CTA in ``env`` has arrivals to come. ``counted``: all CTAs that get here."""

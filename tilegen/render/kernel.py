@@ -9,7 +9,7 @@ from tilegen.arch.data import registers_for
 from tilegen.decisions import RESIDENT, describe_operation, printable, say_resident
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Formula, Var, to_c
-from tilegen.plan import Block, Plan, Role, all_steps, arrays, effects, tensor_maps
+from tilegen.plan import Arrive, Block, Plan, Role, Step, Tma, all_steps, arrays, effects, tensor_maps
 from tilegen.render.c_text import comment_lines, declare, end_comment, fold_line, int_type, parameter, with_note
 from tilegen.render.launch import SharedUse, launch_info, plan_shared
 from tilegen.render.names import free_names
@@ -97,7 +97,14 @@ def _barrier_texts(page: Page, shared: SharedUse) -> dict[str, Any]:
     declared = [
         {"name": b.name, "slots": b.slots, "arrivals": b.arrivals, "offset_bytes": at} for b, at in shared.barriers
     ]
-    return {"declared": declared, "init": page.use("mbarrier_init"), "fence": page.use("fence_async")}
+    reached = any(_reaches(step) for step in all_steps(page.plan))  # peers may arrive, or bring bytes, from then on
+    fence, meet = ("fence_mbarrier_init", page.use("sync_cluster")) if reached else ("fence_async", "__syncthreads")
+    return {"declared": declared, "init": page.use("mbarrier_init"), "fence": page.use(fence), "meet": meet}
+
+
+def _reaches(step: Step) -> bool:
+    """Does a step touch another CTA of the cluster?"""
+    return (isinstance(step, Tma) and step.peers is not None) or (isinstance(step, Arrive) and step.rank is not None)
 
 
 def _kernel_params(plan: Plan) -> list[str]:

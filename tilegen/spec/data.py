@@ -148,6 +148,11 @@ class Call:
         return self.form.name
 
     @property
+    def peers(self) -> str:
+        """The axis of the cluster along which all CTAs get what the call brings, "" for its own CTA alone."""
+        return (getattr(self.fields, self.form.peers) or "") if self.form.peers else ""
+
+    @property
     def read(self) -> tuple[Region, ...]:
         """The regions that the call reads."""
         return tuple(self.regions[name] for name in self.fields_read)
@@ -276,12 +281,16 @@ class Waiting:
 
 @dataclass(frozen=True)
 class Arriving:
-    """arrive: one thread of each instance of ``scope`` arrives at an mbarrier."""
+    """arrive: one thread of each instance of ``scope`` arrives at an mbarrier.
+
+    ``to``: at that of every CTA along an axis of the cluster; "": of its own.
+    """
 
     barrier: SlotName
     scope: str
     when: Index = True
     mark: Mark | None = field(default=None, compare=False)
+    to: str = ""
 
 
 Statement = Union[Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Arriving, WholeCall]  # noqa: UP007

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
-from math import prod
 
 from tilegen import layouts
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, bound
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
 from tilegen.spec.buffers import Buffers, read_buffers
+from tilegen.spec.clusters import check_clusters
 from tilegen.spec.data import Spec
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.form import Form, WholeForm
@@ -71,7 +71,7 @@ def load(
     names = cta_names(axes, params.names)
     given_roles = root.get("roles")
     around = Surroundings(
-        forms, buffers, _hide_objects(names, buffers), cases, register, findings, threads, prod(cluster),
+        forms, buffers, _hide_objects(names, buffers), cases, register, findings, threads, cluster,
         {r.name: r for r in roles}, terms,
         frozenset(k.text for k, _ in given_roles.entries) if isinstance(given_roles, Mapping) else frozenset(),
     )  # fmt: skip
@@ -81,11 +81,14 @@ def load(
         with findings.collect():
             _check_no_overlap(name, buffers, buffer.scope)
     findings.raise_all()
-    return Spec(
+    spec = Spec(
         kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
         tuple(buffers.found.values()), ops, given.name, given.text,
         ctas_per_sm=resident[0], ctas_per_sm_mark=resident[1], roles=roles, barriers=tuple(terms.values()),
     )  # fmt: skip
+    check_clusters(spec, findings)
+    findings.raise_all()
+    return spec
 
 
 def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> None:

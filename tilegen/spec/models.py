@@ -149,7 +149,9 @@ class ArrivalFields(_Fields):
         default=None,
         description="thread: every thread; wider: the first thread of each, for what a sync ordered before it",
     )
-    to: str | None = Field(default=None, description="in every CTA along an axis of the cluster: cbx")
+    to: Literal["cbx", "cby", "cbz"] | None = Field(
+        default=None, description="in every CTA along this axis of the cluster, the own one too"
+    )
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
 

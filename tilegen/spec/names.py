@@ -241,7 +241,9 @@ PRELUDE = frozenset(
     """
     sync_warpgroup sync_role sync_cluster cp_async_4 cp_async_8 cp_async_16 cp_async_4_or_zero cp_async_8_or_zero
     cp_async_16_or_zero cp_async_commit cp_async_wait cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z fence_async
-    registers_down registers_up mbarrier_init mbarrier_arrive mbarrier_expect mbarrier_wait
+    registers_down registers_up mbarrier_init mbarrier_arrive mbarrier_expect mbarrier_wait fence_mbarrier_init
+    mbarrier_arrive_peer mbarrier_arrive_peer_released mbarrier_wait_cluster
+    tma_multicast_1d tma_multicast_2d tma_multicast_3d tma_multicast_4d tma_multicast_5d
     tma_load_1d tma_load_2d tma_load_3d tma_load_4d
     tma_load_5d tma_store_1d tma_store_2d tma_store_3d tma_store_4d tma_store_5d tma_commit tma_wait
     half_to_float float_to_half double_to_half bfloat16_to_float float_to_bfloat16

@@ -32,8 +32,8 @@ from tilegen.index import (
     substitute,
     variables,
 )
-from tilegen.plan import Barrier
-from tilegen.scopes import SCOPES, thread_variables
+from tilegen.plan import MBARRIER, TMA_STORE, Barrier
+from tilegen.scopes import CLUSTER_AXES, SCOPES, thread_variables
 from tilegen.spec.data import (
     Arriving,
     Call,
@@ -71,7 +71,7 @@ def barriers_of(spec: Spec) -> dict[str, Barrier]:
     needs: dict[str, int] = {}
     for role in [r.name for r in spec.roles] or [""]:
         own = [s for s in spec.ops if not isinstance(s, RoleBlock) or s.role == role]
-        for name, count in _arrivals_of(own, spec.threads_of(role)).items():
+        for name, count in _arrivals_of(own, spec.threads_of(role), spec.cluster).items():
             needs[name] = needs.get(name, 0) + count
     slots = {s.name: 0 for s in _slots(spec.ops) if s.name in needs}
     for s in _slots(spec.ops):
@@ -83,15 +83,49 @@ def barriers_of(spec: Spec) -> dict[str, Barrier]:
             raise SpecError(Diagnostic("TG305", message, terms.mark, "remove it, or let a copy or 'arrive' name it"))
         slots[terms.name] = terms.slots
     order = [*(b.name for b in spec.barriers), *needs]
-    return {name: Barrier(name, slots[name], needs[name]) for name in dict.fromkeys(order)}
+    return {name: Barrier(name, slots[name], needs[name], _order_of(spec, name)) for name in dict.fromkeys(order)}
 
 
-def _arrivals_of(statements: Sequence[Statement], threads: int) -> dict[str, int]:
+def _order_of(spec: Spec, name: str) -> str:
+    """How far arrivals at a barrier order: to other CTAs where threads touch what those fill.
+
+    Where TMA and tensor cores alone do (no mma has threads read shared memory), a wait for them has ordered that.
+    """
+    filled = {r.buffer.root for call in _calls(spec.ops) if call.peers for r in call.written}
+    filled |= {b.root for b in spec.buffers if filled & set(b.over)}
+    for block in spec.ops if spec.roles else (Nest(body=spec.ops),):
+        if not isinstance(block, Nest) or not any(a.to and a.barrier.name == name for a in _arriving(block.body)):
+            continue
+        by_threads = [c for c in _calls(block.body) if c.queue not in (MBARRIER, TMA_STORE.queue) and c.op != "mma"]
+        if any(r.buffer.root in filled for call in by_threads for r in call.regions.values()):
+            return "cluster"
+    return "cta"
+
+
+def _calls(statements: Sequence[Statement]) -> Iterator[Call]:
+    for s in statements:
+        if isinstance(s, Call):
+            yield s
+        elif isinstance(s, Nest):
+            yield from _calls(s.body)
+
+
+def _arriving(statements: Sequence[Statement]) -> Iterator[Arriving]:
+    for s in statements:
+        if isinstance(s, Arriving):
+            yield s
+        elif isinstance(s, Nest):
+            yield from _arriving(s.body)
+
+
+def _arrivals_of(
+    statements: Sequence[Statement], threads: int, cluster: tuple[int, int, int]
+) -> dict[str, int]:
     """The arrivals for a phase of each mbarrier that a role of so many threads brings."""
     arrivals: dict[str, tuple[int, Mark | None]] = {}
     for filling in _phases(statements):
         first, name = filling.statements[0], filling.slot.name
-        here = sum(_instances(s, threads, filling.conditions) for s in filling.statements)
+        here = sum(_instances(s, threads, filling.conditions) * _senders(s, cluster) for s in filling.statements)
         before, mark = arrivals.setdefault(name, (here, first.mark))
         if here != before:
             line = mark.spot if mark else "before"
@@ -123,6 +157,11 @@ def _slots(statements: Sequence[Statement]) -> Iterator[SlotName]:
             yield from _slots(s.body)
         elif isinstance(s, Call | Waiting | Arriving) and s.barrier:
             yield s.barrier
+
+
+def _senders(s: Call | Arriving, cluster: tuple[int, int, int]) -> int:
+    """The CTAs that arrive at a barrier of one of them."""
+    return dict(zip(CLUSTER_AXES, cluster, strict=True)).get(s.to, 1) if isinstance(s, Arriving) else 1
 
 
 def _instances(s: Call | Arriving, threads: int, around: Sequence[Index]) -> int:

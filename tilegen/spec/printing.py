@@ -205,6 +205,8 @@ def _print_arriving(s: Arriving, indent: str) -> Iterator[str]:
     fields: dict[str, Any] = {"barrier": _spell_slot(s.barrier)}
     if s.scope not in ("role", "cta"):
         fields["scope"] = s.scope
+    if s.to:
+        fields["to"] = s.to
     if s.when is not True:
         fields["when"] = s.when if isinstance(s.when, bool) else spell_index(s.when)
     yield from _print_entry("arrive", fields, indent, "- ")

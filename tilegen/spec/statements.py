@@ -142,6 +142,8 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if form.barrier and isinstance(named := node.get(form.barrier), Scalar) and isinstance(named.value, str):
         with around.findings.collect():
             barrier = declare_slot(named.passage, names, around.register, around.terms)
+    with around.findings.collect():
+        around.check_peers(form.peers, node)
     edge = node.get(form.edge) if form.edge else None
     clips = isinstance(edge, Scalar) and edge.text == "clip"
     needed = [name for name in form.operands if name not in form.optional]
@@ -306,7 +308,7 @@ def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
     _check_place(scope, around)
     if around.threads and scope.text not in ("warp", "async"):
         around.check_unit(scope.text, scope.mark, "a sync")
-    if scope.text == "cluster" and around.cluster_ctas == 1:
+    if scope.text == "cluster" and around.cluster == (1, 1, 1):
         raise Flaw(
             "TG106", "'sync: cluster' needs a cluster", scope.mark, "add 'cluster: {cbx: 2}', or write 'sync: cta'"
         )

@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound, every
-from tilegen.scopes import SCOPES, THREAD_AXES, thread_variables
+from tilegen.scopes import CLUSTER_AXES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import BarrierTerms, RoleTerms
 from tilegen.spec.findings import Findings, Flaw
 from tilegen.spec.form import Form
 from tilegen.spec.names import Names, Register
-from tilegen.spec.nodes import Node
+from tilegen.spec.nodes import Mapping, Node, Scalar
 from tilegen.spec.ranges import Cases, Range
 
 
@@ -28,7 +28,7 @@ class Surroundings:
     register: Register
     findings: Findings
     threads: int  # that run it, or it is run by a scope of: the CTA's, or in a role the role's; 0 where they are wrong
-    cluster_ctas: int = 1
+    cluster: tuple[int, int, int] = (1, 1, 1)
     roles: Dict[str, RoleTerms] = field(default_factory=dict)
     terms: Dict[str, BarrierTerms] = field(default_factory=dict)  # of the declared barriers
     broken_roles: frozenset[str] = frozenset()  # reported before
@@ -49,6 +49,16 @@ class Surroundings:
     def is_outside(self) -> bool:
         """Does it stand beside role blocks, and all threads run it?"""
         return bool(self.roles) and not self.role
+
+    def check_peers(self, key: str, node: Mapping) -> str:
+        """The axis of the cluster that a field names, "" if there is none; raises TG106 where it has but one CTA."""
+        named = node.get(key)
+        if not isinstance(named, Scalar) or named.text not in CLUSTER_AXES:
+            return ""  # reported with the fields
+        if dict(zip(CLUSTER_AXES, self.cluster, strict=True))[named.text] == 1:
+            message = f"'{key}: {named.text}' is for several CTAs along {named.text}, and clusters here have one"
+            raise Flaw("TG106", message, named.mark, f"add 'cluster: {{{named.text}: 2}}'")
+        return named.text
 
     def check_scope(self, scope: str, place: Node | None, mark: Mark) -> str:
         """The scope, or where none is given the widest; raises TG119 for cta in a role, and for role in none."""

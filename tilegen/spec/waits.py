@@ -75,8 +75,8 @@ def read_arrive(node: Mapping, around: Surroundings) -> Arriving | None:
     fields = check_fields(terms, ArrivalFields, "this arrival", findings, key.mark)
     if not isinstance(terms, Mapping):
         return None
-    if "to" in terms:
-        raise refuse_later("'to' of an arrival", terms.key("to"))
+    with findings.collect():
+        around.check_peers("to", terms)
     scope = around.check_scope(fields.scope or "" if fields else "", terms.get("scope"), key.mark)
     around.check_unit(scope, terms.key("scope").mark if "scope" in terms else key.mark, "arrive")
     around.check_agree(scope, "an arrival", key.mark)
@@ -86,7 +86,7 @@ def read_arrive(node: Mapping, around: Surroundings) -> Arriving | None:
     if fields is None or not isinstance(slot, Scalar):
         return None
     found = find_declared(slot.passage, around.names, around.register, around.terms)
-    return Arriving(found, scope, condition, span(key.mark, terms.mark))
+    return Arriving(found, scope, condition, span(key.mark, terms.mark), fields.to or "")
 
 
 def read_when(node: Mapping, names: Names, findings: Findings, key: str = "when") -> Index:

@@ -259,6 +259,11 @@ BUILD_RULES = {
         _ring("i % 2", "i % 2").replace('          - wait: {barrier: "free[i % 2]"}\n', ""),
         _ring("i % 2", "i % 2"),
     ),
+    "TG435": Rule(
+        "a CTA that may have ended",
+        "What arrives at an mbarrier of another CTA of the cluster must find it running: all of its threads meet the "
+        "others before they end, 'sync: cluster' as the last statement.",
+    ),
     "TG491": Rule("the kernel failed on the GPU", "The GPU reported an error while the kernel ran."),
     "TG492": Rule("the GPU disagrees with the reference", "The first element that differs is named."),
     "TG501": Rule(
