@@ -89,10 +89,15 @@ def _move(step: Move) -> str:
     return f"Move {_ref(step.dst)} <- {_ref(step.src)}, {elems}{guard}{via}"
 
 
+def _rank(step: Arrive) -> str:
+    return "" if step.rank is None else f", rank {step.rank}"
+
+
 def _tma(step: Tma) -> str:
     box = f"{step.map.memory.name}{_numbers(step.at)} box {_numbers(step.map.box)}"
     place = _ref(step.shared)
-    return f"Tma {place} <- {box}, {_slot(step.done)}" if step.done else f"Tma {box} <- {place}"
+    peers = f", {step.peers}" if step.peers else ""
+    return f"Tma {place} <- {box}, {_slot(step.done)}{peers}" if step.done else f"Tma {box} <- {place}"
 
 
 def _wgmma(step: Wgmma) -> str:
@@ -119,7 +124,7 @@ LINES: dict[type, Callable[[Any], str]] = {
     Sync: lambda step: f"Sync {step.scope}",
     Fence: lambda step: "Fence",
     Tma: _tma,
-    Arrive: lambda step: f"Arrive {_slot(step.slot)}, {step.bytes} bytes",
+    Arrive: lambda step: f"Arrive {_slot(step.slot)}, {step.bytes} bytes{_rank(step)}",
     Await: lambda step: f"Await {_slot(step.slot)}, parity {step.parity}",
     Commit: lambda step: f"Commit {step.queue}",
     Wait: lambda step: f"Wait {step.queue}, {step.pending} pending",

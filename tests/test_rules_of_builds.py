@@ -8,13 +8,14 @@ from tilegen.errors import TilegenError
 from tilegen.pipeline import build
 from tilegen.spec.rules import RULES
 
-HEAD = "kernel: k\nthreads: 32\n"
+HEAD = "kernel: k\n"
 SHOWN = [code for code, rule in RULES.items() if rule.bad and code > "TG3"]
 
 
 def codes(text: str) -> set[str]:
     try:
-        return {warning.code for warning in build(HEAD + text).proof.warnings}
+        threads = "" if text.startswith("roles:") else "threads: 32\n"
+        return {warning.code for warning in build(HEAD + threads + text).proof.warnings}
     except TilegenError as error:
         return {d.code for d in error.diagnostics}
 

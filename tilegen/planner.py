@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 from tilegen.arch import ARCHES
-from tilegen.arch.data import registers_for, shared_for
-from tilegen.decisions import RESIDENT, Choice, Operation
-from tilegen.dtypes import DTYPES
+from tilegen.decisions import Operation
 from tilegen.errors import Diagnostic, SpecError, TilegenError
-from tilegen.index import Index, Var, every, mul, substitute, variables
+from tilegen.index import Index, Var, add, equal, every, less, mul, sub, substitute, variables
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import Context, memory_of
+from tilegen.ops.operand import Context
+from tilegen.ops.placement import check_scratch, choose_resident, logical_memory, place_memories
 from tilegen.plan import (
-    BARRIER_BYTES,
     PRODUCTS,
     QUEUES,
-    TMA_ALIGN_BYTES,
+    Arrive,
     Await,
     Commit,
     Let,
@@ -34,14 +32,31 @@ from tilegen.plan import (
     Sync,
     Wait,
     When,
+    flatten,
     names_used,
     when,
 )
-from tilegen.scopes import thread_variables
-from tilegen.spec.data import Buffer, Call, Closing, Guarded, Loop, Meeting, Naming, Region, Spec, Statement, Waiting
-from tilegen.spec.outline import launch_of, outline, trip_of
+from tilegen.scopes import SCOPES, thread_variables, threads_of
+from tilegen.spec.clusters import count_peers, find_peers
+from tilegen.spec.data import (
+    Arriving,
+    Call,
+    Closing,
+    Guarded,
+    Loop,
+    Meeting,
+    Naming,
+    Region,
+    RoleBlock,
+    RoleTerms,
+    Spec,
+    Statement,
+    Waiting,
+)
+from tilegen.spec.outline import fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, parity_of, step_waits, trips_of
 
+_LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
 
 
@@ -51,139 +66,59 @@ def plan_spec(spec: Spec) -> Plan:
     Raises SpecError (TG3xx) for ops that no variant carries out, all at once.
     """
     memories = place_memories(spec)
-    builder = _Builder(spec, memories)
-    steps = builder.statements(spec.ops, lambda inner: inner)
-    if builder.errors:
-        raise SpecError(tuple(d for e in builder.errors for d in e.diagnostics))
-    _check_scratch(spec, builder.scratch)
-    forms = tuple(dict.fromkeys((*memories.values(), *builder.scratch)))  # views: several forms of one array's name
+    builders = [_Builder(spec, memories, part) for part in _list_parts(spec)]
+    planned = [(b, b.statements(spec.ops, lambda inner: inner)) for b in builders]
+    if errors := [e for b in builders for e in b.errors]:
+        raise SpecError(tuple(d for e in errors for d in e.diagnostics))
+    scratch = [m for b in builders for m in b.scratch]
+    check_scratch(spec, scratch)
+    _check_one_scratch([b for b in builders if b.scratch])
+    roles = tuple(Role(b.part.name or "all", b.part.threads, steps, b.part.registers) for b, steps in planned)
+    _check_named_barriers(spec, roles)
+    forms = tuple(dict.fromkeys((*memories.values(), *scratch)))  # views: several forms of one array's name
+    operations = dict(sorted(found for b in builders for found in b.operations.items()))
     return Plan(
-        spec.kernel, spec.arch, spec.grid, forms, (Role("all", spec.threads, steps),), spec.params,
-        spec.cluster, tuple(builder.owns), tuple(builder.operations), spec.notes,
-        (*spec.choices, *_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
+        spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
+        spec.cluster, tuple(o for b in builders for o in b.owns), tuple(operations.values()), spec.notes,
+        (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
     )  # fmt: skip
 
 
-# ---------------------------------------------------------------- memories
-def _check_scratch(spec: Spec, scratch: Sequence[Memory]) -> None:
-    """Raises SpecError TG210 where ops need more shared memory of their own than is left."""
-    limit = ARCHES[spec.arch].max_shared_bytes_per_cta
-    barriers = sum(b.slots for b in outline(spec).barriers.values()) * BARRIER_BYTES
-    for m in scratch:
-        top = m.offset_bytes + int(m.span) * m.elem_bytes + barriers  # type: ignore[arg-type]
-        if top > limit:
-            message = f"with {m.name} of a reduce the shared memory takes {top} bytes; a CTA on {spec.arch} has {limit}"
-            raise SpecError(Diagnostic("TG210", message, None, "let fewer warps share a result"))
+def _list_parts(spec: Spec) -> tuple[RoleTerms, ...]:
+    """The roles and idle warps; where there are no roles, all threads."""
+    return parts_of_cta(spec) or (RoleTerms("", spec.threads),)
 
 
-@keep
-def place_memories(spec: Spec) -> dict[str, Memory]:
-    """The memory of every buffer. Shared buffers lie in order of appearance; a view lies on its root.
+def _check_named_barriers(spec: Spec, roles: Sequence[Role]) -> None:
+    """Raises SpecError TG190 where syncs of warpgroups and roles would take more barriers than a CTA has.
 
-    One that lies ``over`` others begins where the first of them does. Raises SpecError: TG210 when they need more
-    shared memory than the arch has, TG310 for a buffer that leaves those that it lies over, TG311 for CTAs that one
-    multiprocessor does not hold together.
+    Number 0 is the CTA's; then each warpgroup has one, and each role.
     """
-    seen = outline(spec)
-    memories: dict[str, Memory] = {}
-    top = 0
-    below = {name: b for b in spec.buffers for name in b.over}  # who lies over a buffer
-    ordered = sorted(spec.buffers, key=lambda b: bool(spec.buffer(b.root).over))
-    for buffer in ordered:
-        root = memories.get(buffer.root) if buffer.root != buffer.name else None
-        if root is not None:
-            memories[buffer.name] = _view_memory(buffer, root)
-            continue
-        names = {b.name for b in spec.buffers if b.root == buffer.name} | {buffer.name}
-        access = "in" if not names & seen.written else "inout" if names & seen.read else "out"
-        memory = memory_of(buffer, access)
-        if buffer.over:
-            memories[buffer.name] = _lay_over(spec, buffer, memory, memories)
-            continue
-        if buffer.scope == "shared":
-            lies = [b for b in (buffer, below.get(buffer.name)) if b is not None]
-            align = max(max(_alignment(b), TMA_ALIGN_BYTES if b.name in seen.boxed else 1) for b in lies)
-            memory = replace(memory, family=buffer.name if buffer.name in below else "")
-            memory = replace(memory, offset_bytes=-(-top // align) * align, align_bytes=align)
-            top = memory.offset_bytes + int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
-        memories[buffer.name] = memory
-    top += sum(b.slots for b in seen.barriers.values()) * BARRIER_BYTES
-    limit = ARCHES[spec.arch].max_shared_bytes_per_cta
-    if top > limit:
-        last = max((b for b in spec.buffers if b.scope == "shared"), key=lambda b: memories[b.name].offset_bytes)
-        message = f"the shared buffers and barriers take {top} bytes; a CTA on {spec.arch} has {limit}"
-        raise SpecError(Diagnostic("TG210", message, last.mark))
-    _check_resident(spec, top)
-    return {b.name: memories[b.name] for b in spec.buffers}
+    meet = any(isinstance(step, Sync) and step.scope == "role" for role in roles for step in flatten(role.steps))
+    last = -(-spec.threads // SCOPES["warpgroup"].threads) + len(roles)
+    if meet and last > _LAST_BARRIER:
+        message = f"'sync: role' among {len(roles)} roles of {spec.threads} threads is not yet supported"
+        hint = f"it would take barrier {last}; a CTA has {_LAST_BARRIER} beside that of 'sync: cta'"
+        raise SpecError(Diagnostic("TG190", message, None, hint))
 
 
-def _lay_over(spec: Spec, buffer: Buffer, memory: Memory, memories: dict[str, Memory]) -> Memory:
-    """The memory of a buffer on the bytes of others, in which it fits."""
-    first, room = room_below(buffer, memories)
-    size = int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
-    if size > room:
-        message = f"'{buffer.name}' takes {size} bytes, but {', '.join(buffer.over)} have {room}"
-        raise SpecError(Diagnostic("TG310", message, buffer.mark, "let it lie over more of them, or by itself"))
-    return replace(memory, offset_bytes=first, align_bytes=_alignment(buffer), family=buffer.name)
-
-
-def room_below(buffer: Buffer, memories: Mapping[str, Memory]) -> tuple[int, int]:
-    """Where the buffers that this one lies over begin, and how many bytes there are up to the end of the last."""
-    others = [memories[name] for name in buffer.over]
-    first = min(m.offset_bytes for m in others)
-    return first, max(m.offset_bytes + int(m.shape[0]) * m.elem_bytes for m in others) - first  # type: ignore[arg-type]
-
-
-def _check_resident(spec: Spec, shared_bytes: int) -> None:
-    """As many CTAs as the spec wants must find room in one multiprocessor's shared memory."""
-    arch, count = ARCHES[spec.arch], spec.ctas_per_sm
-    each = shared_for(arch, shared_bytes)
-    if count * each > arch.shared_bytes_per_sm:
-        has = f"each takes {each} bytes of shared memory, {arch.reserved_shared_bytes_per_cta} of them the system's"
-        message = f"{count} CTAs do not fit on one multiprocessor: {has}; {spec.arch} has {arch.shared_bytes_per_sm}"
-        hint = f"at most {arch.shared_bytes_per_sm // each} do"
-        raise SpecError(Diagnostic("TG311", message, spec.ctas_per_sm_mark, hint))
-
-
-def _resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice, ...]:
-    """What it takes that the CTAs that the spec wants on one multiprocessor fit."""
-    if not spec.ctas_per_sm:
-        return ()
-    arch, shared = ARCHES[spec.arch], [m for m in memories.values() if m.space == "shared"]
-    ends = [m.offset_bytes + int(m.shape[0]) * m.elem_bytes for m in shared]  # type: ignore[arg-type]
-    slots = sum(b.slots for b in outline(spec).barriers.values())
-    each = shared_for(arch, max(ends, default=0) + slots * BARRIER_BYTES)
-    registers = registers_for(arch, spec.threads, spec.ctas_per_sm)
-    said = f"{each} bytes of shared memory each, of {arch.shared_bytes_per_sm}, the system's counted"
-    return (Choice(RESIDENT, spec.ctas_per_sm, proof=f"at most {registers} registers a thread; {said}"),)
-
-
-def _view_memory(buffer: Buffer, root: Memory) -> Memory:
-    """The root's own memory, unless the view reads the same bytes as another element type or as a larger span."""
-    mine = memory_of(buffer, root.access, root.offset_bytes)
-    if root.space == "global":
-        return replace(mine, name=root.name, align_bytes=root.align_bytes)
-    if mine.dtype == root.dtype:
-        return root
-    return replace(mine, align_bytes=root.align_bytes)
-
-
-def _alignment(buffer: Buffer) -> int:
-    """16 bytes, or the bytes after which a swizzle repeats (at most 1024), so that its chunks keep their banks."""
-    swizzle = getattr(buffer.layout, "swizzle", None)
-    if swizzle is None:
-        return 16
-    period: int = DTYPES[buffer.dtype].bytes << (swizzle.per_element + swizzle.swizzle_len + swizzle.atom_len)
-    return max(16, min(1024, period))
+def _check_one_scratch(builders: Sequence[_Builder]) -> None:
+    """Raises SpecError TG190 where ops of two roles would use the same shared memory of their own."""
+    if len(builders) > 1:
+        names = " and ".join(f"'{b.part.name}'" for b in builders)
+        message = f"ops with shared memory of their own in the roles {names} are not yet supported"
+        raise SpecError(Diagnostic("TG190", message, None, "only one of the roles may reduce across warps"))
 
 
 # ---------------------------------------------------------------- statements
 class _Builder:
     """Walks statements in order, numbering ops and collecting what the plan records beside its steps."""
 
-    def __init__(self, spec: Spec, memories: dict[str, Memory]):
-        self.spec, self.memories, self.launch, self.outline = spec, memories, launch_of(spec), outline(spec)
-        self.operations: list[Operation] = []
+    def __init__(self, spec: Spec, memories: dict[str, Memory], part: RoleTerms):
+        self.spec, self.memories, self.outline, self.part = spec, memories, outline(spec), part
+        self.launch = replace(launch_of(spec), threads=part.threads)
+        self.numbers = {id(call): k for k, call in enumerate(self.outline.calls)}
+        self.operations: dict[int, Operation] = {}
         self.owns: list[Owned] = []
         self.scratch: list[Memory] = []  # shared memory of ops' own
         self.errors: list[TilegenError] = []
@@ -221,6 +156,9 @@ class _Builder:
         self.conditions, self.waited = conditions, step_waits(waited, each, 1)
         return wrap(body)
 
+    def role_block(self, s: RoleBlock, enclose: Enclose) -> tuple[Step, ...]:
+        return self.statements(s.body, enclose) if s.role == self.part.name else ()
+
     def meeting(self, s: Meeting, enclose: Enclose) -> tuple[Step, ...]:
         if s.scope == "async" and "tma" not in ARCHES[self.spec.arch].features:
             message = f"'sync: async' orders stores before TMA, which {self.spec.arch} has not"
@@ -233,20 +171,39 @@ class _Builder:
         if name is None:
             return self.queue(s, enclose)
         barrier, before = self.outline.barriers[name.name], self.waited.get(name.name, 0)
+        is_open = any(b.open for b in self.spec.barriers if b.name == name.name)
         self.waited = step_waits(self.waited, {name.name: 1}, 1)
-        return when(s.when, Await(Slot(barrier, name.index), parity_of(s, barrier, before)))
+        return when(s.when, Await(Slot(barrier, name.index), parity_of(s, barrier, before, is_open)))
+
+    def arrival(self, s: Arriving, enclose: Enclose) -> tuple[Step, ...]:
+        """Every thread arrives, or the first of each instance."""
+        slot = Slot(self.outline.barriers[s.barrier.name], s.barrier.index)
+        thread, count = threads_of(s.scope, self.part.threads)
+        first: Index = True if s.scope == "thread" else equal(thread, 0)
+        if not s.to:
+            return when(s.when, *when(first, Arrive(slot)))
+        peers = find_peers(self.spec.cluster, s.to)
+        (rank, *more), many = peers.ranks(), count_peers(self.spec.cluster, s.to)
+        step = sub(more[0], rank)
+        if count >= many:  # the first threads tell a CTA each
+            return when(s.when, *when(less(thread, many), Arrive(slot, rank=add(rank, mul(thread, step)))))
+        peer = Var(fresh_name("peer", self.outline.names), many)
+        told = Repeat(peer, many, (Arrive(slot, rank=add(rank, mul(peer, step))),), True)
+        return when(s.when, *when(first, told))
 
     def queue(self, s: Closing | Waiting, enclose: Enclose) -> tuple[Step, ...]:
-        """A commit or a wait, for the queue that it names or every one that the kernel uses."""
-        used = [q for q in self.outline.queues if s.queue in ("", q)]
+        """A commit or a wait, for the queue that it names or every one that is used there."""
+        used = [q for q in self.outline.queues.get(self.part.name, ()) if s.queue in ("", q)]
         queues = [q for q in used if isinstance(s, Waiting) or not QUEUES[q].closes_itself]
-        what = "commit closes" if isinstance(s, Closing) else "wait waits for"
+        what, who = "commit closes" if isinstance(s, Closing) else "wait waits for", self.part.name
+        whose = f"role {who}" if who else "the kernel"
         if not queues:
             started, op = ("products", "mma") if s.queue == PRODUCTS else ("copies", "copy")
-            message = f"this {what} groups of asynchronous {started}, and the kernel has none"
+            message = f"this {what} groups of asynchronous {started}, and {whose} has none"
             self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, f"write 'async: true' on the {op}")))
-        if len(queues) > 1 and PRODUCTS in queues:
-            message = f"this {what} groups of one queue, and the kernel has copies and products in flight"
+        if len(queues) > 1 and (PRODUCTS in queues or who):
+            kinds = "copies and products in flight" if PRODUCTS in queues else "two: cp.async copies and TMA stores"
+            message = f"this {what} groups of one queue, and {whose} has {kinds}"
             hint = "commit: mma" if isinstance(s, Closing) else "wait: {mma: N}, wait: {cp_async: N} or wait: {tma: N}"
             self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, hint)))
         return when(s.when, *(Commit(q) if isinstance(s, Closing) else Wait(q, s.pending) for q in queues))
@@ -265,13 +222,13 @@ class _Builder:
         return () if isinstance(count, int) and count <= 0 else wrap(body)
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
-        context = self.context(call, enclose)
+        context, number = self.context(call, enclose), self.numbers[id(call)]
         try:
             planned, operation = dispatch(call, context)
         except SpecError as error:
             self.errors.append(error)
             planned, operation = Planned((), None, ()), Operation(call.op, "", call.scope, "", 0, None)  # type: ignore[arg-type]
-        self.operations.append(operation)
+        self.operations[number] = operation
         self.scratch += planned.scratch
         self.owns += [self.owned(r, call, context.op) for r in call.written if r.buffer.scope == "global"]
         return when(call.when, *planned.steps)
@@ -279,34 +236,36 @@ class _Builder:
     def context(self, call: Call, enclose: Enclose) -> Context:
         guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731
         return Context(
-            ARCHES[self.spec.arch], self.launch, self.memories, guard, len(self.operations),
+            ARCHES[self.spec.arch], self.launch, self.memories, guard, self.numbers[id(call)],
             self.outline.names, call.when, self.outline.barriers,
         )
 
     def owned(self, region: Region, call: Call, op: int) -> Owned:
         start = tuple(substitute(x, self.values) for x in region.begins)
-        instances = _instances(self.spec.threads, start)
+        instances = _instances(self.part.threads, start)
         condition = every(*self.conditions, substitute(call.when, self.values))
         memory = logical_memory(region.buffer, self.memories[region.buffer.name])
-        return Owned(memory, start, region.lengths, self.loops + instances, condition, op, self.spec.threads)
+        return Owned(memory, start, region.lengths, self.loops + instances, condition, op, self.part.threads)
 
 
 PLANNED: dict[type, Callable[[Any, Any, Enclose], tuple[Step, ...]]] = {
     Call: lambda builder, s, enclose: builder.call(s, enclose),
     Loop: _Builder.loop,
     Guarded: _Builder.guarded,
+    RoleBlock: _Builder.role_block,
     Naming: _Builder.naming,
     Meeting: _Builder.meeting,
     Closing: _Builder.queue,
     Waiting: _Builder.wait,
+    Arriving: _Builder.arrival,
 }
 
 
 class _Surveyor(_Builder):
     """Walks statements as the builder does and plans none: what each call's variants would be given."""
 
-    def __init__(self, spec: Spec, memories: dict[str, Memory]):
-        super().__init__(spec, memories)
+    def __init__(self, spec: Spec, memories: dict[str, Memory], part: RoleTerms):
+        super().__init__(spec, memories, part)
         self.found: list[tuple[Call, Context]] = []
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
@@ -317,22 +276,12 @@ class _Surveyor(_Builder):
 @keep
 def survey_calls(spec: Spec) -> tuple[tuple[Call, Context], ...]:
     """Every op of a spec, in order, with its surroundings: what ``dispatch`` takes."""
-    surveyor = _Surveyor(spec, place_memories(spec))
-    surveyor.statements(spec.ops, lambda inner: inner)
-    return tuple(surveyor.found)
-
-
-def logical_memory(buffer: Buffer, memory: Memory) -> Memory:
-    """A global array by its logical dimensions; boxes are of those, also where its layout splits them.
-
-    The pitches of split dimensions are no layout's: such an array is compared with itself, not with views of it.
-    """
-    if len(memory.shape) == len(buffer.shape):
-        return memory
-    pitches: list[Index] = [1]
-    for n in reversed(buffer.shape[1:]):
-        pitches.append(mul(pitches[-1], n))
-    return replace(memory, shape=buffer.shape, pitches=tuple(reversed(pitches)))
+    memories, found = place_memories(spec), []
+    for part in _list_parts(spec):
+        surveyor = _Surveyor(spec, memories, part)
+        surveyor.statements(spec.ops, lambda inner: inner)
+        found += surveyor.found
+    return tuple(sorted(found, key=lambda one: one[1].op))
 
 
 def _instances(threads: int, begins: Sequence[Index]) -> tuple[tuple[Var, Index], ...]:

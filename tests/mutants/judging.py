@@ -29,7 +29,7 @@ EQUIVALENT = {
     "step dropped": "what it writes was there or is not read",
     "trip dropped": "what it writes was there or is not read",
     "other literal": "what it sets changes no result", "other register": "holds the same values",
-    "step twice": "changes nothing the second time",
+    "step twice": "changes nothing the second time", "other stage": "is told at another time, and orders no less",
 }  # fmt: skip
 OTHER_ORDER = {"half away": "adds the same terms in another order"}  # the results differ in their rounding alone
 _WHOLE_GRID = {

@@ -55,7 +55,8 @@ from tilegen.plan import (
 )
 
 KINDS = (
-    "sync dropped", "commit dropped", "wait dropped", "wait weakened", "other phase", "bytes announced", "box",
+    "sync dropped", "commit dropped", "wait dropped", "wait weakened", "other phase", "bytes announced",
+    "arrival dropped", "other peers", "box",
     "global address", "shared address",
     "step dropped", "step twice", "trip dropped", "condition flipped", "other stage",
     "other integer", "other literal", "other function", "operands exchanged", "other lanes", "other register",
@@ -98,7 +99,8 @@ def plant(plan: Plan) -> Iterator[Mutant]:
     """Every mutant of a plan, in the order of its steps."""
     for number, role in enumerate(plan.roles):
         far = int(evaluate(plan.grid[0], default_values(plan.params))) >= _RESIDUE
-        for kind, where, steps, of in _variants(role.steps, "", _Scene(_registers(plan.memories))):
+        path = f"{role.name}." if len(plan.roles) > 1 else ""
+        for kind, where, steps, of in _variants(role.steps, path, _Scene(_registers(plan.memories))):
             if kind == "one residue" and not far:
                 continue
             roles = (*plan.roles[:number], replace(role, steps=steps), *plan.roles[number + 1 :])
@@ -167,13 +169,26 @@ def _of_wait(step: Wait) -> Iterator[Change]:
     yield "wait weakened", f"{step.queue}, {step.pending + 1}", (replace(step, pending=step.pending + 1),)
 
 
+def _of_peers(step: Tma) -> Iterator[Change]:
+    """A box goes to one CTA fewer."""
+    for k in range(step.peers.bits.bit_length() if step.peers else 0):
+        if step.peers.bits >> k & 1:
+            fewer = replace(step.peers, bits=step.peers.bits & ~(1 << k))
+            yield "other peers", f"without {k}", (replace(step, peers=fewer),)
+
+
 def _of_await(step: Await) -> Iterator[Change]:
     yield "wait dropped", f"for {step.slot.barrier.name}", ()
     yield "other phase", f"of {step.slot.barrier.name}", (replace(step, parity=mod(add(step.parity, 1), 2)),)
 
 
 def _of_arrive(step: Arrive) -> Iterator[Change]:
-    for announced in (0, step.bytes // 2, step.bytes + 16):
+    yield "arrival dropped", f"{step.slot.barrier.name}", ()
+    if step.rank is not None:
+        yield "other peers", f"{step.slot.barrier.name} of the own CTA", (replace(step, rank=None),)
+    for announced in {0: "", step.bytes // 2: "", step.bytes + 16: ""}:
+        if announced == step.bytes:
+            continue
         yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
 
 
@@ -267,6 +282,7 @@ CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
     Wait: _of_wait,
     Await: _of_await,
     Arrive: _of_arrive,
+    Tma: _of_peers,
     Compute: _of_compute,
     Map: _of_map,
     Shuffle: _of_shuffle,

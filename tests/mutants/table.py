@@ -36,8 +36,8 @@ _HEAD = """# Mutants
 
 Every spec's plan, changed in one place at a time.
 
-* **What is ordered**: each sync, commit and wait dropped, each wait for one group fewer or for the other phase, other
-  bytes announced.
+* **What is ordered**: each sync, commit and wait dropped, each wait for one group fewer or for the other phase, each
+  arrival dropped, other bytes announced, one CTA of a cluster forgotten.
 * **Where**: each address (of every access, of every operand of registers, of every box, of every function's base
   pointer or array) one element further and one back in each of its coordinates; half an array away, round its end; each
   base so in one CTA of three; each swizzle dropped on one side; each stage of a ring, and each slot of an mbarrier, as
@@ -58,8 +58,9 @@ writes this page.
   address that is wrong is found twice.
 * **equivalent**: a sync that orders nothing or a wait for nothing (the interpreter, which knows what every sync orders,
   finds no two accesses that need it), a condition that asks the same of every thread, a step whose result nobody
-  reads. Both plans write the same elements with the same bits, for inputs that no proof has seen: hashes that tell all
-  elements apart, and floats. Where floats differ, since the same terms are added in another order, that is said.
+  reads, an mbarrier of another stage that is told no sooner. Both plans write the same elements with the same bits, for
+  inputs that no proof has seen: hashes that tell all elements apart, and floats. Where floats differ, since the same
+  terms are added in another order, that is said.
 * **surviving**: would be a bug.
 
 The large specs are planned for small sizes, whose plans are alike:

@@ -14,7 +14,7 @@ from tilegen.errors import SpecError
 from tilegen.ops.copy.register_tiles import coalesced, count_lines, digits_at, orders_of, shapes_of, turned_tile
 from tilegen.ops.copy.register_transpose import block_elems
 from tilegen.ops.operand import bind
-from tilegen.planner import place_memories
+from tilegen.ops.placement import place_memories
 
 GENERATED = 24
 

@@ -199,11 +199,11 @@ def trips_of(a: Access, launch: Launch) -> np.ndarray:
 
 def offsets_of(a: Access, launch: Launch, cta: tuple[int, int, int]) -> np.ndarray:
     """Byte offsets of every trip and thread of a CTA, -1 where a thread takes no part."""
-    tx, points = np.arange(-(-launch.threads // 32) * 32), trips_of(a, launch)
+    tx, points = np.arange(-(-a.threads // 32) * 32), trips_of(a, launch)
     env: dict[str, Any] = dict(launch.params) | dict(zip(("bx", "by", "bz"), cta, strict=True))
-    env |= {n: evaluate(x, {"tx": tx}) for n, x in thread_variables(launch.threads).items()}
+    env |= {n: evaluate(x, {"tx": tx}) for n, x in thread_variables(a.threads).items()}
     env |= {v.name: points[:, k, None] for k, (v, _) in enumerate(a.loops)}
-    return _offsets_of(a, env, (len(points), len(tx)), launch.threads).reshape(len(points), -1)
+    return _offsets_of(a, env, (len(points), len(tx)), a.threads).reshape(len(points), -1)
 
 
 def sectors_of(accesses: Iterable[Access], launch: Launch, cta: tuple[int, int, int]) -> int:

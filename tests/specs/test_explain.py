@@ -25,8 +25,8 @@ KINDS = {"shared_ld", "shared_st", "shared_ldsm", "shared_stsm", "global_ld", "g
 ASYNC = ({"shared_ldgsts", "global_ldgsts"}, {"shared_tma", "global_tma"})  # where a kernel has cp.async, TMA
 TOTALS = {"instructions", "wavefronts", "floor", "sectors"} | {"least_sectors"}
 # Names that other programs read (keep them) | names that came since.
-TOP = {"kernel", "arch", "ops", "grid_totals"} | {"grid", "threads", "params", "choices", "summary"}
-OP = {"op", "variant", "scope", "refused", "choices", "accesses"} | {"text", "line", "cost", "traffic"}
+TOP = {"kernel", "arch", "ops", "grid_totals"} | {"grid", "threads", "params", "choices", "summary", "roles"}
+OP = {"op", "variant", "scope", "refused", "choices", "accesses"} | {"text", "line", "cost", "traffic", "threads"}
 REFUSED = {"variant", "reason"} | {"cost", "choices"}
 CHOICE = {"question", "picked", "candidates", "proof"} | {"variant"}
 CANDIDATE = {"value", "cost", "verdict"}
@@ -138,14 +138,14 @@ def _count_one_by_one(a: Access, launch: Launch) -> np.ndarray:
     """Instructions, wavefronts, floor and sectors of an access, summed over CTAs and trips without classes."""
     loops = [v.name for v, _ in a.loops]
     trips = [*map(range, most_trips(a, launch))]
-    tx = np.arange(-(-launch.threads // 32) * 32)
-    threads = {n: evaluate(x, {"tx": tx}) for n, x in thread_variables(launch.threads).items()}
+    tx = np.arange(-(-a.threads // 32) * 32)
+    threads = {n: evaluate(x, {"tx": tx}) for n, x in thread_variables(a.threads).items()}
     points = np.array([*product(*trips)], np.int64).reshape(prod(map(len, trips)), len(loops))
     total = np.zeros(4, np.int64)
     for cta in product(*map(range, launch.grid)):
         env = dict(launch.params) | dict(zip(("bx", "by", "bz"), cta, strict=True))
         env |= threads | {name: points[:, k, None] for k, name in enumerate(loops)}
-        sides = [_offsets_of(side, env, (len(points), len(tx)), launch.threads) for side in (a, a.partner) if side]
+        sides = [_offsets_of(side, env, (len(points), len(tx)), a.threads) for side in (a, a.partner) if side]
         issued = np.any([(side >= 0).any(1) for side in sides], axis=0)
         if not issued.any():
             continue

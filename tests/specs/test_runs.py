@@ -15,6 +15,7 @@ from specs.kernels import Draft, every_spec, small_spec
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.index import evaluate
 from tilegen.interpret import corners
+from tilegen.interpret.threads import whole_clusters
 from tilegen.proofs.floats import compare_floats, computes, float_inputs, run_bounded
 from tilegen.proofs.meaning import inputs_of, parameter_cases
 from tilegen.reference import Input, run_reference
@@ -34,7 +35,7 @@ def test_text_writes_what_the_spec_means(path, inputs):
     patterns = inputs_of(built.spec, built.plan, seed=2) if inputs == "integers" else _other_patterns(built)
     for case in parameter_cases(built.spec):
         grid = launch_of(built.spec, case).grid
-        _compare(built, patterns, case, _ctas(grid))
+        _compare(built, patterns, case, _ctas(grid, built.plan.cluster))
 
 
 def _compare_floats(built: Draft, seed: int) -> None:
@@ -42,7 +43,7 @@ def _compare_floats(built: Draft, seed: int) -> None:
     patterns = float_inputs(built.plan, seed)
     arrays = {m.name: m for m in built.plan.memories if m.space == "global"}
     for case in parameter_cases(built.spec):
-        ctas = _ctas(launch_of(built.spec, case).grid)
+        ctas = _ctas(launch_of(built.spec, case).grid, built.plan.cluster)
         given = {n: f(np.arange(int(evaluate(arrays[n].span, case)))) for n, f in patterns.items()}
         images = runner_of(Path(built.spec.path)).run(given, case, ctas)
         wanted = run_bounded(built.spec, ctas, patterns, case, is_host=True)
@@ -70,12 +71,12 @@ def _eighths(dtype: np.dtype, index: np.ndarray) -> np.ndarray:
     return (abs(values) if dtype.kind in "bu" else values).astype(dtype)
 
 
-def _ctas(grid: tuple[int, int, int]) -> list[tuple[int, int, int]]:
-    """All CTAs of a small grid; of a large one the corners and the one in the middle."""
+def _ctas(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> list[tuple[int, int, int]]:
+    """All CTAs of a small grid; of a large one the clusters of the corners and of the one in the middle."""
     if int(np.prod(grid)) <= _MOST_CTAS:
         return [(x, y, z) for z in range(grid[2]) for y in range(grid[1]) for x in range(grid[0])]
     x, y, z = (n // 2 for n in grid)
-    return [*corners(grid), (x, y, z)]
+    return list(whole_clusters([*corners(grid), (x, y, z)], cluster))
 
 
 def _compare(built: Draft, patterns: dict[str, Input], case: dict[str, int], ctas: list[tuple[int, int, int]]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from tests.wgmma.plans import Tiles, parts_of
 from tilegen.arithmetic import Apply, Element, Whole
-from tilegen.index import Var, equal, less
+from tilegen.index import Var, equal, less, mod
 from tilegen.layouts import find_atom
 from tilegen.ops.mma.rows import ROWS as PRODUCTS
 from tilegen.ops.mma.rows import WGMMA_ROWS, element_type
@@ -25,6 +25,7 @@ from tilegen.plan import (
     STMATRIX,
     STMATRIX_TRANS,
     TMA_LOAD,
+    TMA_MULTICAST,
     TMA_STORE,
     Arrive,
     Await,
@@ -39,6 +40,7 @@ from tilegen.plan import (
     Memory,
     Mma,
     Move,
+    Peers,
     Plan,
     Ref,
     Repeat,
@@ -114,6 +116,20 @@ SQUARE = Compute(
 )  # fmt: skip
 
 
+def multicast() -> Example:
+    """Two CTAs bring a half of an array each to both, and write the half that the other brought."""
+    part, cta, rank = TensorMap("X_part", X, (0, 1), (4, 16)), Var("bx", 2), Var("cbx", 2)
+    load = Tma(part, (rank * 4, 0), S[rank * 64], Slot(FULL, 0), Peers(3))
+    start = When(equal(tx, 0), (Arrive(Slot(FULL, 0), 2 * part.box_bytes), load))
+    other = mod(cta + 1, 2)
+    fetch = (Move(r[1], S[other * 64 + tx]), Move(Y[other * 4 + ROW, COLUMN], r[1]), Sync("cluster"))
+
+    def of(*steps: Step) -> Plan:
+        return replace(plan(*steps, barriers=(FULL,)), arch="sm_90a", grid=(2, 1, 1), cluster=(2, 1, 1))
+
+    return Example(of(start, AWAIT, *fetch), of(start, *fetch), "TG422")
+
+
 def matrices(load: Instruction | None, store: Instruction | None) -> Example:
     """Four matrices a warp, through registers; the fault is a warp of which half takes part."""
     move: Step = Move(h[0], ROWS, 8, via=load) if load else Move(ROWS, h[0], 8, via=store or STMATRIX)
@@ -135,6 +151,7 @@ INSTRUCTIONS: dict[str, Example] = {
     STMATRIX.name: matrices(None, STMATRIX),
     STMATRIX_TRANS.name: matrices(None, STMATRIX_TRANS),
     TMA_LOAD.name: example((ELECTED, AWAIT, *FETCH), (ELECTED, *FETCH), "TG422", FULL),
+    TMA_MULTICAST.name: multicast(),
     TMA_STORE.name: example(
         (*WRITE_ALL, Sync("async"), Sync("cta"), SENT, Wait("bulk")), (*WRITE_ALL, Sync("cta"), SENT, Wait("bulk")),
         "TG424",

@@ -21,6 +21,7 @@ from specs.kernels import SPECS, small_spec
 
 from tests.session import once
 from tilegen.dtypes import DTYPES, numpy_dtype
+from tilegen.interpret.threads import whole_clusters
 from tilegen.plan import Plan
 from tilegen.render import launch_info, render
 
@@ -75,6 +76,7 @@ class Runner:
         before = {arg["name"]: images[arg["name"]].copy() for arg in info["args"] if arg.get("access") == "in"}
         grid = info["grid"]
         wanted = list(product(*(range(n) for n in grid))) if ctas is None else list(ctas)
+        wanted = list(whole_clusters(wanted, self.plan.cluster))  # type: ignore[arg-type]
         launch = (ctypes.c_uint * 7)(*grid, *info["cluster"], info["block"][0])
         flat = (ctypes.c_uint * (3 * len(wanted)))(*(x for cta in wanted for x in cta))
         code = self.function((ctypes.c_void_p * len(pointers))(*pointers), launch, flat, len(wanted))
@@ -149,7 +151,7 @@ def run_text(
     params: Mapping[str, int | float] | None = None,
     ctas: Sequence[tuple[int, int, int]] | None = None,
 ) -> dict[str, Any]:
-    """The images that the kernel's text leaves behind, for all CTAs or those given as (bx, by, bz)."""
+    """The images that the kernel's text leaves behind, for all CTAs or the clusters of those given as (bx, by, bz)."""
     return compile_plans([plan])[0].run(inputs, params, ctas)
 
 

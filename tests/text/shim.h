@@ -1,4 +1,4 @@
-// Runs rendered CUDA text on a CPU: one fiber per thread, CTAs one after another. What the prelude wraps around PTX is
+// Runs rendered CUDA text on a CPU: one fiber per thread, clusters one after another. What the prelude wraps around PTX is
 // written here a second time, in plain C++ and differently, so that an error in one shows.
 #pragma once
 #include <algorithm>
@@ -19,7 +19,7 @@
 #define __launch_bounds__(...)
 #define __cluster_dims__(...)
 #define __grid_constant__
-#define __shared__ static
+#define __shared__ static __attribute__((section("cta_shared")))
 #define __align__(n) __attribute__((aligned(n)))
 
 struct dim3 { unsigned x, y, z; };
@@ -44,6 +44,9 @@ static size_t max(size_t a, size_t b) { return a < b ? b : a; }
 static long long min(long long a, long long b) { return b < a ? b : a; }
 static long long max(long long a, long long b) { return a < b ? b : a; }
 static dim3 threadIdx, blockIdx, blockDim, gridDim;
+// The shared memory of the CTA that runs; there is one copy of it for each other CTA of the cluster.
+extern char __start_cta_shared[], __stop_cta_shared[];
+__shared__ __attribute__((used)) char cta_shared_has_something;
 
 namespace cpu {
 const size_t STACK_BYTES = 1 << 16;
@@ -74,6 +77,42 @@ struct Box { const Map *map; int at[5]; char *smem; unsigned long long *bar; };
 struct Mbarrier { int arrivals, left; long long bytes; int phase; std::vector<Box> boxes; };
 static std::map<unsigned long long *, Mbarrier> mbarriers;
 static std::vector<std::deque<std::vector<Box>>> stores;
+// What is a CTA's own, while another CTA of its cluster runs.
+struct Cta {
+    dim3 block;
+    Barrier cta, warps[64], warpgroups[16], roles[16], multipliers[16];
+    std::vector<std::deque<Group>> copies;
+    std::vector<std::deque<std::vector<Product>>> products;
+    std::vector<std::map<void *, Sum>> sums;
+    std::map<unsigned long long *, Mbarrier> mbarriers;
+    std::vector<std::deque<std::vector<Box>>> stores;
+    std::vector<char> shared;
+};
+static std::vector<Cta> others;
+static Barrier whole_cluster;
+static int here;  // the rank of the CTA that runs
+static void exchange(Cta &c)
+{
+    std::swap(c.block, blockIdx);
+    std::swap(c.cta, cta);
+    std::swap(c.warps, warps);
+    std::swap(c.warpgroups, warpgroups);
+    std::swap(c.roles, roles);
+    std::swap(c.multipliers, multipliers);
+    std::swap(c.products, products);
+    std::swap(c.sums, sums);
+    std::swap(c.copies, copies);
+    std::swap(c.mbarriers, mbarriers);
+    std::swap(c.stores, stores);
+    std::swap_ranges(__start_cta_shared, __stop_cta_shared, c.shared.data());
+}
+static void enter_cta(int rank)
+{
+    if (rank == here) return;
+    exchange(others[here]);
+    exchange(others[rank]);
+    here = rank;
+}
 static const Map *read_map(const unsigned long long *opaque) { return (const Map *)opaque[0]; }
 static long long bytes_of(const Map &m)
 {
@@ -108,7 +147,7 @@ static void yield()
 {
     const int me = current;
     swapcontext(&fibers[me].context, &scheduler);
-    threadIdx.x = me;
+    threadIdx.x = me % threads;
 }
 static void meet(Barrier &b, int count)
 {
@@ -129,19 +168,23 @@ static void enter()
     ++finished;
     swapcontext(&fibers[current].context, &scheduler);
 }
-// false: threads wait at barriers that the others never reach
-static bool run_cta()
+// false: threads wait at barriers that the others never reach; blocks: of the CTAs of a cluster, by their ranks
+static bool run_cluster(const std::vector<dim3> &blocks)
 {
-    cta = Barrier();
-    for (auto &b : warps) b = Barrier();
-    for (auto &b : warpgroups) b = Barrier();
-    for (auto &b : multipliers) b = Barrier();
-    products.assign(threads, std::deque<std::vector<Product>>(1));
-    sums.assign(threads, std::map<void *, Sum>());
-    fibers.resize(threads);
-    copies.assign(threads, std::deque<Group>(1));
-    stores.assign(threads, std::deque<std::vector<Box>>(1));
-    mbarriers.clear();
+    const int count = blocks.size(), all = count * threads;
+    others.assign(count, Cta());
+    for (int rank = 0; rank < count; ++rank) {
+        others[rank].block = blocks[rank];
+        others[rank].copies.assign(threads, std::deque<Group>(1));
+        others[rank].stores.assign(threads, std::deque<std::vector<Box>>(1));
+        others[rank].products.assign(threads, std::deque<std::vector<Product>>(1));
+        others[rank].sums.assign(threads, std::map<void *, Sum>());
+        others[rank].shared.assign(__start_cta_shared, __stop_cta_shared);
+    }
+    whole_cluster = Barrier();
+    here = 0;
+    exchange(others[0]);
+    fibers.resize(all);
     finished = 0;
     for (auto &f : fibers) {
         if (!f.stack) f.stack.reset(new char[STACK_BYTES]);
@@ -152,19 +195,20 @@ static bool run_cta()
         f.context.uc_link = &scheduler;
         makecontext(&f.context, enter, 0);
     }
-    while (finished < threads) {
+    while (finished < all) {
         progress = false;
-        for (int i = 0; i < threads; ++i) {
+        for (int i = 0; i < all; ++i) {
             if (fibers[i].done) continue;
+            enter_cta(i / threads);
             current = i;
-            threadIdx.x = i;
+            threadIdx.x = i % threads;
             swapcontext(&scheduler, &fibers[i].context);
         }
         if (!progress) return false;
     }
     return true;
 }
-// ctas: n triples (bx, by, bz); launch: grid, cluster, threads
+// ctas: n triples (bx, by, bz), clusters one after another and in each the CTAs by their ranks; launch: grid, cluster, threads
 static int launch(void (*kernel)(void **), void **args, const unsigned *launch, const unsigned *ctas, int n)
 {
     gridDim = {launch[0], launch[1], launch[2]};
@@ -173,9 +217,15 @@ static int launch(void (*kernel)(void **), void **args, const unsigned *launch, 
     blockDim = {launch[6], 1, 1};
     body = kernel;
     arguments = args;
-    for (int i = 0; i < n; ++i) {
-        blockIdx = {ctas[3 * i], ctas[3 * i + 1], ctas[3 * i + 2]};
-        if (!run_cta()) return 1;
+    const int size = cluster.x * cluster.y * cluster.z;
+    for (int i = 0; i < n; i += size) {
+        std::vector<dim3> blocks;
+        for (int rank = 0; rank < size; ++rank) {
+            const unsigned *at = ctas + 3 * (i + rank);
+            blocks.push_back({at[0], at[1], at[2]});
+            if (at[0] % cluster.x + cluster.x * (at[1] % cluster.y + cluster.y * (at[2] % cluster.z)) != unsigned(rank)) return 2;
+        }
+        if (!run_cluster(blocks)) return 1;
     }
     return 0;
 }
@@ -228,7 +278,7 @@ static inline double __longlong_as_double(long long x) { return cpu::bits<double
 // ---- the prelude
 static inline void sync_warpgroup(int wgid) { cpu::meet(cpu::warpgroups[wgid], 128); }
 static inline void sync_role(int barrier, int threads) { cpu::meet(cpu::roles[barrier], threads); }
-static inline void sync_cluster() { __syncthreads(); }  // CTAs run one after another: what they exchange is not modelled
+static inline void sync_cluster() { cpu::meet(cpu::whole_cluster, cpu::threads * cpu::others.size()); }
 #define STREAM(bytes, word) \
     static inline word load_stream_##bytes(const word *p) { word x; memcpy(&x, p, bytes); return x; } \
     static inline void store_stream_##bytes(word *p, word x) { memcpy(p, &x, bytes); }
@@ -260,6 +310,8 @@ template <int pending> static void cp_async_wait()
     }
 }
 static inline void fence_async() {}
+template <int n> static inline void registers_down() {}
+template <int n> static inline void registers_up() {}
 static inline void mbarrier_init(unsigned long long *bar, int arrivals) { cpu::mbarriers[bar] = {arrivals, arrivals, 0, 0, {}}; }
 static inline void mbarrier_complete(cpu::Mbarrier &b)
 {
@@ -276,6 +328,15 @@ static inline void mbarrier_expect(unsigned long long *bar, int bytes)
     mbarrier_complete(b);
 }
 static inline void mbarrier_arrive(unsigned long long *bar) { mbarrier_expect(bar, 0); }
+static inline void mbarrier_arrive_peer(unsigned long long *bar, int rank)
+{
+    const int own = cpu::here;
+    cpu::enter_cta(rank);
+    mbarrier_arrive(bar);
+    cpu::enter_cta(own);
+}
+static inline void mbarrier_arrive_peer_released(unsigned long long *bar, int rank) { mbarrier_arrive_peer(bar, rank); }
+static inline void fence_mbarrier_init() {}
 static inline void mbarrier_wait(unsigned long long *bar, int parity)
 {
     cpu::Mbarrier &b = cpu::mbarriers[bar];
@@ -301,6 +362,30 @@ static inline void tma_load(void *smem, const unsigned long long *map, std::init
     cpu::move_box(box, true, true);
     cpu::mbarriers[bar].boxes.push_back(box);
 }
+static inline void mbarrier_wait_cluster(unsigned long long *bar, int parity) { mbarrier_wait(bar, parity); }
+static inline void tma_multicast(void *smem, const unsigned long long *map, std::initializer_list<int> at, unsigned long long *bar, int peers)
+{
+    const int own = cpu::here;
+    for (int rank = 0; peers >> rank; ++rank) {
+        if (!(peers >> rank & 1)) continue;
+        cpu::enter_cta(rank);
+        tma_load(smem, map, at, bar);
+    }
+    cpu::enter_cta(own);
+}
+#define MULTICAST(rank, axes, ...) \
+    template <class Map> static void tma_multicast_##rank##d(void *smem, const Map *map, axes, unsigned long long *bar, int peers) \
+    { \
+        tma_multicast(smem, map->opaque, __VA_ARGS__, bar, peers); \
+    }
+#define AXES(...) __VA_ARGS__
+MULTICAST(1, int x, {x})
+MULTICAST(2, AXES(int x, int y), {x, y})
+MULTICAST(3, AXES(int x, int y, int z), {x, y, z})
+MULTICAST(4, AXES(int x, int y, int z, int u), {x, y, z, u})
+MULTICAST(5, AXES(int x, int y, int z, int u, int v), {x, y, z, u, v})
+#undef MULTICAST
+#undef AXES
 static inline void tma_store(const void *smem, const unsigned long long *map, std::initializer_list<int> at)
 {
     cpu::stores[threadIdx.x].back().push_back(make_box(smem, map, at, nullptr));

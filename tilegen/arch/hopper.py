@@ -20,4 +20,4 @@ SM_90 = Arch(
     "sm_90", (9, 0), 227 * KB, 228 * KB, max_warps_per_sm=64, max_ctas_per_sm=32, features=FEATURES,
     access_model_measured=True,
 )  # fmt: skip
-SM_90A = replace(SM_90, name="sm_90a", features=FEATURES | {"wgmma", "setmaxnreg"})
+SM_90A = replace(SM_90, name="sm_90a", features=FEATURES | {"wgmma", "setmaxnreg", "multicast"})

@@ -87,7 +87,7 @@ def choose_registers(spec: Spec) -> Spec:
 
 def _list_tiles(spec: Spec) -> tuple[_Tile, ...]:
     calls = enumerate(outline(spec).calls)
-    found = [(at, call, flow) for at, call in calls for flow in OPS[call.op].flows(call, spec.threads)]
+    found = [(at, call, flow) for at, call in calls for flow in OPS[call.op].flows(call, spec.threads_of(call.role))]
     return tuple(_Tile(k, *made) for k, made in enumerate(found))
 
 
@@ -242,13 +242,14 @@ def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Clai
     """Raises TG308 for the ops in which a chosen layout and another owner of the tile differ, one for each buffer."""
     found: dict[frozenset[str], Diagnostic] = {}
     for tile in _list_tiles(spec):
+        threads = spec.threads_of(tile.call.role)
         for name, region in tile.sides():
             root, own = region.buffer.root, owners_of_region(region)
             if own is None or root not in chosen:
                 continue
             for other, claim in _list_claims(tile, parted):
                 wanted = project(claim.owners, tile.flow.sides[name], region.lengths)
-                if other != name and not are_equal(own, wanted, tile.call.scope, spec.threads):
+                if other != name and not are_equal(own, wanted, tile.call.scope, threads):
                     pair = frozenset({root, tile.call.regions[other].buffer.root if other else ""})
                     says = _say_layout(tile.call.regions[other].buffer, chosen) if other else claim.why
                     found.setdefault(pair, _report_two(tile, region, chosen, says))

@@ -40,8 +40,8 @@ from tilegen.layouts import extent_of
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context
+from tilegen.ops.placement import place_memories, room_below
 from tilegen.plan import Step
-from tilegen.planner import place_memories, room_below
 from tilegen.spec.data import Buffer, Spec
 
 _WARP_BYTES = 32 * VECTOR_BYTES  # the most that an instruction of a warp moves

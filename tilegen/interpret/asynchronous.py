@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.index import Index
 from tilegen.interpret.address import check_int, find, locate, value_of
 from tilegen.interpret.fault import MALFORMED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
@@ -138,10 +139,14 @@ def _load(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     bits = np.where(inside, values, np.zeros(1, values.dtype)).astype(site.machine.domain.bits(shared.size))
     phases, group = site.machine.phases, site.group
     slot = slot_of(step.done, site)
-    agent = phases.agent_of(step.done.barrier, slot, group)
-    site.clocks.ticks[agent] += 1
-    _fill(shared, cells, bits, agent, site)
-    phases.deliver(step.done.barrier, slot, agent, step.map.box_bytes, group, site.narrow(group))
+    ranks: tuple[Index | None, ...] = step.peers.ranks() if step.peers else (None,)
+    for rank in ranks:
+        cta = group.cta if rank is None else peer_of(rank, site)
+        agent = phases.agent_of(step.done.barrier, slot, cta)
+        site.clocks.ticks[agent] += 1
+        there = cells + (cta - group.cta)[:, None] * (shared.pool.bytes // shared.size)
+        _fill(shared, there, bits, agent, site)
+        phases.deliver(step.done.barrier, slot, agent, step.map.box_bytes, cta, group, site.narrow(group))
 
 
 def _fill(shared: Shared, cells: Array, bits: Array, agent: Array, site: Site) -> None:
@@ -247,10 +252,21 @@ def slot_of(slot: Slot, site: Site) -> Array:
     return value
 
 
+def peer_of(rank: Index, site: Site) -> Array:
+    """The simulated CTA of a rank in each thread's cluster."""
+    value, crew = site.group.spread(value_of(site.text(rank), site)), site.group.crew
+    bad = (value < 0) | (value >= np.prod(crew.cluster))
+    if bad.any():
+        row = int(bad.argmax())
+        site.fail(OUT_OF_BOUNDS, f"no CTA of a cluster of {crew.cluster} has rank {int(value[row])}", row)
+    return crew.peer(site.group.cta, value)
+
+
 def arrive(step: Arrive, site: Site) -> None:
     """Each thread announces the bytes and arrives."""
     slot = slot_of(step.slot, site)
-    site.machine.phases.arrive(step.slot.barrier, slot, step.bytes, site.group, site)
+    cta = site.group.cta if step.rank is None else peer_of(step.rank, site)
+    site.machine.phases.arrive(step.slot.barrier, slot, step.bytes, cta, site.group, site)
 
 
 def await_phase(step: Await, site: Site) -> Blocked:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tilegen.interpret.fault import MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC
+from tilegen.interpret.fault import ENDED, MISCOUNTED, NEVER_AWAITED, PARTIAL_SYNC, PHASE_UNKNOWN
 from tilegen.interpret.memory import Reporter
 from tilegen.interpret.order import Clocks
 from tilegen.interpret.threads import Array, Crew, Group
@@ -38,12 +38,15 @@ class Phases:
         self.crew, self.clocks = crew, clocks
         self.first: dict[str, int] = {}  # the agent of slot 0: TMA loads that report to a slot
         self.starts: dict[int, tuple[Reporter, int]] = {}  # agent: the step that last started one, and its thread
+        self.reached = np.zeros((len(crew.ctas), crew.seats), np.int32)  # the epoch of a seat's last arrival
+        self.reachers: dict[tuple[int, int], tuple[Reporter, int]] = {}  # CTA and seat of another: the step, its thread
         agents = 0
         self.left: dict[str, Array] = {}
         self.missing: dict[str, Array] = {}
         self.phase: dict[str, Array] = {}
         self.gained: dict[str, Array] = {}
         self.known: dict[str, Array] = {}
+        self.before: dict[str, Array] = {}  # what was known when the last phase but one completed
         for b in plan.barriers:
             shape = len(crew.ctas), b.slots
             self.first[b.name], agents = agents, agents + b.slots
@@ -51,10 +54,11 @@ class Phases:
             self.missing[b.name], self.phase[b.name] = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
             self.gained[b.name] = np.zeros((*shape, crew.seats), np.int32)
             self.known[b.name] = np.zeros((*shape, crew.seats), np.int32)
+            self.before[b.name] = np.zeros((*shape, crew.seats), np.int32)
 
-    def agent_of(self, barrier: Barrier, slot: Array, group: Group) -> Array:
-        """The agent that does what is reported to each thread's slot."""
-        result: Array = self.crew.agent(group.cta, self.first[barrier.name] + slot)
+    def agent_of(self, barrier: Barrier, slot: Array, cta: Array) -> Array:
+        """The agent that does what is reported to a slot of each of some CTAs."""
+        result: Array = self.crew.agent(cta, self.first[barrier.name] + slot)
         return result
 
     def sender_of(self, group: Group) -> Array:
@@ -69,10 +73,17 @@ class Phases:
         result: Array = self.crew.agent(group.cta, first + group.warp % self.crew.warps // (WARPGROUP // 32))
         return result
 
-    def arrive(self, barrier: Barrier, slot: Array, announced: int, group: Group, site: Reporter) -> None:
-        """Each thread announces bytes and arrives; what it knew is known to whoever waits for the phase."""
-        name = barrier.name
-        at = (group.cta, slot)
+    def arrive(self, barrier: Barrier, slot: Array, announced: int, cta: Array, group: Group, site: Reporter) -> None:
+        """Each thread announces bytes and arrives, in a CTA each; what it knew is known to who waits for the phase.
+
+        It must know that the phase before is complete: else it may be that one that it arrives for.
+        """
+        name, at = barrier.name, (cta, slot)
+        early = (self.known[name][at] > self.clocks.known[group.warp]).any(axis=1)
+        if early.any():
+            row = int(np.argmax(early))
+            message = f"arrives for phase {int(self.phase[name][at][row])} of {self._call(barrier, int(slot[row]))}"
+            site.fail(PHASE_UNKNOWN, f"{message}, and has not waited for what completes the one before", row)
         np.subtract.at(self.left[name], at, 1)
         np.add.at(self.missing[name], at, announced)
         if (self.left[name][at] < 0).any():
@@ -84,11 +95,26 @@ class Phases:
         known = self.clocks.known[group.warp].copy()
         known[np.arange(len(group)), group.seat] -= 1  # other lanes of the warp are not ordered with this one
         np.maximum.at(self.gained[name], at, known)
+        np.maximum.at(self.reached, (cta, group.seat), self.clocks.now(group))
+        for row, one in enumerate(cta):
+            if one != group.cta[row]:
+                self.reachers[int(one), int(group.seat[row])] = site, row
         self._complete(barrier)
 
-    def deliver(self, barrier: Barrier, slot: Array, agent: Array, amount: int, group: Group, site: Reporter) -> None:
-        """TMA reports the bytes that it has brought for each thread that started it."""
-        name, at = barrier.name, (group.cta, slot)
+    def deliver(
+        self, barrier: Barrier, slot: Array, agent: Array, amount: int, cta: Array, group: Group, site: Reporter
+    ) -> None:
+        """TMA reports the bytes that it has brought to a CTA for each thread that started it.
+
+        To another CTA only when the phase before is known to be complete there: else they may count for that.
+        """
+        name, at = barrier.name, (cta, slot)
+        early = (self.known[name][at] > self.clocks.known[group.warp]).any(axis=1) & (cta != group.cta)
+        if early.any():
+            row = int(np.argmax(early))
+            message = f"brings bytes of phase {int(self.phase[name][at][row])} of {self._call(barrier, int(slot[row]))}"
+            message += " in another CTA, and has not waited for what completes the one before"
+            site.fail(PHASE_UNKNOWN, message, row)
         np.subtract.at(self.missing[name], at, amount)
         seats = self.crew.seat_of[agent]
         self.gained[name][(*at, seats)] = self.clocks.ticks[agent]
@@ -101,6 +127,7 @@ class Phases:
         over = (self.left[name] == 0) & (self.missing[name] == 0)
         self.phase[name][over] += 1
         self.left[name][over] = barrier.arrivals
+        self.before[name][over] = self.known[name][over]
         self.known[name][over] = np.maximum(self.known[name], self.gained[name])[over]
 
     def wait(
@@ -117,6 +144,12 @@ class Phases:
             if stuck.any():
                 row = int(np.argmax(stuck))
                 return self._describe(barrier, int(group.cta[row]), int(slot[row]), int(parity[row]))
+            early = (self.before[name][group.cta, slot] > self.clocks.known[group.warp]).any(axis=1)
+            if early.any():
+                row = int(np.argmax(early))
+                message = f"waits for phase {int(self.phase[name][group.cta[row], slot[row]]) - 1} of "
+                message += f"{self._call(barrier, int(slot[row]))}, and may be here before the one before is complete"
+                site.fail(PHASE_UNKNOWN, message, row)
             known = np.maximum(self.clocks.known[group.warp], self.known[name][group.cta, slot])
             np.maximum.at(self.clocks.known, group.warp, known)
             return None
@@ -124,12 +157,15 @@ class Phases:
         return blocked
 
     def _describe(self, barrier: Barrier, cta: int, slot: int, parity: int) -> str:
-        name = barrier.name if barrier.slots == 1 else f"{barrier.name}[{slot}]"
+        name = self._call(barrier, slot)
         arrivals, amount = int(self.left[barrier.name][cta, slot]), int(self.missing[barrier.name][cta, slot])
         phase = int(self.phase[barrier.name][cta, slot])
         if phase % 2 == parity and arrivals == barrier.arrivals and not amount:
             return f"phase {phase} of {name}, for which no copy was started"
         return f"phase {phase} of {name}: {arrivals} arrivals and {amount} bytes are missing"
+
+    def _call(self, barrier: Barrier, slot: int) -> str:
+        return barrier.name if barrier.slots == 1 else f"{barrier.name}[{slot}]"
 
     def pending(self) -> object:
         """Of each mbarrier what its phase lacks and which parity it has, to compare with another time."""
@@ -148,7 +184,15 @@ class Phases:
         return "wait: 0", "sync: cta"
 
     def refuse_leftovers(self) -> None:
-        """Raise for loads that no thread of their CTA has waited for when the kernel ends."""
+        """Raise for loads that no thread of their CTA has waited for when the kernel ends, and for arrivals in a CTA
+        that may have ended before them.
+        """
+        for (cta, seat), (site, row) in self.reachers.items():
+            warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)
+            if not (self.clocks.known[warps, seat] >= self.reached[cta, seat]).any():
+                where = f"CTA {self.crew.ctas[cta]}"
+                message = f"arrives in {where}, which may have ended: none of its threads has waited for that"
+                site.fail(ENDED, message, row, insert=("sync: cluster",))
         for agent, (site, row) in self.starts.items():
             cta, number = divmod(agent - self.crew.all_warps, self.crew.agents)
             warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)

@@ -30,6 +30,7 @@ from tilegen.plan import (
     STMATRIX,
     STMATRIX_TRANS,
     TMA_LOAD,
+    TMA_MULTICAST,
     TMA_STORE,
     Arrive,
     Await,
@@ -314,7 +315,7 @@ def shuffle(step: Shuffle, touched: Effects, site: Site) -> None:
 MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
     MOVE.name: move, CP_ASYNC.name: start_copy, LDMATRIX.name: load_matrices, LDMATRIX_TRANS.name: load_matrices,
     STMATRIX.name: store_matrices, STMATRIX_TRANS.name: store_matrices, TMA_LOAD.name: load_box,
-    TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
+    TMA_MULTICAST.name: load_box, TMA_STORE.name: store_box, COMPUTE.name: evaluate_tree, SHUFFLE.name: shuffle,
     **PRODUCTS,
 }  # fmt: skip
 

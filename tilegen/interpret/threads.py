@@ -75,6 +75,15 @@ class Crew:
         numbers = {name: i for i, name in enumerate(dict.fromkeys(names))}
         return np.array([numbers[name] for name in names])
 
+    def peer(self, cta: Array, rank: Array) -> Array:
+        """The simulated CTA of a rank in the cluster of each; ranks count cbx first, then cby."""
+        size = int(np.prod(self.cluster))
+        table = np.zeros((int(self.cluster_of_cta.max()) + 1, size), np.int64)
+        x, y, z = (np.array([c[d] % self.cluster[d] for c in self.ctas]) for d in range(3))
+        table[self.cluster_of_cta, x + self.cluster[0] * (y + self.cluster[1] * z)] = np.arange(len(self.ctas))
+        result: Array = table[self.cluster_of_cta[cta], rank]
+        return result
+
     @cached_property
     def role_of(self) -> Array:
         """The role of each warp of a CTA, by its number."""

@@ -207,7 +207,8 @@ def _of_tma(step: Tma) -> Effects:
     elems = step.map.box_bytes // step.map.memory.elem_bytes
     touches = [Touch(refs[o.field], o.use, BOX, elems, True, step.map) for o in step.instruction.operands]
     slots = (step.done,) if step.done else ()
-    return Effects(step.instruction, _in_order(touches), step.at, slots, (step.map,))
+    first = (step.peers.first,) if step.peers else ()
+    return Effects(step.instruction, _in_order(touches), (*step.at, *first), slots, (step.map,))
 
 
 def _in_order(touches: list[Touch]) -> tuple[Touch, ...]:
@@ -246,6 +247,6 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Fence: lambda step: Effects(),
     Commit: lambda step: Effects(),
     Wait: lambda step: Effects(),
-    Arrive: lambda step: Effects(slots=(step.slot,)),
+    Arrive: lambda step: Effects(expressions=() if step.rank is None else (step.rank,), slots=(step.slot,)),
     Await: lambda step: Effects(expressions=(step.parity,), slots=(step.slot,)),
 }

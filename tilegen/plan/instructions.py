@@ -115,11 +115,11 @@ def _matrices(name: str, trans: bool) -> Instruction:
     return Instruction(f"{name}{suffix}", (register, rows), "matrix", feature=name, warp=True, prelude=prelude)
 
 
-def _tma(name: str, is_load: bool) -> Instruction:
+def _tma(name: str, is_load: bool, feature: str = "tma") -> Instruction:
     array = OperandForm("at", READS if is_load else WRITES, BOX, ("global",))
     shared = OperandForm("shared", WRITES if is_load else READS, BOX, ("shared",))
     return Instruction(
-        f"tma.{name}", (shared, array), "box", feature="tma", queue=MBARRIER if is_load else "bulk", proxy="async",
+        f"tma.{name}", (shared, array), "box", feature=feature, queue=MBARRIER if is_load else "bulk", proxy="async",
         prelude=f"tma_{name}_{{rank}}d",
     )  # fmt: skip
 
@@ -132,6 +132,7 @@ CP_ASYNC = Instruction(  # PTX ISA, cp.async: cp-size
 LDMATRIX, LDMATRIX_TRANS = _matrices("ldmatrix", False), _matrices("ldmatrix", True)
 STMATRIX, STMATRIX_TRANS = _matrices("stmatrix", False), _matrices("stmatrix", True)
 TMA_LOAD, TMA_STORE = _tma("load", True), _tma("store", False)
+TMA_MULTICAST = _tma("multicast", True, "multicast")
 
 
 def function_of_registers(
@@ -190,8 +191,8 @@ SHUFFLE = Instruction(
 INSTRUCTIONS = {
     row.name: row
     for row in (
-        MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, FILL, CAST,
-        BYTE_PERMUTE, COMPUTE, SHUFFLE,
+        MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
+        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE,
     )
 }  # fmt: skip
 

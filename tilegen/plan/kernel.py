@@ -14,11 +14,12 @@ from tilegen.plan.steps import Step
 
 @dataclass(frozen=True)
 class Role:
-    """Consecutive warps that run one list of steps."""
+    """Consecutive warps that run one list of steps; ``registers`` of a thread from its start on, 0: the launch's."""
 
     name: str
     threads: int
     steps: tuple[Step, ...]
+    registers: int = 0
 
 
 @dataclass(frozen=True)

@@ -76,11 +76,15 @@ BARRIER_BYTES = 8  # PTX ISA, mbarrier: a .b64 object in shared memory
 
 @dataclass(frozen=True)
 class Barrier:
-    """An array of mbarriers in shared memory: a phase completes with ``arrivals`` and all the bytes announced."""
+    """An array of mbarriers in shared memory: a phase completes with ``arrivals`` and all the bytes announced.
+
+    ``order``: how far arrivals order what threads did before with what those that wait do after, cta or cluster.
+    """
 
     name: str
     slots: int
     arrivals: int
+    order: str = "cta"
 
     def __getitem__(self, at: Index) -> Slot:
         return Slot(self, at)
@@ -92,6 +96,18 @@ class Slot:
 
     barrier: Barrier
     at: Index
+
+
+@dataclass(frozen=True)
+class Peers:
+    """CTAs of a cluster: those of rank ``first`` + k for every bit k of ``bits``. Ranks count cbx first, then cby."""
+
+    bits: int
+    first: Index = 0
+
+    def ranks(self) -> tuple[Index, ...]:
+        """The rank of each, in order."""
+        return tuple(add(self.first, k) for k in range(self.bits.bit_length()) if self.bits >> k & 1)
 
 
 @dataclass(frozen=True)

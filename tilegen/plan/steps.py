@@ -13,8 +13,8 @@ from typing import Union
 from tilegen.arithmetic import Node
 from tilegen.index import Index, Var, bound, least, multiple
 from tilegen.plan.descriptors import MatrixDescriptor
-from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_STORE, Instruction
-from tilegen.plan.memories import Memory, Ref, Slot, TensorMap
+from tilegen.plan.instructions import MOVE, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Instruction
+from tilegen.plan.memories import Memory, Peers, Ref, Slot, TensorMap
 
 
 # ---- structure: what a C programmer would write around statements
@@ -152,16 +152,20 @@ class Tma:
     """One thread starts the copy of a box between an array and shared memory, where it begins at ``shared``.
 
     ``at``: the first element of the box, a coordinate for each of ``map.dims``. What lies outside the array is read as
-    zeros and not written. A load reports its bytes to ``done``; without that it is a store, of the queue bulk.
+    zeros and not written. A load reports its bytes to ``done``; without that it is a store, of the queue bulk. A load
+    for ``peers`` goes to the same place, and is reported to the same mbarrier, in each of these CTAs.
     """
 
     map: TensorMap
     at: tuple[Index, ...]
     shared: Ref
     done: Slot | None = None
+    peers: Peers | None = None
 
     @property
     def instruction(self) -> Instruction:
+        if self.peers:
+            return TMA_MULTICAST
         return TMA_LOAD if self.done else TMA_STORE
 
 
@@ -199,10 +203,14 @@ class Wait:
 
 @dataclass(frozen=True)
 class Arrive:
-    """Each thread arrives at the mbarrier; before, it announces ``bytes`` that TMA will bring."""
+    """Each thread arrives at the mbarrier; before, it announces ``bytes`` that TMA will bring.
+
+    ``rank``: at that of another CTA of the cluster, by its rank; None: of its own.
+    """
 
     slot: Slot
     bytes: int = 0
+    rank: Index | None = None
 
 
 @dataclass(frozen=True)

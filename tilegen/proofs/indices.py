@@ -10,7 +10,7 @@ from tilegen.index.bounds import undecided
 from tilegen.plan import Plan
 from tilegen.proofs.finding import UNPROVEN_RANGE
 from tilegen.proofs.ranges import ProofPlace, begin_role, say
-from tilegen.spec.data import Call, Guarded, Loop, Naming, Spec
+from tilegen.spec.data import Call, Naming, Nest, Spec
 from tilegen.spec.outline import Placed, deciding, outline, write_out
 
 
@@ -19,8 +19,9 @@ def unproven_indices(spec: Spec, plan: Plan) -> tuple[Diagnostic, ...]:
 
     Guards are the conditions around, the statement's own, and the counts of the loops around.
     """
-    start = begin_role(plan, plan.roles[0])
-    found = (d for placed in outline(spec).placed for d in _check(spec, placed, start))
+    starts = {role.name: begin_role(plan, role) for role in plan.roles}
+    first = starts[plan.roles[0].name]
+    found = (d for placed in outline(spec).placed for d in _check(spec, placed, starts.get(placed.role, first)))
     return tuple(dict.fromkeys(found))
 
 
@@ -35,13 +36,16 @@ def _check(spec: Spec, placed: Placed, start: ProofPlace) -> Iterator[Diagnostic
         for var, value in s.entries:
             values[var.name] = substitute(value, values)
             yield from _dividends(values[var.name], place, f"{var.name} = {value}", mark)
-    if isinstance(s, Loop | Guarded | Naming):
+    if isinstance(s, Nest | Naming):
         return
     inside = start.at(place.position.under(*(substitute(c, values) for c in deciding(s))))
     slot = getattr(s, "barrier", None)
     if slot is not None:
         what = f"slot {slot.index} of '{slot.name}'"
         yield from _index(substitute(slot.index, values), inside, what, slot.mark or mark)
+        if slot.count is not None:
+            what = f"{slot.count}, which counts the phases of '{slot.name}',"
+            yield from _index(substitute(slot.count, values), inside, what, slot.mark or mark)
     for region in s.regions.values() if isinstance(s, Call) else ():
         for d, x in enumerate(region.begins):
             what = f"'{region.text}', which begins at {say(x)} in dimension {d} of '{region.buffer.name}',"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import gcd
+from math import gcd, prod
 
 from tilegen.index import (
     Index,
@@ -24,6 +24,7 @@ from tilegen.index import (
 )
 from tilegen.index.bounds import is_below, undecided
 from tilegen.plan import (
+    Arrive,
     Block,
     Let,
     Memory,
@@ -34,6 +35,8 @@ from tilegen.plan import (
     Role,
     Slot,
     Spot,
+    Step,
+    Tma,
     Touch,
     UnknownStep,
     Visit,
@@ -110,6 +113,7 @@ def _check(visit: Visit, place: ProofPlace) -> Iterator[Finding]:
     for slot in visit.effects.slots:
         yield from _slot(slot, place)
     step, position = visit.step, visit.position
+    yield from _ranks(step, place)
     if isinstance(step, Let):
         yield from _claim(step.var, position.expand(step.value), place)
     elif isinstance(step, Repeat):
@@ -243,6 +247,15 @@ def _slot(slot: Slot, place: ProofPlace) -> Iterator[Finding]:
         yield _outside(place, slot.barrier.name, -1, slot.at, slot.barrier.slots, 1)
     if not place.is_below(-1, place.position.expand(slot.at)):
         yield _before(place, slot.barrier.name, -1, place.position.expand(slot.at))
+
+
+def _ranks(step: Step, place: ProofPlace) -> Iterator[Finding]:
+    """Other CTAs that a step names are CTAs of its cluster."""
+    ranks = step.peers.ranks() if isinstance(step, Tma) and step.peers else ()
+    ranks = (*ranks, step.rank) if isinstance(step, Arrive) and step.rank is not None else ranks
+    for rank in ranks:
+        if not place.is_below(place.position.expand(rank), prod(place.plan.cluster)):
+            yield _outside(place, "the cluster", -1, rank, prod(place.plan.cluster), 1)
 
 
 def _steps_by(x: Index, n: Index, elems: int) -> bool:

@@ -26,6 +26,7 @@ from tilegen.plan import (
     Mma,
     Move,
     OperandForm,
+    Peers,
     Ref,
     Repeat,
     Shuffle,
@@ -117,6 +118,7 @@ def _render_prelude_call(page: Page, step: Move | Map | Mma | Tma, row: Instruct
     args += [to_c(x) for x in reversed(step.at)] if isinstance(step, Tma) else []  # the innermost first
     args += [to_c(t.where) for t in touched.read if isinstance(step, Move) and t.lies == THREAD and t.where is not True]
     args += [_slot(slot) for slot in touched.slots]
+    args += [_mask(step.peers)] if isinstance(step, Tma) and step.peers else []
     return str(page.steps.instruction(helper, args))
 
 
@@ -191,6 +193,19 @@ def _render_move(page: Page, move: Move) -> str:
     )
     zero = zero_of(dst) if plain else f"{word}{{}}" if word.startswith("uint") else "0"
     return str(page.steps.move(element(move.dst), element(move.src), word, valid, zero, streams, bytes_))
+
+
+def _mask(peers: Peers) -> str:
+    """The CTAs of a cluster by their ranks, a bit for each."""
+    if is_zero(peers.first):
+        return str(peers.bits)
+    first = to_c(peers.first)
+    return f"{peers.bits} << {first if isinstance(peers.first, Var) else f'({first})'}"
+
+
+def _render_arrive(page: Page, step: Arrive, noted: bool) -> str:
+    rank = "" if step.rank is None else to_c(step.rank)
+    return str(page.steps.arrive(_slot(step.slot), step.bytes, rank, step.slot.barrier.order))
 
 
 def _slot(slot: Slot) -> str:
@@ -283,6 +298,8 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Fence: lambda page, step, noted: page.steps.fence(_held(page)),
     Commit: lambda page, step, noted: page.steps.commit(QUEUES[step.queue].commit),
     Wait: _render_wait,
-    Arrive: lambda page, step, noted: page.steps.arrive(_slot(step.slot), step.bytes),
-    Await: lambda page, step, noted: page.steps.await_phase(_slot(step.slot), to_c(step.parity)),
+    Arrive: _render_arrive,
+    Await: lambda page, step, noted: page.steps.await_phase(
+        _slot(step.slot), to_c(step.parity), step.slot.barrier.order
+    ),
 }

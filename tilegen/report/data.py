@@ -49,11 +49,12 @@ def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> 
         "arch": plan.arch,
         "grid": list(launch.grid),
         "threads": plan.threads,
+        "roles": [{"name": r.name, "threads": r.threads, "registers": r.registers} for r in plan.roles],
         "params": dict(launch.params),
         "summary": sum_up(plan, launch),
         "choices": [choice_data(c) for c in plan.choices],
         "ops": [
-            _explain_op(o, plan.threads, [a for a in accesses if a.op == k], launch)
+            _explain_op(o, plan, [a for a in accesses if a.op == k], launch)
             | (_derive(plan, k, o) if with_derivations else {})
             for k, o in enumerate(plan.operations)
         ],
@@ -72,9 +73,11 @@ def _derive(plan: Plan, number: int, operation: Operation) -> dict[str, Any]:
     return found
 
 
-def _explain_op(o: Operation, threads: int, accesses: list[Access], launch: Launch) -> dict[str, Any]:
+def _explain_op(o: Operation, plan: Plan, accesses: list[Access], launch: Launch) -> dict[str, Any]:
+    """``threads``: of the role that carries it out."""
     return {
         "op": o.op,
+        "threads": accesses[0].threads if accesses else plan.threads,
         "text": o.text,
         "line": o.line,
         "variant": o.variant,
@@ -88,7 +91,7 @@ def _explain_op(o: Operation, threads: int, accesses: list[Access], launch: Laun
             for r in o.refused
         ],
         "choices": [choice_data(c) for c in o.choices],
-        "accesses": [_access_data(a, threads, launch) for a in accesses],
+        "accesses": [_access_data(a, launch) for a in accesses],
         "traffic": _traffic(accesses, launch),
     }  # fmt: skip
 
@@ -112,14 +115,14 @@ def cost_data(cost: Cost) -> dict[str, int]:
     return asdict(cost)
 
 
-def _access_data(a: Access, threads: int, launch: Launch) -> dict[str, Any]:
+def _access_data(a: Access, launch: Launch) -> dict[str, Any]:
     c, active = count_access(a, launch, launch.interior), find_threads(a, launch, launch.interior)
     busy = sum(any(active[first : first + WARP_LANES]) for first in range(0, len(active), WARP_LANES))
     shared = c.space == "shared"
     return {
         "buffer": c.buffer, "space": c.space, "kind": c.kind, "width_bytes": c.width_bytes,
         "text_width_bytes": a.text_bytes or c.width_bytes, "threads": sum(active),
-        "idle_warps": -(-threads // WARP_LANES) - busy,
+        "idle_warps": -(-a.threads // WARP_LANES) - busy,
         "instructions": c.instructions, "wavefronts": c.wavefronts, "floor": c.floor, "bytes_floor": c.bytes_floor,
         "sectors": c.sectors, "sectors_floor": 0 if shared else count_needed_sectors((a,), launch, launch.interior),
     }  # fmt: skip

@@ -36,6 +36,7 @@ KINDS = {
     "ld": "load", "st": "store", "ldsm": "ldmatrix load", "stsm": "stmatrix store", "ldgsts": "cp.async", "tma": "TMA",
     "wgmma": "wgmma",
 } | {f"{kind}matrix{n}": f"{kind}matrix.x{n}" for kind in ("ld", "st") for n in (1, 2, 4)}  # fmt: skip
+_CG = "cp.async.cg"
 KINDS |= {kind: kind.replace(".zfill", " zfill") for kind in CP_ASYNC}
 
 
@@ -45,7 +46,7 @@ def explain_text(explained: Data, arch: Arch) -> str:
     parts = [_head(explained), _whole(explained["choices"])]
     number = 1
     for k, op in enumerate(explained["ops"]):
-        parts.append([*_op(k + 1, op), *_accesses(op, number, explained["threads"])])
+        parts.append([*_op(k + 1, op), *_accesses(op, number, op["threads"])])
         number += len(op["accesses"])
     parts.append(_totals(explained))
     parts.append(_basis(arch))
@@ -57,10 +58,18 @@ def _head(explained: Data) -> list[str]:
     name, threads = explained["kernel"], explained["threads"]
     lines = wrap_line(say_summary(name, threads, explained["summary"]))
     lines += wrap_line(f"{name} for {explained['arch']}: grid {grid}, {threads} threads a CTA")
+    if len(explained["roles"]) > 1:
+        lines += wrap_line(f"roles: {'; '.join(map(say_role, explained['roles']))}")
     if explained["params"]:
         values = ", ".join(f"{name} = {value}" for name, value in explained["params"].items())
         lines += wrap_line(f"counted at {values}")
     return lines
+
+
+def say_role(role: Data) -> str:
+    """A role in words."""
+    registers = f" of {role['registers']} registers" if role["registers"] else ""
+    return f"{role['name']}, {role['threads']} threads{registers}"
 
 
 def _whole(choices: Sequence[Data]) -> list[str]:
@@ -212,8 +221,9 @@ def _uncertain(explained: Data) -> Iterator[str]:
             "some threads load what they do not use, which the compiler may leave out; at least "
             f"{loads['least_sectors']} sectors are loaded"
         )
-    copies = [a for a in accesses if a["kind"].startswith("cp.async.cg")]
-    if any(a["kind"].endswith(".zfill") or a["threads"] < explained["threads"] for a in copies):
+    ops = explained["ops"]
+    copies = [(a, a["threads"] < op["threads"]) for op in ops for a in op["accesses"] if a["kind"].startswith(_CG)]
+    if any(a["kind"].endswith(".zfill") or is_idle for a, is_idle in copies):
         yield (
             "ncu's count of cp.async wavefronts takes no notice of the predicate P0, and may show another number "
             "(docs/access-model.md)"

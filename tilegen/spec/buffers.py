@@ -16,7 +16,8 @@ from tilegen.scopes import SCOPES, THREAD_AXES
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
-from tilegen.spec.models import LATER_SCOPES, BufferFields, ViewFields, check_fields, refuse_later
+from tilegen.spec.later import LATER_SCOPES, refuse_later
+from tilegen.spec.models import BufferFields, ViewFields, check_fields
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import (
@@ -41,6 +42,7 @@ class Buffers(Setting):
     broken: set[str] = field(default_factory=set)
     scopes: dict[str, tuple[str, Mark | None]] = field(default_factory=dict)  # of 'auto' registers: of their first op
     layout_nodes: dict[str, Node] = field(default_factory=dict)
+    roles: dict[str, tuple[str, Mark | None]] = field(default_factory=dict)  # of registers: whose they are, since where
 
 
 def read_buffers(node: Node | None, state: Buffers, register: Register, findings: Findings) -> None:

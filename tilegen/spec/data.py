@@ -73,11 +73,40 @@ class Region:
 
 
 @dataclass(frozen=True)
+class RoleTerms:
+    """A part of the threads: whole warps, which lie in the CTA from thread ``first`` on.
+
+    ``registers`` of a thread while the role runs, 0: as many as the launch gives.
+    """
+
+    name: str
+    threads: int
+    registers: int = 0
+    first: int = 0
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class BarrierTerms:
+    """Declared mbarriers. ``open``: a wait for phase E is for the one before; the first of all passes."""
+
+    name: str
+    slots: int
+    open: bool = False
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class SlotName:
-    """An mbarrier: one of the array that copies declare by naming it."""
+    """An mbarrier: one of the array that is declared, or that copies declare by naming it.
+
+    ``count``: E where it is written as ``E % slots``; phase E // slots of it is meant. None for another spelling.
+    """
 
     name: str
     index: Index = 0
+    count: Index | None = None
+    slots: int = 0
     mark: Mark | None = field(default=None, compare=False)
 
 
@@ -111,11 +140,17 @@ class Call:
     barrier: SlotName | None = None
     expression: Expression | None = None
     conditions: Mapping[str, Index] = field(default_factory=dict, hash=False)
+    role: str = ""  # that it stands in
 
     @property
     def op(self) -> str:
         """The op's name."""
         return self.form.name
+
+    @property
+    def peers(self) -> str:
+        """The axis of the cluster along which all CTAs get what the call brings, "" for its own CTA alone."""
+        return (getattr(self.fields, self.form.peers) or "") if self.form.peers else ""
 
     @property
     def read(self) -> tuple[Region, ...]:
@@ -179,6 +214,14 @@ class Guarded(Nest):
 
 
 @dataclass(frozen=True)
+class RoleBlock(Nest):
+    """role: a name; do: body, run by the threads of the role while others run what is theirs."""
+
+    role: str
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class Naming:
     """let: names for values, each known to those after it, to the rest of the list, and inside of that."""
 
@@ -188,7 +231,7 @@ class Naming:
 
 @dataclass(frozen=True)
 class Meeting:
-    """sync: warp | warpgroup | cta | cluster | async (where nobody meets)."""
+    """sync: warp | warpgroup | role | cta | cluster | async (where nobody meets)."""
 
     scope: str
     when: Index = True
@@ -236,7 +279,21 @@ class Waiting:
     queue: str = ""
 
 
-Statement = Union[Call, Loop, Guarded, Naming, Meeting, Closing, Waiting, WholeCall]  # noqa: UP007 - an alias
+@dataclass(frozen=True)
+class Arriving:
+    """arrive: one thread of each instance of ``scope`` arrives at an mbarrier.
+
+    ``to``: at that of every CTA along an axis of the cluster; "": of its own.
+    """
+
+    barrier: SlotName
+    scope: str
+    when: Index = True
+    mark: Mark | None = field(default=None, compare=False)
+    to: str = ""
+
+
+Statement = Union[Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Arriving, WholeCall]  # noqa: UP007
 
 
 @dataclass(frozen=True)
@@ -273,6 +330,12 @@ class Spec:
     notes: tuple[str, ...] = field(default=(), compare=False)  # for the head of the CUDA file
     ctas_per_sm: int = 0  # that must fit at once; 0: as many as do
     ctas_per_sm_mark: Mark | None = field(default=None, compare=False)
+    roles: tuple[RoleTerms, ...] = ()  # in the order of their threads; () where all do the same
+    barriers: tuple[BarrierTerms, ...] = ()  # those that are declared
+
+    def threads_of(self, role: str) -> int:
+        """The threads that run what stands in a role ("": outside of all)."""
+        return {r.name: r.threads for r in self.roles}.get(role, self.threads)
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name (KeyError if there is none)."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-ScopeName = Literal["thread", "warp", "warpgroup", "cta"]
+ScopeName = Literal["thread", "warp", "warpgroup", "role", "cta"]
 
 
 class OpFields(BaseModel):
@@ -17,7 +17,8 @@ class OpFields(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
     scope: ScopeName = Field(
-        default="cta", description="who runs the op: every thread, warp, warpgroup, or the block once"
+        default="cta",
+        description="who runs the op: every thread, warp, warpgroup, or the block once; in a role that is 'role'",
     )
     when: str | bool | int | None = Field(default=None, description="run only where this expression holds")
 
@@ -26,8 +27,9 @@ class OpFields(BaseModel):
 class OpForm:
     """What the loader reads of an op: its name, the model of its fields, and which of them are regions.
 
-    ``updates`` are regions that are read and written. ``barrier`` and ``edge``: the fields that name an mbarrier, and
-    that say whether a region may pass the edge of its array, "" if the op has none. ``queue(call)``: where a call's
+    ``updates`` are regions that are read and written. ``barrier``, ``peers`` and ``edge``: the fields that name an
+    mbarrier and an axis of the cluster, and that say whether a region may pass the edge of its array, "" if the op has
+    none. ``queue(call)``: where a call's
     data is waited for, a row of ``plan.QUEUES`` or MBARRIER, "" if it is done when its threads go on. ``conditions``:
     fields that hold a condition, the same for all threads of an instance. ``check_fields(fields)`` gives what is wrong
     with what is no region as (code, message, field, hint), or None.
@@ -45,6 +47,7 @@ class OpForm:
     writes: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
     barrier: str = ""
+    peers: str = ""
     edge: str = ""
     conditions: tuple[str, ...] = ()
     check_fields: Callable[[Any], tuple[str, str, str, str] | None] = field(default=lambda fields: None, compare=False)

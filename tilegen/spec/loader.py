@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
-from math import prod
 
 from tilegen import layouts
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, bound
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
 from tilegen.spec.buffers import Buffers, read_buffers
+from tilegen.spec.clusters import check_clusters
 from tilegen.spec.data import Spec
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.form import Form, WholeForm
@@ -22,10 +22,12 @@ from tilegen.spec.header import (
     read_params,
     read_threads,
 )  # fmt: skip
-from tilegen.spec.models import LATER_KEYS, SpecFields, is_misspelt, report_null
+from tilegen.spec.later import LATER_KEYS
+from tilegen.spec.models import SpecFields, is_misspelt, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.ranges import Cases, Range
+from tilegen.spec.roles import check_registers, read_barriers, read_roles
 from tilegen.spec.sources import Source, compose_source, read_source
 from tilegen.spec.statements import cta_names, read_statements, written_buffers
 from tilegen.spec.surroundings import Surroundings
@@ -55,27 +57,38 @@ def load(
     kernel = _read_kernel(root.get("kernel"), register, findings)
     target = read_arch(root, arch, findings)
     params = read_params(root.get("params"), overrides or {}, register, findings)
-    threads = read_threads(root.get("threads"), params.names, findings)
+    roles, role_threads = read_roles(root, params.names, target, register, findings)
+    threads = role_threads if "roles" in root else read_threads(root.get("threads"), params.names, findings)
     grid = read_grid(root.get("grid"), params, findings)
     resident = read_ctas_per_sm(root.get("ctas_per_sm"), params.names, target, threads, findings)
+    check_registers(roles, threads, target, resident[0], findings)
     cluster = read_cluster(root.get("cluster"), params, target, grid, findings)
-    buffers = Buffers(params, threads, target)
+    terms = read_barriers(root.get("barriers"), params.names, register, findings)
+    buffers = Buffers(params, max((r.threads for r in roles), default=threads), target)
     read_buffers(root.get("buffers"), buffers, register, findings)
     axes = cta_variables(grid, cluster)
     cases = _list_cases(params, grid, cluster)
     names = cta_names(axes, params.names)
-    around = Surroundings(forms, buffers, _hide_objects(names, buffers), cases, register, findings, prod(cluster))
+    given_roles = root.get("roles")
+    around = Surroundings(
+        forms, buffers, _hide_objects(names, buffers), cases, register, findings, threads, cluster,
+        {r.name: r for r in roles}, terms,
+        frozenset(k.text for k, _ in given_roles.entries) if isinstance(given_roles, Mapping) else frozenset(),
+    )  # fmt: skip
     ops = read_statements(root["ops"], around) if "ops" in root else ()
     check_alone(root, ops, findings)
     for name, buffer in written_buffers(ops).items():
         with findings.collect():
             _check_no_overlap(name, buffers, buffer.scope)
     findings.raise_all()
-    return Spec(
+    spec = Spec(
         kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
         tuple(buffers.found.values()), ops, given.name, given.text,
-        ctas_per_sm=resident[0], ctas_per_sm_mark=resident[1],
+        ctas_per_sm=resident[0], ctas_per_sm_mark=resident[1], roles=roles, barriers=tuple(terms.values()),
     )  # fmt: skip
+    check_clusters(spec, findings)
+    findings.raise_all()
+    return spec
 
 
 def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> None:
@@ -91,7 +104,7 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
         elif isinstance(value, Scalar) and value.value is None:
             report_null(key, value, findings)
     needed = [name for name, field in fields.items() if field.is_required()]
-    if not _chooses_launch(root.get("ops"), forms):
+    if not _chooses_launch(root.get("ops"), forms) and "roles" not in root:
         needed.append("threads")
     for name in needed if not any(key in root for key in LATER_KEYS) else ():
         if name not in root and not is_misspelt(name, root, fields):

@@ -8,9 +8,8 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tilegen.errors import LayoutError, Mark
-from tilegen.layouts import cute
-from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
+from tilegen.errors import Mark
+from tilegen.spec.findings import Findings, shorten, suggest
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, to_plain
 
 
@@ -108,8 +107,9 @@ class ViewFields(_Fields):
 class SyncFields(_Fields):
     """The threads of a scope meet; what each wrote before is seen by all after."""
 
-    sync: Literal["warp", "warpgroup", "cta", "cluster", "async"] = Field(
-        description="who meets; async: nobody, but what each thread wrote to shared memory is seen by TMA from here on"
+    sync: Literal["warp", "warpgroup", "role", "cta", "cluster", "async"] | list[str] = Field(
+        description="who meets (in a role, role and not cta; a list: these roles); async: nobody, but what each thread "
+        "wrote to shared memory is seen by TMA from here on"
     )
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
@@ -122,9 +122,9 @@ class CommitFields(_Fields):
 
 
 class AwaitedFields(_Fields):
-    """An mbarrier that copies report to."""
+    """The phase of an mbarrier."""
 
-    barrier: str = Field(description="its name, or one of several: full[k % 3]")
+    barrier: str = Field(description="its name, or one of several: full[k % 3], where phase k // 3 is meant")
 
 
 class PendingFields(_Fields):
@@ -133,6 +133,49 @@ class PendingFields(_Fields):
     cp_async: int | str | None = Field(default=None, description="of this thread's cp.async copies")
     tma: int | str | None = Field(default=None, description="of this thread's TMA stores, which may still be writing")
     mma: int | str | None = Field(default=None, description="of this warpgroup's asynchronous products")
+
+
+class ArriveFields(_Fields):
+    """An mbarrier is told that a thread has come here, for itself or for others that it has met before."""
+
+    arrive: dict[str, Any] = Field(description="{barrier: NAME}, with scope and when")
+
+
+class ArrivalFields(_Fields):
+    """At which mbarrier, and who."""
+
+    barrier: str = Field(description="a declared barrier, or one of its slots: free[k % 3]")
+    scope: Literal["thread", "warp", "warpgroup", "role", "cta"] | None = Field(
+        default=None,
+        description="thread: every thread; wider: the first thread of each, for what a sync ordered before it",
+    )
+    to: Literal["cbx", "cby", "cbz"] | None = Field(
+        default=None, description="in every CTA along this axis of the cluster, the own one too"
+    )
+    when: str | bool | None = Field(default=None, description="only where this condition holds")
+
+
+class RoleFields(_Fields):
+    """A part of the threads that runs a list of its own."""
+
+    threads: int | str = Field(description="whole warps; of whole warpgroups, the role begins at one")
+    registers: int | str | None = Field(
+        default=None, description="of a thread, 24 to 256 by 8 and equal in a warpgroup: taken from, or left to, others"
+    )
+
+
+class RoleBlockFields(_Fields):
+    """Statements of one role; neighbouring blocks run side by side."""
+
+    role: str = Field(description="which role")
+    do: list[Any] = Field(description="the statements; in them thread axes count the role's own threads")
+
+
+class BarrierFields(_Fields):
+    """Declared mbarriers: copies report to them, or threads arrive."""
+
+    slots: int | str = Field(default=1, description="how many; slot k % slots is meant for phase k // slots")
+    open: bool = Field(default=False, description="a wait is for the phase before the one that it names")
 
 
 class WaitFields(_Fields):
@@ -183,6 +226,10 @@ class SpecFields(_Fields):
     threads: Annotated[int, Field(ge=1, le=1024)] | str | None = Field(
         default=None, description="threads of a CTA, 1 to 1024"
     )
+    roles: dict[str, Any] = Field(
+        default={}, description="in place of threads: parts of them, in their order, that run side by side"
+    )
+    barriers: dict[str, Any] = Field(default={}, description="name: mbarriers by which roles wait for one another")
     ctas_per_sm: Annotated[int, Field(ge=1)] | str | None = Field(
         default=None, description="CTAs that one multiprocessor must be able to hold at once: caps their registers"
     )
@@ -331,58 +378,3 @@ def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
     is_number_in_quotes = isinstance(found, Scalar) and found.is_quoted and re.match(r"[0-9]+\Z", found.text)
     hint = "remove the quotes" if is_number_in_quotes and "an integer" in kinds else ""
     return "TG103", f"must be {' or '.join(kinds)}, not {describe_node(found)}", hint
-
-
-# ---------------------------------------------------------------- what this version has not
-LATER_KEYS = ("passes",)  # of a spec
-LATER_SCOPES = ("tmem", "workspace")
-OPS = ("gemm",)
-GLUON = {
-    "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
-    "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
-    "BlockedLayout": ("size_per_thread", "threads_per_warp", "warps_per_cta"),
-    "DistributedLinearLayout": ("reg_bases", "lane_bases", "warp_bases", "block_bases"),
-    "NVMMADistributedLayout": ("version", "instr_shape"),
-    "SliceLayout": ("dim", "parent"),
-    "DotOperandLayout": ("operand_index", "k_width"),
-}
-_CUTE = re.compile(r"\(?[0-9(][0-9A-Za-z_(), ]*:[0-9(]")
-
-
-def refuse_later(code_name: str, node: Node | Passage, hint: str = "") -> Flaw:
-    """The Flaw that says ``not yet supported``."""
-    mark = node.locate(0, len(node.text)) if isinstance(node, Passage) else node.mark
-    return Flaw("TG190", f"{code_name} is not yet supported", mark, hint)
-
-
-def refuse_later_layout(node: Node) -> None:
-    """Raises TG200 for layouts in a notation that buffers do not take."""
-    if not isinstance(node, Scalar) or not isinstance(node.value, str):
-        return
-    text = node.text.strip()
-    if _CUTE.match(text):
-        message = "a layout in CuTe's notation is column-major over its shape; buffers take S[...], which is row-major"
-        raise Flaw("TG200", message, node.mark, _say_as_tile(text))
-
-
-def _say_as_tile(text: str) -> str:
-    """The same function in S[...] notation, where there is one."""
-    try:
-        return f"write {cute.to_tile(cute.parse(text))}"
-    except LayoutError:
-        return "write S[shape:strides]"
-
-
-def refuse_later_gluon(node: Mapping) -> None:
-    """Raises TG201 for the arguments of Gluon's layouts other than PaddedSharedLayout: those are written as calls."""
-    for name, arguments in GLUON.items():
-        for key in arguments:
-            if key in node and "interval_padding_pairs" not in node:
-                message = f"{name} is written as a call, as text, not by its argument names"
-                raise Flaw("TG201", message, node.key(key).mark, f'"{name}({", ".join(arguments)}, ..)"')
-
-
-def refuse_later_op(key: Scalar) -> None:
-    """Raises TG190 for ops that come later."""
-    if key.text in OPS:
-        raise refuse_later(f"the op '{key.text}'", key)

@@ -24,7 +24,7 @@ _CPP = frozenset(
     override private protected public register reinterpret_cast requires restrict return short signed sizeof
     static static_assert static_cast struct switch template this thread_local throw true try typedef typeid
     typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq NULL INT_MAX assert
-    clock clock64 free malloc memcpy memset printf size_t ptrdiff_t std nvcuda cuda int8_t int16_t int32_t
+    clock clock64 malloc memcpy memset printf size_t ptrdiff_t std nvcuda cuda int8_t int16_t int32_t
     int64_t uint8_t uint16_t uint32_t uint64_t uintptr_t intptr_t
     """.split()  # noqa: SIM905 - a list of words reads better
 )
@@ -241,7 +241,10 @@ PRELUDE = frozenset(
     """
     sync_warpgroup sync_role sync_cluster cp_async_4 cp_async_8 cp_async_16 cp_async_4_or_zero cp_async_8_or_zero
     cp_async_16_or_zero cp_async_commit cp_async_wait cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z fence_async
-    mbarrier_init mbarrier_arrive mbarrier_expect mbarrier_wait tma_load_1d tma_load_2d tma_load_3d tma_load_4d
+    registers_down registers_up mbarrier_init mbarrier_arrive mbarrier_expect mbarrier_wait fence_mbarrier_init
+    mbarrier_arrive_peer mbarrier_arrive_peer_released mbarrier_wait_cluster
+    tma_multicast_1d tma_multicast_2d tma_multicast_3d tma_multicast_4d tma_multicast_5d
+    tma_load_1d tma_load_2d tma_load_3d tma_load_4d
     tma_load_5d tma_store_1d tma_store_2d tma_store_3d tma_store_4d tma_store_5d tma_commit tma_wait
     half_to_float float_to_half double_to_half bfloat16_to_float float_to_bfloat16
     e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2 float_to_e4m3_saturated float_to_e5m2_saturated

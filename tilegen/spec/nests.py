@@ -1,4 +1,4 @@
-"""Statements that hold others, or name what others use: for, let, when."""
+"""Statements that hold others, or name what others use: for, let, when, role."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from math import gcd
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, add, bound, every, least, multiple
 from tilegen.scopes import THREAD_AXES
-from tilegen.spec.data import Guarded, Loop, Naming, Statement
+from tilegen.spec.data import Guarded, Loop, Naming, RoleBlock, Statement
 from tilegen.spec.expressions import read_number
-from tilegen.spec.findings import Flaw, shorten
-from tilegen.spec.models import LetFields, LoopFields, WhenFields, check_fields
-from tilegen.spec.names import instance_variables
+from tilegen.spec.findings import Flaw, shorten, suggest
+from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFields, check_fields
+from tilegen.spec.names import Names, instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
 from tilegen.spec.ranges import Range, check_dividends
 from tilegen.spec.surroundings import Surroundings, instance_cases
@@ -46,7 +46,7 @@ def read_loop(node: Mapping, around: Surroundings, read_body: ReadBody) -> Loop 
         if len(around.findings.found) > before or not made or made[-1].var.name != key.text:
             inner = replace(inner, names=inner.names.with_broken([key.text]))
     do = node.get("do")
-    body = read_body(do, inner) if isinstance(do, Sequence) else ()
+    body = read_body(do, replace(inner, is_top=False)) if isinstance(do, Sequence) else ()
     for name in claimed:
         around.register.release(name)
     if model is None or len(made) < len(variables.entries):
@@ -119,8 +119,8 @@ def read_naming(
 
 
 def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Var, Index]]) -> Surroundings:
-    threads = around.buffers.threads or 1024
-    names = around.names.with_values(dict(instance_variables(threads))).over(THREAD_AXES)
+    threads = around.threads or 1024
+    names = _with_threads(around)
     value = read_number(node, names, f"'{name}'", may_be_negative=True)
     axes = names.axes_of(value)
     var = Var(name, bound(value), max(1, multiple(value)), least(value))
@@ -136,11 +136,38 @@ def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Va
     return replace(around, names=around.names.with_let(name, known, axes), cases=cases)
 
 
+def _with_threads(around: Surroundings) -> Names:
+    """The names around, and the thread axes, which count a role's own threads: beside roles there are none."""
+    if around.is_outside:
+        return around.names.forbid(THREAD_AXES, "'{name}' counts the threads of a role, and this stands in none")
+    return around.names.with_values(dict(instance_variables(around.threads or 1024))).over(THREAD_AXES)
+
+
+def read_role_block(node: Mapping, around: Surroundings, read_body: ReadBody) -> RoleBlock | None:
+    """``role: NAME`` with ``do:``, in the list of the spec itself."""
+    key, name = node.key("role"), node["role"]
+    model = check_fields(node, RoleBlockFields, "this role block", around.findings, key.mark)
+    if not around.is_top:
+        raise Flaw("TG119", "a role block stands inside of another statement", key.mark, "they stand in 'ops' itself")
+    if model is None or not isinstance(name, Scalar):
+        return None
+    terms = around.roles.get(name.text)
+    if terms is None:
+        if name.text in around.broken_roles:
+            raise Flaw()
+        hint = suggest(name.text, around.roles) or "roles: {load: {threads: 32}, math: {threads: 256}}"
+        raise Flaw("TG105", f"unknown role '{shorten(name.text)}'", name.mark, hint)
+    inner = replace(around, role=terms.name, threads=terms.threads, is_top=False)
+    do = node.get("do")
+    body = read_body(do, inner) if isinstance(do, Sequence) else ()
+    return RoleBlock(terms.name, key.mark, body=body)
+
+
 def read_guarded(node: Mapping, around: Surroundings, read_body: ReadBody) -> Guarded | None:
     """``when: COND`` with ``do:``, whose threads must agree wherever they do something together."""
     model = check_fields(node, WhenFields, "this block", around.findings, node.key("when").mark)
-    threads = around.buffers.threads or 1024
-    names = around.names.with_values(dict(instance_variables(threads))).over(THREAD_AXES)
+    threads = around.threads or 1024
+    names = _with_threads(around)
     condition = read_when(node, names, around.findings)
     axes, mark = names.axes_of(condition), node.key("when").mark
     with around.findings.collect():
@@ -148,5 +175,5 @@ def read_guarded(node: Mapping, around: Surroundings, read_body: ReadBody) -> Gu
     cases = replace(around.cases, condition=every(around.cases.condition, condition))
     inner = replace(around, cases=cases, conditions=(*around.conditions, *([(axes, mark)] if axes else [])))
     do = node.get("do")
-    body = read_body(do, inner) if isinstance(do, Sequence) else ()
+    body = read_body(do, replace(inner, is_top=False)) if isinstance(do, Sequence) else ()
     return Guarded(condition, mark, body=body) if model else None

@@ -9,11 +9,26 @@ from typing import Any
 from tilegen.index import Index, Var, add, bound, evaluate, less, mul, substitute
 from tilegen.kept import keep
 from tilegen.plan import MBARRIER, QUEUES, TMA_STORE, Barrier, Launch, default_values
-from tilegen.scopes import GRID_LIMITS
-from tilegen.spec.data import Call, Closing, Guarded, Loop, Meeting, Naming, Nest, Spec, Statement, Waiting, WholeCall
+from tilegen.scopes import GRID_LIMITS, SCOPES
+from tilegen.spec.data import (
+    Arriving,
+    Call,
+    Closing,
+    Guarded,
+    Loop,
+    Meeting,
+    Naming,
+    Nest,
+    RoleBlock,
+    RoleTerms,
+    Spec,
+    Statement,
+    Waiting,
+    WholeCall,
+)
 from tilegen.spec.phases import barriers_of, trips_of
 
-KINDS = (Call, Loop, Guarded, Naming, Meeting, Closing, Waiting, WholeCall)
+KINDS = (Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Arriving, WholeCall)
 
 
 @dataclass(frozen=True)
@@ -23,6 +38,11 @@ class Placed:
     statement: Statement
     around: tuple[Nest, ...]
     before: tuple[Nest | Naming, ...] = ()
+
+    @property
+    def role(self) -> str:
+        """The role that it stands in, "" for all threads."""
+        return next((nest.role for nest in self.around if isinstance(nest, RoleBlock)), "")
 
 
 @dataclass(frozen=True)
@@ -42,15 +62,15 @@ class Meant:
 class Outline:
     """What is asked of a spec again and again.
 
-    ``calls`` are in the order in which plans number operations. ``queues``: those that its copies are waited for in,
-    by groups. ``names``: every name that it gives. ``read`` and ``written`` are names of buffers, ``boxed`` of the
-    roots of shared ones whose bytes TMA copies.
+    ``calls`` are in the order in which plans number operations. ``queues``: those that copies are waited for in, by
+    groups, of each role. ``names``: every name that it gives. ``read`` and ``written`` are names of buffers, ``boxed``
+    of the roots of shared ones whose bytes TMA copies.
     """
 
     placed: tuple[Placed, ...]
     calls: tuple[Call, ...]
     barriers: Mapping[str, Barrier]
-    queues: tuple[str, ...]
+    queues: Mapping[str, tuple[str, ...]]
     names: frozenset[str]
     read: frozenset[str]
     written: frozenset[str]
@@ -66,13 +86,17 @@ def outline(spec: Spec) -> Outline:
     """The outline of a checked spec. Raises SpecError TG305 where the phases of an mbarrier differ."""
     placed = tuple(walk_statements(spec.ops))
     calls = tuple(p.statement for p in placed if isinstance(p.statement, Call))
-    barriers = barriers_of(spec.ops, spec.threads)
+    barriers = barriers_of(spec)
     names = {spec.kernel, *barriers, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
+    names |= {r.name for r in spec.roles}
     names |= {p.statement.var.name for p in placed if isinstance(p.statement, Loop)}
     names |= {var.name for p in placed if isinstance(p.statement, Naming) for var, _ in p.statement.entries}
     boxed = [call for call in calls if call.queue in (MBARRIER, TMA_STORE.queue)]
+    queues: dict[str, dict[str, None]] = {}
+    for call in calls:
+        queues.setdefault(call.role, {}).update({call.queue: None} if call.queue in QUEUES else {})
     return Outline(
-        placed, calls, barriers, tuple(dict.fromkeys(c.queue for c in calls if c.queue in QUEUES)), frozenset(names),
+        placed, calls, barriers, {role: tuple(own) for role, own in queues.items()}, frozenset(names),
         frozenset(r.buffer.name for call in calls for r in call.read),
         frozenset(r.buffer.name for call in calls for r in call.written),
         frozenset(r.buffer.root for call in boxed for r in call.regions.values()),
@@ -108,7 +132,7 @@ def write_out(placed: Placed, taken: frozenset[str]) -> Meant:
                 values[var.name] = substitute(value, values)
         elif isinstance(one, Guarded):
             guards.append(substitute(one.when, values))
-        else:
+        elif not isinstance(one, RoleBlock):
             raise TypeError(f"spec/outline.py does not know {type(one).__name__}")
     return Meant(values, tuple(trips), tuple(guards))
 
@@ -130,7 +154,7 @@ def deciding(statement: Statement) -> tuple[Index, ...]:
         return statement.start, statement.stop, statement.step
     if isinstance(statement, Call):
         return statement.when, *statement.conditions.values()
-    return () if isinstance(statement, WholeCall | Naming) else (statement.when,)
+    return () if isinstance(statement, WholeCall | Naming | RoleBlock) else (statement.when,)
 
 
 def trip_of(loop: Loop, taken: frozenset[str]) -> tuple[Var, Index, Index]:
@@ -151,6 +175,27 @@ def fresh_name(name: str, taken: frozenset[str]) -> str:
     while name in taken:
         name += "_"
     return name
+
+
+def parts_of_cta(spec: Spec) -> tuple[RoleTerms, ...]:
+    """The roles in the order of their threads, and idle ones where there are gaps; () without roles."""
+    parts: list[RoleTerms] = []
+    end = 0
+    taken = {r.name for r in spec.roles}
+    for r in (*spec.roles, RoleTerms("", 0, first=spec.threads)):
+        if r.first > end:
+            name = fresh_name("idle", frozenset(taken))
+            taken.add(name)
+            beside = [x for x in (*parts, r) if x.threads and _share_warpgroup(x, end, r.first)]
+            parts.append(RoleTerms(name, r.first - end, beside[0].registers if beside else 0, end))
+        end = r.first + r.threads
+        parts += [r] if r.threads else []
+    return tuple(parts) if spec.roles else ()
+
+
+def _share_warpgroup(r: RoleTerms, first: int, end: int) -> bool:
+    size = SCOPES["warpgroup"].threads
+    return r.first // size <= (end - 1) // size and first // size <= (r.first + r.threads - 1) // size
 
 
 def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:

@@ -8,6 +8,7 @@ closed forms of loop variables, so nothing counts in the kernel. The interpreter
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from tilegen.index import (
     conjuncts,
     div,
     evaluate,
+    every,
     maximum,
     mod,
     mul,
@@ -30,69 +32,154 @@ from tilegen.index import (
     substitute,
     variables,
 )
-from tilegen.plan import Barrier
-from tilegen.scopes import SCOPES, thread_variables
-from tilegen.spec.data import Call, Guarded, Loop, Naming, Nest, SlotName, Statement, Waiting
+from tilegen.plan import MBARRIER, TMA_STORE, Barrier
+from tilegen.scopes import CLUSTER_AXES, SCOPES, thread_variables
+from tilegen.spec.data import (
+    Arriving,
+    Call,
+    Guarded,
+    Loop,
+    Naming,
+    Nest,
+    RoleBlock,
+    SlotName,
+    Spec,
+    Statement,
+    Waiting,
+)
 
 
-def barriers_of(statements: Sequence[Statement], threads: int) -> dict[str, Barrier]:
-    """Every mbarrier that a copy names, of a role of so many threads.
+@dataclass(frozen=True)
+class _Filling:
+    """Neighbours that name one slot and fill one phase of it together, and the conditions around them."""
 
-    Raises SpecError TG305 where its phases need different numbers of arrivals.
-    """
-    arrivals: dict[str, tuple[int, Mark | None]] = {}
-    for calls in _phases(statements):
-        slot = calls[0].barrier
+    statements: tuple[Call | Arriving, ...]
+    conditions: tuple[Index, ...]
+
+    @property
+    def slot(self) -> SlotName:
+        slot = self.statements[0].barrier
         assert slot is not None
-        here = sum(_instances(call, threads) for call in calls)
-        before, mark = arrivals.setdefault(slot.name, (here, calls[0].mark))
+        return slot
+
+
+def barriers_of(spec: Spec) -> dict[str, Barrier]:
+    """Every mbarrier that a copy or an arrival names: a phase takes what each role's places bring, which is one number.
+
+    Raises SpecError TG305 where places of a role bring different numbers, and for a declared one that none brings any.
+    """
+    needs: dict[str, int] = {}
+    for role in [r.name for r in spec.roles] or [""]:
+        own = [s for s in spec.ops if not isinstance(s, RoleBlock) or s.role == role]
+        for name, count in _arrivals_of(own, spec.threads_of(role), spec.cluster).items():
+            needs[name] = needs.get(name, 0) + count
+    slots = {s.name: 0 for s in _slots(spec.ops) if s.name in needs}
+    for s in _slots(spec.ops):
+        if s.name in slots:
+            slots[s.name] = max(slots[s.name], bound(s.index))
+    for terms in spec.barriers:
+        if terms.name not in needs:
+            message = f"nothing arrives at '{terms.name}': nobody could wait for it"
+            raise SpecError(Diagnostic("TG305", message, terms.mark, "remove it, or let a copy or 'arrive' name it"))
+        slots[terms.name] = terms.slots
+    order = [*(b.name for b in spec.barriers), *needs]
+    return {name: Barrier(name, slots[name], needs[name], _order_of(spec, name)) for name in dict.fromkeys(order)}
+
+
+def _order_of(spec: Spec, name: str) -> str:
+    """How far arrivals at a barrier order: to other CTAs where threads touch what those fill.
+
+    Where TMA and tensor cores alone do (no mma has threads read shared memory), a wait for them has ordered that.
+    """
+    filled = {r.buffer.root for call in _calls(spec.ops) if call.peers for r in call.written}
+    filled |= {b.root for b in spec.buffers if filled & set(b.over)}
+    for block in spec.ops if spec.roles else (Nest(body=spec.ops),):
+        if not isinstance(block, Nest) or not any(a.to and a.barrier.name == name for a in _arriving(block.body)):
+            continue
+        by_threads = [c for c in _calls(block.body) if c.queue not in (MBARRIER, TMA_STORE.queue) and c.op != "mma"]
+        if any(r.buffer.root in filled for call in by_threads for r in call.regions.values()):
+            return "cluster"
+    return "cta"
+
+
+def _calls(statements: Sequence[Statement]) -> Iterator[Call]:
+    for s in statements:
+        if isinstance(s, Call):
+            yield s
+        elif isinstance(s, Nest):
+            yield from _calls(s.body)
+
+
+def _arriving(statements: Sequence[Statement]) -> Iterator[Arriving]:
+    for s in statements:
+        if isinstance(s, Arriving):
+            yield s
+        elif isinstance(s, Nest):
+            yield from _arriving(s.body)
+
+
+def _arrivals_of(
+    statements: Sequence[Statement], threads: int, cluster: tuple[int, int, int]
+) -> dict[str, int]:
+    """The arrivals for a phase of each mbarrier that a role of so many threads brings."""
+    arrivals: dict[str, tuple[int, Mark | None]] = {}
+    for filling in _phases(statements):
+        first, name = filling.statements[0], filling.slot.name
+        here = sum(_instances(s, threads, filling.conditions) * _senders(s, cluster) for s in filling.statements)
+        before, mark = arrivals.setdefault(name, (here, first.mark))
         if here != before:
             line = mark.spot if mark else "before"
-            message = f"a phase of '{slot.name}' is filled by {here} here, and by {before} on {line}: it has one number"
-            hint = "copies that follow one another fill one phase"
-            raise SpecError(Diagnostic("TG305", message, calls[0].mark, hint))
-    slots = {name: max(bound(s.index) for s in _slots(statements) if s.name == name) for name in arrivals}
-    return {name: Barrier(name, slots[name], arrivals[name][0]) for name in arrivals}
+            message = f"a phase of '{name}' is filled by {here} here, and by {before} on {line}: it has one number"
+            hint = "copies and arrivals that follow one another fill one phase"
+            raise SpecError(Diagnostic("TG305", message, first.mark, hint))
+    return {name: count for name, (count, _) in arrivals.items()}
 
 
-def _phases(statements: Sequence[Statement]) -> Iterator[list[Call]]:
-    """The calls that fill one phase together: neighbours that name one slot."""
-    run: list[Call] = []
-    for s in [s for s in statements if not (isinstance(s, Call) and s.when is False)]:
-        if isinstance(s, Call) and run and s.barrier == run[0].barrier:
+def _phases(statements: Sequence[Statement], around: tuple[Index, ...] = ()) -> Iterator[_Filling]:
+    """The statements that fill one phase together."""
+    run: list[Call | Arriving] = []
+    for s in [s for s in statements if not (isinstance(s, Call | Arriving) and s.when is False)]:
+        if isinstance(s, Call | Arriving) and run and s.barrier == run[0].barrier:
             run.append(s)
             continue
         if run:
-            yield run
-        run = [s] if isinstance(s, Call) and s.barrier else []
+            yield _Filling(tuple(run), around)
+        run = [s] if isinstance(s, Call | Arriving) and s.barrier else []
         if isinstance(s, Nest):
-            yield from _phases(s.body)
+            yield from _phases(s.body, (*around, s.when) if isinstance(s, Guarded) else around)
     if run:
-        yield run
+        yield _Filling(tuple(run), around)
 
 
 def _slots(statements: Sequence[Statement]) -> Iterator[SlotName]:
     for s in statements:
         if isinstance(s, Nest):
             yield from _slots(s.body)
-        elif isinstance(s, Call | Waiting) and s.barrier:
+        elif isinstance(s, Call | Waiting | Arriving) and s.barrier:
             yield s.barrier
 
 
-def _instances(call: Call, threads: int) -> int:
-    """How many instances of the call run, as far as its condition is one on them."""
-    first = np.arange(0, threads, SCOPES[call.scope].size(threads))
+def _senders(s: Call | Arriving, cluster: tuple[int, int, int]) -> int:
+    """The CTAs that arrive at a barrier of one of them."""
+    return dict(zip(CLUSTER_AXES, cluster, strict=True)).get(s.to, 1) if isinstance(s, Arriving) else 1
+
+
+def _instances(s: Call | Arriving, threads: int, around: Sequence[Index]) -> int:
+    """How many instances of the statement run, as far as its condition and those around are ones on them."""
+    first = np.arange(0, threads, SCOPES[s.scope].size(threads))
     axes = {name: evaluate(x, {"tx": first}) for name, x in thread_variables(threads).items()}
     runs = np.ones(len(first), bool)
-    for condition in conjuncts(call.when):
+    for condition in conjuncts(every(s.when, *around)):
         if {v.name for v in variables(condition)} <= set(axes):
             runs &= np.broadcast_to(np.asarray(evaluate(condition, axes), bool), runs.shape)
     return int(runs.sum())
 
 
 # ---------------------------------------------------------------- phases
-def parity_of(wait: Waiting, barrier: Barrier, before: Index) -> Index:
+def parity_of(wait: Waiting, barrier: Barrier, before: Index, is_open: bool = False) -> Index:
     """The parity of the phase that a wait is for; ``before``: how many waits for a single mbarrier came before it.
+
+    Of an open one it is that of the phase before: the first of all is complete when the kernel starts.
 
     Raises SpecError TG306 for a slot from which the phase cannot be read.
 
@@ -100,13 +187,20 @@ def parity_of(wait: Waiting, barrier: Barrier, before: Index) -> Index:
     >>> print(parity_of(Waiting(0, barrier=SlotName("full", k % 3)), Barrier("full", 3, 1), 0))
     (k / 3) & 1
     """
+    phase = _phase_of(wait, barrier, before)
+    return mod(add(phase, 1) if is_open else phase, 2)
+
+
+def _phase_of(wait: Waiting, barrier: Barrier, before: Index) -> Index:
     slot = wait.barrier
     assert slot is not None
+    if slot.count is not None and slot.slots == barrier.slots:
+        return div(slot.count, slot.slots)
     if barrier.slots == 1:
-        return mod(before, 2)
+        return before
     index = slot.index
     if isinstance(index, Formula) and index.symbol == "%" and index.args[1] == barrier.slots:
-        return mod(div(index.args[0], barrier.slots), 2)
+        return div(index.args[0], barrier.slots)
     if isinstance(index, int | Var):
         return 0  # below the number of slots, so the first round
     message = f"which phase of '{slot.name}' this waits for cannot be read from its slot, {index}"

@@ -18,7 +18,8 @@ from tilegen.layouts import AXES, PaddedSharedLayout
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.header import Params
-from tilegen.spec.models import PaddedFields, check_fields, refuse_later_gluon, refuse_later_layout
+from tilegen.spec.later import refuse_later_gluon, refuse_later_layout
+from tilegen.spec.models import PaddedFields, check_fields
 from tilegen.spec.names import instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
 from tilegen.spec.regions import show_shape
@@ -178,13 +179,13 @@ def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node
                     _find_axis(node, axis),
                     has,
                 )
-        last = _last_thread(layout)
+        last = last_thread(layout)
         if last >= setting.threads:
             message = f"the layout of {what} has elements of thread {last}, and there are {setting.threads}"
             raise Flaw("TG203", message, node.mark, "let the layout name threads that exist, or raise 'threads'")
 
 
-def _last_thread(layout: Any) -> int:
+def last_thread(layout: Any) -> int:
     """The last thread of a CTA that a register layout gives an element to, its axes taken together."""
     units = {axis: THREAD_AXES[axis].unit for axis in layout_axes(layout) if axis in THREAD_AXES}
     most = sum((bound(layouts.extent_of(layout, axis)) - 2) * unit for axis, unit in units.items())

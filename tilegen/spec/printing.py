@@ -9,10 +9,12 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tilegen.index import Index
+from tilegen.index import Formula, Index
 from tilegen.plan import Param
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import (
+    Arriving,
+    BarrierTerms,
     Buffer,
     Call,
     Closing,
@@ -20,6 +22,8 @@ from tilegen.spec.data import (
     Loop,
     Meeting,
     Naming,
+    RoleBlock,
+    RoleTerms,
     SlotName,
     Spec,
     Statement,
@@ -72,13 +76,25 @@ def _print_head(spec: Spec) -> Iterator[str]:
         said = {axis: _value_of(n) for axis, n in zip(axes, extents, strict=True) if n != 1}
         if said:
             yield from _print_section(name, said)
-    if spec.threads:  # an op on whole arrays, not yet expanded, has none
+    if spec.roles:
+        yield from _print_section("roles", {r.name: _fields_of_role(r) for r in spec.roles}, False)
+    elif spec.threads:  # an op on whole arrays, not yet expanded, has none
         yield f"threads: {spec.threads}"
+    if spec.barriers:
+        yield from _print_section("barriers", {b.name: _fields_of_barrier(b) for b in spec.barriers}, False)
     if spec.ctas_per_sm:
         yield f"ctas_per_sm: {spec.ctas_per_sm}"
     if spec.buffers:
         known = {b.name: b for b in spec.buffers}
         yield from _print_section("buffers", {b.name: _fields_of_buffer(b, known) for b in spec.buffers}, False)
+
+
+def _fields_of_role(role: RoleTerms) -> dict[str, Any]:
+    return {"threads": role.threads} | ({"registers": role.registers} if role.registers else {})
+
+
+def _fields_of_barrier(barrier: BarrierTerms) -> dict[str, Any]:
+    return {"slots": barrier.slots} | ({"open": True} if barrier.open else {})
 
 
 def _print_section(name: str, entries: Dict[str, Any], is_short: bool = True) -> Iterator[str]:
@@ -158,6 +174,11 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
     elif isinstance(statement, Guarded):
         yield from _print_simple({}, statement.when, indent, always=True)
         yield from _print_ops(statement.body, f"{indent}  ", "do")
+    elif isinstance(statement, RoleBlock):
+        yield f"{indent}- role: {spell(statement.role)}"
+        yield from _print_ops(statement.body, f"{indent}  ", "do")
+    elif isinstance(statement, Arriving):
+        yield from _print_arriving(statement, indent)
     elif isinstance(statement, Meeting):
         yield from _print_simple({"sync": statement.scope}, statement.when, indent)
     elif isinstance(statement, Closing):
@@ -172,6 +193,18 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
         yield from _print_simple({"wait": what}, statement.when, indent)
     else:
         raise TypeError(f"spec/printing.py does not know {type(statement).__name__}")
+
+
+def _print_arriving(s: Arriving, indent: str) -> Iterator[str]:
+    """The scope is said only where it is narrower than all threads of the place."""
+    fields: dict[str, Any] = {"barrier": _spell_slot(s.barrier)}
+    if s.scope not in ("role", "cta"):
+        fields["scope"] = s.scope
+    if s.to:
+        fields["to"] = s.to
+    if s.when is not True:
+        fields["when"] = s.when if isinstance(s.when, bool) else spell_index(s.when)
+    yield from _print_entry("arrive", fields, indent, "- ")
 
 
 def _print_simple(fields: dict[str, Any], when: Index, indent: str, always: bool = False) -> Iterator[str]:
@@ -194,6 +227,8 @@ def _fields_of_call(call: Call | WholeCall) -> dict[str, Any]:
 
 
 def _spell_slot(slot: SlotName) -> str:
+    if slot.count is not None:
+        return f"{slot.name}[{spell_index(Formula('%', (slot.count, slot.slots), slot.slots))}]"
     return slot.name if slot.index == 0 else f"{slot.name}[{spell_index(slot.index)}]"
 
 

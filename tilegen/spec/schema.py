@@ -12,7 +12,10 @@ from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.models import (
+    ArrivalFields,
+    ArriveFields,
     AwaitedFields,
+    BarrierFields,
     BufferFields,
     ClusterFields,
     CommitFields,
@@ -21,6 +24,8 @@ from tilegen.spec.models import (
     LoopFields,
     ParamFields,
     PendingFields,
+    RoleBlockFields,
+    RoleFields,
     SpecFields,
     SyncFields,
     ViewFields,
@@ -41,25 +46,27 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     """The JSON Schema of specs whose ops are ``forms``.
 
     >>> schema({})["required"]
-    ['kernel', 'ops', 'threads']
+    ['kernel', 'ops']
     """
     top = _describe(SpecFields)
     whole = [_refer(f"op_{name}") for name, form in forms.items() if isinstance(form, WholeForm)]
     if whole:  # an op on whole arrays chooses the threads
         said = "an op on whole arrays, alone: it chooses the threads"
         alone = {"ops": {"description": said, "items": {"anyOf": whole}, "minItems": 1, "maxItems": 1}}
-        top["anyOf"] = [{"required": ["threads"]}, {"properties": alone}]
+        top["anyOf"] = [{"required": ["threads"]}, {"required": ["roles"]}, {"properties": alone}]
     else:
-        top["required"].append("threads")
+        top["anyOf"] = [{"required": ["threads"]}, {"required": ["roles"]}]
     fields = top["properties"]
     fields["arch"]["enum"] = list(ARCHES)
     fields["params"]["additionalProperties"] = {"anyOf": [{"type": "integer", "minimum": 0}, _refer("param")]}
     fields["grid"] = _describe(GridFields)
     fields["cluster"] = _describe(ClusterFields)
     fields["buffers"]["additionalProperties"] = {"anyOf": [_refer("buffer"), _refer("view")]}
+    fields["roles"]["additionalProperties"] = _describe(RoleFields)
+    fields["barriers"]["additionalProperties"] = _describe(BarrierFields)
     fields["ops"]["items"] = _refer("statement")
-    kinds = ("loop", "let", "when", "sync", "commit", "closing", "wait", *(f"op_{name}" for name in forms))
-    statements = [_refer(kind) for kind in kinds]
+    kinds = ("loop", "let", "when", "role", "sync", "commit", "closing", "wait", "arrive")
+    statements = [_refer(kind) for kind in (*kinds, *(f"op_{name}" for name in forms))]
     definitions = {
         "param": _describe(ParamFields),
         "buffer": _with_dtypes(_describe(BufferFields)),
@@ -68,10 +75,13 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
         "commit": {"description": "the asynchronous copies since the last commit become one group", "const": "commit"},
         "closing": _describe(CommitFields),
         "wait": _describe_wait(),
+        "arrive": _describe_arrive(),
         "loop": _describe_loop(),
         "let": _describe_let(),
-        "when": _describe_when(),
-        "statement": {"description": "an op, a loop, names, a block, a sync, a commit or a wait", "anyOf": statements},
+        "when": _describe_block(WhenFields),
+        "role": _describe_block(RoleBlockFields),
+        "statement": {"description": "an op, a loop, names, a block, a sync, a commit, a wait or an arrival",
+                      "anyOf": statements},
         **{f"op_{name}": _describe_op(form) for name, form in forms.items()},
     }
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "tilegen spec"}
@@ -114,6 +124,12 @@ def _describe_wait() -> dict[str, Any]:
     return wait
 
 
+def _describe_arrive() -> dict[str, Any]:
+    arrive = _describe(ArriveFields)
+    arrive["properties"]["arrive"] = _describe(ArrivalFields)
+    return arrive
+
+
 def _describe_loop() -> dict[str, Any]:
     loop = _describe(LoopFields)
     loop["properties"]["for"]["additionalProperties"] = _LOOP_BOUND
@@ -127,10 +143,10 @@ def _describe_let() -> dict[str, Any]:
     return let
 
 
-def _describe_when() -> dict[str, Any]:
-    when = _describe(WhenFields)
-    when["properties"]["do"]["items"] = _refer("statement")
-    return when
+def _describe_block(model: type[BaseModel]) -> dict[str, Any]:
+    block = _describe(model)
+    block["properties"]["do"]["items"] = _refer("statement")
+    return block
 
 
 def _describe_op(form: Form) -> dict[str, Any]:

@@ -7,8 +7,7 @@ from typing import Any
 
 from tilegen.errors import Mark
 from tilegen.index import Index
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES, SCOPES
-from tilegen.spec.buffers import Buffers
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES
 from tilegen.spec.data import (
     Buffer,
     Call,
@@ -23,15 +22,17 @@ from tilegen.spec.data import (
 from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 from tilegen.spec.form import OpForm, WholeForm
 from tilegen.spec.formulas import parse_formula
-from tilegen.spec.models import OPS, SyncFields, check_fields, field_names, refuse_later, refuse_later_op
+from tilegen.spec.later import OPS, refuse_later, refuse_later_op
+from tilegen.spec.models import SyncFields, check_fields, field_names
 from tilegen.spec.names import Names, check_name, names_in_scope
-from tilegen.spec.nests import read_guarded, read_loop, read_naming
+from tilegen.spec.nests import read_guarded, read_loop, read_naming, read_role_block
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
-from tilegen.spec.placing import owner_scope
+from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
+from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
-from tilegen.spec.waits import declare_slot, read_commit, read_wait, read_when, span
+from tilegen.spec.waits import read_arrive, read_commit, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
 
 MAX_RANK = 8  # dimensions of a buffer, as the model has it
@@ -64,6 +65,7 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     if isinstance(node, Scalar) and node.text in OPS:
         raise refuse_later(f"the op '{node.text}'", node)
     if isinstance(node, Scalar) and node.text == "commit":
+        _refuse_outside("a commit", node, around)
         around.check_agree("warp", "a commit", node.mark)
         return read_commit(node, around.names, around.findings)
     if not isinstance(node, Mapping) or not node.entries:
@@ -73,20 +75,26 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     op = next((key for key, _ in node.entries if key.text in around.forms or key.text in OPS), None)
     if op is None and "for" in node:
         return read_loop(node, around, read_statements)
+    if op is None and "role" in node:
+        return read_role_block(node, around, read_statements)
     if op is None and "sync" in node:
         return _read_meeting(node, around)
+    if op is None and "arrive" in node:
+        _refuse_outside("an arrival", node, around)
+        return read_arrive(node, around)
     if op is None and ("commit" in node or "wait" in node):
+        _refuse_outside("a commit or a wait", node, around)
         around.check_agree("warp", "a commit or a wait", node.entries[0][0].mark)
-        names = names_in_scope(around.names, "warp", around.buffers.threads or 1024)
+        names = names_in_scope(around.names, "warp", around.threads or 1024)
         if "commit" in node:
             return read_commit(node, names, around.findings)
-        return read_wait(node, around.names, names, around.findings, around.register)
+        return read_wait(node, names, around)
     if op is None and "when" in node and ("do" in node or len(node.entries) == 1):
         return read_guarded(node, around, read_statements)
     key = op or node.entries[0][0]
     refuse_later_op(key)
     if op is None:
-        known = [*around.forms, "sync", "for", "let", "when", "commit", "wait"]
+        known = [*around.forms, "sync", "for", "let", "when", "role", "commit", "wait", "arrive"]
         raise Flaw("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))
     others = [other for other, _ in node.entries if other is not op]
     if others:
@@ -97,7 +105,14 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     form = around.forms[op.text]
     if isinstance(form, WholeForm):
         return read_whole(op, node[op.text], form, around.buffers, around.findings)
+    _refuse_outside(f"the op '{op.text}'", node, around)
     return _read_call(op, node[op.text], form, around)
+
+
+def _refuse_outside(what: str, node: Node, around: Surroundings) -> None:
+    """Raises TG190 for what all threads of all roles would do together."""
+    if around.is_outside:
+        raise refuse_later(f"{what} beside role blocks", node, "put it into a role; names and syncs may stand here")
 
 
 # ---------------------------------------------------------------- ops
@@ -105,13 +120,13 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     fields = check_fields(node, form.model, key.text, around.findings, key.mark)
     if not isinstance(node, Mapping):
         return None
-    scope = _read_scope(node)
-    if scope is None:
-        return None
-    threads = around.buffers.threads
+    word = node.get("scope")
+    if word is not None and not (isinstance(word, Scalar) and word.text in (*OP_SCOPES, "role")):
+        return None  # reported with the fields
+    scope, threads = around.check_scope(word.text if isinstance(word, Scalar) else "", word, key.mark), around.threads
     names = names_in_scope(around.names, scope, threads or 1024)
     with around.findings.collect():
-        _check_unit(scope, threads, node.key("scope").mark if "scope" in node else key.mark, key.text)
+        around.check_unit(scope, node.key("scope").mark if "scope" in node else key.mark, key.text)
     with around.findings.collect():
         around.check_agree(scope, key.text, key.mark)
     condition = read_when(node, names, around.findings)
@@ -126,7 +141,9 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     barrier = None
     if form.barrier and isinstance(named := node.get(form.barrier), Scalar) and isinstance(named.value, str):
         with around.findings.collect():
-            barrier = declare_slot(named.passage, names, around.register)
+            barrier = declare_slot(named.passage, names, around.register, around.terms)
+    with around.findings.collect():
+        around.check_peers(form.peers, node)
     edge = node.get(form.edge) if form.edge else None
     clips = isinstance(edge, Scalar) and edge.text == "clip"
     needed = [name for name in form.operands if name not in form.optional]
@@ -141,7 +158,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
                 is_global = region.buffer.scope == "global"
                 hint = "clip at the edge with 'edge: clip'" if is_global and form.edge else ""
                 check_region_range(region, cases, clips and is_global, hint)
-            _check_owner(region, scope, key.text, around.buffers)
+            _check_owner(region, scope, key.text, around)
     are_all_read = len(regions) >= sum(name in node for name in form.operands)
     are_local = are_all_read and all(r.buffer.scope != "global" for r in _each_region(regions, expression))
     if clips and regions and are_local and edge is not None:
@@ -161,7 +178,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         raise Flaw("TG212", message, node[place].mark if place in node else key.mark, hint)
     if expression is not None:
         regions |= {operand_field(name): region for name, region in expression.operands.items()}
-    return Call(form, scope, fields, regions, condition, key.mark, barrier, expression, conditions)
+    return Call(form, scope, fields, regions, condition, key.mark, barrier, expression, conditions, around.role)
 
 
 def _each_region(regions: Dict[str, Region], expression: Expression | None) -> list[Region]:
@@ -218,20 +235,6 @@ def _read_named(node: Node | None, names: Names, around: Surroundings) -> dict[s
     return found if len(found) == len(node.entries) else None
 
 
-def _read_scope(node: Mapping) -> str | None:
-    scope = node.get("scope")
-    if scope is None:
-        return "cta"
-    return scope.text if isinstance(scope, Scalar) and scope.text in OP_SCOPES else None
-
-
-def _check_unit(scope: str, threads: int, mark: Mark, op: str) -> None:
-    unit = SCOPES[scope].threads
-    if unit and threads % unit:
-        message = f"{op} of scope {scope} needs 'threads' to be a multiple of {unit}, not {threads}"
-        raise Flaw("TG106", message, mark)
-
-
 def _read_operand(name: str, node: Mapping, names: Names, around: Surroundings) -> Region | None:
     operand = node.get(name)
     if not isinstance(operand, Scalar) or not isinstance(operand.value, str):
@@ -239,10 +242,13 @@ def _read_operand(name: str, node: Mapping, names: Names, around: Surroundings) 
     return parse_region(operand.passage, around.buffers.found, frozenset(around.buffers.broken), names)
 
 
-def _check_owner(region: Region, scope: str, op: str, buffers: Buffers) -> None:
+def _check_owner(region: Region, scope: str, op: str, around: Surroundings) -> None:
     """A register tensor exists once per instance of one scope, and the ops on it have that scope; raises TG211."""
     if region.buffer.scope != "register":
         return
+    buffers = around.buffers
+    if around.role:
+        _check_role(region, around)
     if region.buffer.is_auto:
         first, mark = buffers.scopes.setdefault(region.buffer.root, (scope, region.mark))
         if first != scope:
@@ -251,9 +257,23 @@ def _check_owner(region: Region, scope: str, op: str, buffers: Buffers) -> None:
             raise Flaw("TG211", f"{message}, but this {op} has scope {scope}", region.mark, f"write 'scope: {first}'")
         return
     owner = owner_scope(region.buffer.layout)
+    owner = "role" if owner == "cta" and around.role else owner
     if owner != scope:
         message = f"the registers '{region.buffer.name}' exist once per {owner}, but this {op} has scope {scope}"
         raise Flaw("TG211", message, region.mark, f"write 'scope: {owner}'")
+
+
+def _check_role(region: Region, around: Surroundings) -> None:
+    """Registers belong to the role that names them first, and to threads that it has; raises TG211 and TG203."""
+    buffer = region.buffer
+    first, mark = around.buffers.roles.setdefault(buffer.root, (around.role, region.mark))
+    if first != around.role:
+        at = f" ({mark.spot})" if mark else ""
+        message = f"the registers '{buffer.name}' belong to role '{first}'{at}, and this is role '{around.role}'"
+        raise Flaw("TG211", message, region.mark, "roles give one another data in shared memory")
+    if not buffer.is_auto and (last := last_thread(buffer.layout)) >= around.threads:
+        message = f"'{buffer.name}' has elements of thread {last}, and role '{around.role}' has {around.threads}"
+        raise Flaw("TG203", message, region.mark, "a role's threads are numbered from 0")
 
 
 def _check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
@@ -281,18 +301,32 @@ def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
 def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
     fields = check_fields(node, SyncFields, "this sync", around.findings)
     scope = node["sync"]
-    if not isinstance(scope, Scalar) or scope.text not in (*OP_SCOPES[1:], "cluster", "async"):
+    if isinstance(scope, Sequence) and fields:
+        raise refuse_later("a sync of several roles", scope, "they wait for one another at a barrier")
+    if not isinstance(scope, Scalar) or scope.text not in (*OP_SCOPES[1:], "role", "cluster", "async"):
         return None
-    if around.buffers.threads and scope.text not in ("warp", "async"):
-        _check_unit(scope.text, around.buffers.threads, scope.mark, "a sync")
-    if scope.text == "cluster" and around.cluster_ctas == 1:
+    _check_place(scope, around)
+    if around.threads and scope.text not in ("warp", "async"):
+        around.check_unit(scope.text, scope.mark, "a sync")
+    if scope.text == "cluster" and around.cluster == (1, 1, 1):
         raise Flaw(
             "TG106", "'sync: cluster' needs a cluster", scope.mark, "add 'cluster: {cbx: 2}', or write 'sync: cta'"
         )
     inner = "warp" if scope.text == "async" else scope.text
     around.check_agree(inner, f"sync: {scope.text}", scope.mark)
-    condition = read_when(node, names_in_scope(around.names, inner, around.buffers.threads or 1024), around.findings)
+    condition = read_when(node, names_in_scope(around.names, inner, around.threads or 1024), around.findings)
     return Meeting(scope.text, condition, span(node.key("sync").mark, scope.mark)) if fields else None
+
+
+def _check_place(scope: Scalar, around: Surroundings) -> None:
+    """In a role its own threads meet, beside roles all; raises TG119 and TG190."""
+    if scope.text in ("cta", "cluster") and around.role:
+        message = f"'sync: {scope.text}' in role '{around.role}': other roles do not come here"
+        raise Flaw("TG119", message, scope.mark, "write 'sync: role', or put it beside the role blocks")
+    if scope.text == "role" and not around.role:
+        raise Flaw("TG119", "'sync: role' outside of a role", scope.mark, "write 'sync: cta'")
+    if scope.text not in ("cta", "cluster") and around.is_outside:
+        raise refuse_later(f"'sync: {scope.text}' beside role blocks", scope, "put it into a role")
 
 
 def written_buffers(statements: tuple[Statement, ...]) -> dict[str, Buffer]:

@@ -1,19 +1,21 @@
-"""Statements about what runs by itself: commit, wait, the mbarriers that copies declare and waits name; and `when`."""
+"""Statements about what runs by itself: commit, wait, arrive; and the condition ``when``."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 from tilegen.errors import Mark
-from tilegen.index import Index, bound
+from tilegen.index import Index
 from tilegen.plan import CP_ASYNC, PRODUCTS, TMA_STORE
-from tilegen.spec.data import Closing, SlotName, Waiting
-from tilegen.spec.expressions import parse_value, read_condition, read_constant
-from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
-from tilegen.spec.models import AwaitedFields, CommitFields, PendingFields, WaitFields, check_fields
-from tilegen.spec.names import Names, Register
+from tilegen.spec.data import Arriving, Closing, Waiting
+from tilegen.spec.expressions import read_condition, read_constant
+from tilegen.spec.findings import Findings, Flaw
+from tilegen.spec.later import refuse_later
+from tilegen.spec.models import ArrivalFields, AwaitedFields, CommitFields, PendingFields, WaitFields, check_fields
+from tilegen.spec.names import Names, names_in_scope
 from tilegen.spec.nodes import Mapping, Scalar
+from tilegen.spec.slots import find_declared, find_slot
+from tilegen.spec.surroundings import Surroundings
 
 # What a spec calls the queues.
 QUEUE_WORDS = {"cp_async": CP_ASYNC.queue, "tma": TMA_STORE.queue, "mma": PRODUCTS}
@@ -31,24 +33,27 @@ def read_commit(node: Scalar | Mapping, names: Names, findings: Findings) -> Clo
     return Closing(condition, node.key("commit").mark, queue) if fields else None
 
 
-def read_wait(
-    node: Mapping, outer: Names, names: Names, findings: Findings, register: Register
-) -> Waiting | None:
-    """``{wait: N}``, ``{wait: {mma: N}}`` or ``{wait: {barrier: NAME}}``, with ``when``; N uses names of ``outer``."""
-    fields = check_fields(node, WaitFields, "this wait", findings, node.key("wait").mark)
+def read_wait(node: Mapping, names: Names, around: Surroundings) -> Waiting | None:
+    """``{wait: N}``, ``{wait: {mma: N}}`` or ``{wait: {barrier: NAME}}``, with ``when``, for which ``names`` are."""
+    findings, outer, key = around.findings, around.names, node.key("wait").mark
+    what = node["wait"]
+    if isinstance(what, Scalar) and what.text == "previous":
+        raise refuse_later("'wait: previous'", what)
+    fields = check_fields(node, WaitFields, "this wait", findings, key)
     condition = read_when(node, names, findings)
     if fields is None:
         return None
-    mark, what = span(node.key("wait").mark, node["wait"].mark), node["wait"]
+    mark = span(key, what.mark)
     if not isinstance(what, Mapping):
         return Waiting(read_constant(what, outer, "the number of groups"), condition, mark)
     if "barrier" in what or not any(word in what for word in PendingFields.model_fields):
-        named = check_fields(what, AwaitedFields, "this wait", findings, node.key("wait").mark)
+        named = check_fields(what, AwaitedFields, "this wait", findings, key)
         slot = what.get("barrier")
         if named is None or not isinstance(slot, Scalar):
             return None
-        return Waiting(0, condition, mark, find_slot(slot.passage, outer, register))
-    if check_fields(what, PendingFields, "this wait", findings, node.key("wait").mark) is None:
+        found = find_slot(slot.passage, outer, around.register, around.terms)
+        return Waiting(0, condition, mark, found)
+    if check_fields(what, PendingFields, "this wait", findings, key) is None:
         return None
     (word, pending), *others = what.entries
     if others:
@@ -60,6 +65,30 @@ def read_wait(
 def word_of(statement: Closing | Waiting) -> str:
     """What a spec calls the statement's queue, "" if it names none."""
     return next((word for word, queue in QUEUE_WORDS.items() if queue == statement.queue), "")
+
+
+def read_arrive(node: Mapping, around: Surroundings) -> Arriving | None:
+    """``{arrive: {barrier: NAME, scope: .., when: ..}}``: an elected thread of each instance, in a role of the role."""
+    findings, key, terms = around.findings, node.key("arrive"), node["arrive"]
+    others = [other for other, _ in node.entries if other is not key]
+    if others:
+        hint = f"arrive: {{barrier: .., {others[0].text}: ..}}"
+        raise Flaw("TG114", f"'{others[0].text}' stands beside 'arrive'", others[0].mark, hint)
+    fields = check_fields(terms, ArrivalFields, "this arrival", findings, key.mark)
+    if not isinstance(terms, Mapping):
+        return None
+    with findings.collect():
+        around.check_peers("to", terms)
+    scope = around.check_scope(fields.scope or "" if fields else "", terms.get("scope"), key.mark)
+    around.check_unit(scope, terms.key("scope").mark if "scope" in terms else key.mark, "arrive")
+    around.check_agree(scope, "an arrival", key.mark)
+    names = names_in_scope(around.names, scope, around.threads or 1024)
+    condition = read_when(terms, names, findings)
+    slot = terms.get("barrier")
+    if fields is None or not isinstance(slot, Scalar):
+        return None
+    found = find_declared(slot.passage, around.names, around.register, around.terms)
+    return Arriving(found, scope, condition, span(key.mark, terms.mark), fields.to or "")
 
 
 def read_when(node: Mapping, names: Names, findings: Findings, key: str = "when") -> Index:
@@ -76,50 +105,3 @@ def span(first: Mark, last: Mark) -> Mark:
     if first.line != last.line:
         return first
     return replace(first, length=last.column + last.length - first.column)
-
-
-# ---------------------------------------------------------------- mbarriers by name
-_SLOT = re.compile(r"\s*([^\[\]]*?)\s*(?:\[(.*)\])?\s*\Z", re.DOTALL)
-_BARRIER = "barrier"
-MOST_SLOTS = 64
-
-
-def declare_slot(passage: Passage, names: Names, register: Register) -> SlotName:
-    """The mbarrier that a copy names: its first mention declares it."""
-    name, index = _split(passage, names)
-    if register.owners.get(name.text, ("",))[0] != _BARRIER:
-        register.claim(name, _BARRIER)
-    return SlotName(name.text, index, passage.locate(0, len(passage.text)))
-
-
-def find_slot(passage: Passage, names: Names, register: Register) -> SlotName:
-    """The mbarrier that a wait names; raises TG105 for one that no copy before it declares."""
-    name, index = _split(passage, names)
-    known = [n for n, (what, _) in register.owners.items() if what == _BARRIER]
-    if name.text not in known:
-        hint = suggest(name.text, known) or "a copy before it declares it: 'variant: tma, barrier: ..'"
-        raise name.fault("TG105", f"unknown barrier '{shorten(name.text)}'", hint=hint)
-    return SlotName(name.text, index, passage.locate(0, len(passage.text)))
-
-
-def _split(passage: Passage, names: Names) -> tuple[Passage, Index]:
-    """The name, and the number of the slot (0 without brackets)."""
-    match = _SLOT.match(passage.text)
-    if not match:
-        hint = "for example full, or full[k % 3]"
-        raise passage.fault("TG111", f"'{shorten(passage.text)}' is no barrier", hint=hint)
-    name = _part(passage, *match.span(1))
-    if match[2] is None:
-        return name, 0
-    index = _part(passage, *match.span(2))
-    value = parse_value(index, names)
-    if value.is_condition:
-        raise index.fault("TG111", f"'{shorten(index.text)}' is a condition, not the number of a slot")
-    if bound(value.index) > MOST_SLOTS:
-        message = f"'{shorten(index.text)}' may be {bound(value.index) - 1}: a barrier has at most {MOST_SLOTS} slots"
-        raise index.fault("TG112", message, hint="count around: k % 3")
-    return name, value.index
-
-
-def _part(passage: Passage, start: int, end: int) -> Passage:
-    return Passage(passage.text[start:end], lambda a, b: passage.locate(start + a, start + b))

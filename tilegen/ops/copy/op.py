@@ -16,7 +16,7 @@ from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context, Operand
 from tilegen.ops.partition import plan_tile, reject_carries
 from tilegen.ops.registers import plan_convert, plan_transfer
-from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_STORE
+from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields
 
@@ -42,6 +42,16 @@ class CopyFields(OpFields):
     barrier: str | None = Field(
         default=None, description="the mbarrier that a TMA load reports to; full[k % 3] is one of three"
     )
+    multicast: Literal["cbx", "cby", "cbz"] | None = Field(
+        default=None, description="all CTAs along this axis of the cluster get the region, and each brings a part"
+    )
+
+
+def _check_fields(fields: CopyFields) -> tuple[str, str, str, str] | None:
+    if fields.multicast and fields.barrier is None:
+        message = "'multicast' is for TMA loads, each of which reports to an mbarrier in every CTA"
+        return "TG212", message, "multicast", "name one: 'variant: tma, barrier: full'"
+    return None
 
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
@@ -188,6 +198,8 @@ def _refuse_tma(call: Call, context: Context) -> str | None:
         return f"it moves between global and shared memory, not {spaces[0]} -> {spaces[1]}"
     if TMA_LOAD.feature not in context.arch.features:
         return f"{context.arch.name} has no TMA, which came with sm_90"
+    if call.peers and TMA_MULTICAST.feature not in context.arch.features:
+        return f"multicast is slow on archs like {context.arch.name}, which later GPUs run too: 'arch: sm_90a'"
     if spaces[0] == "global" and call.barrier is None:
         return "a TMA load reports to an mbarrier: name one, 'barrier: full'"
     if spaces[0] == "shared" and call.barrier is not None:
@@ -231,7 +243,7 @@ def _axes(call: Call) -> tuple[int, ...]:
 
 
 OP = Op(
-    "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", edge="edge", queue=_queue_of,
-    reference=_reference, exactness=MOVES, variants=_VARIANTS, axes=_axes,
+    "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", peers="multicast", edge="edge",
+    check_fields=_check_fields, queue=_queue_of, reference=_reference, exactness=MOVES, variants=_VARIANTS, axes=_axes,
     flows=lambda call, threads: pair_up(call, "src", "dst"),
 )  # fmt: skip

@@ -32,6 +32,7 @@ from tilegen.ops.operand import (
 )
 from tilegen.plan import TMA_STORE, Arrive, Barrier, Commit, Repeat, Slot, Step, TensorMap, Tma, when
 from tilegen.scopes import threads_of
+from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import Buffer, Call
 
 MOST_DIMENSIONS = 5  # CUDA Driver API, cuTensorMapEncodeTiled, as are 16 bytes for strides and the address
@@ -43,11 +44,12 @@ MODES = (32, 64, 128)
 class Boxes:
     """How a tile is cut: the box of each dimension of the array, and the digits of what is left, outermost first.
 
-    ``place``: the dimension of the array that each dimension of the region is.
+    Of a tile that several CTAs bring together these are the boxes of one part.
     """
 
     map: TensorMap
     outer: tuple[Digit, ...]
+    part: tuple[int, Index] = (0, 0)  # where this CTA's part begins, in a dimension of the region
 
     @property
     def count(self) -> int:
@@ -86,9 +88,15 @@ def swizzle_bytes_of(tile: Buffer) -> int:
     raise Refused(f"{tile.name} has {swizzle}, which TMA has not: its modes are {modes}")
 
 
-def cut_boxes(context: Context, array: Operand, tile: Operand) -> Boxes:
-    """The boxes of a tile; raises Refused with the first of TMA's limits that it breaks."""
+def cut_boxes(context: Context, array: Operand, tile: Operand, peers: str = "") -> Boxes:
+    """The boxes of a tile, or of this CTA's part of it where the CTAs along an axis of the cluster bring it.
+
+    Raises Refused with the first of TMA's limits that it breaks.
+    """
     boxes = _cut(array, tile)
+    if peers:
+        boxes = _share(boxes, array, tile, Var(peers, count_peers(context.launch.cluster, peers)))
+        _check_place(tile, boxes)
     return replace(boxes, map=replace(boxes.map, name=context.fresh(boxes.map.name)))
 
 
@@ -109,6 +117,28 @@ def _cut(array: Operand, tile: Operand) -> Boxes:
     boxes = Boxes(tensor_map, tuple(d for d in digits if d not in inner.values()))
     _check_place(tile, boxes)
     return boxes
+
+
+def _share(boxes: Boxes, array: Operand, tile: Operand, rank: Var) -> Boxes:
+    """One of equal parts along what lies outermost in shared memory: boxes, or rows of the only one."""
+    count, m = rank.bound, boxes.map
+    if boxes.outer:
+        far = max(range(len(boxes.outer)), key=lambda k: multiple(boxes.outer[k].strides[1] or 0))
+        digit = boxes.outer[far]
+        if digit.extent % count:
+            raise Refused(f"{count} CTAs cannot share {digit.extent} boxes of {tile.buffer.name} equally")
+        (d, weight, _), extent = digit.places[0], digit.extent // count
+        part = replace(digit, extent=extent, places=((d, weight, extent),))
+        outer = (*boxes.outer[:far], *([part] if extent > 1 else []), *boxes.outer[far + 1 :])
+        return replace(boxes, outer=outer, part=(d, mul(rank, extent * weight)))
+    j = next((j for j, n in enumerate(m.box) if n > 1), 0)
+    rows = m.box[j] // count
+    if m.box[j] % count or m.box_bytes // count % m.align_bytes:
+        parts = f"in parts of a multiple of {m.align_bytes} bytes"
+        raise Refused(f"{count} CTAs cannot share a box of {list(m.box)} of {tile.buffer.name} {parts}")
+    box = [*m.box[:j], rows, *m.box[j + 1 :]]
+    part_map = replace(m, name=_name_map(array, box, m.swizzle_bytes), box=tuple(box))
+    return replace(boxes, map=part_map, part=(array.dims.index(m.dims[j]), mul(rank, rows)))
 
 
 def _name_map(array: Operand, box: Sequence[int], mode: int) -> str:
@@ -179,6 +209,7 @@ def _counters(boxes: Boxes, name: str) -> list[Var]:
 def _relative(boxes: Boxes, rank: int, counters: list[Var]) -> list[Index]:
     """Where a box begins, in coordinates of the region."""
     at: list[Index] = [0] * rank
+    at[boxes.part[0]] = boxes.part[1]
     for digit, counter in zip(boxes.outer, counters, strict=True):
         d, weight, _ = digit.places[0]
         at[d] = add(at[d], mul(counter, weight))
@@ -190,12 +221,15 @@ def plan_load(context: Context, call: Call, array: Operand, tile: Operand, barri
     """The elected thread announces the bytes at the mbarrier and starts the boxes."""
     if array.memory.access != "in":
         raise Refused(f"the kernel also writes {array.buffer.name}, and no sync orders TMA's loads after that")
-    boxes = cut_boxes(context, array, tile)
+    boxes = cut_boxes(context, array, tile, call.peers)
     assert call.barrier is not None
-    slot = Slot(barrier, call.barrier.index)
+    slot, parts = Slot(barrier, call.barrier.index), count_peers(context.launch.cluster, call.peers)
     formals, counters = _frame(context, call, tile, boxes)
-    load = _walk(boxes, counters, _box(formals, array, tile, boxes, counters, slot))
-    announce = Arrive(slot, boxes.map.box_bytes * boxes.count)
+    step = _box(formals, array, tile, boxes, counters, slot)
+    if call.peers:
+        step = replace(step, peers=find_peers(context.launch.cluster, call.peers))
+    load = _walk(boxes, counters, step)
+    announce = Arrive(slot, boxes.map.box_bytes * boxes.count * parts)
     body = when(_elected(context, call), announce, *load)
     return _planned(context, formals.block(f"load_{array.buffer.name}_{tile.buffer.name}", body, context.op), boxes)
 

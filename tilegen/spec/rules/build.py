@@ -55,6 +55,24 @@ _LONG = (
 )
 _RIGHT = _kernel(_IN, _SYNC, _OUT)
 
+
+def _ring(filled: str, read: str) -> str:
+    """A warp fills stages by TMA, another copies them out."""
+    return (
+        "roles:\n  load: {threads: 32}\n  move: {threads: 32}\n"
+        "barriers:\n  full: {slots: 2}\n  free: {slots: 2, open: true}\n"
+        "buffers:\n"
+        "  X: {scope: global, dtype: float32, shape: [8, 32]}\n  Y: {scope: global, dtype: float32, shape: [8, 32]}\n"
+        "  s: {scope: shared, dtype: float32, shape: [2, 32]}\n"
+        "ops:\n"
+        "  - role: load\n    do:\n      - for: {i: 8}\n        do:\n"
+        '          - wait: {barrier: "free[i % 2]"}\n'
+        f'          - copy: {{src: "X[i]", dst: "s[{filled}]", variant: tma, barrier: "full[{filled}]"}}\n'
+        "  - role: move\n    do:\n      - for: {i: 8}\n        do:\n"
+        f'          - wait: {{barrier: "full[{read}]"}}\n          - copy: {{src: "s[{read}]", dst: "Y[i]"}}\n'
+        '          - sync: warp\n          - arrive: {barrier: "free[i % 2]"}\n'
+    )
+
 BUILD_RULES = {
     "TG301": Rule(
         "no variant can carry out this op",
@@ -228,6 +246,25 @@ BUILD_RULES = {
         "Every access before it and every access after it is ordered without it, so it only costs time. A warning.",
         _kernel(_IN, _SYNC, _SYNC, _OUT),
         _RIGHT,
+    ),
+    "TG433": Rule(
+        "phases out of order",
+        "The uses of 'NAME[E % n]' in one role are for phase after phase: E counts up by one from use to use, from 0. "
+        "Where loops nest, E counts the trips of all of them.",
+        _ring("(i + 4) % 2", "(i + 4) % 2"),
+        _ring("i % 2", "i % 2"),
+    ),
+    "TG434": Rule(
+        "a phase that may be another one",
+        "A wait tells phases apart only by their parity, and an arrival is for whichever phase is not complete. So who "
+        "waits for a phase, or arrives for it, has waited before for what completes the one before it.",
+        _ring("i % 2", "i % 2").replace('          - wait: {barrier: "free[i % 2]"}\n', ""),
+        _ring("i % 2", "i % 2"),
+    ),
+    "TG435": Rule(
+        "a CTA that may have ended",
+        "What arrives at an mbarrier of another CTA of the cluster must find it running: all of its threads meet the "
+        "others before they end, 'sync: cluster' as the last statement.",
     ),
     "TG438": Rule(
         "registers that a product in flight has",

@@ -23,6 +23,18 @@ _OVER = (
     "  out: {{scope: shared, dtype: float32, shape: [16], over: {}}}\n"
 )
 
+
+def _multicast(source: str) -> str:
+    """Two CTAs that get one region."""
+    return (
+        "arch: sm_90a\ngrid: {bx: 4}\ncluster: {cbx: 2}\n"
+        "buffers:\n  X: {scope: global, dtype: float32, shape: [128]}\n"
+        "  s: {scope: shared, dtype: float32, shape: [64]}\n"
+        f"ops:\n  - copy: {{src: \"{source}\", dst: s, variant: tma, barrier: full, multicast: cbx}}\n"
+        "  - wait: {barrier: full}\n  - sync: cluster\n"
+    )
+
+
 NAME_RULES = {
     "TG101": Rule(
         "unknown key",
@@ -144,6 +156,33 @@ NAME_RULES = {
         "memory: buffers lie in the order in which they are declared. What it holds is unwritten until it is written.",
         _OVER.format("[a, c]"),
         _OVER.format("[a, b]"),
+    ),
+    "TG118": Rule(
+        "roles that do not fit a CTA",
+        "Roles lie one after the other, at most 1024 threads with the idle warps between them, in place of 'threads'. "
+        "'registers' are of whole warpgroups, together no more than the launch gives: floor8(65536 / threads) each.",
+        "arch: sm_90a\nroles:\n  load: {threads: 128, registers: 40}\n  math: {threads: 256, registers: 256}\n",
+        "arch: sm_90a\nroles:\n  load: {threads: 128, registers: 40}\n  math: {threads: 256, registers: 232}\n",
+    ),
+    "TG119": Rule(
+        "a statement of other threads than those of its place",
+        "In a role, 'role' is all of its threads, and 'cta' would be others too; outside of roles it is the other way "
+        "round. Role blocks stand in 'ops' itself, not inside of one another or of a loop.",
+        "roles:\n  load: {threads: 32}\nops:\n  - role: load\n    do: [sync: cta]\n",
+        "roles:\n  load: {threads: 32}\nops:\n  - role: load\n    do: [sync: role]\n",
+    ),
+    "TG120": Rule(
+        "what CTAs of a cluster do together differs",
+        "Of a copy with 'multicast: cbx' every CTA along cbx brings a part, and all get the whole: they make it as "
+        "often, of the same region. With cluster {cbx: 2}, bx // 2 is the same in both CTAs, bx and cbx are not.",
+        _multicast("X[bx*16 : +64]"),
+        _multicast("X[bx // 2 * 64 : +64]"),
+    ),
+    "TG121": Rule(
+        "a cluster may end before its CTAs are done with one another",
+        "Where 'multicast' or 'to' reach other CTAs, all threads meet before they end: 'sync: cluster' is last.",
+        _multicast("X[bx // 2 * 64 : +64]").replace("  - sync: cluster\n", ""),
+        _multicast("X[bx // 2 * 64 : +64]"),
     ),
     "TG190": Rule(
         "not yet supported",

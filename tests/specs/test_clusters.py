@@ -1,0 +1,186 @@
+"""CTAs of a cluster that fill one another's shared memory: right ones are proved, every planted fault is found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from tilegen.errors import TilegenError
+from tilegen.interpret import FaultFound, interpret
+from tilegen.pipeline import build, load
+from tilegen.plan import Arrive, Plan, Step, Sync, Tma, effects
+from tilegen.planner import plan_spec
+from tilegen.proofs.meaning import proving_inputs
+from tilegen.render import render
+
+ORDERS = ("load move", "move load")
+THREADS = {"load": 32, "move": 64}
+WAIT_FREE = '          - wait: {barrier: "free[k % 2]"}\n'
+FILL = (
+    '          - copy: {src: "X[bx // 2, k]", dst: "s[k % 2]", variant: tma, barrier: "full[k % 2]", '
+    "multicast: cbx}\n"
+)
+WAIT_FULL = '          - wait: {barrier: "full[k % 2]"}\n'
+READ = '          - copy: {src: "s[k % 2]", dst: "Y[bx, k]"}\n'
+MET = "          - sync: role\n"
+RELEASE = '          - arrive: {barrier: "free[k % 2]", to: cbx}\n'
+END = "  - sync: cluster\n"
+
+
+def shared_ring(
+    order: str, load: str = WAIT_FREE + FILL, move: str = WAIT_FULL + READ + MET + RELEASE, end: str = END,
+    trips: str = "7", cluster: str = "cbx: 2",
+) -> str:  # fmt: skip
+    """One warp of each of two CTAs fills half a stage of both, two warps of each empty it."""
+    loop = "  - role: {}\n    do:\n      - for: {{k: {}}}\n        do:\n{}"
+    roles = "".join(f"  {name}: {{threads: {THREADS[name]}}}\n" for name in order.split())
+    return (
+        f"kernel: shared_ring\narch: sm_90a\ngrid: {{bx: 4}}\ncluster: {{{cluster}}}\nroles:\n{roles}"
+        "barriers:\n  full: {slots: 2}\n  free: {slots: 2, open: true}\n"
+        "buffers:\n  X: {scope: global, dtype: float32, shape: [2, 7, 256]}\n"
+        "  Y: {scope: global, dtype: float32, shape: [4, 7, 256], partial: true}\n"
+        "  s: {scope: shared, dtype: float32, shape: [2, 256]}\n"
+        f"ops:\n{loop.format('load', trips, load)}{loop.format('move', '7', move)}{end}"
+    )
+
+
+def codes(text: str) -> set[str]:
+    try:
+        build(text)
+    except TilegenError as error:
+        return {d.code for d in error.diagnostics}
+    return set()
+
+
+every_order = pytest.mark.parametrize("order", ORDERS)
+
+
+@every_order
+def test_a_ring_of_two_ctas_is_proved(order: str) -> None:
+    assert codes(shared_ring(order)) == set()
+    by_warps = MET.replace("role", "warp") + RELEASE.replace("to: cbx", "to: cbx, scope: warp")
+    assert codes(shared_ring(order, move=WAIT_FULL + READ + by_warps)) == set()
+    by_threads = MET.replace("role", "warp") + RELEASE.replace("to: cbx", "to: cbx, scope: thread")
+    assert codes(shared_ring(order, move=WAIT_FULL + READ + by_threads)) == set()
+
+
+HALVED = FILL.replace("k]", "k, cbx*128 : +128]", 1).replace("s[k % 2]", "s[k % 2, 0 : +128]", 1)
+FAULTS = {
+    "the source differs": ({"load": WAIT_FREE + FILL.replace("bx // 2", "cbx")}, "TG120"),
+    "the place of the source differs": ({"load": WAIT_FREE + HALVED}, "TG120"),
+    "the trips differ": ({"trips": "7 - cbx"}, "TG120"),
+    "one CTA leaves a copy out": ({"load": WAIT_FREE + FILL.replace("cbx}", "cbx, when: k + cbx < 7}")}, "TG120"),
+    "nobody meets at the end": ({"end": ""}, "TG121"),
+    "they meet sometimes at the end": ({"end": END + "    when: bx < 2\n"}, "TG121"),
+    "the peer's slot is freed for the peer alone": (
+        {"move": WAIT_FULL + READ + MET + RELEASE.replace(", to: cbx", "")}, "TG403 TG422 TG434"),
+    "the slot is freed before it is read": ({"move": WAIT_FULL + MET + RELEASE + READ}, "TG403"),
+    "the slot is freed before all have read": ({"move": WAIT_FULL + READ + RELEASE}, "TG403"),
+    "nobody waits for the peer's slot": ({"load": FILL}, "TG434"),
+    "nobody waits for the data": ({"move": READ + MET + RELEASE}, "TG422 TG404"),
+    "one CTA frees no slot": (
+        {"move": WAIT_FULL + READ + MET + RELEASE.replace("cbx}", "cbx, when: cbx == 0}")}, "TG413"),
+    "the peer's wait is for the phase after": (
+        {"load": WAIT_FREE.replace("k %", "(k + 2*cbx) %") + FILL}, "TG413 TG433"),
+    "an arrival too many": (
+        {"move": WAIT_FULL + READ + MET + RELEASE + "          - sync: warp\n" + RELEASE}, "TG413 TG434"),
+}  # fmt: skip
+
+
+@every_order
+@pytest.mark.parametrize("wrong", FAULTS, ids=str)
+def test_a_fault_between_ctas_is_found(order: str, wrong: str) -> None:
+    changed, expected = FAULTS[wrong]
+    found = codes(shared_ring(order, **changed))
+    assert found and found <= set(expected.split()), found
+
+
+# ---------------------------------------------------------------- faults that no spec can say
+def _change(steps: tuple[Step, ...], change: Callable[[Step], tuple[Step, ...]]) -> tuple[Step, ...]:
+    out: list[Step] = []
+    for step in steps:
+        if effects(step).body:
+            step = replace(step, body=_change(effects(step).body, change))  # type: ignore[call-arg]
+        out += change(step)
+    return tuple(out)
+
+
+def _in_every_role(plan: Plan, change: Callable[[Step], tuple[Step, ...]]) -> Plan:
+    return replace(plan, roles=tuple(replace(r, steps=_change(r.steps, change)) for r in plan.roles))
+
+
+def _announce_one_part(step: Step) -> tuple[Step, ...]:
+    return (replace(step, bytes=step.bytes // 2),) if isinstance(step, Arrive) else (step,)
+
+
+def _bring_to_one(step: Step) -> tuple[Step, ...]:
+    return (replace(step, peers=replace(step.peers, bits=1)),) if isinstance(step, Tma) and step.peers else (step,)
+
+
+def _tell_one(step: Step) -> tuple[Step, ...]:
+    return (replace(step, rank=0),) if isinstance(step, Arrive) and step.rank is not None else (step,)
+
+
+def _never_meet(step: Step) -> tuple[Step, ...]:
+    return () if isinstance(step, Sync) and step.scope == "cluster" else (step,)
+
+
+PLANTED = {
+    "bytes of one part are announced": (_announce_one_part, "TG413 TG422 TG434"),
+    "a part is brought to one CTA": (_bring_to_one, "TG413 TG422"),
+    "one CTA is told twice": (_tell_one, "TG403 TG413 TG425 TG434"),
+    "nobody meets": (_never_meet, "TG435"),
+}
+
+
+@every_order
+@pytest.mark.parametrize("wrong", PLANTED)
+def test_a_fault_in_the_plan_is_found(order: str, wrong: str) -> None:
+    change, expected = PLANTED[wrong]
+    assert run(shared_ring(order), lambda plan: _in_every_role(plan, change)) in expected.split()
+
+
+@every_order
+@pytest.mark.parametrize("who", THREADS)
+def test_a_role_that_does_not_meet_the_cluster_is_waited_for(order: str, who: str) -> None:
+    def leave(plan: Plan) -> Plan:
+        roles = (replace(r, steps=_change(r.steps, _never_meet)) if r.name == who else r for r in plan.roles)
+        return replace(plan, roles=tuple(roles))
+
+    assert run(shared_ring(order), leave) == "TG413"
+
+
+def run(text: str, change: Callable[[Plan], Plan]) -> str:
+    """The code of what the interpreter finds in a plan, "" for nothing."""
+    spec = load(text)
+    plan = plan_spec(spec)
+    inputs = next(iter(proving_inputs(spec, plan, {})))
+    interpret(plan, [(0, 0, 0)], inputs)
+    try:
+        interpret(change(plan), [(0, 0, 0)], inputs)
+    except FaultFound as fault:
+        return fault.diagnostics[0].code
+    return ""
+
+
+# ---------------------------------------------------------------- parts and ranks
+def test_who_is_told_is_a_rank_of_the_cluster() -> None:
+    text = shared_ring("load move", cluster="cbx: 2, cby: 2").replace("{bx: 4}", "{bx: 4, by: 2}")
+    text = text.replace(READ, "")
+    source = render(plan_spec(load(text)))
+    assert "mbarrier_arrive_peer" in source and "3 << (cby * 2)" in source and "cby * 2 + tx" in source
+
+
+def test_arrivals_are_released_to_the_cluster_where_threads_read_what_peers_fill() -> None:
+    text = shared_ring("load move")
+    assert "mbarrier_arrive_peer_released(" in render(plan_spec(load(text)))
+    sent = '          - copy: {src: "s[k % 2]", dst: "Y[bx, k]", variant: tma}\n          - wait: {tma: 0}\n'
+    source = render(plan_spec(load(shared_ring("load move", move=WAIT_FULL + sent + RELEASE))))
+    assert "mbarrier_arrive_peer(" in source and "acquire" not in source
+
+
+def test_a_part_is_whole_atoms() -> None:
+    small = shared_ring("load move").replace("256", "32")
+    assert codes(small) == {"TG302"}

@@ -1,0 +1,117 @@
+"""Roles that wait for one another: right ones are proved whichever runs first, and every planted fault is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilegen.errors import SpecError, TilegenError
+from tilegen.pipeline import build, load
+from tilegen.planner import plan_spec
+from tilegen.render import render
+from tilegen.spec.outline import parts_of_cta
+
+ORDERS = ("load move", "move load")
+THREADS = {"load": 32, "move": 64}
+WAIT_FREE = '          - wait: {barrier: "free[k % 2]"}\n'
+FILL = '          - copy: {src: "X[k]", dst: "s[k % 2]", variant: tma, barrier: "full[k % 2]"}\n'
+WAIT_FULL = '          - wait: {barrier: "full[k % 2]"}\n'
+READ = '          - copy: {src: "s[k % 2]", dst: "Y[k]"}\n'
+MET = "          - sync: role\n"
+RELEASE = '          - arrive: {barrier: "free[k % 2]"}\n'
+
+
+def ring(order: str, load: str = WAIT_FREE + FILL, move: str = WAIT_FULL + READ + MET + RELEASE, more: str = "") -> str:
+    """One warp fills two stages, two warps empty them."""
+    loop = "  - role: {}\n    do:\n      - for: {{k: 7}}\n        do:\n{}"
+    roles = "".join(f"  {name}: {{threads: {THREADS[name]}}}\n" for name in order.split())
+    return (
+        f"kernel: ring\nroles:\n{roles}barriers:\n  full: {{slots: 2}}\n  free: {{slots: 2, open: true}}\n{more}"
+        "buffers:\n"
+        "  X: {scope: global, dtype: float32, shape: [7, 256]}\n  Y: {scope: global, dtype: float32, shape: [7, 256]}\n"
+        "  s: {scope: shared, dtype: float32, shape: [2, 256]}\n"
+        f"ops:\n{loop.format('load', load)}{loop.format('move', move)}"
+    )
+
+
+def codes(text: str) -> set[str]:
+    try:
+        build(text)
+    except TilegenError as error:
+        return {d.code for d in error.diagnostics}
+    return set()
+
+
+every_order = pytest.mark.parametrize("order", ORDERS)
+
+
+@every_order
+def test_a_ring_is_proved(order: str) -> None:
+    assert codes(ring(order)) == set()
+    by_warps = MET.replace("role", "warp") + RELEASE.replace("]\"", "]\", scope: warp")
+    assert codes(ring(order, move=WAIT_FULL + READ + by_warps)) == set()
+    by_threads = MET.replace("role", "warp") + RELEASE.replace("]\"", "]\", scope: thread")
+    assert codes(ring(order, move=WAIT_FULL + READ + by_threads)) == set()
+
+
+FAULTS = {
+    "an arrival is missing": ({"move": WAIT_FULL + READ + MET + RELEASE.replace("]\"", "]\", when: k != 3")}, "TG413"),
+    "nobody waits for the data": ({"move": READ + MET + RELEASE}, "TG422 TG404"),
+    "nobody waits for a free slot": ({"load": FILL}, "TG434"),
+    "the wait is for the phase after": (
+        {"move": WAIT_FULL.replace("k %", "(k + 2) %") + READ + MET + RELEASE}, "TG413 TG404"),
+    "the wait is for the phase before": (
+        {"move": WAIT_FULL.replace("k %", "(k + 6) %") + READ + MET + RELEASE}, "TG413 TG404"),
+    "the slot is another": ({"move": WAIT_FULL.replace("k %", "(k + 1) %") + READ + MET + RELEASE}, "TG422"),
+    "the slot is freed before it is read": ({"move": WAIT_FULL + MET + RELEASE + READ}, "TG403"),
+    "the slot is freed before all have read": ({"move": WAIT_FULL + READ + RELEASE}, "TG403"),
+    "only a warp has met": ({"move": WAIT_FULL + READ + MET.replace("role", "warp") + RELEASE}, "TG403"),
+    "an arrival too many": (
+        {"move": WAIT_FULL + READ + MET + RELEASE + "          - sync: warp\n" + RELEASE}, "TG413"),
+    "each waits for the other": ({"load": WAIT_FREE.replace("free[k % 2]", "full[k % 2]") + FILL}, "TG413"),
+}  # fmt: skip
+
+
+@every_order
+@pytest.mark.parametrize("wrong", FAULTS, ids=str)
+def test_a_fault_between_roles_is_found(order: str, wrong: str) -> None:
+    changed, expected = FAULTS[wrong]
+    found = codes(ring(order, **changed))
+    assert found and found <= set(expected.split()), found
+
+
+@every_order
+def test_a_deadlock_says_who_waits_for_what(order: str) -> None:
+    with pytest.raises(TilegenError, match="deadlock") as found:
+        build(ring(order, load=WAIT_FREE.replace("free", "full") + FILL))
+    for role in THREADS:
+        assert f"role {role} waits for phase 0 of full[0]" in str(found.value)
+
+
+def test_a_barrier_at_which_nobody_arrives() -> None:
+    with pytest.raises(SpecError, match="nothing arrives at 'done'"):
+        build(ring("load move", more="  done: {slots: 1}\n"))
+
+
+def test_phases_count_from_zero() -> None:
+    assert codes(ring("load move", WAIT_FREE + FILL.replace("full[k %", "full[(k + 4) %"),
+                      WAIT_FULL.replace("k %", "(k + 4) %") + READ + MET + RELEASE)) == {"TG433"}  # fmt: skip
+
+
+def test_roles_of_whole_warpgroups_begin_at_one() -> None:
+    text = (
+        "kernel: k\narch: sm_90a\nroles:\n"
+        "  load: {threads: 32, registers: 40}\n  math: {threads: 256, registers: 232}\n"
+        "  store: {threads: 32, registers: 24}\nops:\n  - sync: cta\n"
+    )
+    with pytest.raises(SpecError, match="40 \\+ 232 \\+ 232 \\+ 24"):
+        load(text)
+    spec = load(text.replace("232", "184"))
+    parts = [(r.name, r.first, r.threads, r.registers) for r in parts_of_cta(spec)]
+    assert parts == [
+        ("load", 0, 32, 40), ("idle", 32, 96, 40), ("math", 128, 256, 184), ("store", 384, 32, 24),
+        ("idle_", 416, 96, 24),
+    ]  # fmt: skip
+    text = render(plan_spec(spec))
+    assert "__launch_bounds__(512, 1)" in text  # ptxas knows how many registers there are to give
+    assert text.count("registers_down<40>();") == text.count("registers_down<24>();") == 2
+    assert text.count("registers_up<184>();") == 1 and text.count("__syncthreads();") == 5

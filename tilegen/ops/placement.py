@@ -1,0 +1,143 @@
+"""Where every buffer of a spec lies, in shared memory one behind the other, and how many CTAs have room together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tilegen.arch import ARCHES
+from tilegen.arch.data import registers_for, shared_for
+from tilegen.decisions import RESIDENT, Choice
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Diagnostic, SpecError
+from tilegen.index import Index, mul
+from tilegen.kept import keep
+from tilegen.ops.operand import memory_of
+from tilegen.plan import BARRIER_BYTES, TMA_ALIGN_BYTES, Memory
+from tilegen.spec.data import Buffer, Spec
+from tilegen.spec.outline import outline
+
+
+def check_scratch(spec: Spec, scratch: Sequence[Memory]) -> None:
+    """Raises SpecError TG210 where ops need more shared memory of their own than is left."""
+    limit = ARCHES[spec.arch].max_shared_bytes_per_cta
+    barriers = sum(b.slots for b in outline(spec).barriers.values()) * BARRIER_BYTES
+    for m in scratch:
+        top = m.offset_bytes + int(m.span) * m.elem_bytes + barriers  # type: ignore[arg-type]
+        if top > limit:
+            message = f"with {m.name} of a reduce the shared memory takes {top} bytes; a CTA on {spec.arch} has {limit}"
+            raise SpecError(Diagnostic("TG210", message, None, "let fewer warps share a result"))
+
+
+@keep
+def place_memories(spec: Spec) -> dict[str, Memory]:
+    """The memory of every buffer. Shared buffers lie in order of appearance; a view lies on its root.
+
+    One that lies ``over`` others begins where the first of them does. Raises SpecError: TG210 when they need more
+    shared memory than the arch has, TG310 for a buffer that leaves those that it lies over, TG311 for CTAs that one
+    multiprocessor does not hold together.
+    """
+    seen = outline(spec)
+    memories: dict[str, Memory] = {}
+    top = 0
+    below = {name: b for b in spec.buffers for name in b.over}  # who lies over a buffer
+    ordered = sorted(spec.buffers, key=lambda b: bool(spec.buffer(b.root).over))
+    for buffer in ordered:
+        root = memories.get(buffer.root) if buffer.root != buffer.name else None
+        if root is not None:
+            memories[buffer.name] = _view_memory(buffer, root)
+            continue
+        names = {b.name for b in spec.buffers if b.root == buffer.name} | {buffer.name}
+        access = "in" if not names & seen.written else "inout" if names & seen.read else "out"
+        memory = memory_of(buffer, access)
+        if buffer.over:
+            memories[buffer.name] = _lay_over(spec, buffer, memory, memories)
+            continue
+        if buffer.scope == "shared":
+            lies = [b for b in (buffer, below.get(buffer.name)) if b is not None]
+            align = max(max(_alignment(b), TMA_ALIGN_BYTES if b.name in seen.boxed else 1) for b in lies)
+            memory = replace(memory, family=buffer.name if buffer.name in below else "")
+            memory = replace(memory, offset_bytes=-(-top // align) * align, align_bytes=align)
+            top = memory.offset_bytes + int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
+        memories[buffer.name] = memory
+    top += sum(b.slots for b in seen.barriers.values()) * BARRIER_BYTES
+    limit = ARCHES[spec.arch].max_shared_bytes_per_cta
+    if top > limit:
+        last = max((b for b in spec.buffers if b.scope == "shared"), key=lambda b: memories[b.name].offset_bytes)
+        message = f"the shared buffers and barriers take {top} bytes; a CTA on {spec.arch} has {limit}"
+        raise SpecError(Diagnostic("TG210", message, last.mark))
+    _check_resident(spec, top)
+    return {b.name: memories[b.name] for b in spec.buffers}
+
+
+def _lay_over(spec: Spec, buffer: Buffer, memory: Memory, memories: dict[str, Memory]) -> Memory:
+    """The memory of a buffer on the bytes of others, in which it fits."""
+    first, room = room_below(buffer, memories)
+    size = int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
+    if size > room:
+        message = f"'{buffer.name}' takes {size} bytes, but {', '.join(buffer.over)} have {room}"
+        raise SpecError(Diagnostic("TG310", message, buffer.mark, "let it lie over more of them, or by itself"))
+    return replace(memory, offset_bytes=first, align_bytes=_alignment(buffer), family=buffer.name)
+
+
+def room_below(buffer: Buffer, memories: Mapping[str, Memory]) -> tuple[int, int]:
+    """Where the buffers that this one lies over begin, and how many bytes there are up to the end of the last."""
+    others = [memories[name] for name in buffer.over]
+    first = min(m.offset_bytes for m in others)
+    return first, max(m.offset_bytes + int(m.shape[0]) * m.elem_bytes for m in others) - first  # type: ignore[arg-type]
+
+
+def _check_resident(spec: Spec, shared_bytes: int) -> None:
+    """As many CTAs as the spec wants must find room in one multiprocessor's shared memory."""
+    arch, count = ARCHES[spec.arch], spec.ctas_per_sm
+    each = shared_for(arch, shared_bytes)
+    if count * each > arch.shared_bytes_per_sm:
+        has = f"each takes {each} bytes of shared memory, {arch.reserved_shared_bytes_per_cta} of them the system's"
+        message = f"{count} CTAs do not fit on one multiprocessor: {has}; {spec.arch} has {arch.shared_bytes_per_sm}"
+        hint = f"at most {arch.shared_bytes_per_sm // each} do"
+        raise SpecError(Diagnostic("TG311", message, spec.ctas_per_sm_mark, hint))
+
+
+def choose_resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice, ...]:
+    """What it takes that the CTAs that the spec wants on one multiprocessor fit."""
+    if not spec.ctas_per_sm:
+        return ()
+    arch, shared = ARCHES[spec.arch], [m for m in memories.values() if m.space == "shared"]
+    ends = [m.offset_bytes + int(m.shape[0]) * m.elem_bytes for m in shared]  # type: ignore[arg-type]
+    slots = sum(b.slots for b in outline(spec).barriers.values())
+    each = shared_for(arch, max(ends, default=0) + slots * BARRIER_BYTES)
+    registers = registers_for(arch, spec.threads, spec.ctas_per_sm)
+    said = f"{each} bytes of shared memory each, of {arch.shared_bytes_per_sm}, the system's counted"
+    return (Choice(RESIDENT, spec.ctas_per_sm, proof=f"at most {registers} registers a thread; {said}"),)
+
+
+def _view_memory(buffer: Buffer, root: Memory) -> Memory:
+    """The root's own memory, unless the view reads the same bytes as another element type or as a larger span."""
+    mine = memory_of(buffer, root.access, root.offset_bytes)
+    if root.space == "global":
+        return replace(mine, name=root.name, align_bytes=root.align_bytes)
+    if mine.dtype == root.dtype:
+        return root
+    return replace(mine, align_bytes=root.align_bytes)
+
+
+def _alignment(buffer: Buffer) -> int:
+    """16 bytes, or the bytes after which a swizzle repeats (at most 1024), so that its chunks keep their banks."""
+    swizzle = getattr(buffer.layout, "swizzle", None)
+    if swizzle is None:
+        return 16
+    period: int = DTYPES[buffer.dtype].bytes << (swizzle.per_element + swizzle.swizzle_len + swizzle.atom_len)
+    return max(16, min(1024, period))
+
+
+def logical_memory(buffer: Buffer, memory: Memory) -> Memory:
+    """A global array by its logical dimensions; boxes are of those, also where its layout splits them.
+
+    The pitches of split dimensions are no layout's: such an array is compared with itself, not with views of it.
+    """
+    if len(memory.shape) == len(buffer.shape):
+        return memory
+    pitches: list[Index] = [1]
+    for n in reversed(buffer.shape[1:]):
+        pitches.append(mul(pitches[-1], n))
+    return replace(memory, shape=buffer.shape, pitches=tuple(reversed(pitches)))

@@ -1,0 +1,91 @@
+"""The state of CTAs that run together, and the numbers that hold in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.arithmetic import TYPED, Domain
+from tilegen.index import Index, evaluate, variables
+from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.scopes import SCOPES, thread_variables
+from tilegen.spec.data import Spec
+
+Array = NDArray[Any]
+Input = Callable[[Array], Array]
+
+
+class NotUniform(Exception):
+    """What CTAs that run together do differs: they run one by one."""
+
+
+@dataclass
+class CtaBatch:
+    """CTAs run together: bytes of each shared root, registers of each register root, what was written to arrays.
+
+    ``role``: whose ``threads`` run. Roles have numbers, lets and guards of their own, and memory in common.
+    """
+
+    spec: Spec
+    ctas: Sequence[tuple[int, int, int]]
+    inputs: Mapping[str, Input]
+    env: dict[str, Any]  # numbers: runtime params and loop variables
+    trips: Trips = ALL_TRIPS
+    domain: Domain = TYPED
+    role: str = ""
+    lets: list[tuple[str, Index]] = field(default_factory=list)  # that are in sight, the outermost first
+    guards: list[Index] = field(default_factory=list)  # conditions around
+    instances: dict[str, dict[str, Any]] = field(default_factory=dict)  # the axes of each scope
+    shared: dict[str, Array] = field(default_factory=dict)
+    registers: dict[str, Array] = field(default_factory=dict)
+    written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
+
+    @property
+    def threads(self) -> int:
+        """Those that run."""
+        return self.spec.threads_of(self.role)
+
+    @property
+    def scalars(self) -> dict[str, float]:
+        """The params of floating type."""
+        return {p.name: float(p.default) for p in self.spec.params if p.var is None}
+
+
+def with_lets(machine: CtaBatch, env: dict[str, Any]) -> dict[str, Any]:
+    """The values of the lets in sight too, of those whose axes are known."""
+    for name, value in machine.lets:
+        if all(v.name in env for v in variables(value)):
+            env[name] = evaluate(value, env)
+    return env
+
+
+def cta_axes(machine: CtaBatch, each: int) -> dict[str, Array]:
+    """The axes that number CTAs, ``each`` times per CTA."""
+    out = {}
+    for axis, column, n in zip("xyz", np.array(machine.ctas, np.int64).T, machine.spec.cluster, strict=True):
+        out[f"b{axis}"] = np.repeat(column, each)
+        out[f"cb{axis}"] = out[f"b{axis}"] % n
+    return out
+
+
+def find_instances(machine: CtaBatch, scope: str) -> dict[str, Any]:
+    """The axes that number an op's instances, as arrays. ``instance`` is the first thread of each, over all CTAs."""
+    if scope not in machine.instances:
+        machine.instances[scope] = _number_instances(machine, scope)
+    return machine.instances[scope]
+
+
+def _number_instances(machine: CtaBatch, scope: str) -> dict[str, Any]:
+    threads = machine.threads
+    first = np.arange(0, threads, SCOPES[scope].size(threads), dtype=np.int64)
+    axes = {
+        name: np.broadcast_to(evaluate(x, {"tx": first}), first.shape) for name, x in thread_variables(threads).items()
+    }
+    ctas = len(machine.ctas)
+    block = np.repeat(np.arange(ctas), len(first))
+    numbered = {name: np.tile(axes[name], ctas) for name in SCOPES[scope].axes} | cta_axes(machine, len(first))
+    return {"instance": np.tile(first, ctas) + block * threads, "block": block} | numbered

@@ -1,0 +1,184 @@
+"""Where the elements of a region lie, and their values there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tilegen import layouts
+from tilegen.dtypes import DTYPES
+from tilegen.index import Index, evaluate
+from tilegen.kept import keep
+from tilegen.reference.machine import Array, CtaBatch
+from tilegen.scopes import THREAD_AXES
+from tilegen.spec.data import Buffer, Region, Spec
+
+_POISON = 0xA5
+_MOST_KEPT = 1 << 22  # elements whose places are kept
+
+
+# ---------------------------------------------------------------- where elements lie
+def _starts(region: Region, env: Mapping[str, Any]) -> list[Array]:
+    """Where the region begins, by dimension: one number, or one for each instance."""
+    return [np.asarray(evaluate(begin, env), np.int64) for begin in region.begins]
+
+
+def _coordinates(region: Region, starts: Sequence[Array], count: int) -> list[Array]:
+    """Absolute coordinates, one array per dimension, broadcasting to (instances, *lengths)."""
+    rank, out = len(region.lengths), []
+    for d, (start, length) in enumerate(zip(starts, region.lengths, strict=True)):
+        steps = np.arange(length, dtype=np.int64).reshape([-1 if k == d else 1 for k in range(rank)])
+        out.append(np.broadcast_to(start, (count,)).reshape(-1, *[1] * rank) + steps)
+    return out
+
+
+def _number(x: Index, env: Mapping[str, Any]) -> int:
+    return int(evaluate(x, {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}))
+
+
+@dataclass(frozen=True)
+class _Elements:
+    """Where a region's elements lie, (instances, *lengths), and which are inside the buffer (None: all).
+
+    ``at``: offsets in a global array, or in the image of the buffer in shared memory or registers.
+    """
+
+    at: Array
+    inside: Array | None
+
+
+@keep
+def _kept_elements(spec: Spec) -> dict[object, tuple[Region, _Elements]]:
+    """What was found out of shared memory and registers, by region and where it begins; with the region."""
+    return {}
+
+
+def _find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> _Elements:
+    """The elements of a region, as they were found before where it began there before."""
+    starts = _starts(region, env)
+    if region.buffer.scope == "global":
+        return _place_elements(machine, region, env, starts)
+    kept = _kept_elements(machine.spec)
+    key = id(region), env["instance"].tobytes(), tuple(start.tobytes() for start in starts)
+    if key not in kept:
+        found = _place_elements(machine, region, env, starts)
+        if sum(e.at.size for _, e in kept.values()) > _MOST_KEPT:
+            kept.clear()
+        kept[key] = region, found
+    return kept[key][1]
+
+
+def _place_elements(
+    machine: CtaBatch, region: Region, env: Mapping[str, Any], starts: Sequence[Array]
+) -> _Elements:  # fmt: skip
+    place, inside = _places(region, env, starts)
+    buffer = region.buffer
+    at = place.get("m", np.zeros(1, np.int64))
+    if buffer.scope in _IMAGES:
+        row, column = _slots(place, env) if buffer.scope == "register" else (_block_of(env, at), at)
+        at = row * _IMAGES[buffer.scope](machine, buffer).shape[1] + column
+    return _Elements(at, None if inside.all() else inside)
+
+
+def _places(region: Region, env: Mapping[str, Any], starts: Sequence[Array]) -> tuple[dict[str, Array], Array]:
+    """(axis -> coordinates, inside): where the region's elements lie, and which are inside the buffer."""
+    buffer = region.buffer
+    at = _coordinates(region, starts, len(env["instance"]))
+    shape = tuple(_number(n, env) for n in buffer.shape)
+    full = (len(env["instance"]), *region.lengths)
+    inside = np.ones(full, bool)
+    for x, n in zip(at, shape, strict=True):
+        inside &= x < n
+    at = [np.minimum(x, n - 1) for x, n in zip(at, shape, strict=True)]
+    numbers = {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}
+    layout = layouts.bind(buffer.layout, numbers) if buffer.scope == "global" else buffer.layout
+    place = layout.place(at, shape)
+    return {axis: np.broadcast_to(np.asarray(x, np.int64), full) for axis, x in place.items()}, inside
+
+
+def _slots(place: Mapping[str, Array], env: Mapping[str, Any]) -> tuple[Array, Array]:
+    """(thread, register) of each element of a register tensor."""
+    some = next(iter(place.values()))
+    thread = np.zeros(some.shape, np.int64) + env["instance"].reshape(-1, *[1] * (some.ndim - 1))
+    for axis, x in place.items():
+        if axis != "m":
+            thread = thread + x * THREAD_AXES[axis].unit
+    return thread, np.broadcast_to(place.get("m", np.zeros(1, np.int64)), some.shape)
+
+
+# ---------------------------------------------------------------- values
+def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Array:
+    buffer = region.buffer
+    dtype = machine.domain.stored(buffer.dtype)
+    found = _find_elements(machine, region, env)
+    if buffer.scope in _IMAGES:
+        values = _IMAGES[buffer.scope](machine, buffer).ravel()[found.at]
+    else:
+        values = _read_global(machine, buffer, found.at)
+    if found.inside is None:
+        return np.ascontiguousarray(values)
+    raw = machine.domain.bits(DTYPES[buffer.dtype].bytes)
+    return np.where(found.inside, np.ascontiguousarray(values).view(raw), np.zeros(1, dtype).view(raw)).view(dtype)
+
+
+def scatter(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: Array) -> None:
+    buffer = region.buffer
+    found = _find_elements(machine, region, env)
+    values = np.ascontiguousarray(values).view(machine.domain.stored(buffer.dtype))
+    if buffer.scope in _IMAGES:
+        _IMAGES[buffer.scope](machine, buffer).reshape(-1)[found.at] = values
+        return
+    raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
+    inside = np.ones(found.at.shape, bool) if found.inside is None else found.inside
+    machine.written.setdefault(buffer.root, []).append((found.at[inside], raw[inside]))
+
+
+def _block_of(env: Mapping[str, Any], like: Array) -> Array:
+    """The CTA (in this batch) of each element."""
+    return np.broadcast_to(env["block"].reshape(-1, *[1] * (like.ndim - 1)), like.shape)
+
+
+def _register_file(machine: CtaBatch, buffer: Buffer) -> Array:
+    root = machine.spec.buffer(buffer.root)
+    if root.name not in machine.registers:
+        slots = max(
+            max(1, _number(layouts.extent_of(b.layout, "m"), {})) for b in machine.spec.buffers if b.root == root.name
+        )
+        dtype = machine.domain.stored(root.dtype)
+        image = np.full((len(machine.ctas) * machine.spec.threads, slots * dtype.itemsize), _POISON, np.uint8)
+        machine.registers[root.name] = image.view(dtype)
+    return machine.registers[root.name].view(machine.domain.stored(buffer.dtype))
+
+
+def _image(machine: CtaBatch, buffer: Buffer) -> Array:
+    """A shared root's bytes, seen as the buffer's elements."""
+    root = machine.spec.buffer(buffer.root)
+    if root.name not in machine.shared:
+        family = [b for b in machine.spec.buffers if b.root == root.name]
+        size = max(_number(layouts.extent_of(b.layout, "m"), {}) * DTYPES[b.dtype].bytes for b in family)
+        bytes_ = -(-size // 16) * 16 * machine.domain.scale
+        machine.shared[root.name] = np.full((len(machine.ctas), bytes_), _POISON, np.uint8)
+    return machine.shared[root.name].view(machine.domain.stored(buffer.dtype))
+
+
+_IMAGES: dict[str, Callable[[CtaBatch, Buffer], Array]] = {"register": _register_file, "shared": _image}
+
+
+def _read_global(machine: CtaBatch, buffer: Buffer, offsets: Array) -> Array:
+    """The input, with what was written since laid over it."""
+    dtype = machine.domain.stored(buffer.dtype)
+    given = machine.inputs.get(buffer.root)
+    values = (
+        given(offsets) if given else np.full((*offsets.shape, dtype.itemsize), _POISON, np.uint8).view(dtype)[..., 0]
+    )
+    values = np.array(values, dtype)
+    raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
+    for at, written in machine.written.get(buffer.root, ()):
+        order = np.argsort(at, kind="stable")
+        where = np.searchsorted(at[order], offsets, side="right") - 1
+        hit = (where >= 0) & (at[order][np.maximum(where, 0)] == offsets)
+        raw[hit] = written[order][where[hit]]
+    return values

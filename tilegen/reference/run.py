@@ -1,0 +1,242 @@
+"""What a spec means, executed on physical images without a plan: every op gathers, computes and scatters in NumPy.
+
+Shared memory and registers are bytes and registers of one CTA; an element lies where its buffer's layout puts it. So an
+in-place permute through a view, a swizzled tile and a fragment all mean what their layouts say, and nothing of the
+plan's partitions, vectors or addresses is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilegen.arithmetic import TYPED, Domain
+from tilegen.errors import Diagnostic, ProofError
+from tilegen.index import Formula, Index, evaluate, variables
+from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.ops import OPS
+from tilegen.ops.op import Here
+from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, cta_axes, find_instances, with_lets
+from tilegen.reference.places import gather, scatter
+from tilegen.reference.signals import Blocks, Signals
+from tilegen.scopes import SCOPES
+from tilegen.spec.data import (
+    Arriving,
+    Call,
+    Guarded,
+    Loop,
+    Meeting,
+    Naming,
+    RoleBlock,
+    Spec,
+    Statement,
+    Waiting,
+)
+from tilegen.spec.outline import outline, trip_of
+
+_BATCH_ELEMS = 1 << 20  # elements of one region over the CTAs that run together
+
+
+def run_reference(
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
+    trips: Trips = ALL_TRIPS, domain: Domain = TYPED,
+) -> dict[str, tuple[Array, Array]]:  # fmt: skip
+    """What the CTAs write: per global array, sorted flat element offsets and their values (as raw bits).
+
+    ``inputs``: per global array, a function from flat offsets to elements as ``domain`` stores them. ``trips``: those
+    that run.
+    """
+    parts: dict[str, list[tuple[Array, Array]]] = {}
+    for written in run_batches(spec, ctas, inputs, params, trips, domain):
+        for name, writes in written.items():
+            parts.setdefault(name, []).extend(writes)
+    return {name: _last_write(writes) for name, writes in parts.items()}
+
+
+def run_batches(
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
+    trips: Trips = ALL_TRIPS, domain: Domain = TYPED,
+) -> Iterator[dict[str, list[tuple[Array, Array]]]]:
+    """The writes of the CTAs, some CTAs at a time: per global array (offsets, raw bits) in the order of the ops."""
+    size = max(1, _BATCH_ELEMS // (_widest(spec) * domain.scale))
+    for first in range(0, len(ctas), size):
+        yield _run_batch(spec, ctas[first : first + size], inputs, params, trips, domain)
+
+
+def _widest(spec: Spec) -> int:
+    """Elements of the largest region over all instances of its op."""
+    sizes = [1]
+    for call in outline(spec).calls:
+        threads = spec.threads_of(call.role)
+        instances = -(-threads // SCOPES[call.scope].size(threads))
+        sizes += [instances * prod(r.lengths) for r in call.regions.values()]
+    return max(sizes)
+
+
+def _run_batch(
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
+    trips: Trips, domain: Domain,
+) -> dict[str, list[tuple[Array, Array]]]:  # fmt: skip
+    machine = CtaBatch(spec, ctas, inputs, dict(params), trips, domain)
+    try:
+        if spec.roles:
+            _run_roles(machine)
+        else:
+            for _ in _run(machine, spec.ops):
+                pass
+    except NotUniform:
+        out: dict[str, list[tuple[Array, Array]]] = {}
+        for cta in ctas:
+            for name, writes in _run_batch(spec, [cta], inputs, params, trips, domain).items():
+                out.setdefault(name, []).extend(writes)
+        return out
+    return machine.written
+
+
+def _last_write(writes: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
+    offsets = np.concatenate([w[0] for w in writes])[::-1]
+    values = np.concatenate([w[1] for w in writes])[::-1]
+    unique, first = np.unique(offsets, return_index=True)
+    return unique, values[first]
+
+
+# ---------------------------------------------------------------- statements
+def _run_roles(machine: CtaBatch) -> None:
+    """Every role in turn, each until it must wait; raises ProofError TG413 where all wait for one another."""
+    signals = Signals(machine)
+    live = {
+        r.name: _run(replace(machine, role=r.name, env=dict(machine.env), lets=[], guards=[], instances={}),
+                     machine.spec.ops, signals)
+        for r in machine.spec.roles
+    }  # fmt: skip
+    while live:
+        waiting: dict[str, Waiting | Meeting] = {}
+        moved = False
+        for role, turn in list(live.items()):
+            found = next(turn, None)
+            if found is None:
+                del live[role]
+                moved = True
+            else:
+                waiting[role], has_moved = found
+                moved |= has_moved
+        if not moved:
+            if len(machine.ctas) > 1:
+                raise NotUniform  # those of one CTA may wait for others of another
+            names = " and ".join(f"'{role}'" for role in waiting)
+            first = next(iter(waiting.values())).mark
+            raise ProofError(Diagnostic("TG413", f"the roles {names} wait for one another", first))
+
+
+def _run(
+    machine: CtaBatch, statements: Sequence[Statement], signals: Signals | None = None
+) -> Iterator[tuple[Waiting | Meeting, bool]]:
+    """Carry out a list; yields where a role must wait, and whether it has moved since it last did."""
+    outside = len(machine.lets)
+    for s in statements:
+        if isinstance(s, Loop):
+            yield from _run_loop(machine, s, signals)
+        elif isinstance(s, Naming):
+            machine.lets += [(var.name, value) for var, value in s.entries]
+        elif isinstance(s, Guarded):
+            machine.guards.append(s.when)
+            if _may_hold(machine, s.when):
+                yield from _run(machine, s.body, signals)
+            machine.guards.pop()
+        elif isinstance(s, RoleBlock):
+            if s.role == machine.role:
+                yield from _run(machine, s.body, signals)
+        elif isinstance(s, Call):
+            _call(machine, s, signals)
+        elif signals is not None and isinstance(s, Arriving | Waiting | Meeting):
+            blocked, moved = _signal(machine, s, signals), True
+            while blocked is not None and blocked():
+                assert isinstance(s, Waiting | Meeting)
+                yield s, moved
+                moved = False
+    del machine.lets[outside:]
+
+
+def _signal(machine: CtaBatch, s: Arriving | Waiting | Meeting, signals: Signals) -> Blocks | None:
+    """What a statement about roles does; what it must wait for, if anything."""
+    if isinstance(s, Meeting):
+        return signals.meet(machine, s) if s.scope in ("cta", "cluster") and _may_hold(machine, s.when) else None
+    if isinstance(s, Arriving):
+        env = _narrow(machine, s.scope, s.when)
+        if env is not None:
+            signals.arrive(machine, s, env)
+        return None
+    here = _narrow(machine, "warp", True)
+    if s.barrier is None or here is None:
+        return None
+    env, counted = _narrow(machine, "warp", s.when), np.unique(here["block"])
+    none = {name: x[:0] if isinstance(x, np.ndarray) else x for name, x in here.items()}
+    return signals.wait(machine, s, none if env is None else env, counted)
+
+
+def _narrow(machine: CtaBatch, scope: str, condition: Index) -> dict[str, Any] | None:
+    """The numbers of the instances for which a condition and those around hold, None if there are none."""
+    env = with_lets(machine, find_instances(machine, scope) | machine.env)
+    runs = np.ones(len(env["instance"]), bool)
+    for one in (*machine.guards, condition):
+        runs = runs & np.asarray(evaluate(one, env), bool)
+    if not runs.any():
+        return None
+    if runs.all():
+        return env
+    return {k: v[runs] if isinstance(v, np.ndarray) else v for k, v in env.items()}
+
+
+def _may_hold(machine: CtaBatch, condition: Index) -> bool:
+    """Whether a condition holds in any CTA; one on threads may."""
+    env = with_lets(machine, machine.env | cta_axes(machine, 1))
+    return any(v.name not in env for v in variables(condition)) or bool(np.any(evaluate(condition, env)))
+
+
+def _run_loop(
+    machine: CtaBatch, loop: Loop, signals: Signals | None
+) -> Iterator[tuple[Waiting | Meeting, bool]]:
+    """The trips of the CTA that makes most of them; the others sit out where they have ended."""
+    starts, steps, stops = (_values(machine, x) for x in (loop.start, loop.step, loop.stop))
+    if len(starts) > 1 or len(steps) > 1:
+        raise NotUniform
+    start, step = starts[0], steps[0]
+    name = trip_of(loop, outline(machine.spec).names)[0].name
+    differ = len(stops) > 1
+    if differ:
+        machine.guards.append(Formula("<", (loop.var, loop.stop), 2))
+    for trip in chain.from_iterable(machine.trips.stretches(name, len(range(start, max(stops), step)))):
+        machine.env[loop.var.name] = start + trip * step
+        yield from _run(machine, loop.body, signals)
+    if differ:
+        machine.guards.pop()
+    machine.env.pop(loop.var.name, None)
+
+
+def _values(machine: CtaBatch, x: Index) -> list[int]:
+    """The different values of an expression in the CTAs that run together."""
+    found = np.unique(np.asarray(evaluate(x, with_lets(machine, machine.env | cta_axes(machine, 1)))))
+    return [int(value) for value in found]
+
+
+def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
+    env = _narrow(machine, call.scope, call.when)
+    if env is None:
+        return
+    form = call.form
+    values = {name: gather(machine, call.regions[name], env) for name in call.fields_read}
+    results = OPS[call.op].reference(call, values, Here(env, machine.scalars, machine.domain))
+    count = len(env["instance"])
+    for name in (*form.updates, *form.writes):
+        dst, result = call.regions[name], results[name]
+        has_instances = bool(values) or result.size == count * prod(dst.lengths)
+        full = (count, *dst.lengths)
+        result = result.reshape(full) if has_instances else np.broadcast_to(result, full)
+        scatter(machine, dst, env, result)
+    if signals is not None and call.barrier is not None:
+        signals.arrive(machine, call, env)

@@ -1,0 +1,85 @@
+"""mbarriers as a spec says them: phases that complete with their arrivals, and whom a role waits for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tilegen.errors import Diagnostic, ProofError
+from tilegen.index import evaluate
+from tilegen.reference.machine import Array, CtaBatch
+from tilegen.spec.clusters import count_peers
+from tilegen.spec.data import Arriving, Call, Meeting, SlotName, Waiting
+from tilegen.spec.outline import outline
+
+Blocks = Callable[[], bool]  # asked again and again: must the role still wait?
+
+
+@dataclass
+class Signals:
+    """Of each mbarrier, by CTA and slot, how many arrivals there were; who came to the syncs beside roles, how often.
+
+    ``seen``: by role and barrier the last phase count that it used, and how often it has waited, of each CTA.
+    """
+
+    machine: CtaBatch
+    arrived: dict[str, Array] = field(default_factory=dict)
+    came: dict[str, int] = field(default_factory=dict)
+    used: dict[tuple[str, str, str], Array] = field(default_factory=dict)
+    waits: dict[tuple[str, str], Array] = field(default_factory=dict)
+
+    def arrive(self, machine: CtaBatch, s: Call | Arriving, env: dict[str, Any]) -> None:
+        """Every instance in ``env`` arrives; data that it brings is there.
+
+        A CTA stands for its peers: it hears from each what it tells all of them.
+        """
+        slot = s.barrier
+        assert slot is not None
+        barrier, count = outline(machine.spec).barriers[slot.name], len(self.machine.ctas)
+        arrived = self.arrived.setdefault(slot.name, np.zeros((count, barrier.slots), np.int64))
+        sent = count_peers(machine.spec.cluster, s.to) if isinstance(s, Arriving) else 1
+        np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), sent)
+
+    def wait(self, machine: CtaBatch, s: Waiting, env: dict[str, Any], counted: Array) -> Blocks:
+        """Blocked while the phase of any CTA in ``env`` has arrivals to come. ``counted``: all CTAs that get here."""
+        slot = s.barrier
+        assert slot is not None
+        barrier, ctas = outline(machine.spec).barriers[slot.name], len(self.machine.ctas)
+        key = machine.role, slot.name
+        before = self.waits.setdefault(key, np.zeros(ctas, np.int64)).copy()
+        self.waits[key][counted] += 1
+        block, at = env["block"], self._follow(machine, slot, "wait", env, s)
+        phase = before[block]
+        if slot.count is not None:
+            phase = np.broadcast_to(evaluate(slot.count, env), block.shape) // slot.slots
+        phase = phase - any(b.open for b in machine.spec.barriers if b.name == slot.name)
+        arrived = self.arrived.setdefault(slot.name, np.zeros((ctas, barrier.slots), np.int64))
+        return lambda: bool((arrived[block, at] // barrier.arrivals <= phase).any())
+
+    def meet(self, machine: CtaBatch, s: Meeting) -> Blocks:
+        """Blocked until every role has come here as often."""
+        self.came[machine.role] = mine = self.came.get(machine.role, 0) + 1
+        roles = [r.name for r in machine.spec.roles]
+        return lambda: any(self.came.get(role, 0) < mine for role in roles)
+
+    def _follow(self, machine: CtaBatch, slot: SlotName, kind: str, env: dict[str, Any], s: Any) -> Array:
+        """The number of the slot; the phases that a role uses one after another count up by one, or it is an error."""
+        block = env["block"]
+        at: Array = np.broadcast_to(np.asarray(evaluate(slot.index, env), np.int64), block.shape)
+        if slot.count is None or isinstance(slot.count, int):
+            return at
+        count = np.broadcast_to(np.asarray(evaluate(slot.count, env), np.int64), block.shape)
+        last = self.used.setdefault((machine.role, slot.name, kind), np.full(len(self.machine.ctas), -1, np.int64))
+        expected = last[block] + 1
+        wrong = count != expected if kind == "wait" else (count != expected) & (count != expected - 1)
+        if wrong.any():
+            row = int(np.argmax(wrong))
+            message = f"{slot.count} is {count[row]} here, but phase {expected[row]} of '{slot.name}' is next"
+            place = f" in CTA {machine.ctas[int(block[row])]}"
+            hint = f"what stands before % {slot.slots} counts up by one from use to use, from 0"
+            raise ProofError(Diagnostic("TG433", message + place, slot.mark or s.mark, hint))
+        last[block] = count
+        return at
