@@ -136,3 +136,22 @@ def test_a_plan_says_how_many_ctas_fit() -> None:
     plan = plan_spec(load(OVER))
     (choice,) = [c for c in plan.choices if c.question == "ctas_per_sm"]
     assert choice.picked == 3 and "255 registers" in choice.proof and "9216 bytes" in choice.proof
+
+
+VIEWED_FIRST = """kernel: viewed_first
+threads: 32
+buffers:
+  X: {scope: global, dtype: float32, shape: [32, 16]}
+  Y: {scope: global, dtype: float32, shape: [16, 32]}
+  t: {view: s, axes: [1, 0]}
+  s: {scope: shared, dtype: float32, shape: [32, 16]}
+ops:
+  - copy: {src: X, dst: s}
+  - sync: cta
+  - copy: {src: t, dst: Y}
+"""
+
+
+def test_a_view_that_stands_before_its_buffer_is_the_same_memory() -> None:
+    shared = [m.name for m in tilegen.build(VIEWED_FIRST).plan.memories if m.space == "shared"]
+    assert shared == ["s"]

@@ -41,7 +41,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
     memories: dict[str, Memory] = {}
     top = 0
     below = {name: b for b in spec.buffers for name in b.over}  # who lies over a buffer
-    ordered = sorted(spec.buffers, key=lambda b: bool(spec.buffer(b.root).over))
+    ordered = sorted(spec.buffers, key=lambda b: (bool(spec.buffer(b.root).over), b.root != b.name))  # roots first
     for buffer in ordered:
         root = memories.get(buffer.root) if buffer.root != buffer.name else None
         if root is not None:

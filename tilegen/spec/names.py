@@ -221,7 +221,7 @@ _LIBRARY = """
 _TYPES = """
     FILE blkcnt_t blksize_t caddr_t clock_t clockid_t daddr_t dev_t div_t fd_mask fd_set float_t double_t fpos_t
     fsid_t gid_t id_t ino_t key_t ldiv_t lldiv_t locale_t loff_t max_align_t mode_t nlink_t nullptr_t off_t pid_t
-    pthread_t quad_t register_t sigset_t ssize_t suseconds_t time_t timer_t tm timespec timeval itimerspec u_char
+    pthread_t quad_t register_t sigset_t ssize_t suseconds_t time_t timer_t timespec timeval itimerspec u_char
     u_int u_long u_quad_t u_short uid_t uint ulong useconds_t ushort va_list TensorMap
 """.split()  # noqa: SIM905
 _MACRO = re.compile(
