@@ -10,6 +10,8 @@ import pytest
 
 from tilegen.arithmetic import (
     FUNCTIONS,
+    TFLOAT32,
+    TFLOAT32_CUT,
     TYPED,
     Apply,
     Bound,
@@ -258,6 +260,19 @@ def test_products_of_matrices_are_within_their_bound(dtype: str, acc: str) -> No
         assert not wrong.any()
         parts.append(part.max())
     assert max(parts) > (1e-3 if dtype != "float8_e4m3fn" else 1e-6)  # tensor cores sum 8-bit floats coarsely
+
+
+@pytest.mark.parametrize("dtype", [TFLOAT32, TFLOAT32_CUT])
+@pytest.mark.parametrize("depth", [1, 64])
+def test_products_as_tfloat32_are_within_their_bound(dtype: str, depth: int) -> None:
+    rng = np.random.default_rng(1)
+    a, b = (rng.normal(size=s).astype("f4") for s in ((64, depth), (depth, 64)))
+    none = np.zeros((64, 64), "f4")
+    want = BOUNDED.matmul(given(a), given(b), None, dtype, F32)
+    assert near(TYPED.matmul(a, b, none, dtype, F32), want) > (0.8 if depth == 1 else 0.1)
+    assert near(TYPED.matmul(a, b, none, F32, F32), want) < 0.01  # the numbers themselves are what is meant
+    if dtype == TFLOAT32 and depth == 1:  # dropped bits are further away than rounded ones
+        assert find_beyond(TYPED.matmul(a, b, none, TFLOAT32_CUT, F32), BOUNDED.decode(want, F32))[0].any()
 
 
 def test_products_of_integers_are_exact() -> None:

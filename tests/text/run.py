@@ -168,7 +168,8 @@ def _products(texts: Iterable[str]) -> list[str]:
     lines = {}
     for name, n, k, c, a, b, left, right in (found for text in texts for found in _PRODUCT.findall(text)):
         flags = ", ".join(str(x).lower() for x in (left == "_ar", left == "_am", bool(right)))
-        lines[name] = f"WGMMA({name}, {n}, {k}, Sum{c.upper()}, {a.upper()}, {b.upper()}, {flags})"
+        types = (x.upper().replace("TF32", "TF32_CUT") for x in (a, b))
+        lines[name] = f"WGMMA({name}, {n}, {k}, Sum{c.upper()}, {', '.join(types)}, {flags})"
     return list(lines.values())
 
 

@@ -568,6 +568,20 @@ struct TF32
         return std::isfinite(x) ? std::ldexp(std::round(std::ldexp(m, 11)), e - 11) : x;
     }
 };
+// the same, the last 13 bits dropped
+struct TF32_CUT
+{
+    typedef float Bits;
+    typedef float Word;
+    static double value(Bits x)
+    {
+        unsigned bits;
+        std::memcpy(&bits, &x, 4);
+        bits &= std::isnan(x) ? 0xffffffffu : 0xffffe000u;
+        std::memcpy(&x, &bits, 4);
+        return x;
+    }
+};
 struct Fragment { const void *a, *b; };
 static Fragment fragments[64][32];
 static int add(int c, double x) { return (int)((unsigned)c + (unsigned)(long long)x); }

@@ -10,94 +10,17 @@ import numpy as np
 import pytest
 
 from tests.text.run import compile_plans, requires_gxx
+from tests.wgmma.kernels import SPECS, auto, by_cp_async, by_tma, draw, make, operands_of, ring
 from tilegen import build
-from tilegen.dtypes import numpy_dtype
+from tilegen.arithmetic import cut_to_tfloat32, round_to_tfloat32
 from tilegen.errors import ProofError, SpecError
+from tilegen.interpret import interpret
 from tilegen.pipeline import Built, load
 from tilegen.plan import PRODUCTS, Commit, Fence, Wait, Wgmma, all_steps
 from tilegen.planner import plan_spec
 from tilegen.proofs.trips import choose_trips
+from tilegen.reference import run_reference
 from tilegen.spec.printing import print_spec
-
-
-def make(
-    m: int = 64, n: int = 64, k: int = 64, dtype: str = "bfloat16", c: str = "float32", swizzle: int = 128,
-    b_along_n: bool = False, a_held: bool = False, acc: str = "auto", mma: dict[str, Any] | None = None,
-    after: tuple[Any, ...] = (),
-) -> dict[str, Any]:  # fmt: skip
-    """C = A B by one warpgroup from tiles that its threads store into shared memory."""
-    shape = [k, n] if b_along_n else [n, k]
-    a_shape, swizzled = [m, k], "mma_shared_layout('{}', {}, {})"
-    buffers = {
-        "A": {"scope": "global", "dtype": dtype, "shape": a_shape},
-        "B": {"scope": "global", "dtype": dtype, "shape": shape},
-        "C": {"scope": "global", "dtype": c, "shape": [m, n]},
-        "sb": {"scope": "shared", "dtype": dtype, "shape": shape,
-               "layout": swizzled.format(dtype, swizzle, tuple(shape))},
-        "acc": {"scope": "register", "dtype": c, "shape": [m, n], "layout": acc},
-    }  # fmt: skip
-    if not b_along_n:
-        buffers["sbT"] = {"view": "sb", "axes": [1, 0]}
-    if a_held:
-        buffers["a"] = {"scope": "register", "dtype": dtype, "shape": a_shape, "layout": "auto"}
-    else:
-        layout = swizzled.format(dtype, swizzle, tuple(a_shape))
-        buffers["a"] = {"scope": "shared", "dtype": dtype, "shape": a_shape, "layout": layout}
-    product = {"scope": "warpgroup", "a": "a", "b": "sb" if b_along_n else "sbT", "c": "acc", "accumulate": False}
-    ops = [
-        {"copy": {"src": "A", "dst": "a", **({"scope": "warpgroup"} if a_held else {})}},
-        {"copy": {"src": "B", "dst": "sb"}}, {"sync": "async"}, {"sync": "cta"}, {"mma": product | (mma or {})}, *after,
-        {"copy": {"scope": "warpgroup", "src": "acc", "dst": "C"}},
-    ]  # fmt: skip
-    return {"kernel": "product", "arch": "sm_90a", "threads": 128, "buffers": buffers, "ops": ops}
-
-
-def auto(spec: dict[str, Any]) -> dict[str, Any]:
-    """With the layouts of shared buffers left to be chosen."""
-    new = deepcopy(spec)
-    for buffer in new["buffers"].values():
-        if buffer.get("scope") == "shared":
-            buffer["layout"] = "auto"
-    return new
-
-
-def by_tma(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same from tiles that TMA brings."""
-    new = deepcopy(spec)
-    product = [op for op in new["ops"] if "mma" in op or op.get("copy", {}).get("dst") == "C"]
-    names = [name for name, buffer in new["buffers"].items() if buffer.get("scope") == "shared"]
-    load = [{"copy": {"src": "A" if n == "a" else "B", "dst": n, "variant": "tma", "barrier": "full"}} for n in names]
-    held = [{"copy": {"src": "A", "dst": "a", "scope": "warpgroup"}}] if "a" not in names else []
-    return new | {"ops": [*load, *held, {"wait": {"barrier": "full"}}, *product]}
-
-
-def by_cp_async(*after: Any) -> dict[str, Any]:
-    """The same from tiles that cp.async brings, then products in flight."""
-    new = make(mma={"async": True}, after=after)
-    for op in new["ops"][:2]:
-        op["copy"]["async"] = True
-    return new | {"ops": [*new["ops"][:2], {"commit": "cp_async"}, {"wait": {"cp_async": 0}}, *new["ops"][2:]]}
-
-
-SPECS = {
-    "bf16": make(), "two rows of atoms": make(m=128, n=32), "two columns of atoms": make(n=320),
-    "three": make(n=24, k=32, swizzle=64), "f16": make(dtype="float16", c="float16", n=96, k=128),
-    "s8": make(dtype="int8", c="int32", n=32, k=128), "e4m3": make(dtype="float8_e4m3fn", n=16, k=64, swizzle=32),
-    "b along n": make(b_along_n=True), "b along n, wide": make(b_along_n=True, n=192, k=32, swizzle=64),
-    "no swizzle": make(swizzle=0), "a in registers": make(a_held=True, n=128),
-    "a in registers, b along n": make(a_held=True, b_along_n=True, m=128),
-    "written accumulator": make(acc="wgmma_accumulator(64)"),
-    "a named atom": make(mma={"atom": "wgmma.m64n32k16"}),
-    "async": make(mma={"async": True}, after=("commit", {"wait": 0})),
-    "async, named": make(mma={"async": True}, after=({"commit": "mma"}, {"wait": {"mma": 0}})),
-    "copies and products": by_cp_async({"commit": "mma"}, {"wait": {"mma": 0}}),
-    "auto": auto(make()), "auto, deep": auto(make(n=96, k=128)), "auto, shallow": auto(make(n=32, k=16)),
-    "auto, b along n": auto(make(n=128, b_along_n=True)),
-    "auto, bytes along n": auto(make(dtype="int8", c="int32", n=32, k=64, b_along_n=True)),
-    "auto, s8": auto(make(dtype="int8", c="int32", n=32, k=128)), "auto, by tma": by_tma(auto(make(n=96, k=128))),
-    "auto, by tma, b along n": by_tma(auto(make(m=128, n=192, b_along_n=True))),
-    "auto, by tma, a in registers": by_tma(auto(make(a_held=True, k=32))),
-}  # fmt: skip
 
 
 @cache
@@ -146,13 +69,25 @@ def test_a_tile_that_is_multiplied_by_itself_has_one_layout_for_both() -> None:
 def test_texts_run() -> None:
     plans = [built(name).plan for name in SPECS]
     for name, runner in zip(SPECS, compile_plans(plans), strict=True):
-        random = np.random.default_rng(3)
-        shapes = {b: tuple(SPECS[name]["buffers"][b]["shape"]) for b in "ABC"}
-        dtype = SPECS[name]["buffers"]["A"]["dtype"]
-        a, b = (random.integers(-3, 4, shapes[x]).astype(numpy_dtype(dtype)) for x in "AB")
-        wide = b.astype(np.float64) if "along n" in name else b.astype(np.float64).T
-        found = runner.run({"A": a, "B": b})["C"].reshape(shapes["C"]).astype(np.float64)
-        assert np.array_equal(found, a.astype(np.float64) @ wide), name
+        drawn = draw(SPECS[name])
+        a, b = operands_of(SPECS[name], drawn)
+        found = runner.run(drawn)["C"].reshape(SPECS[name]["buffers"]["C"]["shape"]).astype(np.float64)
+        assert np.array_equal(found, a @ b), name
+
+
+@requires_gxx
+def test_tf32_drops_the_last_bits_of_a_float32() -> None:
+    """Of numbers that have them; the reference of the op, the interpreter and what runs the text agree."""
+    proved, random = built("tf32"), np.random.default_rng(5)
+    a, b = (random.normal(size=shape).astype(np.float32) for shape in ((64, 64), (16, 64)))
+    cut, whole = (x(a).astype(np.float64) @ x(b).astype(np.float64).T for x in (cut_to_tfloat32, round_to_tfloat32))
+    (runner,) = compile_plans([proved.plan])
+    given = {"A": lambda at: a.reshape(-1)[at], "B": lambda at: b.reshape(-1)[at]}
+    meant = run_reference(proved.spec, [(0, 0, 0)], given, {})["C"][1].view(np.float32)
+    simulated = interpret(proved.plan, [(0, 0, 0)], given).written["C"][1].view(np.float32)
+    for found in (runner.run({"A": a, "B": b})["C"], simulated, meant):
+        error = np.abs(found.reshape(64, 16) - cut)
+        assert error.max() < 3e-5 < np.abs(cut - whole).max() / 50
 
 
 # ---------------------------------------------------------------- what is refused
@@ -189,8 +124,11 @@ REFUSED = {
         by_cta(make()) | {"threads": 256}, "a warpgroup of 128 threads multiplies together"),
     "rows that are no multiple of 64": (make(m=32), "divides a product of 32 x 64 x 64"),
     "tf32": (make(dtype="float32", n=16, k=32), "no atom of wgmma multiplies float32"),
-    "tf32 that is named": (
-        make(dtype="float32", n=16, k=32, mma={"atom": "wgmma.m64n16k8"}), "wgmma cuts float32 off"),
+    "tf32 along n": (
+        make(dtype="float32", n=32, k=32, b_along_n=True, mma={"atom": "wgmma.m64n16k8"}),
+        "only elements of 2 bytes may lie along M or N"),
+    "an atom that does not divide": (
+        make(mma={"atom": "wgmma.m64n48k16"}), "the atom wgmma.m64n48k16 does not divide a product of 64 x 64 x 64"),
     "c that lies by rows": (make(acc="wg_local_layout(64, 64)"), "c"),
     "a commit of copies or products": (by_cp_async("commit", {"wait": {"mma": 0}}), "has copies and products"),
     "a wait for copies or products": (by_cp_async({"commit": "mma"}, {"wait": 0}), "has copies and products"),
@@ -244,40 +182,6 @@ def test_what_is_wrong_is_found_and_the_hint_says_what_to_insert(what: str) -> N
 
 
 # ---------------------------------------------------------------- groups in flight from trip to trip
-def ring(stages: int = 4, pending: int = 1, trips: int = 6, last: int = 0) -> dict[str, Any]:
-    """A ring of stages that TMA fills two trips ahead, with a group of products in flight from one trip to the next."""
-    stage = "mma_shared_layout('bfloat16', 128, ({}, {}, 64))"
-    buffers = {
-        "A": {"scope": "global", "dtype": "bfloat16", "shape": [64, 64 * trips]},
-        "B": {"scope": "global", "dtype": "bfloat16", "shape": [32, 64 * trips]},
-        "C": {"scope": "global", "dtype": "float32", "shape": [64, 32]},
-        "sa": {"scope": "shared", "dtype": "bfloat16", "shape": [stages, 64, 64], "layout": stage.format(stages, 64)},
-        "sb": {"scope": "shared", "dtype": "bfloat16", "shape": [stages, 32, 64], "layout": stage.format(stages, 32)},
-        "sbT": {"view": "sb", "axes": [0, 2, 1]},
-        "acc": {"scope": "register", "dtype": "float32", "shape": [64, 32], "layout": "auto"},
-    }
-
-    def load(k: str) -> list[Any]:
-        each = {"variant": "tma", "barrier": f"full[({k}) % {stages}]"}
-        return [
-            {"copy": {"src": f"{x}[:, ({k})*64 : +64]", "dst": f"s{x.lower()}[({k}) % {stages}]"} | each} for x in "AB"
-        ]
-
-    product = {
-        "scope": "warpgroup", "a": f"sa[k % {stages}]", "b": f"sbT[k % {stages}]", "c": "acc", "accumulate": "k > 0",
-        "async": True,
-    }  # fmt: skip
-    ops = [
-        {"for": {"p": 2}, "do": load("p")},
-        {"for": {"k": trips}, "do": [
-            {"when": f"k + 2 < {trips}", "do": load("k + 2")}, {"wait": {"barrier": f"full[k % {stages}]"}},
-            {"mma": product}, {"commit": "mma"}, {"wait": {"mma": pending}}, {"sync": "cta"},
-        ]},
-        {"wait": {"mma": last}}, {"copy": {"scope": "warpgroup", "src": "acc", "dst": "C"}},
-    ]  # fmt: skip
-    return {"kernel": "ring", "arch": "sm_90a", "threads": 128, "buffers": buffers, "ops": ops}
-
-
 def test_a_group_stays_in_flight_over_trips() -> None:
     proved = build(ring())
     waits = [s.pending for s in all_steps(proved.plan) if isinstance(s, Wait)]

@@ -25,7 +25,7 @@ import numpy as np
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import FLOAT_FORMATS, holds_all
 from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
-from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_UNIT
+from tilegen.arithmetic.products import TFLOAT32_LEAST, TFLOAT32_UNITS
 from tilegen.arithmetic.tree import Apply, Element, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, numpy_dtype
@@ -109,10 +109,12 @@ class Bounded(Domain):
         return self.encode(bound, dst)
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
-        held = "float32" if dtype_ab == TFLOAT32 else dtype_ab
+        held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
         x, y = self.decode(a, held), self.decode(b, held)
-        if dtype_ab == TFLOAT32:
-            x, y = (Bound(v.value, v.error + (np.abs(v.value) + v.error) * TFLOAT32_UNIT) for v in (x, y))
+        if unit := TFLOAT32_UNITS.get(dtype_ab, 0.0):
+            x, y = (
+                Bound(v.value, v.error + (np.abs(v.value) + v.error) * unit + TFLOAT32_LEAST) for v in (x, y)
+            )
         count = a.shape[-1] + a.shape[-1] // _BLOCK_TERMS + 2
         with np.errstate(all="ignore"):
             value, size = x.value @ y.value, np.abs(x.value) @ np.abs(y.value)

@@ -70,8 +70,8 @@ class Domain(ABC):
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
         """Products of matrices (.., M, K) and (.., K, N), plus ``c`` (.., M, N) where given, stored as ``dtype_acc``.
 
-        The elements of a and b are of ``dtype_ab``, where float32 may be multiplied as TFLOAT32; products and sums are
-        those of ``dtype_acc``.
+        The elements of a and b are of ``dtype_ab``, where float32 may be multiplied as TFLOAT32 or TFLOAT32_CUT;
+        products and sums are those of ``dtype_acc``.
         """
 
     def combine(self, function: str, a: Array, b: Array, dtype: str) -> Array:

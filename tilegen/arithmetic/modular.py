@@ -26,7 +26,7 @@ import numpy as np
 
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import holds_all
-from tilegen.arithmetic.products import TFLOAT32
+from tilegen.arithmetic.products import TFLOAT32_UNITS
 from tilegen.arithmetic.tree import Element, Literal, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, bits_dtype
@@ -110,7 +110,7 @@ class Modular(Domain):
         return self.encode(_round(self.decode(values, src), src, dst, "cut to"), dst)
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
-        held = "float32" if dtype_ab == TFLOAT32 else dtype_ab
+        held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
         x, y = self.decode(a, held), self.decode(b, held)
         total = _matmul(x, y) if c is None else _add(_matmul(x, y), self.decode(c, dtype_acc))
         return self.encode(total, dtype_acc)

@@ -12,7 +12,9 @@ from tilegen.dtypes import numpy_dtype
 Array = NDArray[Any]
 
 TFLOAT32 = "tfloat32"  # a float32 of which a multiplication reads 8 exponent and 10 mantissa bits
-TFLOAT32_UNIT = 2.0**-11  # its relative error of one rounding
+TFLOAT32_CUT = "tfloat32 cut off"  # the same, the other bits dropped: what hardware makes of a float32 by itself
+TFLOAT32_UNITS = {TFLOAT32: 2.0**-11, TFLOAT32_CUT: 2.0**-10}  # relative errors of what they make of a float32
+TFLOAT32_LEAST = 2.0**-136  # and the error among the denormals
 _DROPPED_BITS = 13  # of a float32's mantissa that a tfloat32 has not
 _EXACT = 1 << 53  # integers below this are exact in float64
 
@@ -20,9 +22,9 @@ _EXACT = 1 << 53  # integers below this are exact in float64
 def multiply(a: Array, b: Array, c: Array, dtype_ab: str, dtype_acc: str) -> Array:
     """c + a b for typed arrays (.., M, K), (.., K, N) and (.., M, N), as elements of ``dtype_acc``.
 
-    ``dtype_ab``: what elements of a and b are multiplied as; of "tfloat32" they are float32, and rounded first. The
-    sum of a float type is rounded once, where hardware may round in between (PTX ISA, mma: "accumulation .. is with at
-    least single precision", its order and rounding unspecified); that of integers wraps.
+    ``dtype_ab``: what elements of a and b are multiplied as; of "tfloat32" they are float32, and rounded (or cut off)
+    first. The sum of a float type is rounded once, where hardware may round in between (PTX ISA, mma: "accumulation ..
+    is with at least single precision", its order and rounding unspecified); that of integers wraps.
 
     >>> one = np.ones((2, 2), np.float16)
     >>> multiply(one, one, np.full((2, 2), 0.5, np.float32), "float16", "float32").tolist()
@@ -31,8 +33,8 @@ def multiply(a: Array, b: Array, c: Array, dtype_ab: str, dtype_acc: str) -> Arr
     target = numpy_dtype(dtype_acc)
     if target.kind in "iu":
         return _multiply_integers(a, b, c, target)
-    if dtype_ab == TFLOAT32:
-        a, b = round_to_tfloat32(a), round_to_tfloat32(b)
+    if dtype_ab in TFLOAT32_UNITS:
+        a, b = (round_to_tfloat32(x) if dtype_ab == TFLOAT32 else cut_to_tfloat32(x) for x in (a, b))
     with np.errstate(all="ignore"):
         total: Array = a.astype(np.float64) @ b.astype(np.float64) + c.astype(np.float64)
         return total.astype(target)
@@ -54,8 +56,20 @@ def round_to_tfloat32(x: Array) -> Array:
     >>> round_to_tfloat32(np.array([1 + 2**-11, -(1 + 2**-11), 1 + 2**-12], np.float32)).tolist()
     [1.0009765625, -1.0009765625, 1.0]
     """
+    return _keep_bits(x, np.uint32(1 << _DROPPED_BITS - 1))
+
+
+def cut_to_tfloat32(x: Array) -> Array:
+    """float32 values with the last 13 mantissa bits dropped.
+
+    >>> cut_to_tfloat32(np.array([1 + 2**-11, -(1 + 2**-10), 1 - 2**-12], np.float32)).tolist()
+    [1.0, -1.0009765625, 0.99951171875]
+    """
+    return _keep_bits(x, np.uint32(0))
+
+
+def _keep_bits(x: Array, added: np.uint32) -> Array:
     bits = np.ascontiguousarray(x, np.float32).view(np.uint32)
-    half, kept = np.uint32(1 << _DROPPED_BITS - 1), np.uint32(~((1 << _DROPPED_BITS) - 1) & 0xFFFFFFFF)
     with np.errstate(over="ignore"):
-        rounded = ((bits + half) & kept).view(np.float32)
-    return np.where(np.isnan(x), np.float32(np.nan), rounded)
+        kept = ((bits + added) & np.uint32(~((1 << _DROPPED_BITS) - 1) & 0xFFFFFFFF)).view(np.float32)
+    return np.where(np.isnan(x), np.float32(np.nan), kept)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tilegen.arithmetic import TFLOAT32
+from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT
 from tilegen.interpret.address import find, locate, value_of
 from tilegen.interpret.asynchronous import refuse_unfenced
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
@@ -127,7 +127,8 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
     if len(some):
         before[adds] = c_store.known_of(c_columns, some, site.narrow(some))
     c = _of_team(before, atom, "C", site)
-    product = machine.domain.matmul(a, b, c, atom.a, atom.c)
+    dtype = TFLOAT32_CUT if atom.a == TFLOAT32 else atom.a  # no instruction rounds them before
+    product = machine.domain.matmul(a, b, c, dtype, atom.c)
     lane, register = _holders(atom, "C")
     held = np.empty((len(product), _TEAM, written.elems), c.dtype)
     held[:, lane, register] = product

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import TFLOAT32
+from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT
 from tilegen.errors import LayoutError
 from tilegen.layouts import ATOMS, find_atom, tile_mma
 from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, WGMMA, explain_later, is_for_types, is_named, list_atoms
@@ -33,7 +33,7 @@ class MmaFields(OpFields):
     )
     atom: str = Field(
         default="auto",
-        description="the instruction, as mma.m16n8k16 or fma.f32; float32 is rounded to tf32 if it says so",
+        description="the instruction, as mma.m16n8k16 or fma.f32; float32 is multiplied as tf32 if it says so",
     )
     atoms: str | list[int] = Field(
         default="auto", description="atoms along M, N and K that lie side by side, as tiled_mma has them"
@@ -98,8 +98,9 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
     if not accumulates.all():
         kept = c.copy()
         kept[np.broadcast_to(~accumulates, c.shape)] = here.domain.fill(0, dtype_acc)
-    is_rounded = call.fields.atom != "auto" and find_atom(call.fields.atom).a == TFLOAT32
-    dtype = TFLOAT32 if is_rounded else call.regions["a"].buffer.dtype
+    dtype = call.regions["a"].buffer.dtype
+    if call.fields.atom != "auto" and (atom := find_atom(call.fields.atom)).a == TFLOAT32:
+        dtype = TFLOAT32_CUT if atom.kind == WGMMA else TFLOAT32
     return {"c": here.domain.matmul(a, b, kept, dtype, dtype_acc)}
 
 

@@ -14,7 +14,7 @@ from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, add, any_of, less, mod, mul, multiple
 from tilegen.index.bounds import is_below
 from tilegen.layouts import MmaAtom, SwizzleLayout, row_major, tile_of
-from tilegen.ops.mma.atoms import WGMMA, extents_of, list_atoms
+from tilegen.ops.mma.atoms import WGMMA, extents_of, is_named, list_atoms
 from tilegen.ops.mma.descriptors import DescribedTile, describe_places, swizzle_bytes_of
 from tilegen.ops.mma.held import Fragments, hold, matrix_of, read_fragments
 from tilegen.ops.mma.rows import wgmma_row
@@ -47,21 +47,28 @@ def refuse_warpgroup(call: Call, context: Context) -> str | None:
     atoms = list_atoms(call, WGMMA)
     if not atoms:
         a, b, c = (call.regions[name].buffer.dtype for name in ("a", "b", "c"))
-        return f"no atom of wgmma multiplies {a} by {b} into {c}"
-    if any(atom.a == TFLOAT32 for atom in atoms):
-        return "wgmma cuts float32 off to tf32 where it reads shared memory, and its bound is that of rounding"
+        hint = ": as tf32 it does where 'atom' says so" if (a, b, c) == ("float32",) * 3 else ""
+        return f"no atom of wgmma multiplies {a} by {b} into {c}{hint}"
     if call.regions["a"].buffer.root == call.regions["c"].buffer.root:
         return f"{call.regions['c'].buffer.name} cannot be multiplied and updated at once"
     return None
 
 
 def choose_atom(call: Call) -> MmaAtom:
-    """The atom with the largest N that divides the product's. Raises Refused."""
+    """The atom that is named, or that with the largest N that divides the product's. Raises Refused."""
     m, n, k = extents_of(call)
-    fitting = [a for a in list_atoms(call, WGMMA) if not (m % a.shape[0] or n % a.shape[1] or k % a.shape[2])]
+    fitting = [a for a in _list_fitting(call) if is_named(a, call.fields.atom)]
     if not fitting:
-        raise Refused(f"no atom of wgmma, 64 x 8 to 256 x 32 bytes of K, divides a product of {m} x {n} x {k}")
+        what = "no atom of wgmma, 64 x 8 to 256 x 32 bytes of K, divides"
+        if call.fields.atom != "auto":
+            what = f"the atom {call.fields.atom} does not divide"
+        raise Refused(f"{what} a product of {m} x {n} x {k}")
     return max(fitting, key=lambda a: a.shape[1])
+
+
+def _list_fitting(call: Call) -> list[MmaAtom]:
+    m, n, k = extents_of(call)
+    return [a for a in list_atoms(call, WGMMA) if not (m % a.shape[0] or n % a.shape[1] or k % a.shape[2])]
 
 
 def reject_layout(call: Call, tile: Buffer) -> str | None:
@@ -115,11 +122,17 @@ def plan_warpgroup(context: Context, call: Call) -> Planned:
     block = formals.block(name, (Fence(), *products, *done), context.op)
     lies = {s: _spell(t, d) for s, t, d in (("a", a_tile, "M"), ("b", b_tile, "N")) if t}
     choices = (
-        Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), "the largest N that divides the product's"),
+        Choice("atom", atom.name, (Candidate(atom.name, None, PICKED),), _explain_atom(call, atom)),
         Choice("descriptors", lies, (), "compared with what the hardware reads"),
         Choice("products", {"per_run": m * n * k}, (), "a warpgroup's, in one group" if done else "of the open group"),
     )
     return Planned((block,), context.cost((block,)), choices, (("atom", atom.name),))
+
+
+def _explain_atom(call: Call, atom: MmaAtom) -> str:
+    is_largest = atom == max(_list_fitting(call), key=lambda a: a.shape[1])
+    why = "the largest N that divides the product's" if is_largest else "the one that is named"
+    return f"{why}; the last 13 bits of a float32 are dropped" if atom.a == TFLOAT32 else why
 
 
 def _spell(tile: DescribedTile, rows: str) -> str:
