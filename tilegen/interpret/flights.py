@@ -98,7 +98,7 @@ class Flights:
     def pending(self) -> object:
         """What is in flight, in which group counted from its thread's last one, to compare with another time."""
         ages = [self.committed[f.queue][f.who.thread] - f.number for f in self.flying]
-        return tuple(
+        return sorted(
             (f.queue, f.who.thread.tobytes(), age.tobytes(), f.left.tobytes())
             for f, age in zip(self.flying, ages, strict=True)
         )

@@ -19,7 +19,7 @@ from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.interpret.watched import Watched
 from tilegen.interpret.wide import Together, Unrolled
 from tilegen.kept import keep
-from tilegen.plan import PRODUCTS, Effects, Memory, Plan, Ref, Step, Touch, begin, effects, walk
+from tilegen.plan import PRODUCTS, Effects, Memory, Plan, Ref, Repeat, Step, Touch, begin, effects, flatten, walk
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,8 @@ class Machine:
         self.uses = survey(plan)
         self.watched: list[weakref.ref[Watched]] = []  # registers that wgmma has a hand in
         self.shapes: dict[str, int] = {}  # of wgmmas, each with a number
+        self.meetings: dict[object, Meeting] = {}  # of roles, before trips are left out
+        self.runs: dict[object, int] = {}  # of loops that are cut, by role and the trips around
         self._lay_out(inputs)
 
     def _lay_out(self, inputs: Mapping[str, Input]) -> None:
@@ -115,6 +117,17 @@ class Machine:
             entry = self.readings.effects[id(step)] = (step, effects(step))
         return entry[1]
 
+    def roles_of(self, loop: str) -> set[str]:
+        """The roles that run a loop of that name."""
+        found = {r.name: any(isinstance(s, Repeat) and s.var.name == loop for s in flatten(r.steps))
+                 for r in self.plan.roles}  # fmt: skip
+        return {name for name, runs in found.items() if runs}
+
+    def number_run(self, role: str, loop: str, around: object) -> object:
+        """What the next run of a loop has in common with the other roles' runs of it."""
+        n = self.runs[role, loop, around] = self.runs.get((role, loop, around), 0) + 1
+        return around, n
+
     def pending(self) -> object:
         """What is awaited and what is in flight, to compare with another time: counted from now."""
         registers = tuple(found.pending() for store in self.watched if (found := store()) is not None)
@@ -123,6 +136,15 @@ class Machine:
     def number(self, x: Index) -> int:
         """A value that depends on runtime params only."""
         return int(evaluate(x, self.params))
+
+
+@dataclass
+class Meeting:
+    """Roles that compare what is in flight: those that have not come yet, and what it was when the last had come."""
+
+    loop: str
+    left: set[str]
+    state: object = None
 
 
 # ---------------------------------------------------------------- how a plan touches its memories

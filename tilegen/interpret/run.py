@@ -9,7 +9,7 @@ from itertools import product
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Var, bound
 from tilegen.index.courses import ALL_TRIPS, Trips
-from tilegen.interpret.fault import DEADLOCK, Fault, FaultFound
+from tilegen.interpret.fault import DEADLOCK, Fault, FaultFound, Unsteady
 from tilegen.interpret.machine import Machine
 from tilegen.interpret.phases import count_agents, count_products
 from tilegen.interpret.site import Frame, Site
@@ -89,6 +89,9 @@ def take_turns(machine: Machine) -> None:
             else:
                 waiting[name] = why
         if live and machine.steps == before:
+            for meeting in machine.meetings.values():
+                if meeting.left:  # one of the roles never comes there
+                    raise Unsteady(meeting.loop)
             raise FaultFound(_describe_deadlock(machine, waiting))
 
 

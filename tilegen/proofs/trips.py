@@ -78,7 +78,7 @@ def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str,
     counts = [(s, trip.name, _counts(count, places)) for s, trip, count in counted_loops(spec)]
     long = {name for s, name, found in counts if not s.unroll and max(bound(n) - 1 for n in found) > few}
     long -= {name for s, name, _ in counts if s.unroll}  # one name, one way to run
-    if not long or len(plan.roles) > 1:
+    if not long:
         return Cut()
     study = _Study(long, places)
     for s, name, of_ctas in [(s, name, of_ctas) for s, name, of_ctas in counts if name in long]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, pairwise
 from math import prod
 from typing import Any
 
@@ -210,7 +210,15 @@ def _run_loop(
     differ = len(stops) > 1
     if differ:
         machine.guards.append(Formula("<", (loop.var, loop.stop), 2))
-    for trip in chain.from_iterable(machine.trips.stretches(name, len(range(start, max(stops), step)))):
+    stretches = machine.trips.stretches(name, len(range(start, max(stops), step)))
+    gaps: dict[int, tuple[Any, int]] = {}
+    period = machine.trips.period(name) if len(stretches) > 1 else 0
+    marks = {s.stop - period: after.start for s, after in pairwise(stretches)}  # the last trips before a gap
+    for trip in chain.from_iterable(stretches):
+        if signals is not None and trip in gaps:
+            signals.skip(machine.role, *gaps.pop(trip))
+        if signals is not None and trip in marks:
+            gaps[marks[trip]] = signals.count(machine.role), (marks[trip] - trip) // period - 1
         machine.env[loop.var.name] = start + trip * step
         yield from _run(machine, loop.body, signals)
     if differ:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,13 +20,14 @@ Blocks = Callable[[], bool]  # asked again and again: must the role still wait?
 
 @dataclass
 class Signals:
-    """Of each mbarrier, by CTA and slot, how many arrivals there were; who came to the syncs beside roles, how often.
+    """Of each role and mbarrier, by CTA and slot, how many arrivals there were; how often roles came to common syncs.
 
-    ``seen``: by role and barrier the last phase count that it used, and how often it has waited, of each CTA.
+    ``used``, ``waits``: by role and barrier the last phase count that it used (-1: none), and how often it has waited,
+    of each CTA.
     """
 
     machine: CtaBatch
-    arrived: dict[str, Array] = field(default_factory=dict)
+    arrived: dict[tuple[str, str], Array] = field(default_factory=dict)
     came: dict[str, int] = field(default_factory=dict)
     used: dict[tuple[str, str, str], Array] = field(default_factory=dict)
     waits: dict[tuple[str, str], Array] = field(default_factory=dict)
@@ -39,7 +40,7 @@ class Signals:
         slot = s.barrier
         assert slot is not None
         barrier, count = outline(machine.spec).barriers[slot.name], len(self.machine.ctas)
-        arrived = self.arrived.setdefault(slot.name, np.zeros((count, barrier.slots), np.int64))
+        arrived = self.arrived.setdefault((machine.role, slot.name), np.zeros((count, barrier.slots), np.int64))
         sent = count_peers(machine.spec.cluster, s.to) if isinstance(s, Arriving) else 1
         np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), sent)
 
@@ -56,8 +57,31 @@ class Signals:
         if slot.count is not None:
             phase = np.broadcast_to(evaluate(slot.count, env), block.shape) // slot.slots
         phase = phase - any(b.open for b in machine.spec.barriers if b.name == slot.name)
-        arrived = self.arrived.setdefault(slot.name, np.zeros((ctas, barrier.slots), np.int64))
-        return lambda: bool((arrived[block, at] // barrier.arrivals <= phase).any())
+        return lambda: bool((self._arrivals(slot.name, block, at) // barrier.arrivals <= phase).any())
+
+    def _arrivals(self, name: str, block: Array, at: Array) -> Array:
+        """Of all roles."""
+        found = np.zeros(block.shape, np.int64)
+        for (_, barrier), arrived in self.arrived.items():
+            if barrier == name:
+                found += arrived[block, at]
+        return found
+
+    # ---- trips that are left out
+    def count(self, role: str) -> dict[object, Array]:
+        """How often a role has arrived, used a phase and waited, to compare with a later time."""
+        return {(n, *key): x.copy() for n, of in enumerate(self._counters()) for key, x in of.items() if key[0] == role}
+
+    def skip(self, role: str, before: Mapping[object, Array], times: int) -> None:
+        """The role does as often again what it did since it was ``before``."""
+        for n, of in enumerate(self._counters()):
+            for key, x in of.items():
+                if key[0] == role:
+                    none = -1 if of is self.used else 0
+                    x += (x - before.get((n, *key), none)) * times
+
+    def _counters(self) -> tuple[Mapping[Any, Array], ...]:
+        return self.arrived, self.used, self.waits
 
     def meet(self, machine: CtaBatch, s: Meeting) -> Blocks:
         """Blocked until every role has come here as often."""
