@@ -27,6 +27,8 @@ from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
 _ALIGNED = 16  # elements after which places are as aligned as before
 _MOST_RESIDUES = 64  # CTAs that are taken for residues
 _MOST_CTAS = 1 << 22  # that are looked at for an outcome
+_MOST_OUTCOMES = 1 << 22  # of an expression that are looked at, along an axis and its loops
+_NEVER = -1 << 62  # an outcome of what is never asked
 
 
 def choose_ctas(spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) -> list[Cta]:
@@ -181,10 +183,14 @@ def _decisions(spec: Spec, placed: Placed) -> list[Index]:
 
 @dataclass(frozen=True)
 class Residues:
-    """After how many CTAs along an axis all has repeated, None where no rule is known; ``twice``: near either end."""
+    """After how many CTAs along an axis all has repeated, None where no rule is known; ``twice``: near either end.
+
+    ``shown``: CTAs that show, of what follows no rule, everything that any CTA does.
+    """
 
     period: int | None
     twice: bool = False
+    shown: tuple[int, ...] = ()
 
 
 def find_periods(asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) -> tuple[Residues, ...]:
@@ -195,16 +201,51 @@ def find_periods(asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) 
     """
     found: list[list[Course | None]] = [[] for _ in CTA_AXES]
     turning: list[set[Index]] = [set() for _ in CTA_AXES]
+    shown: list[set[int]] = [set() for _ in CTA_AXES]
     extents = {axis: Var(axis, n) if n > 1 else 0 for axis, n in zip(CTA_AXES, grid, strict=True)}
-    for whole in dict.fromkeys(q.x for q in asked):
-        x = substitute(whole, {**case, **extents})
+    for question in asked:
+        x = substitute(question.x, {**case, **extents})
         for d, (axis, n) in enumerate(zip(CTA_AXES, grid, strict=True)):
-            if n > 1 and any(v.name == axis for v in variables(x)):
-                courses, turns = _courses(x, Var(axis, n))
+            if n < 2 or all(v.name != axis for v in variables(x)):
+                continue
+            courses, turns = _courses(x, Var(axis, n))
+            if None in courses and (telling := _tell_apart(question, Var(axis, n), {**case, **extents})) is not None:
+                shown[d] |= telling
+            else:
                 found[d] += courses
                 turning[d] |= turns
     joined = [join_courses(own) if len(turns) < 2 else None for own, turns in zip(found, turning, strict=True)]
-    return tuple(Residues(c.period if c else None, bool(turns)) for c, turns in zip(joined, turning, strict=True))
+    return tuple(
+        Residues(c.period if c else None, bool(turns), tuple(sorted(values)))
+        for c, turns, values in zip(joined, turning, shown, strict=True)
+    )
+
+
+def _tell_apart(question: Question, v: Var, numbers: Mapping[str, Index]) -> set[int] | None:
+    """Values of ``v`` that show everything that an expression does along it, by looking at all; None: too much to see.
+
+    Of what moves only the alignment counts: other accesses of the CTA to that array have the same part of it.
+    """
+    loops = [(trip, substitute(count, numbers)) for trip, count in question.loops]
+    asked = (*(count for _, count in loops), *(substitute(g, numbers) for g in question.guards))
+    x = substitute(question.x, numbers)
+    names = {w.name: w for y in (x, *asked) for w in variables(y)}
+    extents = {name: w.bound for name, w in names.items() if name != v.name}
+    if v.bound * prod(extents.values()) > _MOST_OUTCOMES:
+        return None
+    shape = (v.bound, *extents.values())
+    axes = dict(zip((v.name, *extents), np.indices(shape, np.int64, sparse=True), strict=True))
+    with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
+        outcome = np.broadcast_to(np.asarray(evaluate(x, axes)), shape).astype(np.int64)
+        for guard in asked[len(loops) :]:
+            outcome = np.where(evaluate(guard, axes), outcome, _NEVER)
+    if question.moves:
+        outcome = np.where(outcome == _NEVER, _NEVER, outcome % _ALIGNED)
+    for trip, count in loops:
+        if trip.name in axes:
+            outcome = np.where(axes[trip.name] < evaluate(count, axes), outcome, _NEVER)
+    _, first = np.unique(outcome.reshape(v.bound, -1), axis=0, return_index=True)
+    return {int(k) for k in first} if len(first) <= _MOST_RESIDUES else None
 
 
 def _courses(x: Index, v: Var) -> tuple[list[Course | None], set[Index]]:
@@ -270,7 +311,7 @@ def _spread(found: Residues, extent: int) -> list[int]:
     period = found.period
     if period is not None and min(period, extent) <= _MOST_RESIDUES:
         last = range(max(0, extent - period), extent) if found.twice else ()
-        return sorted({*range(min(period, extent)), *last})
+        return sorted({*range(min(period, extent)), *last, *found.shown})
     return sorted({k * (extent - 1) // (_MOST_RESIDUES - 1) for k in range(_MOST_RESIDUES)})
 
 
