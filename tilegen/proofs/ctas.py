@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, add, bound, evaluate, less, replace_part, sub, substitute, variables
+from tilegen.index import Formula, Index, Var, add, bound, evaluate, less, mod, replace_part, sub, substitute, variables
 from tilegen.index.bounds import narrow
 from tilegen.index.courses import Course, course, join_courses, pick_values
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
-from tilegen.plan import Block, Let, Plan, begin, walk
+from tilegen.plan import Block, Let, Plan, Tma, Touch, Visit, begin, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Spec
 from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
@@ -28,6 +28,7 @@ _ALIGNED = 16  # elements after which places are as aligned as before
 _MOST_RESIDUES = 64  # CTAs that are taken for residues
 _MOST_CTAS = 1 << 22  # that are looked at for an outcome
 _MOST_OUTCOMES = 1 << 22  # of an expression that are looked at, along an axis and its loops
+_SOON = 8  # CTAs after which an expression has repeated: others are looked at one by one
 _NEVER = -1 << 62  # an outcome of what is never asked
 
 
@@ -121,12 +122,16 @@ def _behaviour(
 
 @dataclass(frozen=True)
 class Question:
-    """An expression that a run depends on, where ``guards`` hold; of one that ``moves`` only how it goes on counts."""
+    """An expression that a run depends on, where ``guards`` hold; of one that ``moves`` only how it goes on counts.
+
+    ``is_named``: it is a value that others name, and these are asked themselves.
+    """
 
     x: Index
     loops: tuple[tuple[Var, Index], ...]
     guards: tuple[Index, ...] = ()
     moves: bool = False
+    is_named: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -209,7 +214,9 @@ def find_periods(asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) 
             if n < 2 or all(v.name != axis for v in variables(x)):
                 continue
             courses, turns = _courses(x, Var(axis, n))
-            if None in courses and (telling := _tell_apart(question, Var(axis, n), {**case, **extents})) is not None:
+            repeats_soon = all(c is not None and c.period <= _SOON for c in courses)
+            telling = None if repeats_soon else _tell_apart(question, Var(axis, n), {**case, **extents})
+            if telling is not None:
                 shown[d] |= telling
             else:
                 found[d] += courses
@@ -229,6 +236,9 @@ def _tell_apart(question: Question, v: Var, numbers: Mapping[str, Index]) -> set
     loops = [(trip, substitute(count, numbers)) for trip, count in question.loops]
     asked = (*(count for _, count in loops), *(substitute(g, numbers) for g in question.guards))
     x = substitute(question.x, numbers)
+    x = mod(x, _ALIGNED) if question.moves else x
+    if question.is_named or v not in variables(x):
+        return set()
     names = {w.name: w for y in (x, *asked) for w in variables(y)}
     extents = {name: w.bound for name, w in names.items() if name != v.name}
     if v.bound * prod(extents.values()) > _MOST_OUTCOMES:
@@ -239,8 +249,6 @@ def _tell_apart(question: Question, v: Var, numbers: Mapping[str, Index]) -> set
         outcome = np.broadcast_to(np.asarray(evaluate(x, axes)), shape).astype(np.int64)
         for guard in asked[len(loops) :]:
             outcome = np.where(evaluate(guard, axes), outcome, _NEVER)
-    if question.moves:
-        outcome = np.where(outcome == _NEVER, _NEVER, outcome % _ALIGNED)
     for trip, count in loops:
         if trip.name in axes:
             outcome = np.where(axes[trip.name] < evaluate(count, axes), outcome, _NEVER)
@@ -270,15 +278,25 @@ def _asked_by_plan(plan: Plan) -> Iterator[Question]:
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
             at = visit.position
-            names_only = isinstance(visit.step, Let | Block)  # what they name is asked again where it is used
+            names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is asked again where it is used
             for x in visit.effects.expressions:
-                yield Question(at.expand(x), at.loops, at.guards, names_only)
+                yield Question(at.expand(x), at.loops, at.guards, names_only, names_only)
             for slot in visit.effects.slots:
                 yield Question(at.expand(slot.at), at.loops, at.guards)
             for touch in visit.effects.touches:
                 memory, flat = at.flat(touch.ref)
                 yield Question(flat, at.loops, at.guards, memory.space == "global")
                 yield Question(at.expand(touch.where), at.loops, at.guards)
+                yield from (Question(x, at.loops, at.guards) for x in edges_of(visit, touch))
+
+
+def edges_of(visit: Visit, touch: Touch) -> Iterator[Index]:
+    """Of a box in an array, along each dimension: does it end within the array?"""
+    if touch.map is None or touch.ref.memory.space != "global":
+        return
+    assert isinstance(visit.step, Tma)
+    for d, size, at in zip(touch.map.dims, touch.map.box, visit.step.at, strict=True):
+        yield less(add(visit.position.expand(at), size), add(touch.map.memory.shape[d], 1))
 
 
 def _asked_by_spec(spec: Spec) -> Iterator[Question]:

@@ -34,7 +34,8 @@ from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index, Var, add, bound, evaluate, less, substitute, variables
 from tilegen.index.courses import ALL_TRIPS, Course, Trips, course, join_courses
 from tilegen.interpret.threads import Cta, whole_clusters
-from tilegen.plan import Block, Let, Plan, Repeat, Step, Tma, Touch, Visit, Wait, all_steps, begin, effects, walk
+from tilegen.plan import Block, Let, Plan, Repeat, Step, Tma, Visit, Wait, all_steps, begin, effects, walk
+from tilegen.proofs.ctas import edges_of
 from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -218,16 +219,8 @@ def _study_step(
         study.look(flat, loops, f"the place in {memory.name}", mark, moves=memory.space == "global")
         if memory.space == "global":
             spots.setdefault(memory.name, []).append(spot_of_touch(visit, touch, around))
-        if touch.map is not None and memory.space == "global":
-            _study_edges(study, visit, touch, loops, mark)
-
-
-def _study_edges(study: _Study, visit: Visit, touch: Touch, loops: Named, mark: Mark | None) -> None:
-    """Where a box is cut at the edges of its array."""
-    assert touch.map is not None and isinstance(visit.step, Tma)
-    for d, size, at in zip(touch.map.dims, touch.map.box, visit.step.at, strict=True):
-        end = add(visit.position.expand(at), size)
-        study.look(less(end, add(touch.map.memory.shape[d], 1)), loops, f"the box of {touch.map.memory.name}", mark)
+        for x in edges_of(visit, touch):
+            study.look(x, loops, f"the box of {memory.name}", mark)
 
 
 def _study_array(study: _Study, name: str, touches: Sequence[ArrayTouch]) -> None:
