@@ -5,6 +5,8 @@ bf16 work is limited by power: the ratios of one run say something, absolute rat
 
 from __future__ import annotations
 
+import math
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,14 +21,15 @@ import tilegen
 from tilegen import bench
 from tilegen.bench.peers import load_library
 from tilegen.calling import kernel_of
+from tilegen.dtypes import DTYPES
 from tilegen.pipeline import Built
 from tilegen.verifying import compile_for
 
 ROOT = Path(__file__).resolve().parent.parent
 ROUNDS, LAUNCHES = 15, 3
-SETS = 2  # of inputs, together several times the L2
+ROTATED = 200e6  # bytes of all sets of inputs: three times the L2
 HEADS = (4, 16)
-SIZE = 4096  # of a product's sides, and of a sequence
+SIZE = 4096  # of a product's sides, and of a sequence, where a case does not say another
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,18 @@ class ProductCase:
     peers: tuple[str, ...]
     flops: float = field(default=2.0 * SIZE**3)
 
+    @property
+    def sides(self) -> tuple[int, int, int]:
+        """M, N and K of a product."""
+        m, n, k = (int(self.params.get(name, SIZE)) for name in "MNK")
+        return m, n, k
+
+
+def square(spec: str, size: int, **params: int) -> ProductCase:
+    """A product of squares."""
+    sides = {"M": size, "N": size, "K": size}
+    return ProductCase(f"{spec} {size}", spec, sides | params, ("cublas",), 2.0 * size**3)
+
 
 _ATTENTION = 4.0 * HEADS[0] * HEADS[1] * SIZE**2 * 128
 CASES = (
@@ -48,6 +63,10 @@ CASES = (
     ProductCase("gemm_w8a16 4096", "gemm_w8a16", {}, ("cublas",)),
     ProductCase("hgemm_step4 4096", "hgemm_step4", {}, ("cublas",)),
     ProductCase("sgemm_step1 4096", "sgemm_step1", {}, ("cublas",)),
+    square("hgemm_roles", 4096),
+    square("hgemm_roles", 8192),
+    square("hgemm_persistent", 4096, C=128),
+    square("hgemm_persistent", 8192, C=132),
 )
 
 
@@ -58,7 +77,10 @@ def measure_products(session: bench.Session, name: str) -> Iterator[tuple[str, d
         if name in case.name:
             row: dict[str, Any] = {"spec": case.spec, "params": dict(case.params), "arch": arch}
             try:
-                built = tilegen.build(ROOT / "specs" / f"{case.spec}.yaml", arch, case.params)
+                path = ROOT / "specs" / f"{case.spec}.yaml"
+                own = tilegen.load(path).arch
+                row["arch"] = own if own.startswith(arch) else arch
+                built = tilegen.build(path, row["arch"], case.params, processes=os.cpu_count() or 1)
                 row |= {"correct": True, "code_sha256": hash_code(built.source)} | _measure(case, built)
                 row |= resources(compile_for(session.device, built))
             except Exception as error:  # a kernel that fails leaves the error, and the others go on
@@ -71,19 +93,19 @@ def _measure(case: ProductCase, built: Built) -> dict[str, Any]:
     torch = load_library("torch")
     torch.manual_seed(1)
     make = _attention if case.spec == "attention" else _product
-    mine, peers, check = make(torch, case, built)
+    mine, peers, check, count = make(torch, case, built)
     largest = check(mine(0))
     times: dict[str, list[float]] = {"tilegen": [], **{p: [] for p in peers}}
     runs: dict[str, Callable[[int], Any]] = {"tilegen": mine, **peers}
     for run in runs.values():
-        for k in range(SETS):
+        for k in range(count):
             run(k)
     torch.cuda.synchronize()
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
         for who, run in runs.items():
             start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
             start.record()
-            for k in range(LAUNCHES):
+            for k in range(turn * LAUNCHES, (turn + 1) * LAUNCHES):
                 run(k)
             end.record()
             end.synchronize()
@@ -102,23 +124,23 @@ def _ratio(own: Sequence[float], other: Sequence[float]) -> float:
     return median(b / a for a, b in zip(own, other, strict=True))
 
 
-def _attention(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str, Any], Any]:
+def _attention(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str, Any], Any, int]:
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention as sdpa
 
     shape, causal = (*HEADS, SIZE, 128), bool(case.params["causal"])
-    sets = [[torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3)] for _ in range(SETS)]
+    sets = [[torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3)] for _ in range(2)]
     out = torch.full(shape, float("nan"), device="cuda", dtype=torch.bfloat16)
     kernel, flat = kernel_of(built), (HEADS[0] * HEADS[1], SIZE, 128)
 
     def mine(k: int) -> Any:
-        kernel(*(x.view(flat) for x in sets[k % SETS]), out.view(flat), S=SIZE)
+        kernel(*(x.view(flat) for x in sets[k % len(sets)]), out.view(flat), S=SIZE)
         return out
 
     def peer(backend: Any) -> Callable[[int], Any]:
         def run(k: int) -> Any:
             with sdpa_kernel(backend):
-                return sdpa(*sets[k % SETS], is_causal=causal)
+                return sdpa(*sets[k % len(sets)], is_causal=causal)
 
         return run
 
@@ -129,22 +151,27 @@ def _attention(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[s
         return _largest(torch, got[:1, :2], want, 2.0**-6)
 
     backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
-    return mine, {name: peer(backends[name]) for name in case.peers}, check
+    return mine, {name: peer(backends[name]) for name in case.peers}, check, len(sets)
 
 
-def _product(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str, Any], Any]:
+def _product(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str, Any], Any, int]:
     dtypes = {b.name: b.dtype for b in built.spec.buffers if b.scope == "global"}
     second = "W" if "W" in dtypes else "B"
-    sets = [[_draw(torch, dtypes["A"]), _draw(torch, dtypes[second])] for _ in range(SETS)]
+    m, n, depth = case.sides
+    each = depth * (m * DTYPES[dtypes["A"]].bytes + n * DTYPES[dtypes[second]].bytes)
     by_column = case.spec != "sgemm_step1"
-    extra = {n: torch.rand(SIZE, device="cuda") for n in ("bias", "scale") if n in dtypes}
-    out = torch.full((SIZE, SIZE), float("nan"), device="cuda", dtype=getattr(torch, dtypes["D"]))
+    shapes = (m, depth), (n, depth) if by_column else (depth, n)
+    count = max(2, math.ceil(ROTATED / each))
+    sets = [[_draw(torch, dtypes[name], shape) for name, shape in zip(("A", second), shapes, strict=True)]
+            for _ in range(count)]  # fmt: skip
+    extra = {name: torch.rand(n, device="cuda") for name in ("bias", "scale") if name in dtypes}
+    out = torch.full((m, n), float("nan"), device="cuda", dtype=getattr(torch, dtypes["D"]))
     kernel = kernel_of(built)
     order = [n for n in dtypes if n in ("A", second, "D", *extra)]
     torch.backends.cuda.matmul.allow_tf32 = False
 
     def operands(k: int) -> tuple[Any, Any]:
-        a, b = sets[k % SETS]
+        a, b = sets[k % len(sets)]
         return a, b.t() if by_column else b
 
     def mine(k: int) -> Any:
@@ -154,10 +181,10 @@ def _product(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str
         return out
 
     plain = [(a, b.to(a.dtype).t() if by_column else b) for a, b in sets]
-    other = torch.empty((SIZE, SIZE), device="cuda", dtype=plain[0][0].dtype)
+    other = torch.empty((m, n), device="cuda", dtype=plain[0][0].dtype)
 
     def cublas(k: int) -> Any:
-        return torch.mm(*plain[k % SETS], out=other)
+        return torch.mm(*plain[k % len(sets)], out=other)
 
     def check(got: Any) -> float:
         torch.cuda.synchronize()
@@ -170,13 +197,13 @@ def _product(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str
             want = want * extra["scale"].double()
         return _largest(torch, got[:256], want, 2.0**-7)
 
-    return mine, {"cublas": cublas}, check
+    return mine, {"cublas": cublas}, check, count
 
 
-def _draw(torch: Any, dtype: str) -> Any:
+def _draw(torch: Any, dtype: str, shape: tuple[int, int]) -> Any:
     if dtype == "int8":
-        return torch.randint(-127, 128, (SIZE, SIZE), device="cuda", dtype=torch.int8)
-    return torch.randn(SIZE, SIZE, device="cuda").to(getattr(torch, dtype))
+        return torch.randint(-127, 128, shape, device="cuda", dtype=torch.int8)
+    return torch.randn(shape, device="cuda").to(getattr(torch, dtype))
 
 
 def _largest(torch: Any, got: Any, want: Any, most: float) -> float:
