@@ -70,7 +70,7 @@ def start_by_header(builds: Sequence[Built]) -> Start:
             Path(folder, f"{built.plan.name}.cu").write_text(built.source)
             Path(folder, f"{built.plan.name}.h").write_text(render_launcher(built.plan))
         Path(folder, "all.cu").write_text(glue_text([b.plan for b in builds]))
-        flags = ("-shared", "-Xcompiler", "-fPIC", "-std=c++17", f"-arch={common_arch(builds)}")
+        flags = ("-shared", "-Xcompiler", "-fPIC", "-std=c++17", target_flag(common_arch(builds)))
         subprocess.run(["nvcc", *flags, "all.cu", "-o", "all.so"], cwd=folder, check=True)
         library = ctypes.CDLL(str(Path(folder, "all.so")))
 
@@ -92,6 +92,16 @@ def start_by_header(builds: Sequence[Built]) -> Start:
 def common_arch(builds: Iterable[Built]) -> str:
     """The arch for which one file of all kernels is compiled: the newest, with its own features if one needs them."""
     return max((b.plan.arch for b in builds), key=lambda arch: (int(re.sub(r"\D", "", arch)), arch))
+
+
+def target_flag(arch: str) -> str:
+    """What nvcc is told: of sm_90a the short form would make it try sm_90 too.
+
+    >>> target_flag("sm_80"), target_flag("sm_90a")
+    ('-arch=sm_80', '-gencode=arch=compute_90a,code=sm_90a')
+    """
+    number = arch.removeprefix("sm_")
+    return f"-arch={arch}" if number.isdigit() else f"-gencode=arch=compute_{number},code={arch}"
 
 
 def glue_text(plans: Sequence[Plan]) -> str:

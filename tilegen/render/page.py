@@ -43,6 +43,7 @@ class Page:
     functions: dict[str, tuple[Any, list[str]]] = field(default_factory=dict)
     modules: dict[str, Any] = field(default_factory=dict)
     multiplied: tuple[Memory, ...] = ()  # registers that products take, by the names that the text around has for them
+    constant: frozenset[str] = frozenset()  # of these, that the text around may not write
 
     def use(self, helper: str) -> str:
         """The name of a prelude function, which the page then defines (after those that it uses itself)."""

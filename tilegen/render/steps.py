@@ -147,7 +147,9 @@ def _held(page: Page) -> list[tuple[str, int]]:
     held = []
     for m in page.multiplied:
         c, words = DTYPES[m.dtype].c, elems_of(m) * m.elem_bytes // 4
-        held.append((m.name if c in ("float", "int", "unsigned") else f"(unsigned *){m.name}", words))
+        word = c if c in ("float", "int", "unsigned") else "unsigned"
+        is_word = word == c and m.name not in page.constant
+        held.append((m.name if is_word else f"({word} *){m.name}", words))
     return held
 
 
@@ -265,9 +267,10 @@ def _render_block(page: Page, block: Block, noted: bool) -> str:
     captured = sorted(captured, key=partial(rank, page.plan))
     written = written_names(block.body)
     around, page.multiplied = page.multiplied, multiplied_registers(block.body)
+    constant, page.constant = page.constant, frozenset(m.name for m in page.multiplied) - written_names(block.body)
     signature = (tuple(parameter(x, written) for x in (*captured, *formals)), tuple(map(with_note, block.registers)),
                  render_steps(page, block.body))  # fmt: skip
-    page.multiplied = around
+    page.multiplied, page.constant = around, constant
     name = define(page, block.name, signature, block.note)
     args = [*(x.name for x in captured), *(argument(f, a, written) for f, a in block.args)]
     text = page.plan.operations[block.op].text if noted and 0 <= block.op < len(page.plan.operations) else ""
