@@ -99,7 +99,7 @@ __device__ __forceinline__ void wgmma_m64n128k16_f32_bf16_bf16_bn(float *c, unsi
                  : "l"(a), "l"(b), "r"((int)adds));
 }
 
-// Where wgmma finds a matrix in shared memory: its start, leading and stride byte offsets, swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
+// Where wgmma finds a matrix in shared memory: its start (1 more is 16 bytes on), leading and stride byte offsets, swizzle (PTX ISA, wgmma: Matrix Descriptor Format).
 template <int leading, int stride, int swizzle>
 __device__ __forceinline__ unsigned long long matrix_descriptor(const void *smem)
 {
@@ -176,8 +176,8 @@ __device__ __forceinline__ void wgmma_sa_sb_acc(int k, float (&acc)[64], const b
     wgmma_fence();
     #pragma unroll
     for (int k_atom = 0; k_atom < 4; ++k_atom) {
-        wgmma_m64n128k16_f32_bf16_bf16_bn(acc, matrix_descriptor<16, 1024, 128>(&sa[k_atom * 16]),
-            matrix_descriptor<8192, 1024, 128>(&sb[k_atom * 1024]), 0 < k_atom || 0 < k);
+        wgmma_m64n128k16_f32_bf16_bf16_bn(acc, matrix_descriptor<16, 1024, 128>(sa) + k_atom * 2,
+            matrix_descriptor<8192, 1024, 128>(sb) + k_atom * 128, 0 < k_atom || 0 < k);
     }
 }
 

@@ -649,16 +649,18 @@ static bool operator<(const Matrix &x, const Matrix &y)
 }
 static std::map<Matrix, uint64_t> matrix_numbers;
 static std::vector<Matrix> matrices;
+// Its number stands in the high bits: what a text adds to a descriptor moves the start, by 16 bytes each.
 static uint64_t number_of(const Matrix &m)
 {
-    const auto found = matrix_numbers.emplace(m, matrices.size());
+    const auto found = matrix_numbers.emplace(m, (uint64_t)matrices.size() << 24);
     if (found.second) matrices.push_back(m);
     return found.first->second;
 }
 // Canonical layouts of PTX: atoms of 8 rows of the swizzle's bytes, whichever dimension runs along the rows.
 template <class T> static double element(uint64_t number, bool along_rows, int row, int k)
 {
-    const Matrix &m = matrices[number];
+    Matrix m = matrices[number >> 24];
+    m.start += (number & 0xffffff) << 4;
     const int size = sizeof(typename T::Bits), wide = m.swizzle ? m.swizzle : 16;
     int inner = (along_rows ? row : k) * size, outer = along_rows ? k : row;
     int from_panel = m.leading, from_group = m.stride;

@@ -100,7 +100,7 @@ def test_every_form_assembles(kind: str, tmp_path: Path) -> None:
 
 def test_the_text_reads_well() -> None:
     text = render(plan_loop(Loop(n=64)))
-    assert "wgmma_m64n64k16_f32_bf16_bf16(c, matrix_descriptor<16, 1024, 128>(&a[s * 16])," in text
+    assert "wgmma_m64n64k16_f32_bf16_bf16(c, matrix_descriptor<16, 1024, 128>(a) + s * 2," in text
     assert "keep_registers<32>(acc);" in text and "wgmma_wait<0>();" in text and "wgmma_fence();" in text
     assert "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16" in text
     assert not [line for line in text.splitlines() if line != line.rstrip()]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tilegen.dtypes import DTYPES, DType
-from tilegen.index import Formula, Index, Var, add, to_c, variables
+from tilegen.index import Formula, Index, Var, add, div, multiple, to_c, variables
 from tilegen.plan import (
     BYTE_PERMUTE,
     CAST,
@@ -23,6 +23,7 @@ from tilegen.plan import (
     Instruction,
     Let,
     Map,
+    MatrixDescriptor,
     Mma,
     Move,
     OperandForm,
@@ -42,6 +43,7 @@ from tilegen.plan import (
     flatten,
     matrices,
 )
+from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.plan.instructions import BOX, READS, THREAD
 from tilegen.render.c_text import (
     COMPLEX_PART,
@@ -54,6 +56,7 @@ from tilegen.render.c_text import (
     literal,
     parameter,
     pointer,
+    subscript,
     with_note,
     zero_of,
 )
@@ -130,12 +133,18 @@ def _render_product(page: Page, step: Wgmma, noted: bool) -> str:
     lies = {"a": step.a_lies, "b": step.b_lies}
     args = []
     for o in step.via.operands:
-        place, matrix = _operand(getattr(step, o.field), o, step), lies.get(o.field)
-        if matrix is not None:
-            fields = f"{matrix.leading_bytes}, {matrix.stride_bytes}, {matrix.swizzle_bytes}"
-            place = f"{page.use('matrix_descriptor')}<{fields}>({place})"
-        args.append(place)
+        place, matrix = getattr(step, o.field), lies.get(o.field)
+        args.append(_operand(place, o, step) if matrix is None else _render_descriptor(page, place, matrix))
     return str(page.steps.instruction(name, [*args, to_c(step.accumulate)]))
+
+
+def _render_descriptor(page: Page, place: Ref, matrix: MatrixDescriptor) -> str:
+    """The descriptor of a matrix that starts at a place; one of the whole memory, and 16 bytes on for each 1 added."""
+    helper = f"{page.use('matrix_descriptor')}<{matrix.leading_bytes}, {matrix.stride_bytes}, {matrix.swizzle_bytes}>"
+    at, each = subscript(place), CHUNK_BYTES // place.memory.elem_bytes
+    if is_zero(at) or each < 1 or multiple(at) % each:
+        return f"{helper}({pointer(place)})"
+    return f"{helper}({place.memory.name}) + {to_c(div(at, each))}"
 
 
 # What the name of a product's function says of its operands: those in shared memory along K are the plain ones.
