@@ -16,7 +16,7 @@ from tilegen.gpu.driver import load_driver
 from tilegen.index import Index
 from tilegen.ops.operand import dimension_iters
 from tilegen.pipeline import Built, Source, build, load
-from tilegen.plan import Plan, arrays, tensor_maps
+from tilegen.plan import Plan, arguments, arrays, tensor_maps
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.spec.data import Buffer, Spec
 
@@ -82,8 +82,9 @@ def terms_of(spec: Spec, plan: Plan) -> KernelSignature:
             )
             for m in arrays(plan) for b in (declared[m.name],)
         ),
-        plan.params, plan.grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
+        arguments(plan.params), plan.launched_grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
         len(tensor_maps(plan)), _encoder_of(plan) if tensor_maps(plan) else None,
+        plan.ctas_per_sm,
     )  # fmt: skip
 
 

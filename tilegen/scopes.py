@@ -12,6 +12,7 @@ from tilegen.index import Index, Var, bound
 
 CTA_AXES = ("bx", "by", "bz")
 CLUSTER_AXES = ("cbx", "cby", "cbz")
+COUNT_AXES = ("bx_count", "by_count", "bz_count")  # how many CTAs there are along each
 GRID_LIMITS = (2**31 - 1, 65535, 65535)  # CTAs in x, y, z: CUDA Programming Guide, technical specifications, all archs
 
 

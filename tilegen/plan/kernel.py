@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tilegen.decisions import Choice, Operation
-from tilegen.index import Index, Var
+from tilegen.index import Index, Var, substitute
 from tilegen.plan.effects import effects, flatten
 from tilegen.plan.memories import Barrier, Memory, TensorMap
 from tilegen.plan.steps import Step
@@ -41,12 +41,25 @@ class Owned:
 
 @dataclass(frozen=True)
 class Param:
-    """A runtime parameter of the kernel: an int (``var``), passed by value after the pointers."""
+    """A runtime parameter of the kernel: an int (``var``), passed by value after the pointers.
+
+    ``launched``: of an extent of the grid that is known at the launch alone, its value over params and RESIDENT_CTAS.
+    It is no argument: threads read it of the launch.
+    """
 
     name: str
     dtype: str
     default: int | float
     var: Var | None = None
+    launched: Index | None = None
+
+
+RESIDENT_CTAS = "resident"  # the CTAs that a GPU holds at once, a multiple of the cluster
+
+
+def arguments(params: Iterable[Param]) -> tuple[Param, ...]:
+    """The parameters that a launch passes."""
+    return tuple(p for p in params if p.launched is None)
 
 
 def default_values(params: Iterable[Param]) -> dict[str, int]:
@@ -79,6 +92,13 @@ class Plan:
     @property
     def threads(self) -> int:
         return sum(r.threads for r in self.roles)
+
+    @property
+    def launched_grid(self) -> tuple[Index, Index, Index]:
+        """The grid over params and RESIDENT_CTAS."""
+        counts = {p.name: p.launched for p in self.params if p.launched is not None}
+        x, y, z = (substitute(n, counts) for n in self.grid)
+        return x, y, z
 
 
 def arrays(plan: Plan) -> tuple[Memory, ...]:

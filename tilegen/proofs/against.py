@@ -21,6 +21,7 @@ from tilegen import layouts
 from tilegen.arithmetic import Bound
 from tilegen.errors import Diagnostic, InputError
 from tilegen.index import evaluate
+from tilegen.plan import arguments
 from tilegen.proofs.floats import Closeness, compare_floats
 from tilegen.reference import Array, Input
 from tilegen.spec.data import Buffer, Spec
@@ -58,7 +59,7 @@ def ask_meaning(
     for name, values in inputs.items():
         given[name] = values(_offsets(spec.buffer(name), params)).astype(np.float64)
     given |= {c.name: c.value for c in spec.constants}
-    given |= {p.name: params.get(p.name, p.default) for p in spec.params}
+    given |= {p.name: params.get(p.name, p.default) for p in arguments(spec.params)}
     result = _call(function, given)
     if isinstance(result, Mapping):
         found = dict(result)

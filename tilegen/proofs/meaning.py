@@ -17,14 +17,14 @@ from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES
-from tilegen.plan import Plan, arrays, default_values
+from tilegen.plan import Param, Plan, arrays, default_values
 from tilegen.reference import Array, Input, run_reference
 from tilegen.spec.data import Spec, Waiting, WholeCall
 from tilegen.spec.outline import is_possible, outline
 
 
 def parameter_cases(spec: Spec) -> list[dict[str, int]]:
-    """Values of the runtime parameters to prove: the defaults, the least, and an odd edge case.
+    """Values of the runtime parameters to prove: the defaults, the least, an odd edge case, few CTAs for that.
 
     Of the last two, those with which nobody would launch the kernel are left out.
     """
@@ -34,8 +34,16 @@ def parameter_cases(spec: Spec) -> list[dict[str, int]]:
         return [default]
     least = {p.name: p.var.step for p in own if p.var}
     edge = {p.name: min(p.var.bound - 1, 11 * p.var.step) // p.var.step * p.var.step for p in own if p.var}
-    cases = [default, least, edge]
+    counts = [{**edge, p.name: n} for p in own for n in few_counts(p)]  # several trips, and not all CTAs as many
+    cases = [default, least, edge, *counts]
     return [c for k, c in enumerate(cases) if c not in cases[:k] and (c == default or is_possible(spec, c))]
+
+
+def few_counts(param: Param) -> list[int]:
+    """Some counts of CTAs for a grid that is known at the launch alone: one cluster, and three."""
+    if param.launched is None or param.var is None:
+        return []
+    return [n for n in (param.var.step, 3 * param.var.step) if param.var.least <= n < param.var.bound]
 
 
 _EXACT_INTEGERS = {"bool": 2, "float8_e4m3fn": 16, "float8_e5m2": 8, "bfloat16": 256, "float16": 2048, "int8": 127}

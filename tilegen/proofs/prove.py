@@ -15,7 +15,7 @@ from tilegen.plan import Plan
 from tilegen.proofs.finding import NO_OWNER, Finding
 from tilegen.proofs.floats import check_floats, computes
 from tilegen.proofs.indices import unproven_indices
-from tilegen.proofs.meaning import mark_of, parameter_cases
+from tilegen.proofs.meaning import few_counts, mark_of, parameter_cases
 from tilegen.proofs.needless_syncs import find_needless_syncs
 from tilegen.proofs.partition import check_partition, find_unowned
 from tilegen.proofs.ranges import unproven_ranges
@@ -54,6 +54,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
     usual = parameter_cases(spec)
+    usual += [c for c in launch_cases(spec, usual[0]) if c not in usual]
     for case in [*usual, *(c for c in coverage_cases(spec, plan, usual[0]) if c not in usual)]:
         for f in check_partition(plan, case) if case in usual else check_partition(plan, case, _FEW_BOXES):
             if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
@@ -73,7 +74,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
         steps.append(taken)
         notes += [note for note in said if note not in notes]
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
-    first = sum(steps[: len(usual)])
+    first = sum(steps[: len(parameter_cases(spec))])
     return Proof(done, sum(steps), needless_syncs(spec, plan, runs, first), tuple(dict.fromkeys(notes)))
 
 
@@ -85,6 +86,17 @@ def _carry_out(spec: Spec, plan: Plan, run: ProofRun, with_floats: bool) -> tupl
         last = corners(launch_of(spec, run.case).grid)[-1]
         notes += map(str, check_floats(spec, plan, [last], run.case, trips=trips))
     return taken, notes + list(describe_trips(spec, run.case, trips))
+
+
+def launch_cases(spec: Spec, default: Mapping[str, int]) -> list[dict[str, int]]:
+    """The usual sizes with other counts of CTAs, where the launch alone knows how many there are: fewer, more, few."""
+    cases: list[dict[str, int]] = []
+    for p in spec.params:
+        if p.launched is not None and p.var is not None:
+            near = [default[p.name] + k * p.var.step for k in (-1, 1)]
+            found = [n for n in (*few_counts(p), *near) if p.var.least <= n < p.var.bound]
+            cases += [{**default, p.name: n} for n in found]
+    return [case for case in cases if _is_sized(spec, case)]
 
 
 def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[dict[str, int]]:

@@ -9,7 +9,7 @@ from tilegen.arch.data import registers_for
 from tilegen.decisions import RESIDENT, describe_operation, printable, say_resident
 from tilegen.dtypes import DTYPES, DType
 from tilegen.index import Formula, Var, to_c
-from tilegen.plan import Arrive, Block, Plan, Role, Step, Tma, all_steps, arrays, effects, tensor_maps
+from tilegen.plan import Arrive, Block, Plan, Role, Step, Tma, all_steps, arguments, arrays, effects, tensor_maps
 from tilegen.render.c_text import comment_lines, declare, end_comment, fold_line, int_type, parameter, with_note
 from tilegen.render.launch import SharedUse, launch_info, plan_shared
 from tilegen.render.names import free_names, multiplied_registers
@@ -111,7 +111,8 @@ def _kernel_params(plan: Plan) -> list[str]:
     written = {m.name for m in plan.memories if m.access != "in"}
     pointers = [parameter(m, frozenset(written)).replace("*", "*__restrict__ ") for m in arrays(plan)]
     maps = [f"const __grid_constant__ TensorMap {m.name}" for m in tensor_maps(plan)]
-    return pointers + [f"{int_type(p.var) if p.var else DTYPES[p.dtype].c} {p.name}" for p in plan.params] + maps
+    given = arguments(plan.params)
+    return pointers + [f"{int_type(p.var) if p.var else DTYPES[p.dtype].c} {p.name}" for p in given] + maps
 
 
 def _typedefs(plan: Plan) -> list[DType]:
@@ -148,6 +149,7 @@ def _cta_builtins(page: Page, wanted: set[str]) -> list[tuple[str, str]]:
     """The axes that number CTAs, as far as any step uses them."""
     texts = {axis: f"blockIdx.{axis[-1]}" for axis in CTA_AXES}
     texts |= {axis: f"{page.use(f'cluster_ctaid_{axis[-1]}')}()" for axis in CLUSTER_AXES if axis in wanted}
+    texts |= {p.name: f"gridDim.{p.name[1]}" for p in page.plan.params if p.launched is not None}
     known = {*texts, *THREAD_AXES, *(p.name for p in page.plan.params)}
     assert wanted <= known, f"{page.plan.name}: nothing defines {', '.join(sorted(wanted - known))}"
     return [(n, text) for n, text in texts.items() if n in wanted]

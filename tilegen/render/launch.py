@@ -8,7 +8,18 @@ from itertools import pairwise
 from typing import Any
 
 from tilegen.index import evaluate, mul, to_c
-from tilegen.plan import BARRIER_BYTES, Barrier, Memory, Plan, TensorMap, all_steps, arrays, effects, tensor_maps
+from tilegen.plan import (
+    BARRIER_BYTES,
+    Barrier,
+    Memory,
+    Plan,
+    TensorMap,
+    all_steps,
+    arguments,
+    arrays,
+    effects,
+    tensor_maps,
+)
 from tilegen.render.c_text import elems_of
 from tilegen.render.names import fresh
 
@@ -65,11 +76,13 @@ def launch_info(plan: Plan, params: Mapping[str, int | float] | None = None) -> 
             "name": m.name, "kind": "pointer", "dtype": m.dtype, "access": m.access, "align_bytes": m.align_bytes,
             "bytes": int(evaluate(size, values)), "bytes_expression": to_c(size),
         })  # fmt: skip
-    args += [{"name": p.name, "kind": "value", "dtype": p.dtype, "value": values[p.name]} for p in plan.params]
+    given = arguments(plan.params)
+    args += [{"name": p.name, "kind": "value", "dtype": p.dtype, "value": values[p.name]} for p in given]
     args += [_tensor_map_data(m, values) for m in tensor_maps(plan)]
     return {
         "kernel": plan.name, "arch": plan.arch, "grid": [int(evaluate(x, values)) for x in plan.grid],
-        "grid_expression": [to_c(x) for x in plan.grid], "block": [plan.threads, 1, 1], "cluster": list(plan.cluster),
+        "grid_expression": [to_c(x) for x in plan.launched_grid], "block": [plan.threads, 1, 1],
+        "cluster": list(plan.cluster),
         "dynamic_shared_bytes": shared.bytes if shared.dynamic else 0,
         "static_shared_bytes": 0 if shared.dynamic else shared.bytes, "args": args,
     }  # fmt: skip

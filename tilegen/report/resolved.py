@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.decisions import Operation
 from tilegen.ops import WHOLE_OPS
-from tilegen.plan import Plan
+from tilegen.plan import Plan, arguments
 from tilegen.spec.data import Call, Spec
 from tilegen.spec.outline import map_calls, outline
 from tilegen.spec.pinning import Pins, pin_text
@@ -27,7 +27,7 @@ def resolved_text(spec: Spec, plan: Plan) -> str:
 
 
 def _params_of(spec: Spec) -> dict[str, int | float]:
-    return {c.name: c.value for c in spec.constants} | {p.name: p.default for p in spec.params}
+    return {c.name: c.value for c in spec.constants} | {p.name: p.default for p in arguments(spec.params)}
 
 
 def _ops_of(spec: Spec, plan: Plan) -> list[tuple[str, dict[str, Any]]]:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
+from contextlib import suppress
 from dataclasses import dataclass, field
-from math import prod
+from math import gcd, prod
 from numbers import Integral, Real
 
 from tilegen.arch import ARCHES
 from tilegen.errors import Mark
-from tilegen.index import INT_LIMIT, Formula, Index, Var, evaluate
-from tilegen.plan import Param, default_values
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
+from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, evaluate, least, multiple, variables
+from tilegen.plan import RESIDENT_CTAS, Param, arguments, default_values
+from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
 from tilegen.spec.data import Constant
 from tilegen.spec.expressions import read_constant, read_number
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
+from tilegen.spec.later import refuse_later
 from tilegen.spec.models import ClusterFields, GridFields, ParamFields, check_fields, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node
@@ -34,7 +36,7 @@ class Params:
     @property
     def names(self) -> Names:
         values: dict[str, Index] = {c.name: c.value for c in self.constants}
-        values |= {p.name: p.var for p in self.runtime if p.var is not None}
+        values |= {p.name: p.var for p in arguments(self.runtime) if p.var is not None}
         unused = {p.name: f"'{p.name}' is a {p.dtype}, not an integer" for p in self.runtime if p.var is None}
         return Names(values, unused, frozenset(self.broken))
 
@@ -172,8 +174,11 @@ def read_ctas_per_sm(
     return 0, None
 
 
-def read_grid(node: Node | None, params: Params, findings: Findings) -> tuple[Index, Index, Index]:
-    """CTAs in x, y and z."""
+def read_grid(
+    node: Node | None, cluster: Node | None, params: Params, findings: Findings
+) -> tuple[Index, Index, Index]:
+    """CTAs in x, y and z. One of them may be known at the launch alone: then it is a runtime parameter."""
+    resident = _resident_in(cluster, params)
     names = params.names.forbid((*CTA_AXES, *CLUSTER_AXES, *THREAD_AXES), _NOT_LAUNCHED)
     extents: list[Index] = [1, 1, 1]
     if node is None or not _is_section(node, "grid", findings):
@@ -185,9 +190,39 @@ def read_grid(node: Node | None, params: Params, findings: Findings) -> tuple[In
         if value is None or (isinstance(value, Scalar) and value.value is None):
             continue
         with findings.collect():
-            extents[d] = read_number(value, names, f"grid.{axis}", is_size=True)
+            asks = isinstance(value, Scalar) and RESIDENT_CTAS in value.text
+            known = names.with_values({resident.name: resident}) if asks else names
+            extents[d] = read_number(value, known, f"grid.{axis}", is_size=True)
+            if resident in variables(extents[d]):
+                extents[d] = _launch(extents[d], d, resident, value, params)
             _check_extent(extents[d], axis, value, params, GRID_LIMITS[d])
     return (extents[0], extents[1], extents[2])
+
+
+_MOST_RESIDENT = 65535
+_SOME_RESIDENT = 128  # CTAs that are planned for
+
+
+def _resident_in(cluster: Node | None, params: Params) -> Var:
+    """The CTAs that a GPU holds at once, whole clusters of them."""
+    size = 1
+    for _, value in cluster.entries if isinstance(cluster, Mapping) else ():
+        with suppress(Flaw):  # it is reported where the cluster is read
+            size *= read_constant(value, params.names, "cluster")
+    size = max(1, size)
+    return Var(RESIDENT_CTAS, _MOST_RESIDENT + 1, size, size)
+
+
+def _launch(extent: Index, d: int, resident: Var, node: Node, params: Params) -> Var:
+    """The runtime parameter that an extent is which is known at the launch; raises TG190 for a second one."""
+    if any(p.launched is not None for p in params.runtime):
+        raise refuse_later(f"'{RESIDENT_CTAS}' along two axes", node)
+    low = max(1, least(extent))
+    default = int(evaluate(extent, params.defaults | {resident.name: _SOME_RESIDENT // resident.step * resident.step}))
+    step = gcd(multiple(extent), resident.step)
+    var = Var(COUNT_AXES[d], min(bound(extent), GRID_LIMITS[d] + 1), step, -(-low // step) * step)
+    params.runtime.append(Param(var.name, "int32", default, var, extent))
+    return var
 
 
 def _check_extent(extent: Index, axis: str, node: Node, params: Params, limit: int) -> None:
@@ -221,6 +256,11 @@ def read_cluster(
             sizes[d] = read_constant(value, params.names, f"cluster.{axis}")
             if not 1 <= sizes[d] <= 8:
                 raise Flaw("TG106", f"cluster.{axis} must be from 1 to 8, not {sizes[d]}", value.mark)
+            count = grid[d]
+            if isinstance(count, Var) and count.name in COUNT_AXES and count.step % sizes[d]:
+                message = f"the grid's '{axis[1:]}' may be no multiple of cluster.{axis} = {sizes[d]}"
+                hint = f"'{RESIDENT_CTAS}' is one, and so is min({RESIDENT_CTAS}, 128)"
+                raise Flaw("TG106", message, value.mark, hint)
             if isinstance(grid[d], int) and int(str(grid[d])) % sizes[d]:
                 raise Flaw("TG106", f"cluster.{axis} = {sizes[d]} does not divide the grid's {grid[d]}", value.mark)
     if max(sizes) <= 8 < prod(sizes):

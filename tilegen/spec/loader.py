@@ -59,7 +59,7 @@ def load(
     params = read_params(root.get("params"), overrides or {}, register, findings)
     roles, role_threads = read_roles(root, params.names, target, register, findings)
     threads = role_threads if "roles" in root else read_threads(root.get("threads"), params.names, findings)
-    grid = read_grid(root.get("grid"), params, findings)
+    grid = read_grid(root.get("grid"), root.get("cluster"), params, findings)
     resident = read_ctas_per_sm(root.get("ctas_per_sm"), params.names, target, threads, findings)
     check_registers(roles, threads, target, resident[0], findings)
     cluster = read_cluster(root.get("cluster"), params, target, grid, findings)
@@ -68,7 +68,7 @@ def load(
     read_buffers(root.get("buffers"), buffers, register, findings)
     axes = cta_variables(grid, cluster)
     cases = _list_cases(params, grid, cluster)
-    names = cta_names(axes, params.names)
+    names = cta_names(axes, grid, params.names)
     given_roles = root.get("roles")
     around = Surroundings(
         forms, buffers, _hide_objects(names, buffers), cases, register, findings, threads, cluster,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound, variables
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
+from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 
 _MAX_NAME = 64
@@ -37,7 +37,7 @@ _CUDA = frozenset(
     float3 float4 double1 double2 double3 double4
     """.split()  # noqa: SIM905 - a list of words reads better
 )
-_LANGUAGE = ("ceil", "and", "or", "not", "true", "false", "min", "max", "where")
+_LANGUAGE = ("resident", "ceil", "and", "or", "not", "true", "false", "min", "max", "where")
 
 
 def reserved_reason(name: str) -> str:
@@ -46,7 +46,7 @@ def reserved_reason(name: str) -> str:
     >>> reserved_reason("threadIdx"), reserved_reason("tile")
     ('a name of CUDA', '')
     """
-    if name in THREAD_AXES or name in CTA_AXES or name in CLUSTER_AXES:
+    if name in THREAD_AXES or name in CTA_AXES or name in CLUSTER_AXES or name in COUNT_AXES:
         return "the name of an axis"
     if name in _CPP or name in TYPES:
         return "a name of C++"

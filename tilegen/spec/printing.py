@@ -9,8 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from tilegen.index import Formula, Index
-from tilegen.plan import Param
+from tilegen.index import Formula, Index, substitute
+from tilegen.plan import Param, arguments
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import (
     Arriving,
@@ -69,11 +69,13 @@ def _print_notes(spec: Spec) -> Iterator[str]:
 def _print_head(spec: Spec) -> Iterator[str]:
     yield f"kernel: {spell(spec.kernel)}"
     yield f"arch: {spell(spec.arch)}"
-    params = {c.name: c.value for c in spec.constants} | {p.name: _fields_of_param(p) for p in spec.params}
+    given = arguments(spec.params)
+    launched = {p.name: p.launched for p in spec.params if p.launched is not None}
+    params = {c.name: c.value for c in spec.constants} | {p.name: _fields_of_param(p) for p in given}
     if params:
-        yield from _print_section("params", params, is_short=not spec.params)
+        yield from _print_section("params", params, is_short=not given)
     for name, axes, extents in (("grid", CTA_AXES, spec.grid), ("cluster", CLUSTER_AXES, spec.cluster)):
-        said = {axis: _value_of(n) for axis, n in zip(axes, extents, strict=True) if n != 1}
+        said = {axis: _value_of(substitute(n, launched)) for axis, n in zip(axes, extents, strict=True) if n != 1}
         if said:
             yield from _print_section(name, said)
     if spec.roles:

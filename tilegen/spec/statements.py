@@ -7,7 +7,7 @@ from typing import Any
 
 from tilegen.errors import Mark
 from tilegen.index import Index
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES, OP_SCOPES
+from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES
 from tilegen.spec.data import (
     Buffer,
     Call,
@@ -342,6 +342,7 @@ def written_buffers(statements: tuple[Statement, ...]) -> dict[str, Buffer]:
     return written
 
 
-def cta_names(values: Dict[str, Index], names: Names) -> Names:
-    """What all statements may use: params and the axes of the CTA."""
-    return names.with_values({name: values[name] for name in (*CTA_AXES, *CLUSTER_AXES)})
+def cta_names(values: Dict[str, Index], grid: tuple[Index, Index, Index], names: Names) -> Names:
+    """What all statements may use: params, the axes of the CTA, and how many CTAs there are."""
+    counts = dict(zip(COUNT_AXES, grid, strict=True))
+    return names.with_values({name: values[name] for name in (*CTA_AXES, *CLUSTER_AXES)} | counts)

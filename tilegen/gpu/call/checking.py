@@ -14,7 +14,9 @@ from tilegen.errors import CallError, Diagnostic
 from tilegen.gpu.call.arrays import Seen, dense_strides
 from tilegen.gpu.call.params import Measure, solve_params
 from tilegen.gpu.call.signature import ArrayArgument, KernelSignature
-from tilegen.index import evaluate
+from tilegen.gpu.device import require_gpu
+from tilegen.index import evaluate, variables
+from tilegen.plan import RESIDENT_CTAS
 from tilegen.scopes import GRID_LIMITS
 
 _BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}  # raw bits, where a library lacks them
@@ -142,8 +144,17 @@ def _check_devices(kernel: str, given: Sequence[tuple[ArrayArgument, Seen]]) -> 
     return [Diagnostic("TG708", f"{kernel}: its arrays lie on several GPUs: {said}", hint="move them to one")]
 
 
+def count_resident(terms: KernelSignature) -> int:
+    """CTAs of whole clusters that the GPU holds at once: on each multiprocessor what the spec asks for, or one."""
+    size = prod(terms.cluster)
+    found = require_gpu(terms.arch).sm_count * max(1, terms.ctas_per_sm)
+    return max(size, min(found, 65535) // size * size)
+
+
 def check_grid(terms: KernelSignature, values: Mapping[str, Any]) -> tuple[int, int, int]:
     """The CTAs of the launch; raises CallError (TG710) where there are none, or more than CUDA launches."""
+    if any(v.name == RESIDENT_CTAS for g in terms.grid for v in variables(g)):
+        values = {**values, RESIDENT_CTAS: count_resident(terms)}
     x, y, z = (int(evaluate(g, values)) for g in terms.grid)
     for axis, n, limit, part in zip("xyz", (x, y, z), GRID_LIMITS, terms.cluster, strict=True):
         if not 1 <= n <= limit:
