@@ -128,6 +128,19 @@ def wgmma_ring(A: Array, B: Array) -> Array:
     return A @ B
 
 
+@means({"M": 128, "N": 256, "K": 64}, {"M": 256, "N": 256, "K": 384}, largest=1e15)
+def hgemm_roles(A: Array, B: Array) -> Array:
+    return A @ B
+
+
+@means(
+    {"M": 128, "N": 256, "K": 64, "C": 2}, {"M": 256, "N": 512, "K": 128, "C": 3},
+    {"M": 384, "N": 256, "K": 320, "C": 2}, largest=1e15,
+)  # fmt: skip
+def hgemm_persistent(A: Array, B: Array) -> Array:
+    return A @ B
+
+
 @means({"M": 256, "N": 128, "K": 64}, {"M": 256, "N": 128, "K": 128}, {"M": 256, "N": 256, "K": 320}, largest=1e3)
 def gemm_bias_gelu(A: Array, B: Array, bias: Array) -> Array:
     x = A @ B + bias

@@ -61,7 +61,7 @@ class Machine:
         self.uses = survey(plan)
         self.watched: list[weakref.ref[Watched]] = []  # registers that wgmma has a hand in
         self.shapes: dict[str, int] = {}  # of wgmmas, each with a number
-        self.meetings: dict[object, Meeting] = {}  # of roles, before trips are left out
+        self.gatherings: dict[object, Gathering] = {}  # of roles, before trips are left out
         self.runs: dict[object, int] = {}  # of loops that are cut, by role and the trips around
         self._lay_out(inputs)
 
@@ -139,7 +139,7 @@ class Machine:
 
 
 @dataclass
-class Meeting:
+class Gathering:
     """Roles that compare what is in flight: those that have not come yet, and what it was when the last had come."""
 
     loop: str

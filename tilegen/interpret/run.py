@@ -89,9 +89,9 @@ def take_turns(machine: Machine) -> None:
             else:
                 waiting[name] = why
         if live and machine.steps == before:
-            for meeting in machine.meetings.values():
-                if meeting.left:  # one of the roles never comes there
-                    raise Unsteady(meeting.loop)
+            for gathering in machine.gatherings.values():
+                if gathering.left:  # one of the roles never comes there
+                    raise Unsteady(gathering.loop)
             raise FaultFound(_describe_deadlock(machine, waiting))
 
 

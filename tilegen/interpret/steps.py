@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from itertools import chain, pairwise
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,12 @@ import numpy as np
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
-from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC, FaultFound, Unsteady
-from tilegen.interpret.machine import Meeting
+from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC, FaultFound
 from tilegen.interpret.matrices import load_matrices, store_matrices
 from tilegen.interpret.products import PRODUCTS, fence_registers
 from tilegen.interpret.reading import MemoryPlace, Root
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
+from tilegen.interpret.skipping import Skipping
 from tilegen.interpret.threads import Array
 from tilegen.interpret.together import find_together, locate_trips, read_held, values_of, write_held
 from tilegen.interpret.wide import Fold
@@ -73,9 +73,9 @@ def run_repeat(step: Repeat, site: Site) -> Iterator[str]:
     count = site.group.pick(value_of(text, site))
     is_constant = step.unroll and text.names <= site.frame.constants
     stretches = site.machine.trips.stretches(step.var.name, int(np.max(count)))
-    watch = _Watch(site, step, stretches)
+    skipping = Skipping(site, step, stretches)
     for i in chain.from_iterable(stretches):
-        yield from watch.at(i)
+        yield from skipping.at(i)
         inside = site.enter(site.group.where(i < count) if isinstance(count, np.ndarray) else site.group)
         inside.frame.define(step.var, i)
         inside.frame.loops[step.var.name] = i
@@ -123,45 +123,6 @@ def fold_elements(fold: Fold, touched: Effects, site: Site) -> None:
     values = np.concatenate([first, rest], axis=2).view(domain.stored(fold.dtype))
     found = np.ascontiguousarray(domain.fold(fold.function, values, 2, fold.dtype)[:, :, 0])
     held.write_columns(results, found.view(first.dtype), site.group, site)
-
-
-class _Watch:
-    """Before trips are left out: what is awaited or in flight must be what it was a period earlier.
-
-    Roles that run the same loop compare it where all of them are before the same trip. Raises Unsteady where it is not
-    the same: then those trips would not do again what the ones before them did.
-    """
-
-    def __init__(self, site: Site, step: Repeat, stretches: Sequence[range]):
-        self.machine, self.name, self.role = site.machine, step.var.name, site.role.name
-        self.run = self.machine.number_run(self.role, self.name, tuple(sorted(site.frame.loops.items())))
-        period = self.machine.trips.period(self.name) if len(stretches) > 1 else 0
-        self.marks = {s.stop - period: s.stop for s in stretches[:-1]}
-        self.ends = {after.start: before.stop for before, after in pairwise(stretches)}
-        self.states: dict[int, object] = {}
-
-    def at(self, trip: int) -> Iterator[str]:
-        """A trip is about to begin."""
-        if trip in self.ends:
-            state = yield from self._meet(self.ends[trip])
-            if self.states.pop(self.ends[trip]) != state:
-                raise Unsteady(self.name)
-        if trip in self.marks:
-            self.states[self.marks[trip]] = yield from self._meet(trip)
-
-    def _meet(self, done: int) -> Generator[str, None, object]:
-        """What is in flight when every role that runs the loop has done so many of its trips."""
-        meetings, key = self.machine.meetings, (self.name, self.run, done)
-        if key not in meetings:
-            meetings[key] = Meeting(self.name, self.machine.roles_of(self.name))
-        meeting = meetings[key]
-        meeting.left.discard(self.role)
-        if not meeting.left:
-            meeting.state = self.machine.pending()
-            self.machine.steps += 1  # others go on now
-        while meeting.left:
-            yield f"{self.name} to be {done} in all roles"
-        return meeting.state
 
 
 def run_when(step: When, site: Site) -> Iterator[str]:

@@ -145,8 +145,10 @@ def _phases(statements: Sequence[Statement], around: tuple[Index, ...] = ()) -> 
         if run:
             yield _Filling(tuple(run), around)
         run = [s] if isinstance(s, Call | Arriving) and s.barrier else []
-        if isinstance(s, Nest):
-            yield from _phases(s.body, (*around, s.when) if isinstance(s, Guarded) else around)
+        if isinstance(s, Guarded) and s.when is not False:  # else it never fills any
+            yield from _phases(s.body, (*around, s.when))
+        elif isinstance(s, Nest) and not isinstance(s, Guarded):
+            yield from _phases(s.body, around)
     if run:
         yield _Filling(tuple(run), around)
 
