@@ -106,13 +106,13 @@ def target_flag(arch: str) -> str:
 
 def glue_text(plans: Sequence[Plan]) -> str:
     """All kernels and headers in one file, and one C function ``run_<kernel>(pointers, values, stream)`` for each."""
-    headers = ("cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")
+    headers = ("algorithm", "cuda_runtime.h", "cuda.h", "cuda_fp16.h", "cuda_bf16.h", "cuda_fp8.h", "stdint.h")
     lines = [f"#include <{header}>" for header in headers]
     for plan in plans:
-        name, first = plan.name, len(arrays(plan))
+        name = plan.name
         given = [f"({host_type(m.dtype)[0]} *)pointers[{k}]" for k, m in enumerate(arrays(plan))]
-        given += [f"*({'int' if p.var else 'float'} *)values[{k}]" for k, p in enumerate(plan.params)]
-        assert len(given) == first + len(plan.params)
+        given += [f"*({'int' if p.var else 'float'} *)values[{k}]" for k, p in enumerate(plan.params)
+                  if p.launched is None]  # fmt: skip
         lines.append(
             f'namespace of_{name} {{\n#include "{name}.cu"\n#include "{name}.h"\n}}\n'
             f'extern "C" int run_{name}(void **pointers, void **values, cudaStream_t stream)\n'
@@ -137,7 +137,7 @@ def start_by_cupy(device: gpu.Device, builds: Sequence[Built]) -> Start:
         for raw, (dtype, shape, strides) in zip(given, forms(kernels[built.plan.name], case), strict=True):
             steps = tuple(n * np.dtype(dtype).itemsize for n in strides)
             typed.append(cupy.ndarray(shape, dtype, raw.data, steps))
-        kernels[built.plan.name](*typed, **case)
+        kernels[built.plan.name](*typed, **given_by_caller(built, case))
 
     return start
 
@@ -156,9 +156,15 @@ def start_by_torch(device: gpu.Device, builds: Sequence[Built]) -> Start:
             flat = torch.as_tensor(raw, device="cuda").view(getattr(torch, terms.dtype))
             typed.append(flat.as_strided(shape, strides))
         with torch.cuda.stream(torch.cuda.ExternalStream(cupy.cuda.get_current_stream().ptr)):
-            kernel(*typed, **case)
+            kernel(*typed, **given_by_caller(built, case))
 
     return start
+
+
+def given_by_caller(built: Built, case: Case) -> dict[str, int]:
+    """Parameters without those that the launchers find out: how many CTAs there are."""
+    found = {p.name for p in built.plan.params if p.launched is not None}
+    return {name: value for name, value in case.items() if name not in found}
 
 
 def forms(kernel: Kernel, case: Case) -> list[tuple[str, tuple[int, ...], tuple[int, ...]]]:
