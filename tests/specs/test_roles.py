@@ -97,6 +97,17 @@ def test_phases_count_from_zero() -> None:
                       WAIT_FULL.replace("k %", "(k + 4) %") + READ + MET + RELEASE)) == {"TG433"}  # fmt: skip
 
 
+def test_what_never_runs_fills_no_phase_and_divides_nothing() -> None:
+    """Of one trip: no slot is freed, the conditions say so, and ``k - 1`` is -1 nowhere that runs."""
+    release = RELEASE.replace("k % 2]\"", "(k - 1) % 2]\", when: k > 0")
+    one = ring("load move", move=WAIT_FULL + READ + MET + release).replace("k: 7", "k: 1").replace("[7,", "[1,")
+    assert codes(one) == set()
+    listed = "          - when: k > 0\n            do:\n" + RELEASE.replace("          -", "              -")
+    assert codes(one.replace(release, listed)) == set()
+    assert codes(one.replace(release, release.replace("when: k > 0", "when: k >= 0"))) == {"TG414"}
+    assert codes(one.replace("          - wait: {barrier: \"free[k % 2]\"}\n", "")) == set()
+
+
 def test_roles_of_whole_warpgroups_begin_at_one() -> None:
     text = (
         "kernel: k\narch: sm_90a\nroles:\n"

@@ -267,11 +267,10 @@ class Parser:
             raise self.passage.fault("TG112", f"the divisor '{shorten(text)}' {what}", value.start, value.end, hint)
 
     def check_dividend(self, value: Value) -> None:
-        """What is always negative is refused here; what may be is left to the proofs, which know where it stands."""
-        if bound(value.index) <= 0:
+        """A negative number is refused here; what varies is judged where it stands, which may be nowhere that runs."""
+        if isinstance(value.index, int) and value.index < 0:
             text = shorten(self.passage.text[value.start : value.end])
-            what = "is" if isinstance(value.index, int) else "is at most"
-            message = f"the dividend '{text}' {what} {bound(value.index) - 1}: what is divided is never negative"
+            message = f"the dividend '{text}' is {value.index}: what is divided is never negative"
             raise self.passage.fault("TG112", message, value.start, value.end)
 
     def check_range(self, value: Value) -> Value:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import UnionType
 
 import numpy as np
 
@@ -73,6 +74,9 @@ def barriers_of(spec: Spec) -> dict[str, Barrier]:
         own = [s for s in spec.ops if not isinstance(s, RoleBlock) or s.role == role]
         for name, count in _arrivals_of(own, spec.threads_of(role), spec.cluster).items():
             needs[name] = needs.get(name, 0) + count
+    wanted = {b.name for b in spec.barriers} | _named(spec.ops, Waiting)
+    for name in wanted & _named(spec.ops, Call | Arriving):
+        needs.setdefault(name, 1)  # what arrives there never runs: no phase completes
     slots = {s.name: 0 for s in _slots(spec.ops) if s.name in needs}
     for s in _slots(spec.ops):
         if s.name in slots:
@@ -159,6 +163,17 @@ def _slots(statements: Sequence[Statement]) -> Iterator[SlotName]:
             yield from _slots(s.body)
         elif isinstance(s, Call | Waiting | Arriving) and s.barrier:
             yield s.barrier
+
+
+def _named(statements: Sequence[Statement], kind: type | UnionType) -> set[str]:
+    """The mbarriers that statements of a kind name, whether they run or not."""
+    found: set[str] = set()
+    for s in statements:
+        if isinstance(s, Nest):
+            found |= _named(s.body, kind)
+        elif isinstance(s, kind) and (slot := getattr(s, "barrier", None)) is not None:
+            found.add(slot.name)
+    return found
 
 
 def _senders(s: Call | Arriving, cluster: tuple[int, int, int]) -> int:
