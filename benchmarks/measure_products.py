@@ -55,10 +55,21 @@ def square(spec: str, size: int, **params: int) -> ProductCase:
     return ProductCase(f"{spec} {size}", spec, sides | params, ("cublas",), 2.0 * size**3)
 
 
-_ATTENTION = 4.0 * HEADS[0] * HEADS[1] * SIZE**2 * 128
+def attend(spec: str, causal: int, depth: int = 128, **params: int) -> ProductCase:
+    """Attention forward of heads of a depth; of a causal one half of the products count."""
+    name = f"{spec}{' causal' if causal else ''} {HEADS[0]}x{HEADS[1]}x{SIZE}x{depth}"
+    flops = 4.0 * HEADS[0] * HEADS[1] * SIZE**2 * depth
+    return ProductCase(name, spec, params | {"causal": causal}, ("flash", "cudnn"), flops / (1 + causal))
+
+
+_ON_HOPPER = [
+    attend("attention_hopper", causal, depth, BH=HEADS[0] * HEADS[1], D=depth) for depth in (128, 64)
+    for causal in (0, 1)
+]  # fmt: skip
 CASES = (
-    ProductCase("attention 4x16x4096x128", "attention", {"causal": 0}, ("flash", "cudnn"), _ATTENTION),
-    ProductCase("attention causal 4x16x4096x128", "attention", {"causal": 1}, ("flash", "cudnn"), _ATTENTION / 2),
+    attend("attention", 0),
+    attend("attention", 1),
+    *_ON_HOPPER,
     ProductCase("gemm_bias_gelu 4096", "gemm_bias_gelu", {}, ("cublas",)),
     ProductCase("gemm_w8a16 4096", "gemm_w8a16", {}, ("cublas",)),
     ProductCase("hgemm_step4 4096", "hgemm_step4", {}, ("cublas",)),
@@ -92,7 +103,7 @@ def measure_products(session: bench.Session, name: str) -> Iterator[tuple[str, d
 def _measure(case: ProductCase, built: Built) -> dict[str, Any]:
     torch = load_library("torch")
     torch.manual_seed(1)
-    make = _attention if case.spec == "attention" else _product
+    make = _attention if case.spec.startswith("attention") else _product
     mine, peers, check, count = make(torch, case, built)
     largest = check(mine(0))
     times: dict[str, list[float]] = {"tilegen": [], **{p: [] for p in peers}}
@@ -128,13 +139,15 @@ def _attention(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[s
     from torch.nn.attention import SDPBackend, sdpa_kernel
     from torch.nn.functional import scaled_dot_product_attention as sdpa
 
-    shape, causal = (*HEADS, SIZE, 128), bool(case.params["causal"])
+    depth, causal = int(case.params.get("D", 128)), bool(case.params["causal"])
+    shape = (*HEADS, SIZE, depth)
     sets = [[torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3)] for _ in range(2)]
     out = torch.full(shape, float("nan"), device="cuda", dtype=torch.bfloat16)
-    kernel, flat = kernel_of(built), (HEADS[0] * HEADS[1], SIZE, 128)
+    kernel, flat = kernel_of(built), (HEADS[0] * HEADS[1], SIZE, depth)
+    scale = math.log2(math.e) / math.sqrt(depth)
 
     def mine(k: int) -> Any:
-        kernel(*(x.view(flat) for x in sets[k % len(sets)]), out.view(flat), S=SIZE)
+        kernel(*(x.view(flat) for x in sets[k % len(sets)]), out.view(flat), S=SIZE, scale=scale)
         return out
 
     def peer(backend: Any) -> Callable[[int], Any]:
