@@ -8,7 +8,9 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -82,22 +84,28 @@ CASES = (
 
 
 def measure_products(session: bench.Session, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(name, row) of every case with ``name`` in its name, as soon as it has been measured."""
+    """(name, row) of every case with ``name`` in its name, as soon as it has been measured; others are built meanwhile."""
     arch = "sm_{}{}".format(*session.device.compute_capability)
-    for case in CASES:
-        if name in case.name:
-            row: dict[str, Any] = {"spec": case.spec, "params": dict(case.params), "arch": arch}
+    cases = [case for case in CASES if name in case.name]
+    with ProcessPoolExecutor(max(1, min(8, (os.cpu_count() or 2) - 2)), get_context("spawn")) as pool:
+        waiting = [pool.submit(_build, case, arch) for case in cases]
+        for case, waited in zip(cases, waiting, strict=True):
+            row: dict[str, Any] = {"spec": case.spec, "params": dict(case.params)}
             try:
-                path = ROOT / "specs" / f"{case.spec}.yaml"
-                own = tilegen.load(path).arch
-                row["arch"] = own if own.startswith(arch) else arch
-                built = tilegen.build(path, row["arch"], case.params, processes=os.cpu_count() or 1)
-                row |= {"correct": True, "code_sha256": hash_code(built.source)} | _measure(case, built)
-                row |= resources(compile_for(session.device, built))
+                built = waited.result()
+                row |= {"arch": built.plan.arch, "correct": True, "code_sha256": hash_code(built.source)}
+                row |= _measure(case, built) | resources(compile_for(session.device, built))
             except Exception as error:  # a kernel that fails leaves the error, and the others go on
                 row |= {"correct": False, "error": describe_bug(error)}
             print(case.name, {k: v for k, v in row.items() if k in ("peers", "tflops", "error", "largest_error")})
             yield case.name, row
+
+
+def _build(case: ProductCase, arch: str) -> Built:
+    """The kernel, for what its own arch alone has or for the device's; runs in a process of its own."""
+    path = ROOT / "specs" / f"{case.spec}.yaml"
+    own = tilegen.load(path).arch
+    return tilegen.build(path, own if own.startswith(arch) else arch, case.params)
 
 
 def _measure(case: ProductCase, built: Built) -> dict[str, Any]:
