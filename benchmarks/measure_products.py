@@ -84,7 +84,7 @@ CASES = (
 
 
 def measure_products(session: bench.Session, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(name, row) of every case with ``name`` in its name, as soon as it has been measured; others are built meanwhile."""
+    """(name, row) of every case with ``name`` in its name, as soon as it has been measured."""
     arch = "sm_{}{}".format(*session.device.compute_capability)
     cases = [case for case in CASES if name in case.name]
     with ProcessPoolExecutor(max(1, min(8, (os.cpu_count() or 2) - 2)), get_context("spawn")) as pool:
@@ -166,10 +166,14 @@ def _attention(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[s
         return run
 
     def check(got: Any) -> float:
+        """The largest error; raises where it, or the mean square, is beyond one and a half of the first peer's."""
         torch.cuda.synchronize()
         with sdpa_kernel(SDPBackend.MATH):
             want = sdpa(*(x[:1, :2].double() for x in sets[0]), is_causal=causal)
-        return _largest(torch, got[:1, :2], want, 2.0**-6)
+        own, first = (_errors(torch, x[:1, :2], want) for x in (got, peer(backends[case.peers[0]])(0)))
+        if not all(a <= 1.5 * b for a, b in zip(own, first, strict=True)):
+            raise ValueError(f"errors {own} are beyond those of {case.peers[0]}, {first}")
+        return float(f"{own[0]:.3e}")
 
     backends = {"flash": SDPBackend.FLASH_ATTENTION, "cudnn": SDPBackend.CUDNN_ATTENTION}
     return mine, {name: peer(backends[name]) for name in case.peers}, check, len(sets)
@@ -225,6 +229,13 @@ def _draw(torch: Any, dtype: str, shape: tuple[int, int]) -> Any:
     if dtype == "int8":
         return torch.randint(-127, 128, shape, device="cuda", dtype=torch.int8)
     return torch.randn(shape, device="cuda").to(getattr(torch, dtype))
+
+
+def _errors(torch: Any, got: Any, want: Any) -> tuple[float, float]:
+    """The largest error in parts of the value, or of what values are on average; the root of the mean square."""
+    error = (got.double() - want).abs()
+    parts = error / want.abs().clamp(min=want.abs().mean().item())
+    return parts.max().item(), error.pow(2).mean().sqrt().item()
 
 
 def _largest(torch: Any, got: Any, want: Any, most: float) -> float:
