@@ -26,6 +26,7 @@ SPECS = sorted((REPOSITORY / "specs").glob("*.yaml"))
 SIZES = {
     "attention": {"BH": 2, "S": 300, "D": 64}, "gemm_bias_gelu": {"M": 256, "N": 384, "K": 320},
     "gemm_int8_rows": {"M": 128, "N": 384, "K": 512}, "gemm_w8a16": {"M": 128, "N": 384, "K": 1280},
+    "hgemm_persistent": {"M": 256, "N": 512, "K": 384, "C": 3}, "hgemm_roles": {"M": 384, "N": 256, "K": 640},
     "hgemm_step4": {"M": 256, "N": 384, "K": 160}, "sgemm_step1": {"M": 256, "N": 384, "K": 160},
 }  # fmt: skip
 MOST = 10**6  # mutants of a spec that are judged

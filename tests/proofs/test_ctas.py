@@ -5,7 +5,11 @@ from __future__ import annotations
 import pytest
 
 import tilegen
+from tests.mutants.judging import proof_code
 from tilegen.errors import ProofError, SpecError
+from tilegen.planner import plan_spec
+from tilegen.proofs import prove
+from tilegen.proofs.runs import list_runs
 
 MIDDLE = """kernel: middle
 threads: 64
@@ -142,3 +146,49 @@ def test_a_name_for_what_only_moves_on_takes_no_ctas_of_its_own() -> None:
 def test_a_name_that_chooses_a_place_in_shared_memory_takes_some() -> None:
     ((_, ctas),) = tilegen.build(LETS % "row // 16 % 5").proof.runs
     assert {bx % 5 for bx, _, _ in ctas} == {0, 1, 2, 3, 4}
+
+
+# ---------------------------------------------------------------- rows that CTAs take in another order
+ROWS = """kernel: rows
+threads: 32
+grid: {bx: 96}
+buffers:
+  X: {scope: global, dtype: float32, shape: [97, 32]}
+  Y: {scope: global, dtype: float32, shape: [97, 32], partial: true}
+ops:
+  - copy: {src: "X[%s]", dst: "Y[%s]"}
+"""
+ORDERS = {  # along 96 CTAs; all but the first agree in the corners
+    "as they are": "bx",
+    "two exchanged in 24": "bx + where(bx % 24 == 13, 1, 0) - where(bx % 24 == 14, 1, 0)",
+    "one is another": "where(bx == 50, 51, bx)",
+    "without a rule": "where(bx * bx % 97 == 50, bx + 1, bx)",
+    "by columns of 12": "where(bx < 2, bx, where(bx > 93, bx, bx % 12 * 8 + bx // 12))",
+}
+FIRST_ROW = "where(bx < 2, 0, where(bx > 93, 0, bx % 12))"
+
+
+@pytest.mark.parametrize("planned", ORDERS)
+@pytest.mark.parametrize("meant", ORDERS)
+def test_rows_of_another_order_are_found(meant: str, planned: str) -> None:
+    """Of a plan that reads, or writes, them in the order of another spec."""
+    spec = tilegen.load(ROWS % (ORDERS[meant], "bx"))
+    other = plan_spec(tilegen.load(ROWS % (ORDERS[planned], "bx")))
+    assert proof_code(lambda: prove(spec, other)) == ("" if meant == planned else "TG420")
+    spec, other = (tilegen.load(ROWS % ("bx", ORDERS[order])) for order in (meant, planned))
+    if proof_code(lambda: prove(spec, plan_spec(spec))) == "":  # each CTA has rows of its own
+        found = proof_code(lambda: prove(spec, plan_spec(other)))
+        assert (found == "") == (meant == planned), found
+
+
+def test_a_row_that_all_ctas_read_is_found() -> None:
+    spec, other = (tilegen.load(ROWS % (row, "bx")) for row in (FIRST_ROW, "0"))
+    assert proof_code(lambda: prove(spec, plan_spec(spec))) == ""
+    assert proof_code(lambda: prove(spec, plan_spec(other))) == "TG420"
+
+
+def test_tiles_in_groups_run_in_few_ctas() -> None:
+    """Rows of groups of 4, row by row: what goes along with the spec shows itself in few of 96 CTAs."""
+    spec = tilegen.load(ROWS % (row := "bx // 48 * 48 + bx % 4 * 12 + bx % 48 // 4", row))
+    (run,) = list_runs(spec, plan_spec(spec))
+    assert len(run.ctas) < 8

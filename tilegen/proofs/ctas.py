@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -124,7 +124,8 @@ def _behaviour(
 class Question:
     """An expression that a run depends on, where ``guards`` hold; of one that ``moves`` only how it goes on counts.
 
-    ``is_named``: it is a value that others name, and these are asked themselves.
+    ``array``: it is a place in this global array, as the plan has it, or the spec, if ``is_meant``. ``is_named``: it is
+    a value that others name, and these are asked themselves.
     """
 
     x: Index
@@ -132,6 +133,8 @@ class Question:
     guards: tuple[Index, ...] = ()
     moves: bool = False
     is_named: bool = False
+    array: str = ""
+    is_meant: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -173,10 +176,10 @@ class Question:
 
 
 def list_questions(spec: Spec, plan: Plan) -> list[Question]:
-    """All that the plan does and the spec says that depends on CTAs or parameters, each once."""
+    """All that the plan does and the spec says that depends on CTAs or parameters, each once, and places in arrays."""
     told = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}
     found = dict.fromkeys((*_asked_by_spec(spec), *_asked_by_plan(plan)))
-    return [q for q in found if told & {*q.names}]
+    return [q for q in found if q.array or told & {*q.names}]
 
 
 def _decisions(spec: Spec, placed: Placed) -> list[Index]:
@@ -204,56 +207,78 @@ def find_periods(asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) 
     Both count, what the plan does and what the spec says: one may have forgotten what the other depends on. Where one
     min or max turns from one side to the other along an axis, all repeats on either side.
     """
-    found: list[list[Course | None]] = [[] for _ in CTA_AXES]
-    turning: list[set[Index]] = [set() for _ in CTA_AXES]
-    shown: list[set[int]] = [set() for _ in CTA_AXES]
     extents = {axis: Var(axis, n) if n > 1 else 0 for axis, n in zip(CTA_AXES, grid, strict=True)}
-    for question in asked:
-        x = substitute(question.x, {**case, **extents})
-        for d, (axis, n) in enumerate(zip(CTA_AXES, grid, strict=True)):
-            if n < 2 or all(v.name != axis for v in variables(x)):
-                continue
-            courses, turns = _courses(x, Var(axis, n))
-            repeats_soon = all(c is not None and c.period <= _SOON for c in courses)
-            telling = None if repeats_soon else _tell_apart(question, Var(axis, n), {**case, **extents})
-            if telling is not None:
-                shown[d] |= telling
-            else:
-                found[d] += courses
-                turning[d] |= turns
-    joined = [join_courses(own) if len(turns) < 2 else None for own, turns in zip(found, turning, strict=True)]
+    numbers = {**case, **extents}
+    meant: dict[str, Question] = {}
+    for q in asked:
+        if q.is_meant:
+            meant.setdefault(q.array, q)
     return tuple(
-        Residues(c.period if c else None, bool(turns), tuple(sorted(values)))
-        for c, turns, values in zip(joined, turning, shown, strict=True)
+        _find_residues(asked, meant, v, numbers) if isinstance(v, Var) else Residues(1) for v in extents.values()
     )
 
 
-def _tell_apart(question: Question, v: Var, numbers: Mapping[str, Index]) -> set[int] | None:
+def _find_residues(
+    asked: Sequence[Question], meant: Mapping[str, Question], v: Var, numbers: Mapping[str, Index]
+) -> Residues:  # fmt: skip
+    """After how many CTAs along ``v`` all has repeated, or which show what repeats late.
+
+    ``meant``: a place of each array as the spec has it. Where one place in an array repeats late, all are looked at.
+    """
+    courses = {q: _courses(x, v) for q in asked if v in variables(x := substitute(q.x, numbers))}
+    late = {q for q, (own, _) in courses.items() if any(c is None or c.period > _SOON for c in own)}
+    arrays = {q.array for q in late if q.array}
+    telling = {q: _tell_apart(q, meant.get(q.array), v, numbers) for q in asked if q in late or q.array in arrays}
+    unseen = {q.array for q, values in telling.items() if q.array and values is None}
+    told = {q: values for q, values in telling.items() if values is not None and q.array not in unseen}
+    left = [found for q, found in courses.items() if q not in told]
+    turns = {turn for _, own in left for turn in own}
+    joined = join_courses(c for own, _ in left for c in own) if len(turns) < 2 else None
+    return Residues(joined.period if joined else None, bool(turns), tuple(sorted(set().union(*told.values()))))
+
+
+def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[str, Index]) -> set[int] | None:
     """Values of ``v`` that show everything that an expression does along it, by looking at all; None: too much to see.
 
-    Of what moves only the alignment counts: other accesses of the CTA to that array have the same part of it.
+    A place in an array is seen from where the spec is in it, and with its alignment: what goes along with the spec is
+    right everywhere if it is so once.
     """
-    loops = [(trip, substitute(count, numbers)) for trip, count in question.loops]
-    asked = (*(count for _, count in loops), *(substitute(g, numbers) for g in question.guards))
-    x = substitute(question.x, numbers)
-    x = mod(x, _ALIGNED) if question.moves else x
-    if question.is_named or v not in variables(x):
+    if q.is_named:
         return set()
-    names = {w.name: w for y in (x, *asked) for w in variables(y)}
-    extents = {name: w.bound for name, w in names.items() if name != v.name}
-    if v.bound * prod(extents.values()) > _MOST_OUTCOMES:
+    if q.moves and meant is None:
+        return None
+    loops = [(trip, substitute(count, numbers)) for trip, count in q.loops]
+    guards = [substitute(g, numbers) for g in q.guards]
+    x = substitute(q.x, numbers)
+    x = _part_along(x, v) if q.moves else x
+    seen = [sub(x, _part_along(substitute(meant.x, numbers), v)), mod(x, _ALIGNED)] if q.moves and meant else [x]
+    named = [w for y in (*seen, *(count for _, count in loops), *guards) for w in variables(y) if w.name != v.name]
+    extents = {name: max(w.bound for w in named if w.name == name) for name in dict.fromkeys(w.name for w in named)}
+    if v.bound * prod(extents.values()) * len(seen) > _MOST_OUTCOMES:
         return None
     shape = (v.bound, *extents.values())
     axes = dict(zip((v.name, *extents), np.indices(shape, np.int64, sparse=True), strict=True))
     with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
-        outcome = np.broadcast_to(np.asarray(evaluate(x, axes)), shape).astype(np.int64)
-        for guard in asked[len(loops) :]:
-            outcome = np.where(evaluate(guard, axes), outcome, _NEVER)
-    for trip, count in loops:
-        if trip.name in axes:
-            outcome = np.where(axes[trip.name] < evaluate(count, axes), outcome, _NEVER)
-    _, first = np.unique(outcome.reshape(v.bound, -1), axis=0, return_index=True)
+        is_asked = np.ones(shape, bool)
+        for guard in guards:
+            is_asked &= np.asarray(evaluate(guard, axes), bool)
+        for trip, count in loops:
+            if trip.name in axes:
+                is_asked &= axes[trip.name] < evaluate(count, axes)
+        outcomes = [np.where(is_asked, evaluate(y, axes), _NEVER).reshape(v.bound, -1) for y in seen]
+    _, first = np.unique(np.concatenate(outcomes, axis=1), axis=0, return_index=True)
     return {int(k) for k in first} if len(first) <= _MOST_RESIDUES else None
+
+
+def _part_along(x: Index, v: Var) -> Index:
+    """The part of a sum that depends on ``v``; the rest is the same for all of its values."""
+    if v not in variables(x):
+        return 0
+    assert isinstance(x, Formula | Var)
+    if isinstance(x, Formula) and x.symbol in ("+", "-"):
+        parts = [_part_along(a, v) for a in x.args]
+        return reduce(add, parts) if x.symbol == "+" else sub(*parts)
+    return x
 
 
 def _courses(x: Index, v: Var) -> tuple[list[Course | None], set[Index]]:
@@ -285,7 +310,8 @@ def _asked_by_plan(plan: Plan) -> Iterator[Question]:
                 yield Question(at.expand(slot.at), at.loops, at.guards)
             for touch in visit.effects.touches:
                 memory, flat = at.flat(touch.ref)
-                yield Question(flat, at.loops, at.guards, memory.space == "global")
+                is_global = memory.space == "global"
+                yield Question(flat, at.loops, at.guards, is_global, array=memory.name if is_global else "")
                 yield Question(at.expand(touch.where), at.loops, at.guards)
                 yield from (Question(x, at.loops, at.guards) for x in edges_of(visit, touch))
 
@@ -313,7 +339,9 @@ def _asked_by_spec(spec: Spec) -> Iterator[Question]:
             for x, n in zip(at, region.buffer.shape, strict=True):
                 yield Question(less(x, n), loops, guards)
             for x in region.buffer.layout.place(at, region.buffer.shape).values():
-                yield Question(x, loops, guards, region.buffer.scope == "global")
+                is_global = region.buffer.scope == "global"
+                array = region.buffer.root if is_global else ""
+                yield Question(x, loops, guards, is_global, array=array, is_meant=is_global)
 
 
 def _residues(periods: Sequence[Residues], grid: Cta) -> list[Cta]:
