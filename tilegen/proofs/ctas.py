@@ -19,7 +19,7 @@ from tilegen.index.bounds import narrow
 from tilegen.index.courses import Course, course, join_courses, pick_values
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
-from tilegen.plan import Block, Let, Plan, Tma, Touch, Visit, begin, walk
+from tilegen.plan import Block, Let, Plan, Tma, Touch, Visit, begin, plain_name, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Spec
 from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
@@ -251,7 +251,10 @@ def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[st
     guards = [substitute(g, numbers) for g in q.guards]
     x = substitute(q.x, numbers)
     x = _part_along(x, v) if q.moves else x
-    seen = [sub(x, _part_along(substitute(meant.x, numbers), v)), mod(x, _ALIGNED)] if q.moves and meant else [x]
+    seen = [x]
+    if q.moves and meant is not None:
+        trips = {plain_name(trip.name): trip for trip, _ in q.loops}
+        seen = [sub(x, _part_along(substitute(meant.x, {**numbers, **trips}), v)), mod(x, _ALIGNED)]
     named = [w for y in (*seen, *(count for _, count in loops), *guards) for w in variables(y) if w.name != v.name]
     extents = {name: max(w.bound for w in named if w.name == name) for name in dict.fromkeys(w.name for w in named)}
     if v.bound * prod(extents.values()) * len(seen) > _MOST_OUTCOMES:
