@@ -34,7 +34,22 @@ from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index, Var, add, bound, evaluate, less, substitute, variables
 from tilegen.index.courses import ALL_TRIPS, Course, Trips, course, join_courses
 from tilegen.interpret.threads import Cta, whole_clusters
-from tilegen.plan import Block, Let, Plan, Repeat, Step, Tma, Visit, Wait, all_steps, begin, effects, walk
+from tilegen.plan import (
+    Block,
+    Let,
+    Plan,
+    Repeat,
+    Step,
+    Sync,
+    Tma,
+    Visit,
+    Wait,
+    all_steps,
+    begin,
+    effects,
+    flatten,
+    walk,
+)
 from tilegen.proofs.ctas import edges_of
 from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
@@ -82,13 +97,13 @@ def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str,
     if not long:
         return Cut()
     study = _Study(long, places)
+    ends: dict[str, set[int]] = {}
     for s, name, of_ctas in [(s, name, of_ctas) for s, name, of_ctas in counts if name in long]:
-        ends = [max(0, n) for n in of_ctas if isinstance(n, int)]
-        if len(ends) < len(of_ctas):
-            unknown = next(n for n in of_ctas if not isinstance(n, int))
+        ends.setdefault(name, set()).update(max(0, n) for n in of_ctas if isinstance(n, int))
+        for unknown in [n for n in of_ctas if not isinstance(n, int)][:1]:
             study.refuse(name, f"it has {_plain(unknown)} of them", s.mark)
-        elif len(ends) > 1:  # where the loop ends for some CTAs, and goes on for others
-            study.courses.setdefault(name, []).append(Course(turns=tuple((n, n) for n in sorted(set(ends)))))
+    for name, own in ends.items():  # where the loop ends for some CTAs, or roles, and goes on for others
+        study.courses.setdefault(name, []).append(Course(turns=tuple((n, n) for n in sorted(own) if len(own) > 1)))
     for placed in outline(spec).placed:
         _study_statement(study, spec, placed)
     _study_plan(study, spec, plan)
@@ -192,6 +207,7 @@ def _study_region(study: _Study, region: Region, values: Mapping[str, Index], lo
 # ---------------------------------------------------------------- what the plan does
 def _study_plan(study: _Study, spec: Spec, plan: Plan) -> None:
     spots: dict[str, list[ArrayTouch]] = {}
+    _study_signals(study, plan)
     for role in plan.roles:
         nest: list[Repeat] = []
         for visit in walk(role.steps, begin(role.threads)):
@@ -203,6 +219,26 @@ def _study_plan(study: _Study, spec: Spec, plan: Plan) -> None:
     for name, touches in spots.items():
         if any(t.is_written for t in touches):
             _study_array(study, name, touches)
+
+
+def _study_signals(study: _Study, plan: Plan) -> None:
+    """Roles that meet trips at an mbarrier or a sync have to leave out the same trips, of a loop of that name."""
+    for name in study.long:
+        bodies = {r.name: list(_bodies(r.steps, name)) for r in plan.roles}
+        met = {x for own in bodies.values() for body in own for x in _signals(body)}
+        for role in [r for r in plan.roles if not bodies[r.name]]:
+            for place in sorted(met & _signals(role.steps))[:1]:
+                study.refuse(name, f"role {role.name} meets it at {place}, and has no loop of that name", None)
+
+
+def _bodies(steps: Sequence[Step], name: str) -> Iterable[tuple[Step, ...]]:
+    return (s.body for s in flatten(steps) if isinstance(s, Repeat) and s.var.name == name)
+
+
+def _signals(steps: Sequence[Step]) -> set[str]:
+    """The mbarriers and syncs at which steps meet those of other roles."""
+    found = {slot.barrier.name for s in flatten(steps) for slot in effects(s).slots}
+    return found | {f"sync: {s.scope}" for s in flatten(steps) if isinstance(s, Sync) and s.scope in ("cta", "cluster")}
 
 
 def _study_step(
