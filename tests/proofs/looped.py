@@ -25,7 +25,9 @@ COUNT = 300
 # ---------------------------------------------------------------- kernels
 def draw_text(rng: random.Random) -> str:
     """A loop over rows through a ring of stages, of one of several kinds."""
-    kind = rng.choice(list(KINDS))
+    kind = rng.choice([*KINDS, "roles"])
+    if kind == "roles":
+        return _roles(rng)
     trips, stages, ctas = rng.choice(LONG), rng.choice([1, 2, 3, 4]), rng.choice([1, 2])
     stages = max(stages, 2) if kind == "prefetch" else stages
     head = (
@@ -132,21 +134,61 @@ KINDS: dict[str, Callable[[random.Random, int, int], str]] = {
 }  # fmt: skip
 
 
+def _roles(rng: random.Random) -> str:
+    """A warp fills the stages that two others have emptied; in one loop, or anew for each of a few tiles."""
+    trips, stages, tiles, after = rng.choice(LONG), rng.choice([1, 2, 3, 4]), rng.choice([1, 1, 3]), rng.random() < 0.5
+    scope = rng.choice(["role", "warp", "thread"])
+    phase, row = (f"t*{trips} + k", f"t*{trips} + k") if tiles > 1 else ("k", "k")
+    slot = f"({phase}) % {stages}"
+    load = _load(row, slot, f', variant: tma, barrier: "full[{slot}]"')
+    fill = (f'wait: {{barrier: "free[{slot}]"}}', load)
+    empty = (
+        f'wait: {{barrier: "full[{slot}]"}}', _store(row, slot), f"sync: {'role' if scope == 'role' else 'warp'}",
+        f'arrive: {{scope: {scope}, barrier: "free[{slot}]"}}',
+        f'copy: {{scope: warp, src: "A[{slot}, 0:32]", dst: "Z[bx, {row}, warpid*32 : +32]"}}' if after else "",
+    )  # fmt: skip
+    if after:
+        empty = (*empty[:2], empty[4], *empty[2:4])
+    order = rng.sample([("load", 32, fill), ("move", 64, empty)], 2)
+    rows, text = tiles * trips, ""
+    for name, _, body in order:
+        text += f"  - role: {name}\n    do:\n"
+        if tiles > 1:
+            text += f"      - for: {{t: {tiles}}}\n        do:\n          - for: {{k: {trips}}}\n            do:\n"
+        else:
+            text += f"      - for: {{k: {trips}}}\n        do:\n"
+        text += _body(*body, indent=14 if tiles > 1 else 10)
+    return (
+        "kernel: looped\ngrid: {bx: 2}\nroles:\n"
+        + "".join(f"  {name}: {{threads: {threads}}}\n" for name, threads, _ in order)
+        + f"barriers:\n  full: {{slots: {stages}}}\n  free: {{slots: {stages}, open: true}}\nbuffers:\n"
+        + "".join(
+            f"  {n}: {{scope: global, dtype: float32, shape: [2, {rows}, 64]{more}}}\n"
+            for n, more in (("X", ""), ("Y", ""), *([("Z", "")] if after else []))
+        )
+        + f"  A: {{scope: shared, dtype: float32, shape: [{stages}, 64]}}\nops:\n{text}"
+    )
+
+
 # ---------------------------------------------------------------- faults
 Path = tuple[int, ...]
 
 
 def plant_at_a_trip(plan: Plan, rng: random.Random) -> Plan | None:
     """The plan with one fault: a sync, a wait or a guard left out, or a place moved, at some trips or at all."""
-    steps = plan.roles[0].steps
+    number = rng.randrange(len(plan.roles))
+    steps = plan.roles[number].steps
     loops = [s for _, s in _list_steps(steps) if isinstance(s, Repeat) and not s.unroll]
-    k, trip = loops[0].var, rng.randrange(1, LONG[0] - 2)
+    if not loops:
+        return None
+    k, trip = next((s for s in loops if s.var.name == "k"), loops[0]).var, rng.randrange(1, LONG[0] - 2)
     inside = [(path, s) for path, s in _list_steps(steps) if _is_in(steps, path, k)]
     path, step = rng.choice(inside)
     changed = _change(step, rng, k, trip)
     if changed is None:
         return None
-    return replace(plan, roles=(replace(plan.roles[0], steps=_put(steps, path, changed)),))
+    role = replace(plan.roles[number], steps=_put(steps, path, changed))
+    return replace(plan, roles=(*plan.roles[:number], role, *plan.roles[number + 1 :]))
 
 
 def _change(step: Step, rng: random.Random, k: Var, trip: int) -> tuple[Step, ...] | None:

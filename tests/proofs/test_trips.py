@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,6 @@ import tilegen
 from tests.proofs.looped import COUNT, judged, print_counts
 from tilegen.errors import ProofError
 from tilegen.planner import plan_spec
-from tilegen.proofs import trips
 from tilegen.proofs.runs import list_runs
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-it-works.md"
@@ -157,11 +155,3 @@ def test_a_count_of_ctas_and_of_a_parameter_is_run_from_no_trip_on() -> None:
         "threads: 32", "threads: 32\nparams: {N: {default: 1000, max: 2000}}\ngrid: {bx: 3}")  # fmt: skip
     runs = tilegen.build(source).proof.runs
     assert {min(dict(case)["N"], 2 * bx + 1) for case, ctas in runs for bx, _, _ in ctas} == {1, 2, 3, 4, 5}
-
-
-def test_several_roles_run_in_full() -> None:
-    spec = tilegen.load(text())
-    plan = plan_spec(spec)
-    assert trips.choose_trips(spec, plan, [(0, 0, 0)], {}).trips.loops
-    two = replace(plan, roles=(plan.roles[0], plan.roles[0]))
-    assert not trips.choose_trips(spec, two, [(0, 0, 0)], {}).trips.loops
