@@ -262,7 +262,8 @@ def _matmul(a: Array, b: Array) -> Array:
 
     def meet(left: Array, right: Array) -> Array:
         met = np.matmul(_by_rows(left, b.shape[-1]).astype(np.float32), right.astype(np.float32)[..., None, :, :]) > 0
-        return met.reshape(*met.shape[:-3], -1, met.shape[-1])
+        found: Array = met.reshape(*met.shape[:-3], -1, met.shape[-1])
+        return found
 
     neg_a, neg_b, up_a, up_b = a == NEG, b == NEG, a <= POS, b <= POS
     negs = meet(neg_a, up_b & ~neg_b) | meet(up_a & ~neg_a, neg_b)
@@ -282,7 +283,7 @@ def _multiply(a: Array, b: Array) -> Array:
 
 
 def _by_rows(a: Array, columns: int) -> Array:
-    """The rows in parts, each of whose products BLAS makes in one thread: to start others takes it longer than these."""
+    """The rows in parts, each of whose products BLAS makes in one thread: to start others takes longer."""
     rows, depth = a.shape[-2:]
     part = min(rows, max(1, _ALONE // max(1, columns * min(depth, _BLOCK))))
     part = next(n for n in range(part, 0, -1) if rows % n == 0) if rows else 1
