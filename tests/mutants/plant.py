@@ -302,7 +302,9 @@ def _operands_of(step: Map | Compute) -> Iterator[Operand]:
 
 
 def _of_tma(step: Tma) -> Iterator[Operand]:
-    yield step.map.name, Ref(step.map.memory, step.at), lambda ref: replace(step, at=ref.at)
+    own, dims = step.map.memory, step.map.dims  # a dimension of one element may have no coordinate
+    seen = replace(own, shape=tuple(own.shape[d] for d in dims), pitches=tuple(own.pitches[d] for d in dims))
+    yield step.map.name, Ref(seen, step.at), lambda ref: replace(step, at=ref.at)
     yield "", step.shared, lambda ref: replace(step, shared=ref)
 
 

@@ -24,8 +24,9 @@ SPECS = sorted((REPOSITORY / "specs").glob("*.yaml"))
 # What takes seconds a mutant is planned for a few CTAs, three of them along x. Loops are long enough to be steady,
 # those of gemm_w8a16 and sgemm_step1 so long that the proofs run some of the trips only.
 SIZES = {
-    "attention": {"BH": 2, "S": 300, "D": 64}, "gemm_bias_gelu": {"M": 256, "N": 384, "K": 320},
-    "gemm_int8_rows": {"M": 128, "N": 384, "K": 512}, "gemm_w8a16": {"M": 128, "N": 384, "K": 1280},
+    "attention": {"BH": 2, "S": 300, "D": 64}, "attention_hopper": {"BH": 1, "S": 300, "D": 64},
+    "gemm_bias_gelu": {"M": 256, "N": 384, "K": 320}, "gemm_int8_rows": {"M": 128, "N": 384, "K": 512},
+    "gemm_w8a16": {"M": 128, "N": 384, "K": 1280},
     "hgemm_persistent": {"M": 256, "N": 512, "K": 384, "C": 3}, "hgemm_roles": {"M": 384, "N": 256, "K": 640},
     "hgemm_step4": {"M": 256, "N": 384, "K": 160}, "sgemm_step1": {"M": 256, "N": 384, "K": 160},
 }  # fmt: skip
