@@ -6,6 +6,7 @@ import re
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
 from nvcc.compile import requires_nvcc
 from text.plans import build_cast, build_fill, build_pool, build_runtime_copy
@@ -14,7 +15,7 @@ from text.run import requires_gxx
 from specs.kernels import SPECS, build_spec, every_spec
 from tilegen.dtypes import DTYPES
 from tilegen.pipeline import build
-from tilegen.plan import Plan, arrays, tensor_maps
+from tilegen.plan import Param, Plan, arrays, tensor_maps
 from tilegen.render import host_type, launch_info, render, render_launcher
 
 PLANS = [build_pool(), *(build_fill(d, 1) for d in DTYPES), build_cast("float16", "float8_e5m2")]
@@ -223,9 +224,14 @@ def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, path: Path) -
             ["strides", *a["strides_bytes"]], ["box", *a["box"]], ["steps", *a["element_strides"]],
         ]  # fmt: skip
     wanted += [["grid", *info["grid"]], ["block", *info["block"]]]
-    given = [*places.values(), *(p.default for p in plan.params), *(places[a["array"]] for a in maps)]
+    given = [*places.values(), *map(_word_of, plan.params), *(places[a["array"]] for a in maps)]
     wanted += [*(["argument", value] for value in given), ["result", 0]]
     assert run_launcher(tmp_path, plan) == [[str(word) for word in line] for line in wanted]
+
+
+def _word_of(param: Param) -> int:
+    """The default of a parameter, as the 4 bytes that it is passed as."""
+    return int(param.default if param.var else np.float32(param.default).view(np.uint32))
 
 
 @requires_nvcc

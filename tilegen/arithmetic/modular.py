@@ -26,7 +26,7 @@ import numpy as np
 
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import holds_all
-from tilegen.arithmetic.products import TFLOAT32_UNITS
+from tilegen.arithmetic.products import TFLOAT32_UNITS, multiply_by_rows
 from tilegen.arithmetic.tree import Element, Literal, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, bits_dtype
@@ -34,7 +34,6 @@ from tilegen.dtypes import DTYPES, bits_dtype
 P = (1 << 22) - 3
 NEG, POS, NAN = P, P + 1, P + 2  # what is no number
 _BLOCK = 512  # products whose sum float64 holds: P * P * 512 < 2^53
-_ALONE = 1 << 18  # multiplications that OpenBLAS makes without other threads
 _INT_EXTREME = 1 << 31  # integers from here on, either way, are infinite: identities of min and max
 _ODD32, _ODD64 = 0x9E3779B1, 0x9E3779B97F4A7C15
 _INVERSE32, _INVERSE64 = pow(_ODD32, -1, 1 << 32), pow(_ODD64, -1, 1 << 64)
@@ -261,8 +260,7 @@ def _matmul(a: Array, b: Array) -> Array:
     total = _multiply(*(np.where(x < P, x, 0) for x in (a, b)))
 
     def meet(left: Array, right: Array) -> Array:
-        met = np.matmul(_by_rows(left, b.shape[-1]).astype(np.float32), right.astype(np.float32)[..., None, :, :]) > 0
-        found: Array = met.reshape(*met.shape[:-3], -1, met.shape[-1])
+        found: Array = multiply_by_rows(left.astype(np.float32), right.astype(np.float32)) > 0
         return found
 
     neg_a, neg_b, up_a, up_b = a == NEG, b == NEG, a <= POS, b <= POS
@@ -274,20 +272,12 @@ def _matmul(a: Array, b: Array) -> Array:
 
 def _multiply(a: Array, b: Array) -> Array:
     """The product of matrices of numbers."""
-    x, y = _by_rows(a, b.shape[-1]).astype(np.float64), b.astype(np.float64)[..., None, :, :]
-    total = _modulo(np.matmul(x[..., :_BLOCK], y[..., :_BLOCK, :]).astype(np.int64))
+    x, y = a.astype(np.float64), b.astype(np.float64)
+    total = _modulo(multiply_by_rows(x[..., :_BLOCK], y[..., :_BLOCK, :]).astype(np.int64))
     for k in range(_BLOCK, a.shape[-1], _BLOCK):
-        block = np.matmul(x[..., k : k + _BLOCK], y[..., k : k + _BLOCK, :])
+        block = multiply_by_rows(x[..., k : k + _BLOCK], y[..., k : k + _BLOCK, :])
         total = _modulo(total + block.astype(np.int64))
-    return total.reshape(*total.shape[:-3], -1, total.shape[-1])
-
-
-def _by_rows(a: Array, columns: int) -> Array:
-    """The rows in parts, each of whose products BLAS makes in one thread: to start others takes longer."""
-    rows, depth = a.shape[-2:]
-    part = min(rows, max(1, _ALONE // max(1, columns * min(depth, _BLOCK))))
-    part = next(n for n in range(part, 0, -1) if rows % n == 0) if rows else 1
-    return a.reshape(*a.shape[:-2], rows // part, part, depth)
+    return total
 
 
 def _are_numbers(*values: Array) -> bool:

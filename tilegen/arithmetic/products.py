@@ -17,6 +17,7 @@ TFLOAT32_UNITS = {TFLOAT32: 2.0**-11, TFLOAT32_CUT: 2.0**-10}  # relative errors
 TFLOAT32_LEAST = 2.0**-136  # and the error among the denormals
 _DROPPED_BITS = 13  # of a float32's mantissa that a tfloat32 has not
 _EXACT = 1 << 53  # integers below this are exact in float64
+_ALONE = 1 << 18  # multiplications that OpenBLAS makes without other threads
 
 
 def multiply(a: Array, b: Array, c: Array, dtype_ab: str, dtype_acc: str) -> Array:
@@ -73,3 +74,17 @@ def _keep_bits(x: Array, added: np.uint32) -> Array:
     with np.errstate(over="ignore"):
         kept = ((bits + added) & np.uint32(~((1 << _DROPPED_BITS) - 1) & 0xFFFFFFFF)).view(np.float32)
     return np.where(np.isnan(x), np.float32(np.nan), kept)
+
+
+def multiply_by_rows(a: Array, b: Array) -> Array:
+    """a @ b, so many rows at a time as BLAS takes in one thread: to start others takes it longer than these.
+
+    >>> bool((multiply_by_rows(np.ones((128, 64)), np.eye(64)) == 1).all())
+    True
+    """
+    rows, depth = a.shape[-2:]
+    most = min(rows, max(1, _ALONE // max(1, depth * b.shape[-1])))
+    part = next(n for n in range(most, 0, -1) if rows % n == 0) if rows else 1
+    parts: Array = np.matmul(a.reshape(*a.shape[:-2], rows // part, part, depth), b[..., None, :, :])
+    product: Array = parts.reshape(*parts.shape[:-3], rows, b.shape[-1])
+    return product

@@ -172,7 +172,7 @@ class Question:
         if not self.moves:
             return found
         zero = int(evaluate(found, {v.name: 0 for v in variables(found)}))
-        return sub(found, zero), zero % _ALIGNED
+        return sub(found, zero), 0 if self.is_named else zero % _ALIGNED  # whoever names it asks
 
 
 def list_questions(spec: Spec, plan: Plan) -> list[Question]:
