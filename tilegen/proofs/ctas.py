@@ -4,9 +4,9 @@ for each residue of a block axis after which addresses and conditions repeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,17 +14,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, add, bound, evaluate, less, mod, replace_part, sub, substitute, variables
-from tilegen.index.bounds import narrow
+from tilegen.index import Formula, Index, Var, add, evaluate, mod, replace_part, sub, substitute, variables
 from tilegen.index.courses import Course, course, join_courses, pick_values
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
-from tilegen.plan import Block, Let, Plan, Tma, Touch, Visit, begin, plain_name, walk
+from tilegen.plan import Plan, begin, plain_name, walk
+from tilegen.proofs.questions import ALIGNED, Question, decisions_of, meant_places
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Call, Loop, Spec
-from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
+from tilegen.spec.data import Spec
+from tilegen.spec.outline import outline
 
-_ALIGNED = 16  # elements after which places are as aligned as before
 _MOST_RESIDUES = 64  # CTAs that are taken for residues
 _MOST_CTAS = 1 << 22  # that are looked at for an outcome
 _MOST_OUTCOMES = 1 << 22  # of an expression that are looked at, along an axis and its loops
@@ -39,7 +38,7 @@ def choose_ctas(spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[
     ``asked``: what ``list_questions`` found.
     """
     chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(asked, grid, case), grid)]))
-    decisions = (x for p in outline(spec).placed for x in _decisions(spec, p))
+    decisions = (x for p in outline(spec).placed for x in decisions_of(spec, p))
     conditions = [c for c in dict.fromkeys(decisions) if _is_of_ctas(c, case)]
     for condition in conditions:
         axes = _telling_ctas(substitute(condition, case), grid)
@@ -60,18 +59,20 @@ def drop_alike(
     """Of the CTAs that would run with each case of the parameters, those that show what no other does.
 
     Two do the same where every condition, count and place in shared memory is the same function of threads and trips,
-    and places in global memory differ by a constant. Of those that do the same one is left; but the first case keeps
-    every value of each axis, and of the ``usual`` cases, which come first, each keeps a CTA. Where CTAs read what CTAs
-    write, all are left.
+    and places in global memory go along with the spec's. Of those that do the same one is left; but the first case
+    keeps every value of each axis, and of the ``usual`` cases, which come first, each keeps a CTA. Where CTAs read what
+    CTAs write, all are left.
     """
     if any(m.space == "global" and _is_exchanged(plan, m.name) for m in plan.memories):
         return [list(ctas) for _, ctas in runs]
     seen: set[object] = set()
     answers: dict[object, object] = {}
     left = []
+    meant = meant_places(asked)
+    pairs = [(q, meant.get(q.array)) for q in asked]
     for number, (case, ctas) in enumerate(runs):
-        moved = [q.moving(case) for q in asked]
-        does = {cta: _behaviour(asked, moved, {**case, **_axes_of(cta, plan)}, answers) for cta in ctas}
+        moved = [q.moving(case, place) for q, place in pairs]
+        does = {cta: _behaviour(pairs, moved, {**case, **_axes_of(cta, plan)}, answers) for cta in ctas}
         new = {cta: {own} - seen for cta, own in does.items()}
         axes = {cta: {(d, x) for d, x in enumerate(cta)} if number == 0 else set() for cta in ctas}
         left.append(_cover({cta: new[cta] | axes[cta] for cta in ctas}) or list(ctas)[-1:] * (number < usual))
@@ -103,7 +104,7 @@ def _axes_of(cta: Cta, plan: Plan) -> dict[str, int]:
 
 
 def _behaviour(
-    asked: Sequence[Question], moved: Sequence[Mapping[str, int]], numbers: Mapping[str, int],
+    asked: Sequence[tuple[Question, Question | None]], moved: Sequence[Mapping[str, int]], numbers: Mapping[str, int],
     answers: dict[object, object],
 ) -> object:  # fmt: skip
     """What a CTA does, to compare with others: each expression with its numbers, over the trips that its loops make.
@@ -111,82 +112,14 @@ def _behaviour(
     ``moved``: the axes, as 0, along which an expression only moves on.
     """
     found = []
-    for n, (question, still) in enumerate(zip(asked, moved, strict=True)):
+    for n, ((question, meant), still) in enumerate(zip(asked, moved, strict=True)):
         own = {**numbers, **still}
-        key = n, tuple(own[name] for name in question.names if name in own)
+        names = {*question.names, *(meant.names if meant else ())}
+        key = n, tuple(own[name] for name in sorted(names) if name in own)
         if key not in answers:
-            answers[key] = question.answer(own)
+            answers[key] = question.answer(own, meant)
         found.append(answers[key])
     return tuple(found)
-
-
-@dataclass(frozen=True)
-class Question:
-    """An expression that a run depends on, where ``guards`` hold; of one that ``moves`` only how it goes on counts.
-
-    ``array``: it is a place in this global array, as the plan has it, or the spec, if ``is_meant``. ``is_named``: it is
-    a value that others name, and these are asked themselves.
-    """
-
-    x: Index
-    loops: tuple[tuple[Var, Index], ...]
-    guards: tuple[Index, ...] = ()
-    moves: bool = False
-    is_named: bool = False
-    array: str = ""
-    is_meant: bool = False
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """The variables that it depends on."""
-        parts = (self.x, *(count for _, count in self.loops), *self.guards)
-        return tuple(sorted({v.name for part in parts for v in variables(part)}))
-
-    def moving(self, case: Mapping[str, int]) -> dict[str, int]:
-        """The block axes along which it only moves on, and stays as aligned: each as 0, which does as well."""
-        if not self.moves or self.guards:
-            return {}
-        x, fixed = substitute(self.x, case), {v.name for _, count in self.loops for v in variables(count)}
-        found = {}
-        for v in variables(x):
-            own = course(x, v) if v.name in CTA_AXES and v.name not in fixed else None
-            if own and own.period == 1 and not own.turns and own.rise % _ALIGNED == 0:
-                found[v.name] = 0
-        return found
-
-    def answer(self, numbers: Mapping[str, int]) -> object:
-        """The expression with the numbers of a CTA, over the trips that it makes."""
-        values: dict[str, Index] = dict(numbers)
-        for trip, count in self.loops:
-            left = substitute(count, values)
-            most = left if isinstance(left, int) else bound(left) - 1
-            if most < 1:
-                return None  # never asked
-            values[trip.name] = Var(trip.name, most) if most > 1 else 0
-        guards = [substitute(g, values) for g in self.guards]
-        if False in guards:
-            return None
-        for name, var in narrow(guards).items():
-            values[name] = var.least if isinstance(var, Var) and var.bound == var.least + 1 else var
-        found = substitute(self.x, values)
-        if not self.moves:
-            return found
-        zero = int(evaluate(found, {v.name: 0 for v in variables(found)}))
-        return sub(found, zero), 0 if self.is_named else zero % _ALIGNED  # whoever names it asks
-
-
-def list_questions(spec: Spec, plan: Plan) -> list[Question]:
-    """All that the plan does and the spec says that depends on CTAs or parameters, each once, and places in arrays."""
-    told = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}
-    found = dict.fromkeys((*_asked_by_spec(spec), *_asked_by_plan(plan)))
-    return [q for q in found if q.array or told & {*q.names}]
-
-
-def _decisions(spec: Spec, placed: Placed) -> list[Index]:
-    """What decides whether, and how often, a statement runs, written out; of a loop, its count too."""
-    s, values = placed.statement, write_out(placed, outline(spec).names).values
-    counts = trip_of(s, outline(spec).names)[1:2] if isinstance(s, Loop) else ()
-    return [substitute(x, values) for x in (*deciding(s), *counts)]
 
 
 @dataclass(frozen=True)
@@ -209,10 +142,7 @@ def find_periods(asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) 
     """
     extents = {axis: Var(axis, n) if n > 1 else 0 for axis, n in zip(CTA_AXES, grid, strict=True)}
     numbers = {**case, **extents}
-    meant: dict[str, Question] = {}
-    for q in asked:
-        if q.is_meant:
-            meant.setdefault(q.array, q)
+    meant = meant_places(asked)
     return tuple(
         _find_residues(asked, meant, v, numbers) if isinstance(v, Var) else Residues(1) for v in extents.values()
     )
@@ -226,7 +156,10 @@ def _find_residues(
     ``meant``: a place of each array as the spec has it. Where one place in an array repeats late, all are looked at.
     """
     courses = {q: _courses(x, v) for q in asked if v in variables(x := substitute(q.x, numbers))}
-    late = {q for q, (own, _) in courses.items() if any(c is None or c.period > _SOON for c in own)}
+    late = {
+        q for q, (own, _) in courses.items()
+        if any(c is None or c.period > _SOON or (q.array and c.turns) for c in own)
+    }  # fmt: skip
     arrays = {q.array for q in late if q.array}
     telling = {q: _tell_apart(q, meant.get(q.array), v, numbers) for q in asked if q in late or q.array in arrays}
     unseen = {q.array for q, values in telling.items() if q.array and values is None}
@@ -254,7 +187,7 @@ def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[st
     seen = [x]
     if q.moves and meant is not None:
         trips = {plain_name(trip.name): trip for trip, _ in q.loops}
-        seen = [sub(x, _part_along(substitute(meant.x, {**numbers, **trips}), v)), mod(x, _ALIGNED)]
+        seen = [sub(x, _part_along(substitute(meant.x, {**numbers, **trips}), v)), mod(x, ALIGNED)]
     named = [w for y in (*seen, *(count for _, count in loops), *guards) for w in variables(y) if w.name != v.name]
     extents = {name: max(w.bound for w in named if w.name == name) for name in dict.fromkeys(w.name for w in named)}
     if v.bound * prod(extents.values()) * len(seen) > _MOST_OUTCOMES:
@@ -300,51 +233,6 @@ def _extremes(x: Index) -> list[Formula]:
         return []
     inner = dict.fromkeys(e for a in x.args for e in _extremes(a))
     return [*inner, *([x] if x.symbol in ("min", "max") else [])]
-
-
-def _asked_by_plan(plan: Plan) -> Iterator[Question]:
-    for role in plan.roles:
-        for visit in walk(role.steps, begin(role.threads)):
-            at = visit.position
-            names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is asked again where it is used
-            for x in visit.effects.expressions:
-                yield Question(at.expand(x), at.loops, at.guards, names_only, names_only)
-            for slot in visit.effects.slots:
-                yield Question(at.expand(slot.at), at.loops, at.guards)
-            for touch in visit.effects.touches:
-                memory, flat = at.flat(touch.ref)
-                is_global = memory.space == "global"
-                yield Question(flat, at.loops, at.guards, is_global, array=memory.name if is_global else "")
-                yield Question(at.expand(touch.where), at.loops, at.guards)
-                yield from (Question(x, at.loops, at.guards) for x in edges_of(visit, touch))
-
-
-def edges_of(visit: Visit, touch: Touch) -> Iterator[Index]:
-    """Of a box in an array, along each dimension: does it end within the array?"""
-    if touch.map is None or touch.ref.memory.space != "global":
-        return
-    assert isinstance(visit.step, Tma)
-    for d, size, at in zip(touch.map.dims, touch.map.box, visit.step.at, strict=True):
-        yield less(add(visit.position.expand(at), size), add(touch.map.memory.shape[d], 1))
-
-
-def _asked_by_spec(spec: Spec) -> Iterator[Question]:
-    for placed in outline(spec).placed:
-        meant, s = write_out(placed, outline(spec).names), placed.statement
-        loops = tuple((trip, count) for _, trip, count in meant.trips)
-        yield from (Question(x, loops, meant.guards) for x in _decisions(spec, placed))
-        if not isinstance(s, Call):
-            continue
-        guards = (*meant.guards, substitute(s.when, meant.values))
-        for region in s.regions.values():
-            elements = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
-            at = [add(substitute(x, meant.values), e) for x, e in zip(region.begins, elements, strict=True)]
-            for x, n in zip(at, region.buffer.shape, strict=True):
-                yield Question(less(x, n), loops, guards)
-            for x in region.buffer.layout.place(at, region.buffer.shape).values():
-                is_global = region.buffer.scope == "global"
-                array = region.buffer.root if is_global else ""
-                yield Question(x, loops, guards, is_global, array=array, is_meant=is_global)
 
 
 def _residues(periods: Sequence[Residues], grid: Cta) -> list[Cta]:

@@ -10,8 +10,9 @@ from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import Unsteady
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
-from tilegen.proofs.ctas import choose_ctas, drop_alike, list_questions
+from tilegen.proofs.ctas import choose_ctas, drop_alike
 from tilegen.proofs.meaning import check_meaning, parameter_cases
+from tilegen.proofs.questions import list_questions
 from tilegen.proofs.trips import Cut, choose_trips, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of

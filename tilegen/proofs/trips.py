@@ -50,8 +50,8 @@ from tilegen.plan import (
     flatten,
     walk,
 )
-from tilegen.proofs.ctas import edges_of
 from tilegen.proofs.meaning import mark_of
+from tilegen.proofs.questions import edges_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Region, Spec, Statement

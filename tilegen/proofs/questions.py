@@ -1,0 +1,156 @@
+"""What a run of a CTA depends on: every expression of the plan and of the spec over block axes and parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from tilegen.index import Index, Var, add, bound, evaluate, less, sub, substitute, variables
+from tilegen.index.bounds import narrow
+from tilegen.index.courses import course
+from tilegen.plan import Block, Let, Plan, Tma, Touch, Visit, begin, plain_name, walk
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.spec.data import Call, Loop, Spec
+from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
+
+ALIGNED = 16  # elements after which places are as aligned as before
+
+
+def list_questions(spec: Spec, plan: Plan) -> list[Question]:
+    """All that the plan does and the spec says that depends on CTAs or parameters, each once, and places in arrays."""
+    told = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}
+    found = dict.fromkeys((*_asked_by_spec(spec), *_asked_by_plan(plan)))
+    return [q for q in found if q.array or told & {*q.names}]
+
+
+def meant_places(asked: Sequence[Question]) -> dict[str, Question]:
+    """Of each global array a place that the spec names."""
+    found: dict[str, Question] = {}
+    for q in asked:
+        if q.is_meant:
+            found.setdefault(q.array, q)
+    return found
+
+
+def decisions_of(spec: Spec, placed: Placed) -> list[Index]:
+    """What decides whether, and how often, a statement runs, written out; of a loop, its count too."""
+    s, values = placed.statement, write_out(placed, outline(spec).names).values
+    counts = trip_of(s, outline(spec).names)[1:2] if isinstance(s, Loop) else ()
+    return [substitute(x, values) for x in (*deciding(s), *counts)]
+
+
+@dataclass(frozen=True)
+class Question:
+    """An expression that a run depends on, where ``guards`` hold; of one that ``moves`` only how it goes on counts.
+
+    ``array``: it is a place in this global array, as the plan has it, or the spec, if ``is_meant``. ``is_named``: it is
+    a value that others name, and these are asked themselves.
+    """
+
+    x: Index
+    loops: tuple[tuple[Var, Index], ...]
+    guards: tuple[Index, ...] = ()
+    moves: bool = False
+    is_named: bool = False
+    array: str = ""
+    is_meant: bool = False
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The variables that it depends on."""
+        parts = (self.x, *(count for _, count in self.loops), *self.guards)
+        return tuple(sorted({v.name for part in parts for v in variables(part)}))
+
+    def moving(self, case: Mapping[str, int], meant: Question | None) -> dict[str, int]:
+        """The block axes along which it only moves on, with ``meant``, and stays as aligned: each as 0, which does as
+        well.
+        """
+        if not self.moves or self.guards:
+            return {}
+        x, fixed = substitute(self.x, case), {v.name for _, count in self.loops for v in variables(count)}
+        place = substitute(meant.x, case) if meant else x
+        found = {}
+        for v in variables(x):
+            own = course(x, v) if v.name in CTA_AXES and v.name not in fixed else None
+            if own and own.period == 1 and not own.turns and own.rise % ALIGNED == 0 and course(place, v) == own:
+                found[v.name] = 0
+        return found
+
+    def answer(self, numbers: Mapping[str, int], meant: Question | None) -> object:
+        """The expression with the numbers of a CTA, over the trips that it makes; a place as far as it is from
+        ``meant``.
+        """
+        values: dict[str, Index] = dict(numbers)
+        for trip, count in self.loops:
+            left = substitute(count, values)
+            most = left if isinstance(left, int) else bound(left) - 1
+            if most < 1:
+                return None  # never asked
+            values[trip.name] = Var(trip.name, most) if most > 1 else 0
+        guards = [substitute(g, values) for g in self.guards]
+        if False in guards:
+            return None
+        for name, var in narrow(guards).items():
+            values[name] = var.least if isinstance(var, Var) and var.bound == var.least + 1 else var
+        found = substitute(self.x, values)
+        if not self.moves:
+            return found
+        zero = int(evaluate(found, {v.name: 0 for v in variables(found)}))
+        if self.is_named:
+            return sub(found, zero)  # whoever names it asks
+        trips = {plain_name(trip.name): values[trip.name] for trip, _ in self.loops}
+        return sub(found, zero), zero % ALIGNED, zero - meant.begin({**values, **trips}) if meant else 0
+
+    def begin(self, values: Mapping[str, Index]) -> int:
+        """The expression with these values, and 0 for every other variable."""
+        found = substitute(self.x, values)
+        try:
+            return int(evaluate(found, {v.name: 0 for v in variables(found)}))
+        except ZeroDivisionError:
+            return 0
+
+
+def _asked_by_plan(plan: Plan) -> Iterator[Question]:
+    for role in plan.roles:
+        for visit in walk(role.steps, begin(role.threads)):
+            at = visit.position
+            names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is asked again where it is used
+            for x in visit.effects.expressions:
+                yield Question(at.expand(x), at.loops, at.guards, names_only, names_only)
+            for slot in visit.effects.slots:
+                yield Question(at.expand(slot.at), at.loops, at.guards)
+            for touch in visit.effects.touches:
+                memory, flat = at.flat(touch.ref)
+                is_global = memory.space == "global"
+                yield Question(flat, at.loops, at.guards, is_global, array=memory.name if is_global else "")
+                yield Question(at.expand(touch.where), at.loops, at.guards)
+                yield from (Question(x, at.loops, at.guards) for x in edges_of(visit, touch))
+
+
+def edges_of(visit: Visit, touch: Touch) -> Iterator[Index]:
+    """Of a box in an array, along each dimension: does it end within the array?"""
+    if touch.map is None or touch.ref.memory.space != "global":
+        return
+    assert isinstance(visit.step, Tma)
+    for d, size, at in zip(touch.map.dims, touch.map.box, visit.step.at, strict=True):
+        yield less(add(visit.position.expand(at), size), add(touch.map.memory.shape[d], 1))
+
+
+def _asked_by_spec(spec: Spec) -> Iterator[Question]:
+    for placed in outline(spec).placed:
+        meant, s = write_out(placed, outline(spec).names), placed.statement
+        loops = tuple((trip, count) for _, trip, count in meant.trips)
+        yield from (Question(x, loops, meant.guards) for x in decisions_of(spec, placed))
+        if not isinstance(s, Call):
+            continue
+        guards = (*meant.guards, substitute(s.when, meant.values))
+        for region in s.regions.values():
+            elements = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
+            at = [add(substitute(x, meant.values), e) for x, e in zip(region.begins, elements, strict=True)]
+            for x, n in zip(at, region.buffer.shape, strict=True):
+                yield Question(less(x, n), loops, guards)
+            for x in region.buffer.layout.place(at, region.buffer.shape).values():
+                is_global = region.buffer.scope == "global"
+                array = region.buffer.root if is_global else ""
+                yield Question(x, loops, guards, is_global, array=array, is_meant=is_global)
