@@ -23,12 +23,14 @@ from tilegen.pipeline import Built
 
 
 class PretendedDriver(Driver):
-    """Launches run at once; ``seen`` has what each of them was. ``refuse``: statuses that the next launches return."""
+    """Launches run at once; ``seen`` has what each of them was. ``refuse``: statuses that the next launches return;
+    ``held``: clusters that it says it holds at once.
+    """
 
     def __init__(self, built: Built | Draft | None = None):
         object.__setattr__(self, "launch", self.start)
         object.__setattr__(self, "library", None)
-        self.__dict__.update(seen=[], refuse=[], entered=0, loaded=[], form=None)
+        self.__dict__.update(seen=[], refuse=[], entered=0, loaded=[], form=None, held=3)
         self.__dict__["runner"] = _find_runner(built) if built else None
 
     def start(self, config: Any, handle: Any, arguments: Any, extra: Any) -> int:
@@ -52,6 +54,9 @@ class PretendedDriver(Driver):
     def load(self, image: bytes, kernel: str, device: int, dynamic_bytes: int) -> Function:
         self.loaded.append((kernel, device, dynamic_bytes))
         return Function(ctypes.c_void_p(1), ctypes.c_void_p(2), device)
+
+    def count_resident(self, function: Function, threads: int, dynamic_bytes: int, cluster: Any) -> int:
+        return self.held * int(np.prod(cluster))
 
     def device_of(self, pointer: int) -> int | None:
         return 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from specs.kernels import SPECS, build_spec, every_spec, small_spec
+from specs.kernels import ROOT, SPECS, build_spec, every_spec, small_spec
 from text.run import requires_gxx
 
 import tilegen
@@ -588,6 +588,21 @@ def test_a_grid_that_cuda_does_not_launch() -> None:
     kernel, _ = pretend_kernel(built, runs=False)
     code, text = refused(kernel, *(Interface(aligned((70000, 32))) for _ in range(2)))
     assert code == "TG710" and "70000 CTAs in y; CUDA launches 1 to 65535" in text
+
+
+@pytest.mark.parametrize(("held", "cluster", "ctas"), [(1, 1, 1), (132, 1, 132), (5000, 1, 1024), (66, 2, 132)])
+def test_a_grid_of_the_ctas_that_fit_at_once(held: int, cluster: int, ctas: int) -> None:
+    text = (ROOT / "specs" / "tiles_resident.yaml").read_text()
+    built = build(text.replace("threads:", f"cluster: {{cbx: {cluster}}}\nthreads:"))
+    kernel, pretended = pretend_kernel(built, runs=False)
+    pretended.__dict__["held"] = held
+    x, y = (Interface(aligned((1, 64), np.float16)) for _ in range(2))
+    kernel(x, y)
+    assert pretended.seen[0]["grid"] == (ctas, 1, 1), "min(resident, 1024)"
+    kernel, pretended = pretend_kernel(built, runs=False)
+    pretended.__dict__["held"] = 0
+    code, said = refused(kernel, x, y)
+    assert code == "TG710" and f"this GPU does not hold a {'cluster' if cluster > 1 else 'CTA'} of it" in said
 
 
 def test_tensor_maps_follow_the_parameters() -> None:

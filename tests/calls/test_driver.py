@@ -31,7 +31,8 @@ CUresult cuDeviceGetCount(int *n) { *n = devices; return CUDA_SUCCESS; }
 CUresult cuCtxGetDevice(CUdevice *d) { *d = 1; return CUDA_SUCCESS; }
 CUresult cuDeviceGetAttribute(int *v, CUdevice_attribute a, CUdevice d) {
     *v = a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 9
-         : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 5 : -1;
+         : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? 5
+         : a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 132 : -1;
     return d == 1 ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d) { *c = (CUcontext)(0x1000000000 + d); return CUDA_SUCCESS; }
@@ -65,6 +66,19 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, 
         sizeof(CUlaunchConfig), (char *)&c->hStream - (char *)c,
     };
     memcpy(noted, seen, sizeof seen);
+    return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, CUfunction f, int threads, size_t bytes) {
+    *n = context == 1 && f == (CUfunction)0x3000000000 && threads == 96 && bytes == 40000 ? 3 : -1;
+    return CUDA_SUCCESS;
+}
+CUresult cuOccupancyMaxActiveClusters(int *n, CUfunction f, const CUlaunchConfig *c) {
+    const CUlaunchAttribute *a = c->attrs;
+    int is_right = c->gridDimX == 4 && c->gridDimY == 2 && c->gridDimZ == 1 && c->blockDimX == 96 && c->blockDimY == 1
+        && c->blockDimZ == 1 && c->sharedMemBytes == 40000 && c->numAttrs == 1 && c->hStream == 0
+        && a->id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION && a->value.clusterDim.x == 4 && a->value.clusterDim.y == 2
+        && a->value.clusterDim.z == 1;
+    *n = context == 1 && f == (CUfunction)0x3000000000 && is_right ? 16 : -1;
     return CUDA_SUCCESS;
 }
 """
@@ -108,6 +122,12 @@ def test_devices(noting: Driver) -> None:
     assert noting.current_device() == 1
     assert noting.compute_capability(1) == (9, 5)
     assert [noting.device_of(p) for p in (5, (1 << 40) + 7, 7 << 40)] == [0, 1, None]
+
+
+def test_ctas_that_fit_at_once(noting: Driver) -> None:
+    function = noting.load(b"\x7fELF\0x", "kernel", 1, 40000)
+    assert noting.count_resident(function, 96, 40000, (1, 1, 1)) == 3 * 132
+    assert noting.count_resident(function, 96, 40000, (4, 2, 1)) == 16 * 8, "CTAs of whole clusters"
 
 
 def test_what_fails_has_cudas_name_and_leaves_no_context(noting: Driver) -> None:

@@ -6,17 +6,20 @@ A call of a kernel costs what this costs: the launch takes one struct, prepared 
 from __future__ import annotations
 
 import ctypes
+import struct
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from math import prod
 from typing import Any
 
 from tilegen.errors import Diagnostic, EnvironmentLack
 
 # Of cuda.h: enumerators that never change.
-_COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76  # CUdevice_attribute
+_MULTIPROCESSOR_COUNT = 16  # CUdevice_attribute, as the next two
+_COMPUTE_CAPABILITY_MAJOR, _COMPUTE_CAPABILITY_MINOR = 75, 76
 _MAX_DYNAMIC_SHARED_SIZE_BYTES = 8  # CUfunction_attribute
 _POINTER_DEVICE_ORDINAL = 9  # CUpointer_attribute
 NO_BINARY = 209  # CUDA_ERROR_NO_BINARY_FOR_GPU
@@ -25,6 +28,8 @@ _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 # struct CUlaunchConfig: gridDim, blockDim, sharedMemBytes (7 ints and 4 bytes of padding), hStream, attrs, numAttrs
 CONFIG_BYTES, CONFIG_STREAM_AT = 56, 32
+_CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
+_ATTRIBUTE_BYTES = 72  # struct CUlaunchAttribute: an id, 4 bytes of padding, a value of 64 bytes
 
 
 class DriverError(RuntimeError):
@@ -101,6 +106,22 @@ class Driver:
                 self.call("cuFuncSetAttribute", handle, _MAX_DYNAMIC_SHARED_SIZE_BYTES, dynamic_bytes)
         return Function(handle, context, device)
 
+    def count_resident(
+        self, function: Function, threads: int, dynamic_bytes: int, cluster: tuple[int, int, int]
+    ) -> int:
+        """CTAs that the function's device holds at once, of whole clusters; 0 if none fits."""
+        count, size = ctypes.c_int(), prod(cluster)
+        with self.in_context(function.context):
+            if size > 1:
+                config = describe_clusters(threads, dynamic_bytes, cluster)
+                self.call("cuOccupancyMaxActiveClusters", ctypes.byref(count), function.handle, config)
+                return count.value * size
+            sms = ctypes.c_int()
+            self.call("cuDeviceGetAttribute", ctypes.byref(sms), _MULTIPROCESSOR_COUNT, function.device)
+            asked = (function.handle, threads, ctypes.c_size_t(dynamic_bytes))
+            self.call("cuOccupancyMaxActiveBlocksPerMultiprocessor", ctypes.byref(count), *asked)
+        return count.value * sms.value
+
     @contextmanager
     def in_context(self, context: ctypes.c_void_p) -> Iterator[None]:
         """The context is current inside."""
@@ -109,6 +130,15 @@ class Driver:
             yield
         finally:
             self.call("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+def describe_clusters(threads: int, dynamic_bytes: int, cluster: tuple[int, int, int]) -> ctypes.Array[ctypes.c_char]:
+    """A CUlaunchConfig of one cluster, its one attribute behind it."""
+    memory = (ctypes.c_char * (CONFIG_BYTES + _ATTRIBUTE_BYTES))()
+    attribute = ctypes.addressof(memory) + CONFIG_BYTES
+    struct.pack_into("=7I4xQQI", memory, 0, *cluster, threads, 1, 1, dynamic_bytes, 0, attribute, 1)
+    struct.pack_into("=I4x3I", memory, CONFIG_BYTES, _CLUSTER_DIMENSION, *cluster)
+    return memory
 
 
 @cache

@@ -32,6 +32,7 @@ from tilegen.plan.instructions import (
     function_of_registers,
 )
 from tilegen.plan.kernel import (
+    MOST_RESIDENT,
     RESIDENT_CTAS,
     Launch,
     Owned,
@@ -82,12 +83,12 @@ from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of,
 
 __all__ = [
     "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "COMPUTE", "CP_ASYNC", "FILL", "INSTRUCTIONS", "LDMATRIX",
-    "LDMATRIX_TRANS", "MATRIX_ROW_ELEMS", "MBARRIER", "MOVE", "PRODUCTS", "QUEUES", "RESIDENT_CTAS", "SHUFFLE",
-    "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST", "TMA_STORE", "Arrive", "Await",
-    "Barrier", "Block", "Commit", "Compute", "Effects", "Fence", "Instruction", "Launch", "Let", "Map",
-    "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm", "Owned", "Param", "Peers", "Plan", "Position", "Queue",
-    "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap", "Tma", "Touch", "UnknownStep",
-    "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin", "default_values", "effects",
-    "flat_memory", "flatten", "function_of_registers", "let", "matrices", "names_used", "plain_name", "repeat",
-    "spot_of", "tensor_maps", "trip_name", "walk", "when",
+    "LDMATRIX_TRANS", "MATRIX_ROW_ELEMS", "MBARRIER", "MOST_RESIDENT", "MOVE", "PRODUCTS", "QUEUES",
+    "RESIDENT_CTAS", "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST",
+    "TMA_STORE", "Arrive", "Await", "Barrier", "Block", "Commit", "Compute", "Effects", "Fence", "Instruction",
+    "Launch", "Let", "Map", "MatrixDescriptor", "Memory", "Mma", "Move", "OperandForm", "Owned", "Param", "Peers",
+    "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step", "Sync", "TensorMap",
+    "Tma", "Touch", "UnknownStep", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments", "arrays", "begin",
+    "default_values", "effects", "flat_memory", "flatten", "function_of_registers", "let", "matrices", "names_used",
+    "plain_name", "repeat", "spot_of", "tensor_maps", "trip_name", "walk", "when",
 ]  # fmt: skip

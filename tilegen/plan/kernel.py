@@ -55,6 +55,7 @@ class Param:
 
 
 RESIDENT_CTAS = "resident"  # the CTAs that a GPU holds at once, a multiple of the cluster
+MOST_RESIDENT = 65535  # as many as a grid has along y and z; no GPU holds more
 
 
 def arguments(params: Iterable[Param]) -> tuple[Param, ...]:

@@ -10,7 +10,7 @@ from typing import Any
 from tilegen.decisions import count_words
 from tilegen.dtypes import DTYPES
 from tilegen.index import INT_LIMIT, Formula, Index, bound, mul, to_c, variables
-from tilegen.plan import RESIDENT_CTAS, Memory, Param, Plan, TensorMap, arguments, arrays, tensor_maps
+from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Memory, Param, Plan, TensorMap, arguments, arrays, tensor_maps
 from tilegen.render.c_text import comment_lines, fold_line, int_type
 from tilegen.render.launch import launch_info, plan_shared
 from tilegen.render.names import fresh
@@ -161,7 +161,8 @@ def _resident_texts(plan: Plan) -> dict[str, Any]:
     named = {v.name for n in plan.launched_grid for v in variables(n)}
     if RESIDENT_CTAS not in named:
         return {}
-    return {"name": RESIDENT_CTAS, "cluster": list(plan.cluster), "ctas": prod(plan.cluster)}
+    size = prod(plan.cluster)
+    return {"name": RESIDENT_CTAS, "cluster": list(plan.cluster), "ctas": size, "most": MOST_RESIDENT // size * size}
 
 
 def _check_pointer(memory: Memory) -> tuple[str, str]:

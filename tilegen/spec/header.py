@@ -11,7 +11,7 @@ from numbers import Integral, Real
 from tilegen.arch import ARCHES
 from tilegen.errors import Mark
 from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, evaluate, least, multiple, variables
-from tilegen.plan import RESIDENT_CTAS, Param, arguments, default_values
+from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Param, arguments, default_values
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
 from tilegen.spec.data import Constant
 from tilegen.spec.expressions import read_constant, read_number
@@ -199,7 +199,6 @@ def read_grid(
     return (extents[0], extents[1], extents[2])
 
 
-_MOST_RESIDENT = 65535
 _SOME_RESIDENT = 128  # CTAs that are planned for
 
 
@@ -210,7 +209,7 @@ def _resident_in(cluster: Node | None, params: Params) -> Var:
         with suppress(Flaw):  # it is reported where the cluster is read
             size *= read_constant(value, params.names, "cluster")
     size = max(1, size)
-    return Var(RESIDENT_CTAS, _MOST_RESIDENT + 1, size, size)
+    return Var(RESIDENT_CTAS, MOST_RESIDENT + 1, size, size)
 
 
 def _launch(extent: Index, d: int, resident: Var, node: Node, params: Params) -> Var:

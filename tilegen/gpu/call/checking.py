@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -14,9 +14,8 @@ from tilegen.errors import CallError, Diagnostic
 from tilegen.gpu.call.arrays import Seen, dense_strides
 from tilegen.gpu.call.params import Measure, solve_params
 from tilegen.gpu.call.signature import ArrayArgument, KernelSignature
-from tilegen.gpu.device import require_gpu
 from tilegen.index import evaluate, variables
-from tilegen.plan import RESIDENT_CTAS
+from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS
 from tilegen.scopes import GRID_LIMITS
 
 _BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}  # raw bits, where a library lacks them
@@ -33,9 +32,13 @@ class Checked:
 
 
 def check_call(
-    terms: KernelSignature, given: Sequence[tuple[ArrayArgument, Seen]], params: Mapping[str, Any]
-) -> Checked:
-    """All that does not change from one call of a kind to the next. Raises CallError with everything found."""
+    terms: KernelSignature, given: Sequence[tuple[ArrayArgument, Seen]], params: Mapping[str, Any],
+    count_resident: Callable[[int], int],
+) -> Checked:  # fmt: skip
+    """All that does not change from one call of a kind to the next. Raises CallError with everything found.
+
+    ``count_resident(device)``: CTAs of the kernel that the device holds at once, asked where the grid is one of them.
+    """
     unknown = [name for name in params if name not in {p.name for p in terms.params}]
     found = [_unknown_param(terms, name) for name in unknown]
     for array, seen in given:
@@ -50,7 +53,9 @@ def check_call(
     if found:
         raise CallError(found)
     spans = tuple(int(evaluate(a.span, values)) * DTYPES[a.dtype].bytes for a, _ in given)
-    return Checked(values, spans, check_grid(terms, values), next(s.device for _, s in given if s.device is not None))
+    device = next(s.device for _, s in given if s.device is not None)
+    grid = check_grid(terms, values, lambda: count_resident(device))
+    return Checked(values, spans, grid, device)
 
 
 def _unknown_param(terms: KernelSignature, name: str) -> Diagnostic:
@@ -144,17 +149,16 @@ def _check_devices(kernel: str, given: Sequence[tuple[ArrayArgument, Seen]]) -> 
     return [Diagnostic("TG708", f"{kernel}: its arrays lie on several GPUs: {said}", hint="move them to one")]
 
 
-def count_resident(terms: KernelSignature) -> int:
-    """CTAs of whole clusters that the GPU holds at once: on each multiprocessor what the spec asks for, or one."""
-    size = prod(terms.cluster)
-    found = require_gpu(terms.arch).sm_count * max(1, terms.ctas_per_sm)
-    return max(size, min(found, 65535) // size * size)
-
-
-def check_grid(terms: KernelSignature, values: Mapping[str, Any]) -> tuple[int, int, int]:
+def check_grid(
+    terms: KernelSignature, values: Mapping[str, Any], count_resident: Callable[[], int]
+) -> tuple[int, int, int]:
     """The CTAs of the launch; raises CallError (TG710) where there are none, or more than CUDA launches."""
     if any(v.name == RESIDENT_CTAS for g in terms.grid for v in variables(g)):
-        values = {**values, RESIDENT_CTAS: count_resident(terms)}
+        size, held = prod(terms.cluster), count_resident()
+        if held < size:
+            message = f"{terms.kernel}: this GPU does not hold {'a cluster' if size > 1 else 'a CTA'} of it"
+            raise CallError(Diagnostic("TG710", message, hint="it needs fewer threads, registers or shared memory"))
+        values = {**values, RESIDENT_CTAS: min(held, MOST_RESIDENT) // size * size}
     x, y, z = (int(evaluate(g, values)) for g in terms.grid)
     for axis, n, limit, part in zip("xyz", (x, y, z), GRID_LIMITS, terms.cluster, strict=True):
         if not 1 <= n <= limit:

@@ -131,7 +131,7 @@ class Kernel:
 
     def _decide(self, arrays: Sequence[Any], params: dict[str, Any], key: tuple[Any, ...]) -> CallKind:
         libraries = [self._readers.libraries[type(array)] for array in arrays]
-        kind = decide(self.terms, arrays, libraries, params, self._load, self._driver().launch)
+        kind = decide(self.terms, arrays, libraries, params, self._load, self._driver())
         if kind.form.maps:
             kind.keep_maps(lambda pointers: self._encode(kind, pointers))
         with suppress(TypeError):  # an array whose form is nothing to look up is decided on every time

@@ -12,7 +12,7 @@ from tilegen.gpu.call.arrays import Library, Seen
 from tilegen.gpu.call.checking import Checked, check_call, is_image, share_elements
 from tilegen.gpu.call.launch_memory import LaunchForm, LaunchMemory
 from tilegen.gpu.call.signature import ArrayArgument, KernelSignature
-from tilegen.gpu.driver import Function
+from tilegen.gpu.driver import Driver, Function
 from tilegen.index import evaluate
 
 Given = tuple[ArrayArgument, Seen, Library]
@@ -63,9 +63,13 @@ def match_arrays(terms: KernelSignature, arrays: Sequence[Any]) -> tuple[ArrayAr
 
 def decide(
     terms: KernelSignature, arrays: Sequence[Any], libraries: Sequence[Library], params: Mapping[str, Any],
-    load: Callable[[int], Function], launch: Callable[..., int],
+    load: Callable[[int], Function], driver: Driver,
 ) -> CallKind:  # fmt: skip
     """The kind of a call. Raises CallError with everything that is wrong with it."""
+
+    def count_resident(device: int) -> int:
+        return driver.count_resident(load(device), terms.threads, terms.dynamic_bytes, terms.cluster)
+
     matched = match_arrays(terms, arrays)
     given = []
     for array_terms, array, library in zip(matched, arrays, libraries, strict=True):
@@ -75,11 +79,11 @@ def decide(
             raise
         except Exception as error:
             raise unreadable(terms.kernel, array, error) from error
-    checked = check_call(terms, [(t, seen) for t, seen, _ in given], params)
+    checked = check_call(terms, [(t, seen) for t, seen, _ in given], params, count_resident)
     codes = tuple(("f", None) if p.var is None else ("i", checked.values[p.name]) for p in terms.params)
     form = LaunchForm(checked.grid, terms.threads, terms.dynamic_bytes, len(terms.arrays), codes, terms.tensor_maps)
     check_streams(terms.kernel, given)
-    kind = CallKind(given, checked, form, load(checked.device), launch)
+    kind = CallKind(given, checked, form, load(checked.device), driver.launch)
     if len(matched) < len(terms.arrays):
         kind.makers = plan_outputs(terms, given, checked)
     return kind

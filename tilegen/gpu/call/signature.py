@@ -51,4 +51,3 @@ class KernelSignature:
     dynamic_bytes: int
     tensor_maps: int = 0
     encode_maps: EncodeMaps | None = None
-    ctas_per_sm: int = 0
