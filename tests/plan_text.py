@@ -13,6 +13,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Fence,
+    Follow,
     Let,
     Map,
     Memory,
@@ -127,5 +128,6 @@ LINES: dict[type, Callable[[Any], str]] = {
     Arrive: lambda step: f"Arrive {_slot(step.slot)}, {step.bytes} bytes{_rank(step)}",
     Await: lambda step: f"Await {_slot(step.slot)}, parity {step.parity}",
     Commit: lambda step: f"Commit {step.queue}",
+    Follow: lambda step: "Follow",
     Wait: lambda step: f"Wait {step.queue}, {step.pending} pending",
 }

@@ -84,6 +84,7 @@ def terms_of(spec: Spec, plan: Plan) -> KernelSignature:
         ),
         arguments(plan.params), plan.launched_grid, plan.cluster, plan.threads, shared.bytes if shared.dynamic else 0,
         len(tensor_maps(plan)), _encoder_of(plan) if tensor_maps(plan) else None,
+        plan.overlaps,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from tilegen.plan import (
     Arrive,
     Await,
     Commit,
+    Follow,
     Let,
     Memory,
     Owned,
@@ -42,6 +43,7 @@ from tilegen.spec.data import (
     Arriving,
     Call,
     Closing,
+    Following,
     Guarded,
     Loop,
     Meeting,
@@ -81,6 +83,7 @@ def plan_spec(spec: Spec) -> Plan:
         spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
         spec.cluster, tuple(o for b in builders for o in b.owns), tuple(operations.values()), spec.notes,
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
+        spec.overlaps,
     )  # fmt: skip
 
 
@@ -257,6 +260,7 @@ PLANNED: dict[type, Callable[[Any, Any, Enclose], tuple[Step, ...]]] = {
     Meeting: _Builder.meeting,
     Closing: _Builder.queue,
     Waiting: _Builder.wait,
+    Following: lambda builder, s, enclose: (Follow(),),
     Arriving: _Builder.arrival,
 }
 

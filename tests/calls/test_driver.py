@@ -16,7 +16,7 @@ from specs.test_launchers import cuda_includes
 from tilegen.errors import EnvironmentLack
 from tilegen.gpu import driver
 from tilegen.gpu.call.launch_memory import LaunchForm, make_memory, write_params
-from tilegen.gpu.driver import CONFIG_BYTES, CONFIG_STREAM_AT, Driver, DriverError, load_driver
+from tilegen.gpu.driver import ATTRIBUTE_BYTES, CONFIG_BYTES, CONFIG_STREAM_AT, Driver, DriverError, load_driver
 
 LIBRARY = """
 #include <cuda.h>
@@ -63,7 +63,9 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, 
         c->gridDimX, c->gridDimY, c->gridDimZ, c->blockDimX, c->blockDimY, c->blockDimZ, c->sharedMemBytes,
         (long long)c->hStream, (long long)c->attrs, c->numAttrs, (long long)f, *(long long *)params[0],
         *(long long *)params[1], *(int *)params[2], (long long)(*(float *)params[3] * 4), (long long)extra,
-        sizeof(CUlaunchConfig), (char *)&c->hStream - (char *)c,
+        sizeof(CUlaunchConfig), (char *)&c->hStream - (char *)c, c->numAttrs && c->attrs->id ==
+        CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION && c->attrs->value.programmaticStreamSerializationAllowed,
+        sizeof(CUlaunchAttribute),
     };
     memcpy(noted, seen, sizeof seen);
     return CUDA_SUCCESS;
@@ -116,6 +118,20 @@ def test_a_launch_is_what_cuda_h_says(noting: Driver) -> None:
     assert seen[10:16] == [0x3000000000, 0x6000000001, signed, -7, 1, 0]
     assert seen[16:18] == [CONFIG_BYTES, CONFIG_STREAM_AT]
     assert seen[20] == 65536, "dynamic shared memory was asked for"
+
+
+@pytest.mark.parametrize("maps", [0, 2])
+def test_a_launch_that_overlaps_the_kernel_before(noting: Driver, maps: int) -> None:
+    form = LaunchForm((3, 4, 5), 128, 0, 2, (("i", -7), ("f", 0.25)), maps, overlaps=True)
+    memory = make_memory(form)
+    form.varying.pack_into(memory.whole, CONFIG_STREAM_AT, 5, memory.attributes_at, memory.attributes, 8, 9)
+    function = noting.load(b"\x7fELF\0x", "kernel", 1, 0)
+    assert noting.launch(memory.config, function.handle, memory.arguments, None) == 0
+    noting.library.notes.restype = ctypes.POINTER(ctypes.c_int64)
+    seen = noting.library.notes()[:20]
+    assert seen[:8] == [3, 4, 5, 128, 1, 1, 0, 5] and seen[9] == 1 and seen[11:15] == [8, 9, -7, 1]
+    assert seen[18] == 1, "programmatic stream serialization is allowed"
+    assert seen[19] == ATTRIBUTE_BYTES
 
 
 def test_devices(noting: Driver) -> None:

@@ -34,6 +34,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Fence,
+    Follow,
     Instruction,
     Let,
     Map,
@@ -114,6 +115,10 @@ SQUARE = Compute(
     r[0], Apply("+", (Apply("*", (Element(0, "float32"), Element(0, "float32")), "float32"), WHOLE), "float32"),
     (r[0],), (ROW + 1,),
 )  # fmt: skip
+
+
+def overlapping(*steps: Step) -> Plan:
+    return replace(plan(*steps), overlaps=True)
 
 
 def multicast() -> Example:
@@ -236,6 +241,7 @@ STEPS: dict[type, Example] = {
         FULL,
     ),
     Await: INSTRUCTIONS[TMA_LOAD.name],
+    Follow: Example(overlapping(Follow(), LOAD, STORE), overlapping(LOAD, Follow(), STORE), "TG440"),
 }  # fmt: skip
 
 

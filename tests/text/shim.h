@@ -310,6 +310,8 @@ template <int pending> static void cp_async_wait()
     }
 }
 static inline void fence_async() {}
+static inline void launch_dependents() {}
+static inline void wait_previous() {}
 template <int n> static inline void registers_down() {}
 template <int n> static inline void registers_up() {}
 static inline void mbarrier_init(unsigned long long *bar, int arrivals) { cpu::mbarriers[bar] = {arrivals, arrivals, 0, 0, {}}; }

@@ -28,8 +28,8 @@ _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 # struct CUlaunchConfig: gridDim, blockDim, sharedMemBytes (7 ints and 4 bytes of padding), hStream, attrs, numAttrs
 CONFIG_BYTES, CONFIG_STREAM_AT = 56, 32
-_CLUSTER_DIMENSION = 4  # CUlaunchAttributeID
-_ATTRIBUTE_BYTES = 72  # struct CUlaunchAttribute: an id, 4 bytes of padding, a value of 64 bytes
+_CLUSTER_DIMENSION, _PROGRAMMATIC_STREAM_SERIALIZATION = 4, 6  # CUlaunchAttributeID
+ATTRIBUTE_BYTES = 72  # struct CUlaunchAttribute: an id, 4 bytes of padding, a value of 64 bytes
 
 
 class DriverError(RuntimeError):
@@ -134,11 +134,16 @@ class Driver:
 
 def describe_clusters(threads: int, dynamic_bytes: int, cluster: tuple[int, int, int]) -> ctypes.Array[ctypes.c_char]:
     """A CUlaunchConfig of one cluster, its one attribute behind it."""
-    memory = (ctypes.c_char * (CONFIG_BYTES + _ATTRIBUTE_BYTES))()
+    memory = (ctypes.c_char * (CONFIG_BYTES + ATTRIBUTE_BYTES))()
     attribute = ctypes.addressof(memory) + CONFIG_BYTES
     struct.pack_into("=7I4xQQI", memory, 0, *cluster, threads, 1, 1, dynamic_bytes, 0, attribute, 1)
     struct.pack_into("=I4x3I", memory, CONFIG_BYTES, _CLUSTER_DIMENSION, *cluster)
     return memory
+
+
+def write_overlap(memory: ctypes.Array[ctypes.c_char], at: int) -> None:
+    """The attribute of a launch that may start while the kernel before still runs, into some memory."""
+    struct.pack_into("=I4xI", memory, at, _PROGRAMMATIC_STREAM_SERIALIZATION, 1)
 
 
 @cache

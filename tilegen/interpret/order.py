@@ -15,6 +15,7 @@ from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.scopes import SCOPES
 
 NOBODY, MANY, TOGETHER = -1, -2, -3  # lanes: TOGETHER, one that no lane equals, not even itself later
+OVER = 2**31 - 1  # of the kernels before, once they have ended: later than any epoch
 NEVER = 2**31 - 1  # the epoch of a write that has not landed: no clock knows of it
 REACHES = (*(name for name in SCOPES if name != "thread"), "")  # scopes that syncs have; "": none reaches that far
 
@@ -51,6 +52,15 @@ class Clocks:
         """Each warp is ordered after its agent's accesses up to a tick."""
         seats = self.crew.seat_of[agents]
         self.known[warps, seats] = np.maximum(self.known[warps, seats], ticks)
+
+    def follow(self, warps: Array) -> None:
+        """The kernels before have ended, as these warps know."""
+        self.known[warps, -1] = OVER
+
+    def has_followed(self, warps: Array) -> Array:
+        """Which warps know that the kernels before have ended."""
+        result: Array = self.known[warps, -1] == OVER
+        return result
 
     def meet(self, warps: Array, team: Array) -> None:
         """Warps of one team (by number) learn what every other of it knows, and all begin a new epoch."""

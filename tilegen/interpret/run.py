@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 
+import numpy as np
+
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Var, bound
 from tilegen.index.courses import ALL_TRIPS, Trips
-from tilegen.interpret.fault import DEADLOCK, Fault, FaultFound, Unsteady
+from tilegen.interpret.fault import BEFORE_PREVIOUS, DEADLOCK, Fault, FaultFound, Unsteady
 from tilegen.interpret.machine import Machine
 from tilegen.interpret.phases import count_agents, count_products
 from tilegen.interpret.site import Frame, Site
@@ -61,11 +63,13 @@ def interpret(
     values = default_values(plan.params) | dict(params or {})
     roles = tuple(role.threads for role in plan.roles)
     agents, products = count_agents(plan), count_products(plan)
-    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, agents, roles, products)
+    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, agents, roles, products, plan.overlaps)
     machine = Machine(plan, crew, inputs, values, trips, domain)
     take_turns(machine)
     machine.flights.refuse_leftovers()
     machine.phases.refuse_leftovers()
+    if plan.overlaps:
+        refuse_unfollowed(machine)
     written = {name: store.written() for name, store in machine.outputs.items()}
     return Outcome(written, crew.ctas, machine.steps)
 
@@ -93,6 +97,14 @@ def take_turns(machine: Machine) -> None:
                 if gathering.left:  # one of the roles never comes there
                     raise Unsteady(gathering.loop)
             raise FaultFound(_describe_deadlock(machine, waiting))
+
+
+def refuse_unfollowed(machine: Machine) -> None:
+    """Raise where a CTA may end before the kernels before: the next kernel would wait for this one alone."""
+    known = machine.clocks.has_followed(np.arange(machine.crew.all_warps)).reshape(len(machine.crew.ctas), -1)
+    for cta in np.flatnonzero(~known.any(axis=1)):
+        message = f"CTA {machine.crew.ctas[cta]} ends without waiting for the kernels before"
+        raise FaultFound(Fault(BEFORE_PREVIOUS, message, insert=("wait: previous",), cta=machine.crew.ctas[cta]))
 
 
 def _describe_deadlock(machine: Machine, waiting: Mapping[str, str]) -> Fault:

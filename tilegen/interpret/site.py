@@ -22,6 +22,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Fence,
+    Follow,
     Let,
     Map,
     Memory,
@@ -231,6 +232,7 @@ WORDS: dict[type, Callable[[Any], str]] = {
     Fence: lambda step: "fence",
     Commit: lambda step: "commit",
     Wait: lambda step: "wait",
+    Follow: lambda step: "wait: previous",
     Arrive: lambda step: f"arrive {step.slot.barrier.name}",
     Await: lambda step: f"await {step.slot.barrier.name}",
 }

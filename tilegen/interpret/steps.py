@@ -12,8 +12,9 @@ import numpy as np
 from tilegen.index import Index, Var
 from tilegen.interpret.address import check_int, check_range, find, locate, value_of
 from tilegen.interpret.asynchronous import arrive, await_phase, commit, load_box, start_copy, store_box, wait
-from tilegen.interpret.fault import MALFORMED, PARTIAL_SYNC, FaultFound
+from tilegen.interpret.fault import MALFORMED, FaultFound
 from tilegen.interpret.matrices import load_matrices, store_matrices
+from tilegen.interpret.meeting import WARP_THREADS, follow, refuse_early, sync
 from tilegen.interpret.products import PRODUCTS, fence_registers
 from tilegen.interpret.reading import MemoryPlace, Root
 from tilegen.interpret.site import Blocked, Site, require_whole_warps
@@ -40,6 +41,7 @@ from tilegen.plan import (
     Compute,
     Effects,
     Fence,
+    Follow,
     Let,
     Map,
     Memory,
@@ -54,7 +56,6 @@ from tilegen.plan import (
     Wait,
     When,
 )
-from tilegen.scopes import SCOPES
 
 
 # ---------------------------------------------------------------- structure
@@ -180,6 +181,8 @@ def carry_out(step: Any, touched: Effects, site: Site) -> None:
     meaning = compute if row.compute else MEANINGS.get(row.name)
     if meaning is None:
         raise UnknownStep("the interpreter", row)
+    if site.group.crew.overlaps:
+        refuse_early(touched, site)
     meaning(step, touched, site)
 
 
@@ -300,54 +303,10 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
 }  # fmt: skip
 
 
-# ---------------------------------------------------------------- meeting
-def sync(step: Sync, site: Site) -> Blocked | None:
-    """All threads of the scope meet. Who is missing will never come, so a part of the scope is a fault at once."""
-    group, crew, clocks = site.group, site.group.crew, site.clocks
-    if step.scope == "async":
-        site.machine.pool.shadow.fence(group)
-        return None
-    partial = group.partial_warp
-    if partial is not None:
-        site.fail(PARTIAL_SYNC, f"sync: {step.scope} under divergence: some lanes of the warp do not reach it", partial)
-    warps = group.whole
-    if step.scope == "warp":
-        clocks.end_epochs(warps)
-        return None
-    if step.scope not in TEAMS:
-        site.fail(MALFORMED, f"no scope is called {step.scope}")
-    team, want = TEAMS[step.scope](warps, site), SCOPES[step.scope].size(site.role.threads)
-    want *= int(np.prod(crew.cluster)) if step.scope == "cluster" else 1
-    here = np.bincount(team, weights=crew.lanes_of[warps])[team]
-    if np.any(here != want):
-        missing = int(np.argmax(here != want))
-        message = f"sync: {step.scope} reached by {int(here[missing])} of {want} threads: the others never come"
-        site.fail(PARTIAL_SYNC, message, int(np.argmax(group.warp == warps[missing])))
-    if len(site.roles) == 1 or step.scope in ("warpgroup", "role"):
-        clocks.meet(warps, team)
-        return None
-    return site.rendezvous(step.scope, warps, team)
-
-
-def _warpgroup_of(warps: Array, site: Site) -> Array:
-    """The warpgroups of a role count from its first thread."""
-    inside, first = warps % site.group.crew.warps, site.first // WARP_THREADS
-    result: Array = warps - (inside - first) % (SCOPES["warpgroup"].threads // WARP_THREADS)
-    return result
-
-
-# Which warps meet at a sync: a number that those of one team have in common.
-WARP_THREADS = SCOPES["warp"].threads
-TEAMS: dict[str, Callable[[Array, Any], Array]] = {
-    "warpgroup": _warpgroup_of,
-    "role": lambda warps, site: warps // site.group.crew.warps,
-    "cta": lambda warps, site: warps // site.group.crew.warps,
-    "cluster": lambda warps, site: site.group.crew.cluster_of_cta[warps // site.group.crew.warps],
-}
-
-
+# ---------------------------------------------------------------- order
 ORDER: dict[type, Callable[[Any, Any], Blocked | None]] = {
-    Sync: sync, Fence: fence_registers, Commit: commit, Wait: wait, Arrive: arrive, Await: await_phase,
+    Sync: sync, Fence: fence_registers, Commit: commit, Wait: wait, Follow: follow, Arrive: arrive,
+    Await: await_phase,
 }
 
 

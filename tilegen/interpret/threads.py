@@ -33,6 +33,7 @@ class Crew:
     agents: int = 0
     roles: tuple[int, ...] = ()  # threads of each, one after the other; () for a single one
     products: int = 0
+    overlaps: bool = False  # the kernels before may still run; they have the last seat of each cluster
 
     @cached_property
     def warps(self) -> int:
@@ -46,7 +47,7 @@ class Crew:
 
     @cached_property
     def seats(self) -> int:
-        return (self.warps + self.agents) * int(np.prod(self.cluster))
+        return (self.warps + self.agents) * int(np.prod(self.cluster)) + self.overlaps
 
     @cached_property
     def seat_of(self) -> Array:

@@ -33,6 +33,7 @@ from tilegen.plan.steps import (
     Commit,
     Compute,
     Fence,
+    Follow,
     Let,
     Map,
     Mma,
@@ -247,6 +248,7 @@ EFFECTS: dict[type, Callable[[Any], Effects]] = {
     Fence: lambda step: Effects(),
     Commit: lambda step: Effects(),
     Wait: lambda step: Effects(),
+    Follow: lambda step: Effects(),
     Arrive: lambda step: Effects(expressions=() if step.rank is None else (step.rank,), slots=(step.slot,)),
     Await: lambda step: Effects(expressions=(step.parity,), slots=(step.slot,)),
 }

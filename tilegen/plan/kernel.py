@@ -89,6 +89,7 @@ class Plan:
     choices: tuple[Choice, ...] = ()  # for the kernel as a whole, such as the layouts of shared buffers
     barriers: tuple[Barrier, ...] = ()
     ctas_per_sm: int = 0  # that must fit at once, which caps registers; 0: as many as do
+    overlaps: bool = False  # launched while the kernel before may still run
 
     @property
     def threads(self) -> int:

@@ -202,6 +202,11 @@ class Wait:
 
 
 @dataclass(frozen=True)
+class Follow:
+    """Each thread goes on when the kernels launched before have ended; what they wrote is there for all threads."""
+
+
+@dataclass(frozen=True)
 class Arrive:
     """Each thread arrives at the mbarrier; before, it announces ``bytes`` that TMA will bring.
 
@@ -222,7 +227,8 @@ class Await:
 
 
 Step = Union[  # noqa: UP007 - a runtime alias
-    Let, Repeat, When, Block, Move, Map, Compute, Shuffle, Mma, Wgmma, Tma, Sync, Fence, Commit, Wait, Arrive, Await
+    Let, Repeat, When, Block, Move, Map, Compute, Shuffle, Mma, Wgmma, Tma, Sync, Fence, Commit, Wait, Follow, Arrive,
+    Await,
 ]
 
 

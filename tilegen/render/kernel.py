@@ -28,6 +28,7 @@ def render(plan: Plan, spec_name: str = "", prelude: bool = True) -> str:
     roles = [_render_role(page, role, part) for role, part in zip(plan.roles, parts_of(plan), strict=True)]
     used = {n for role in plan.roles for n, x in free_names(role.steps, role.threads).items() if isinstance(x, Var)}
     barriers = _barrier_texts(page, plan_shared(plan))
+    overlaps = page.use("launch_dependents") if plan.overlaps else ""
     builtins = [*(roles[0]["builtins"] if alone else ()), *_cta_builtins(page, used)]
     template = templates().get_template("kernel.cu.j2")
     text = template.render(
@@ -46,6 +47,7 @@ def render(plan: Plan, spec_name: str = "", prelude: bool = True) -> str:
         typedefs=_typedefs(plan),
         maps=bool(tensor_maps(plan)),
         barriers=barriers,
+        overlaps=overlaps,
     )
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
 
@@ -109,7 +111,9 @@ def _reaches(step: Step) -> bool:
 
 def _kernel_params(plan: Plan) -> list[str]:
     written = {m.name for m in plan.memories if m.access != "in"}
-    pointers = [parameter(m, frozenset(written)).replace("*", "*__restrict__ ") for m in arrays(plan)]
+    # While the kernel before runs, nobody may promise that no one else writes: loads would move before the wait.
+    star = "*" if plan.overlaps else "*__restrict__ "
+    pointers = [parameter(m, frozenset(written)).replace("*", star) for m in arrays(plan)]
     maps = [f"const __grid_constant__ TensorMap {m.name}" for m in tensor_maps(plan)]
     given = arguments(plan.params)
     return pointers + [f"{int_type(p.var) if p.var else DTYPES[p.dtype].c} {p.name}" for p in given] + maps

@@ -82,7 +82,7 @@ def launch_info(plan: Plan, params: Mapping[str, int | float] | None = None) -> 
     return {
         "kernel": plan.name, "arch": plan.arch, "grid": [int(evaluate(x, values)) for x in plan.grid],
         "grid_expression": [to_c(x) for x in plan.launched_grid], "block": [plan.threads, 1, 1],
-        "cluster": list(plan.cluster),
+        "cluster": list(plan.cluster), **({"overlap": "previous"} if plan.overlaps else {}),
         "dynamic_shared_bytes": shared.bytes if shared.dynamic else 0,
         "static_shared_bytes": 0 if shared.dynamic else shared.bytes, "args": args,
     }  # fmt: skip

@@ -51,6 +51,7 @@ def render_launcher(plan: Plan, spec_name: str = "") -> str:
         grid=[to_c(x) for x in plan.launched_grid],
         resident=_resident_texts(plan),
         compares=_compares(plan),
+        overlaps=plan.overlaps,
         threads=plan.threads,
         maps=[_map_texts(a) for a in args if a["kind"] == "tensor_map"],
         arguments=[f"&{arg['name']}" for arg in args],
@@ -115,7 +116,9 @@ def _describe(plan: Plan, spec_name: str) -> Iterator[str]:
     yield from (f"{p.name}: {_describe_param(p)}" for p in arguments(plan.params))
     yield from (_describe_map(m) for m in tensor_maps(plan))
     yield (
-        "What is written must not overlap anything else. The launch is asynchronous. It returns "
+        "What is written must not overlap anything else. The launch is asynchronous"
+        + (", and may start while the kernel before it in the stream still runs" if plan.overlaps else "")
+        + ". It returns "
         "cudaErrorMisalignedAddress for a pointer that is not aligned as said here"
         + (", cudaErrorInvalidValue for a parameter out of its range" if arguments(plan.params) else "")
         + (", cudaErrorInvalidConfiguration for more CTAs than can be launched" if any(_check_grid(plan)) else "")

@@ -20,6 +20,7 @@ from tilegen.plan import (
     Commit,
     Compute,
     Fence,
+    Follow,
     Instruction,
     Let,
     Map,
@@ -310,6 +311,7 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Fence: lambda page, step, noted: page.steps.fence(_held(page)),
     Commit: lambda page, step, noted: page.steps.commit(QUEUES[step.queue].commit),
     Wait: _render_wait,
+    Follow: lambda page, step, noted: page.steps.follow(),
     Arrive: _render_arrive,
     Await: lambda page, step, noted: page.steps.await_phase(
         _slot(step.slot), to_c(step.parity), step.slot.barrier.order

@@ -280,6 +280,13 @@ class Waiting:
 
 
 @dataclass(frozen=True)
+class Following:
+    """wait: previous: until the kernels launched before have ended and all that they wrote is there."""
+
+    mark: Mark | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
 class Arriving:
     """arrive: one thread of each instance of ``scope`` arrives at an mbarrier.
 
@@ -293,7 +300,9 @@ class Arriving:
     to: str = ""
 
 
-Statement = Union[Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Arriving, WholeCall]  # noqa: UP007
+Statement = Union[  # noqa: UP007
+    Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Following, Arriving, WholeCall
+]
 
 
 @dataclass(frozen=True)
@@ -332,6 +341,8 @@ class Spec:
     ctas_per_sm_mark: Mark | None = field(default=None, compare=False)
     roles: tuple[RoleTerms, ...] = ()  # in the order of their threads; () where all do the same
     barriers: tuple[BarrierTerms, ...] = ()  # those that are declared
+    overlaps: bool = False  # starts while the kernel before still runs
+    overlaps_mark: Mark | None = field(default=None, compare=False)
 
     def threads_of(self, role: str) -> int:
         """The threads that run what stands in a role ("": outside of all)."""

@@ -174,6 +174,17 @@ def read_ctas_per_sm(
     return 0, None
 
 
+def read_overlap(node: Node | None, findings: Findings) -> Mark | None:
+    """Where the spec says that the kernel starts while the one before it still runs, if it does."""
+    if node is None or (isinstance(node, Scalar) and node.value is None):
+        return None
+    if not isinstance(node, Scalar) or node.value != "previous":
+        with findings.collect():
+            said = describe_node(node)
+            raise Flaw("TG103", f"'overlap' must be previous, not {said}", node.mark, "write 'overlap: previous'")
+    return node.mark
+
+
 def read_grid(
     node: Node | None, cluster: Node | None, params: Params, findings: Findings
 ) -> tuple[Index, Index, Index]:

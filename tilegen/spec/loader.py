@@ -11,6 +11,7 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.clusters import check_clusters
 from tilegen.spec.data import Spec
+from tilegen.spec.dependent import check_overlap
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.header import (
@@ -19,6 +20,7 @@ from tilegen.spec.header import (
     read_cluster,
     read_ctas_per_sm,
     read_grid,
+    read_overlap,
     read_params,
     read_threads,
 )  # fmt: skip
@@ -63,6 +65,7 @@ def load(
     resident = read_ctas_per_sm(root.get("ctas_per_sm"), params.names, target, threads, findings)
     check_registers(roles, threads, target, resident[0], findings)
     cluster = read_cluster(root.get("cluster"), params, target, grid, findings)
+    overlap = read_overlap(root.get("overlap"), findings)
     terms = read_barriers(root.get("barriers"), params.names, register, findings)
     buffers = Buffers(params, max((r.threads for r in roles), default=threads), target)
     read_buffers(root.get("buffers"), buffers, register, findings)
@@ -85,8 +88,10 @@ def load(
         kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
         tuple(buffers.found.values()), ops, given.name, given.text,
         ctas_per_sm=resident[0], ctas_per_sm_mark=resident[1], roles=roles, barriers=tuple(terms.values()),
+        overlaps=overlap is not None, overlaps_mark=overlap,
     )  # fmt: skip
     check_clusters(spec, findings)
+    check_overlap(spec, findings)
     findings.raise_all()
     return spec
 

@@ -179,10 +179,12 @@ class BarrierFields(_Fields):
 
 
 class WaitFields(_Fields):
-    """Threads go on when few enough of their groups are in flight, or when an mbarrier's copies are there."""
+    """Threads go on when few enough of their groups are in flight, when an mbarrier's copies are there, or when the
+    kernels launched before have ended.
+    """
 
     wait: int | str | dict[str, Any] = Field(
-        description="how many groups may still be in flight: 0 waits for all; {QUEUE: N}; or {barrier: NAME}"
+        description="how many groups may still be in flight: 0 waits for all; {QUEUE: N}; {barrier: NAME}; or previous"
     )
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
@@ -225,6 +227,9 @@ class SpecFields(_Fields):
     cluster: dict[str, Any] = Field(default={}, description="CTAs of a cluster: {cbx, cby, cbz}")
     threads: Annotated[int, Field(ge=1, le=1024)] | str | None = Field(
         default=None, description="threads of a CTA, 1 to 1024"
+    )
+    overlap: Literal["previous"] | None = Field(
+        default=None, description="start while the kernel launched before still runs; 'wait: previous' waits for it"
     )
     roles: dict[str, Any] = Field(
         default={}, description="in place of threads: parts of them, in their order, that run side by side"

@@ -239,6 +239,7 @@ FUNCTIONS = frozenset(_LIBRARY) | {name + suffix for name in _MATH for suffix in
 TYPES = frozenset(_TYPES)
 PRELUDE = frozenset(
     """
+    launch_dependents wait_previous
     sync_warpgroup sync_role sync_cluster cp_async_4 cp_async_8 cp_async_16 cp_async_4_or_zero cp_async_8_or_zero
     cp_async_16_or_zero cp_async_commit cp_async_wait cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z fence_async
     registers_down registers_up mbarrier_init mbarrier_arrive mbarrier_expect mbarrier_wait fence_mbarrier_init

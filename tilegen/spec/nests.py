@@ -46,7 +46,7 @@ def read_loop(node: Mapping, around: Surroundings, read_body: ReadBody) -> Loop 
         if len(around.findings.found) > before or not made or made[-1].var.name != key.text:
             inner = replace(inner, names=inner.names.with_broken([key.text]))
     do = node.get("do")
-    body = read_body(do, replace(inner, is_top=False)) if isinstance(do, Sequence) else ()
+    body = read_body(do, replace(inner, is_top=False, is_nested=True)) if isinstance(do, Sequence) else ()
     for name in claimed:
         around.register.release(name)
     if model is None or len(made) < len(variables.entries):
@@ -175,5 +175,5 @@ def read_guarded(node: Mapping, around: Surroundings, read_body: ReadBody) -> Gu
     cases = replace(around.cases, condition=every(around.cases.condition, condition))
     inner = replace(around, cases=cases, conditions=(*around.conditions, *([(axes, mark)] if axes else [])))
     do = node.get("do")
-    body = read_body(do, replace(inner, is_top=False)) if isinstance(do, Sequence) else ()
+    body = read_body(do, replace(inner, is_top=False, is_nested=True)) if isinstance(do, Sequence) else ()
     return Guarded(condition, mark, body=body) if model else None

@@ -14,6 +14,7 @@ from tilegen.spec.data import (
     Arriving,
     Call,
     Closing,
+    Following,
     Guarded,
     Loop,
     Meeting,
@@ -28,7 +29,7 @@ from tilegen.spec.data import (
 )
 from tilegen.spec.phases import barriers_of, trips_of
 
-KINDS = (Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Arriving, WholeCall)
+KINDS = (Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Following, Arriving, WholeCall)
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def deciding(statement: Statement) -> tuple[Index, ...]:
         return statement.start, statement.stop, statement.step
     if isinstance(statement, Call):
         return statement.when, *statement.conditions.values()
-    return () if isinstance(statement, WholeCall | Naming | RoleBlock) else (statement.when,)
+    return () if isinstance(statement, WholeCall | Naming | RoleBlock | Following) else (statement.when,)
 
 
 def trip_of(loop: Loop, taken: frozenset[str]) -> tuple[Var, Index, Index]:

@@ -18,6 +18,7 @@ from tilegen.spec.data import (
     Buffer,
     Call,
     Closing,
+    Following,
     Guarded,
     Loop,
     Meeting,
@@ -78,6 +79,8 @@ def _print_head(spec: Spec) -> Iterator[str]:
         said = {axis: _value_of(substitute(n, launched)) for axis, n in zip(axes, extents, strict=True) if n != 1}
         if said:
             yield from _print_section(name, said)
+    if spec.overlaps:
+        yield "overlap: previous"
     if spec.roles:
         yield from _print_section("roles", {r.name: _fields_of_role(r) for r in spec.roles}, False)
     elif spec.threads:  # an op on whole arrays, not yet expanded, has none
@@ -188,6 +191,8 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
             yield f"{indent}- commit"
         else:
             yield from _print_simple({"commit": word_of(statement) or True}, statement.when, indent)
+    elif isinstance(statement, Following):
+        yield f"{indent}- wait: previous"
     elif isinstance(statement, Waiting):
         slot = statement.barrier
         word, pending = word_of(statement), statement.pending

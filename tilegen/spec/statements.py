@@ -32,7 +32,7 @@ from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
-from tilegen.spec.waits import read_arrive, read_commit, read_wait, read_when, span
+from tilegen.spec.waits import read_arrive, read_commit, read_following, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
 
 MAX_RANK = 8  # dimensions of a buffer, as the model has it
@@ -82,6 +82,8 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     if op is None and "arrive" in node:
         _refuse_outside("an arrival", node, around)
         return read_arrive(node, around)
+    if op is None and "wait" in node and isinstance(node["wait"], Scalar) and node["wait"].text == "previous":
+        return read_following(node, around)
     if op is None and ("commit" in node or "wait" in node):
         _refuse_outside("a commit or a wait", node, around)
         around.check_agree("warp", "a commit or a wait", node.entries[0][0].mark)

@@ -34,6 +34,7 @@ class Surroundings:
     broken_roles: frozenset[str] = frozenset()  # reported before
     role: str = ""  # that it stands in
     is_top: bool = True  # in the list of the spec itself
+    is_nested: bool = False  # inside of a loop or a condition
     conditions: tuple[tuple[frozenset[str], Mark], ...] = ()  # around, that differ between threads: along which axes
 
     def check_agree(self, scope: str, what: str, mark: Mark) -> None:

@@ -7,10 +7,9 @@ from dataclasses import replace
 from tilegen.errors import Mark
 from tilegen.index import Index
 from tilegen.plan import CP_ASYNC, PRODUCTS, TMA_STORE
-from tilegen.spec.data import Arriving, Closing, Waiting
+from tilegen.spec.data import Arriving, Closing, Following, Waiting
 from tilegen.spec.expressions import read_condition, read_constant
 from tilegen.spec.findings import Findings, Flaw
-from tilegen.spec.later import refuse_later
 from tilegen.spec.models import ArrivalFields, AwaitedFields, CommitFields, PendingFields, WaitFields, check_fields
 from tilegen.spec.names import Names, names_in_scope
 from tilegen.spec.nodes import Mapping, Scalar
@@ -37,8 +36,6 @@ def read_wait(node: Mapping, names: Names, around: Surroundings) -> Waiting | No
     """``{wait: N}``, ``{wait: {mma: N}}`` or ``{wait: {barrier: NAME}}``, with ``when``, for which ``names`` are."""
     findings, outer, key = around.findings, around.names, node.key("wait").mark
     what = node["wait"]
-    if isinstance(what, Scalar) and what.text == "previous":
-        raise refuse_later("'wait: previous'", what)
     fields = check_fields(node, WaitFields, "this wait", findings, key)
     condition = read_when(node, names, findings)
     if fields is None:
@@ -60,6 +57,19 @@ def read_wait(node: Mapping, names: Names, around: Surroundings) -> Waiting | No
         raise Flaw("TG114", "a wait is for groups of one queue", others[0][0].mark, "write a wait for each")
     queue = QUEUE_WORDS[word.text]
     return Waiting(read_constant(pending, outer, "the number of groups"), condition, mark, queue=queue)
+
+
+def read_following(node: Mapping, around: Surroundings) -> Following:
+    """``{wait: previous}``; raises TG122 where some threads or launches would not come to it."""
+    key, what = node.key("wait"), node["wait"]
+    others = [other for other, _ in node.entries if other is not key]
+    if others:
+        message = f"'{others[0].text}' beside 'wait: previous': every launch must wait for the kernels before it"
+        raise Flaw("TG122", message, others[0].mark, "leave it out")
+    if around.is_nested:
+        message = "'wait: previous' inside of 'for' or 'when': every launch must wait for the kernels before it"
+        raise Flaw("TG122", message, what.mark, "write it in 'ops' itself, or first in a role")
+    return Following(span(key.mark, what.mark))
 
 
 def word_of(statement: Closing | Waiting) -> str:

@@ -11,7 +11,7 @@ from tilegen.spec.form import WholeForm
 from tilegen.spec.models import check_fields
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
-_CHOSEN = ("grid", "cluster", "threads", "ctas_per_sm", "roles", "barriers")
+_CHOSEN = ("grid", "cluster", "threads", "ctas_per_sm", "overlap", "roles", "barriers")
 
 
 def read_whole(

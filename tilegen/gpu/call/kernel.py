@@ -89,8 +89,8 @@ class Kernel:
 
     def _launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
         memory = kind.spare.pop() if kind.spare else make_memory(kind.form)
-        whole, config, arguments = memory
-        kind.write(whole, CONFIG_STREAM_AT, kind.stream(kind.device), 0, 0, *pointers)
+        whole, config, arguments, attributes_at, attributes = memory
+        kind.write(whole, CONFIG_STREAM_AT, kind.stream(kind.device), attributes_at, attributes, *pointers)
         if kind.varies:
             self._write_varying(kind, memory, pointers, floats)
         status = kind.launch(config, kind.handle, arguments, None)

@@ -81,7 +81,9 @@ def decide(
             raise unreadable(terms.kernel, array, error) from error
     checked = check_call(terms, [(t, seen) for t, seen, _ in given], params, count_resident)
     codes = tuple(("f", None) if p.var is None else ("i", checked.values[p.name]) for p in terms.params)
-    form = LaunchForm(checked.grid, terms.threads, terms.dynamic_bytes, len(terms.arrays), codes, terms.tensor_maps)
+    form = LaunchForm(
+        checked.grid, terms.threads, terms.dynamic_bytes, len(terms.arrays), codes, terms.tensor_maps, terms.overlaps
+    )
     check_streams(terms.kernel, given)
     kind = CallKind(given, checked, form, load(checked.device), driver.launch)
     if len(matched) < len(terms.arrays):

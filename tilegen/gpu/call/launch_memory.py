@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tilegen.gpu.driver import CONFIG_BYTES, CONFIG_STREAM_AT
+from tilegen.gpu.driver import ATTRIBUTE_BYTES, CONFIG_BYTES, CONFIG_STREAM_AT, write_overlap
 
 _CELL_BYTES = 8  # each pointer and parameter has a cell of its own
 MAP_BYTES, _MAP_ALIGN_BYTES = 128, 64  # CUtensorMap, cuda.h
@@ -33,10 +33,11 @@ class LaunchForm:
     pointers: int
     params: tuple[tuple[str, Any], ...] = ()
     maps: int = 0
+    overlaps: bool = False
 
     @property
     def varying(self) -> struct.Struct:
-        """Stream, no launch attributes, the pointers: what each launch writes, from CONFIG_STREAM_AT on."""
+        """Stream, launch attributes, the pointers: what each launch writes, from CONFIG_STREAM_AT on."""
         return struct.Struct(f"=QQQ{self.pointers}Q")
 
     @property
@@ -47,9 +48,18 @@ class LaunchForm:
     @cached_property
     def map_places(self) -> tuple[int, ...]:
         """Where each tensor map lies, in bytes."""
-        end = CONFIG_BYTES + _CELL_BYTES * (self.pointers + len(self.params))
-        first = -(-end // _MAP_ALIGN_BYTES) * _MAP_ALIGN_BYTES
+        first = -(-self.end_of_cells // _MAP_ALIGN_BYTES) * _MAP_ALIGN_BYTES
         return tuple(first + MAP_BYTES * k for k in range(self.maps))
+
+    @property
+    def end_of_cells(self) -> int:
+        """Where the last pointer or parameter ends, in bytes."""
+        return CONFIG_BYTES + _CELL_BYTES * (self.pointers + len(self.params))
+
+    @property
+    def end_of_maps(self) -> int:
+        """Where all arguments end, in bytes: there the attribute lies of a launch that overlaps."""
+        return self.map_places[-1] + MAP_BYTES if self.maps else self.end_of_cells
 
     @cached_property
     def all_maps(self) -> struct.Struct:
@@ -58,25 +68,33 @@ class LaunchForm:
 
 
 class LaunchMemory(NamedTuple):
-    """``whole`` starts with a CUlaunchConfig, where ``config`` points; ``arguments`` are all addresses."""
+    """``whole`` starts with a CUlaunchConfig, where ``config`` points; ``arguments`` are all addresses.
+
+    ``attributes``: so many, at ``attributes_at``.
+    """
 
     whole: Any
     config: Any
     arguments: Any
+    attributes_at: int
+    attributes: int
 
 
 def make_memory(form: LaunchForm) -> LaunchMemory:
     """Memory with everything written that does not vary."""
     places = (*form.cells, *form.map_places)
-    size = (form.map_places[-1] + MAP_BYTES) if form.maps else CONFIG_BYTES + _CELL_BYTES * len(form.cells)
-    memory = _aligned_memory(size)
+    end = form.end_of_maps
+    memory = _aligned_memory(end + ATTRIBUTE_BYTES if form.overlaps else end)
     struct.pack_into("=7I", memory, 0, *form.grid, form.threads, 1, 1, form.dynamic_bytes)
     for (code, value), at in zip(form.params, form.cells[form.pointers :], strict=True):
         if value is not None:
             struct.pack_into(f"={code}", memory, at, value)
     start = ctypes.addressof(memory)
     addresses = (ctypes.c_void_p * len(places))(*(start + at for at in places))
-    return LaunchMemory(memory, ctypes.byref(memory), addresses)
+    if not form.overlaps:
+        return LaunchMemory(memory, ctypes.byref(memory), addresses, 0, 0)
+    write_overlap(memory, end)
+    return LaunchMemory(memory, ctypes.byref(memory), addresses, start + end, 1)
 
 
 def _aligned_memory(size: int) -> Any:
@@ -102,8 +120,9 @@ def read_memory(config: Any, arguments: Any, form: LaunchForm) -> dict[str, Any]
     """What a launch with these arguments starts, read as the driver reads it."""
     raw = bytes(config._obj)
     x, y, z, threads, _, _, dynamic = struct.unpack_from("=7I", raw, 0)
-    (stream,) = struct.unpack_from("=Q", raw, CONFIG_STREAM_AT)
+    stream, _, attributes = struct.unpack_from("=QQI", raw, CONFIG_STREAM_AT)
     codes = ["Q"] * form.pointers + [code for code, _ in form.params] + [f"{MAP_BYTES}s"] * form.maps
     cells = [ctypes.string_at(at, struct.calcsize(f"={code}")) for at, code in zip(arguments, codes, strict=True)]
     values = [struct.unpack(f"={code}", cell)[0] for code, cell in zip(codes, cells, strict=True)]
-    return {"grid": (x, y, z), "threads": threads, "dynamic_bytes": dynamic, "stream": stream, "arguments": values}
+    return {"grid": (x, y, z), "threads": threads, "dynamic_bytes": dynamic, "stream": stream,
+            "attributes": attributes, "arguments": values}

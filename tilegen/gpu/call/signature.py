@@ -51,3 +51,4 @@ class KernelSignature:
     dynamic_bytes: int
     tensor_maps: int = 0
     encode_maps: EncodeMaps | None = None
+    overlaps: bool = False  # starts while the kernel before still runs

@@ -277,6 +277,14 @@ BUILD_RULES = {
         "A fence stands between what threads do with registers and a wgmma that takes them. tilegen places the fences: "
         "this is a bug of it, please report the spec.",
     ),
+    "TG440": Rule(
+        "arrays touched while the kernel before still runs",
+        "With 'overlap: previous' the kernels before may still write the arrays that this one reads, and read those "
+        "that it writes. Every access to an array is ordered after a 'wait: previous': by its own thread, or by one "
+        "that it has met, or waited for at an mbarrier, since.",
+        "overlap: previous\n" + _kernel(_IN, "  - wait: previous\n", _SYNC, _OUT),
+        "overlap: previous\n" + _kernel("  - wait: previous\n", _IN, _SYNC, _OUT),
+    ),
     "TG491": Rule("the kernel failed on the GPU", "The GPU reported an error while the kernel ran."),
     "TG492": Rule("the GPU disagrees with the reference", "The first element that differs is named."),
     "TG501": Rule(

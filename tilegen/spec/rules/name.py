@@ -35,6 +35,15 @@ def _multicast(source: str) -> str:
     )
 
 
+def _follow(wait: str) -> str:
+    """A kernel that overlaps the one before it."""
+    return (
+        "overlap: previous\nbuffers:\n  X: {scope: global, dtype: float32, shape: [32]}\n"
+        "  s: {scope: shared, dtype: float32, shape: [32]}\n"
+        f'ops:\n  - {wait}\n  - copy: {{src: X, dst: s}}\n'
+    )
+
+
 NAME_RULES = {
     "TG101": Rule(
         "unknown key",
@@ -183,6 +192,14 @@ NAME_RULES = {
         "Where 'multicast' or 'to' reach other CTAs, all threads meet before they end: 'sync: cluster' is last.",
         _multicast("X[bx // 2 * 64 : +64]").replace("  - sync: cluster\n", ""),
         _multicast("X[bx // 2 * 64 : +64]"),
+    ),
+    "TG122": Rule(
+        "an overlap with the kernel before that does not add up",
+        "'overlap: previous' starts a kernel while the one launched before it still runs; 'wait: previous' waits for "
+        "the end of that. Every launch must come to the wait, so it stands in 'ops' or in a role, in no loop and under "
+        "no condition: a kernel that ended without it would let the next one start too early.",
+        _follow("{when: tx < 32, do: [wait: previous]}"),
+        _follow("wait: previous"),
     ),
     "TG190": Rule(
         "not yet supported",

@@ -1,0 +1,33 @@
+"""Dependent launch: a kernel that starts while the one before it still runs, and waits before it touches arrays."""
+
+from __future__ import annotations
+
+from tilegen.arch import ARCHES
+from tilegen.spec.data import Call, Following, Spec
+from tilegen.spec.findings import Findings
+from tilegen.spec.outline import walk_statements
+
+
+def check_overlap(spec: Spec, findings: Findings) -> None:
+    """Reports TG122 where 'overlap: previous' and 'wait: previous' are not both there, or cannot be."""
+    waits = [placed.statement for placed in walk_statements(spec.ops) if isinstance(placed.statement, Following)]
+    if not spec.overlaps:
+        for wait in waits:
+            message = "'wait: previous' in a kernel that starts when the one before it has ended"
+            findings.report("TG122", message, wait.mark, "add 'overlap: previous', or leave it out")
+        return
+    if "dependent_launch" not in ARCHES[spec.arch].features:
+        message = f"{spec.arch} has no dependent launch"
+        findings.report("TG122", message, spec.overlaps_mark, "it came with sm_90")
+    if not waits:
+        message = "'overlap: previous', and nothing waits for the kernels before"
+        findings.report("TG122", message, spec.overlaps_mark, "write '- wait: previous' before what touches arrays")
+    for placed in walk_statements(spec.ops):
+        call = placed.statement
+        if isinstance(call, Call) and _reads_by_stream(call):
+            message = "'cache: stream' reads what nobody writes meanwhile, and this kernel overlaps the one before"
+            findings.report("TG122", message, call.mark, "leave it out")
+
+
+def _reads_by_stream(call: Call) -> bool:
+    return getattr(call.fields, "cache", "") == "stream" and any(r.buffer.scope == "global" for r in call.read)
