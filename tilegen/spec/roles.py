@@ -9,12 +9,12 @@ from collections.abc import Sequence
 
 from tilegen.arch import ARCHES
 from tilegen.arch.data import registers_for
-from tilegen.index import Index
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import BarrierTerms, RoleTerms
 from tilegen.spec.expressions import read_constant
 from tilegen.spec.findings import Findings, Flaw
 from tilegen.spec.header import MAX_THREADS
+from tilegen.spec.later import refuse_later
 from tilegen.spec.models import BarrierFields, RoleFields, check_fields
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node
@@ -115,14 +115,21 @@ def read_barriers(node: Node | None, names: Names, register: Register, findings:
     for key, value in node.entries:
         with findings.collect():
             name = register.claim(key.passage, BARRIER)
+            if isinstance(value, Mapping) and "scope" in value:  # flags between CTAs, in global memory
+                found[name] = BarrierTerms(name, _read_slots(value, names, name), False, key.mark)
+                raise refuse_later("a barrier with a scope, by which CTAs wait for one another,", value["scope"])
             fields = check_fields(value, BarrierFields, f"barrier '{name}'", findings, key.mark)
             if fields is None or not isinstance(value, Mapping):
                 continue
-            slots: Index = read_constant(value["slots"], names, f"the slots of '{name}'") if "slots" in value else 1
-            if not isinstance(slots, int) or not 1 <= slots <= MOST_SLOTS:
-                raise Flaw("TG106", f"'slots' must be from 1 to {MOST_SLOTS}, not {slots}", value["slots"].mark)
-            found[name] = BarrierTerms(name, slots, fields.open, key.mark)
+            found[name] = BarrierTerms(name, _read_slots(value, names, name), fields.open, key.mark)
     return found
+
+
+def _read_slots(node: Mapping, names: Names, barrier: str) -> int:
+    slots = read_constant(node["slots"], names, f"the slots of '{barrier}'") if "slots" in node else 1
+    if not 1 <= slots <= MOST_SLOTS:
+        raise Flaw("TG106", f"'slots' must be from 1 to {MOST_SLOTS}, not {slots}", node["slots"].mark)
+    return slots
 
 
 def _is_section(node: Node, name: str, findings: Findings) -> bool:
