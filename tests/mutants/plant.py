@@ -187,6 +187,8 @@ def _of_arrive(step: Arrive) -> Iterator[Change]:
     yield "arrival dropped", f"{step.slot.barrier.name}", ()
     if step.rank is not None:
         yield "other peers", f"{step.slot.barrier.name} of the own CTA", (replace(step, rank=None),)
+    if step.landed:
+        yield "arrival dropped", f"{step.slot.barrier.name}: it comes at once", (replace(step, landed=""),)
     for announced in {0: "", step.bytes // 2: "", step.bytes + 16: ""}:
         if announced == step.bytes:
             continue

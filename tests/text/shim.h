@@ -63,6 +63,10 @@ static Barrier cta, warps[64], warpgroups[16], roles[16], multipliers[16];
 // A thread's asynchronous copies: the open group is the last. Until a wait, nothing of them is done but harm.
 struct Copy { void *to; const void *from; int bytes; };
 typedef std::vector<Copy> Group;
+static void land(const Copy &c)
+{
+    if (c.from) memcpy(c.to, c.from, c.bytes); else memset(c.to, 0, c.bytes);
+}
 static std::vector<std::deque<Group>> copies;
 // A thread's products in flight, in groups as its copies are. `land` makes its part of one out of what the registers
 // and the shared memory of its warpgroup hold by then; until then its accumulator holds poison.
@@ -74,7 +78,7 @@ static std::vector<std::map<void *, Sum>> sums;
 struct Map { char *base; unsigned long long rank, elem_bytes, swizzle_bytes, dims[5], strides[5], box[5]; };
 // A box on its way; loads land when somebody waits at their mbarrier, stores leave when their thread waits.
 struct Box { const Map *map; int at[5]; char *smem; unsigned long long *bar; };
-struct Mbarrier { int arrivals, left; long long bytes; int phase; std::vector<Box> boxes; };
+struct Mbarrier { int arrivals, left; long long bytes; int phase; std::vector<Box> boxes; std::vector<Group> copies; };
 static std::map<unsigned long long *, Mbarrier> mbarriers;
 static std::vector<std::deque<std::vector<Box>>> stores;
 // What is a CTA's own, while another CTA of its cluster runs.
@@ -304,9 +308,7 @@ template <int pending> static void cp_async_wait()
 {
     std::deque<cpu::Group> &groups = cpu::copies[threadIdx.x];
     for (; groups.size() > pending + 1; groups.pop_front()) {
-        for (const cpu::Copy &c : groups.front()) {
-            if (c.from) memcpy(c.to, c.from, c.bytes); else memset(c.to, 0, c.bytes);
-        }
+        for (const cpu::Copy &c : groups.front()) cpu::land(c);
     }
 }
 static inline void fence_async() {}
@@ -314,7 +316,7 @@ static inline void launch_dependents() {}
 static inline void wait_previous() {}
 template <int n> static inline void registers_down() {}
 template <int n> static inline void registers_up() {}
-static inline void mbarrier_init(unsigned long long *bar, int arrivals) { cpu::mbarriers[bar] = {arrivals, arrivals, 0, 0, {}}; }
+static inline void mbarrier_init(unsigned long long *bar, int arrivals) { cpu::mbarriers[bar] = {arrivals, arrivals, 0, 0, {}, {}}; }
 static inline void mbarrier_complete(cpu::Mbarrier &b)
 {
     if (b.left || b.bytes) return;
@@ -330,6 +332,17 @@ static inline void mbarrier_expect(unsigned long long *bar, int bytes)
     mbarrier_complete(b);
 }
 static inline void mbarrier_arrive(unsigned long long *bar) { mbarrier_expect(bar, 0); }
+// The thread's copies so far land when somebody waits here: then they arrive.
+static inline void cp_async_arrive(unsigned long long *bar)
+{
+    std::deque<cpu::Group> &groups = cpu::copies[threadIdx.x];
+    cpu::Group all;
+    for (cpu::Group &group : groups) {
+        all.insert(all.end(), group.begin(), group.end());
+        group.clear();
+    }
+    cpu::mbarriers[bar].copies.push_back(all);
+}
 static inline void mbarrier_arrive_peer(unsigned long long *bar, int rank)
 {
     const int own = cpu::here;
@@ -348,6 +361,11 @@ static inline void mbarrier_wait(unsigned long long *bar, int parity)
             b.bytes -= cpu::bytes_of(*box.map);
         }
         b.boxes.clear();
+        for (const cpu::Group &group : b.copies) {
+            for (const cpu::Copy &c : group) cpu::land(c);
+            --b.left;
+        }
+        b.copies.clear();
         mbarrier_complete(b);
         if (b.phase % 2 == parity) cpu::yield();
     }

@@ -263,10 +263,28 @@ def peer_of(rank: Index, site: Site) -> Array:
 
 
 def arrive(step: Arrive, site: Site) -> None:
-    """Each thread announces the bytes and arrives."""
+    """Each thread announces the bytes and arrives; or its copies do, when they have landed."""
     slot = slot_of(step.slot, site)
+    if step.landed:
+        _arrive_landed(step, slot, site)
+        return
     cta = site.group.cta if step.rank is None else peer_of(step.rank, site)
     site.machine.phases.arrive(step.slot.barrier, slot, step.bytes, cta, site.group, site)
+
+
+def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
+    """What the threads have in flight lands by itself: for those who wait for the phase that this completes, not for
+    the threads. The phase tells of the copies alone, of nothing else that the threads did.
+    """
+    _check_queue("arrive", step.landed, site)
+    if not QUEUES[step.landed].arrive or step.bytes or step.rank is not None:
+        site.fail(MALFORMED, f"what lands in {step.landed} does not arrive so")
+    phases, group = site.machine.phases, site.group
+    agent = phases.agent_of(step.slot.barrier, slot, group.cta)
+    site.clocks.ticks[distinct(agent)] += 1
+    site.clocks.copiers.update(agent.tolist())
+    site.machine.flights.hand_over(step.landed, group, agent)
+    phases.arrive(step.slot.barrier, slot, 0, group.cta, group, site, agent)
 
 
 def await_phase(step: Await, site: Site) -> Blocked:

@@ -46,6 +46,13 @@ class Copies:
         if self.holding:
             self.holding.land(rows, who, op)
 
+    def hand_over(self, rows: Array, who: Group, agent: Array, op: int) -> None:
+        """The copies of these rows are done by now, each by an agent: known to those who wait for that."""
+        self.filling.land(rows)
+        self.filling.shadow.land_by_agent(self.filling.granules[rows], agent[rows])
+        if self.holding:
+            self.holding.hand_over(rows, who, agent, op)
+
     def touches(self, shadow: Shadow, granule: int) -> Array:
         found: Array = (self.filling.granules == granule).any(1) & (self.filling.shadow is shadow)
         if self.holding and self.holding.shadow is shadow:
@@ -79,6 +86,18 @@ class Flights:
         """Copies that the threads have just started: part of their open groups."""
         number = self.committed[queue][who.thread]
         self.flying.append(Flight(queue, who, number, cargo, np.ones(len(who), bool), site))
+
+    def hand_over(self, queue: str, group: Group, agent: Array) -> None:
+        """All that the threads have in flight there lands as the work of an agent for each of them."""
+        agents = np.full(len(self.committed[queue]), -1)
+        agents[group.thread] = agent
+        for flight in self.flying:
+            rows = flight.left & (agents[flight.who.thread] >= 0)
+            if flight.queue == queue and rows.any():
+                assert isinstance(flight.cargo, Copies)
+                flight.cargo.hand_over(rows, flight.who, agents[flight.who.thread], flight.site.op)
+                flight.left &= ~rows
+        self.flying = [f for f in self.flying if f.left.any()]
 
     def commit(self, queue: str, group: Group) -> None:
         """The open group of each thread is closed; it may be empty."""

@@ -154,6 +154,12 @@ class Holding:
             at[self.rows[mine]] = True
             self.shadow.land_read(self.granules[mine], who.where(at), op)
 
+    def hand_over(self, rows: Array, who: Group, agent: Array, op: int) -> None:
+        """Those of ``rows`` have read by now, as the work of an agent for each of ``who``."""
+        mine = rows[self.rows]
+        if mine.any():
+            self.shadow.land_read_by_agent(self.granules[mine], agent[self.rows[mine]], op)
+
 
 class Shared:
     """One shared memory: a typed view of the pool."""

@@ -15,7 +15,6 @@ from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.scopes import SCOPES
 
 NOBODY, MANY, TOGETHER = -1, -2, -3  # lanes: TOGETHER, one that no lane equals, not even itself later
-OVER = 2**31 - 1  # of the kernels before, once they have ended: later than any epoch
 NEVER = 2**31 - 1  # the epoch of a write that has not landed: no clock knows of it
 REACHES = (*(name for name in SCOPES if name != "thread"), "")  # scopes that syncs have; "": none reaches that far
 
@@ -23,16 +22,18 @@ REACHES = (*(name for name in SCOPES if name != "thread"), "")  # scopes that sy
 class Clocks:
     """``known[w, s]``: the last epoch of the warp in seat ``s`` of its cluster that warp ``w`` is ordered after.
 
-    The own entry is the epoch that the warp is in; other lanes' accesses in it are not ordered with mine.
+    The own entry is the epoch that the warp is in; other lanes' accesses in it are not ordered with mine. In the columns
+    after the seats are facts (``Crew.facts``), which no access is ordered by.
     """
 
     def __init__(self, crew: Crew):
         self.crew = crew
         warps = np.arange(crew.all_warps)
-        self.known = np.zeros((len(warps), crew.seats), np.int32)
+        self.known = np.zeros((len(warps), crew.seats + crew.facts), np.int32)
         self.own = warps, crew.seat_of[warps]  # where each warp's own epoch is
         self.known[self.own] = 1
         self.ticks = np.zeros(len(crew.seat_of), np.int32)  # of agents: how many accesses each has begun
+        self.copiers: set[int] = set()  # agents that copies by cp.async were handed to
 
     def now(self, group: Group) -> Array:
         """The epoch of each thread's warp."""
@@ -40,7 +41,7 @@ class Clocks:
 
     def common(self) -> int:
         """An epoch up to which all accesses, of any warp, are ordered before what any warp of its cluster does now."""
-        known = self.known.copy()
+        known = self.known[:, : self.crew.seats].copy()
         known[self.own] -= 1
         return int(known.min())
 
@@ -55,11 +56,11 @@ class Clocks:
 
     def follow(self, warps: Array) -> None:
         """The kernels before have ended, as these warps know."""
-        self.known[warps, -1] = OVER
+        self.known[warps, -1] = 1
 
     def has_followed(self, warps: Array) -> Array:
         """Which warps know that the kernels before have ended."""
-        result: Array = self.known[warps, -1] == OVER
+        result: Array = self.known[warps, -1] == 1
         return result
 
     def meet(self, warps: Array, team: Array) -> None:
@@ -190,6 +191,19 @@ class Shadow:
         """Writes in flight land: as if their threads had made them now."""
         self.writer_epoch[at] = self.clocks.now(group)[:, None]
 
+    def land_by_agent(self, at: Array, agent: Array) -> None:
+        """Writes in flight land, each row's as the work of an agent now. (Not by the async proxy: nothing is fenced.)"""
+        self.writer[at], self.writer_lane[at] = agent[:, None], MANY
+        self.writer_epoch[at] = self.clocks.ticks[agent][:, None]
+
+    def land_read_by_agent(self, at: Array, agent: Array, op: int) -> None:
+        """Reads in flight have been made by now, each row's as the work of an agent."""
+        if self.reads:
+            np.subtract.at(self.readers_in_flight, at, 1)
+            seat = self.crew.seat_of[agent][:, None]
+            self.read_epoch[at, seat], self.read_lane[at, seat] = self.clocks.ticks[agent][:, None], MANY
+            self.read_op[at, seat] = op
+
     def start_read(self, at: Array) -> None:
         """Reads of granules ``at``, just recorded, are in flight."""
         if self.reads:
@@ -252,7 +266,7 @@ class Shadow:
                 return Clash(int(np.flatnonzero(foreign)[0]), "another CTA reads", NOBODY, "")
         each = np.arange(len(g))
         seen, now = self.read_epoch[g], self.clocks.now(who)
-        unordered = seen > self.clocks.known[who.warp]
+        unordered = seen > self.clocks.known[who.warp, : self.crew.seats]
         unordered[each, who.seat] = (seen[each, who.seat] == now) & (self.read_lane[g, who.seat] != who.lane)
         if not unordered.any():
             return None
@@ -268,7 +282,8 @@ class Shadow:
         return Clash(entry, f"{other} may still be reading", int(self.read_op[g[entry], seat]), REACHES[reach[worst]])
 
     def _clash_with_agent(self, entry: int, agent: int, warp: int, verb: str, op: int) -> Clash:
-        who = "wgmma" if self.crew.multiplies(agent) else "TMA"
+        copies = "cp.async" if agent in self.clocks.copiers else "TMA"
+        who = "wgmma" if self.crew.multiplies(agent) else copies
         other = f"{who} {verb}, as far as warp {warp % self.crew.warps} knows: it has not waited for that"
         return Clash(entry, other, op, "", True, (agent - self.crew.all_warps) % self.crew.agents)
 

@@ -52,9 +52,9 @@ class Phases:
             self.first[b.name], agents = agents, agents + b.slots
             self.left[b.name] = np.full(shape, b.arrivals)
             self.missing[b.name], self.phase[b.name] = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-            self.gained[b.name] = np.zeros((*shape, crew.seats), np.int32)
-            self.known[b.name] = np.zeros((*shape, crew.seats), np.int32)
-            self.before[b.name] = np.zeros((*shape, crew.seats), np.int32)
+            self.gained[b.name] = np.zeros((*shape, crew.seats + crew.facts), np.int32)
+            self.known[b.name] = np.zeros((*shape, crew.seats + crew.facts), np.int32)
+            self.before[b.name] = np.zeros((*shape, crew.seats + crew.facts), np.int32)
 
     def agent_of(self, barrier: Barrier, slot: Array, cta: Array) -> Array:
         """The agent that does what is reported to a slot of each of some CTAs."""
@@ -73,13 +73,17 @@ class Phases:
         result: Array = self.crew.agent(group.cta, first + group.warp % self.crew.warps // (WARPGROUP // 32))
         return result
 
-    def arrive(self, barrier: Barrier, slot: Array, announced: int, cta: Array, group: Group, site: Reporter) -> None:
+    def arrive(
+        self, barrier: Barrier, slot: Array, announced: int, cta: Array, group: Group, site: Reporter,
+        agent: Array | None = None,
+    ) -> None:  # fmt: skip
         """Each thread announces bytes and arrives, in a CTA each; what it knew is known to who waits for the phase.
 
-        It must know that the phase before is complete: else it may be that one that it arrives for.
+        It must know that the phase before is complete: else it may be that one that it arrives for. ``agent``: not the
+        threads arrive but an agent for each, whose work alone is known then.
         """
         name, at = barrier.name, (cta, slot)
-        early = (self.known[name][at] > self.clocks.known[group.warp]).any(axis=1)
+        early = ~self._knows(barrier, at, group, self.known[name][at], self.phase[name][at])
         if early.any():
             row = int(np.argmax(early))
             message = f"arrives for phase {int(self.phase[name][at][row])} of {self._call(barrier, int(slot[row]))}"
@@ -93,6 +97,14 @@ class Phases:
         if (self.missing[name][at] > MOST_BYTES).any():
             site.fail(MISCOUNTED, f"{name} waits for more than {MOST_BYTES} bytes at once", 0)
         known = self.clocks.known[group.warp].copy()
+        if agent is not None:
+            known[:, : self.crew.seats] = 0  # facts hold whoever tells them
+            known[np.arange(len(group)), self.crew.seat_of[agent]] = self.clocks.ticks[agent]
+            np.maximum.at(self.gained[name], at, known)
+            for row, one in enumerate(agent):
+                self.starts[int(one)] = (site, row)
+            self._complete(barrier)
+            return
         known[np.arange(len(group)), group.seat] -= 1  # other lanes of the warp are not ordered with this one
         np.maximum.at(self.gained[name], at, known)
         np.maximum.at(self.reached, (cta, group.seat), self.clocks.now(group))
@@ -109,7 +121,7 @@ class Phases:
         To another CTA only when the phase before is known to be complete there: else they may count for that.
         """
         name, at = barrier.name, (cta, slot)
-        early = (self.known[name][at] > self.clocks.known[group.warp]).any(axis=1) & (cta != group.cta)
+        early = ~self._knows(barrier, at, group, self.known[name][at], self.phase[name][at]) & (cta != group.cta)
         if early.any():
             row = int(np.argmax(early))
             message = f"brings bytes of phase {int(self.phase[name][at][row])} of {self._call(barrier, int(slot[row]))}"
@@ -129,6 +141,17 @@ class Phases:
         self.left[name][over] = barrier.arrivals
         self.before[name][over] = self.known[name][over]
         self.known[name][over] = np.maximum(self.known[name], self.gained[name])[over]
+        cta, slot = np.nonzero(over)
+        self.known[name][cta, slot, self.crew.phase_column(cta, self.first[name] + slot)] = self.phase[name][over]
+
+    def _knows(self, barrier: Barrier, at: tuple[Array, Array], group: Group, told: Array, phases: Array) -> Array:
+        """Which threads know that so many phases are complete: as a fact, or as they know all that completed the last
+        of them (``told``, a row for each thread).
+        """
+        (cta, slot), seats, known = at, self.crew.seats, self.clocks.known[group.warp]
+        fact = known[np.arange(len(group)), self.crew.phase_column(cta, self.first[barrier.name] + slot)] >= phases
+        result: Array = fact | (told[:, :seats] <= known[:, :seats]).all(axis=1)
+        return result
 
     def wait(
         self, barrier: Barrier, slot: Array, parity: Array, group: Group, site: Reporter
@@ -144,7 +167,8 @@ class Phases:
             if stuck.any():
                 row = int(np.argmax(stuck))
                 return self._describe(barrier, int(group.cta[row]), int(slot[row]), int(parity[row]))
-            early = (self.before[name][group.cta, slot] > self.clocks.known[group.warp]).any(axis=1)
+            at = group.cta, slot
+            early = ~self._knows(barrier, at, group, self.before[name][at], self.phase[name][at] - 1)
             if early.any():
                 row = int(np.argmax(early))
                 message = f"waits for phase {int(self.phase[name][group.cta[row], slot[row]]) - 1} of "

@@ -62,8 +62,8 @@ def interpret(
     """
     values = default_values(plan.params) | dict(params or {})
     roles = tuple(role.threads for role in plan.roles)
-    agents, products = count_agents(plan), count_products(plan)
-    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, agents, roles, products, plan.overlaps)
+    agents, products, slots = count_agents(plan), count_products(plan), sum(b.slots for b in plan.barriers)
+    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, agents, roles, products, slots, plan.overlaps)
     machine = Machine(plan, crew, inputs, values, trips, domain)
     take_turns(machine)
     machine.flights.refuse_leftovers()

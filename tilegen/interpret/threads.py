@@ -33,7 +33,8 @@ class Crew:
     agents: int = 0
     roles: tuple[int, ...] = ()  # threads of each, one after the other; () for a single one
     products: int = 0
-    overlaps: bool = False  # the kernels before may still run; they have the last seat of each cluster
+    slots: int = 0  # mbarriers of each CTA
+    overlaps: bool = False  # the kernels before may still run
 
     @cached_property
     def warps(self) -> int:
@@ -47,12 +48,31 @@ class Crew:
 
     @cached_property
     def seats(self) -> int:
-        return (self.warps + self.agents) * int(np.prod(self.cluster)) + self.overlaps
+        return (self.warps + self.agents) * int(np.prod(self.cluster))
+
+    @cached_property
+    def facts(self) -> int:
+        """What a clock knows besides epochs: of each mbarrier of the cluster the phases that are complete, and with
+        ``overlaps`` whether the kernels before have ended. They have the columns after the seats, in that order.
+        """
+        return self.slots * int(np.prod(self.cluster)) + self.overlaps
+
+    def phase_column(self, cta: Array, number: Any) -> Array:
+        """The column of what is known of an mbarrier, by its number in its CTA."""
+        first = self.seats + self.rank_of[cta] * self.slots
+        result: Array = first + number
+        return result
+
+    @cached_property
+    def rank_of(self) -> Array:
+        """The rank of each simulated CTA in its cluster; ranks count cbx first, then cby."""
+        x, y, z = (np.array([cta[d] % self.cluster[d] for cta in self.ctas]) for d in range(3))
+        result: Array = x + self.cluster[0] * (y + self.cluster[1] * z)
+        return result
 
     @cached_property
     def seat_of(self) -> Array:
-        x, y, z = ([cta[d] % self.cluster[d] for cta in self.ctas] for d in range(3))
-        rank = (np.array(x) + self.cluster[0] * (np.array(y) + self.cluster[1] * np.array(z)))[:, None]
+        rank = self.rank_of[:, None]
         first = self.warps * int(np.prod(self.cluster))
         warps, agents = rank * self.warps + np.arange(self.warps), rank * self.agents + np.arange(self.agents)
         return np.concatenate([warps.ravel(), first + agents.ravel()])
@@ -77,11 +97,10 @@ class Crew:
         return np.array([numbers[name] for name in names])
 
     def peer(self, cta: Array, rank: Array) -> Array:
-        """The simulated CTA of a rank in the cluster of each; ranks count cbx first, then cby."""
+        """The simulated CTA of a rank in the cluster of each."""
         size = int(np.prod(self.cluster))
         table = np.zeros((int(self.cluster_of_cta.max()) + 1, size), np.int64)
-        x, y, z = (np.array([c[d] % self.cluster[d] for c in self.ctas]) for d in range(3))
-        table[self.cluster_of_cta, x + self.cluster[0] * (y + self.cluster[1] * z)] = np.arange(len(self.ctas))
+        table[self.cluster_of_cta, self.rank_of] = np.arange(len(self.ctas))
         result: Array = table[self.cluster_of_cta[cta], rank]
         return result
 

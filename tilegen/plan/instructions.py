@@ -78,6 +78,7 @@ class Instruction:
 class Queue:
     """Where a thread's asynchronous copies are waited for in groups; the prelude functions that close and await one.
 
+    ``arrive``: the function that has the copies so far arrive at an mbarrier when they have landed, "" if none does.
     ``closes_itself``: a copy is a group of its own, so that no statement of a spec closes it. ``together``: the scope
     whose threads commit and wait at once.
     """
@@ -85,6 +86,7 @@ class Queue:
     name: str
     commit: str
     wait: str
+    arrive: str = ""
     closes_itself: bool = False
     together: str = "thread"
 
@@ -93,7 +95,7 @@ PRODUCTS = "mma"  # the queue of products by wgmma
 QUEUES = {
     queue.name: queue
     for queue in (
-        Queue("cp.async", "cp_async_commit", "cp_async_wait"),
+        Queue("cp.async", "cp_async_commit", "cp_async_wait", "cp_async_arrive"),
         Queue("bulk", "tma_commit", "tma_wait", closes_itself=True),
         Queue(PRODUCTS, "wgmma_commit", "wgmma_wait", together="warpgroup"),
     )

@@ -210,12 +210,14 @@ class Follow:
 class Arrive:
     """Each thread arrives at the mbarrier; before, it announces ``bytes`` that TMA will bring.
 
-    ``rank``: at that of another CTA of the cluster, by its rank; None: of its own.
+    ``rank``: at that of another CTA of the cluster, by its rank; None: of its own. ``landed``: a queue, and the arrival
+    comes by itself when the copies that the thread has started there have landed.
     """
 
     slot: Slot
     bytes: int = 0
     rank: Index | None = None
+    landed: str = ""
 
 
 @dataclass(frozen=True)

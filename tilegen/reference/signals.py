@@ -11,9 +11,9 @@ import numpy as np
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import evaluate
 from tilegen.reference.machine import Array, CtaBatch
-from tilegen.spec.clusters import count_peers
 from tilegen.spec.data import Arriving, Call, Meeting, SlotName, Waiting
 from tilegen.spec.outline import outline
+from tilegen.spec.phases import count_arrivals
 
 Blocks = Callable[[], bool]  # asked again and again: must the role still wait?
 
@@ -41,7 +41,7 @@ class Signals:
         assert slot is not None
         barrier, count = outline(machine.spec).barriers[slot.name], len(self.machine.ctas)
         arrived = self.arrived.setdefault((machine.role, slot.name), np.zeros((count, barrier.slots), np.int64))
-        sent = count_peers(machine.spec.cluster, s.to) if isinstance(s, Arriving) else 1
+        sent = count_arrivals(s, machine.spec.threads_of(machine.role), machine.spec.cluster)
         np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), sent)
 
     def wait(self, machine: CtaBatch, s: Waiting, env: dict[str, Any], counted: Array) -> Blocks:

@@ -217,7 +217,8 @@ def _mask(peers: Peers) -> str:
 
 def _render_arrive(page: Page, step: Arrive, noted: bool) -> str:
     rank = "" if step.rank is None else to_c(step.rank)
-    return str(page.steps.arrive(_slot(step.slot), step.bytes, rank, step.slot.barrier.order))
+    landed = QUEUES[step.landed].arrive if step.landed else ""
+    return str(page.steps.arrive(_slot(step.slot), step.bytes, rank, step.slot.barrier.order, landed))
 
 
 def _slot(slot: Slot) -> str:

@@ -241,7 +241,8 @@ PRELUDE = frozenset(
     """
     launch_dependents wait_previous
     sync_warpgroup sync_role sync_cluster cp_async_4 cp_async_8 cp_async_16 cp_async_4_or_zero cp_async_8_or_zero
-    cp_async_16_or_zero cp_async_commit cp_async_wait cluster_ctaid_x cluster_ctaid_y cluster_ctaid_z fence_async
+    cp_async_16_or_zero cp_async_commit cp_async_wait cp_async_arrive cluster_ctaid_x cluster_ctaid_y
+    cluster_ctaid_z fence_async
     registers_down registers_up mbarrier_init mbarrier_arrive mbarrier_expect mbarrier_wait fence_mbarrier_init
     mbarrier_arrive_peer mbarrier_arrive_peer_released mbarrier_wait_cluster
     tma_multicast_1d tma_multicast_2d tma_multicast_3d tma_multicast_4d tma_multicast_5d

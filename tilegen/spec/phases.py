@@ -33,7 +33,7 @@ from tilegen.index import (
     substitute,
     variables,
 )
-from tilegen.plan import MBARRIER, TMA_STORE, Barrier
+from tilegen.plan import CP_ASYNC, MBARRIER, TMA_STORE, Barrier
 from tilegen.scopes import CLUSTER_AXES, SCOPES, thread_variables
 from tilegen.spec.data import (
     Arriving,
@@ -129,7 +129,9 @@ def _arrivals_of(
     arrivals: dict[str, tuple[int, Mark | None]] = {}
     for filling in _phases(statements):
         first, name = filling.statements[0], filling.slot.name
-        here = sum(_instances(s, threads, filling.conditions) * _senders(s, cluster) for s in filling.statements)
+        here = sum(
+            _instances(s, threads, filling.conditions) * count_arrivals(s, threads, cluster) for s in filling.statements
+        )
         before, mark = arrivals.setdefault(name, (here, first.mark))
         if here != before:
             line = mark.spot if mark else "before"
@@ -176,9 +178,14 @@ def _named(statements: Sequence[Statement], kind: type | UnionType) -> set[str]:
     return found
 
 
-def _senders(s: Call | Arriving, cluster: tuple[int, int, int]) -> int:
-    """The CTAs that arrive at a barrier of one of them."""
-    return dict(zip(CLUSTER_AXES, cluster, strict=True)).get(s.to, 1) if isinstance(s, Arriving) else 1
+def count_arrivals(s: Call | Arriving, threads: int, cluster: tuple[int, int, int]) -> int:
+    """The arrivals that one instance of a statement brings to a barrier; of cp.async each thread is one.
+
+    ``threads``: of its role. Other CTAs of the cluster that run the statement may arrive there too.
+    """
+    if isinstance(s, Arriving):
+        return dict(zip(CLUSTER_AXES, cluster, strict=True)).get(s.to, 1)
+    return SCOPES[s.scope].size(threads) if s.queue == CP_ASYNC.queue else 1
 
 
 def _instances(s: Call | Arriving, threads: int, around: Sequence[Index]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Literal
 
 from pydantic import Field
@@ -16,7 +17,7 @@ from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context, Operand
 from tilegen.ops.partition import plan_tile, reject_carries
 from tilegen.ops.registers import plan_convert, plan_transfer
-from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE
+from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields
 
@@ -40,7 +41,7 @@ class CopyFields(OpFields):
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
     barrier: str | None = Field(
-        default=None, description="the mbarrier that a TMA load reports to; full[k % 3] is one of three"
+        default=None, description="the mbarrier that a TMA load, or cp.async, reports to; full[k % 3] is one of three"
     )
     multicast: Literal["cbx", "cby", "cbz"] | None = Field(
         default=None, description="all CTAs along this axis of the cluster get the region, and each brings a part"
@@ -71,7 +72,7 @@ def _queue_of(call: Call) -> str:
     """Where the copy is waited for: a queue of groups, an mbarrier, or "" if it is done when threads go on."""
     if not is_asynchronous(call):
         return ""
-    if call.barrier is not None:
+    if call.barrier is not None and call.fields.variant != "cp_async":
         return TMA_LOAD.queue
     return TMA_STORE.queue if _spaces(call) == ("shared", "global") else CP_ASYNC.queue
 
@@ -177,8 +178,10 @@ def _refuse_cp_async(call: Call, context: Context) -> str | None:
         return "the copy is not asynchronous ('async: true')"
     if spaces != ("global", "shared"):
         return f"cp.async moves global -> shared, not {spaces[0]} -> {spaces[1]}"
-    if call.barrier is not None:
-        return "cp.async is waited for with commit and 'wait: N', not at an mbarrier"
+    if call.barrier is not None and call.fields.variant != "cp_async":
+        return "all its threads report to the mbarrier, so it is taken where it is written: 'variant: cp_async'"
+    if call.peers:
+        return "'multicast' is for TMA"
     if CP_ASYNC.feature not in context.arch.features:
         return f"{context.arch.name} has no cp.async"
     return _reject_stream(call) or _reject_dtypes(call) or reject_carries(_operands(call, context))
@@ -187,7 +190,11 @@ def _refuse_cp_async(call: Call, context: Context) -> str | None:
 def _plan_cp_async(call: Call, context: Context) -> Planned:
     src, dst = _operands(call, context)
     name = f"start_{src.buffer.name}_{dst.buffer.name}"
-    return plan_tile(context, (src, dst), call.scope, name, via=CP_ASYNC)
+    planned = plan_tile(context, (src, dst), call.scope, name, via=CP_ASYNC)
+    if call.barrier is None:
+        return planned
+    slot = Slot(context.barriers[call.barrier.name], call.barrier.index)
+    return replace(planned, steps=(*planned.steps, Arrive(slot, landed=CP_ASYNC.queue)))
 
 
 def _refuse_tma(call: Call, context: Context) -> str | None:

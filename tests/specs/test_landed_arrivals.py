@@ -1,0 +1,123 @@
+"""cp.async that reports to an mbarrier: its threads arrive by themselves, when what they have started has landed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specs.test_roles import ORDERS, codes, ring
+from tilegen.interpret import FaultFound, interpret
+from tilegen.pipeline import build
+from tilegen.plan import Arrive, Plan, Step, all_steps, effects
+from tilegen.render import render
+
+WAIT_FREE, WAIT_FULL = '          - wait: {barrier: "free[k % 2]"}\n', '          - wait: {barrier: "full[k % 2]"}\n'
+FILL = '          - copy: {src: "X[k]", dst: "s[k % 2]", variant: cp_async, barrier: "full[k % 2]"}\n'
+READ = '          - copy: {src: "s[k % 2]", dst: "Y[k]"}\n'
+RELEASE = '          - sync: warp\n          - arrive: {barrier: "free[k % 2]", scope: warp}\n'
+every_order = pytest.mark.parametrize("order", ORDERS)
+
+
+def text(order: str, load: str = WAIT_FREE + FILL, move: str = WAIT_FULL + READ + RELEASE, more: str = "") -> str:
+    return ring(order, load, move).replace("ops:\n", f"{more}ops:\n", 1)
+
+
+@every_order
+def test_a_ring_is_proved(order: str) -> None:
+    assert codes(text(order)) == set()
+    halves = "".join(FILL.replace('"X[k]"', f'"X[k, {h}:{h + 128}]"').replace("k % 2]\", v", f"k % 2, {h}:{h + 128}]\", v")
+                     for h in (0, 128))  # fmt: skip
+    assert codes(text(order, WAIT_FREE + halves)) == set(), "two copies fill one phase"
+
+
+@every_order
+def test_by_warps(order: str) -> None:
+    """Each warp of the loading role brings a part of the slot."""
+    part = FILL.replace("{src", "{scope: warp, src").replace('"X[k]"', '"X[k, warpid*256 : +256]"')
+    assert codes(text(order, WAIT_FREE + part)) == set()
+
+
+def test_how_many_arrive() -> None:
+    plan = build(text("load move")).plan
+    assert {b.name: b.arrivals for b in plan.barriers} == {"full": 32, "free": 2}
+    landed = [s for s in all_steps(plan) if isinstance(s, Arrive) and s.landed]
+    assert [s.landed for s in landed] == ["cp.async"]
+    assert "cp_async_arrive(&full[k & 1]);" in render(plan)
+
+
+FAULTS = {
+    "nobody waits for the data": ({"move": READ + RELEASE}, "TG422 TG404"),
+    "nobody waits for a free slot": ({"load": FILL}, "TG422"),
+    "a slot is freed by one lane before the others have read":
+        ({"move": WAIT_FULL + READ + RELEASE.partition("\n")[2]}, "TG403"),
+    "the slot is freed before it is read": ({"move": WAIT_FULL + RELEASE + READ}, "TG403"),
+    "the wait is for the other slot": ({"move": WAIT_FULL.replace("k %", "(k + 1) %") + READ + RELEASE}, "TG422"),
+}
+
+
+@every_order
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_planted_fault_is_found(fault: str, order: str) -> None:
+    changes, code = FAULTS[fault]
+    found = codes(text(order, **changes))  # type: ignore[arg-type]
+    assert found and found <= set(code.split())
+
+
+@every_order
+def test_the_phase_tells_of_the_copies_alone(order: str) -> None:
+    """What the loading threads wrote themselves is not ordered by an arrival that comes by itself."""
+    more = "  u: {scope: shared, dtype: float32, shape: [7, 32]}\n  Z: {scope: global, dtype: float32, shape: [7, 32]}\n"
+    write = '          - fill: {dst: "u[k]", value: 1}\n'
+    read = '          - copy: {scope: warp, src: "u[k]", dst: "Z[k]", when: warpid == 0}\n'
+    own = text(order, WAIT_FREE + write + FILL, WAIT_FULL + READ + read + RELEASE, more)
+    assert codes(own) == {"TG403"}
+    by_tma = FILL.replace("cp_async", "tma")
+    assert codes(text(order, WAIT_FREE + write + "          - sync: warp\n" + by_tma, WAIT_FULL + READ + read + RELEASE,
+                      more)) == set(), "the thread that starts TMA arrives itself"  # fmt: skip
+
+
+@every_order
+def test_tma_does_not_see_what_cp_async_brought(order: str) -> None:
+    """No fence stands between a write that lands by itself and TMA's read of it."""
+    store = ('          - copy: {src: "s[k % 2]", dst: "Y[k]", variant: tma}\n          - wait: {tma: 0}\n'
+             '          - sync: role\n          - arrive: {barrier: "free[k % 2]"}\n')  # fmt: skip
+    assert codes(text(order, move=WAIT_FULL + store)) == {"TG424"}
+
+
+@pytest.mark.parametrize(("field", "said"), [
+    ("variant: auto, async: true", "is taken where it is written"), ("variant: cp_async, multicast: cbx", "multicast"),
+])  # fmt: skip
+def test_what_is_refused(field: str, said: str) -> None:
+    """Only a pinned cp.async reports: 'auto' is TMA, whose arrivals are others."""
+    spec = text("load move").replace("variant: cp_async", field).replace("kernel: ring\n", "kernel: ring\narch: sm_90a\n")
+    if "multicast" in field:
+        spec = spec.replace("roles:", "grid: {bx: 2}\ncluster: {cbx: 2}\nroles:") + "  - sync: cluster\n"
+        assert codes(spec)
+        return
+    assert [o.variant for o in build(spec).plan.operations] == ["tma", "gmem_smem"]
+
+
+def replace_arrivals(plan: Plan, change: object) -> Plan:
+    def edit(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        out: list[Step] = []
+        for s in steps:
+            if isinstance(s, Arrive) and s.landed:
+                out += change(s)  # type: ignore[operator]
+            elif effects(s).body:
+                out.append(replace(s, body=edit(effects(s).body)))  # type: ignore[arg-type]
+            else:
+                out.append(s)
+        return tuple(out)
+
+    return replace(plan, roles=tuple(replace(r, steps=edit(r.steps)) for r in plan.roles))
+
+
+@pytest.mark.parametrize(("change", "code"), [
+    (lambda s: [replace(s, landed="")], "TG422"), (lambda s: [], "TG413"), (lambda s: [s, s], "TG434"),
+], ids=["arrives at once", "never", "twice"])  # fmt: skip
+def test_a_wrong_plan_is_found(change: object, code: str) -> None:
+    plan = replace_arrivals(build(text("load move")).plan, change)
+    with pytest.raises(FaultFound) as found:
+        interpret(plan, [(0,)], {"X": lambda at: at.astype("float32")})
+    assert found.value.fault.code == code
