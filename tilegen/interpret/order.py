@@ -22,8 +22,8 @@ REACHES = (*(name for name in SCOPES if name != "thread"), "")  # scopes that sy
 class Clocks:
     """``known[w, s]``: the last epoch of the warp in seat ``s`` of its cluster that warp ``w`` is ordered after.
 
-    The own entry is the epoch that the warp is in; other lanes' accesses in it are not ordered with mine. In the columns
-    after the seats are facts (``Crew.facts``), which no access is ordered by.
+    The own entry is the epoch that the warp is in; other lanes' accesses in it are not ordered with mine. In the
+    columns after the seats are facts (``Crew.facts``), which no access is ordered by.
     """
 
     def __init__(self, crew: Crew):
@@ -192,7 +192,7 @@ class Shadow:
         self.writer_epoch[at] = self.clocks.now(group)[:, None]
 
     def land_by_agent(self, at: Array, agent: Array) -> None:
-        """Writes in flight land, each row's as the work of an agent now. (Not by the async proxy: nothing is fenced.)"""
+        """Writes in flight land, each row's as the work of an agent now (of the generic proxy: nothing is fenced)."""
         self.writer[at], self.writer_lane[at] = agent[:, None], MANY
         self.writer_epoch[at] = self.clocks.ticks[agent][:, None]
 

@@ -63,7 +63,8 @@ def interpret(
     values = default_values(plan.params) | dict(params or {})
     roles = tuple(role.threads for role in plan.roles)
     agents, products, slots = count_agents(plan), count_products(plan), sum(b.slots for b in plan.barriers)
-    crew = Crew(whole_clusters(ctas, plan.cluster), plan.threads, plan.cluster, agents, roles, products, slots, plan.overlaps)
+    whole, overlaps = whole_clusters(ctas, plan.cluster), plan.overlaps
+    crew = Crew(whole, plan.threads, plan.cluster, agents, roles, products, slots, overlaps)
     machine = Machine(plan, crew, inputs, values, trips, domain)
     take_turns(machine)
     machine.flights.refuse_leftovers()
