@@ -166,7 +166,7 @@ class _Builder:
         if s.scope == "async" and "tma" not in ARCHES[self.spec.arch].features:
             message = f"'sync: async' orders stores before TMA, which {self.spec.arch} has not"
             self.errors.append(SpecError(Diagnostic("TG307", message, s.mark, "remove it")))
-        return when(s.when, Sync(s.scope))
+        return when(s.when, Sync(s.scope, line_of(s)))
 
     def wait(self, s: Waiting, enclose: Enclose) -> tuple[Step, ...]:
         """A wait for groups of copies, or for the next phase of an mbarrier."""
@@ -176,22 +176,22 @@ class _Builder:
         barrier, before = self.outline.barriers[name.name], self.waited.get(name.name, 0)
         is_open = any(b.open for b in self.spec.barriers if b.name == name.name)
         self.waited = step_waits(self.waited, {name.name: 1}, 1)
-        return when(s.when, Await(Slot(barrier, name.index), parity_of(s, barrier, before, is_open)))
+        return when(s.when, Await(Slot(barrier, name.index), parity_of(s, barrier, before, is_open), line_of(s)))
 
     def arrival(self, s: Arriving, enclose: Enclose) -> tuple[Step, ...]:
         """Every thread arrives, or the first of each instance."""
-        slot = Slot(self.outline.barriers[s.barrier.name], s.barrier.index)
+        slot, line = Slot(self.outline.barriers[s.barrier.name], s.barrier.index), line_of(s)
         thread, count = threads_of(s.scope, self.part.threads)
         first: Index = True if s.scope == "thread" else equal(thread, 0)
         if not s.to:
-            return when(s.when, *when(first, Arrive(slot)))
+            return when(s.when, *when(first, Arrive(slot, line=line)))
         peers = find_peers(self.spec.cluster, s.to)
         (rank, *more), many = peers.ranks(), count_peers(self.spec.cluster, s.to)
         step = sub(more[0], rank)
         if count >= many:  # the first threads tell a CTA each
-            return when(s.when, *when(less(thread, many), Arrive(slot, rank=add(rank, mul(thread, step)))))
+            return when(s.when, *when(less(thread, many), Arrive(slot, 0, add(rank, mul(thread, step)), line=line)))
         peer = Var(fresh_name("peer", self.outline.names), many)
-        told = Repeat(peer, many, (Arrive(slot, rank=add(rank, mul(peer, step))),), True)
+        told = Repeat(peer, many, (Arrive(slot, 0, add(rank, mul(peer, step)), line=line),), True)
         return when(s.when, *when(first, told))
 
     def queue(self, s: Closing | Waiting, enclose: Enclose) -> tuple[Step, ...]:
@@ -209,7 +209,8 @@ class _Builder:
             message = f"this {what} groups of one queue, and {whose} has {kinds}"
             hint = "commit: mma" if isinstance(s, Closing) else "wait: {mma: N}, wait: {cp_async: N} or wait: {tma: N}"
             self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, hint)))
-        return when(s.when, *(Commit(q) if isinstance(s, Closing) else Wait(q, s.pending) for q in queues))
+        line = line_of(s)
+        return when(s.when, *(Commit(q, line) if isinstance(s, Closing) else Wait(q, s.pending, line) for q in queues))
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
         trip, count, value = trip_of(loop, self.outline.names)
@@ -286,6 +287,11 @@ def survey_calls(spec: Spec) -> tuple[tuple[Call, Context], ...]:
         surveyor.statements(spec.ops, lambda inner: inner)
         found += surveyor.found
     return tuple(sorted(found, key=lambda one: one[1].op))
+
+
+def line_of(statement: Meeting | Closing | Waiting | Arriving) -> int:
+    """The line of the spec that a statement stands in, 0 where it has none."""
+    return statement.mark.line if statement.mark else 0
 
 
 def _instances(threads: int, begins: Sequence[Index]) -> tuple[tuple[Var, Index], ...]:

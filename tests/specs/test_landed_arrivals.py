@@ -67,7 +67,8 @@ def test_a_planted_fault_is_found(fault: str, order: str) -> None:
 @every_order
 def test_the_phase_tells_of_the_copies_alone(order: str) -> None:
     """What the loading threads wrote themselves is not ordered by an arrival that comes by itself."""
-    more = "".join(f"  {n}: {{scope: {of}, dtype: float32, shape: [7, 32]}}\n" for n, of in (("u", "shared"), ("Z", "global")))
+    kinds = (("u", "shared"), ("Z", "global"))
+    more = "".join(f"  {n}: {{scope: {of}, dtype: float32, shape: [7, 32]}}\n" for n, of in kinds)
     write = '          - fill: {dst: "u[k]", value: 1}\n'
     read = '          - copy: {scope: warp, src: "u[k]", dst: "Z[k]", when: warpid == 0}\n'
     own = text(order, WAIT_FREE + write + FILL, WAIT_FULL + READ + read + RELEASE, more)
@@ -91,7 +92,7 @@ def test_only_where_it_is_written() -> None:
     plan = build(spec.replace("variant: cp_async", "async: true")).plan
     assert [o.variant for o in plan.operations] == ["tma", "gmem_smem"] and plan.barriers[0].arrivals == 1
     pair = spec.replace("roles:", "arch: sm_90a\ngrid: {bx: 2}\ncluster: {cbx: 2}\nroles:", 1) + "  - sync: cluster\n"
-    assert codes(pair.replace("variant: cp_async", "variant: cp_async, multicast: cbx")) == {"TG301"}
+    assert codes(pair.replace("variant: cp_async", "variant: cp_async, multicast: cbx")) == {"TG302"}
 
 
 def replace_arrivals(plan: Plan, change: object) -> Plan:

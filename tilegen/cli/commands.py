@@ -152,26 +152,34 @@ def verify(
 @click.argument("spec", metavar="SPEC")
 @with_format
 @click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
+@click.option("--events", is_flag=True, help="What roles do and wait for in one CTA, or cluster: a drawing, a table.")
+@click.option("--rows", type=click.IntRange(1, 100_000), metavar="N", help="With --events: so many rows (30).")
 @click.option("--compile", "compiles", is_flag=True, help="Add registers, shared memory, spills and occupancy.")
 @click.option("--resolved", is_flag=True, help="Print SPEC itself, every choice written out: it builds the same bytes.")
 @click.option("--expanded", is_flag=True, help="Print the tile ops that SPEC is, as a spec: it builds the same kernel.")
 @with_spec_options
 @with_color
 def explain(
-    spec: str, form: str, access: int | None, arch: str | None, settings: dict[str, int], compiles: bool,
-    resolved: bool, expanded: bool,
+    spec: str, form: str, access: int | None, events: bool, rows: int | None, arch: str | None,
+    settings: dict[str, int], compiles: bool, resolved: bool, expanded: bool,
 ) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
     SPEC may be -, standard input.
     """
-    from tilegen.cli.explaining import expand_command, explain_command, resolve_command
+    from tilegen.cli.explaining import events_command, expand_command, explain_command, resolve_command
 
     if resolved and expanded:
         raise click.UsageError("--resolved prints SPEC with its own ops, --expanded with tile ops: take one of them")
     if (resolved or expanded) and (access is not None or compiles or form != "text"):
         option = "--resolved" if resolved else "--expanded"
         raise click.UsageError(f"{option} prints a spec, in YAML: it takes no --access, --compile or --format json")
+    if rows is not None and not events:
+        raise click.UsageError("--rows says how many rows --events prints")
+    if events and (resolved or expanded or compiles or access is not None):
+        raise click.UsageError("--events stands without --access, --compile, --resolved and --expanded")
+    if events:
+        return events_command(spec, form, rows or 30, arch, settings)
     if resolved or expanded:
         return (resolve_command if resolved else expand_command)(spec, arch, settings)
     return explain_command(spec, form, access, arch, settings, compiles)

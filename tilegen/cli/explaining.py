@@ -1,4 +1,4 @@
-"""tilegen explain: the choices of a spec, or one of its accesses, as text or JSON."""
+"""tilegen explain: the choices of a spec, one of its accesses, or what its roles do, as text or JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +9,25 @@ from typing import Any
 import click
 
 from tilegen.arch import ARCHES
-from tilegen.cli.console import print_data, print_json, watch_progress
+from tilegen.cli.console import diagnostic_data, print_data, print_json, watch_progress
 from tilegen.cli.reading import read_spec
 from tilegen.decisions import wrap_line
+from tilegen.errors import ProofError
+from tilegen.interpret import Record
 from tilegen.pipeline import Built, build, expand, load, with_comparisons
 from tilegen.planner import plan_spec
-from tilegen.report import access_text, explain_access, explain_plan, explain_text, resolved_text
+from tilegen.proofs.events import record_events
+from tilegen.proofs.meaning import describe_fault
+from tilegen.report import (
+    access_text,
+    events_data,
+    events_text,
+    explain_access,
+    explain_plan,
+    explain_text,
+    has_events,
+    resolved_text,
+)
 from tilegen.spec.outline import launch_of
 from tilegen.spec.printing import print_spec
 
@@ -41,6 +54,23 @@ def explain_command(
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="'--access'") from None
     print_json(shown) if form == "json" else print_data(access_text(shown))
+    return 0
+
+
+def events_command(path: str, form: str, rows: int, arch: str | None, settings: Mapping[str, int]) -> int:
+    """What the roles of a spec's first CTA do, in so many rows; a fault of the kernel follows it."""
+    with watch_progress(1) as begin:
+        begin(path)
+        spec = load(read_spec(path), arch, settings)
+        plan = plan_spec(spec)
+        record = record_events(spec, plan, rows) if has_events(plan) else Record((), ())
+    data, fault = events_data(plan, launch_of(spec), record), record.fault and describe_fault(spec, record.fault)
+    if form == "json":
+        print_json(data | {"fault": fault and diagnostic_data(fault)})
+        return int(fault is not None)
+    print_data(events_text(data) if record.ctas else f"{plan.name}: no roles, and nothing runs by itself: no events")
+    if fault:
+        raise ProofError(fault)
     return 0
 
 

@@ -9,13 +9,14 @@ import numpy as np
 
 from tilegen.index import Index
 from tilegen.interpret.address import check_int, find, locate, value_of
+from tilegen.interpret.events import after
 from tilegen.interpret.fault import MALFORMED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding, Shared, Virtual, distinct, fetch, report
 from tilegen.interpret.order import Clocks, Shadow
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
-from tilegen.plan import QUEUES, Arrive, Await, Commit, Effects, Move, Slot, Tma, Touch, Wait
+from tilegen.plan import QUEUES, Arrive, Await, Commit, Effects, Move, Ref, Slot, Tma, Touch, Wait
 
 
 def start_copy(step: Move, touched: Effects, site: Site) -> None:
@@ -31,7 +32,9 @@ def start_copy(step: Move, touched: Effects, site: Site) -> None:
     bits, holding = _fetch(src, site)
     root, flat = locate(dst.ref, dst.elems, site)
     filling = root.store.write_later(flat, bits, site.group, site)
-    site.machine.flights.start(step.via.queue, site.group, Copies(filling, holding), site.narrow(site.group))
+    flight = site.machine.flights.start(step.via.queue, site.group, Copies(filling, holding), site.narrow(site.group))
+    if site.machine.log is not None:
+        site.machine.log.start(flight, names_of(site, src.ref, dst.ref), width, site)
 
 
 def _fetch(src: Touch, site: Site) -> tuple[Array, Holding | None]:
@@ -57,7 +60,9 @@ def commit(step: Commit, site: Site) -> None:
 def wait(step: Wait, site: Site) -> None:
     """The older groups of each thread have landed: for this thread, as if it had made the copies now."""
     _check_queue("wait", step.queue, site)
-    site.machine.flights.land(step.queue, step.pending, site.group)
+    landed = site.machine.flights.land(step.queue, step.pending, site.group)
+    if site.machine.log is not None:
+        site.machine.log.finish(step, landed, site)
 
 
 def _check_queue(what: str, queue: str, site: Site) -> None:
@@ -65,6 +70,11 @@ def _check_queue(what: str, queue: str, site: Site) -> None:
         site.fail(MALFORMED, f"no queue is called {queue}")
     if QUEUES[queue].together == "warpgroup":
         require_whole_warpgroups(f"{what}: {queue}", site)
+
+
+def names_of(site: Site, *refs: Ref) -> tuple[str, ...]:
+    """The memories that operands of a step lie in."""
+    return tuple(site.frame.places[ref.memory.name].root.memory.name for ref in refs)
 
 
 # ---------------------------------------------------------------- boxes that TMA moves
@@ -139,13 +149,18 @@ def _load(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     bits = np.where(inside, values, np.zeros(1, values.dtype)).astype(site.machine.domain.bits(shared.size))
     phases, group = site.machine.phases, site.group
     slot = slot_of(step.done, site)
-    ranks: tuple[Index | None, ...] = step.peers.ranks() if step.peers else (None,)
-    for rank in ranks:
-        cta = group.cta if rank is None else peer_of(rank, site)
+    ctas = [peer_of(rank, site) for rank in step.peers.ranks()] if step.peers else [group.cta]
+    log, started = site.machine.log, {}
+    if log is not None:
+        phase = phases.current(step.done.barrier, slot, ctas[0])
+        started = log.load(step, (step.map.memory.name, shared.name), slot, ctas, phase, site)
+    for cta in ctas:
         agent = phases.agent_of(step.done.barrier, slot, cta)
         site.clocks.ticks[agent] += 1
         there = cells + (cta - group.cta)[:, None] * (shared.pool.bytes // shared.size)
         _fill(shared, there, bits, agent, site)
+        if log is not None:
+            log.land(step, started, slot, cta, phases.current(step.done.barrier, slot, cta), site)
         phases.deliver(step.done.barrier, slot, agent, step.map.box_bytes, cta, group, site.narrow(group))
 
 
@@ -193,7 +208,9 @@ def _store(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     if len(who):
         store.write_later(flat[inside], bits[inside][:, None], each, site.narrow(each))
     sending = Sending(clocks, agent, clocks.ticks[agent])
-    site.machine.flights.start(step.instruction.queue, group, sending, site.narrow(group))
+    flight = site.machine.flights.start(step.instruction.queue, group, sending, site.narrow(group))
+    if site.machine.log is not None:
+        site.machine.log.start(flight, (shared.name, step.map.memory.name), step.map.box_bytes, site)
 
 
 def _drain(shared: Shared, cells: Array, agent: Array, site: Site) -> Array:
@@ -269,7 +286,10 @@ def arrive(step: Arrive, site: Site) -> None:
         _arrive_landed(step, slot, site)
         return
     cta = site.group.cta if step.rank is None else peer_of(step.rank, site)
-    site.machine.phases.arrive(step.slot.barrier, slot, step.bytes, cta, site.group, site)
+    phases, log = site.machine.phases, site.machine.log
+    if log is not None:
+        log.arrive(step, slot, cta, phases.current(step.slot.barrier, slot, cta), site)
+    phases.arrive(step.slot.barrier, slot, step.bytes, cta, site.group, site)
 
 
 def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
@@ -284,10 +304,16 @@ def _arrive_landed(step: Arrive, slot: Array, site: Site) -> None:
     site.clocks.ticks[distinct(agent)] += 1
     site.clocks.copiers.update(agent.tolist())
     site.machine.flights.hand_over(step.landed, group, agent)
+    if site.machine.log is not None:
+        site.machine.log.arrive(step, slot, group.cta, phases.current(step.slot.barrier, slot, group.cta), site)
     phases.arrive(step.slot.barrier, slot, 0, group.cta, group, site, agent)
 
 
-def await_phase(step: Await, site: Site) -> Blocked:
+def await_phase(step: Await, site: Site) -> Blocked | None:
     """Each thread waits until the phase of its parity has completed."""
     parity = site.group.spread(value_of(site.text(step.parity), site))
-    return site.machine.phases.wait(step.slot.barrier, slot_of(step.slot, site), parity, site.group, site)
+    phases, barrier, slot, log = site.machine.phases, step.slot.barrier, slot_of(step.slot, site), site.machine.log
+    blocked = phases.wait(barrier, slot, parity, site.group, site)
+    if log is None:
+        return blocked
+    return after(blocked, lambda: log.wait(step, slot, phases.current(barrier, slot, site.group.cta) - 1, site))

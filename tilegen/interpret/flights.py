@@ -5,7 +5,7 @@ A thread's copies since its last commit are its open group; groups are counted p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -65,7 +65,10 @@ class Copies:
 
 @dataclass
 class Flight:
-    """A step's copies that are still in flight: ``left`` of the threads that started them, each in its group."""
+    """A step's copies that are still in flight: ``left`` of the threads that started them, each in its group.
+
+    ``events``: the number of their start in each CTA, where a log is kept.
+    """
 
     queue: str
     who: Group
@@ -73,6 +76,7 @@ class Flight:
     cargo: Cargo
     left: Array
     site: Reporter
+    events: dict[int, int] = field(default_factory=dict)
 
 
 class Flights:
@@ -82,10 +86,12 @@ class Flights:
         self.committed = {queue: np.zeros(threads, np.int64) for queue in QUEUES}
         self.flying: list[Flight] = []
 
-    def start(self, queue: str, who: Group, cargo: Cargo, site: Reporter) -> None:
+    def start(self, queue: str, who: Group, cargo: Cargo, site: Reporter) -> Flight:
         """Copies that the threads have just started: part of their open groups."""
         number = self.committed[queue][who.thread]
-        self.flying.append(Flight(queue, who, number, cargo, np.ones(len(who), bool), site))
+        flight = Flight(queue, who, number, cargo, np.ones(len(who), bool), site)
+        self.flying.append(flight)
+        return flight
 
     def hand_over(self, queue: str, group: Group, agent: Array) -> None:
         """All that the threads have in flight there lands as the work of an agent for each of them."""
@@ -103,8 +109,9 @@ class Flights:
         """The open group of each thread is closed; it may be empty."""
         self.committed[queue][group.thread] += 1
 
-    def land(self, queue: str, pending: int, group: Group) -> None:
-        """Of each thread's committed groups, all but the last ``pending`` have landed."""
+    def land(self, queue: str, pending: int, group: Group) -> list[tuple[Flight, Array]]:
+        """Of each thread's committed groups, all but the last ``pending`` have landed: which, and in which rows."""
+        landed = []
         done = np.zeros(len(self.committed[queue]), np.int64)
         done[group.thread] = self.committed[queue][group.thread] - pending
         for flight in self.flying:
@@ -112,7 +119,9 @@ class Flights:
             if flight.queue == queue and rows.any():
                 flight.cargo.land(rows, flight.who, flight.site.op)
                 flight.left &= ~rows
+                landed.append((flight, rows))
         self.flying = [f for f in self.flying if f.left.any()]
+        return landed
 
     def pending(self) -> object:
         """What is in flight, in which group counted from its thread's last one, to compare with another time."""

@@ -10,6 +10,7 @@ from typing import Any
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Index, evaluate
 from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.interpret.events import Log
 from tilegen.interpret.flights import Flights
 from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual
 from tilegen.interpret.order import Clocks
@@ -46,9 +47,10 @@ class Machine:
 
     def __init__(
         self, plan: Plan, crew: Crew, inputs: Mapping[str, Input], params: Mapping[str, int | float],
-        trips: Trips = ALL_TRIPS, domain: Domain = TYPED,
+        trips: Trips = ALL_TRIPS, domain: Domain = TYPED, log: Log | None = None,
     ):  # fmt: skip
         self.plan, self.crew, self.clocks, self.trips, self.domain = plan, crew, Clocks(crew), trips, domain
+        self.log = log
         self.scalars = {p.name: float(params.get(p.name, p.default)) for p in plan.params if p.var is None}
         self.params, self.steps, self.flights = params, 0, Flights(len(crew.ctas) * crew.threads)
         self.waiting: dict[str, Any] = {}  # the Site where each role waits

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.interpret.events import after
 from tilegen.interpret.fault import BEFORE_PREVIOUS, MALFORMED, PARTIAL_SYNC
 from tilegen.interpret.site import Blocked, Site
 from tilegen.interpret.threads import Array
@@ -17,6 +18,12 @@ WARP_THREADS = SCOPES["warp"].threads
 
 
 def sync(step: Sync, site: Site) -> Blocked | None:
+    """A meeting, put down where a log is kept."""
+    blocked, log = meet(step, site), site.machine.log
+    return blocked if log is None else after(blocked, lambda: log.sync(step, site))
+
+
+def meet(step: Sync, site: Site) -> Blocked | None:
     """All threads of the scope meet. Who is missing will never come, so a part of the scope is a fault at once."""
     group, crew, clocks = site.group, site.group.crew, site.clocks
     if step.scope == "async":

@@ -61,6 +61,11 @@ class Phases:
         result: Array = self.crew.agent(cta, self.first[barrier.name] + slot)
         return result
 
+    def current(self, barrier: Barrier, slot: Array, cta: Array) -> Array:
+        """The phase that a slot of each of some CTAs is in: arrivals and bytes count for it."""
+        result: Array = self.phase[barrier.name][cta, slot]
+        return result
+
     def sender_of(self, group: Group) -> Array:
         """The agent that stores what each thread starts."""
         slots = sum(known.shape[1] for known in self.left.values())

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT
 from tilegen.interpret.address import find, locate, value_of
-from tilegen.interpret.asynchronous import refuse_unfenced
+from tilegen.interpret.asynchronous import names_of, refuse_unfenced
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
 from tilegen.interpret.memory import Shared, distinct, report
 from tilegen.interpret.order import TOGETHER, Clocks, Shadow
@@ -136,7 +136,9 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
     bits[group.by_lane] = held.reshape(bits.shape).view(bits.dtype)
     c_store.settle(c_columns, bits, group, site)
     cargo = Multiplying(site.clocks, agent, site.clocks.ticks[agent], tuple(parts))
-    machine.flights.start(step.via.queue, group, cargo, site.narrow(group))
+    flight = machine.flights.start(step.via.queue, group, cargo, site.narrow(group))
+    if machine.log is not None:
+        machine.log.start(flight, names_of(site, step.a, step.b, step.c), 0, site)
 
 
 def _atom_of(step: Wgmma, site: Site) -> MmaAtom:

@@ -11,6 +11,7 @@ import numpy as np
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Var, bound
 from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.interpret.events import Enough, Log, Record
 from tilegen.interpret.fault import BEFORE_PREVIOUS, DEADLOCK, Fault, FaultFound, Unsteady
 from tilegen.interpret.machine import Machine
 from tilegen.interpret.phases import count_agents, count_products
@@ -60,12 +61,8 @@ def interpret(
     cluster run too: ``Outcome.ctas`` says which ran. ``trips``: those of its loops that run; raises Unsteady where
     others cannot be left out.
     """
-    values = default_values(plan.params) | dict(params or {})
-    roles = tuple(role.threads for role in plan.roles)
-    agents, products, slots = count_agents(plan), count_products(plan), sum(b.slots for b in plan.barriers)
-    whole, overlaps = whole_clusters(ctas, plan.cluster), plan.overlaps
-    crew = Crew(whole, plan.threads, plan.cluster, agents, roles, products, slots, overlaps)
-    machine = Machine(plan, crew, inputs, values, trips, domain)
+    crew = gather(plan, ctas)
+    machine = Machine(plan, crew, inputs, default_values(plan.params) | dict(params or {}), trips, domain)
     take_turns(machine)
     machine.flights.refuse_leftovers()
     machine.phases.refuse_leftovers()
@@ -75,8 +72,41 @@ def interpret(
     return Outcome(written, crew.ctas, machine.steps)
 
 
+def record(
+    plan: Plan,
+    cta: Sequence[int],
+    inputs: Mapping[str, Callable[[Array], Array]],
+    params: Mapping[str, int | float] | None = None,
+    rows: int = 1 << 30,
+    domain: Domain = TYPED,
+) -> Record:
+    """What the roles of a CTA and of its cluster do, in so many rows: no further than that do they run, all checks on.
+
+    A fault ends it, and is part of what is returned. The other arguments are those of ``interpret``.
+    """
+    crew = gather(plan, [cta])
+    log = Log(plan, crew, rows)
+    machine = Machine(plan, crew, inputs, default_values(plan.params) | dict(params or {}), ALL_TRIPS, domain, log)
+    try:
+        take_turns(machine)
+        if not log.is_cut:
+            machine.flights.refuse_leftovers()
+            machine.phases.refuse_leftovers()
+    except FaultFound as fault:
+        return log.record(fault)
+    return log.record()
+
+
+def gather(plan: Plan, ctas: Sequence[Sequence[int]]) -> Crew:
+    """The CTAs with their clusters, and all who do something there."""
+    roles = tuple(role.threads for role in plan.roles)
+    agents, products, slots = count_agents(plan), count_products(plan), sum(b.slots for b in plan.barriers)
+    whole, overlaps = whole_clusters(ctas, plan.cluster), plan.overlaps
+    return Crew(whole, plan.threads, plan.cluster, agents, roles, products, slots, overlaps)
+
+
 def take_turns(machine: Machine) -> None:
-    """Let the roles take turns until all have ended."""
+    """Let the roles take turns until all have ended, or until the log is full and the others wait for those."""
     live, first = {}, 0
     for role in machine.plan.roles:
         group, env = muster(machine.crew, role, first)
@@ -87,13 +117,18 @@ def take_turns(machine: Machine) -> None:
     while live:
         before, waiting = machine.steps, {}
         for name, turn in list(live.items()):
-            why = next(turn, None)
+            try:
+                why = next(turn, None)
+            except Enough:
+                why = None
             if why is None:
                 del live[name]
                 machine.steps += 1
             else:
                 waiting[name] = why
         if live and machine.steps == before:
+            if machine.log is not None and machine.log.is_cut:
+                return
             for gathering in machine.gatherings.values():
                 if gathering.left:  # one of the roles never comes there
                     raise Unsteady(gathering.loop)

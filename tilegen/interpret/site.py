@@ -91,10 +91,14 @@ class Site:
         """Of an operand: one for each thread and trip."""
         return len(self.group) * (len(self.together) if self.together is not None else 1)
 
-    # ---- what steps and stores ask
+    # ---- what steps, stores and a log ask
     @property
     def op(self) -> int:
         return self.frame.op
+
+    @property
+    def loops(self) -> dict[str, int]:
+        return self.frame.loops
 
     @property
     def clocks(self) -> Clocks:

@@ -7,7 +7,7 @@ register index may use only constants and unrolled variables.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Union
 
 from tilegen.arithmetic import Node
@@ -179,6 +179,7 @@ class Sync:
     """
 
     scope: str
+    line: int = field(default=0, compare=False)  # of the spec that says so; 0: an op does
 
 
 @dataclass(frozen=True)
@@ -191,6 +192,7 @@ class Commit:
     """What each thread has started since its last Commit becomes one group of the queue: cp.async | bulk | mma."""
 
     queue: str
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -199,6 +201,7 @@ class Wait:
 
     queue: str
     pending: int = 0
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -218,6 +221,7 @@ class Arrive:
     bytes: int = 0
     rank: Index | None = None
     landed: str = ""
+    line: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True)
@@ -226,6 +230,7 @@ class Await:
 
     slot: Slot
     parity: Index
+    line: int = field(default=0, compare=False)
 
 
 Step = Union[  # noqa: UP007 - a runtime alias

@@ -141,7 +141,7 @@ def check_meaning(
         try:
             outcome = interpret(plan, ctas, inputs, params, trips, domain)
         except FaultFound as found:
-            raise ProofError(_hazard(spec, found)) from None
+            raise ProofError(describe_fault(spec, found)) from None
         wanted = run_reference(spec, outcome.ctas, inputs, params, trips, domain)
         for name in sorted(set(wanted) | set(outcome.written)):
             compare_images(spec, name, outcome.written.get(name), wanted.get(name), domain)
@@ -191,7 +191,8 @@ def mark_of(spec: Spec, op: int) -> Mark | None:
     return calls[op].mark if 0 <= op < len(calls) else None
 
 
-def _hazard(spec: Spec, found: FaultFound) -> Diagnostic:
+def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
+    """A fault with its place in the spec, and what would mend it."""
     fault = found.fault
     mark = mark_of(spec, fault.op)
     hint = ""

@@ -1,13 +1,16 @@
-"""explain: choices and counts as data (data), as text (text), as a spec (resolved); one access in full (banks)."""
+"""explain: choices and counts as data (data), as text (text), as a spec (resolved); one access in full (banks); what
+roles do and wait for (events).
+"""
 
 from __future__ import annotations
 
 from tilegen.report.banks import access_text, explain_access
 from tilegen.report.data import choice_data, cost_data, explain_plan
+from tilegen.report.events import drawing_text, events_data, events_text, has_events
 from tilegen.report.resolved import pin_choices, resolved_text
 from tilegen.report.text import explain_text
 
 __all__ = [
-    "access_text", "choice_data", "cost_data", "explain_access", "explain_plan", "explain_text", "pin_choices",
-    "resolved_text",
+    "access_text", "choice_data", "cost_data", "drawing_text", "events_data", "events_text", "explain_access",
+    "explain_plan", "explain_text", "has_events", "pin_choices", "resolved_text",
 ]  # fmt: skip
