@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -341,6 +342,22 @@ def test_compile_reports_resources_and_keeps_them(tmp_path: Path, monkeypatch: p
     assert (compiled["registers"], compiled["warps_per_sm"], compiled["arch"]) == (18, 32, "sm_90")
     assert tilegen("build", SF, "-o", tmp_path, "--check").exit_code == 0
     assert tilegen("build", SF, "-o", tmp_path, "--check", "--compile").exit_code == 0
+
+
+@pytest.mark.parametrize(("log", "spills", "said"), [
+    ("ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized\n", 0,
+     "C7510: wgmma.mma_async instructions are serialized"),
+    ("", 4, "ptxas keeps 8 bytes of a thread in memory instead of in 18 registers a thread"),
+])  # fmt: skip
+def test_what_ptxas_does_not_keep_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, log: str, spills: int, said: str
+) -> None:
+    made = replace(_cubin("", "sm_90", "permute_sf"), log=log, spill_store_bytes=spills, spill_load_bytes=spills)
+    monkeypatch.setattr("tilegen.gpu.compile_cubin", lambda *_: made)
+    result = tilegen("build", SF, "-o", tmp_path, "--compile")
+    assert (result.exit_code, listing(tmp_path)) == (1, {}), "nothing is written"
+    assert "error[TG493]" in result.stderr and said in result.stderr
+    assert tilegen("build", SF, "-o", tmp_path).exit_code == 0
 
 
 def test_explain_compiles_when_asked(monkeypatch: pytest.MonkeyPatch) -> None:

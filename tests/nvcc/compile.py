@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tilegen.gpu.cubins import read_losses
+
 requires_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 _KERNEL = re.compile(r'extern "C" __global__.*?(\w+)\(', re.S)
 _ENTRY = re.compile(r"Compiling entry function '(\w+)' for '\w+'(.*?)(?=Compiling entry function|\Z)", re.S)
@@ -80,6 +82,7 @@ def _compile(source: str, arch: str) -> dict[str, Report]:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     log = done.stdout + done.stderr
     assert done.returncode == 0, f"nvcc refuses the rendered text:\n{log[:4000]}"
+    assert not read_losses(log), "ptxas serializes products, or ignores a role's registers"
     return {name: read_report(name, block) for name, block in _ENTRY.findall(log)}
 
 

@@ -15,7 +15,7 @@ from tilegen.cli.explaining import add_resources, describe_resources
 from tilegen.cli.reading import read_spec
 from tilegen.cli.writing import read_text, write_together
 from tilegen.decisions import Operation, count_words
-from tilegen.errors import Diagnostic, SpecError, TilegenError
+from tilegen.errors import Diagnostic, ProofError, SpecError, TilegenError
 from tilegen.pipeline import Built, build, output_texts
 
 Result = TypeVar("Result")
@@ -40,7 +40,7 @@ def build_command(
 
     def make(spec: str) -> Built:
         built = build(read_spec(spec), arch, settings, processes=os.cpu_count() or 1)
-        return add_resources(built) if compiles else built
+        return refuse_losses(add_resources(built)) if compiles else built
 
     outputs = [_Output(b, output_texts(b)) for b in do_all(specs, make)]
     _refuse_equal_names(specs, outputs)
@@ -71,6 +71,20 @@ def do_all(specs: Sequence[str], work: Callable[[str], Result]) -> list[Result]:
     if errors:
         raise SeveralFailed(errors)
     return results
+
+
+def refuse_losses(built: Built) -> Built:
+    """The same kernel; raises ProofError TG493 where ptxas does not keep to what it was written for."""
+    compiled = built.manifest["compiled"]
+    spilled = compiled["spill_store_bytes"] + compiled["spill_load_bytes"]
+    found = [f"ptxas: {loss}" for loss in compiled["losses"]]
+    if spilled:
+        registers = f"{compiled['registers']} registers a thread"
+        found.append(f"ptxas keeps {spilled} bytes of a thread in memory instead of in {registers}")
+    if not found:
+        return built
+    hint = "without --compile it is built all the same, right but slow"
+    raise ProofError(Diagnostic("TG493", f"{built.plan.name}: {what}", hint=hint) for what in found)
 
 
 def describe_output(built: Built, path: str) -> str:

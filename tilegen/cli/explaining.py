@@ -115,6 +115,7 @@ def measure_resources(built: Built) -> dict[str, Any]:
         "stack_bytes": cubin.stack_bytes,
         "spill_store_bytes": cubin.spill_store_bytes,
         "spill_load_bytes": cubin.spill_load_bytes,
+        "losses": list(cubin.losses),
         "warps_per_sm": occupancy(arch, built.plan.threads, cubin.registers, shared_bytes),
         "max_warps_per_sm": arch.max_warps_per_sm,
     }
@@ -127,4 +128,5 @@ def describe_resources(compiled: Mapping[str, Any]) -> str:
         f"{compiled['arch']}: {compiled['registers']} registers a thread, {compiled['shared_bytes']} shared bytes, "
         f"{compiled['stack_bytes']} stack bytes, {spills} spilled bytes, occupancy {compiled['warps_per_sm']} of "
         f"{compiled['max_warps_per_sm']} warps an SM ({compiled['compiler']})"
+        + "".join(f"; ptxas: {loss}" for loss in compiled["losses"])
     )

@@ -31,6 +31,11 @@ class Cubin:
     spill_load_bytes: int
     shared_bytes: int
 
+    @property
+    def losses(self) -> tuple[str, ...]:
+        """What ptxas did to the kernel that costs speed, in its own words."""
+        return read_losses(self.log)
+
 
 def compile_cubin(
     source: str, arch: str, name: str, *, options: Iterable[str] = (), compilers: Iterable[Compiler] | None = None
@@ -82,6 +87,19 @@ def read_ptxas_log(log: str, kernel: str) -> dict[str, int]:
         "spill_load_bytes": int(frame[3]),
         "shared_bytes": int(shared[1]) if shared else 0,
     }
+
+
+def read_losses(log: str) -> tuple[str, ...]:
+    """What a report of ptxas says that costs speed: products in flight that are serialized, setmaxnreg that is ignored.
+
+    >>> read_losses('''ptxas info    : (C7508) Potential Performance Loss: 'setmaxnreg' ignored; no register count.
+    ... ptxas info    : 0 bytes gmem''')
+    ("C7508: 'setmaxnreg' ignored; no register count.",)
+
+    C7602 (too few registers for an instruction at the entry) has no such word, and is among them.
+    """
+    found = re.findall(r"\((C\d+)\) (?:Potential Performance Loss: )([^\n]*)|\((C7602)\) ([^\n]*)", log)
+    return tuple(dict.fromkeys(f"{a or c}: {(b or d).strip()}" for a, b, c, d in found))
 
 
 # ---- the disk cache: one file per cubin, its checksum in the first line; what does not check is compiled again

@@ -287,6 +287,13 @@ BUILD_RULES = {
     ),
     "TG491": Rule("the kernel failed on the GPU", "The GPU reported an error while the kernel ran."),
     "TG492": Rule("the GPU disagrees with the reference", "The first element that differs is named."),
+    "TG493": Rule(
+        "ptxas does not keep to what the kernel is written for",
+        "`build --compile` refuses kernels whose registers spill to memory, whose products in flight ptxas serializes "
+        "(C7510, C7511, C7515), or whose registers for a role it ignores (C7508, C7602): they would be right and slow. "
+        "A product whose registers are touched under a branch or beside another in flight is serialized; a role needs "
+        "as many registers as its accumulators have, and some 26 more.",
+    ),
     "TG501": Rule(
         "it cannot be compiled here", "No compiler for this arch was found. `tilegen doctor` says what is missing."
     ),
