@@ -116,9 +116,15 @@ class Bounded(Domain):
                 Bound(v.value, v.error + (np.abs(v.value) + v.error) * unit + TFLOAT32_LEAST) for v in (x, y)
             )
         count = a.shape[-1] + a.shape[-1] // _BLOCK_TERMS + 2
+        x, y = (Bound(*map(np.ascontiguousarray, (v.value, v.error))) for v in (x, y))  # as BLAS takes them
+        sizes = np.abs(x.value), np.abs(y.value)
         with np.errstate(all="ignore"):
-            value, size = x.value @ y.value, np.abs(x.value) @ np.abs(y.value)
-            error = np.abs(x.value) @ y.error + x.error @ np.abs(y.value) + x.error @ y.error
+            value, size = x.value @ y.value, sizes[0] @ sizes[1]
+            error = np.zeros(value.shape)
+            if y.error.any():
+                error += (sizes[0] + x.error) @ y.error
+            if x.error.any():
+                error += x.error @ sizes[1]
             if c is not None:
                 z = self.decode(c, dtype_acc)
                 value, size, error = value + z.value, size + np.abs(z.value), error + z.error
