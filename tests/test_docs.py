@@ -1,4 +1,4 @@
-"""The README and two pages of docs/ show what the product prints; `make golden` rewrites the parts in between.
+"""The README and pages of docs/ show what the product prints; `make golden` rewrites the parts in between.
 
 A generated part is a fenced block, or a table, after a line ``<!-- generated: NAME -->``.
 """
@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -19,14 +20,18 @@ import pytest
 from plan_text import print_plan
 from specs.kernels import ROOT, build_spec
 
+from tests.specs import test_clusters, test_roles
+from tests.wgmma import test_faults as wgmma_faults
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
+from tilegen.errors import TilegenError
 from tilegen.ops import ALL_OPS, OPS
+from tilegen.pipeline import build
 from tilegen.scopes import OP_SCOPES
 
 README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"
 CHOOSER = ROOT / "docs" / "layout-chooser.md"
-REGISTERS = ROOT / "docs" / "registers.md"
+REGISTERS, HOPPER = ROOT / "docs" / "registers.md", ROOT / "docs" / "hopper.md"
 SPEC = ROOT / "specs" / "permute_sf.yaml"
 _UPDATES = os.environ.get("UPDATE_GOLDEN") == "1"
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -93,6 +98,50 @@ def print_function() -> str:
     return _fence("cuda", source[first : source.index("\n}\n", first) + 2])
 
 
+# ---------------------------------------------------------------- docs/hopper.md
+def cut_spec(name: str, first: str, end: str = "") -> str:
+    """The lines of a spec from one that begins with ``first`` to before one that begins with ``end``, moved left."""
+    lines = (ROOT / "specs" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    start = next(k for k, line in enumerate(lines) if line.strip().startswith(first))
+    ends = (k for k, line in enumerate(lines) if k > start and end and line.strip().startswith(end))
+    return _fence("yaml", textwrap.dedent("\n".join(lines[start : next(ends, len(lines))])))
+
+
+def print_events(name: str, rows: int) -> str:
+    """The drawing of a spec's events, without the notes below it."""
+    _, drawing, _ = _tilegen("explain", f"specs/{name}.yaml", "--events", "--rows", str(rows)).split("\n\n")
+    return _fence("text", drawing[: drawing.index("\nA row stands below")])
+
+
+def list_faults(*tables: dict[str, str]) -> str:
+    """Faults that tests plant, and the codes of what is found."""
+    rows = (f"| {what} | {' or '.join(codes.split())} |" for table in tables for what, codes in table.items())
+    return "\n".join(["| fault | found as |", "|---|---|", *rows])
+
+
+def print_deadlock() -> str:
+    """What is said where each of two roles waits for the other."""
+    with pytest.raises(TilegenError) as found:
+        build(test_roles.ring("load move", **test_roles.FAULTS["each waits for the other"][0]))
+    return _fence("text", textwrap.fill(found.value.diagnostics[0].message, 110))
+
+
+HOPPER_PARTS: dict[str, Callable[[], str]] = {
+    "ring_spec": lambda: cut_spec("copy_ring", "roles:"),
+    "ring_events": lambda: print_events("copy_ring", 14),
+    "products_spec": lambda: cut_spec("hgemm_roles", "- role: math", "- wait: {mma: 0}"),
+    "products_events": lambda: print_events("hgemm_roles", 22),
+    "cluster_spec": lambda: cut_spec("broadcast_cluster", "ops:"),
+    "cluster_events": lambda: print_events("broadcast_cluster", 8),
+    "role_faults": lambda: list_faults({what: codes for what, (_, codes) in test_roles.FAULTS.items()}),
+    "cluster_faults": lambda: list_faults(
+        *({what: codes for what, (_, codes) in t.items()} for t in (test_clusters.FAULTS, test_clusters.PLANTED))
+    ),
+    "product_faults": lambda: list_faults({w: code for w, (_, code, _) in wgmma_faults.FAULTS.items() if code}),
+    "deadlock": print_deadlock,
+}
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "explanation": print_explanation,
     "chosen": print_chosen,
@@ -104,6 +153,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "plan": lambda: _fence("text", print_plan(build_spec(SPEC).plan)),
     "function": print_function,
     "verified": lambda: _fence("text", _tilegen("verify", "--device", "cpu", "specs/permute_sf.yaml")),
+    **HOPPER_PARTS,
 }  # fmt: skip
 
 
@@ -114,8 +164,9 @@ PARTS: dict[str, Callable[[], str]] = {
         (HOW, {"spec", "expanded", "explanation", "plan", "function", "verified"}),
         (CHOOSER, {"chosen"}),
         (REGISTERS, {"owners"}),
+        (HOPPER, set(HOPPER_PARTS)),
     ],
-    ids=["README", "how-it-works", "layout-chooser", "registers"],
+    ids=["README", "how-it-works", "layout-chooser", "registers", "hopper"],
 )
 def test_generated_parts(path: Path, parts: set[str]):
     text = path.read_text(encoding="utf-8")
@@ -134,7 +185,7 @@ def test_the_readmes_python_runs(monkeypatch):
     assert failed == 0
 
 
-@pytest.mark.parametrize("path", [README, HOW, CHOOSER], ids=["README", "how-it-works", "layout-chooser"])
+@pytest.mark.parametrize("path", [README, HOW, CHOOSER, HOPPER], ids=lambda path: path.stem)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target

@@ -22,6 +22,7 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 
 import cases_page  # noqa: E402
 import gpu as entry  # noqa: E402
+import ladder_page  # noqa: E402
 import measure_cases  # noqa: E402
 import results_page  # noqa: E402
 from cases import Case, spec_text  # noqa: E402
@@ -170,15 +171,37 @@ def test_a_picture_of_the_cases_that_are_right() -> None:
 
 def test_the_performance_page_says_what_the_files_say() -> None:
     text = results_page.PERFORMANCE.read_text(encoding="utf-8")
-    assert results_page.fill_performance(text) == text, "`python benchmarks/results_page.py` rewrites it"
+    assert results_page.fill_measured(text) == text, "`python benchmarks/results_page.py` rewrites it"
     parts = re.findall(r"<!-- measured: (\w+) -->", text)
     assert sorted(parts) == sorted([*cases_page.GROUPS, "tiles", "rows", "experiments"])
     for path, picture in results_page.draw_pictures():
         assert path.read_text(encoding="utf-8") == picture
 
 
+def test_the_page_of_hopper_says_what_the_files_say() -> None:
+    text = results_page.HOPPER.read_text(encoding="utf-8")
+    assert results_page.fill_measured(text) == text, "`python benchmarks/results_page.py` rewrites it"
+    assert re.findall(r"<!-- measured: (\w+) -->", text) == ["ladder"]
+
+
+def test_a_rung_of_the_ladder() -> None:
+    """256 CTAs read 512 columns of 128 rows of A and of B each; 2 M N K over the lanes of 132 multiprocessors."""
+    row = {"spec": "sgemm_step1", "arch": "sm_90", "params": {"M": 2048, "N": 2048, "K": 512}, "correct": True,
+           "median_us": 100.0, "tflops": 43.0, "peers": {"cublas": {"ratio": 0.5}}}  # fmt: skip
+    cells = dict(zip(ladder_page.HEAD, ladder_page.ladder_row("sgemm_step1 2048", row), strict=True))
+    least = 2 * 2048 * 2048 * 512 / 256 / 132 / 1.98e9 * 1e6
+    assert cells["GFLOP"] == "4" and cells["arithmetic, us"] == f"{least:.0f}"
+    assert cells["GiB read"] == f"{16 * 16 * 512 * 2 * 128 * 4 / 2**30:.2f}" and cells["t_cublas / t"] == "0.500"
+    assert cells["bound by"] == "arithmetic" and cells["of the bound"] == f"{least / 100:.2f}"
+    result = {"device": "Pretended GPU", "driver": "1", "date": "today", "products": {}}
+    assert ladder_page.ladder_table("x.json", result) == "Not measured on Pretended GPU yet."
+    result["products"] = {"hgemm_roles 4096": row | {"correct": False}}
+    wrong = ladder_page.ladder_table("x.json", result)
+    assert "| hgemm_roles 4096 |" in wrong and wrong.endswith("| WRONG |")
+
+
 def test_measured_parts_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(results_page, "read_results", lambda: [("x.json", RESULT)])
-    filled = results_page.fill_performance("a\n<!-- measured: odd -->\nold\n<!-- end -->\nb\n")
+    filled = results_page.fill_measured("a\n<!-- measured: odd -->\nold\n<!-- end -->\nb\n")
     assert filled.startswith("a\n<!-- measured: odd -->\nPretended GPU") and "old" not in filled
-    assert filled.endswith("<!-- end -->\nb\n") and results_page.fill_performance(filled) == filled
+    assert filled.endswith("<!-- end -->\nb\n") and results_page.fill_measured(filled) == filled
