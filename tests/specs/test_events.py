@@ -228,6 +228,7 @@ def test_some_rows_are_those_of_the_whole(name: str, rows: int) -> None:
     told = lambda events: sorted((e.cta, e.role, short(e), e.row, len(e.by)) for e in events)  # noqa: E731
     assert told(part.events) == told(wanted)
     assert part.is_cut == (len(kept) < len(whole.events)) and not whole.is_cut
+    assert part.fault is whole.fault is None
     check_laws(plan, part)
 
 
