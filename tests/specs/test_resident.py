@@ -8,6 +8,7 @@ from tilegen.errors import SpecError, TilegenError
 from tilegen.pipeline import build, load
 from tilegen.planner import plan_spec
 from tilegen.render import launch_info, render, render_launcher
+from tilegen.spec.outline import launch_of
 from tilegen.spec.printing import print_spec
 
 LOOP = "[bx, tiles, bx_count]"
@@ -78,3 +79,27 @@ def test_what_is_printed_loads_as_the_same_spec() -> None:
 def test_where_the_word_has_no_meaning(change: tuple[str, str], message: str) -> None:
     with pytest.raises(SpecError, match=message):
         load(tiles().replace(*change))
+
+
+STAGED = (
+    "kernel: staged\nthreads: 64\nparams: {M: {default: 3000, max: 65536}}\ngrid: {bx: resident}\nbuffers:\n"
+    "  X: {scope: global, dtype: float32, shape: [M, 64]}\n  Y: {scope: global, dtype: float32, shape: [64, M]}\n"
+    "  tile: {scope: shared, dtype: float32, shape: [64, 64], layout: auto}\n  turned: {view: tile, axes: [1, 0]}\n"
+    "ops:\n  - let: {tiles: ceil(M / 64)}\n  - for: {t: [bx, tiles, bx_count]}\n    do:\n"
+    '      - copy: {src: "X[t*64 : +64]", dst: tile, edge: clip}\n      - sync: cta\n'
+    '      - copy: {src: turned, dst: "Y[:, t*64 : +64]", edge: clip}\n      - sync: cta\n'
+)
+
+
+@pytest.mark.parametrize("rows, cta", [(200, 2), (640, 8), (3000, 32)])
+def test_layouts_are_chosen_for_a_cta_with_tiles(rows: int, cta: int) -> None:
+    """128 CTAs are planned for: of few tiles, the middle one has none."""
+    few = plan_spec(load(STAGED.replace("3000", str(rows))))
+    many = plan_spec(load(STAGED.replace("3000", "64000")))
+    assert [c.picked for c in few.choices] == [c.picked for c in many.choices] and few.choices
+    assert launch_of(load(STAGED.replace("3000", str(rows)))).interior == (cta, 0, 0)
+
+
+def test_loops_without_a_trip_are_searched() -> None:
+    spec = load(STAGED.replace("[bx, tiles, bx_count]", "[bx, M // 4096, bx_count]"))
+    assert launch_of(spec).interior == (64, 0, 0) and plan_spec(spec).choices

@@ -99,6 +99,8 @@ def list_lanes(
     layout makes of them depends on all their bits.
     """
     found = list(weigh_lanes(a, launch, cta, None))
+    if not found:  # a loop around has no trip
+        return tuple(np.zeros((0, _LANES), np.int64) for _ in _both(a)), np.zeros(0, np.int64)
     sides = zip(*(both for both, _ in found), strict=True)
     return tuple(np.concatenate(side) for side in sides), np.concatenate([weights for _, weights in found])
 

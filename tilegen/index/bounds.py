@@ -140,6 +140,9 @@ def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     True
     >>> is_below(group % rows, rows, ())
     True
+    >>> ctas = Var("ctas", 1 << 16, 2, 2)
+    >>> is_below((ctas // 2 * group + 5) // (ctas // 2), 7, (ctas // 2 * group + 5 < 7,))
+    True
     """
     return _is_below(x, n, guards, _MOST_CASES)
 
@@ -183,6 +186,8 @@ def _divide_out(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
     >>> i, k, t = Var("i", 9), Var("k", 9), Var("t", 4)
     >>> [[str(side) for side in sides] for sides in _divide_out(i * 16 + 3, k * 16 + t)]
     [['i', 'k']]
+    >>> [[str(side) for side in sides] for sides in _divide_out(i * 4, 13)]
+    [['i', '4']]
     """
     merged = _merge([linear(n), linear(x, -1)])
     rest = merged.pop(1, 0)
@@ -192,7 +197,7 @@ def _divide_out(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
         least_room = -((worst - 1) // g)  # g * w + worst > 0 where w is at least this
         whole = {f: c // g for f, c in merged.items() if c % g == 0}
         up, down = (total((s * c, f) for f, c in whole.items() if s * c > 0) for s in (1, -1))
-        yield add(down, least_room - 1), up
+        yield add(down, max(0, least_room - 1)), add(up, max(0, 1 - least_room))
 
 
 def _cases(x: Formula) -> list[tuple[Index, tuple[Index, ...]]]:
@@ -212,13 +217,8 @@ def _follows(x: Index, n: Index, a: Index, b: Index, d: int) -> bool:
 
 
 def _is_digit_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
-    """x < n for a digit to a base m that is known at launch: y % m < m, and y / m < n where y < m * n."""
-    if (
-        not isinstance(x, Formula)
-        or x.symbol not in ("%", "/")
-        or not isinstance(x.args[1], Var)
-        or least(x.args[1]) < 1
-    ):
+    """x < n for a digit to a base m that is known at launch, 1 or more: y % m < m, and y / m < n where y < m * n."""
+    if not isinstance(x, Formula) or x.symbol not in ("%", "/") or isinstance(x.args[1], int) or least(x.args[1]) < 1:
         return False
     y, m = x.args
     return bool(m == n) if x.symbol == "%" else is_below(y, mul(m, n), guards)

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tilegen.index import Index, Var, add, bound, evaluate, less, mul, substitute
+from tilegen.index import Index, Var, add, bound, evaluate, less, mul, substitute, variables
 from tilegen.kept import keep
 from tilegen.plan import MBARRIER, QUEUES, TMA_STORE, Barrier, Launch, default_values
-from tilegen.scopes import GRID_LIMITS, SCOPES
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS, SCOPES
 from tilegen.spec.data import (
     Arriving,
     Call,
@@ -203,7 +203,39 @@ def launch_of(spec: Spec, params: Mapping[str, int] | None = None) -> Launch:
     """The launch of a spec with its default parameters, or with ``params`` in their place."""
     values = default_values(spec.params) | dict(params or {})
     x, y, z = (int(evaluate(g, values)) for g in spec.grid)
-    return Launch(spec.threads, (x, y, z), tuple(values.items()), spec.cluster)
+    launch = Launch(spec.threads, (x, y, z), tuple(values.items()), spec.cluster)
+    return replace(launch, busy=_find_busy(launch, _shared_loops(spec)))
+
+
+def _find_busy(launch: Launch, counts: Sequence[Index]) -> tuple[int, int, int] | None:
+    """A part of the grid in whose middle every loop has trips that has any in CTA 0: the grid halved until it is so."""
+    params = dict(launch.params)
+
+    def trips(cta: tuple[int, int, int]) -> list[bool]:
+        places = {c: at % n for c, at, n in zip(CLUSTER_AXES, cta, launch.cluster, strict=True)}
+        env = {**params, **dict(zip(CTA_AXES, cta, strict=True)), **places}
+        return [int(evaluate(count, env)) > 0 for count in counts]
+
+    busy, first = launch, trips((0, 0, 0)) if counts else []
+    while not all(there or not here for here, there in zip(first, trips(busy.interior), strict=True)):
+        x, y, z = (-(-n // 2) for n in busy.busy or launch.grid)
+        busy = replace(busy, busy=(x, y, z))
+    return busy.busy
+
+
+@keep
+def _shared_loops(spec: Spec) -> tuple[Index, ...]:
+    """The counts of loops that CTAs share among them: functions of params and of which CTA it is, of nothing else."""
+    places = {*CTA_AXES, *CLUSTER_AXES}
+    known = places | {p.name for p in spec.params}
+    taken, found = outline(spec).names, dict[Index, None]()
+    for placed in outline(spec).placed:
+        if isinstance(placed.statement, Loop):
+            count = substitute(trip_of(placed.statement, taken)[1], write_out(placed, taken).values)
+            names = {v.name for v in variables(count)}
+            if names & places and names <= known:
+                found[count] = None
+    return tuple(found)
 
 
 def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
