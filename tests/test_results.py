@@ -76,6 +76,8 @@ def test_the_measured_computation_is_the_one_that_is_built(name: str, row: dict[
     assert hash_code(draft(case.text, row["arch"], case.params).source) == row["code_sha256"]
 
 
+# Specs that wait for an H200 to be measured at all; a name may only go.
+UNMEASURED = {"hgemm_cluster.yaml"}
 # Specs that were measured, whose counters and sanitizers wait for an H200; a name may only go.
 UNCOUNTED = {
     "attention_hopper.yaml", "hgemm_persistent.yaml", "hgemm_roles.yaml", "tiles_resident.yaml",
@@ -87,9 +89,9 @@ UNCOUNTED = {
 def test_every_spec_was_measured_and_every_count_is_as_predicted(path: Path) -> None:
     kernels = json.loads(path.read_text(encoding="utf-8"))["kernels"]
     known = {p.name for p in (ROOT / "specs").glob("*.yaml")}
-    assert {row["spec"] for row in kernels.values()} == known
+    assert {row["spec"] for row in kernels.values()} == known - UNMEASURED
     counted = {row["spec"] for row in kernels.values() if row.get("counters")}
-    assert known - counted == UNCOUNTED
+    assert known - counted - UNMEASURED == UNCOUNTED
     for name, row in kernels.items():
         assert row["correct"]
         for what, counter in (row.get("counters") or {}).items():

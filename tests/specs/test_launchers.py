@@ -15,7 +15,7 @@ from text.run import requires_gxx
 from specs.kernels import SPECS, build_spec, every_spec
 from tilegen.dtypes import DTYPES
 from tilegen.pipeline import build
-from tilegen.plan import Param, Plan, arrays, tensor_maps
+from tilegen.plan import Param, Plan, arguments, arrays, tensor_maps
 from tilegen.render import host_type, launch_info, render, render_launcher
 
 PLANS = [build_pool(), *(build_fill(d, 1) for d in DTYPES), build_cast("float16", "float8_e5m2")]
@@ -122,7 +122,7 @@ every_tma_spec = pytest.mark.parametrize("path", TMA_SPECS, ids=lambda path: pat
 def call_text(plan: Plan, first_at: int = 4096) -> str:
     """A call of the launcher, each array ``first_at`` bytes behind the one before, and the defaults."""
     given = [f"({host_type(m.dtype)[0]} *){(k + 1) * first_at}" for k, m in enumerate(arrays(plan))]
-    return f"launch_{plan.name}({', '.join([*given, *(str(p.default) for p in plan.params)])})"
+    return f"launch_{plan.name}({', '.join([*given, *(str(p.default) for p in arguments(plan.params))])})"
 
 
 @requires_nvcc
@@ -191,7 +191,7 @@ extern "C" cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int
 def run_launcher(folder: Path, plan: Plan, before: str = "") -> list[list[str]]:
     """A launcher in a C++ program, CUDA replaced by what prints: the words of each line, the last line the result."""
     write_files(folder, [plan])
-    sizes = [8 if k < len(arrays(plan)) else 4 for k in range(len(arrays(plan)) + len(plan.params))]
+    sizes = [8 if k < len(arrays(plan)) else 4 for k in range(len(arrays(plan)) + len(arguments(plan.params)))]
     sizes += [128 for _ in tensor_maps(plan)]
     printed = "".join(f'    print("argument", arguments[{k}], 1, {min(size, 8)});\n' for k, size in enumerate(sizes))
     program = (
@@ -224,7 +224,7 @@ def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, path: Path) -
             ["strides", *a["strides_bytes"]], ["box", *a["box"]], ["steps", *a["element_strides"]],
         ]  # fmt: skip
     wanted += [["grid", *info["grid"]], ["block", *info["block"]]]
-    given = [*places.values(), *map(_word_of, plan.params), *(places[a["array"]] for a in maps)]
+    given = [*places.values(), *map(_word_of, arguments(plan.params)), *(places[a["array"]] for a in maps)]
     wanted += [*(["argument", value] for value in given), ["result", 0]]
     assert run_launcher(tmp_path, plan) == [[str(word) for word in line] for line in wanted]
 

@@ -7,6 +7,7 @@ import pytest
 from tilegen.errors import SpecError, TilegenError
 from tilegen.pipeline import build, load
 from tilegen.planner import plan_spec
+from tilegen.proofs.meaning import parameter_cases
 from tilegen.render import launch_info, render, render_launcher
 from tilegen.spec.outline import launch_of
 from tilegen.spec.printing import print_spec
@@ -103,3 +104,11 @@ def test_layouts_are_chosen_for_a_cta_with_tiles(rows: int, cta: int) -> None:
 def test_loops_without_a_trip_are_searched() -> None:
     spec = load(STAGED.replace("[bx, tiles, bx_count]", "[bx, M // 4096, bx_count]"))
     assert launch_of(spec).interior == (64, 0, 0) and plan_spec(spec).choices
+
+
+def test_no_proof_runs_fewer_ctas_than_are_launched() -> None:
+    spec = load(tiles(grid="max(resident, 40)"))
+    counts = [case["bx_count"] for case in parameter_cases(spec)]
+    assert counts[0] == 128 and min(counts) == 40 and {41, 42, 50} & {*counts}
+    assert codes(tiles(grid="max(resident, 40)")) == set()
+    assert 1 in [case["bx_count"] for case in parameter_cases(load(tiles()))]

@@ -32,18 +32,20 @@ def parameter_cases(spec: Spec) -> list[dict[str, int]]:
     default = default_values(own)
     if not own:
         return [default]
-    least = {p.name: p.var.step for p in own if p.var}
-    edge = {p.name: min(p.var.bound - 1, 11 * p.var.step) // p.var.step * p.var.step for p in own if p.var}
+    least = {p.name: max(p.var.step, p.var.least if p.launched is not None else 0) for p in own if p.var}
+    edges = {p.name: (min(p.var.bound - 1, least[p.name] + 10 * p.var.step), p.var.step) for p in own if p.var}
+    edge = {name: most // step * step for name, (most, step) in edges.items()}
     counts = [{**edge, p.name: n} for p in own for n in few_counts(p)]  # several trips, and not all CTAs as many
     cases = [default, least, edge, *counts]
     return [c for k, c in enumerate(cases) if c not in cases[:k] and (c == default or is_possible(spec, c))]
 
 
 def few_counts(param: Param) -> list[int]:
-    """Some counts of CTAs for a grid that is known at the launch alone: one cluster, and three."""
+    """Some counts of CTAs for a grid that is known at the launch alone: the fewest, as one cluster, and two more."""
     if param.launched is None or param.var is None:
         return []
-    return [n for n in (param.var.step, 3 * param.var.step) if param.var.least <= n < param.var.bound]
+    fewest, step = max(param.var.step, param.var.least), param.var.step
+    return [n for n in (fewest, fewest + 2 * step) if n < param.var.bound]
 
 
 _EXACT_INTEGERS = {"bool": 2, "float8_e4m3fn": 16, "float8_e5m2": 8, "bfloat16": 256, "float16": 2048, "int8": 127}
