@@ -69,10 +69,13 @@ def test_pinning_what_is_printed_gives_the_same_bytes(name: str, tmp_path: Path)
     assert pinned.spec.choices == () and len(built.spec.choices) == text.count("layout: auto")
 
 
-SMALL = [("float32", 12, 20), ("float16", 16, 16), ("uint8", 8, 32)]
+LARGER = [("float32", 12, 20), ("float16", 16, 16), ("uint8", 8, 32)]
 
 
-@pytest.mark.parametrize(("dtype", "rows", "columns"), SMALL)
+@pytest.mark.parametrize(
+    ("dtype", "rows", "columns"),
+    [("float32", 8, 16), *(pytest.param(*shape, marks=pytest.mark.slow) for shape in LARGER)],
+)
 def test_planning_every_layout_finds_none_that_costs_less(dtype: str, rows: int, columns: int) -> None:
     """Exhaustive: the whole spec is planned under each layout of the families, no estimate asked."""
     plain = load_plain(transpose(dtype, rows, columns))
