@@ -38,6 +38,7 @@ from measure_products import measure_products
 from measure_random import measure_random
 from permute_loop import measure_permute_loop
 from sanitizing import CLEAN, run_sanitizer
+from soak import is_soaked, soak_kernels
 
 import tilegen
 from tilegen import bench, gpu
@@ -46,7 +47,7 @@ from tilegen.render import render
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
-PARTS = ("kernels", "sanitizer", "loop", "random", "calls", "cases", "compute", "products")
+PARTS = ("kernels", "sanitizer", "soak", "loop", "random", "calls", "cases", "compute", "products")
 
 
 def main() -> int:
@@ -63,6 +64,11 @@ def main() -> int:
                 write_result(target, result)
         if "sanitizer" in args.part:
             for _ in sanitize_kernels(args.specs, result):
+                write_result(target, result)
+        if "soak" in args.part:
+            for path, said in soak_kernels(args.specs):
+                result["kernels"][Path(path).stem]["soak"] = said
+                print(f"{Path(path).stem}: {said}", flush=True)
                 write_result(target, result)
         if "loop" in args.part:
             result["warp_permute_loop"] = measure_permute_loop(device)
@@ -165,6 +171,8 @@ def list_failures(result: dict[str, Any]) -> list[str]:
                 out.append(f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}")
             if row["counted"] is None:
                 out.append(f"{name} {what}: not counted")
+        if "soak" in k and not is_soaked(k["soak"]):
+            out.append(f"{name}: {k['soak']}")
         said = k.get("sanitizer", {}).items()
         out += [f"{name} {tool}: {words}" for tool, words in said if not CLEAN.fullmatch(words)]
     for way, said in result.get("launches", {}).items():

@@ -11,9 +11,12 @@ import numpy as np
 import tilegen
 from tilegen import gpu
 from tilegen.arch import ARCHES
-from tilegen.pipeline import Built
+from tilegen.pipeline import Built, describe_build
 from tilegen.plan import arrays
+from tilegen.planner import plan_spec
+from tilegen.proofs import Proof
 from tilegen.proofs.meaning import parameter_cases
+from tilegen.render import render
 from tilegen.verifying import compile_for, launch_case, make_image
 
 # Sizes at which large specs are verified and counted; the products of measure_products are of their own.
@@ -30,13 +33,22 @@ SANITIZED_AT = {
 }  # fmt: skip
 
 
-def build_for(device: gpu.Device, path: str, sizes: Mapping[str, Mapping[str, int]] = COUNTED_AT) -> Built:
-    """The spec's kernel; one for an arch that the device does not have is built for the device's own."""
+def build_for(
+    device: gpu.Device, path: str, sizes: Mapping[str, Mapping[str, int]] = COUNTED_AT, proved: bool = False
+) -> Built:
+    """The spec's kernel; one for an arch that the device does not have is built for the device's own.
+
+    Its proofs are left to the tests, which build every spec, unless ``proved``.
+    """
     params = sizes.get(Path(path).stem, {})
     spec = tilegen.load(Path(path), params=params)
-    major, minor = device.compute_capability
-    newer = ARCHES[spec.arch].compute_capability > device.compute_capability
-    return tilegen.build(Path(path), f"sm_{major}{minor}", params) if newer else tilegen.build(spec)
+    if ARCHES[spec.arch].compute_capability > device.compute_capability:
+        spec = tilegen.load(Path(path), "sm_{}{}".format(*device.compute_capability), params)
+    if proved:
+        return tilegen.build(spec)
+    plan = plan_spec(spec)
+    source, unproved = render(plan, Path(path).name), Proof((), 0)
+    return Built(source, describe_build(spec, plan, source, unproved), plan, spec, unproved)
 
 
 def main(arguments: list[str]) -> None:
