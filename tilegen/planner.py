@@ -95,12 +95,16 @@ def _list_parts(spec: Spec) -> tuple[RoleTerms, ...]:
 def _check_named_barriers(spec: Spec, roles: Sequence[Role]) -> None:
     """Raises SpecError TG190 where syncs of warpgroups and roles would take more barriers than a CTA has.
 
-    Number 0 is the CTA's; then each warpgroup has one, and each role.
+    Number 0 is the CTA's; then each warpgroup has one, each role, and each set of roles.
     """
-    meet = any(isinstance(step, Sync) and step.scope == "role" for role in roles for step in flatten(role.steps))
-    last = -(-spec.threads // SCOPES["warpgroup"].threads) + len(roles)
+    syncs = [step for role in roles for step in flatten(role.steps) if isinstance(step, Sync)]
+    sets = {step.roles for step in syncs if step.roles}
+    meet = any(step.scope in ("role", "roles") for step in syncs)
+    last = -(-spec.threads // SCOPES["warpgroup"].threads) + len(roles) + len(sets)
     if meet and last > _LAST_BARRIER:
-        message = f"'sync: role' among {len(roles)} roles of {spec.threads} threads is not yet supported"
+        who = f"'sync: role' among {len(roles)} roles"
+        who += f" and {len(sets)} sets of them" if sets else ""
+        message = f"{who} of {spec.threads} threads is not yet supported"
         hint = f"it would take barrier {last}; a CTA has {_LAST_BARRIER} beside that of 'sync: cta'"
         raise SpecError(Diagnostic("TG190", message, None, hint))
 
@@ -166,7 +170,7 @@ class _Builder:
         if s.scope == "async" and "tma" not in ARCHES[self.spec.arch].features:
             message = f"'sync: async' orders stores before TMA, which {self.spec.arch} has not"
             self.errors.append(SpecError(Diagnostic("TG307", message, s.mark, "remove it")))
-        return when(s.when, Sync(s.scope, line_of(s)))
+        return when(s.when, Sync(s.scope, line_of(s), s.roles))
 
     def wait(self, s: Waiting, enclose: Enclose) -> tuple[Step, ...]:
         """A wait for groups of copies, or for the next phase of an mbarrier."""

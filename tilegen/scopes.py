@@ -70,6 +70,7 @@ SCOPES = {
         Scope("warp", "a warp", 32, "laneid", ("warpid", "wgid", "wid_in_wg")),
         Scope("warpgroup", "a warpgroup", 128, "tid_in_wg", ("wgid",)),
         Scope("role", "the role", 0, "tx", ()),
+        Scope("roles", "several roles", 0, "", ()),
         Scope("cta", "the CTA", 0, "tx", ()),
         Scope("cluster", "the cluster", 0, "", ()),
     )

@@ -199,21 +199,23 @@ class Log:
     def sync(self, step: Sync, site: Actor) -> None:
         """Threads go on, for all of the scope have come."""
         for own, ((_, n),) in _split(site.group):
-            found: dict[str, Any] = {"threads": n, "scope": step.scope}
+            found: dict[str, Any] = {"threads": n, "scope": step.who}
             row = 0
-            if step.scope in ("cta", "cluster"):
-                turn = self.turns[step.scope, own, site.role.name]
-                self.turns[step.scope, own, site.role.name] += 1
-                row, found["phase"] = self._meet(step.scope, turn, own), turn
+            if step.scope in ("roles", "cta", "cluster"):
+                turn = self.turns[step.who, own, site.role.name]
+                self.turns[step.who, own, site.role.name] += 1
+                row, found["phase"] = self._meet(step, turn, own), turn
             self._add(MEETS, own, site, [found], row, line=step.line)
         self._stop_below(site)
 
-    def _meet(self, scope: str, turn: int, cta: int) -> int:
+    def _meet(self, step: Sync, turn: int, cta: int) -> int:
         """The row of a sync: below all that the roles did that meet there, and go on after it."""
-        teams = self.crew.cluster_of_cta if scope == "cluster" else np.arange(len(self.crew.ctas))
-        key = scope, turn, int(teams[cta])
+        teams = self.crew.cluster_of_cta if step.scope == "cluster" else np.arange(len(self.crew.ctas))
+        key = step.who, turn, int(teams[cta])
         if key not in self.meetings:
-            rows = (row for (own, _), (row, _) in self.last.items() if teams[own] == teams[cta])
+            come = (row for (own, role), (row, _) in self.last.items()
+                    if teams[own] == teams[cta] and role in (step.roles or (role,)))  # fmt: skip
+            rows = list(come)
             self.meetings[key] = 1 + max(rows, default=0)
         return self.meetings[key]
 

@@ -31,7 +31,7 @@ def meet(step: Sync, site: Site) -> Blocked | None:
         return None
     partial = group.partial_warp
     if partial is not None:
-        site.fail(PARTIAL_SYNC, f"sync: {step.scope} under divergence: some lanes of the warp do not reach it", partial)
+        site.fail(PARTIAL_SYNC, f"sync: {step.who} under divergence: some lanes of the warp do not reach it", partial)
     warps = group.whole
     if step.scope == "warp":
         clocks.end_epochs(warps)
@@ -43,12 +43,14 @@ def meet(step: Sync, site: Site) -> Blocked | None:
     here = np.bincount(team, weights=crew.lanes_of[warps])[team]
     if np.any(here != want):
         missing = int(np.argmax(here != want))
-        message = f"sync: {step.scope} reached by {int(here[missing])} of {want} threads: the others never come"
+        message = f"sync: {step.who} reached by {int(here[missing])} of {want} threads: the others never come"
         site.fail(PARTIAL_SYNC, message, int(np.argmax(group.warp == warps[missing])))
     if len(site.roles) == 1 or step.scope in ("warpgroup", "role"):
         clocks.meet(warps, team)
         return None
-    return site.rendezvous(step.scope, warps, team)
+    if step.roles and site.role.name not in step.roles:
+        site.fail(MALFORMED, f"role {site.role.name} meets {' and '.join(step.roles)}, and is none of them")
+    return site.rendezvous(step.who, step.roles or tuple(role.name for role in site.roles), warps, team)
 
 
 def _warpgroup_of(warps: Array, site: Site) -> Array:
@@ -62,6 +64,7 @@ def _warpgroup_of(warps: Array, site: Site) -> Array:
 TEAMS: dict[str, Callable[[Array, Any], Array]] = {
     "warpgroup": _warpgroup_of,
     "role": lambda warps, site: warps // site.group.crew.warps,
+    "roles": lambda warps, site: warps // site.group.crew.warps,
     "cta": lambda warps, site: warps // site.group.crew.warps,
     "cluster": lambda warps, site: site.group.crew.cluster_of_cta[warps // site.group.crew.warps],
 }

@@ -146,9 +146,9 @@ class Site:
         """The statements that wait for what an agent of a CTA does."""
         return self.machine.phases.awaiting(agent)
 
-    def rendezvous(self, scope: str, warps: Array, team: Array) -> Blocked:
-        """Wait until every role has come here as often as this one has; the last to come joins the clocks."""
-        arrivals = self.machine.arrivals.setdefault(scope, {role.name: [] for role in self.roles})
+    def rendezvous(self, who: str, roles: tuple[str, ...], warps: Array, team: Array) -> Blocked:
+        """Wait until each of the roles has come here as often as this one has; the last to come joins the clocks."""
+        arrivals = self.machine.arrivals.setdefault(who, {name: [] for name in roles})
         arrivals[self.role.name].append((warps, team))
         turn = len(arrivals[self.role.name])
         if all(len(came) >= turn for came in arrivals.values()):
@@ -157,7 +157,7 @@ class Site:
 
         def blocked() -> str | None:
             missing = [name for name, came in arrivals.items() if len(came) < turn]
-            return f"{', '.join(missing)} at sync: {scope}" if missing else None
+            return f"{', '.join(missing)} at sync: {who}" if missing else None
 
         return blocked
 
@@ -232,7 +232,7 @@ WORDS: dict[type, Callable[[Any], str]] = {
     Mma: lambda step: f"{step.via.name} -> {step.c.memory.name}",
     Wgmma: lambda step: f"{step.via.name} -> {step.c.memory.name}",
     Tma: lambda step: f"TMA {_ends(step)}",
-    Sync: lambda step: f"sync: {step.scope}",
+    Sync: lambda step: f"sync: {step.who}",
     Fence: lambda step: "fence",
     Commit: lambda step: "commit",
     Wait: lambda step: "wait",

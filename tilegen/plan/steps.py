@@ -174,12 +174,18 @@ class Tma:
 class Sync:
     """Threads of the scope meet, and what each wrote before is seen by all after.
 
-    warp | warpgroup | role | cta | cluster. async: nobody meets; what each thread wrote to shared memory before is
-    seen by TMA after.
+    warp | warpgroup | role | cta | cluster; roles: those that ``roles`` names. async: nobody meets; what each thread
+    wrote to shared memory before is seen by TMA after.
     """
 
     scope: str
     line: int = field(default=0, compare=False)  # of the spec that says so; 0: an op does
+    roles: tuple[str, ...] = ()
+
+    @property
+    def who(self) -> str:
+        """Who meets, as a spec says it."""
+        return f"[{', '.join(self.roles)}]" if self.roles else self.scope
 
 
 @dataclass(frozen=True)

@@ -238,7 +238,8 @@ def _bodies(steps: Sequence[Step], name: str) -> Iterable[tuple[Step, ...]]:
 def _signals(steps: Sequence[Step]) -> set[str]:
     """The mbarriers and syncs at which steps meet those of other roles."""
     found = {slot.barrier.name for s in flatten(steps) for slot in effects(s).slots}
-    return found | {f"sync: {s.scope}" for s in flatten(steps) if isinstance(s, Sync) and s.scope in ("cta", "cluster")}
+    syncs = (s for s in flatten(steps) if isinstance(s, Sync))
+    return found | {f"sync: {s.who}" for s in syncs if s.scope in ("roles", "cta", "cluster")}
 
 
 def _study_step(

@@ -165,7 +165,8 @@ def _run(
 def _signal(machine: CtaBatch, s: Arriving | Waiting | Meeting, signals: Signals) -> Blocks | None:
     """What a statement about roles does; what it must wait for, if anything."""
     if isinstance(s, Meeting):
-        return signals.meet(machine, s) if s.scope in ("cta", "cluster") and _may_hold(machine, s.when) else None
+        waits = s.scope in ("roles", "cta", "cluster") and _may_hold(machine, s.when)
+        return signals.meet(machine, s) if waits else None
     if isinstance(s, Arriving):
         env = _narrow(machine, s.scope, s.when)
         if env is not None:

@@ -28,7 +28,7 @@ class Signals:
 
     machine: CtaBatch
     arrived: dict[tuple[str, str], Array] = field(default_factory=dict)
-    came: dict[str, int] = field(default_factory=dict)
+    came: dict[tuple[str, tuple[str, ...]], int] = field(default_factory=dict)
     used: dict[tuple[str, str, str], Array] = field(default_factory=dict)
     waits: dict[tuple[str, str], Array] = field(default_factory=dict)
 
@@ -84,10 +84,11 @@ class Signals:
         return self.arrived, self.used, self.waits
 
     def meet(self, machine: CtaBatch, s: Meeting) -> Blocks:
-        """Blocked until every role has come here as often."""
-        self.came[machine.role] = mine = self.came.get(machine.role, 0) + 1
-        roles = [r.name for r in machine.spec.roles]
-        return lambda: any(self.came.get(role, 0) < mine for role in roles)
+        """Blocked until every role that meets here has come as often."""
+        own = machine.role, s.roles
+        self.came[own] = mine = self.came.get(own, 0) + 1
+        roles = s.roles or tuple(r.name for r in machine.spec.roles)
+        return lambda: any(self.came.get((role, s.roles), 0) < mine for role in roles)
 
     def _follow(self, machine: CtaBatch, slot: SlotName, kind: str, env: dict[str, Any], s: Any) -> Array:
         """The number of the slot; the phases that a role uses one after another count up by one, or it is an error."""

@@ -16,10 +16,10 @@ import jinja2
 
 from tilegen.arithmetic import Parameter
 from tilegen.index import Var
-from tilegen.plan import Let, Memory, Plan, Repeat, all_steps
+from tilegen.plan import Let, Memory, Plan, Repeat, Sync, all_steps
 from tilegen.render.c_text import comment_lines, declare
 from tilegen.render.names import Named
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES
 
 _TEMPLATES = Path(__file__).parents[1] / "templates"
 
@@ -44,6 +44,12 @@ class Page:
     modules: dict[str, Any] = field(default_factory=dict)
     multiplied: tuple[Memory, ...] = ()  # registers that products take, by the names that the text around has for them
     constant: frozenset[str] = frozenset()  # of these, that the text around may not write
+
+    def meeting_of(self, roles: tuple[str, ...]) -> tuple[int, int]:
+        """The named barrier at which several roles meet, behind those of single ones, and how many threads come."""
+        sets = dict.fromkeys(s.roles for s in all_steps(self.plan) if isinstance(s, Sync) and s.roles)
+        before = 1 + -(-self.plan.threads // SCOPES["warpgroup"].threads) + len(self.plan.roles)
+        return before + list(sets).index(roles), sum(r.threads for r in self.plan.roles if r.name in roles)
 
     def use(self, helper: str) -> str:
         """The name of a prelude function, which the page then defines (after those that it uses itself)."""

@@ -95,7 +95,10 @@ def _holds_wait(step: Repeat) -> bool:
 
 
 def _render_sync(page: Page, step: Sync, noted: bool) -> str:
-    """The meeting; named barriers of the CTA are the warpgroups' first, then the roles'."""
+    """The meeting; named barriers of the CTA are the warpgroups', then the roles', then those of several roles."""
+    if step.roles:
+        barrier, threads = page.meeting_of(step.roles)
+        return str(page.steps.sync("role", "", barrier, threads))
     warpgroup = to_c(add(axis_index("wgid", page.part.threads), page.part.first // WARPGROUP_THREADS))
     return str(page.steps.sync(step.scope, warpgroup, page.part.barrier, page.part.threads))
 

@@ -231,11 +231,12 @@ class Naming:
 
 @dataclass(frozen=True)
 class Meeting:
-    """sync: warp | warpgroup | role | cta | cluster | async (where nobody meets)."""
+    """sync: warp | warpgroup | role | cta | cluster | async (where nobody meets), or roles: those of ``roles``."""
 
     scope: str
     when: Index = True
     mark: Mark | None = field(default=None, compare=False)
+    roles: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -185,7 +185,7 @@ def _print_statement(statement: Statement, indent: str) -> Iterator[str]:
     elif isinstance(statement, Arriving):
         yield from _print_arriving(statement, indent)
     elif isinstance(statement, Meeting):
-        yield from _print_simple({"sync": statement.scope}, statement.when, indent)
+        yield from _print_simple({"sync": list(statement.roles) or statement.scope}, statement.when, indent)
     elif isinstance(statement, Closing):
         if statement.when is True and not statement.queue:
             yield f"{indent}- commit"

@@ -304,7 +304,9 @@ def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
     fields = check_fields(node, SyncFields, "this sync", around.findings)
     scope = node["sync"]
     if isinstance(scope, Sequence) and fields:
-        raise refuse_later("a sync of several roles", scope, "they wait for one another at a barrier")
+        around.check_agree("role", "a sync", scope.mark)
+        condition = read_when(node, names_in_scope(around.names, "role", around.threads or 1024), around.findings)
+        return Meeting("roles", condition, span(node.key("sync").mark, scope.mark), _read_roles(scope, around))
     if not isinstance(scope, Scalar) or scope.text not in (*OP_SCOPES[1:], "role", "cluster", "async"):
         return None
     _check_place(scope, around)
@@ -318,6 +320,22 @@ def _read_meeting(node: Mapping, around: Surroundings) -> Meeting | None:
     around.check_agree(inner, f"sync: {scope.text}", scope.mark)
     condition = read_when(node, names_in_scope(around.names, inner, around.threads or 1024), around.findings)
     return Meeting(scope.text, condition, span(node.key("sync").mark, scope.mark)) if fields else None
+
+
+def _read_roles(node: Sequence, around: Surroundings) -> tuple[str, ...]:
+    """The roles that meet, in the spec's order. Raises TG119 where this place's is none of them, or the only one."""
+    named = [item.text for item in node.items if isinstance(item, Scalar)]
+    for item, name in zip(node.items, named, strict=False):
+        if name not in around.roles:
+            if name in around.broken_roles:
+                raise Flaw()
+            raise Flaw("TG105", f"unknown role '{shorten(name)}'", item.mark, suggest(name, around.roles))
+    if len(named) < 2 or len(set(named)) < len(named):
+        raise Flaw("TG119", "a list of who meets has several roles, each once", node.mark, "write 'sync: role' for one")
+    if around.role not in named:
+        where = f"in role '{around.role}'" if around.role else "outside of roles"
+        raise Flaw("TG119", f"a sync of {' and '.join(named)} {where}", node.mark, "it stands in each of these roles")
+    return tuple(name for name in around.roles if name in named)
 
 
 def _check_place(scope: Scalar, around: Surroundings) -> None:
