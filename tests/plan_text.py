@@ -122,7 +122,7 @@ LINES: dict[type, Callable[[Any], str]] = {
     Shuffle: lambda step: f"Shuffle {_ref(step.dst)} <- {_ref(step.src)}, lanes {step.lanes} apart",
     Mma: lambda step: f"Mma {_ref(step.c)} += {_ref(step.a)} {_ref(step.b)}, via {step.via.name}",
     Wgmma: _wgmma,
-    Sync: lambda step: f"Sync {step.scope}",
+    Sync: lambda step: f"Sync {step.who}",
     Fence: lambda step: "Fence",
     Tma: _tma,
     Arrive: lambda step: f"Arrive {_slot(step.slot)}, {step.bytes} bytes{_rank(step)}"

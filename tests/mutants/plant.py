@@ -278,7 +278,7 @@ def _of_wgmma(step: Wgmma) -> Iterator[Change]:
 
 
 CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
-    Sync: lambda step: [("sync dropped", step.scope, ())],
+    Sync: lambda step: [("sync dropped", step.who, ())],
     Fence: lambda step: [("sync dropped", "fence", ())],
     Wgmma: _of_wgmma,
     Commit: lambda step: [("commit dropped", step.queue, ())],

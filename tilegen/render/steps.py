@@ -98,7 +98,7 @@ def _render_sync(page: Page, step: Sync, noted: bool) -> str:
     """The meeting; named barriers of the CTA are the warpgroups', then the roles', then those of several roles."""
     if step.roles:
         barrier, threads = page.meeting_of(step.roles)
-        return str(page.steps.sync("role", "", barrier, threads))
+        return str(page.steps.sync(step.scope, "", barrier, threads))
     warpgroup = to_c(add(axis_index("wgid", page.part.threads), page.part.first // WARPGROUP_THREADS))
     return str(page.steps.sync(step.scope, warpgroup, page.part.barrier, page.part.threads))
 
