@@ -373,7 +373,10 @@ def report(
         due = site.awaiting(shadow, int(granules.ravel()[clash.entry])) + then
         site.fail(IN_FLIGHT, f"{verb} {what}, which {clash.other}", thread, other_op=clash.other_op, insert=due)
     if clash.needs:
-        message = f"{verb} {what} that {clash.other}; nothing orders the two, sync: {clash.needs} between them would"
+        mends = f"nothing orders the two, sync: {clash.needs} between them would"
+        if clash.needs == "cta" and len(shadow.crew.roles) > 1:
+            mends = "nothing tells the one role what the other has done"
+        message = f"{verb} {what} that {clash.other}; {mends}"
         site.fail(RACE, message, thread, other_op=clash.other_op, needs_sync=clash.needs)
     site.fail(TWO_CTAS, f"{verb} {what} that {clash.other}: no sync orders CTAs", thread, other_op=clash.other_op)
 

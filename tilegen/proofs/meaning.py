@@ -14,7 +14,7 @@ from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import evaluate
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, interpret
-from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED
+from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED, Fault
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES
 from tilegen.plan import Param, Plan, arrays, default_values
@@ -193,6 +193,16 @@ def mark_of(spec: Spec, op: int) -> Mark | None:
     return calls[op].mark if 0 <= op < len(calls) else None
 
 
+def _say_arrival(spec: Spec, fault: Fault) -> str:
+    """How the role of an earlier access may tell that of the later one."""
+    calls = outline(spec).calls
+    roles = [calls[op].role if 0 <= op < len(calls) else "" for op in (fault.other_op, fault.op)]
+    if not all(roles):
+        return "a sync of the role, then an arrival at an mbarrier that the other waits for"
+    first, second = roles
+    return f"in {first} a sync and then an arrival, for which {second} waits; or `- sync: [{first}, {second}]` in both"
+
+
 def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     """A fault with its place in the spec, and what would mend it."""
     fault = found.fault
@@ -209,6 +219,8 @@ def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     elif fault.insert and mark is not None:
         lines = ", ".join(f"`- {statement}`" for statement in fault.insert)
         hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} {mark.spot}"
+    elif fault.needs_sync == "cta" and spec.roles:
+        hint = _say_arrival(spec, fault)
     elif fault.needs_sync and mark is not None:
         hint = f"insert `- sync: {fault.needs_sync}` before {mark.spot}"
     return Diagnostic(fault.code, fault.message, mark, hint)
