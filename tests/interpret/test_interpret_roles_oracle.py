@@ -243,13 +243,19 @@ def draw_ring(draw: random.Random) -> tuple[Program, tuple[int, ...]]:
 
 
 def mutate(program: Program, barriers: int, draw: random.Random) -> Program:
-    """One op left out, done twice, exchanged with the next, or at another slot, mbarrier or parity."""
+    """One op left out, done twice, exchanged with the next, or at another slot, mbarrier or parity; or two more that
+    write and read a third slot, in two roles.
+    """
     roles = [list(own) for own in program]
     own = draw.choice(roles)
     k = draw.randrange(len(own))
-    change = draw.choice(("drop", "twice", "swap", "at", "parity", "kind"))
+    change = draw.choice(("drop", "twice", "swap", "at", "parity", "kind", "more"))
     op = own[k]
-    if change == "drop":
+    if change == "more":
+        own[k:k] = [Op("write", 2), Op("sync")]
+        other = draw.choice([other for other in roles if other is not own])
+        other.insert(draw.randrange(len(other) + 1), Op("read", 2))
+    elif change == "drop":
         del own[k]
     elif change == "twice":
         own.insert(k, op)
