@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tilegen.errors import SpecError, TilegenError
@@ -126,3 +128,21 @@ def test_roles_of_whole_warpgroups_begin_at_one() -> None:
     assert "__launch_bounds__(512, 1)" in text  # ptxas knows how many registers there are to give
     assert text.count("registers_down<40>();") == text.count("registers_down<24>();") == 2
     assert text.count("registers_up<184>();") == 1 and text.count("__syncthreads();") == 5
+
+
+@pytest.mark.parametrize("order", ["load move watch", "watch load move", "move watch load"])
+def test_who_waits_has_to_be_waited_for(order: str) -> None:
+    """A role that waits for a ring's phases and tells nobody may come when the next phase is complete too: then the
+    parity is the one that it waits to be over, and it waits for ever. The order in which roles run does not show it.
+    """
+    three = ring("load move").replace("barriers:", "  watch: {threads: 32}\nbarriers:")
+    watch = f"  - role: watch\n    do:\n      - for: {{k: 7}}\n        do:\n{WAIT_FULL}"
+    assert codes(in_order(three + watch, order)) == {"TG434"}
+    assert codes(in_order(three + watch + RELEASE, order)) == set()
+
+
+def in_order(text: str, order: str) -> str:
+    """The same roles, declared in another order: they take turns in that one."""
+    head, roles, rest = re.split(r"roles:\n|barriers:\n", text)
+    own = {line.split(":")[0].strip(): line for line in roles.splitlines()}
+    return f"{head}roles:\n" + "".join(f"{own[name]}\n" for name in order.split()) + f"barriers:\n{rest}"

@@ -63,6 +63,18 @@ class Clocks:
         result: Array = self.known[warps, -1] == 1
         return result
 
+    def facts(self, warps: Array, team: Array) -> Array:
+        """What any warp of each one's team knows besides epochs, a row for each of ``warps``."""
+        known = np.zeros((int(team.max()) + 1, self.crew.facts), np.int32)
+        np.maximum.at(known, team, self.known[warps, self.crew.seats :])
+        result: Array = known[team]
+        return result
+
+    def learn_facts(self, warps: Array, facts: Array) -> None:
+        """Each warp knows these too, a row for each."""
+        rows = self.known[:, self.crew.seats :]
+        np.maximum.at(rows, warps, facts)
+
     def meet(self, warps: Array, team: Array) -> None:
         """Warps of one team (by number) learn what every other of it knows, and all begin a new epoch."""
         order = np.argsort(team, kind="stable")

@@ -47,6 +47,7 @@ class Phases:
         self.gained: dict[str, Array] = {}
         self.known: dict[str, Array] = {}
         self.before: dict[str, Array] = {}  # what was known when the last phase but one completed
+        self.passed: dict[str, Array] = {}  # by seat, which of its waits a warp passed since the last phase completed
         for b in plan.barriers:
             shape = len(crew.ctas), b.slots
             self.first[b.name], agents = agents, agents + b.slots
@@ -55,6 +56,7 @@ class Phases:
             self.gained[b.name] = np.zeros((*shape, crew.seats + crew.facts), np.int32)
             self.known[b.name] = np.zeros((*shape, crew.seats + crew.facts), np.int32)
             self.before[b.name] = np.zeros((*shape, crew.seats + crew.facts), np.int32)
+            self.passed[b.name] = np.zeros((*shape, crew.warps * int(np.prod(crew.cluster))), np.int32)
 
     def agent_of(self, barrier: Barrier, slot: Array, cta: Array) -> Array:
         """The agent that does what is reported to a slot of each of some CTAs."""
@@ -108,7 +110,7 @@ class Phases:
             np.maximum.at(self.gained[name], at, known)
             for row, one in enumerate(agent):
                 self.starts[int(one)] = (site, row)
-            self._complete(barrier)
+            self._complete(barrier, site)
             return
         known[np.arange(len(group)), group.seat] -= 1  # other lanes of the warp are not ordered with this one
         np.maximum.at(self.gained[name], at, known)
@@ -116,7 +118,7 @@ class Phases:
         for row, one in enumerate(cta):
             if one != group.cta[row]:
                 self.reachers[int(one), int(group.seat[row])] = site, row
-        self._complete(barrier)
+        self._complete(barrier, site)
 
     def deliver(
         self, barrier: Barrier, slot: Array, agent: Array, amount: int, cta: Array, group: Group, site: Reporter
@@ -137,17 +139,34 @@ class Phases:
         self.gained[name][(*at, seats)] = self.clocks.ticks[agent]
         for row, one in enumerate(agent):
             self.starts[int(one)] = (site, row)
-        self._complete(barrier)
+        self._complete(barrier, site)
 
-    def _complete(self, barrier: Barrier) -> None:
+    def _complete(self, barrier: Barrier, site: Reporter) -> None:
         name = barrier.name
         over = (self.left[name] == 0) & (self.missing[name] == 0)
+        self._refuse_late_waits(barrier, over, site)
+        self.passed[name][over] = 0
         self.phase[name][over] += 1
         self.left[name][over] = barrier.arrivals
         self.before[name][over] = self.known[name][over]
         self.known[name][over] = np.maximum(self.known[name], self.gained[name])[over]
         cta, slot = np.nonzero(over)
         self.known[name][cta, slot, self.crew.phase_column(cta, self.first[name] + slot)] = self.phase[name][over]
+
+    def _refuse_late_waits(self, barrier: Barrier, over: Array, site: Reporter) -> None:
+        """Raise where a phase is complete, and a wait for the one before may still be to come: the parity is another.
+
+        Those who arrive know of the waits that were passed; a wait of which none of them knows may as well be late.
+        """
+        passed, first = self.passed[barrier.name][over], self.crew.first_wait
+        late = passed > self.gained[barrier.name][over][:, first : first + passed.shape[1]]
+        if late.any():
+            at, seat = (int(x[0]) for x in np.nonzero(late))
+            cta, slot = (int(x[at]) for x in np.nonzero(over))
+            warp = int(self.crew.warp_in_seat[self.crew.cluster_of_cta[cta], seat]) % self.crew.warps
+            phase = int(self.phase[barrier.name][cta, slot])
+            message = f"completes phase {phase} of {self._call(barrier, slot)}, and nobody who arrives for it knows"
+            site.fail(PHASE_UNKNOWN, f"{message} that warp {warp} has passed its wait for phase {phase - 1}", 0)
 
     def _knows(self, barrier: Barrier, at: tuple[Array, Array], group: Group, told: Array, phases: Array) -> Array:
         """Which threads know that so many phases are complete: as a fact, or as they know all that completed the last
@@ -181,9 +200,18 @@ class Phases:
                 site.fail(PHASE_UNKNOWN, message, row)
             known = np.maximum(self.clocks.known[group.warp], self.known[name][group.cta, slot])
             np.maximum.at(self.clocks.known, group.warp, known)
+            self._pass(barrier, slot, group)
             return None
 
         return blocked
+
+    def _pass(self, barrier: Barrier, slot: Array, group: Group) -> None:
+        """Each warp has passed one more wait (its lanes together)."""
+        warps, rows = np.unique(group.warp, return_index=True)
+        seats = self.crew.seat_of[warps]
+        column = self.crew.first_wait + seats
+        self.clocks.known[warps, column] += 1
+        self.passed[barrier.name][group.cta[rows], slot[rows], seats] = self.clocks.known[warps, column]
 
     def _describe(self, barrier: Barrier, cta: int, slot: int, parity: int) -> str:
         name = self._call(barrier, slot)

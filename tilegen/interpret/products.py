@@ -75,15 +75,18 @@ class Multiplying:
     """The products of one step, until each thread has waited for its group.
 
     ``parts``: registers, their columns, and whether they are A. What is read of shared memory, the agent reads.
+    ``facts``: what the warps of each one's warpgroup knew when all of them had started it.
     """
 
     clocks: Clocks
     agent: Array
     ticks: Array
     parts: tuple[tuple[Watched, slice, bool], ...]
+    facts: Array
 
     def land(self, rows: Array, who: Group, op: int) -> None:
         self.clocks.learn(who.warp[rows], self.agent[rows], self.ticks[rows])
+        self.clocks.learn_facts(who.warp[rows], self.facts[rows])
         for store, columns, as_a in self.parts:
             store.land(columns, as_a, who.where(rows))
 
@@ -135,7 +138,8 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
     bits = np.empty_like(before)
     bits[group.by_lane] = held.reshape(bits.shape).view(bits.dtype)
     c_store.settle(c_columns, bits, group, site)
-    cargo = Multiplying(site.clocks, agent, site.clocks.ticks[agent], tuple(parts))
+    facts = site.clocks.facts(group.warp, agent)
+    cargo = Multiplying(site.clocks, agent, site.clocks.ticks[agent], tuple(parts), facts)
     flight = machine.flights.start(step.via.queue, group, cargo, site.narrow(group))
     if machine.log is not None:
         machine.log.start(flight, names_of(site, step.a, step.b, step.c), 0, site)

@@ -52,16 +52,23 @@ class Crew:
 
     @cached_property
     def facts(self) -> int:
-        """What a clock knows besides epochs: of each mbarrier of the cluster the phases that are complete, and with
-        ``overlaps`` whether the kernels before have ended. They have the columns after the seats, in that order.
+        """What a clock knows besides epochs: of each mbarrier of the cluster the phases that are complete, of each warp
+        the waits for mbarriers that it has passed, and with ``overlaps`` whether the kernels before have ended. They
+        have the columns after the seats, in that order.
         """
-        return self.slots * int(np.prod(self.cluster)) + self.overlaps
+        size = int(np.prod(self.cluster))
+        return (self.slots + self.warps) * size + self.overlaps if self.slots else int(self.overlaps)
 
     def phase_column(self, cta: Array, number: Any) -> Array:
         """The column of what is known of an mbarrier, by its number in its CTA."""
         first = self.seats + self.rank_of[cta] * self.slots
         result: Array = first + number
         return result
+
+    @cached_property
+    def first_wait(self) -> int:
+        """The column of the waits that the warp in seat 0 has passed."""
+        return self.seats + self.slots * int(np.prod(self.cluster))
 
     @cached_property
     def rank_of(self) -> Array:
