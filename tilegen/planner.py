@@ -56,7 +56,7 @@ from tilegen.spec.data import (
     Waiting,
 )
 from tilegen.spec.outline import fresh_name, launch_of, outline, parts_of_cta, trip_of
-from tilegen.spec.phases import count_waits, parity_of, step_waits, trips_of
+from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
 Enclose = Callable[[tuple[Step, ...]], tuple[Step, ...]]
@@ -130,7 +130,8 @@ class _Builder:
         self.scratch: list[Memory] = []  # shared memory of ops' own
         self.errors: list[TilegenError] = []
         self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
-        self.waited: dict[str, Index] = {}  # waits for each mbarrier before this place
+        self.counted = counted_barriers(spec)
+        self.waited: dict[str, Index] = {}  # waits for each of these before this place
         self.values: dict[str, Index] = {}  # loop variables that are functions of those, and lets
         self.conditions: tuple[Index, ...] = ()  # around, written out
 
@@ -159,7 +160,7 @@ class _Builder:
         conditions, waited = self.conditions, self.waited
         self.conditions = (*conditions, substitute(s.when, self.values))
         body = self.statements(s.body, lambda inner: enclose(wrap(inner)))
-        each = {name: substitute(x, self.values) for name, x in count_waits((s,)).items()}
+        each = {name: substitute(x, self.values) for name, x in count_waits((s,), self.counted).items()}
         self.conditions, self.waited = conditions, step_waits(waited, each, 1)
         return wrap(body)
 
@@ -220,7 +221,7 @@ class _Builder:
         trip, count, value = trip_of(loop, self.outline.names)
         wrap = _wrap_in(loop, trip, count, value)
         loops, values, waited = self.loops, self.values, self.waited
-        each = {name: substitute(x, values) for name, x in count_waits(loop.body).items()}
+        each = {name: substitute(x, values) for name, x in count_waits(loop.body, self.counted).items()}
         self.waited = step_waits(waited, each, trip)
         self.loops = (*loops, (trip, substitute(count, values)))
         self.values = {**values, loop.var.name: substitute(value, values)}

@@ -99,6 +99,27 @@ def test_phases_count_from_zero() -> None:
                       WAIT_FULL.replace("k %", "(k + 4) %") + READ + MET + RELEASE)) == {"TG433"}  # fmt: skip
 
 
+@every_order
+def test_the_next_stage_is_waited_for_within_the_loop_that_reads_this_one(order: str) -> None:
+    """A wait that says its phase may stand under a condition on a loop: how many there were counts for others alone."""
+    ahead = (
+        '      - for: {r: 1}\n        do:\n          - wait: {barrier: "full[0 % 2]"}\n'
+        "          - for: {k: 7}\n            do:\n"
+        '              - copy: {src: "s[k % 2]", dst: "Y[k]"}\n              - sync: role\n'
+        '              - arrive: {barrier: "free[k % 2]"}\n'
+        "              - when: k + 1 < 7\n                do:\n"
+        '                  - wait: {barrier: "full[(k + 1) % 2]"}\n'
+    )
+    loop = f"      - for: {{k: 7}}\n        do:\n{WAIT_FULL}{READ}{MET}{RELEASE}"
+    text = ring(order)
+    assert loop in text and codes(text.replace(loop, ahead)) == set()
+    assert codes(text.replace(loop, ahead.replace("k + 1 < 7", "k + 1 < 6"))) == {"TG413"}
+    assert codes(text.replace(loop, ahead.replace("[0 % 2]", "[1 % 2]"))) == {"TG422"}
+    single = ahead.replace("[0 % 2]", "[0]").replace("full[(k + 1) % 2]", "one").replace("full[0]", "one")
+    filled = text.replace(FILL, FILL.replace("full[k % 2]", "one")).replace("  full: {slots: 2}", "  one: {slots: 1}")
+    assert codes(filled.replace(loop, single)) == {"TG306"}
+
+
 def test_what_never_runs_fills_no_phase_and_divides_nothing() -> None:
     """Of one trip: no slot is freed, the conditions say so, and ``k - 1`` is -1 nowhere that runs."""
     release = RELEASE.replace("k % 2]\"", "(k - 1) % 2]\", when: k > 0")

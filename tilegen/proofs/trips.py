@@ -159,8 +159,8 @@ class _Study:
         """Take an expression into account; ``moves``: it may go on by a constant, or else must repeat."""
         named = {v.name for v in variables(x)}
         for name, v in loops:
-            if v.name not in named or name not in self.long or (x, v, moves) in self.seen:
-                continue
+            if v.name not in named or name not in self.long or (x, v, moves) in self.seen or v.bound - v.least == 1:
+                continue  # of one trip nothing is left out
             self.seen.add((x, v, moves))
             for c in {course(substitute(x, numbers), v) for numbers in self.numbers_for(named)}:
                 if c is None or (c.rise and not moves):

@@ -94,11 +94,14 @@ class Signals:
         """The number of the slot; the phases that a role uses one after another count up by one, or it is an error."""
         block = env["block"]
         at: Array = np.broadcast_to(np.asarray(evaluate(slot.index, env), np.int64), block.shape)
-        if slot.count is None or isinstance(slot.count, int):
+        if slot.count is None:
             return at
         count = np.broadcast_to(np.asarray(evaluate(slot.count, env), np.int64), block.shape)
         last = self.used.setdefault((machine.role, slot.name, kind), np.full(len(self.machine.ctas), -1, np.int64))
         expected = last[block] + 1
+        if isinstance(slot.count, int):  # a slot's first phase, which others may count on from
+            last[block] = np.maximum(last[block], np.where(count == expected, count, -1))
+            return at
         wrong = count != expected if kind == "wait" else (count != expected) & (count != expected - 1)
         if wrong.any():
             row = int(np.argmax(wrong))

@@ -107,19 +107,18 @@ def _order_of(spec: Spec, name: str) -> str:
 
 
 def _calls(statements: Sequence[Statement]) -> Iterator[Call]:
-    for s in statements:
-        if isinstance(s, Call):
-            yield s
-        elif isinstance(s, Nest):
-            yield from _calls(s.body)
+    return (s for s in _walk(statements) if isinstance(s, Call))
 
 
 def _arriving(statements: Sequence[Statement]) -> Iterator[Arriving]:
+    return (s for s in _walk(statements) if isinstance(s, Arriving))
+
+
+def _walk(statements: Sequence[Statement]) -> Iterator[Statement]:
     for s in statements:
-        if isinstance(s, Arriving):
-            yield s
-        elif isinstance(s, Nest):
-            yield from _arriving(s.body)
+        yield s
+        if isinstance(s, Nest):
+            yield from _walk(s.body)
 
 
 def _arrivals_of(
@@ -232,24 +231,30 @@ def _phase_of(wait: Waiting, barrier: Barrier, before: Index) -> Index:
     raise SpecError(Diagnostic("TG306", message, slot.mark, hint))
 
 
-def count_waits(statements: Sequence[Statement]) -> dict[str, Index]:
-    """How often each mbarrier is waited for in the statements, whatever conditions on the waits themselves say.
+def counted_barriers(spec: Spec) -> frozenset[str]:
+    """The mbarriers of which a wait says no phase: it is the number of waits before."""
+    waits = [s.barrier for s in _walk(spec.ops) if isinstance(s, Waiting) and s.barrier]
+    return frozenset(slot.name for slot in waits if slot.count is None)
+
+
+def count_waits(statements: Sequence[Statement], names: frozenset[str]) -> dict[str, Index]:
+    """How often mbarriers of these names are waited for, whatever conditions on the waits themselves say.
 
     Raises SpecError TG306 for a loop around a wait whose trips depend on an outer loop.
     """
     found: dict[str, Index] = {}
     values: dict[str, Index] = {}  # what the lets of this list stand for: nobody knows them after it
     for s in statements:
-        if isinstance(s, Waiting) and s.barrier:
+        if isinstance(s, Waiting) and s.barrier and s.barrier.name in names:
             found[s.barrier.name] = add(found.get(s.barrier.name, 0), 1)
         elif isinstance(s, Naming):
             for var, value in s.entries:
                 values[var.name] = substitute(value, values)
         elif isinstance(s, Guarded):
-            for name, each in count_waits(s.body).items():
+            for name, each in count_waits(s.body, names).items():
                 found[name] = add(found.get(name, 0), substitute(select(s.when, each, 0), values))
         elif isinstance(s, Loop):
-            for name, each in count_waits(s.body).items():
+            for name, each in count_waits(s.body, names).items():
                 if not isinstance(each, int) and s.var.name in {v.name for v in variables(each)}:
                     message = f"how often '{name}' is waited for differs from trip to trip of '{s.var.name}'"
                     raise SpecError(Diagnostic("TG306", message, s.mark, "wait as often in every trip"))
