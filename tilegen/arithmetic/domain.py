@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,9 +28,11 @@ class Domain(ABC):
     """What values are. Arrays of values that lie in memory have the NumPy dtype ``stored(dtype)``.
 
     ``scale``: bytes that hold one byte of an element. All arguments broadcast; zero is stored as bytes of 0.
+    ``adds_freely``: a matmul is the same bits as several of parts of K, each on top of the one before.
     """
 
     scale: int = 1
+    adds_freely: ClassVar[bool] = False
 
     @abstractmethod
     def stored(self, dtype: str) -> np.dtype[Any]:

@@ -20,7 +20,7 @@ import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -56,6 +56,7 @@ class Modular(Domain):
     """
 
     scale: int = 1
+    adds_freely: ClassVar[bool] = True
 
     def stored(self, dtype: str) -> np.dtype[Any]:
         return bits_dtype(DTYPES[dtype].bytes * self.scale)

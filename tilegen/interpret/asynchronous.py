@@ -157,17 +157,20 @@ def _load(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     for cta in ctas:
         agent = phases.agent_of(step.done.barrier, slot, cta)
         site.clocks.ticks[agent] += 1
-        there = cells + (cta - group.cta)[:, None] * (shared.pool.bytes // shared.size)
-        _fill(shared, there, bits, agent, site)
+        _fill(step, shared, cells + (cta - group.cta)[:, None] * (shared.pool.bytes // shared.size), bits, agent, site)
         if log is not None:
             log.land(step, started, slot, cta, phases.current(step.done.barrier, slot, cta), site)
         phases.deliver(step.done.barrier, slot, agent, step.map.box_bytes, cta, group, site.narrow(group))
 
 
-def _fill(shared: Shared, cells: Array, bits: Array, agent: Array, site: Site) -> None:
+def _fill(step: Tma, shared: Shared, cells: Array, bits: Array, agent: Array, site: Site) -> None:
     """The data is there for those who have waited for the agent."""
     shadow = shared.pool.shadow
     for row in range(len(cells)):
+        at = _neighbours(step, shared, cells[row])
+        if at is not None and shadow.is_free(at, int(site.group.warp[row])):
+            shadow.take_for_agent(at, int(agent[row]), site.op)
+            continue
         granules, who = _granules(shared, cells[row], row, site.group)
         refuse_unfenced(shared, granules, row, "fills", site, ~shadow.is_unwritten(granules))
         clash = shadow.write_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
@@ -230,6 +233,14 @@ def _drain(shared: Shared, cells: Array, agent: Array, site: Site) -> Array:
 
 
 # ---------------------------------------------------------------- granules
+def _neighbours(step: Tma, shared: Shared, cells: Array) -> slice | None:
+    """The granules of a box that is whole patterns of its swizzle: neighbours; None for any other."""
+    first, stop = int(cells[0]) * shared.size, (int(cells[0]) + len(cells)) * shared.size
+    whole = max(shared.pool.grain, 8 * step.map.swizzle_bytes)  # rows of it, after which chunks trade places alike
+    is_whole = first % shared.pool.bytes % whole == 0 == (stop - first) % whole
+    return slice(first // shared.pool.grain, stop // shared.pool.grain) if is_whole else None
+
+
 def _granules(shared: Shared, cells: Array, row: int, group: Group) -> tuple[Array, Group]:
     """The granules of one thread's box, each once, and the thread as often."""
     granules = distinct(cells * shared.size // shared.pool.grain)

@@ -99,10 +99,9 @@ class Machine:
 
     def new_registers(self, memory: Memory, elems: int) -> Registers:
         """Registers of all threads that nothing has written yet."""
-        threads = len(self.crew.ctas) * self.crew.threads
         if not self.uses.get(memory.name, Use()).is_multiplied:
-            return Registers(memory, threads, elems, self.domain)
-        store = Watched(memory, threads, elems, self.domain)
+            return Registers(memory, self.crew, elems, self.domain)
+        store = Watched(memory, self.crew, elems, self.domain)
         self.watched = [w for w in self.watched if w() is not None] + [weakref.ref(store)]
         return store
 

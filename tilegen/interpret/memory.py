@@ -17,7 +17,7 @@ import numpy as np
 from tilegen.arithmetic import Domain
 from tilegen.interpret.fault import IN_FLIGHT, RACE, SAME_STEP, TWO_CTAS, UNWRITTEN
 from tilegen.interpret.order import NOBODY, TOGETHER, Clash, Clocks, Shadow
-from tilegen.interpret.threads import Array, Group
+from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.plan import Memory
 
 Input = Callable[[Array], Array]
@@ -63,10 +63,10 @@ class Registers:
     ``everywhere``: which elements every thread is known to have written.
     """
 
-    def __init__(self, memory: Memory, threads: int, elems: int, domain: Domain):
-        self.name = memory.name
-        self.bits = np.zeros((threads, elems), domain.bits(memory.elem_bytes))
-        self.known = np.zeros((threads, elems), bool)
+    def __init__(self, memory: Memory, crew: Crew, elems: int, domain: Domain):
+        self.name, self.shape = memory.name, (len(crew.ctas), crew.threads, elems)
+        self.bits = np.zeros(self.shape, domain.bits(memory.elem_bytes))
+        self.known = np.zeros(self.shape, bool)
         self.everywhere = np.zeros(elems, bool)
 
     def read(self, flat: int, elems: int, group: Group, site: Reporter) -> Array:
@@ -77,20 +77,24 @@ class Registers:
 
     def read_columns(self, columns: slice | Array, group: Group, site: Reporter) -> Array:
         """The bits of each thread's elements, (threads, columns); a copy."""
-        at = _rows_and_columns(columns, group)
+        at = places_of(columns, group)
         if not self.everywhere[columns].all():
             known = self.known[at]
             if not known.all():
-                thread, e = (int(x[0]) for x in np.nonzero(~known))
+                thread, e = (int(x[0]) for x in np.nonzero(~known.reshape(len(group), -1)))
                 element = e + columns.start if isinstance(columns, slice) else int(columns[e])
                 site.fail(UNWRITTEN, f"register {self.name}[{element}] is read before anything wrote it", thread)
-        result: Array = self.bits[at]
-        return result.copy() if result.base is not None else result
+        result: Array = (self.bits[at].copy() if group.box else self.bits[at]).reshape(len(group), -1)
+        return result
 
     def write_columns(self, columns: slice | Array, bits: Array, group: Group, site: Reporter) -> None:
         """Store bits (threads, columns)."""
-        at = _rows_and_columns(columns, group)
-        self.bits[at] = bits
+        self.put(columns, bits, group)
+
+    def put(self, columns: slice | Array, bits: Array, group: Group) -> None:
+        """The elements are these bits (threads, columns)."""
+        at = places_of(columns, group)
+        self.bits[at] = bits.reshape(*group.shape, -1)
         if not self.everywhere[columns].all():
             self.known[at] = True
             self.everywhere[columns] = group.is_everyone
@@ -104,10 +108,12 @@ class Registers:
         self.bits[:], self.known[:], self.everywhere[:] = state
 
 
-def _rows_and_columns(columns: slice | Array, group: Group) -> tuple[Any, Any]:
-    if group.is_everyone:
-        return slice(None), columns
-    return (group.thread, columns) if isinstance(columns, slice) else (group.thread[:, None], columns)
+def places_of(columns: slice | Array, group: Group) -> tuple[Any, Any, Any]:
+    """Indices of elements in a table over (CTAs, threads, elements): slices, and so a view, wherever they can be."""
+    ctas, threads = group.places
+    if group.box is None and not isinstance(columns, slice):
+        return ctas[:, None], threads[:, None], columns
+    return ctas, threads, columns
 
 
 class Pool:
@@ -118,6 +124,7 @@ class Pool:
         total = len(clocks.crew.ctas) * self.bytes
         cells = np.full(total * domain.scale, _POISON, np.uint8)
         self.cells = {width: cells.view(domain.bits(width)) for width in (1, 2, 4, 8, 16)}
+        self.chunks = cells.reshape(-1, 16 * domain.scale)
         self.shadow = Shadow(clocks, total // grain_bytes)
         self.families: dict[str, int] = {"": 0}  # of memories that lie on each other, by number
         self.holds = np.zeros(total // grain_bytes, np.int64)  # whose bytes a granule holds

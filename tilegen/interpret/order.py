@@ -183,6 +183,47 @@ class Shadow:
         self.read_epoch[g, seat], self.read_lane[g, seat], self.read_op[g, seat] = self.clocks.ticks[agent], MANY, op
         return clash
 
+    def is_open(self, g: Array, warps: Array) -> bool:
+        """Whether agents may surely read granules for teams of warps, a row of either for each: they were written, the
+        agents will see it, and every warp of the team knows of it.
+        """
+        writer, epoch = self.writer[g], self.writer_epoch[g]
+        if self.shared_by_all or (writer == NOBODY).any() or not self.is_fenced[g].all():
+            return False
+        seat, known = self.crew.seat_of[writer], self.clocks.known
+        team = known[warps, : self.crew.seats].min(axis=1)
+        if (epoch > np.take_along_axis(team, seat, axis=1)).any():
+            return False
+        of_warps = writer < self.crew.all_warps  # what a warp wrote in its own epoch, its other lanes do not know of
+        if not of_warps.any():
+            return True
+        return bool((epoch[of_warps] < known[writer[of_warps], seat[of_warps]]).all())
+
+    def is_free(self, at: slice, warp: int) -> bool:
+        """Whether an agent may surely write granules, begun by a warp: that knows of all who wrote or read there, and
+        the agent will see what was written.
+        """
+        writer, epoch = self.writer[at], self.writer_epoch[at]
+        if self.shared_by_all or not (self.is_fenced[at] | (writer == NOBODY)).all():
+            return False
+        known, own = self.clocks.known[warp, : self.crew.seats], self.crew.seat_of[warp]
+        before = known.copy()
+        before[own] -= 1  # other lanes of the warp
+        if self.readers_in_flight[at].any() or (self.read_epoch[at].max(axis=0, initial=0) > before).any():
+            return False
+        return bool(((writer == NOBODY) | (epoch <= before[self.crew.seat_of[writer]])).all())
+
+    def take_for_agent(self, at: slice, agent: int, op: int) -> None:
+        """Record an agent's writes of granules."""
+        self.writer[at], self.writer_lane[at], self.writer_op[at] = agent, MANY, op
+        self.writer_epoch[at], self.is_fenced[at] = self.clocks.ticks[agent], True
+
+    def take_by_agents(self, g: Array, agent: Array, op: int) -> None:
+        """Record reads of granules by agents, a row for each."""
+        seat = self.crew.seat_of[agent][:, None]
+        self.read_epoch[g, seat], self.read_lane[g, seat] = self.clocks.ticks[agent][:, None], MANY
+        self.read_op[g, seat] = op
+
     def fence(self, group: Group) -> None:
         """What the threads have written so far will be seen by agents, where there are any."""
         if not self.crew.agents:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
-from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT
+from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
 from tilegen.interpret.address import find, locate, value_of
 from tilegen.interpret.asynchronous import names_of, refuse_unfenced
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
@@ -21,10 +21,12 @@ from tilegen.interpret.together import read_held, write_held
 from tilegen.interpret.watched import Watched
 from tilegen.layouts import ATOMS, MmaAtom, find_atom, fragment_of
 from tilegen.plan import Effects, Fence, MatrixDescriptor, Mma, Touch, Wgmma
+from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.scopes import SCOPES
 
 _LANES = SCOPES["warp"].threads
 _TEAM = SCOPES["warpgroup"].threads
+_MOST_OWED = 32  # products that are made as one: 512 bytes of K hold them for BLAS
 _HELD_AS = {TFLOAT32: "float32"}  # what holds the elements of a type
 
 
@@ -104,7 +106,9 @@ def fence_registers(step: Fence, site: Site) -> None:
 
 
 def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
-    """Whole warpgroups start products. The sum is made now, and nobody may look until it has been waited for."""
+    """Whole warpgroups start products. Operands are read now, and nobody may look at the sum until it has been waited
+    for.
+    """
     group, machine = site.group, site.machine
     require_whole_warpgroups(step.via.name, site)
     atom = _atom_of(step, site)
@@ -118,31 +122,77 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
     if first.matrix is None:
         a_store, a_columns = _watched(first, atom, "A", site)
         parts.append((a_store, a_columns, True))
-        a = _of_team(a_store.lend(a_columns, group, site), atom, "A", site)
+        a = _of_team(a_store.lend(a_columns, group, site), atom, "A", group, machine.domain)
     else:
         a = _read_matrix(first, first.matrix, atom.dtype("A"), agent, site)
     assert second.matrix is not None
     b = _read_matrix(second, second.matrix, atom.dtype("B"), agent, site).swapaxes(1, 2)
     shape = machine.shapes.setdefault(atom.name, len(machine.shapes) + 1)
     c_store.sum_up(c_columns, shape, group, site)
-    before = np.zeros((len(group), written.elems), c_store.bits.dtype)
-    some = group.where(adds)
-    if len(some):
-        before[adds] = c_store.known_of(c_columns, some, site.narrow(some))
-    c = _of_team(before, atom, "C", site)
-    dtype = TFLOAT32_CUT if atom.a == TFLOAT32 else atom.a  # no instruction rounds them before
-    product = machine.domain.matmul(a, b, c, dtype, atom.c)
-    lane, register = _holders(atom, "C")
-    held = np.empty((len(product), _TEAM, written.elems), c.dtype)
-    held[:, lane, register] = product
-    bits = np.empty_like(before)
-    bits[group.by_lane] = held.reshape(bits.shape).view(bits.dtype)
-    c_store.settle(c_columns, bits, group, site)
+    _add_product(a, b, adds, c_store, c_columns, atom, site)
     facts = site.clocks.facts(group.warp, agent)
     cargo = Multiplying(site.clocks, agent, site.clocks.ticks[agent], tuple(parts), facts)
     flight = machine.flights.start(step.via.queue, group, cargo, site.narrow(group))
     if machine.log is not None:
         machine.log.start(flight, names_of(site, step.a, step.b, step.c), 0, site)
+
+
+@dataclass
+class Sum:
+    """An accumulator, as it was ``before`` and with the products of ``left`` and ``right`` that are still to be added.
+
+    One product of matrices put side by side along K is their sum, where the domain adds freely.
+    """
+
+    atom: MmaAtom
+    domain: Domain
+    group: Group
+    columns: slice
+    before: Array
+    left: list[Array] = field(default_factory=list)
+    right: list[Array] = field(default_factory=list)
+
+    def goes_on(self, atom: MmaAtom, group: Group, columns: slice) -> bool:
+        """Whether a product of these threads is one more of its own."""
+        is_own = atom is self.atom and columns == self.columns
+        return is_own and (group is self.group or np.array_equal(group.thread, self.group.thread))
+
+    def total(self) -> Array:
+        """The bits of the accumulator, (threads, elements)."""
+        atom, group = self.atom, self.group
+        c = _of_team(self.before, atom, "C", group, self.domain)
+        dtype = TFLOAT32_CUT if atom.a == TFLOAT32 else atom.a  # no instruction rounds them before
+        a, b = (x[0] if len(x) == 1 else np.concatenate(x, k) for x, k in ((self.left, 2), (self.right, 1)))
+        product = self.domain.matmul(a, b, c, dtype, atom.c)
+        lane, register = _holders(atom, "C")
+        held = np.empty((len(product), _TEAM, self.before.shape[1]), c.dtype)
+        held[:, lane, register] = product
+        bits = np.empty_like(self.before)
+        bits[group.by_lane] = held.reshape(bits.shape).view(bits.dtype)
+        return bits
+
+
+def _add_product(
+    a: Array, b: Array, adds: Array, store: Watched, columns: slice, atom: MmaAtom, site: Site
+) -> None:  # fmt: skip
+    """An accumulator is a b, and what it was before for the threads whose product adds to that."""
+    group, domain = site.group, site.machine.domain
+    owed = store.owed
+    if not isinstance(owed, Sum) or not owed.goes_on(atom, group, columns):
+        owed = None
+    elif not adds.any():
+        owed = store.owed = None  # nobody has looked at that sum
+    if owed is None or not adds.all() or len(owed.left) >= _MOST_OWED:
+        before = np.zeros((len(group), columns.stop - columns.start), store.bits.dtype)
+        some = group.where(adds)
+        if adds.any():
+            before[adds] = store.known_of(columns, some, site.narrow(some))
+        owed = Sum(atom, domain, group, columns, before)
+        store.owe(owed)
+    owed.left.append(a)
+    owed.right.append(b)
+    if not domain.adds_freely:
+        store.pay()
 
 
 def _atom_of(step: Wgmma, site: Site) -> MmaAtom:
@@ -172,10 +222,10 @@ def _same_in_a_team(value: Any, what: str, site: Site) -> Array:
     return values
 
 
-def _of_team(bits: Array, atom: MmaAtom, operand: str, site: Site) -> Array:
+def _of_team(bits: Array, atom: MmaAtom, operand: str, group: Group, domain: Domain) -> Array:
     """The matrices that warpgroups hold, (warpgroups, rows, columns), from the bits of each thread."""
-    stored = site.machine.domain.stored(_HELD_AS.get(atom.dtype(operand), atom.dtype(operand)))
-    held = np.ascontiguousarray(bits[site.group.by_lane]).view(stored).reshape(-1, _TEAM, bits.shape[1])
+    stored = domain.stored(_HELD_AS.get(atom.dtype(operand), atom.dtype(operand)))
+    held = np.ascontiguousarray(bits[group.by_lane]).view(stored).reshape(-1, _TEAM, bits.shape[1])
     lane, register = _holders(atom, operand)
     result: Array = held[:, lane, register]
     return result
@@ -206,25 +256,69 @@ def _read_matrix(touch: Touch, matrix: MatrixDescriptor, dtype: str, agent: Arra
         bad = int(np.argmax(off | (start % 16 > 0)))
         where = f"byte {int(start[bad])}, {int(start[bad]) % matrix.pattern_bytes} from a multiple of"
         site.fail(MISALIGNED, f"a matrix of {shared.name} begins at {where} {matrix.pattern_bytes}", bad)
-    byte = matrix.swap_chunks(start[firsts][:, None, None] + matrix.offsets())
-    inside = (byte >= shared.offset) & (byte < shared.offset + place.root.span * shared.size)
+    byte = matrix.swap_chunks(start[firsts][:, None] + _chunks_of(matrix))
+    inside = (byte >= shared.offset) & (byte + CHUNK_BYTES <= shared.offset + place.root.span * shared.size)
     if not inside.all():
-        row = int(np.flatnonzero(~inside.all((1, 2)))[0])
-        element = (int(byte[row][~inside[row]][0]) - shared.offset) // shared.size
-        message = f"the descriptor reaches element {element} of {shared.name}, which has {place.root.span}"
-        site.fail(OUT_OF_BOUNDS, message, int(firsts[row]))
-    cells = (group.cta[firsts][:, None, None] * shared.pool.bytes + byte) // shared.size
-    for row, first in enumerate(firsts):
-        _borrow(shared, cells[row], int(first), int(agent[first]), site)
-    bits = shared.pool.cells[shared.size][cells]
-    result: Array = np.ascontiguousarray(bits).view(site.machine.domain.stored(held))
+        _refuse_outside(shared, place.root.span, matrix, start[firsts], firsts, site)
+    byte += group.cta[firsts][:, None] * shared.pool.bytes
+    _borrow_all(shared, byte, firsts, agent[firsts], site)
+    bits = shared.pool.chunks[byte // CHUNK_BYTES].view(site.machine.domain.stored(held))
+    parts = bits.reshape(len(firsts), *_chunk_table(matrix), -1)
+    result: Array = parts if matrix.along == "k" else parts.swapaxes(2, 3)
+    return result.reshape(len(firsts), matrix.rows, matrix.depth)
+
+
+def _chunk_table(matrix: MatrixDescriptor) -> tuple[int, int]:
+    """The chunks of a matrix by rows and depth: they have neighbours along K, or along its rows."""
+    elems = CHUNK_BYTES // matrix.elem_bytes
+    return (matrix.rows, matrix.depth // elems) if matrix.along == "k" else (matrix.rows // elems, matrix.depth)
+
+
+@cache
+def _chunks_of(matrix: MatrixDescriptor) -> Array:
+    """Where the chunks of a matrix lie from its start, before they trade places: all that the hardware reads."""
+    elems, offsets = CHUNK_BYTES // matrix.elem_bytes, matrix.offsets()
+    chunks = offsets[:, ::elems] if matrix.along == "k" else offsets[::elems]
+    inside = np.arange(elems) * matrix.elem_bytes
+    parts = chunks[:, :, None] + inside if matrix.along == "k" else chunks[:, None] + inside[:, None]
+    assert np.array_equal(parts.reshape(offsets.shape), offsets) and not (chunks % CHUNK_BYTES).any()
+    result: Array = chunks.ravel()
     return result
 
 
-def _borrow(shared: Shared, cells: Array, first: int, agent: int, site: Site) -> None:
-    """An agent reads cells from now on; every warp of its warpgroup must be ordered after who wrote them."""
+def _refuse_outside(
+    shared: Shared, span: int, matrix: MatrixDescriptor, start: Array, firsts: Array, site: Site
+) -> NoReturn:  # fmt: skip
+    """Report the first element that a descriptor reaches beyond a buffer."""
+    byte = matrix.swap_chunks(start[:, None, None] + matrix.offsets())
+    inside = (byte >= shared.offset) & (byte < shared.offset + span * shared.size)
+    row = int(np.flatnonzero(~inside.all((1, 2)))[0])
+    element = (int(byte[row][~inside[row]][0]) - shared.offset) // shared.size
+    message = f"the descriptor reaches element {element} of {shared.name}, which has {span}"
+    site.fail(OUT_OF_BOUNDS, message, int(firsts[row]))
+
+
+def _borrow_all(shared: Shared, byte: Array, firsts: Array, agent: Array, site: Site) -> None:
+    """Each warpgroup's agent reads chunks, a row for each, from now on.
+
+    Mostly all is well, which is seen at once; else one warpgroup after the other says what is not.
+    """
     shadow, group = shared.pool.shadow, site.group
-    granules = distinct(cells.ravel() * shared.size // shared.pool.grain)
+    granules = (byte[:, :, None] // shared.pool.grain + np.arange(CHUNK_BYTES // shared.pool.grain)).reshape(
+        len(byte), -1
+    )
+    warps = group.warp[firsts][:, None] + np.arange(_TEAM // _LANES)
+    is_own = not (shared.pool.holds[granules] != shared.family).any()
+    if is_own and shadow.is_open(granules, warps):
+        shadow.take_by_agents(granules, agent, site.op)
+        return
+    for row, first in enumerate(firsts):
+        _borrow(shared, distinct(granules[row]), int(first), int(agent[row]), site)
+
+
+def _borrow(shared: Shared, granules: Array, first: int, agent: int, site: Site) -> None:
+    """An agent reads granules from now on; every warp of its warpgroup must be ordered after who wrote them."""
+    shadow, group = shared.pool.shadow, site.group
     unwritten = shadow.is_unwritten(granules)
     if unwritten.any():
         _, what = shared.where(int(np.flatnonzero(unwritten)[0]), granules[:, None])

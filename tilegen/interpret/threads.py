@@ -169,6 +169,29 @@ class Group:
         numbers = self.warp * 32 + self.lane
         return slice(None) if (numbers[1:] > numbers[:-1]).all() else np.argsort(numbers, kind="stable")
 
+    @cached_property
+    def box(self) -> tuple[slice, slice] | None:
+        """The CTAs and the threads of each, where the group is the same neighbours of neighbouring CTAs, in order."""
+        if not len(self):
+            return None
+        first, ctas = int(self.cta[0]), int(self.cta[-1]) - int(self.cta[0]) + 1
+        low, count = int(self.thread[0]) - first * self.crew.threads, len(self) // max(1, ctas)
+        if ctas < 1 or count * ctas != len(self) or not 0 <= low <= low + count <= self.crew.threads:
+            return None
+        wanted = (np.arange(first, first + ctas) * self.crew.threads)[:, None] + np.arange(low, low + count)
+        is_box = np.array_equal(self.thread, wanted.ravel())
+        return (slice(first, first + ctas), slice(low, low + count)) if is_box else None
+
+    @cached_property
+    def places(self) -> tuple[Any, Any]:
+        """Indices of the threads in a table over (CTAs, threads): slices where they are a box."""
+        return self.box or (self.cta, self.thread - self.cta * self.crew.threads)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of what ``places`` picks in such a table."""
+        return tuple(s.stop - s.start for s in self.box) if self.box else (len(self),)
+
     def pick(self, value: Any) -> Any:
         """The group's part of a value over the role's axis."""
         return value if not isinstance(value, np.ndarray) or isinstance(self.at, slice) else value[self.at]

@@ -7,116 +7,146 @@ between wgmmas of one shape that go on with an accumulator.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
 from tilegen.arithmetic import Domain
 from tilegen.interpret.fault import REGISTERS_IN_FLIGHT, REGISTERS_UNFENCED
-from tilegen.interpret.memory import Registers, Reporter
-from tilegen.interpret.threads import Array, Group
+from tilegen.interpret.memory import Registers, Reporter, places_of
+from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.plan import Memory
 
 _FENCED, _TOUCHED, _TAKEN = 0, -1, -2  # by nobody since the last fence, by the thread, as A; else a shape's number
 
 
-class Watched(Registers):
-    """Registers of a kernel with wgmma: who touched each last, and which are accumulators or A of one in flight."""
+class Owed(Protocol):
+    """Products of which the sum has not been made."""
 
-    def __init__(self, memory: Memory, threads: int, elems: int, domain: Domain):
-        super().__init__(memory, threads, elems, domain)
-        self.last = np.full((threads, elems), _TOUCHED, np.int16)
-        self.shape = np.zeros((threads, elems), np.int16)  # of the wgmma whose accumulator an element is, or was
-        self.summing = np.zeros((threads, elems), np.int16)  # wgmmas in flight that add to it
-        self.lent = np.zeros((threads, elems), np.int16)  # wgmmas in flight that read it as A
+    group: Group
+    columns: slice
+    before: Array  # bits to which they are added
+
+    def total(self) -> Array:
+        """The bits of the elements, (threads, columns)."""
+        ...
+
+
+class Watched(Registers):
+    """Registers of a kernel with wgmma: who touched each last, and which are accumulators or A of one in flight.
+
+    Of what is ``owed`` to an accumulator the sum is made when somebody looks at the registers.
+    """
+
+    def __init__(self, memory: Memory, crew: Crew, elems: int, domain: Domain):
+        super().__init__(memory, crew, elems, domain)
+        self.last = np.full(self.shape, _TOUCHED, np.int16)
+        self.number = np.zeros(self.shape, np.int16)  # the shape of the wgmma whose accumulator an element is, or was
+        self.summing = np.zeros(self.shape, np.int16)  # wgmmas in flight that add to it
+        self.lent = np.zeros(self.shape, np.int16)  # wgmmas in flight that read it as A
+        self.owed: Owed | None = None
 
     # ---- by the threads themselves
     def read_columns(self, columns: slice | Array, group: Group, site: Reporter) -> Array:
-        at = _each(columns, group)
-        self._refuse_flying("reads", at, self.summing[at] > 0, "is still adding to", site)
-        self._refuse_flying("reads", at, self.lent[at] > 0, "still has as A", site)
-        self.last[at] = _TOUCHED
-        return super().read_columns(columns, group, site)
+        self._touch("reads", columns, group, site)
+        return self.known_of(columns, group, site)
 
     def write_columns(self, columns: slice | Array, bits: Array, group: Group, site: Reporter) -> None:
-        at = _each(columns, group)
-        self._refuse_flying("writes", at, self.summing[at] > 0, "is still adding to", site)
-        self._refuse_flying("writes", at, self.lent[at] > 0, "still has as A", site)
+        self._touch("writes", columns, group, site)
+        self.settle(columns, bits, group)
+
+    def _touch(self, verb: str, columns: slice | Array, group: Group, site: Reporter) -> None:
+        at = places_of(columns, group)
+        self._refuse_flying(verb, columns, group, self.summing[at] > 0, "is still adding to", site)
+        self._refuse_flying(verb, columns, group, self.lent[at] > 0, "still has as A", site)
         self.last[at] = _TOUCHED
-        super().write_columns(columns, bits, group, site)
 
     def fence(self, group: Group) -> None:
         """What these threads did is done before the wgmmas after this."""
-        self.last[group.thread] = _FENCED
+        self.last[group.places] = _FENCED
 
     # ---- by wgmma
     def lend(self, columns: slice, group: Group, site: Reporter) -> Array:
         """The bits of A, which nobody may touch until ``land``."""
-        at = _each(columns, group)
-        self._refuse_flying("takes as A", at, self.summing[at] > 0, "is still adding to", site)
-        self._refuse_unfenced("takes as A", at, ~np.isin(self.last[at], (_FENCED, _TAKEN)), site)
-        bits = super().read_columns(columns, group, site)
+        at = places_of(columns, group)
+        self._refuse_flying("takes as A", columns, group, self.summing[at] > 0, "is still adding to", site)
+        own = (self.last[at] == _FENCED) | (self.last[at] == _TAKEN)
+        self._refuse_unfenced("takes as A", columns, group, ~own, site)
+        bits = self.known_of(columns, group, site)
         self.last[at] = _TAKEN
         self.lent[at] += 1
         return bits
 
-    def sum_up(self, columns: slice, shape: int, group: Group, site: Reporter) -> Any:
-        """The elements become the accumulator of a wgmma of that shape; nobody else may touch them until ``land``."""
-        at = _each(columns, group)
-        other = (self.summing[at] > 0) & (self.shape[at] != shape)
-        self._refuse_flying("adds to", at, other, "of another shape is still adding to", site)
-        self._refuse_flying("adds to", at, self.lent[at] > 0, "still has as A", site)
-        own = (self.last[at] == _FENCED) | (self.last[at] == shape)
-        self._refuse_unfenced("adds to", at, ~own, site)
-        self.last[at] = self.shape[at] = shape
+    def sum_up(self, columns: slice, number: int, group: Group, site: Reporter) -> None:
+        """The elements become the accumulator of a wgmma of the shape with that number; nobody else may touch them
+        until ``land``.
+        """
+        at = places_of(columns, group)
+        other = (self.summing[at] > 0) & (self.number[at] != number)
+        self._refuse_flying("adds to", columns, group, other, "of another shape is still adding to", site)
+        self._refuse_flying("adds to", columns, group, self.lent[at] > 0, "still has as A", site)
+        own = (self.last[at] == _FENCED) | (self.last[at] == number)
+        self._refuse_unfenced("adds to", columns, group, ~own, site)
+        self.last[at] = self.number[at] = number
         self.summing[at] += 1
-        return at
 
-    def known_of(self, columns: slice, group: Group, site: Reporter) -> Array:
-        """The bits of an accumulator, for wgmma."""
+    def known_of(self, columns: slice | Array, group: Group, site: Reporter) -> Array:
+        """The bits as they are, for wgmma; nothing is owed then."""
+        self.pay()
         return super().read_columns(columns, group, site)
 
-    def settle(self, columns: slice, bits: Array, group: Group, site: Reporter) -> None:
-        """The sum, as it will be at the wait."""
-        super().write_columns(columns, bits, group, site)
+    def settle(self, columns: slice | Array, bits: Array, group: Group) -> None:
+        """The elements are these bits, whoever writes them."""
+        self.pay()
+        self.put(columns, bits, group)
+
+    def owe(self, owed: Owed) -> None:
+        """From now on these elements are what is owed."""
+        self.settle(owed.columns, owed.before, owed.group)
+        self.owed = owed
+
+    def pay(self) -> None:
+        """What is owed is put where it belongs."""
+        if self.owed is not None:
+            owed, self.owed = self.owed, None
+            self.put(owed.columns, owed.total(), owed.group)
 
     def land(self, columns: slice, as_a: bool, group: Group) -> None:
         """A wgmma that was in flight is done, for these threads."""
-        (self.lent if as_a else self.summing)[_each(columns, group)] -= 1
+        (self.lent if as_a else self.summing)[places_of(columns, group)] -= 1
 
     def pending(self) -> object:
         """What a fence would change, to compare with another time."""
         return self.last.tobytes()
 
     # ---- refusals
-    def _refuse_flying(self, verb: str, at: Any, bad: Array, why: str, site: Reporter) -> None:
+    def _refuse_flying(
+        self, verb: str, columns: slice | Array, group: Group, bad: Array, why: str, site: Reporter
+    ) -> None:
         if bad.any():
-            thread, element = self._first(at, bad)
+            row, element = _first(columns, group, bad)
             message = f"{verb} register {self.name}[{element}], which a wgmma {why}: it has not been waited for"
-            due = site.awaiting_registers(self, int(np.broadcast_to(at[0], bad.shape)[bad][0]), element)
-            site.fail(REGISTERS_IN_FLIGHT, message, thread, insert=due)
+            due = site.awaiting_registers(self, int(group.thread[row]), element)
+            site.fail(REGISTERS_IN_FLIGHT, message, row, insert=due)
 
-    def _refuse_unfenced(self, verb: str, at: Any, bad: Array, site: Reporter) -> None:
+    def _refuse_unfenced(self, verb: str, columns: slice | Array, group: Group, bad: Array, site: Reporter) -> None:
         if bad.any():
-            thread, element = self._first(at, bad)
+            row, element = _first(columns, group, bad)
             message = f"{verb} register {self.name}[{element}] without a fence after what was done with it before"
-            site.fail(REGISTERS_UNFENCED, message, thread)
-
-    def _first(self, at: Any, bad: Array) -> tuple[int, int]:
-        """(position in the group, element) of the first bad entry."""
-        row, column = (int(x[0]) for x in np.nonzero(bad))
-        return row, int(np.broadcast_to(at[1], bad.shape)[row, column])
+            site.fail(REGISTERS_UNFENCED, message, row)
 
     # ---- trips together
     def save(self) -> Any:
+        self.pay()
         return super().save(), self.last.copy()
 
     def restore(self, state: Any) -> None:
+        self.owed = None
         super().restore(state[0])
         self.last[:] = state[1]
 
 
-def _each(columns: slice | Array, group: Group) -> tuple[Array, Array]:
-    """(threads, elements) as a table: a row for each thread of the group."""
-    elements = np.arange(columns.start, columns.stop) if isinstance(columns, slice) else columns
-    return group.thread[:, None], elements[None, :]
+def _first(columns: slice | Array, group: Group, bad: Array) -> tuple[int, int]:
+    """(position in the group, element) of the first bad entry."""
+    row, column = (int(x[0]) for x in np.nonzero(bad.reshape(len(group), -1)))
+    return row, column + columns.start if isinstance(columns, slice) else int(columns[column])
