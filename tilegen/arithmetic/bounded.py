@@ -25,7 +25,7 @@ import numpy as np
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import FLOAT_FORMATS, holds_all
 from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
-from tilegen.arithmetic.products import TFLOAT32_LEAST, TFLOAT32_UNITS
+from tilegen.arithmetic.products import TFLOAT32_LEAST, TFLOAT32_UNITS, multiply_by_rows
 from tilegen.arithmetic.tree import Apply, Element, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, numpy_dtype
@@ -110,27 +110,21 @@ class Bounded(Domain):
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
         held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
-        x, y = self.decode(a, held), self.decode(b, held)
+        found = self.decode(a, held), self.decode(b, held)
+        x, y = (Bound(*map(np.ascontiguousarray, (v.value, v.error))) for v in found)  # as BLAS takes them
         if unit := TFLOAT32_UNITS.get(dtype_ab, 0.0):
-            x, y = (
-                Bound(v.value, v.error + (np.abs(v.value) + v.error) * unit + TFLOAT32_LEAST) for v in (x, y)
-            )
+            x, y = (Bound(v.value, v.error + (np.abs(v.value) + v.error) * unit + TFLOAT32_LEAST) for v in (x, y))
         count = a.shape[-1] + a.shape[-1] // _BLOCK_TERMS + 2
-        x, y = (Bound(*map(np.ascontiguousarray, (v.value, v.error))) for v in (x, y))  # as BLAS takes them
         sizes = np.abs(x.value), np.abs(y.value)
         with np.errstate(all="ignore"):
-            value, size = x.value @ y.value, sizes[0] @ sizes[1]
-            error = np.zeros(value.shape)
-            if y.error.any():
-                error += (sizes[0] + x.error) @ y.error
-            if x.error.any():
-                error += x.error @ sizes[1]
+            value, size = multiply_by_rows(x.value, y.value), multiply_by_rows(*sizes)
+            error = multiply_by_rows(sizes[0] + x.error, y.error) if y.error.any() else np.zeros(value.shape)
+            error += multiply_by_rows(x.error, sizes[1]) if x.error.any() else 0
             if c is not None:
                 z = self.decode(c, dtype_acc)
                 value, size, error = value + z.value, size + np.abs(z.value), error + z.error
             unit = 2 * _half_ulp(dtype_acc)
-            if dtype_ab.startswith("float8") and unit:
-                unit = max(unit, _EIGHT_BIT_SUM)
+            unit = max(unit, _EIGHT_BIT_SUM) if dtype_ab.startswith("float8") and unit else unit
             return self.encode(_summed(value, error, size + error, count, unit, dtype_acc), dtype_acc)
 
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:

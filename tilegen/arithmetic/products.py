@@ -17,6 +17,7 @@ TFLOAT32_UNITS = {TFLOAT32: 2.0**-11, TFLOAT32_CUT: 2.0**-10}  # relative errors
 TFLOAT32_LEAST = 2.0**-136  # and the error among the denormals
 _DROPPED_BITS = 13  # of a float32's mantissa that a tfloat32 has not
 _EXACT = 1 << 53  # integers below this are exact in float64
+_DEEP = 128  # of K that it takes at once, so that what it multiplies stays in its caches
 _ALONE = 1 << 18  # multiplications that OpenBLAS makes without other threads
 
 
@@ -83,6 +84,9 @@ def multiply_by_rows(a: Array, b: Array) -> Array:
     True
     """
     rows, depth = a.shape[-2:]
+    if depth > _DEEP:
+        ends = range(0, depth, _DEEP)
+        return sum(multiply_by_rows(a[..., k : k + _DEEP], b[..., k : k + _DEEP, :]) for k in ends)  # type: ignore[return-value]
     most = min(rows, max(1, _ALONE // max(1, depth * b.shape[-1])))
     part = next(n for n in range(most, 0, -1) if rows % n == 0) if rows else 1
     parts: Array = np.matmul(a.reshape(*a.shape[:-2], rows // part, part, depth), b[..., None, :, :])
