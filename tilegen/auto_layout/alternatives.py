@@ -135,8 +135,16 @@ def find_taken(
     buffer: Buffer, form: Form, variant: Variant, call: Call, views: Sequence[Buffer]
 ) -> FamilyLayout | None:  # fmt: skip
     """The first layout of a form that a variant which takes some layouts alone takes for a call."""
-    layouts = enumerate_form(form, DTYPES[buffer.dtype].bytes)
-    return next((f for f in layouts if takes(variant, call, buffer, f, views)), None)
+    assert variant.constrain is not None
+    size = DTYPES[buffer.dtype].bytes
+    tried = zip(enumerate_form(form, size), _tiles_of(form, size, buffer, tuple(views)), strict=True)
+    return next((f for f, tile in tried if variant.constrain(call, tile) is None), None)
+
+
+@lru_cache(maxsize=64)
+def _tiles_of(form: Form, elem_bytes: int, buffer: Buffer, views: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    """The last view of a buffer with each layout of a form: the same for all variants and calls."""
+    return tuple(follow(replace(buffer, layout=f.layout), views) for f in enumerate_form(form, elem_bytes))
 
 
 def takes(variant: Variant, call: Call, buffer: Buffer, f: FamilyLayout, views: Sequence[Buffer]) -> bool:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import pairwise, takewhile
 from typing import Any
 
 from tilegen import layouts
+from tilegen.index import Index
 from tilegen.spec.data import AUTO, Buffer, Call, Region, Spec
 from tilegen.spec.outline import map_calls
 
@@ -76,8 +78,14 @@ def _by_parents(spec: Spec, name: str) -> list[Buffer]:
 def _follow(view: Buffer, parent: Buffer) -> Buffer:
     layout = parent.layout
     if not parent.is_auto and view.axes:
-        layout = layouts.permute_dims(layout, parent.shape, view.axes)
+        layout = _turn(layout, parent.shape, view.axes)
     return replace(view, layout=AUTO if parent.is_auto else layout, layout_text=parent.layout_text)
+
+
+@lru_cache(maxsize=4096)
+def _turn(layout: Any, shape: tuple[Index, ...], axes: tuple[int, ...]) -> Any:
+    """``permute_dims``, of which the same is asked for each op that names a view."""
+    return layouts.permute_dims(layout, shape, axes)
 
 
 def _with_buffers(call: Call, changed: Mapping[str, Buffer]) -> Call:

@@ -109,12 +109,28 @@ def _only_memory_axis(tile: TileLayout) -> str:
 def _swizzled_range(swizzle: SwizzleLayout, tile: TileLayout, extent: Index) -> tuple[Index, Index]:
     """(smallest, 1 + largest) swizzled address of the tile's elements; ``extent`` is 1 + its largest plain address."""
     count = product(i.extent for i in (*tile.shard, *tile.replica))
-    if isinstance(count, int) and isinstance(extent, int) and count <= ENUMERABLE:
-        addresses = permute_address(swizzle, _enumerate_places(tile)["m"])
-        return int(addresses.min()), int(addresses.max()) + 1
     high = swizzle.swizzle_len + (0 if swizzle.inner else swizzle.atom_len)
     block = 1 << (swizzle.per_element + high)
+    if isinstance(count, int) and isinstance(extent, int) and count <= ENUMERABLE:
+        if extent % block == 0 and _fills(tile, extent):  # whole blocks, each of which is mapped onto itself
+            return 0, extent
+        addresses = permute_address(swizzle, _enumerate_places(tile)["m"])
+        return int(addresses.min()), int(addresses.max()) + 1
     return 0, mul(quotient(extent + (block - 1), block), block)
+
+
+def _fills(tile: TileLayout, extent: int) -> bool:
+    """Whether strides alone show that each address below ``extent`` is an element's."""
+    shard = [(i.stride, i.extent) for i in tile.shard if i.extent != 1]
+    steps = [(stride, n) for stride, n in shard if isinstance(stride, int) and isinstance(n, int)]
+    if tile.offset or tile.replica or len(steps) < len(shard):
+        return False
+    reach = 1
+    for stride, n in sorted(steps):
+        if stride != reach:
+            return False
+        reach *= n
+    return reach == extent
 
 
 def _enumerate_places(tile: TileLayout) -> dict[str, np.ndarray]:

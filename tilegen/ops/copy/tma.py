@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from math import prod
 
 from tilegen.decisions import Choice
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, add, bound, equal, mul, multiple
-from tilegen.layouts import swizzle_of
+from tilegen.kept import keep
+from tilegen.layouts import SwizzleLayout, swizzle_of
 from tilegen.layouts.constructors import find_tma_problems, swizzle_atom
 from tilegen.ops.digits import Digit, join
 from tilegen.ops.op import Planned
@@ -33,7 +35,7 @@ from tilegen.ops.operand import (
 from tilegen.plan import TMA_STORE, Arrive, Barrier, Commit, Repeat, Slot, Step, TensorMap, Tma, when
 from tilegen.scopes import threads_of
 from tilegen.spec.clusters import count_peers, find_peers
-from tilegen.spec.data import Buffer, Call
+from tilegen.spec.data import Buffer, Call, Region
 
 MOST_DIMENSIONS = 5  # CUDA Driver API, cuTensorMapEncodeTiled, as are 16 bytes for strides and the address
 UNIT_BYTES = 16
@@ -64,11 +66,50 @@ def reject_layout(call: Call, tile: Buffer) -> str | None:
     regions = [call.regions[name] for name in ("src", "dst")]
     array = next(r for r in regions if r.buffer.scope == "global")
     own = next(r for r in regions if r.buffer.name == tile.name)
+    if problem := _find_problem(array):
+        return problem
     try:
-        _cut(bind(array, memory_of(array.buffer)), bind(replace(own, buffer=tile), memory_of(tile)))
+        swizzle_bytes_of(tile)  # most swizzles are no mode: no more need be known of them
     except Refused as refusal:
         return str(refusal)
-    return None
+    return _explain_cut(array, replace(own, buffer=tile)) or None
+
+
+@lru_cache(maxsize=4096)
+def _explain_cut(array: Region, own: Region) -> str:
+    """Why no boxes move what lies in shared memory so, of which the layout is asked about again and again."""
+    try:
+        _cut(_bind_array(array), bind(own, memory_of(own.buffer)))
+    except Refused as refusal:
+        return str(refusal)
+    return ""
+
+
+@keep
+def _bind_array(region: Region) -> Operand:
+    """The operand of a region of an array, which many layouts of the other side are asked about with."""
+    return bind(region, memory_of(region.buffer))
+
+
+@keep
+def _find_problem(region: Region) -> str:
+    """Why TMA knows no such array."""
+    try:
+        _check_array(_bind_array(region))
+    except Refused as refusal:
+        return str(refusal)
+    return ""
+
+
+@cache
+def _modes_of(dtype: str) -> dict[SwizzleLayout, int]:
+    """The bytes of each mode by its swizzle."""
+    return {swizzle_atom(dtype, size): size for size in MODES}
+
+
+@cache
+def _list_modes(dtype: str) -> str:
+    return ", ".join(map(str, _modes_of(dtype)))
 
 
 def swizzle_bytes_of(tile: Buffer) -> int:
@@ -81,11 +122,10 @@ def swizzle_bytes_of(tile: Buffer) -> int:
         raise Refused(str(error)) from None
     if swizzle is None or swizzle.swizzle_len == 0:
         return 0
-    for size in MODES:
-        if swizzle == swizzle_atom(tile.dtype, size):
-            return size
-    modes = ", ".join(str(swizzle_atom(tile.dtype, size)) for size in MODES)
-    raise Refused(f"{tile.name} has {swizzle}, which TMA has not: its modes are {modes}")
+    modes = _modes_of(tile.dtype)
+    if swizzle not in modes:
+        raise Refused(f"{tile.name} has {swizzle}, which TMA has not: its modes are {_list_modes(tile.dtype)}")
+    return modes[swizzle]
 
 
 def cut_boxes(context: Context, array: Operand, tile: Operand, peers: str = "") -> Boxes:

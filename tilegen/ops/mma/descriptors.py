@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 
 import numpy as np
@@ -54,6 +55,8 @@ def describe_places(linear: NDArray[np.int64], size: int, swizzle_bytes: int, ro
     depth = DEPTH_BYTES // size
     if linear.shape[0] % rows or linear.shape[1] % depth:
         raise LayoutError(f"matrices of {rows} x {depth} do not divide a tile of {linear.shape[0]} x {linear.shape[1]}")
+    if linear.shape != (rows, depth):
+        describe_places(linear[:rows, :depth], size, swizzle_bytes, rows)  # which says of most others why not
     blocks = linear.reshape(linear.shape[0] // rows, rows, linear.shape[1] // depth, depth).swapaxes(1, 2)
     reasons = []
     for along, why in _MAJORS.items():
@@ -66,17 +69,27 @@ def describe_places(linear: NDArray[np.int64], size: int, swizzle_bytes: int, ro
     raise LayoutError(f"no descriptor of wgmma says how the tile lies: {'; '.join(reasons)}")
 
 
+@cache
+def _modes_of(dtype: str) -> dict[SwizzleLayout, int]:
+    """The bytes of each mode by its swizzle."""
+    return {swizzle_atom(dtype, n): n for n in MODES}
+
+
+@cache
+def _list_modes(dtype: str) -> str:
+    return ", ".join(str(s) for s, n in _modes_of(dtype).items() if n)
+
+
 def swizzle_bytes_of(layout: Layout, dtype: str) -> int:
     """Which of the hardware's swizzles a layout has, as bytes of its rows. Raises LayoutError for others."""
     if isinstance(layout, TileLayout):
         return 0
-    known = {swizzle_atom(dtype, n): n for n in MODES}
+    known = _modes_of(dtype)
     swizzle = layout.swizzle if isinstance(layout, ComposeLayout) else layout
     if not isinstance(swizzle, SwizzleLayout):
         raise LayoutError(f"wgmma reads tiles and swizzles of them, not {layout}")
     if swizzle not in known:
-        names = ", ".join(str(s) for s, n in known.items() if n)
-        raise LayoutError(f"wgmma knows the swizzles {names} of {dtype}, not {swizzle}")
+        raise LayoutError(f"wgmma knows the swizzles {_list_modes(dtype)} of {dtype}, not {swizzle}")
     return known[swizzle]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ from tilegen.decisions import PICKED, Candidate, Choice
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, add, any_of, less, mod, mul, multiple
 from tilegen.index.bounds import is_below
+from tilegen.kept import keep
 from tilegen.layouts import MmaAtom, SwizzleLayout, row_major, tile_of
 from tilegen.ops.mma.atoms import WGMMA, extents_of, is_named, list_atoms
 from tilegen.ops.mma.descriptors import DescribedTile, describe_places, swizzle_bytes_of
@@ -22,7 +24,7 @@ from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Operand, Refused, bind, memory_of, parts_of
 from tilegen.plan import PRODUCTS, Commit, Fence, Ref, Step, Wait, Wgmma, repeat
 from tilegen.scopes import SCOPES
-from tilegen.spec.data import Buffer, Call
+from tilegen.spec.data import Buffer, Call, Region
 
 ROWS = 64  # that an atom has of A and C
 THREADS = SCOPES["warpgroup"].threads
@@ -54,6 +56,7 @@ def refuse_warpgroup(call: Call, context: Context) -> str | None:
     return None
 
 
+@keep
 def choose_atom(call: Call) -> MmaAtom:
     """The atom that is named, or that with the largest N that divides the product's. Raises Refused."""
     m, n, k = extents_of(call)
@@ -78,10 +81,22 @@ def reject_layout(call: Call, tile: Buffer) -> str | None:
         for name, rows in (("a", ROWS), ("b", atom.shape[1])):
             region = call.regions[name]
             if region.buffer.name == tile.name:
-                _describe(bind(replace(region, buffer=tile), memory_of(tile)), rows, name == "b")
+                _swizzle_bytes(region, tile)  # most swizzles are none that wgmma knows: no more need be known of them
+                if reason := _explain_lie(replace(region, buffer=tile), region.text, rows, name == "b"):
+                    return reason
     except Refused as refusal:
         return str(refusal)
     return None
+
+
+@lru_cache(maxsize=4096)
+def _explain_lie(region: Region, text: str, rows: int, transposed: bool) -> str:
+    """Why no descriptor says how a region lies, of which the layout is asked about again and again; ``text``: its."""
+    try:
+        _describe(bind(region, memory_of(region.buffer)), rows, transposed)
+    except Refused as refusal:
+        return str(refusal)
+    return ""
 
 
 def plan_warpgroup(context: Context, call: Call) -> Planned:
@@ -145,10 +160,7 @@ def _spell(tile: DescribedTile, rows: str) -> str:
 def _describe(operand: Operand, rows: int, transposed: bool) -> tuple[DescribedTile, Index]:
     """The matrices of a region, and where the region begins before chunks trade places. Raises Refused."""
     region, buffer, size = operand.region, operand.buffer, operand.elem_bytes
-    try:
-        swizzle_bytes = swizzle_bytes_of(buffer.layout, buffer.dtype)
-    except LayoutError as error:
-        raise Refused(f"{region.text}: {error}") from None
+    swizzle_bytes = _swizzle_bytes(region, buffer)
     shape = (region.lengths[matrix_of(region)[0]], region.lengths[matrix_of(region)[1]])
     at = dict(zip(matrix_of(region), np.indices(shape, np.int64), strict=True))
     linear: NDArray[np.int64] = np.zeros(shape, np.int64)
@@ -170,6 +182,14 @@ def _describe(operand: Operand, rows: int, transposed: bool) -> tuple[DescribedT
         if multiple(byte) % lies.pattern_bytes and not first:
             raise Refused(f"{region.text} is not known to begin at a multiple of {lies.pattern_bytes} bytes")
     return tile, base
+
+
+def _swizzle_bytes(region: Region, tile: Buffer) -> int:
+    """Which of the hardware's swizzles a tile has, of which a region is told where there is none. Raises Refused."""
+    try:
+        return swizzle_bytes_of(tile.layout, tile.dtype)
+    except LayoutError as error:
+        raise Refused(f"{region.text}: {error}") from None
 
 
 def _starts(tile: DescribedTile) -> Starts:
