@@ -80,6 +80,10 @@ CASES = (
     square("hgemm_roles", 8192),
     square("hgemm_persistent", 4096, C=128),
     square("hgemm_persistent", 8192, C=132),
+    square("hgemm_cluster", 4096, C=128),
+    square("hgemm_cluster", 8192, C=128),
+    square("hgemm_ring", 8192, C=132),
+    square("gemm_fp8", 8192, C=132),
 )
 
 
@@ -189,7 +193,8 @@ def _product(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str
     count = max(2, math.ceil(ROTATED / each))
     sets = [[_draw(torch, dtypes[name], shape) for name, shape in zip(("A", second), shapes, strict=True)]
             for _ in range(count)]  # fmt: skip
-    extra = {name: torch.rand(n, device="cuda") for name in ("bias", "scale") if name in dtypes}
+    lengths = {"bias": n, "scale": n, "a_scale": 1, "b_scale": 1}
+    extra = {name: torch.rand(k, device="cuda") for name, k in lengths.items() if name in dtypes}
     out = torch.full((m, n), float("nan"), device="cuda", dtype=getattr(torch, dtypes["D"]))
     kernel = kernel_of(built)
     order = [n for n in dtypes if n in ("A", second, "D", *extra)]
@@ -206,9 +211,13 @@ def _product(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str
         return out
 
     plain = [(a, b.to(a.dtype).t() if by_column else b) for a, b in sets]
-    other = torch.empty((m, n), device="cuda", dtype=plain[0][0].dtype)
+    is_scaled = "a_scale" in extra
+    other = torch.empty((m, n), device="cuda", dtype=out.dtype if is_scaled else plain[0][0].dtype)
 
     def cublas(k: int) -> Any:
+        if is_scaled:
+            scales = {"scale_a": extra["a_scale"], "scale_b": extra["b_scale"]}
+            return torch._scaled_mm(*plain[k % len(sets)], **scales, out_dtype=out.dtype)
         return torch.mm(*plain[k % len(sets)], out=other)
 
     def check(got: Any) -> float:
@@ -220,6 +229,8 @@ def _product(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str
             want = torch.nn.functional.gelu(want) if case.spec == "gemm_bias_gelu" else want.clamp(min=0)
         if "scale" in extra:
             want = want * extra["scale"].double()
+        if is_scaled:
+            want = want * (extra["a_scale"] * extra["b_scale"]).double()
         return _largest(torch, got[:256], want, 2.0**-7)
 
     return mine, {"cublas": cublas}, check, count
