@@ -95,6 +95,8 @@ struct Cta {
 static std::vector<Cta> others;
 static Barrier whole_cluster;
 static int here;  // the rank of the CTA that runs
+const int WARPS = 16 * 64;  // of a cluster
+static int warp() { return here * 64 + threadIdx.x / 32; }
 static void exchange(Cta &c)
 {
     std::swap(c.block, blockIdx);
@@ -463,17 +465,17 @@ static inline int cluster_ctaid_y() { return blockIdx.y % cpu::cluster.y; }
 static inline int cluster_ctaid_z() { return blockIdx.z % cpu::cluster.z; }
 // ldmatrix and stmatrix: the lanes lay out their addresses and words, meet, and each serves itself; then they meet again.
 namespace cpu {
-static unsigned short *rows[64][32];
+static unsigned short *rows[WARPS][32];
 static void exchange(void *row)
 {
-    rows[threadIdx.x / 32][threadIdx.x % 32] = (unsigned short *)row;
+    rows[warp()][threadIdx.x % 32] = (unsigned short *)row;
     __syncwarp();
 }
 // element e of word k of this lane, in memory
 static unsigned short &cell(int k, int e, bool trans)
 {
     const int lane = threadIdx.x % 32, mine = lane >> 2, pair = (lane & 3) << 1 | e;
-    return trans ? rows[threadIdx.x / 32][8 * k + pair][mine] : rows[threadIdx.x / 32][8 * k + mine][pair];
+    return trans ? rows[warp()][8 * k + pair][mine] : rows[warp()][8 * k + mine][pair];
 }
 static void load_matrices(unsigned *words, const void *row, int n, bool trans)
 {
@@ -497,10 +499,10 @@ MATRICES(1)
 MATRICES(2)
 MATRICES(4)
 // A shuffle: the lanes lay out what they have, meet, and each takes its own; then they meet again.
-namespace cpu { static uint64_t words[64][32]; }
+namespace cpu { static uint64_t words[WARPS][32]; }
 template <class T> static T __shfl_xor_sync(unsigned, T x, int lanes)
 {
-    uint64_t (&row)[32] = cpu::words[threadIdx.x / 32];
+    uint64_t (&row)[32] = cpu::words[cpu::warp()];
     std::memcpy(&row[threadIdx.x % 32], &x, sizeof(T));
     __syncwarp();
     T taken;
@@ -603,13 +605,13 @@ struct TF32_CUT
     }
 };
 struct Fragment { const void *a, *b; };
-static Fragment fragments[64][32];
+static Fragment fragments[WARPS][32];
 static int add(int c, double x) { return (int)((unsigned)c + (unsigned)(long long)x); }
 static float add(float c, double x) { return (float)(c + x); }
 static double add(double c, double x) { return c + x; }
 template <class A, class B> static double row_times_column(int row, int column, int rows, int depth)
 {
-    const Fragment *lanes = fragments[threadIdx.x / 32];
+    const Fragment *lanes = fragments[warp()];
     // elements of a register, and of the registers side by side that a lane has: along K four lanes share what is in one
     const int va = sizeof(typename A::Bits) < 4 ? 4 / sizeof(typename A::Bits) : 1;
     const int vb = sizeof(typename B::Bits) < 4 ? 4 / sizeof(typename B::Bits) : 1;
@@ -624,7 +626,7 @@ template <class A, class B> static double row_times_column(int row, int column, 
 template <class A, class B, class D> static void multiply(D *c, const void *a, const void *b, int rows, int depth)
 {
     const int lane = threadIdx.x % 32;
-    fragments[threadIdx.x / 32][lane] = {a, b};
+    fragments[warp()][lane] = {a, b};
     __syncwarp();
     for (int i = 0; i < rows / 4; ++i) c[i] = add(c[i], row_times_column<A, B>(lane / 4 + 8 * (i / 2), lane % 4 * 2 + i % 2, rows, depth));
     __syncwarp();
