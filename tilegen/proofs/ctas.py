@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, add, evaluate, mod, replace_part, sub, substitute, variables
+from tilegen.index import Formula, Index, Var, add, bound, evaluate, mod, replace_part, sub, substitute, variables
 from tilegen.index.courses import Course, course, join_courses, pick_values
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
@@ -189,7 +189,9 @@ def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[st
         trips = {plain_name(trip.name): trip for trip, _ in q.loops}
         seen = [sub(x, _part_along(substitute(meant.x, {**numbers, **trips}), v)), mod(x, ALIGNED)]
     named = [w for y in (*seen, *(count for _, count in loops), *guards) for w in variables(y) if w.name != v.name]
-    extents = {name: max(w.bound for w in named if w.name == name) for name in dict.fromkeys(w.name for w in named)}
+    most = {trip.name: max(1, bound(count) - 1) for trip, count in loops}  # a loop may make more at other sizes
+    extents = {w.name: max(u.bound for u in named if u.name == w.name) for w in named}
+    extents |= {name: min(extents[name], most[name]) for name in extents.keys() & most.keys()}
     if v.bound * prod(extents.values()) * len(seen) > _MOST_OUTCOMES:
         return None
     shape = (v.bound, *extents.values())
