@@ -186,6 +186,12 @@ extern "C" cudaError_t cudaGetDriverEntryPointByVersion(
 extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes *, const void *) { return cudaSuccess; }
 extern "C" cudaError_t cudaFuncSetAttribute(const void *, cudaFuncAttribute, int) { return cudaSuccess; }
 extern "C" cudaError_t cudaGetDevice(int *device) { *device = 0; return cudaSuccess; }
+extern "C" cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr, int) { *value = 64; return cudaSuccess; }
+extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int *count, const void *, int, size_t)
+{
+    *count = 2;
+    return cudaSuccess;
+}
 extern "C" cudaError_t cudaOccupancyMaxActiveClusters(int *count, const void *, const cudaLaunchConfig_t *config)
 {
     *count = 128 / config->attrs->val.clusterDim.x;  // CTAs that are planned for

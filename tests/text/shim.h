@@ -331,6 +331,7 @@ static inline void mbarrier_expect(unsigned long long *bar, int bytes)
     cpu::Mbarrier &b = cpu::mbarriers[bar];
     --b.left;
     b.bytes += bytes;
+    cpu::progress = true;  // threads that ran before may find what was brought
     mbarrier_complete(b);
 }
 static inline void mbarrier_arrive(unsigned long long *bar) { mbarrier_expect(bar, 0); }
@@ -344,6 +345,7 @@ static inline void cp_async_arrive(unsigned long long *bar)
         group.clear();
     }
     cpu::mbarriers[bar].copies.push_back(all);
+    cpu::progress = true;
 }
 static inline void mbarrier_arrive_peer(unsigned long long *bar, int rank)
 {
