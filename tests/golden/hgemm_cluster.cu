@@ -42,6 +42,9 @@ struct alignas(64) TensorMap { unsigned long long opaque[16]; };  // a CUtensorM
 // A whole warpgroup goes on with n registers a thread, fewer than it had.
 template <int n> __device__ __forceinline__ void registers_down() { asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(n)); }
 
+// Until the kernels launched before have ended; what they wrote is there.
+__device__ __forceinline__ void wait_previous() { asm volatile("griddepcontrol.wait;" ::: "memory"); }
+
 // Until the phase of this parity has completed.
 __device__ __forceinline__ void mbarrier_wait(unsigned long long *bar, int parity)
 {
@@ -208,6 +211,9 @@ __device__ __forceinline__ void mbarrier_init(unsigned long long *bar, int arriv
 // The mbarriers that this thread has made are seen by the CTAs of the cluster after they have met.
 __device__ __forceinline__ void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
 
+// The kernel after this one may start, as far as it was launched to overlap; it waits for the end of this one.
+__device__ __forceinline__ void launch_dependents() { asm volatile("griddepcontrol.launch_dependents;"); }
+
 __device__ __forceinline__ int cluster_ctaid_x()
 {
     int id;
@@ -278,7 +284,7 @@ __device__ __forceinline__ void store_out_D(int wgid, int tid_in_wg, int m, int 
 }
 
 extern "C" __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(384, 1)
-hgemm_cluster(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfloat16_t *__restrict__ D,
+hgemm_cluster(const bfloat16_t *A, const bfloat16_t *B, bfloat16_t *D,
     const __grid_constant__ TensorMap A_map_128x64_128B, const __grid_constant__ TensorMap B_map_128x64_128B,
         const __grid_constant__ TensorMap D_map_64x64_128B)
 {
@@ -291,6 +297,8 @@ hgemm_cluster(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B
     const int bx = blockIdx.x;
     const int cbx = cluster_ctaid_x();
     const int bx_count = gridDim.x;
+
+    launch_dependents();
 
     if (threadIdx.x == 0) {
         mbarrier_init(full, 2);
@@ -310,6 +318,7 @@ hgemm_cluster(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B
         registers_down<40>();
         const int pair = bx >> 1;
         const int pairs = bx_count >> 1;
+        wait_previous();
         #pragma unroll 1
         for (int t_trip = 0; t_trip < (max(4 - pair, 0) + (pairs - 1)) / pairs; ++t_trip) {
             const int t = t_trip * pairs + pair;
