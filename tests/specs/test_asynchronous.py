@@ -55,7 +55,6 @@ FULL, DONE, SYNC = "  - wait: {barrier: full}", "  - wait: 0", "  - sync: cta"
         (kernel(STORE, "  - copy: {src: Y, dst: s}"), "the kernel also reads Y"),
         (kernel(START.replace("async: true", "async: true, variant: gmem_smem")), "it is not asynchronous"),
         (kernel("  - copy: {src: s, dst: Y, variant: cp_async}"), "global -> shared, not shared -> global"),
-        (kernel(LOAD.replace("tma", "cp_async")), "cp.async is waited for with commit"),
         (kernel(START, dtype="float16", x="shape: [64, 64], align: 2"), "for 2 at most"),
         (kernel(START.replace("true", "true, cache: stream")), "cp_async: 'cache: stream' is for copies that threads"),
         (kernel(LOAD.replace("tma", "tma, cache: stream")), "'cache: stream' is for copies that threads carry out"),

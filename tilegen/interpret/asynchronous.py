@@ -12,8 +12,9 @@ from tilegen.interpret.address import check_int, find, locate, value_of
 from tilegen.interpret.events import after
 from tilegen.interpret.fault import MALFORMED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
-from tilegen.interpret.memory import Holding, Shared, Virtual, distinct, fetch, report
+from tilegen.interpret.memory import Holding, Shared, Virtual, distinct, fetch
 from tilegen.interpret.order import Clocks, Shadow
+from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
 from tilegen.plan import QUEUES, Arrive, Await, Commit, Effects, Move, Ref, Slot, Tma, Touch, Wait

@@ -11,8 +11,9 @@ from typing import Protocol
 import numpy as np
 
 from tilegen.interpret.fault import NEVER_AWAITED
-from tilegen.interpret.memory import Filling, Holding, Reporter
+from tilegen.interpret.memory import Filling, Holding
 from tilegen.interpret.order import Shadow
+from tilegen.interpret.reporting import Reporter
 from tilegen.interpret.threads import Array, Group
 from tilegen.plan import PRODUCTS, QUEUES
 

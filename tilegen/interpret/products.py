@@ -13,8 +13,9 @@ from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
 from tilegen.interpret.address import find, locate, value_of
 from tilegen.interpret.asynchronous import names_of, refuse_unfenced
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
-from tilegen.interpret.memory import Shared, distinct, report
+from tilegen.interpret.memory import Shared, distinct
 from tilegen.interpret.order import TOGETHER, Clocks, Shadow
+from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site, require_whole_warpgroups, require_whole_warps
 from tilegen.interpret.threads import Array, Group
 from tilegen.interpret.together import read_held, write_held

@@ -13,7 +13,8 @@ import numpy as np
 
 from tilegen.arithmetic import Domain
 from tilegen.interpret.fault import REGISTERS_IN_FLIGHT, REGISTERS_UNFENCED
-from tilegen.interpret.memory import Registers, Reporter, places_of
+from tilegen.interpret.memory import Registers, places_of
+from tilegen.interpret.reporting import Reporter
 from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.plan import Memory
 
