@@ -190,5 +190,8 @@ def substitute(x: Index, values: Mapping[str, Index]) -> Index:
         return values.get(x.name, x)
     if not isinstance(x, Formula):
         return x
-    args = [substitute(a, values) for a in x.args]
-    return x if all(a is b for a, b in zip(args, x.args, strict=True)) else _REBUILD[x.symbol](*args)
+    args = [a if a.__class__ is int else substitute(a, values) for a in x.args]
+    for a, b in zip(args, x.args, strict=True):
+        if a is not b:
+            return _REBUILD[x.symbol](*args)
+    return x

@@ -18,6 +18,7 @@ from tilegen.index import Formula, Index, Var, add, bound, evaluate, mod, replac
 from tilegen.index.courses import Course, course, join_courses, pick_values
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
+from tilegen.kept import keep
 from tilegen.plan import Plan, begin, plain_name, walk
 from tilegen.proofs.questions import ALIGNED, Question, decisions_of, meant_places
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -38,8 +39,7 @@ def choose_ctas(spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[
     ``asked``: what ``list_questions`` found.
     """
     chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(asked, grid, case), grid)]))
-    decisions = (x for p in outline(spec).placed for x in decisions_of(spec, p))
-    conditions = [c for c in dict.fromkeys(decisions) if _is_of_ctas(c, case)]
+    conditions = [c for c in _list_decisions(spec) if _is_of_ctas(c, case)]
     for condition in conditions:
         axes = _telling_ctas(substitute(condition, case), grid)
         everywhere = dict(zip(CTA_AXES, axes, strict=True))
@@ -50,6 +50,12 @@ def choose_ctas(spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[
         found = [int(first[k]) for k in extremes if int(values[k]) not in shown]
         chosen += [(int(axes[0][i]), int(axes[1][i]), int(axes[2][i])) for i in found]
     return list(dict.fromkeys(chosen))
+
+
+@keep
+def _list_decisions(spec: Spec) -> tuple[Index, ...]:
+    """All that decides whether and how often statements run, each once."""
+    return tuple(dict.fromkeys(x for p in outline(spec).placed for x in decisions_of(spec, p)))
 
 
 # ---------------------------------------------------------------- CTAs that do the same
