@@ -210,6 +210,12 @@ def run_launcher(folder: Path, plan: Plan, before: str = "") -> list[list[str]]:
         f'#include "{plan.name}.h"\n{RUNTIME}extern "C" cudaError_t cudaLaunchKernel(\n'
         "    const void *, dim3 grid, dim3 block, void **arguments, size_t, cudaStream_t)\n{\n"
         f'    print("grid", &grid, 3, 4);\n    print("block", &block, 3, 4);\n{printed}    return cudaSuccess;\n}}\n'
+        'extern "C" cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t *c, const void *kernel, void **arguments)'
+        "\n{\n"
+        "    const bool overlaps = c->numAttrs == 1 && c->attrs->val.programmaticStreamSerializationAllowed == 1\n"
+        "        && c->attrs->id == cudaLaunchAttributeProgrammaticStreamSerialization;\n"
+        '    std::printf("overlaps %d\\n", overlaps);\n'
+        "    return cudaLaunchKernel(kernel, c->gridDim, c->blockDim, arguments, c->dynamicSmemBytes, c->stream);\n}\n"
         # the kernel's own symbol: its address is all that is asked for
         f'__asm__(".globl {plan.name}\\n{plan.name}:");\n'
         f'int main()\n{{\n    {before}\n    std::printf("result %d\\n", (int){call_text(plan)});\n}}\n'
@@ -235,6 +241,7 @@ def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, path: Path) -
             ["given", data_type, len(a["dims"]), 0, swizzle, 2, 0], ["place", places[a["array"]]], ["dims", *a["dims"]],
             ["strides", *a["strides_bytes"]], ["box", *a["box"]], ["steps", *a["element_strides"]],
         ]  # fmt: skip
+    wanted += [["overlaps", 1]] if plan.overlaps else []
     wanted += [["grid", *info["grid"]], ["block", *info["block"]]]
     given = [*places.values(), *map(_word_of, arguments(plan.params)), *(places[a["array"]] for a in maps)]
     wanted += [*(["argument", value] for value in given), ["result", 0]]
