@@ -203,7 +203,7 @@ def _store(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     store, flat, inside = _elements(step, site)
     agent = site.machine.phases.sender_of(group)
     clocks.ticks[agent] += 1
-    bits = _drain(shared, cells, agent, site)
+    bits = _drain(step, shared, cells, agent, site)
     who = np.repeat(np.arange(len(group)), inside.sum(1))
     fields = (group.thread[who], group.cta[who], group.warp[who], group.lane[who])
     each = Group(group.crew, slice(None), *fields)
@@ -217,10 +217,15 @@ def _store(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
         site.machine.log.start(flight, (shared.name, step.map.memory.name), step.map.box_bytes, site)
 
 
-def _drain(shared: Shared, cells: Array, agent: Array, site: Site) -> Array:
+def _drain(step: Tma, shared: Shared, cells: Array, agent: Array, site: Site) -> Array:
     """The bits of the boxes, which the agent reads from now on until it is waited for."""
     shadow = shared.pool.shadow
     for row in range(len(cells)):
+        at = _neighbours(step, shared, cells[row])
+        warp = site.group.warp[row : row + 1, None]
+        if at is not None and shadow.is_open(whole := np.arange(at.start, at.stop)[None], warp):
+            shadow.take_by_agents(whole, agent[row : row + 1], site.op)
+            continue
         granules, who = _granules(shared, cells[row], row, site.group)
         unwritten = shadow.is_unwritten(granules)
         if unwritten.any():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import gcd, prod
+from typing import Any
 
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Var, evaluate, variables
-from tilegen.index.courses import course, join_courses
-from tilegen.interpret import corners
+from tilegen.index.courses import Trips, course, join_courses
+from tilegen.interpret import Unsteady, corners
 from tilegen.plan import Plan
 from tilegen.proofs.finding import NO_OWNER, Finding
 from tilegen.proofs.floats import check_floats, computes
@@ -67,25 +68,48 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
             break
     if errors:
         raise ProofError(errors)
-    runs, steps = list_runs(spec, plan), []
-    tasks = [partial(_carry_out, spec, plan, run, run is runs[0] and computes(spec)) for run in runs]
-    is_long = sum(count_work(plan, run.ctas, run.case, run.cut.trips) for run in runs) > _SHARED_WORK
-    for taken, said in run_tasks(tasks, processes if is_long else 1):
-        steps.append(taken)
-        notes += [note for note in said if note not in notes]
+    runs = list_runs(spec, plan)
+    exact, of_floats = _carry_out_all(spec, plan, runs, processes)
+    notes += of_floats
+    for run, (_, trips) in zip(runs, exact, strict=True):
+        notes += describe_trips(spec, run.case, trips)
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
+    steps = [taken for taken, _ in exact]
     first = sum(steps[: len(parameter_cases(spec))])
     return Proof(done, sum(steps), needless_syncs(spec, plan, runs, first), tuple(dict.fromkeys(notes)))
 
 
-def _carry_out(spec: Spec, plan: Plan, run: ProofRun, with_floats: bool) -> tuple[int, list[str]]:
-    """One run: its steps and notes."""
-    taken, trips = check_run(spec, plan, run)
-    notes: list[str] = []
+def _carry_out_all(
+    spec: Spec, plan: Plan, runs: Sequence[ProofRun], processes: int
+) -> tuple[list[tuple[int, Trips]], list[str]]:  # fmt: skip
+    """The steps of each run and the trips that it made; what is said of the floats of the first, which come with it.
+
+    What floats show counts once the exact run is right. They make the trips that this is to make; where in the end it
+    made others, they are looked at again.
+    """
+    tasks: list[Callable[[], Any]] = [partial(check_run, spec, plan, run) for run in runs]
+    with_floats = computes(spec)
     if with_floats:
-        last = corners(launch_of(spec, run.case).grid)[-1]
-        notes += map(str, check_floats(spec, plan, [last], run.case, trips=trips))
-    return taken, notes + list(describe_trips(spec, run.case, trips))
+        tasks.insert(1, partial(_try_floats, spec, plan, runs[0], runs[0].cut.trips))
+    is_long = sum(count_work(plan, run.ctas, run.case, run.cut.trips) for run in runs) > _SHARED_WORK
+    found = run_tasks(tasks, processes if is_long else 1)
+    if not with_floats:
+        return found, []
+    first, floats, *others = found
+    if first[1] != runs[0].cut.trips:
+        floats = _try_floats(spec, plan, runs[0], first[1])
+    if isinstance(floats, Exception):
+        raise floats
+    return [first, *others], floats
+
+
+def _try_floats(spec: Spec, plan: Plan, run: ProofRun, trips: Trips) -> list[str] | Exception:
+    """What is said of the floats of the last CTA, or what is wrong with them."""
+    last = corners(launch_of(spec, run.case).grid)[-1]
+    try:
+        return [str(found) for found in check_floats(spec, plan, [last], run.case, trips=trips)]
+    except (ProofError, Unsteady, AssertionError) as wrong:
+        return wrong
 
 
 def launch_cases(spec: Spec, default: Mapping[str, int]) -> list[dict[str, int]]:

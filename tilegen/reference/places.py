@@ -115,7 +115,7 @@ def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Array:
     dtype = machine.domain.stored(buffer.dtype)
     found = _find_elements(machine, region, env)
     if buffer.scope in _IMAGES:
-        values = _IMAGES[buffer.scope](machine, buffer).ravel()[found.at]
+        values = _IMAGES[buffer.scope](machine, buffer).ravel().take(found.at)
     else:
         values = _read_global(machine, buffer, found.at)
     if found.inside is None:

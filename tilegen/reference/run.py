@@ -175,7 +175,7 @@ def _signal(machine: CtaBatch, s: Arriving | Waiting | Meeting, signals: Signals
     here = _narrow(machine, "warp", True)
     if s.barrier is None or here is None:
         return None
-    env, counted = _narrow(machine, "warp", s.when), np.unique(here["block"])
+    env, counted = _narrow(machine, "warp", s.when), np.flatnonzero(np.bincount(here["block"]))
     none = {name: x[:0] if isinstance(x, np.ndarray) else x for name, x in here.items()}
     return signals.wait(machine, s, none if env is None else env, counted)
 
@@ -229,8 +229,8 @@ def _run_loop(
 
 def _values(machine: CtaBatch, x: Index) -> list[int]:
     """The different values of an expression in the CTAs that run together."""
-    found = np.unique(np.asarray(evaluate(x, with_lets(machine, machine.env | cta_axes(machine, 1)))))
-    return [int(value) for value in found]
+    found = np.asarray(evaluate(x, with_lets(machine, machine.env | cta_axes(machine, 1))))
+    return sorted({int(value) for value in found.ravel()})
 
 
 def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
