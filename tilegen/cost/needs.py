@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from tilegen.access import SECTOR_BYTES
 from tilegen.cost.accesses import Access
-from tilegen.cost.boxes import TMA, WHOLE, sectors_of_boxes
+from tilegen.cost.boxes import TMA, WHOLE, distinct, sectors_of_boxes
 from tilegen.cost.classes import list_classes, list_joint_classes
 from tilegen.cost.count import lane_offsets, split_axes, trips_of, values_of_threads, weigh_lanes
 from tilegen.index import Var, evaluate, variables
@@ -79,7 +79,7 @@ def count_needed_sectors(
         env = {n: v[:, None] for n, v in values.items()}
         touched = [_sectors_touched(a, {**known, **env}, (len(counts), _length(known))) for a, known in sides]
         for row, count in enumerate(counts.tolist()):
-            total += count * len(np.unique(np.concatenate([t[row][t[row] >= 0] for t in touched])))
+            total += count * len(distinct(np.concatenate([t[row][t[row] >= 0] for t in touched])))
     return total * weight
 
 
