@@ -6,6 +6,7 @@ lost in that.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -23,10 +24,13 @@ from tilegen.interpret.fault import (
     REGISTERS_IN_FLIGHT,
     REGISTERS_UNFENCED,
     UNFENCED,
+    Fault,
+    FaultFound,
 )
 from tilegen.pipeline import load
 from tilegen.plan import Arrive, Await, Block, Fence, Plan, Ref, Repeat, Step, Sync, Wait, Wgmma, When, flatten
 from tilegen.planner import plan_spec
+from tilegen.proofs import Proof, prove
 from tilegen.proofs.meaning import check_meaning
 from tilegen.spec.data import Spec
 
@@ -171,3 +175,29 @@ def test_a_late_fault_is_found(name: str) -> None:
     with pytest.raises(ProofError) as found:
         check_meaning(spec, plan(), CTAS, {})
     assert found.value.diagnostics[0].code == code
+
+
+@pytest.mark.parametrize("name", ["", "a product is left out", "no fence after the registers were read"])
+def test_plan_and_meaning_side_by_side_say_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["tilegen.proofs.prove"], "_SHARED_WORK", 0)
+    spec, right = planned()
+    plan = FAULTS[name][0]() if name else right
+    said = []
+    for processes in (1, 2):
+        try:
+            said.append(prove(spec, plan, processes))
+        except ProofError as wrong:
+            said.append(wrong.diagnostics)
+    assert said[0] == said[1] and isinstance(said[0], Proof) == (not name)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_wrong_floats_are_told_by_other_processes(processes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*of: object, **more: object) -> None:
+        raise FaultFound(Fault("TG427", "wrong"))
+
+    prover = sys.modules["tilegen.proofs.prove"]
+    monkeypatch.setattr(prover, "_SHARED_WORK", 0)
+    monkeypatch.setattr(prover, "check_floats", fail)
+    with pytest.raises(ProofError, match="TG427"):
+        prove(*planned(), processes)

@@ -63,3 +63,7 @@ class FaultFound(ProofError):
     def __init__(self, fault: Fault):
         self.fault = fault
         super().__init__(Diagnostic(fault.code, fault.message))
+
+    def __reduce__(self) -> tuple[type[FaultFound], tuple[Fault]]:
+        """As another process takes it."""
+        return FaultFound, (self.fault,)

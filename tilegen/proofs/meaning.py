@@ -15,6 +15,7 @@ from tilegen.index import evaluate
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED, Fault
+from tilegen.interpret.threads import whole_clusters
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES
 from tilegen.plan import Param, Plan, arrays, default_values
@@ -151,6 +152,42 @@ def check_meaning(
             _check_whole(spec, spec.whole, outcome.written, inputs, params, domain)
         steps = outcome.steps
     return steps
+
+
+# ---------------------------------------------------------------- plan and meaning side by side
+def digest_outcome(
+    spec: Spec, plan: Plan, ctas: Sequence[tuple[int, int, int]], params: Mapping[str, int], trips: Trips
+) -> tuple[int, bytes]:
+    """The steps of CTAs in NumPy, and a digest of what they wrote: what ``digest_meaning`` gives, or they are wrong.
+
+    For specs that compute, of which one kind of input shows all. Raises what ``check_meaning`` raises.
+    """
+    (inputs,), domain = proving_inputs(spec, plan, params), proving_domain(spec)
+    try:
+        outcome = interpret(plan, ctas, inputs, params, trips, domain)
+    except FaultFound as found:
+        raise ProofError(describe_fault(spec, found)) from None
+    return outcome.steps, _digest(spec, outcome.written, domain)
+
+
+def digest_meaning(
+    spec: Spec, plan: Plan, ctas: Sequence[tuple[int, int, int]], params: Mapping[str, int], trips: Trips
+) -> bytes:
+    """A digest of what the spec means by the CTAs with their clusters."""
+    (inputs,), domain = proving_inputs(spec, plan, params), proving_domain(spec)
+    return _digest(spec, run_reference(spec, whole_clusters(ctas, plan.cluster), inputs, params, trips, domain), domain)
+
+
+def _digest(spec: Spec, written: Mapping[str, tuple[Array, Array]], domain: Domain) -> bytes:
+    """Of every element that was written: its array, its offset and its bits."""
+    found = hashlib.sha256()
+    for name, (at, values) in sorted(written.items()):
+        if len(at):
+            raw = domain.bits(DTYPES[spec.buffer(name).dtype].bytes)
+            found.update(f"{name} {len(at)} ".encode())
+            found.update(np.ascontiguousarray(at, np.int64).tobytes())
+            found.update(np.ascontiguousarray(values).view(raw).tobytes())
+    return found.digest()
 
 
 def _check_whole(

@@ -11,17 +11,24 @@ from typing import Any
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Var, evaluate, variables
 from tilegen.index.courses import Trips, course, join_courses
-from tilegen.interpret import Unsteady, corners
+from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.plan import Plan
 from tilegen.proofs.finding import NO_OWNER, Finding
 from tilegen.proofs.floats import check_floats, computes
 from tilegen.proofs.indices import unproven_indices
-from tilegen.proofs.meaning import few_counts, mark_of, parameter_cases
+from tilegen.proofs.meaning import (
+    describe_fault,
+    digest_meaning,
+    digest_outcome,
+    few_counts,
+    mark_of,
+    parameter_cases,
+)
 from tilegen.proofs.needless_syncs import find_needless_syncs
 from tilegen.proofs.partition import check_partition, find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
-from tilegen.proofs.trips import count_work, describe_trips
+from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.side_by_side import run_tasks
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, launch_of
@@ -87,11 +94,14 @@ def _carry_out_all(
     What floats show counts once the exact run is right. They make the trips that this is to make; where in the end it
     made others, they are looked at again.
     """
-    tasks: list[Callable[[], Any]] = [partial(check_run, spec, plan, run) for run in runs]
     with_floats = computes(spec)
+    is_long = sum(count_work(plan, run.ctas, run.case, run.cut.trips) for run in runs) > _SHARED_WORK
+    has_parts = len(runs) == 1 and with_floats and spec.whole is None and is_long and processes > 1
+    if has_parts and (done := _carry_out_in_parts(spec, plan, runs[0], processes)) is not None:
+        return done
+    tasks: list[Callable[[], Any]] = [partial(check_run, spec, plan, run) for run in runs]
     if with_floats:
         tasks.insert(1, partial(_try_floats, spec, plan, runs[0], runs[0].cut.trips))
-    is_long = sum(count_work(plan, run.ctas, run.case, run.cut.trips) for run in runs) > _SHARED_WORK
     found = run_tasks(tasks, processes if is_long else 1)
     if not with_floats:
         return found, []
@@ -103,11 +113,30 @@ def _carry_out_all(
     return [first, *others], floats
 
 
+def _carry_out_in_parts(
+    spec: Spec, plan: Plan, run: ProofRun, processes: int
+) -> tuple[list[tuple[int, Trips]], list[str]] | None:  # fmt: skip
+    """The same of a single run, the plan beside what it means; None where all is not well: ``check_run`` tells what."""
+    trips = run.cut.trips
+    if not is_affordable(plan, run.ctas, run.case, trips):
+        return None
+    of = spec, plan, run.ctas, run.case, trips
+    tasks: list[Callable[[], Any]] = [partial(digest_outcome, *of), partial(digest_meaning, *of)]
+    tasks.append(partial(_try_floats, spec, plan, run, trips))
+    try:
+        (steps, did), meant, floats = run_tasks(tasks, processes)
+    except (ProofError, Unsteady):
+        return None
+    return None if did != meant or isinstance(floats, Exception) else ([(steps, trips)], floats)
+
+
 def _try_floats(spec: Spec, plan: Plan, run: ProofRun, trips: Trips) -> list[str] | Exception:
     """What is said of the floats of the last CTA, or what is wrong with them."""
     last = corners(launch_of(spec, run.case).grid)[-1]
     try:
         return [str(found) for found in check_floats(spec, plan, [last], run.case, trips=trips)]
+    except FaultFound as found:
+        return ProofError(describe_fault(spec, found))
     except (ProofError, Unsteady, AssertionError) as wrong:
         return wrong
 
