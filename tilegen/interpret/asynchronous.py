@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.access import distinct
 from tilegen.index import Index
 from tilegen.interpret.address import check_int, find, locate, value_of
 from tilegen.interpret.events import after
 from tilegen.interpret.fault import MALFORMED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
-from tilegen.interpret.memory import Holding, Shared, Virtual, distinct, fetch
+from tilegen.interpret.memory import Holding, Shared, Virtual, fetch
 from tilegen.interpret.order import Clocks, Shadow
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups

@@ -215,8 +215,7 @@ class Log:
         if key not in self.meetings:
             come = (row for (own, role), (row, _) in self.last.items()
                     if teams[own] == teams[cta] and role in (step.roles or (role,)))  # fmt: skip
-            rows = list(come)
-            self.meetings[key] = 1 + max(rows, default=0)
+            self.meetings[key] = 1 + max(come, default=0)
         return self.meetings[key]
 
     # ---- rows

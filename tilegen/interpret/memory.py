@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tilegen.access import distinct
 from tilegen.arithmetic import Domain
 from tilegen.interpret.fault import SAME_STEP, UNWRITTEN
 from tilegen.interpret.order import TOGETHER, Clocks, Shadow
@@ -327,13 +328,6 @@ class Paged:
         flat = self.pages[:, None] * self.page_elems + np.arange(self.page_elems)
         bits = self.bits.reshape(-1, self.page_elems)[self.slots]
         return flat[keep], bits[keep].view(self.domain.stored(self.memory.dtype))
-
-
-def distinct(numbers: Array) -> Array:
-    """Each number once, sorted. (np.unique imports numpy.ma at its first call: as long as a whole small proof.)"""
-    ordered = np.sort(numbers)
-    result: Array = ordered[np.diff(ordered, prepend=ordered[0] - 1) > 0]
-    return result
 
 
 def fetch(memory: Memory, values: Input, index: Array, domain: Domain) -> Array:

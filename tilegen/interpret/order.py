@@ -172,15 +172,13 @@ class Shadow:
     def write_by_agent(self, g: Array, who: Group, agent: Array, op: int) -> Clash | None:
         """Record an agent's writes of granules ``g``, each begun by a thread ``who``; None if each is ordered."""
         clash = self._after_write(g[:, None], who) or self._after_reads(g[:, None], who)
-        self.writer[g], self.writer_lane[g], self.writer_op[g] = agent, MANY, op
-        self.writer_epoch[g], self.is_fenced[g] = self.clocks.ticks[agent], True
+        self.take_for_agent(g, agent, op)
         return clash
 
     def read_by_agent(self, g: Array, who: Group, agent: Array, op: int) -> Clash | None:
         """Record an agent's reads of granules ``g``; None if each is ordered after its last write."""
         clash = self._after_write(g[:, None], who)
-        seat = self.crew.seat_of[agent]
-        self.read_epoch[g, seat], self.read_lane[g, seat], self.read_op[g, seat] = self.clocks.ticks[agent], MANY, op
+        self.take_by_agents(g[:, None], agent, op)
         return clash
 
     def is_open(self, g: Array, warps: Array) -> bool:
@@ -213,8 +211,8 @@ class Shadow:
             return False
         return bool(((writer == NOBODY) | (epoch <= before[self.crew.seat_of[writer]])).all())
 
-    def take_for_agent(self, at: slice, agent: int, op: int) -> None:
-        """Record an agent's writes of granules."""
+    def take_for_agent(self, at: slice | Array, agent: int | Array, op: int) -> None:
+        """Record an agent's writes of granules: one agent's, or of each its own."""
         self.writer[at], self.writer_lane[at], self.writer_op[at] = agent, MANY, op
         self.writer_epoch[at], self.is_fenced[at] = self.clocks.ticks[agent], True
 
@@ -253,9 +251,7 @@ class Shadow:
         """Reads in flight have been made by now, each row's as the work of an agent."""
         if self.reads:
             np.subtract.at(self.readers_in_flight, at, 1)
-            seat = self.crew.seat_of[agent][:, None]
-            self.read_epoch[at, seat], self.read_lane[at, seat] = self.clocks.ticks[agent][:, None], MANY
-            self.read_op[at, seat] = op
+            self.take_by_agents(at, agent, op)
 
     def start_read(self, at: Array) -> None:
         """Reads of granules ``at``, just recorded, are in flight."""

@@ -108,9 +108,7 @@ class Phases:
             known[:, : self.crew.seats] = 0  # facts hold whoever tells them
             known[np.arange(len(group)), self.crew.seat_of[agent]] = self.clocks.ticks[agent]
             np.maximum.at(self.gained[name], at, known)
-            for row, one in enumerate(agent):
-                self.starts[int(one)] = (site, row)
-            self._complete(barrier, site)
+            self._bring(barrier, agent, site)
             return
         known[np.arange(len(group)), group.seat] -= 1  # other lanes of the warp are not ordered with this one
         np.maximum.at(self.gained[name], at, known)
@@ -137,8 +135,11 @@ class Phases:
         np.subtract.at(self.missing[name], at, amount)
         seats = self.crew.seat_of[agent]
         self.gained[name][(*at, seats)] = self.clocks.ticks[agent]
-        for row, one in enumerate(agent):
-            self.starts[int(one)] = (site, row)
+        self._bring(barrier, agent, site)
+
+    def _bring(self, barrier: Barrier, agent: Array, site: Reporter) -> None:
+        """What an agent for each thread was started for is there; somebody has to wait for it."""
+        self.starts.update((int(one), (site, row)) for row, one in enumerate(agent))
         self._complete(barrier, site)
 
     def _complete(self, barrier: Barrier, site: Reporter) -> None:
@@ -207,11 +208,9 @@ class Phases:
 
     def _pass(self, barrier: Barrier, slot: Array, group: Group) -> None:
         """Each warp has passed one more wait (its lanes together)."""
-        warps, rows = np.unique(group.warp, return_index=True)
-        seats = self.crew.seat_of[warps]
-        column = self.crew.first_wait + seats
-        self.clocks.known[warps, column] += 1
-        self.passed[barrier.name][group.cta[rows], slot[rows], seats] = self.clocks.known[warps, column]
+        self.clocks.known[group.whole, self.crew.first_wait + self.crew.seat_of[group.whole]] += 1
+        count = self.clocks.known[group.warp, self.crew.first_wait + group.seat]
+        self.passed[barrier.name][group.cta, slot, group.seat] = count
 
     def _describe(self, barrier: Barrier, cta: int, slot: int, parity: int) -> str:
         name = self._call(barrier, slot)

@@ -9,11 +9,12 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from tilegen.access import distinct
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
 from tilegen.interpret.address import find, locate, value_of
 from tilegen.interpret.asynchronous import names_of, refuse_unfenced
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
-from tilegen.interpret.memory import Shared, distinct
+from tilegen.interpret.memory import Shared
 from tilegen.interpret.order import TOGETHER, Clocks, Shadow
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Site, require_whole_warpgroups, require_whole_warps

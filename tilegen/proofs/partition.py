@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.access import distinct
 from tilegen.index import Index, Var, add, bound, evaluate, less, mod, substitute, variables
 from tilegen.index.bounds import highest
 from tilegen.index.courses import course, join_courses, pick_values
@@ -291,7 +292,7 @@ def _cover(
     writer = np.repeat([b.op for b in bids], [len(p[0]) for p in parts])
     cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
     ends = enumerate(zip(begin, shape, strict=True))
-    edges = [_distinct(np.concatenate([low[:, d], high[:, d], both])) for d, both in ends]
+    edges = [distinct(np.concatenate([low[:, d], high[:, d], both])) for d, both in ends]
     covered = _cells(low, high, edges)
     if covered is None:
         return f"overlaps of {len(cta)} boxes"
@@ -370,13 +371,6 @@ def _cells(low: Array, high: Array, edges: Sequence[Array]) -> tuple[Array, Arra
         return None
     box, at = _spread_out(count)
     return box, np.ravel_multi_index(tuple((first[box] + at).T), tuple(len(e) - 1 for e in edges))
-
-
-def _distinct(numbers: Array) -> Array:
-    """Each number once, sorted. (np.unique imports numpy.ma at its first call, which takes longer than this proof.)"""
-    ordered = np.sort(numbers)
-    result: Array = ordered[np.diff(ordered, prepend=ordered[0] - 1) > 0]
-    return result
 
 
 def _name(number: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
