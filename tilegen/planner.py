@@ -247,6 +247,7 @@ class _Builder:
         return Context(
             ARCHES[self.spec.arch], self.launch, self.memories, guard, self.numbers[id(call)],
             self.outline.names, call.when, self.outline.barriers,
+            announced_bytes=self.outline.announced_bytes.get(id(call), 0),
         )
 
     def owned(self, region: Region, call: Call, op: int) -> Owned:

@@ -197,16 +197,15 @@ __device__ __forceinline__ void load_A_sa(int tx, int first, int k, int m, unsig
     const TensorMap &A_map_128x128_128B, float8_e4m3_t *sa)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[(first + k) & 3], 16384);
+        mbarrier_expect(&full[(first + k) & 3], 49152);
         tma_load_2d(sa, &A_map_128x128_128B, k * 128, m * 128, &full[(first + k) & 3]);
     }
 }
 
-__device__ __forceinline__ void load_B_sb(int tx, int first, int k, int n, unsigned long long *full,
+__device__ __forceinline__ void load_B_sb(int tx, int n, int k, int first, unsigned long long *full,
     const TensorMap &B_map_256x128_128B, float8_e4m3_t *sb)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[(first + k) & 3], 32768);
         tma_load_2d(sb, &B_map_256x128_128B, k * 128, n * 256, &full[(first + k) & 3]);
     }
 }
@@ -282,10 +281,10 @@ gemm_fp8(const float8_e4m3_t *__restrict__ A, const float8_e4m3_t *__restrict__ 
     const int bx = blockIdx.x;
 
     if (threadIdx.x == 0) {
-        mbarrier_init(full, 2);
-        mbarrier_init(&full[1], 2);
-        mbarrier_init(&full[2], 2);
-        mbarrier_init(&full[3], 2);
+        mbarrier_init(full, 1);
+        mbarrier_init(&full[1], 1);
+        mbarrier_init(&full[2], 1);
+        mbarrier_init(&full[3], 1);
         mbarrier_init(free, 2);
         mbarrier_init(&free[1], 2);
         mbarrier_init(&free[2], 2);
@@ -308,7 +307,7 @@ gemm_fp8(const float8_e4m3_t *__restrict__ A, const float8_e4m3_t *__restrict__ 
             for (int k = 0; k < 3; ++k) {
                 mbarrier_wait(&free[(first + k) & 3], (((first + k) >> 2) + 1) & 1);
                 load_A_sa(tx, first, k, m, full, A_map_128x128_128B, &sa[((first + k) & 3) * 16384]);  // copy A[m*128 : +128, k*128 : +128] -> sa[(first + k) % 4]
-                load_B_sb(tx, first, k, n, full, B_map_256x128_128B, &sb[((first + k) & 3) * 32768]);  // copy B[k*128 : +128, n*256 : +256] -> sb[(first + k) % 4]
+                load_B_sb(tx, n, k, first, full, B_map_256x128_128B, &sb[((first + k) & 3) * 32768]);  // copy B[k*128 : +128, n*256 : +256] -> sb[(first + k) % 4]
             }
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads

@@ -225,16 +225,15 @@ __device__ __forceinline__ void load_A_sa(int tx, int first, int k, int m, unsig
     const TensorMap &A_map_128x64_128B, bfloat16_t *sa)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[(first + k) & 3], 16384);
+        mbarrier_expect(&full[(first + k) & 3], 49152);
         tma_load_2d(sa, &A_map_128x64_128B, k * 64, m * 128, &full[(first + k) & 3]);
     }
 }
 
-__device__ __forceinline__ void load_B_sb(int tx, int cbx, int first, int k, int n, unsigned long long *full,
+__device__ __forceinline__ void load_B_sb(int tx, int cbx, int n, int k, int first, unsigned long long *full,
     const TensorMap &B_map_128x64_128B, bfloat16_t *sb)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[(first + k) & 3], 32768);
         tma_multicast_2d(sb, &B_map_128x64_128B, k * 64, n * 256 + cbx * 128, &full[(first + k) & 3], 3);
     }
 }
@@ -301,10 +300,10 @@ hgemm_cluster(const bfloat16_t *A, const bfloat16_t *B, bfloat16_t *D,
     launch_dependents();
 
     if (threadIdx.x == 0) {
-        mbarrier_init(full, 2);
-        mbarrier_init(&full[1], 2);
-        mbarrier_init(&full[2], 2);
-        mbarrier_init(&full[3], 2);
+        mbarrier_init(full, 1);
+        mbarrier_init(&full[1], 1);
+        mbarrier_init(&full[2], 1);
+        mbarrier_init(&full[3], 1);
         mbarrier_init(free, 4);
         mbarrier_init(&free[1], 4);
         mbarrier_init(&free[2], 4);
@@ -330,7 +329,7 @@ hgemm_cluster(const bfloat16_t *A, const bfloat16_t *B, bfloat16_t *D,
             for (int k = 0; k < 3; ++k) {
                 mbarrier_wait(&free[(first + k) & 3], (((first + k) >> 2) + 1) & 1);
                 load_A_sa(tx, first, k, m, full, A_map_128x64_128B, &sa[((first + k) & 3) * 8192]);  // copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4]
-                load_B_sb(tx, cbx, first, k, n, full, B_map_128x64_128B,
+                load_B_sb(tx, cbx, n, k, first, full, B_map_128x64_128B,
                     &sb[((first + k) & 3) * 16384 + cbx * 8192]);  // copy B[k*64 : +64, n*256 : +256] -> sb[(first + k) % 4]
             }
         }

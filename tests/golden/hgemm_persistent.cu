@@ -189,16 +189,15 @@ __device__ __forceinline__ void load_A_sa(int tx, int k, int m, unsigned long lo
     const TensorMap &A_map_128x64_128B, bfloat16_t *sa)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[k & 3], 16384);
+        mbarrier_expect(&full[k & 3], 49152);
         tma_load_2d(sa, &A_map_128x64_128B, k * 64, m * 128, &full[k & 3]);
     }
 }
 
-__device__ __forceinline__ void load_B_sb(int tx, int k, int n, unsigned long long *full,
+__device__ __forceinline__ void load_B_sb(int tx, int n, int k, unsigned long long *full,
     const TensorMap &B_map_256x64_128B, bfloat16_t *sb)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[k & 3], 32768);
         tma_load_2d(sb, &B_map_256x64_128B, k * 64, n * 256, &full[k & 3]);
     }
 }
@@ -262,10 +261,10 @@ hgemm_persistent(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict_
     const int bx = blockIdx.x;
 
     if (threadIdx.x == 0) {
-        mbarrier_init(full, 2);
-        mbarrier_init(&full[1], 2);
-        mbarrier_init(&full[2], 2);
-        mbarrier_init(&full[3], 2);
+        mbarrier_init(full, 1);
+        mbarrier_init(&full[1], 1);
+        mbarrier_init(&full[2], 1);
+        mbarrier_init(&full[3], 1);
         mbarrier_init(free, 2);
         mbarrier_init(&free[1], 2);
         mbarrier_init(&free[2], 2);
@@ -288,7 +287,7 @@ hgemm_persistent(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict_
             for (int k = 0; k < 8; ++k) {
                 mbarrier_wait(&free[k & 3], (((first + k) >> 2) + 1) & 1);
                 load_A_sa(tx, k, m, full, A_map_128x64_128B, &sa[(k & 3) * 8192]);  // copy A[m*128 : +128, k*64 : +64] -> sa[(first + k) % 4]
-                load_B_sb(tx, k, n, full, B_map_256x64_128B, &sb[(k & 3) * 16384]);  // copy B[k*64 : +64, n*256 : +256] -> sb[(first + k) % 4]
+                load_B_sb(tx, n, k, full, B_map_256x64_128B, &sb[(k & 3) * 16384]);  // copy B[k*64 : +64, n*256 : +256] -> sb[(first + k) % 4]
             }
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads

@@ -201,16 +201,15 @@ __device__ __forceinline__ void load_A_sa(int tx, int first, int k, int m, unsig
     const TensorMap &A_map_256x64_128B, bfloat16_t *sa)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[first + k], 32768);
+        mbarrier_expect(&full[first + k], 49152);
         tma_load_2d(sa, &A_map_256x64_128B, k * 64, m * 256, &full[first + k]);
     }
 }
 
-__device__ __forceinline__ void load_B_sb(int tx, int first, int k, int n, unsigned long long *full,
+__device__ __forceinline__ void load_B_sb(int tx, int n, int k, int first, unsigned long long *full,
     const TensorMap &B_map_128x64_128B, bfloat16_t *sb)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[first + k], 16384);
         tma_load_2d(sb, &B_map_128x64_128B, k * 64, n * 128, &full[first + k]);
     }
 }
@@ -219,16 +218,15 @@ __device__ __forceinline__ void load_A_sa_2(int tx, int first, int k, int m, uns
     const TensorMap &A_map_256x64_128B, bfloat16_t *sa)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[(first + k) & 3], 32768);
+        mbarrier_expect(&full[(first + k) & 3], 49152);
         tma_load_2d(sa, &A_map_256x64_128B, k * 64, m * 256, &full[(first + k) & 3]);
     }
 }
 
-__device__ __forceinline__ void load_B_sb_2(int tx, int first, int k, int n, unsigned long long *full,
+__device__ __forceinline__ void load_B_sb_2(int tx, int n, int k, int first, unsigned long long *full,
     const TensorMap &B_map_128x64_128B, bfloat16_t *sb)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[(first + k) & 3], 16384);
         tma_load_2d(sb, &B_map_128x64_128B, k * 64, n * 128, &full[(first + k) & 3]);
     }
 }
@@ -345,10 +343,10 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
     const int bx = blockIdx.x;
 
     if (threadIdx.x == 0) {
-        mbarrier_init(full, 2);
-        mbarrier_init(&full[1], 2);
-        mbarrier_init(&full[2], 2);
-        mbarrier_init(&full[3], 2);
+        mbarrier_init(full, 1);
+        mbarrier_init(&full[1], 1);
+        mbarrier_init(&full[2], 1);
+        mbarrier_init(&full[3], 1);
         mbarrier_init(free, 8);
         mbarrier_init(&free[1], 8);
         mbarrier_init(&free[2], 8);
@@ -371,14 +369,14 @@ hgemm_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, b
             for (int k = 0; k < 1; ++k) {
                 mbarrier_wait(&free[first + k], 1);
                 load_A_sa(tx, first, k, m, full, A_map_256x64_128B, &sa[first * 16384 + k * 16384]);  // copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4]
-                load_B_sb(tx, first, k, n, full, B_map_128x64_128B, &sb[first * 8192 + k * 8192]);  // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
+                load_B_sb(tx, n, k, first, full, B_map_128x64_128B, &sb[first * 8192 + k * 8192]);  // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
             }
             #pragma unroll 1
             for (int k_trip = 0; k_trip < 2; ++k_trip) {
                 const int k = k_trip + 1;
                 mbarrier_wait(&free[(first + k) & 3], (((first + k) >> 2) + 1) & 1);
                 load_A_sa_2(tx, first, k, m, full, A_map_256x64_128B, &sa[((first + k) & 3) * 16384]);  // copy A[m*256 : +256, k*64 : +64] -> sa[(first + k) % 4]
-                load_B_sb_2(tx, first, k, n, full, B_map_128x64_128B, &sb[((first + k) & 3) * 8192]);  // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
+                load_B_sb_2(tx, n, k, first, full, B_map_128x64_128B, &sb[((first + k) & 3) * 8192]);  // copy B[k*64 : +64, n*128 : +128] -> sb[(first + k) % 4]
             }
         }
     } else if (threadIdx.x < 128) {  // idle: 96 threads

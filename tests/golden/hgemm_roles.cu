@@ -189,7 +189,7 @@ __device__ __forceinline__ void load_A_sa(int tx, int bx, int k, unsigned long l
     const TensorMap &A_map_128x64_128B, bfloat16_t *sa)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[k & 3], 16384);
+        mbarrier_expect(&full[k & 3], 49152);
         tma_load_2d(sa, &A_map_128x64_128B, k * 64, bx * 128, &full[k & 3]);
     }
 }
@@ -198,7 +198,6 @@ __device__ __forceinline__ void load_B_sb(int tx, int by, int k, unsigned long l
     const TensorMap &B_map_256x64_128B, bfloat16_t *sb)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[k & 3], 32768);
         tma_load_2d(sb, &B_map_256x64_128B, k * 64, by * 256, &full[k & 3]);
     }
 }
@@ -262,10 +261,10 @@ hgemm_roles(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, 
     const int by = blockIdx.y;
 
     if (threadIdx.x == 0) {
-        mbarrier_init(full, 2);
-        mbarrier_init(&full[1], 2);
-        mbarrier_init(&full[2], 2);
-        mbarrier_init(&full[3], 2);
+        mbarrier_init(full, 1);
+        mbarrier_init(&full[1], 1);
+        mbarrier_init(&full[2], 1);
+        mbarrier_init(&full[3], 1);
         mbarrier_init(free, 2);
         mbarrier_init(&free[1], 2);
         mbarrier_init(&free[2], 2);

@@ -130,7 +130,7 @@ __device__ __forceinline__ void load_A_sa(int tx, int by, int p, unsigned long l
     const TensorMap &A_map_64x64_128B, bfloat16_t *sa)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[p], 8192);
+        mbarrier_expect(&full[p], 24576);
         tma_load_2d(sa, &A_map_64x64_128B, p * 64, by * 64, &full[p]);
     }
 }
@@ -139,7 +139,6 @@ __device__ __forceinline__ void load_B_sb(int tx, int bx, int p, unsigned long l
     const TensorMap &B_map_64x64_128B, bfloat16_t *sb)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[p], 16384);
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
             tma_load_2d(&sb[i * 4096], &B_map_64x64_128B, bx * 128 + i * 64, p * 64, &full[p]);
@@ -151,7 +150,7 @@ __device__ __forceinline__ void load_A_sa_2(int tx, int by, int k, unsigned long
     const TensorMap &A_map_64x64_128B, bfloat16_t *sa)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[(k + 2) & 3], 8192);
+        mbarrier_expect(&full[(k + 2) & 3], 24576);
         tma_load_2d(sa, &A_map_64x64_128B, k * 64 + 128, by * 64, &full[(k + 2) & 3]);
     }
 }
@@ -160,7 +159,6 @@ __device__ __forceinline__ void load_B_sb_2(int tx, int bx, int k, unsigned long
     const TensorMap &B_map_64x64_128B, bfloat16_t *sb)
 {
     if (tx == 0) {
-        mbarrier_expect(&full[(k + 2) & 3], 16384);
         #pragma unroll
         for (int i = 0; i < 2; ++i) {
             tma_load_2d(&sb[i * 4096], &B_map_64x64_128B, bx * 128 + i * 64, k * 64 + 128,
@@ -205,10 +203,10 @@ wgmma_ring(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, f
     const int by = blockIdx.y;
 
     if (tx == 0) {
-        mbarrier_init(full, 2);
-        mbarrier_init(&full[1], 2);
-        mbarrier_init(&full[2], 2);
-        mbarrier_init(&full[3], 2);
+        mbarrier_init(full, 1);
+        mbarrier_init(&full[1], 1);
+        mbarrier_init(&full[2], 1);
+        mbarrier_init(&full[3], 1);
         fence_async();
     }
     __syncthreads();

@@ -122,7 +122,7 @@ __device__ __forceinline__ void load_A_sa(int tx, int by, int k, unsigned long l
     const TensorMap &A_map_64x64_128B, bfloat16_t *sa)
 {
     if (tx == 0) {
-        mbarrier_expect(full, 8192);
+        mbarrier_expect(full, 24576);
         tma_load_2d(sa, &A_map_64x64_128B, k * 64, by * 64, full);
     }
 }
@@ -131,7 +131,6 @@ __device__ __forceinline__ void load_B_sb(int tx, int bx, int k, unsigned long l
     const TensorMap &B_map_128x64_128B, bfloat16_t *sb)
 {
     if (tx == 0) {
-        mbarrier_expect(full, 16384);
         tma_load_2d(sb, &B_map_128x64_128B, k * 64, bx * 128, full);
     }
 }
@@ -174,7 +173,7 @@ wgmma_tile(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, f
     const int by = blockIdx.y;
 
     if (tx == 0) {
-        mbarrier_init(full, 2);
+        mbarrier_init(full, 1);
         fence_async();
     }
     __syncthreads();

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tilegen.errors import TilegenError
-from tilegen.pipeline import build
+from tilegen.pipeline import build, load
+from tilegen.spec.outline import outline
 
 
 def kernel(
@@ -92,11 +93,25 @@ def test_columns_wider_than_the_swizzle_are_several_boxes():
     assert built.manifest["ops"][0]["cost"]["instructions"] == 2
 
 
-def test_two_copies_fill_one_phase():
-    second = LOAD.replace("X[0:32]", "X[32:64]").replace("dst: s", "dst: u")
-    more = "  u: {scope: shared, dtype: float32, shape: [32, 64]}\nops:"
-    text = kernel(LOAD, second, FULL, OUT).replace("ops:", more)
-    assert [(b.name, b.slots, b.arrivals) for b in build(text).plan.barriers] == [("full", 1, 2)]
+SECOND = LOAD.replace("X[0:32]", "X[32:64]").replace("dst: s", "dst: u")
+TWO_TILES = "  u: {scope: shared, dtype: float32, shape: [32, 64]}\nops:"
+
+
+def _announced(text: str) -> tuple[int, list[int]]:
+    """The arrivals of the only mbarrier, and the bytes that each copy announces."""
+    seen = outline(load(text.replace("ops:", TWO_TILES)))
+    return seen.barriers["full"].arrivals, [seen.announced_bytes[id(copy)] for copy in seen.calls[:2]]
+
+
+def test_neighbouring_copies_are_one_arrival_that_announces_the_bytes_of_all():
+    assert _announced(kernel(LOAD, SECOND, FULL, OUT)) == (1, [2 * 32 * 64 * 4, 0])
+
+
+@pytest.mark.parametrize("other", ["scope: warp, when: warpid == 0, ", "when: b < 7, "])
+def test_copies_of_other_threads_or_conditions_arrive_for_themselves(other: str):
+    text = kernel(LOAD, SECOND.replace("copy: {", "copy: {" + other), FULL, OUT)
+    text = text.replace("threads: 64", "threads: 64\nparams: {b: {default: 3}}")
+    assert _announced(text) == (2, [32 * 64 * 4] * 2)
 
 
 def test_commits_and_waits_are_not_blamed_for_a_copy_that_was_refused() -> None:

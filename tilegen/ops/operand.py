@@ -48,7 +48,8 @@ class Context:
     """What an op may know of its surroundings. ``enclose`` wraps steps in the loops and guards around the op.
 
     ``kept_elems``: for buffers whose layout is being chosen, the elements that it is taken to keep together. ``heard``
-    keeps what was counted or costed: each time, every access of the steps with its figures.
+    keeps what was counted or costed: each time, every access of the steps with its figures. ``announced_bytes``:
+    what a TMA copy announces at its mbarrier, for itself and for those after it; 0 where one before it does.
     """
 
     arch: Arch
@@ -61,6 +62,7 @@ class Context:
     barriers: Mapping[str, Barrier] = field(default_factory=dict)
     kept_elems: Mapping[str, int] = field(default_factory=dict)
     heard: list[Heard] = field(default_factory=list)
+    announced_bytes: int = 0
 
     def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
         """Every access of the steps, counted over one interior CTA with every loop around the op."""
@@ -83,7 +85,7 @@ class Context:
     def around(self) -> tuple[object, ...]:
         """The surroundings without the operands, to compare them by."""
         loops = self.enclose((Sync("thread"),))
-        return self.arch.name, self.launch, loops, self.op, self.taken, self.condition
+        return self.arch.name, self.launch, loops, self.op, self.taken, self.condition, self.announced_bytes
 
     def fresh(self, name: str) -> str:
         """``name``, or with underscores behind it as long as the spec has something of that name."""

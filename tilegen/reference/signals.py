@@ -42,6 +42,8 @@ class Signals:
         barrier, count = outline(machine.spec).barriers[slot.name], len(self.machine.ctas)
         arrived = self.arrived.setdefault((machine.role, slot.name), np.zeros((count, barrier.slots), np.int64))
         sent = count_arrivals(s, machine.spec.threads_of(machine.role), machine.spec.cluster)
+        if outline(machine.spec).announced_bytes.get(id(s)) == 0:  # a copy before it arrived for both
+            return
         np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), sent)
 
     def wait(self, machine: CtaBatch, s: Waiting, env: dict[str, Any], counted: Array) -> Blocks:

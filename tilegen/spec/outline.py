@@ -27,7 +27,7 @@ from tilegen.spec.data import (
     Waiting,
     WholeCall,
 )
-from tilegen.spec.phases import barriers_of, trips_of
+from tilegen.spec.phases import announced_bytes_of, barriers_of, trips_of
 
 KINDS = (Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Following, Arriving, WholeCall)
 
@@ -65,7 +65,8 @@ class Outline:
 
     ``calls`` are in the order in which plans number operations. ``queues``: those that copies are waited for in, by
     groups, of each role. ``names``: every name that it gives. ``read`` and ``written`` are names of buffers, ``boxed``
-    of the roots of shared ones whose bytes TMA copies.
+    of the roots of shared ones whose bytes TMA copies. ``announced_bytes``: by the id of each TMA copy, those of the
+    copies that it announces at its mbarrier; 0 where one before it does.
     """
 
     placed: tuple[Placed, ...]
@@ -76,6 +77,7 @@ class Outline:
     read: frozenset[str]
     written: frozenset[str]
     boxed: frozenset[str]
+    announced_bytes: Mapping[int, int]
 
     def find(self, *kinds: type[Any]) -> tuple[Any, ...]:
         """The statements of some kinds, in order."""
@@ -100,7 +102,7 @@ def outline(spec: Spec) -> Outline:
         placed, calls, barriers, {role: tuple(own) for role, own in queues.items()}, frozenset(names),
         frozenset(r.buffer.name for call in calls for r in call.read),
         frozenset(r.buffer.name for call in calls for r in call.written),
-        frozenset(r.buffer.root for call in boxed for r in call.regions.values()),
+        frozenset(r.buffer.root for call in boxed for r in call.regions.values()), announced_bytes_of(spec.ops),
     )  # fmt: skip
 
 

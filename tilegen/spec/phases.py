@@ -1,6 +1,7 @@
 """The mbarriers of a spec: how many threads arrive for a phase, how many slots there are, which phase a wait is for.
 
-Copies that follow one another and name one mbarrier fill one phase of it. A wait is for the next phase that no wait
+Copies that follow one another and name one mbarrier fill one phase of it; those of TMA that the same thread starts
+arrive once, and the first announces the bytes of all. A wait is for the next phase that no wait
 before it was for: of a single mbarrier, the number of waits before it; of slot ``E % n``, round ``E / n``. Both are
 closed forms of loop variables, so nothing counts in the kernel. The interpreter proves that they are right.
 """
@@ -9,10 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 from types import UnionType
 
 import numpy as np
 
+from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, Mark, SpecError
 from tilegen.index import (
     Formula,
@@ -42,6 +45,7 @@ from tilegen.spec.data import (
     Loop,
     Naming,
     Nest,
+    Region,
     RoleBlock,
     SlotName,
     Spec,
@@ -129,7 +133,8 @@ def _arrivals_of(
     for filling in _phases(statements):
         first, name = filling.statements[0], filling.slot.name
         here = sum(
-            _instances(s, threads, filling.conditions) * count_arrivals(s, threads, cluster) for s in filling.statements
+            _instances(s[0], threads, filling.conditions) * count_arrivals(s[0], threads, cluster)
+            for s in _group_arrivals(filling.statements)
         )
         before, mark = arrivals.setdefault(name, (here, first.mark))
         if here != before:
@@ -156,6 +161,37 @@ def _phases(statements: Sequence[Statement], around: tuple[Index, ...] = ()) -> 
             yield from _phases(s.body, around)
     if run:
         yield _Filling(tuple(run), around)
+
+
+def _group_arrivals(statements: Sequence[Call | Arriving]) -> list[list[Call | Arriving]]:
+    """The statements of a phase, those together that are one arrival: TMA copies of one scope and condition."""
+    groups: list[list[Call | Arriving]] = []
+    for s in statements:
+        before = groups[-1][-1] if groups else None
+        if _is_tma(s) and before and _is_tma(before) and (s.scope, s.when) == (before.scope, before.when):
+            groups[-1].append(s)
+        else:
+            groups.append([s])
+    return groups
+
+
+def _is_tma(s: Call | Arriving) -> bool:
+    return isinstance(s, Call) and s.queue == MBARRIER
+
+
+def announced_bytes_of(statements: Sequence[Statement]) -> dict[int, int]:
+    """The bytes that each TMA copy announces, by its id: for all copies of its arrival, 0 if it is not the first."""
+    found: dict[int, int] = {}
+    for filling in _phases(statements):
+        for first, *rest in _group_arrivals(filling.statements):
+            if _is_tma(first):
+                found |= dict.fromkeys(map(id, rest), 0)
+                found[id(first)] = sum(_bytes_of(s.regions["dst"]) for s in (first, *rest) if isinstance(s, Call))
+    return found
+
+
+def _bytes_of(region: Region) -> int:
+    return prod(region.lengths) * DTYPES[region.buffer.dtype].bytes
 
 
 def _slots(statements: Sequence[Statement]) -> Iterator[SlotName]:

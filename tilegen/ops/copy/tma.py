@@ -258,19 +258,19 @@ def _relative(boxes: Boxes, rank: int, counters: list[Var]) -> list[Index]:
 
 # ---------------------------------------------------------------- copies
 def plan_load(context: Context, call: Call, array: Operand, tile: Operand, barrier: Barrier) -> Planned:
-    """The elected thread announces the bytes at the mbarrier and starts the boxes."""
+    """The elected thread announces the bytes at the mbarrier, those of the next copies too, and starts the boxes."""
     if array.memory.access != "in":
         raise Refused(f"the kernel also writes {array.buffer.name}, and no sync orders TMA's loads after that")
     boxes = cut_boxes(context, array, tile, call.peers)
     assert call.barrier is not None
-    slot, parts = Slot(barrier, call.barrier.index), count_peers(context.launch.cluster, call.peers)
+    slot = Slot(barrier, call.barrier.index)
     formals, counters = _frame(context, call, tile, boxes)
     step = _box(formals, array, tile, boxes, counters, slot)
     if call.peers:
         step = replace(step, peers=find_peers(context.launch.cluster, call.peers))
     load = _walk(boxes, counters, step)
-    announce = Arrive(slot, boxes.map.box_bytes * boxes.count * parts)
-    body = when(_elected(context, call), announce, *load)
+    announce = (Arrive(slot, context.announced_bytes),) if context.announced_bytes else ()
+    body = when(_elected(context, call), *announce, *load)
     return _planned(context, formals.block(f"load_{array.buffer.name}_{tile.buffer.name}", body, context.op), boxes)
 
 
