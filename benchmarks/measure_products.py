@@ -217,7 +217,7 @@ def _product(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str
     def cublas(k: int) -> Any:
         if is_scaled:
             scales = {"scale_a": extra["a_scale"], "scale_b": extra["b_scale"]}
-            return torch._scaled_mm(*plain[k % len(sets)], **scales, out_dtype=out.dtype)
+            return torch._scaled_mm(*plain[k % len(sets)], **scales, out_dtype=out.dtype, use_fast_accum=True)
         return torch.mm(*plain[k % len(sets)], out=other)
 
     def check(got: Any) -> float:
@@ -229,8 +229,9 @@ def _product(torch: Any, case: ProductCase, built: Built) -> tuple[Any, dict[str
             want = torch.nn.functional.gelu(want) if case.spec == "gemm_bias_gelu" else want.clamp(min=0)
         if "scale" in extra:
             want = want * extra["scale"].double()
-        if is_scaled:
+        if is_scaled:  # sums of 8-bit floats keep 13 bits, in cuBLAS as here
             want = want * (extra["a_scale"] * extra["b_scale"]).double()
+            return _compare_errors(_errors(torch, got[:256], want), _errors(torch, cublas(0)[:256], want), "cublas")
         return _largest(torch, got[:256], want, 2.0**-7)
 
     return mine, {"cublas": cublas}, check, count
@@ -247,6 +248,13 @@ def _errors(torch: Any, got: Any, want: Any) -> tuple[float, float]:
     error = (got.double() - want).abs()
     parts = error / want.abs().clamp(min=want.abs().mean().item())
     return parts.max().item(), error.pow(2).mean().sqrt().item()
+
+
+def _compare_errors(own: tuple[float, float], other: tuple[float, float], peer: str) -> float:
+    """The largest error; raises ValueError beyond three times the peer's, or if the mean square is beyond twice."""
+    if not (own[0] <= 3 * other[0] and own[1] <= 2 * other[1]):
+        raise ValueError(f"errors {own} are beyond those of {peer}, {other}")
+    return float(f"{own[0]:.3e}")
 
 
 def _largest(torch: Any, got: Any, want: Any, most: float) -> float:
