@@ -15,6 +15,7 @@ from tilegen.verifying import compile_for, verify_gpu
 LARGE = (  # sizes at which time says something
     ("specs/transpose_tile.yaml", {"M": 8192, "N": 8000}), ("specs/copy_tile.yaml", {"M": 8192, "N": 8192}),
     ("specs/copy_staged.yaml", {"M": 16384, "N": 8192}), ("specs/copy_tma.yaml", {"M": 8192, "N": 8192}),
+    ("specs/copy_ring.yaml", {"M": 65536, "N": 1024}), ("specs/permute_ring.yaml", {"B": 64, "M": 1024, "N": 1024}),
 )  # fmt: skip
 SAYING_BYTES = 16 << 20  # below, launch overhead is all that a ratio to a copy would show
 TIMED = ("bytes", "launches", "sets", "cold", "median_us", "quartiles_us", "gb_per_s", "of_ceiling")
