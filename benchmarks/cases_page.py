@@ -95,9 +95,9 @@ def _say_shape(row: dict[str, Any]) -> str:
         f", {row['ctas']} CTAs" if row["ctas"] else "")  # fmt: skip
 
 
-def experiment_tables(name: str, result: dict[str, Any]) -> str:
-    """What was tried, what was found, and a table of ratios to a copy for each."""
-    where = f"{result['device']}, driver {result['driver']}, {result['date']}, from `docs/results/experiments/{name}`."
+def experiment_tables(folder: str, name: str, result: dict[str, Any]) -> str:
+    """What was tried, what was found, and a table of ratios for each."""
+    where = f"{result['device']}, driver {result['driver']}, {result['date']}, from `docs/results/{folder}/{name}`."
     parts = [where]
     for e in result["experiments"]:
         ways = list(next(iter(e["ratios"].values())))

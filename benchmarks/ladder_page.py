@@ -17,8 +17,8 @@ from tilegen.spec.outline import launch_of
 
 ROOT = Path(__file__).resolve().parent.parent
 RUNGS = (
-    "sgemm_step1 4096", "hgemm_step4 4096", "hgemm_roles 4096", "hgemm_persistent 4096", "hgemm_roles 8192",
-    "hgemm_persistent 8192",
+    "sgemm_step1 4096", "hgemm_step4 4096", "hgemm_roles 4096", "hgemm_persistent 4096", "hgemm_cluster 4096",
+    "hgemm_ring 8192", "hgemm_roles 8192", "hgemm_persistent 8192", "hgemm_cluster 8192",
 )  # fmt: skip
 # Floating-point operations of one multiprocessor in a clock. simt: a multiply-add of each of 128 lanes (CUDA
 # Programming Guide, "Throughput of Native Arithmetic Instructions", 9.0). Tensor cores, 16-bit operands: 989 TFLOP/s

@@ -54,8 +54,8 @@ def fill_measured(text: str) -> str:
             return f"{match[1]}{chr(10).join(row_table(*file) for file in read_results('rows'))}\n{match[3]}"
         if match[2] == "ladder":
             return f"{match[1]}{chr(10).join(ladder_table(*file) for file in read_results())}\n{match[3]}"
-        if match[2] == "experiments":
-            tables = (experiment_tables(*file) for file in read_results("experiments"))
+        if match[2] in ("experiments", "by_hand"):
+            tables = (experiment_tables(match[2], *file) for file in read_results(match[2]))
             return f"{match[1]}{chr(10).join(tables)}\n{match[3]}"
         parts = [case_tables(name, result, match[2]) for name, result in read_results() if result.get("cases")]
         return f"{match[1]}{chr(10).join(parts) or 'Not measured yet.'}\n{match[3]}"

@@ -76,26 +76,31 @@ def test_the_measured_computation_is_the_one_that_is_built(name: str, row: dict[
     assert hash_code(draft(case.text, row["arch"], case.params).source) == row["code_sha256"]
 
 
-# Specs that wait for an H200 to be measured at all; a name may only go.
-UNMEASURED = {"gemm_fp8.yaml", "hgemm_cluster.yaml", "hgemm_ring.yaml", "permute_ring.yaml"}
-# Specs that were measured, whose counters and sanitizers wait for an H200; a name may only go.
-UNCOUNTED = {
-    "attention_hopper.yaml", "hgemm_persistent.yaml", "hgemm_roles.yaml", "tiles_resident.yaml",
-    "wgmma_ring.yaml", "wgmma_tile.yaml",
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("path", RESULTS, ids=lambda p: p.stem)
 def test_every_spec_was_measured_and_every_count_is_as_predicted(path: Path) -> None:
     kernels = json.loads(path.read_text(encoding="utf-8"))["kernels"]
     known = {p.name for p in (ROOT / "specs").glob("*.yaml")}
-    assert {row["spec"] for row in kernels.values()} == known - UNMEASURED
-    counted = {row["spec"] for row in kernels.values() if row.get("counters")}
-    assert known - counted - UNMEASURED == UNCOUNTED
+    assert {row["spec"] for row in kernels.values()} == known
+    assert {row["spec"] for row in kernels.values() if row.get("counters")} == known
     for name, row in kernels.items():
         assert row["correct"]
         for what, counter in (row.get("counters") or {}).items():
             assert counter["counted"] in (counter["predicted"], counter.get("least")), (name, what)
+
+
+@pytest.mark.parametrize("path", RESULTS, ids=lambda p: p.stem)
+def test_every_kernel_was_sanitized_and_those_with_roles_were_soaked(path: Path) -> None:
+    from sanitizing import CLEAN, OF_BARRIERS
+    from soak import is_soaked
+
+    kernels = json.loads(path.read_text(encoding="utf-8"))["kernels"]
+    for name, row in kernels.items():
+        if name.endswith(" large"):
+            continue
+        text = (ROOT / "specs" / row["spec"]).read_text(encoding="utf-8")
+        assert all(CLEAN.fullmatch(said) for said in row["sanitizer"].values()), name
+        if "\nroles:" in text:
+            assert OF_BARRIERS in row["sanitizer"] and is_soaked(row["soak"]), name
 
 
 def test_the_page_says_what_the_files_say() -> None:

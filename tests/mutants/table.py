@@ -72,13 +72,6 @@ The large specs are planned for small sizes, whose plans are alike:
 """
 
 
-# Specs whose mutants wait to be judged; every run of the tests judges a sample. A name may only go.
-UNJUDGED = {
-    "attention_hopper", "broadcast_cluster", "copy_ring", "gemm_fp8", "hgemm_cluster", "hgemm_persistent",
-    "hgemm_ring", "hgemm_roles", "permute_ring", "tiles_resident",
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Row:
     """A mutant that was judged: its spec, what was done to it, and what came of it."""
@@ -115,10 +108,10 @@ def judge_spec(path: Path) -> Judged:
 
 def judge_all() -> dict[str, Judged]:
     """Every spec by name, in as many processes as there are cores; those of SIZES, which take longest, first."""
-    order = sorted((p for p in SPECS if p.stem not in UNJUDGED), key=lambda path: path.stem not in SIZES)
+    order = sorted(SPECS, key=lambda path: path.stem not in SIZES)
     with ProcessPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         found = dict(zip((path.stem for path in order), pool.map(judge_spec, order), strict=True))
-    return {path.stem: found[path.stem] for path in SPECS if path.stem in found}
+    return {path.stem: found[path.stem] for path in SPECS}
 
 
 def page(judged: dict[str, Judged]) -> str:
@@ -135,9 +128,8 @@ def page(judged: dict[str, Judged]) -> str:
     columns = ("planted", "judged", "found", "by running alone", "equivalent", "surviving", "found by")
     same = [f"* {r.spec}, {r.where}: {r.verdict.reason}" for r in rows if r.verdict.reason]
     sizes = [f"* {name}: {', '.join(f'{k} = {v}' for k, v in own.items())}" for name, own in SIZES.items()]
-    waiting = [f"\nNot judged yet: {', '.join(sorted(UNJUDGED))}."] if UNJUDGED else []
     return "\n".join([
-        _HEAD, *sizes, *waiting, "\n## By kind\n", *_table(("kind", *columns), totals),
+        _HEAD, *sizes, "\n## By kind\n", *_table(("kind", *columns), totals),
         "\n## By spec\n", *_table(("spec", *columns), by_spec),
         "\n## By spec and kind\n", *_table(("spec", "kind", *columns), by_kind), "\n## Equivalent mutants\n",
         "Steps are numbered within their body; a function's body follows its name.\n", *same, "",
