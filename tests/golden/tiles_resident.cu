@@ -87,8 +87,6 @@ tiles_resident(const half_t *__restrict__ X, half_t *__restrict__ Y, int M)
         }
         cp_async_commit();
         cp_async_wait<1>();
-        __syncthreads();
         copy_tile_Y(tx, M, t, &tile[(k & 1) * 2048], &Y[t * 2048]);  // copy tile[k % 2] -> Y[t*32 : +32]
-        __syncthreads();
     }
 }

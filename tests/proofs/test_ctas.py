@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import tilegen
@@ -207,3 +209,12 @@ def test_tiles_in_groups_run_in_few_ctas() -> None:
     spec = tilegen.load(ROWS % (row := "bx // 48 * 48 + bx % 4 * 12 + bx % 48 // 4", row))
     (run,) = list_runs(spec, plan_spec(spec))
     assert len(run.ctas) < 8
+
+
+@pytest.mark.parametrize("less", [1, 2, 40])
+def test_a_condition_that_one_cta_too_few_fulfils_is_found(less: int) -> None:
+    """The CTA that makes the last tile is neither at a corner of the grid nor the first of its kind."""
+    path = Path("specs/tiles_resident.yaml")
+    planned = path.read_text(encoding="utf-8").replace("when: next < tiles", f"when: next < tiles - {less}")
+    spec, other = tilegen.load(path), plan_spec(tilegen.load(planned))
+    assert proof_code(lambda: prove(spec, other)) == "TG420"

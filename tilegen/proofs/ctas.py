@@ -33,7 +33,7 @@ _NEVER = -1 << 62  # an outcome of what is never asked
 
 
 def choose_ctas(spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) -> list[Cta]:
-    """First, second, second last and last CTA of each dimension, and one more per outcome that none of them shows.
+    """First, second, second last and last CTA of each dimension, and of each outcome of a condition the first and last.
 
     Then one for each residue of the block axes, where places in memory depend on more than a step along an axis.
     ``asked``: what ``list_questions`` found.
@@ -44,12 +44,18 @@ def choose_ctas(spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[
         axes = _telling_ctas(substitute(condition, case), grid)
         everywhere = dict(zip(CTA_AXES, axes, strict=True))
         outcome = np.broadcast_to(np.asarray(evaluate(condition, {**case, **everywhere})), axes[0].shape)
-        shown = {int(evaluate(condition, {**case, **dict(zip(CTA_AXES, c, strict=True))})) for c in chosen}
-        values, first = np.unique(outcome.astype(np.int64), return_index=True)
-        extremes = {0, len(values) - 1}  # of a loop's bound: the least and the greatest
-        found = [int(first[k]) for k in extremes if int(values[k]) not in shown]
+        first, last = _find_ends(outcome.astype(np.int64))
+        extremes = {0, len(first) - 1}  # of a loop's bound: the least and the greatest
+        found = [int(ends[k]) for k in extremes for ends in (first, last)]
         chosen += [(int(axes[0][i]), int(axes[1][i]), int(axes[2][i])) for i in found]
     return list(dict.fromkeys(chosen))
+
+
+def _find_ends(outcomes: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where each outcome, in order, occurs first and last: a condition that is off by one is wrong at one of them."""
+    _, first = np.unique(outcomes, axis=0, return_index=True)
+    _, before_end = np.unique(outcomes[::-1], axis=0, return_index=True)
+    return first, len(outcomes) - 1 - before_end
 
 
 @keep
@@ -210,8 +216,8 @@ def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[st
             if trip.name in axes:
                 is_asked &= axes[trip.name] < evaluate(count, axes)
         outcomes = [np.where(is_asked, evaluate(y, axes), _NEVER).reshape(v.bound, -1) for y in seen]
-    _, first = np.unique(np.concatenate(outcomes, axis=1), axis=0, return_index=True)
-    return {int(k) for k in first} if len(first) <= _MOST_RESIDUES else None
+    first, last = _find_ends(np.concatenate(outcomes, axis=1))
+    return {int(k) for k in (*first, *last)} if len(first) <= _MOST_RESIDUES else None
 
 
 def _part_along(x: Index, v: Var) -> Index:
