@@ -4,13 +4,13 @@ import copyreg
 from collections.abc import Callable
 from typing import Any
 
-from tilegen.ops import cast, copy, elementwise, fill, mma, permute, permute_layout, reduce
+from tilegen.ops import cast, copy, elementwise, fill, gemm, mma, permute, permute_layout, reduce
 from tilegen.ops.op import Op, WholeOp
 
 OPS: dict[str, Op] = {
     op.name: op for op in (copy.OP, fill.OP, cast.OP, elementwise.OP, reduce.OP, mma.OP, permute_layout.OP)
 }
-WHOLE_OPS: dict[str, WholeOp] = {op.name: op for op in (permute.OP,)}
+WHOLE_OPS: dict[str, WholeOp] = {op.name: op for op in (permute.OP, gemm.OP)}
 ALL_OPS: dict[str, Op | WholeOp] = {**OPS, **WHOLE_OPS}
 
 

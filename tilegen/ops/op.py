@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.arithmetic import Domain
+from tilegen.arithmetic.tree import Node
 from tilegen.decisions import Choice, Cost
 from tilegen.index import Index, evaluate, variables
 from tilegen.ops.flows import Flows, no_flows
@@ -101,12 +102,27 @@ class Op(OpForm):
 
 
 @dataclass(frozen=True)
+class WholeHere:
+    """What an op on whole arrays is a meaning of: arrays as functions of flat offsets, by field name, and params.
+
+    ``tree``: what its expression is, if it has one, over the elements that ``operands`` name; ``scalars``: the params
+    of floating type.
+    """
+
+    inputs: Mapping[str, Callable[[Array], Array]]
+    params: Mapping[str, int]
+    domain: Domain
+    scalars: Mapping[str, float] = field(default_factory=dict)
+    tree: Node | None = None
+    operands: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
 class WholeOp(WholeForm):
     """An op on whole arrays, which ``expand`` turns into the statements that carry it out.
 
-    ``reference(call, offsets, params, inputs)`` is its meaning: the elements at flat ``offsets`` of what it writes,
-    from functions of flat offsets of what it reads, both by field name. ``pins(call, spec)``: the fields that say
-    what was chosen for the expanded ``spec``. ``axes`` as for an Op.
+    ``reference(call, offsets, here)`` is its meaning: the elements at flat ``offsets`` of what it writes, by field name.
+    ``pins(call, spec)``: the fields that say what was chosen for the expanded ``spec``. ``axes`` as for an Op.
     """
 
     expand: Callable[[Spec, WholeCall], Spec] = field(kw_only=True)

@@ -29,6 +29,7 @@ from tilegen.proofs.partition import check_partition, find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
+from tilegen.proofs.whole import check_whole
 from tilegen.side_by_side import run_tasks
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, launch_of
@@ -75,6 +76,8 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
             break
     if errors:
         raise ProofError(errors)
+    if spec.whole is not None and computes(spec):
+        check_whole(spec, plan, usual[0])
     runs = list_runs(spec, plan)
     exact, of_floats = _carry_out_all(spec, plan, runs, processes)
     notes += of_floats

@@ -79,6 +79,7 @@ class WholeFields(BaseModel):
 class WholeForm:
     """What the loader reads of an op on whole arrays: its name, the model of its fields, and which of them are arrays.
 
+    ``optional`` are arrays that may be left out; ``named``: the field that gives names to more of them, which are read.
     ``check(fields, arrays)`` gives what is wrong with a call as (code, message, field, hint), or None.
     """
 
@@ -87,6 +88,8 @@ class WholeForm:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
     check: Callable[[Any, Mapping[str, Any]], tuple[str, str, str, str] | None] = field(compare=False)
+    optional: tuple[str, ...] = ()
+    named: str = ""
 
     @property
     def operands(self) -> tuple[str, ...]:

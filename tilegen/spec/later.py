@@ -11,7 +11,7 @@ from tilegen.spec.nodes import Mapping, Node, Scalar
 
 LATER_KEYS = ("passes",)  # of a spec
 LATER_SCOPES = ("tmem", "workspace")
-OPS = ("gemm",)
+OPS: tuple[str, ...] = ()
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),

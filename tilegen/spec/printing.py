@@ -72,8 +72,8 @@ def _print_head(spec: Spec) -> Iterator[str]:
     yield f"arch: {spell(spec.arch)}"
     given = arguments(spec.params)
     launched = {p.name: p.launched for p in spec.params if p.launched is not None}
-    params = {c.name: c.value for c in spec.constants} | {p.name: _fields_of_param(p) for p in given}
-    if params:
+    described = describe_arrays(spec)
+    if params := described["params"]:
         yield from _print_section("params", params, is_short=not given)
     for name, axes, extents in (("grid", CTA_AXES, spec.grid), ("cluster", CLUSTER_AXES, spec.cluster)):
         said = {axis: _value_of(substitute(n, launched)) for axis, n in zip(axes, extents, strict=True) if n != 1}
@@ -90,8 +90,14 @@ def _print_head(spec: Spec) -> Iterator[str]:
     if spec.ctas_per_sm:
         yield f"ctas_per_sm: {spec.ctas_per_sm}"
     if spec.buffers:
-        known = {b.name: b for b in spec.buffers}
-        yield from _print_section("buffers", {b.name: _fields_of_buffer(b, known) for b in spec.buffers}, False)
+        yield from _print_section("buffers", described["buffers"], False)
+
+
+def describe_arrays(spec: Spec) -> dict[str, dict[str, Any]]:
+    """The sections ``params`` and ``buffers`` of a spec, as a dict holds them."""
+    params = {c.name: c.value for c in spec.constants} | {p.name: _fields_of_param(p) for p in arguments(spec.params)}
+    known = {b.name: b for b in spec.buffers}
+    return {"params": params, "buffers": {b.name: _fields_of_buffer(b, known) for b in spec.buffers}}
 
 
 def _fields_of_role(role: RoleTerms) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from tilegen.spec.buffers import Buffers
-from tilegen.spec.data import Buffer, Nest, Statement, WholeCall
+from tilegen.spec.data import Buffer, Nest, Statement, WholeCall, operand_field
 from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
 from tilegen.spec.form import WholeForm
 from tilegen.spec.models import check_fields
@@ -25,18 +25,26 @@ def read_whole(
     if fields is None or not isinstance(node, Mapping):
         return None
     arrays: dict[str, Buffer] = {}
-    for name in form.operands:
-        operand = node[name]
+    given = {name: node[name] for name in form.operands if name in node or name not in form.optional}
+    entries = node[key_of(form.named, form)] if form.named and key_of(form.named, form) in node else None
+    if isinstance(entries, Mapping):
+        given |= {operand_field(entry.text): value for entry, value in entries.entries}
+    for name, operand in given.items():
         assert isinstance(operand, Scalar)
         with findings.collect():
             arrays[name] = _find_array(operand.passage, buffers, form.name)
-    if len(arrays) < len(form.operands):
+    if len(arrays) < len(given):
         return None
     wrong = form.check(fields, arrays)
     if wrong is not None:
         code, message, field, hint = wrong
         raise Flaw(code, message, node[field].mark if field in node else key.mark, hint)
     return WholeCall(form, fields, arrays, key.mark)
+
+
+def key_of(field: str, form: WholeForm) -> str:
+    """How a spec writes a field."""
+    return form.model.model_fields[field].alias or field
 
 
 def _find_array(passage: Passage, buffers: Buffers, op: str) -> Buffer:

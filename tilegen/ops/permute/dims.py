@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tilegen import layouts
 from tilegen.index import Index, bound, ceil_div, div, mod, mul
 from tilegen.scopes import GRID_LIMITS, cta_variables
-from tilegen.spec.data import Buffer
 
 
 @dataclass(frozen=True)
@@ -36,18 +34,6 @@ class Dims:
     def dst_inner(self) -> int:
         """The dimension in which dst is fastest."""
         return self.order[-1]
-
-
-def plain_strides(buffer: Buffer) -> tuple[Index, ...] | None:
-    """The stride of each dimension, in elements; None where the layout is more than strides."""
-    layout = buffer.layout
-    if not isinstance(layout, layouts.TileLayout) or layout.replica or layout.offset:
-        return None
-    if len(layout.shard) != len(buffer.shape) or any(i.axis != "m" for i in layout.shard):
-        return None
-    if any(i.extent != n for i, n in zip(layout.shard, buffer.shape, strict=True)):
-        return None
-    return tuple(i.stride for i in layout.shard)
 
 
 def merge_dims(extents: Sequence[Index], src: Sequence[Index], dst: Sequence[Index]) -> Dims:

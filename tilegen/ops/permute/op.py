@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
@@ -15,11 +14,12 @@ from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.index import evaluate
-from tilegen.ops.op import WholeOp
+from tilegen.ops.op import WholeHere, WholeOp
 from tilegen.ops.permute.choose import TILE_PINS, choose_tiles
-from tilegen.ops.permute.dims import Dims, merge_dims, plain_strides
+from tilegen.ops.permute.dims import Dims, merge_dims
 from tilegen.ops.permute.expand import PLAIN_LAYOUTS, tile_statements
 from tilegen.ops.permute.tiles import TileChoice
+from tilegen.ops.strided import find_coordinates, find_offsets, plain_strides
 from tilegen.plan import default_values
 from tilegen.scopes import GRID_LIMITS
 from tilegen.spec.data import Buffer, Spec, WholeCall
@@ -130,28 +130,12 @@ def describe_tiles(call: WholeCall, chosen: TileChoice) -> str:
     return f"{text}: boxes of [{box}] elements of src's dimensions, {how}"
 
 
-def _reference(
-    call: WholeCall, offsets: NDArray[Any], params: Mapping[str, int], inputs: Mapping[str, Callable[..., NDArray[Any]]]
-) -> dict[str, NDArray[Any]]:
+def _reference(call: WholeCall, offsets: NDArray[Any], here: WholeHere) -> dict[str, NDArray[Any]]:
     """dst[y] = src[x] with y[i] = x[axes[i]], by the meaning of ``axes`` alone."""
     src, dst = call.arrays["src"], call.arrays["dst"]
-    at = _coordinates(dst, offsets, params)
+    at = find_coordinates(dst, offsets, here.params)
     own = [at[call.fields.axes.index(a)] for a in range(len(src.shape))]
-    strides = plain_strides(src) or ()
-    total = sum(x * int(evaluate(s, dict(params))) for x, s in zip(own, strides, strict=True))
-    return {"dst": inputs["src"](np.asarray(total, np.int64))}
-
-
-def _coordinates(buffer: Buffer, offsets: NDArray[Any], params: Mapping[str, int]) -> list[NDArray[Any]]:
-    """Coordinates of flat offsets: what each stride, from the largest, leaves over."""
-    extents = [int(evaluate(n, dict(params))) for n in buffer.shape]
-    strides = [int(evaluate(s, dict(params))) for s in plain_strides(buffer) or ()]
-    at: list[NDArray[Any]] = [np.zeros(offsets.shape, np.int64) for _ in extents]
-    rest = offsets.astype(np.int64)
-    for d in sorted(range(len(extents)), key=lambda d: (-strides[d], -extents[d])):
-        if extents[d] > 1:
-            at[d], rest = np.divmod(rest, strides[d])
-    return at
+    return {"dst": here.inputs["src"](find_offsets(src, own, here.params))}
 
 
 def _pins(call: WholeCall, spec: Spec) -> dict[str, Any]:

@@ -1,0 +1,154 @@
+"""gemm: d = epilogue(a b), whole arrays; sizes, storage orders, types and the epilogue are the caller's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Literal
+
+from pydantic import Field
+
+from tilegen.arch import ARCHES
+from tilegen.errors import SpecError
+from tilegen.ops import cast, copy, elementwise, fill, mma
+from tilegen.ops.gemm.choose import choose_recipe
+from tilegen.ops.gemm.parts import Writing
+from tilegen.ops.gemm.problem import Problem, read_problem
+from tilegen.ops.gemm.recipe import Recipe
+from tilegen.ops.gemm.reference import multiply_whole
+from tilegen.ops.gemm.write import write_recipe
+from tilegen.ops.op import WholeOp
+from tilegen.ops.strided import plain_strides
+from tilegen.spec import load
+from tilegen.spec.data import Buffer, Spec, WholeCall
+from tilegen.spec.form import WholeFields
+from tilegen.spec.marking import mark_all
+from tilegen.spec.printing import describe_arrays
+
+_FORMS = {op.name: op for op in (copy.OP, fill.OP, cast.OP, elementwise.OP, mma.OP)}
+_Size = int | None
+
+
+class GemmFields(WholeFields):
+    a: str = Field(description="[M, K], or [batch, M, K]")
+    b: str = Field(description="[K, N], or [batch, K, N]")
+    d: str = Field(description="[M, N], or [batch, M, N]; written")
+    c: str | None = Field(default=None, description="[M, N], or what stretches over it: times beta, it is added")
+    bias: str | None = Field(default=None, description="[N], added to each row, or [M, 1], to each column")
+    alpha: str | int | float = Field(default=1, description="what products are multiplied by: a number or a param")
+    beta: str | int | float = Field(default=1, description="what c is multiplied by: a number or a param")
+    epilogue: str | None = Field(
+        default=None, description="what d is: an elementwise expression of acc (a b), c, bias, params and 'with' names; "
+        "by default alpha * acc + beta * c + bias",
+    )  # fmt: skip
+    named: dict[str, str] = Field(default={}, alias="with", description="name: array, for names that epilogue uses")
+    math: Literal["exact", "tf32"] = Field(default="exact", description="tf32: float32 is multiplied as tfloat32")
+    variant: Literal["auto", "simt", "mma_sync", "wgmma"] = Field(default="auto", description="what multiplies")
+    tile: list[int] | None = Field(default=None, min_length=3, max_length=3, description="M, N and K of a CTA's tile")
+    atom: str = Field(default="auto", description="the instruction, as mma has it")
+    atoms: list[int] | str | None = Field(default=None, description="atoms side by side: their layout in the CTA")
+    permutation: list[int | str | None] | None = Field(
+        default=None, min_length=3, max_length=3, description="what the tiling covers of each dimension, or R=n"
+    )
+    stages: _Size = Field(default=None, ge=1, le=16, description="k-tiles in shared memory")
+    order: _Size = Field(default=None, ge=1, le=256, description="rows of tiles that CTAs take together")
+    cluster: Literal[1, 2] | None = Field(default=None, description="CTAs that share tiles of b")
+    ctas: _Size = Field(default=None, ge=1, le=65535, description="CTAs that share the tiles of d")
+    overlap: Literal["previous"] | None = Field(
+        default=None, description="previous: the kernel starts while the one before it still runs"
+    )
+
+
+def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, str, str] | None:
+    """What is wrong with a call: (code, message, field, hint)."""
+    for field, array in arrays.items():
+        if plain_strides(array) is None:
+            where = field if "." not in field else "with"
+            return "TG301", f"gemm takes arrays with one stride a dimension, not {array.layout}", where, ""
+    a, b, d = (arrays[name] for name in ("a", "b", "d"))
+    ranks = {name: len(arrays[name].shape) for name in ("a", "b", "d")}
+    for name, rank in ranks.items():
+        if rank not in (2, 3):
+            message = f"gemm takes matrices, or batches of them: {name} has {rank} dimensions"
+            return "TG212", message, name, "[M, K] by [K, N] into [M, N], each with a batch before it or without"
+    if ranks["d"] == 2 and 3 in (ranks["a"], ranks["b"]):
+        return "TG212", f"'{d.name}' has no batch, and what it is made of has", "d", "give it a batch before M and N"
+    (m, k), (kb, n) = a.shape[-2:], b.shape[-2:]
+    if k != kb:
+        return "TG212", f"gemm multiplies M x K by K x N: a has {_say(a)}, b has {_say(b)}", "b", ""
+    if d.shape[-2:] != (m, n):
+        return "TG212", f"the product of {_say(a)} and {_say(b)} is [.., {m}, {n}], but d has {_say(d)}", "d", ""
+    for name in ("a", "b"):
+        if ranks[name] == 3 and arrays[name].shape[0] != d.shape[0]:
+            return "TG212", f"{name} has a batch of {arrays[name].shape[0]}, d of {d.shape[0]}", name, ""
+    for field, array in arrays.items():
+        if field not in ("a", "b", "d") and not _stretches(array, d):
+            where = field if "." not in field else "with"
+            message = f"'{array.name}' has the shape {_say(array)}, which does not stretch over d's {_say(d)}"
+            return "TG212", message, where, "shapes are compared from the right, extents of 1 stretch"
+    if d.name in (a.name, b.name):
+        return "TG205", f"'{d.name}' cannot be a factor of itself: CTAs would read what others wrote", "d", ""
+    return _check_types(fields, a, b)
+
+
+def _check_types(fields: GemmFields, a: Buffer, b: Buffer) -> tuple[str, str, str, str] | None:
+    eights = {"float8_e4m3fn", "float8_e5m2"}
+    if a.dtype != b.dtype and not {a.dtype, b.dtype} <= eights:
+        return "TG212", f"gemm does not multiply {a.dtype} by {b.dtype}", "b", f"give '{b.name}' {a.dtype}"
+    known = ("float64", "float32", "float16", "bfloat16", "int8", *sorted(eights))
+    if a.dtype not in known:
+        return "TG301", f"gemm does not multiply {a.dtype}", "a", f"types that it does are {', '.join(known)}"
+    if fields.math == "tf32" and a.dtype != "float32":
+        return "TG302", f"tf32 is how float32 may be multiplied, and a is {a.dtype}", "math", "remove it"
+    return None
+
+
+def _stretches(array: Buffer, d: Buffer) -> bool:
+    """From the right, is each extent d's or 1?"""
+    pairs = zip(array.shape[::-1], d.shape[::-1], strict=False)
+    return len(array.shape) <= len(d.shape) and all(x in (1, y) for x, y in pairs)
+
+
+def _say(buffer: Buffer) -> str:
+    return f"[{', '.join(map(str, buffer.shape))}]"
+
+
+def _expand(spec: Spec, call: WholeCall) -> Spec:
+    """The tile ops that carry out a call. Raises SpecError (TG302) for pins that cannot be."""
+    problem = read_problem(call)
+    recipe, problem, choices = choose_recipe(call, problem, ARCHES[spec.arch])
+    return expand_recipe(spec, call, problem, recipe, choices)
+
+
+def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe, choices: tuple[Any, ...]) -> Spec:
+    """The spec that a recipe is."""
+    names = {spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
+    names |= {c.name for c in spec.constants} | {"acc", *problem.named}
+    head = describe_arrays(spec)
+    written = write_recipe(Writing(problem, recipe, frozenset(names)))
+    data = {"kernel": spec.kernel, "arch": spec.arch, **head, **written, "buffers": head["buffers"] | written["buffers"]}
+    try:
+        expanded = load(data, _FORMS)
+    except SpecError as error:
+        found = tuple(replace(d, mark=call.mark, message=f"{d.message} ({recipe})") for d in error.diagnostics)
+        raise SpecError(found) from None
+    given = {b.name: b for b in spec.buffers}
+    buffers = tuple(given.get(b.name, mark_all(b, call.mark)) for b in expanded.buffers)
+    return replace(
+        expanded, path=spec.path, text=spec.text, params=spec.params, constants=spec.constants, buffers=buffers,
+        ops=mark_all(expanded.ops, call.mark), whole=call, choices=(*spec.choices, *choices),
+        notes=(*spec.notes, f"gemm {problem.d.name} = {problem.epilogue or 'acc'}, acc = {call.fields.a} {call.fields.b}: {recipe}"),
+    )  # fmt: skip
+
+
+def _pins(call: WholeCall, spec: Spec) -> dict[str, Any]:
+    """The fields that say what was chosen."""
+    known = type(call.fields).model_fields
+    picked = [c.picked.items() for c in spec.choices if isinstance(c.picked, Mapping)]
+    return {name: value for items in picked for name, value in items if name in known}
+
+
+OP = WholeOp(
+    "gemm", GemmFields, ("a", "b", "c", "bias"), ("d",), _check, optional=("c", "bias"), named="named",
+    expand=_expand, reference=multiply_whole, pins=_pins,
+)  # fmt: skip

@@ -1,0 +1,108 @@
+"""Parts of the specs that carry out a gemm, which all variants have: names, regions, the order of tiles, the epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tilegen.dtypes import DTYPES
+from tilegen.ops.gemm.problem import Matrix, Problem, ceil_text, is_multiple
+from tilegen.ops.gemm.recipe import Recipe
+from tilegen.spec.outline import fresh_name
+from tilegen.spec.spelling import spell_index
+
+Statements = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Writing:
+    """A problem, how it is carried out, and the names that the spec has already."""
+
+    problem: Problem
+    recipe: Recipe
+    taken: frozenset[str]
+
+    def fresh(self, name: str) -> str:
+        """``name``, or one like it that the spec does not have."""
+        return fresh_name(name, self.taken)
+
+    def name_of(self, matrix: Matrix) -> str:
+        """The array, or the view of it with the last two dimensions exchanged."""
+        return self.fresh(f"{matrix.name}_t") if matrix.is_turned and matrix.rank > 1 else matrix.name
+
+    def views(self) -> dict[str, Any]:
+        """The views that turned arrays are seen through."""
+        problem = self.problem
+        found: dict[str, Any] = {}
+        for m in (problem.a, problem.b, problem.d, *problem.named.values()):
+            if m.is_turned and m.rank > 1:
+                found[self.name_of(m)] = {"view": m.name, "axes": [0, 2, 1] if m.has_batch else [1, 0]}
+        return found
+
+    def region(self, matrix: Matrix, rows: tuple[str, int], columns: tuple[str, int]) -> str:
+        """A tile of an array: where it begins and how long it is, of each dimension that is not stretched."""
+        sides = ((matrix.rows, rows), (matrix.columns, columns))
+        parts = ["0 : +1" if n == 1 else f"{at} : +{length}" for n, (at, length) in sides]
+        if matrix.rank == 1:
+            parts = parts[:1] if matrix.is_turned else parts[1:]
+        if matrix.has_batch:
+            parts = [self.fresh("l"), *parts]
+        return f"{self.name_of(matrix)}[{', '.join(parts)}]"
+
+    def edge(self, *extents: tuple[Any, int]) -> dict[str, str]:
+        """What a copy says whose boxes may leave the array."""
+        return {} if all(is_multiple(x, n) for x, n in extents) else {"edge": "clip"}
+
+
+def number_tiles(w: Writing, t: str, pairs: int = 1) -> tuple[dict[str, str], dict[str, str]]:
+    """Names for how many tiles there are, and for which one number ``t`` is: in groups of rows of tiles.
+
+    ``pairs``: tiles along M that CTAs of a cluster take together.
+    """
+    problem, (bm, bn, bk) = w.problem, w.recipe.tile
+    m, n, k = problem.sides
+    counts = {
+        w.fresh("tm"): ceil_text(m, bm * pairs), w.fresh("tn"): ceil_text(n, bn), w.fresh("kt"): ceil_text(k, bk)
+    }  # fmt: skip
+    tm, tn, group = w.fresh("tm"), w.fresh("tn"), w.recipe.group
+    place: dict[str, str] = {}
+    if problem.is_batched:
+        place[w.fresh("l")] = f"{t} // ({tm} * {tn})"
+        place[w.fresh("u")] = f"{t} % ({tm} * {tn})"
+        t = w.fresh("u")
+    g, i, rows = w.fresh("g"), w.fresh("i"), w.fresh("rows")
+    place |= {g: f"{t} // ({group} * {tn})", i: f"{t} % ({group} * {tn})", rows: f"min({group}, {tm} - {g}*{group})"}
+    row = f"{g}*{group} + {i} % {rows}"
+    place |= {w.fresh("m"): f"({row})*{pairs} + cbx" if pairs > 1 else row, w.fresh("n"): f"{i} // {rows}"}
+    return counts, place
+
+
+def count_tiles(w: Writing) -> str:
+    """How many tiles there are (or pairs of them), in the names of ``number_tiles``."""
+    batch = w.problem.batch
+    each = f"{w.fresh('tm')} * {w.fresh('tn')}"
+    return f"{spell_index(batch) if isinstance(batch, int) else f'({spell_index(batch)})'} * {each}" if w.problem.is_batched else each
+
+
+def finish(
+    w: Writing, scope: str, sums: str, rows: tuple[str, int], columns: tuple[str, int], dst: str
+) -> dict[str, Any]:
+    """The op that turns sums into elements of d: an expression of them, or a cast."""
+    said = {} if scope == "cta" else {"scope": scope}
+    problem = w.problem
+    if not problem.epilogue:
+        return {"cast": {**said, "src": sums, "dst": dst}}
+    named = {"acc": sums} | {name: w.region(m, rows, columns) for name, m in problem.named.items()}
+    m, n, _ = problem.sides
+    sized = any(x.rows != 1 or x.columns != 1 for x in problem.named.values())
+    edge = w.edge((m, w.recipe.tile[0]), (n, w.recipe.tile[1])) if sized else {}
+    return {"elementwise": {**said, "dst": dst, "expr": problem.epilogue, "with": named, **edge}}
+
+
+def tile_buffer(space: str, dtype: str, shape: Sequence[int], layout: str = "auto", **more: Any) -> dict[str, Any]:
+    return {"scope": space, "dtype": dtype, "shape": list(shape), "layout": layout, **more}
+
+
+def bytes_of(dtype: str) -> int:
+    return DTYPES[dtype].bytes

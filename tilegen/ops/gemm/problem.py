@@ -1,0 +1,160 @@
+"""What a gemm is asked for: sizes, types, where elements lie, and what is made of each sum."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from math import gcd
+
+from tilegen.dtypes import DTYPES
+from tilegen.index import Index, add, bound, mul, multiple
+from tilegen.ops.strided import plain_strides
+from tilegen.spec.data import Buffer, WholeCall, operand_field
+from tilegen.spec.spelling import spell_index
+
+WIDEST = 16  # bytes of an access, and what TMA's rows are a multiple of
+SUMS = {"float64": "float64", "int8": "int32", "uint8": "int32", "int32": "int32"}  # else float32
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """An array as [batch,] rows, columns.
+
+    ``strides``: in elements, of the batch (0 where all share one), rows and columns. ``has_batch``: the array has a
+    dimension for it. ``is_turned``: it is declared with the last two dimensions the other way round. ``rank``: 1 where
+    it is declared as a row alone.
+    """
+
+    name: str
+    dtype: str
+    rows: Index
+    columns: Index
+    strides: tuple[Index, Index, Index]
+    align_bytes: int
+    has_batch: bool = False
+    is_turned: bool = False
+    rank: int = 2
+
+    @property
+    def runs_along_rows(self) -> bool:
+        """Do neighbours of a row lie side by side?"""
+        return self.strides[2] == 1 and not (self.strides[1] == 1 and self.columns == 1)
+
+    @property
+    def is_dense(self) -> bool:
+        """Do neighbours of a row, or of a column, lie side by side?"""
+        return 1 in self.strides[1:]
+
+    @property
+    def unit_bytes(self) -> int:
+        """The widest access, up to 16 bytes, to which every row (or column) is aligned."""
+        size, (batch, row, column) = DTYPES[self.dtype].bytes, self.strides
+        pitches = [batch, row if self.runs_along_rows else column]
+        return gcd(WIDEST, self.align_bytes, *(multiple(mul(p, size)) for p in pitches if p not in (0,)))
+
+    def turned(self) -> Matrix:
+        """The same elements, rows as columns."""
+        batch, row, column = self.strides
+        return replace(
+            self, rows=self.columns, columns=self.rows, strides=(batch, column, row), is_turned=not self.is_turned
+        )
+
+
+@dataclass(frozen=True)
+class Problem:
+    """d = epilogue of a b: ``a`` is M x K, ``b`` K x N, ``d`` M x N.
+
+    ``named``: what the epilogue may name beside ``acc``, by name: each stretched over M x N. ``epilogue``: "" where
+    sums are only rounded to d's type. ``batch``: how many products there are, 1 where none of the arrays has a
+    dimension for it. ``sums``: the type of the accumulators. ``factors``: the type as which a and b are multiplied.
+    """
+
+    a: Matrix
+    b: Matrix
+    d: Matrix
+    named: Mapping[str, Matrix]
+    epilogue: str
+    batch: Index
+    is_batched: bool
+    sums: str
+    factors: str
+
+    @property
+    def sides(self) -> tuple[Index, Index, Index]:
+        """M, N and K."""
+        return self.d.rows, self.d.columns, self.a.columns
+
+    def turned(self) -> Problem:
+        """The same product of the transposes: rows of d are its columns."""
+        named = {name: m.turned() for name, m in self.named.items()}
+        return replace(self, a=self.b.turned(), b=self.a.turned(), d=self.d.turned(), named=named)
+
+    @property
+    def is_read_again(self) -> bool:
+        """Does the epilogue read the array that is written?"""
+        return any(m.name == self.d.name for m in self.named.values())
+
+
+def read_problem(call: WholeCall) -> Problem:
+    """The problem of a checked call."""
+    arrays, fields = call.arrays, call.fields
+    a, b, d = (_matrix(arrays[name]) for name in ("a", "b", "d"))
+    is_batched = len(arrays["d"].shape) == 3
+    named = {name: _matrix(arrays[operand_field(name)]) for name in fields.named}
+    for name in ("c", "bias"):
+        if name in arrays:
+            named[name] = _matrix(arrays[name])
+    batch = arrays["d"].shape[0] if is_batched else 1
+    factors = a.dtype if fields.math == "exact" else "tfloat32"
+    text = _write_epilogue(fields, named)
+    used = {name: m for name, m in named.items() if re.search(rf"\b{name}\b", text)}
+    is_plain = text.strip() == "acc"
+    return Problem(a, b, d, used, "" if is_plain else text, batch, is_batched, sums_of(a.dtype), factors)
+
+
+def sums_of(dtype: str) -> str:
+    """The type in which products of a type are added up."""
+    return SUMS.get(dtype, "float32")
+
+
+def _write_epilogue(fields: object, named: Mapping[str, Matrix]) -> str:
+    """The expression of ``acc`` with alpha and beta written out."""
+    text, values = fields.epilogue, {"alpha": fields.alpha, "beta": fields.beta}  # type: ignore[attr-defined]
+    if text is None:
+        terms = ["acc" if values["alpha"] == 1 else "alpha * acc"]
+        terms += [] if "c" not in named else ["c" if values["beta"] == 1 else "beta * c"]
+        terms += ["bias"] if "bias" in named else []
+        text = " + ".join(terms)
+    for name, value in values.items():
+        text = re.sub(rf"\b{name}\b", f"({value})" if isinstance(value, int | float) else str(value), text)
+    return str(text)
+
+
+def _matrix(buffer: Buffer) -> Matrix:
+    """An array of one to three dimensions; of one it is a row."""
+    strides = plain_strides(buffer)
+    assert strides is not None
+    shape = (*(1,) * (3 - len(buffer.shape)), *buffer.shape)
+    padded = (*(0,) * (3 - len(strides)), *(0 if n == 1 else s for n, s in zip(buffer.shape, strides, strict=True)))
+    return Matrix(
+        buffer.name, buffer.dtype, shape[1], shape[2], (padded[0], padded[1], padded[2] or (1 if shape[2] == 1 else 0)),
+        buffer.align_bytes, len(buffer.shape) == 3, rank=len(buffer.shape),
+    )  # fmt: skip
+
+
+def ceil_text(x: Index, size: int) -> str:
+    """How many parts of a size there are, as a spec says it."""
+    if isinstance(x, int):
+        return str(-(-x // size))
+    return f"ceil({spell_index(x)} / {size})" if multiple(x) % size else f"({spell_index(x)}) // {size}"
+
+
+def is_multiple(x: Index, size: int) -> bool:
+    """Is it a multiple for every value of the params?"""
+    return multiple(x) % size == 0
+
+
+def most(x: Index) -> int:
+    """The largest value that it can have."""
+    return bound(add(x, 1)) - 1 if not isinstance(x, int) else x

@@ -1,0 +1,46 @@
+"""How a gemm is carried out: everything that is chosen, as one value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """``tile``: M, N and K of a CTA's tile. ``atom`` multiplies; ``atoms`` of them side by side make the CTA's.
+
+    ``permutation``: of each dimension how many elements, or which, the tiling covers (docs/permutation.md), None for
+    what the atoms cover. ``stages``: k-tiles in shared memory. ``group``: tile rows that CTAs take together.
+    ``cluster``: CTAs that share tiles of b. ``ctas``: that share the tiles of d, 0 where each tile has its own.
+    ``panel``: columns of d that leave at once. ``is_async``: k-tiles come by cp.async or TMA.
+    """
+
+    variant: str
+    tile: tuple[int, int, int]
+    atom: str
+    atoms: str
+    permutation: tuple[Any, Any, Any]
+    stages: int
+    group: int = 8
+    cluster: int = 1
+    ctas: int = 0
+    panel: int = 0
+    is_async: bool = True
+    overlap: str = ""
+
+    def fields(self) -> dict[str, Any]:
+        """The fields of the op that pin it."""
+        said: dict[str, Any] = {"variant": self.variant, "tile": list(self.tile), "atom": self.atom}
+        if self.atoms:
+            said["atoms"] = self.atoms
+        if any(p is not None for p in self.permutation):
+            said["permutation"] = list(self.permutation)
+        said |= {"stages": self.stages, "order": self.group}
+        said |= {"cluster": self.cluster} if self.variant == "wgmma" else {}
+        return said | ({"ctas": self.ctas} if self.ctas else {})
+
+    def __str__(self) -> str:
+        size = " x ".join(map(str, self.tile))
+        more = ", pairs of CTAs share b" if self.cluster > 1 else ""
+        return f"{self.variant} {size}, {self.stages} stages{more}"

@@ -1,0 +1,69 @@
+"""What a gemm means: every element of d from a row of a and a column of b, by its coordinates alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.dtypes import DTYPES
+from tilegen.index import evaluate
+from tilegen.ops.gemm.problem import sums_of
+from tilegen.ops.op import WholeHere
+from tilegen.ops.strided import find_coordinates, find_offsets
+from tilegen.spec.data import Buffer, WholeCall, operand_field
+
+Array = NDArray[Any]
+
+
+def multiply_whole(call: WholeCall, offsets: Array, here: WholeHere) -> dict[str, Array]:
+    """The elements of d at flat offsets: sums of whole rows times whole columns, then the epilogue."""
+    d = call.arrays["d"]
+    at = find_coordinates(d, offsets, here.params)
+    values = np.zeros(offsets.shape, here.domain.bits(DTYPES[d.dtype].bytes))
+    batches = at[0] if len(at) == 3 else np.zeros(offsets.shape, np.int64)
+    for batch in np.unique(batches):
+        own = np.flatnonzero(batches == batch)
+        values[own] = _multiply_one(call, int(batch), at[-2][own], at[-1][own], here).view(values.dtype)
+    return {"d": values}
+
+
+def _multiply_one(call: WholeCall, batch: int, rows: Array, columns: Array, here: WholeHere) -> Array:
+    """Elements of one product, of which a block of these rows and columns is made."""
+    a, b, d = (call.arrays[name] for name in ("a", "b", "d"))
+    depth = int(_extent(a.shape[-1], here))
+    m, row_of = np.unique(rows, return_inverse=True)
+    n, column_of = np.unique(columns, return_inverse=True)
+    k = np.arange(depth)
+    left = _read(call, "a", a, (batch, m[:, None], k[None, :]), here)
+    right = _read(call, "b", b, (batch, k[:, None], n[None, :]), here)
+    sums = sums_of(a.dtype)
+    factors = _factors(call, a.dtype)
+    acc = here.domain.matmul(left, right, None, factors, sums)[row_of, column_of]
+    if here.tree is None:
+        return np.ascontiguousarray(here.domain.convert(acc, sums, d.dtype))
+    elements = [acc if name == "acc" else _stretch(call, name, batch, rows, columns, here) for name in here.operands]
+    return np.ascontiguousarray(here.domain.compute(here.tree, elements, [], here.scalars, d.dtype))
+
+
+def _factors(call: WholeCall, dtype: str) -> str:
+    return dtype if call.fields.math == "exact" else "tfloat32 cut off"
+
+
+def _stretch(call: WholeCall, name: str, batch: int, rows: Array, columns: Array, here: WholeHere) -> Array:
+    """The elements of an operand of the epilogue that belong to elements of d."""
+    field = name if name in ("c", "bias") else operand_field(name)
+    return _read(call, field, call.arrays[field], (batch, rows, columns), here)
+
+
+def _read(call: WholeCall, field: str, array: Buffer, at: tuple[Any, ...], here: WholeHere) -> Array:
+    """Elements of an array; along extents of 1 there is one."""
+    own = [0 * x if _extent(n, here) == 1 else x for x, n in zip(at[-len(array.shape) :], array.shape, strict=True)]
+    full = np.broadcast_shapes(*(np.shape(x) for x in at))
+    offsets = np.broadcast_to(find_offsets(array, own, here.params), full)
+    return here.inputs[field](np.ascontiguousarray(offsets))
+
+
+def _extent(n: Any, here: WholeHere) -> int:
+    return int(evaluate(n, dict(here.params)))
