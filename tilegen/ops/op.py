@@ -105,8 +105,8 @@ class Op(OpForm):
 class WholeHere:
     """What an op on whole arrays is a meaning of: arrays as functions of flat offsets, by field name, and params.
 
-    ``tree``: what its expression is, if it has one, over the elements that ``operands`` name; ``scalars``: the params
-    of floating type.
+    ``tree``: what its expression is, if it has one, over elements of ``operands``: global arrays by name, "" for what
+    no array holds. ``scalars``: the params of floating type.
     """
 
     inputs: Mapping[str, Callable[[Array], Array]]

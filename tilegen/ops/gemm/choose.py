@@ -1,19 +1,221 @@
-"""Which recipe a gemm is carried out by."""
+"""Which recipe a gemm is carried out by: all that the fields leave open, ranked by a model of their time."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from tilegen.arch import Arch
-from tilegen.decisions import Choice
-from tilegen.ops.gemm.problem import Problem
+from tilegen.cost.time import Work, estimate
+from tilegen.decisions import Candidate, Choice
+from tilegen.errors import Diagnostic, SpecError
+from tilegen.layouts.constructors import find_atom, tile_mma
+from tilegen.ops.gemm.parts import Writing, bytes_of
+from tilegen.ops.gemm.problem import WIDEST, Problem, most
 from tilegen.ops.gemm.recipe import Recipe
+from tilegen.ops.gemm.wgmma import can_store_by_tma, shared_bytes
 from tilegen.spec.data import WholeCall
 
+_SHOWN = 8  # losers whose terms are kept
+_EIGHTS = ("float8_e4m3fn", "float8_e5m2", "int8")
 
-def choose_recipe(call: WholeCall, problem: Problem, arch: Arch) -> tuple[Recipe, Problem, tuple[Any, ...]]:
-    f = call.fields
+
+def choose_recipe(call: WholeCall, problem: Problem, arch: Arch) -> tuple[Recipe, Problem, tuple[Choice, ...]]:
+    """The recipe with the least time, the problem as it carries it out, and the choice with the best losers.
+
+    Raises SpecError TG302 where no recipe has all that the fields pin.
+    """
     problem = problem if problem.d.runs_along_rows else problem.turned()
-    tile = tuple(f.tile or (128, 256, 64))
-    r = Recipe("wgmma", tile, "auto", "", (None, None, None), f.stages or 4, f.order or 8, f.cluster or 1, f.ctas or 132, 128, overlap=f.overlap or "")
-    return r, problem, (Choice("gemm", r.fields()),)
+    fields = call.fields
+    refusals: dict[str, str] = {}
+    found: list[tuple[float, Recipe, Work]] = []
+    for variant, (refuse, recipes) in _VARIANTS.items():
+        if fields.variant not in ("auto", variant):
+            continue
+        if reason := refuse(problem, arch):
+            refusals[variant] = reason
+            continue
+        for recipe in recipes(problem, arch, fields):
+            if _has_pins(recipe, fields) and _fits(recipe, problem, arch):
+                work = _describe_work(recipe, problem)
+                found.append((estimate(work, arch.name).total, recipe, work))
+        if found and fields.variant == "auto":
+            break  # the others only where this one cannot
+    if not found:
+        raise SpecError(_no_recipe(call, refusals))
+    found.sort(key=lambda one: one[0])
+    _, best, _ = found[0]
+    candidates = tuple(
+        Candidate(r.fields(), None, f"{t * 1e6:.1f} us, {estimate(work, arch.name)}") for t, r, work in found[:_SHOWN]
+    )
+    proof = f"the least time of {len(found)} recipes by the model of cost/time.py"
+    picked = best.fields()
+    return best, problem, (Choice("gemm", picked, candidates, proof),)
+
+
+def _no_recipe(call: WholeCall, refusals: dict[str, str]) -> Diagnostic:
+    said = "; ".join(f"{variant}: {reason}" for variant, reason in refusals.items())
+    message = "no recipe carries out this gemm with what is pinned" + (f": {said}" if said else "")
+    return Diagnostic("TG302", message, call.mark, "pin fewer fields; 'tilegen explain' shows what is chosen")
+
+
+def _has_pins(recipe: Recipe, fields: Any) -> bool:
+    """Is it what the fields say?"""
+    said = recipe.fields()
+    pinned = {n: getattr(fields, n) for n in ("tile", "stages", "order", "cluster", "ctas") if getattr(fields, n)}
+    return all(said.get(name) == value for name, value in pinned.items())
+
+
+# ---------------------------------------------------------------- wgmma
+def _refuse_wgmma(p: Problem, arch: Arch) -> str:
+    if "wgmma" not in arch.features:
+        return f"{arch.name} has no wgmma, which sm_90a has"
+    if p.factors in ("float64", "float32"):
+        hint = ": 'math: tf32'" if p.factors == "float32" else ""
+        return f"wgmma does not multiply {p.factors}{hint}"
+    for m in (p.a, p.b):
+        if not m.is_dense or m.unit_bytes < WIDEST:
+            return f"the rows of {m.name} are aligned to {m.unit_bytes} bytes, TMA needs {WIDEST}"
+    if bytes_of(p.a.dtype) != 2 and not (p.a.runs_along_rows and not p.b.runs_along_rows):
+        return f"wgmma reads {p.a.dtype} along K alone: a row by row, b column by column"
+    return ""
+
+
+def _wgmma_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
+    bk = 128 // bytes_of(p.a.dtype)
+    sides = _sides(p)
+    tiles = [(128, 256), (256, 128), (128, 192), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64), (128, 32), (64, 32)]
+    tiles += [tuple(fields.tile[:2])] if fields.tile and tuple(fields.tile[:2]) not in tiles else []
+    for bm, bn in tiles:
+        for panel in dict.fromkeys(x for x in (bn, 128, 64, 32) if bn % x == 0 and x <= 128):
+            for cluster in (1, 2):
+                if cluster == 2 and (sides[0] <= bm or fields.cluster == 1):
+                    continue
+                base = Recipe(
+                    "wgmma", (bm, bn, fields.tile[2] if fields.tile else bk), fields.atom, "", (None, None, None), 1,
+                    cluster=cluster, panel=panel, overlap=fields.overlap or "",
+                )  # fmt: skip
+                stages = fields.stages or _most_stages(base, p, arch)
+                tiles_m, tiles_n = -(-sides[0] // (bm * cluster)), -(-sides[1] // bn)
+                group = fields.order or max(1, min(16 // cluster, tiles_m))
+                count = tiles_m * tiles_n * _batch(p) * cluster
+                waves = -(-count // 132)
+                ctas = fields.ctas or (132 if not isinstance(p.sides[0], int) else -(-count // waves))
+                ctas = -(-ctas // cluster) * cluster
+                if stages >= 2:
+                    yield replace(base, stages=stages, group=group, ctas=ctas)
+
+
+def _most_stages(base: Recipe, p: Problem, arch: Arch) -> int:
+    names: frozenset[str] = frozenset()
+    for stages in (8, 7, 6, 5, 4, 3, 2):
+        if shared_bytes(Writing(p, replace(base, stages=stages), names)) + 1024 <= arch.max_shared_bytes_per_cta:
+            return stages
+    return 0
+
+
+# ---------------------------------------------------------------- tiles of a CTA
+def _refuse_mma_sync(p: Problem, arch: Arch) -> str:
+    if p.factors == "float32":
+        return "mma.sync does not multiply float32: 'math: tf32' lets it"
+    return ""
+
+
+_ATOMS = {"float16": "mma.m16n8k16", "bfloat16": "mma.m16n8k16", "int8": "mma.m16n8k32", "tfloat32": "mma.m16n8k8",
+          "float64": "mma.m8n8k4"}  # fmt: skip
+_TYPES = {"bfloat16": "bf16", "float16": "f16", "int8": "s8", "tfloat32": "tf32", "float64": "f64",
+          "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}  # fmt: skip
+_SUM_TYPES = {"float32": "f32", "int32": "s32", "float64": "f64"}
+
+
+def _name_atom(p: Problem, arch: Arch) -> str:
+    shape = _ATOMS.get(p.factors, "mma.m16n8k32")
+    if p.factors == "float64" and "tma" in arch.features:
+        shape = "mma.m16n8k8"
+    b = p.factors if p.b.dtype == p.a.dtype else p.b.dtype
+    c = _SUM_TYPES[p.sums]
+    return f"{shape}.{c}.{_TYPES[p.factors]}.{_TYPES[b]}.{c}"
+
+
+def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
+    atom = fields.atom if fields.atom != "auto" else _name_atom(p, arch)
+    depth, size = find_atom(atom).shape[2], bytes_of(p.a.dtype)
+    is_async = min(p.a.unit_bytes, p.b.unit_bytes) >= 4
+    tiles = [(256, 128, (4, 2, 1)), (128, 128, (2, 2, 1)), (128, 64, (2, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
+    if p.factors == "float64":
+        tiles = [(128, 64, (4, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
+    if fields.tile:
+        tiles = [(*fields.tile[:2], (2, 2, 1))]
+    for bm, bn, atoms in tiles:
+        for bk in [fields.tile[2]] if fields.tile else [x // size for x in (128, 64)]:
+            for stages in (4, 3) if is_async else (1,):
+                yield Recipe(
+                    "mma_sync", (bm, bn, max(bk, depth)), atom, _read_atoms(fields.atoms) or atoms,
+                    _read_permutation(fields.permutation), fields.stages or stages, fields.order or 8,
+                    is_async=is_async, overlap=fields.overlap or "",
+                )  # fmt: skip
+
+
+def _refuse_simt(p: Problem, arch: Arch) -> str:
+    if p.factors not in ("float32", "float64"):
+        return f"fused multiply-adds are of float32 and float64, not {p.factors}"
+    return ""
+
+
+def _simt_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
+    atom = fields.atom if fields.atom != "auto" else {"float32": "fma.f32", "float64": "fma.f64"}[p.factors]
+    is_async = min(p.a.unit_bytes, p.b.unit_bytes) >= 4
+    runs = fields.permutation or ["R=4", "R=4", None]
+    tiles = [(128, 128), (128, 64), (64, 64)] if not fields.tile else [tuple(fields.tile[:2])]
+    for bm, bn in tiles:
+        for stages in (3, 2) if is_async else (1,):
+            yield Recipe(
+                "simt", (bm, bn, fields.tile[2] if fields.tile else 8), atom,
+                _read_atoms(fields.atoms) or "(16,16,1):(16,1,0)", _read_permutation(runs), fields.stages or stages,
+                fields.order or 8, is_async=is_async,
+            )  # fmt: skip
+
+
+def _read_atoms(given: Any) -> Any:
+    return tuple(given) if isinstance(given, list) else given
+
+
+def _read_permutation(given: Any) -> tuple[Any, Any, Any]:
+    return tuple(given) if given else (None, None, None)  # type: ignore[return-value]
+
+
+# ---------------------------------------------------------------- what a recipe takes
+def _fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
+    """Has a CTA as much shared memory and as many threads?"""
+    if recipe.variant == "wgmma":
+        return shared_bytes(Writing(p, recipe, frozenset())) + 1024 <= arch.max_shared_bytes_per_cta
+    (bm, bn, bk), size = recipe.tile, bytes_of(p.a.dtype)
+    staged = recipe.stages * bk * (bm + bn) * size
+    out = bm * bn * bytes_of(p.d.dtype)
+    return max(staged, out) <= arch.max_shared_bytes_per_cta and recipe.threads <= arch.max_threads_per_cta
+
+
+def _sides(p: Problem) -> tuple[int, int, int]:
+    """M, N and K, or the largest that they can be."""
+    m, n, k = (min(most(x), 4096) if not isinstance(x, int) else x for x in p.sides)
+    return m, n, k
+
+
+def _batch(p: Problem) -> int:
+    return p.batch if isinstance(p.batch, int) else 16
+
+
+def _describe_work(recipe: Recipe, p: Problem) -> Work:
+    m, n, k = _sides(p)
+    return Work(
+        recipe.variant, p.factors, (m, n, k), _batch(p), recipe.tile, bytes_of(p.a.dtype), bytes_of(p.d.dtype),
+        recipe.stages, recipe.ctas, recipe.cluster, recipe.threads, by_tma=can_store_by_tma(Writing(p, recipe, frozenset())),
+    )  # fmt: skip
+
+
+_VARIANTS = {
+    "wgmma": (_refuse_wgmma, _wgmma_recipes),
+    "mma_sync": (_refuse_mma_sync, _mma_sync_recipes),
+    "simt": (_refuse_simt, _simt_recipes),
+}

@@ -123,7 +123,7 @@ def _expand(spec: Spec, call: WholeCall) -> Spec:
 def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe, choices: tuple[Any, ...]) -> Spec:
     """The spec that a recipe is."""
     names = {spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
-    names |= {c.name for c in spec.constants} | {"acc", *problem.named}
+    names |= {c.name for c in spec.constants}
     head = describe_arrays(spec)
     written = write_recipe(Writing(problem, recipe, frozenset(names)))
     data = {"kernel": spec.kernel, "arch": spec.arch, **head, **written, "buffers": head["buffers"] | written["buffers"]}

@@ -1,7 +1,8 @@
-"""Parts of the specs that carry out a gemm, which all variants have: names, regions, the order of tiles, the epilogue."""
+"""Parts of the specs that carry out a gemm: names, regions, the order of tiles, the epilogue."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,14 +30,16 @@ class Writing:
 
     def name_of(self, matrix: Matrix) -> str:
         """The array, or the view of it with the last two dimensions exchanged."""
-        return self.fresh(f"{matrix.name}_t") if matrix.is_turned and matrix.rank > 1 else matrix.name
+        return self.fresh(f"{matrix.name}_t") if matrix.is_turned else matrix.name
 
     def views(self) -> dict[str, Any]:
         """The views that turned arrays are seen through."""
         problem = self.problem
         found: dict[str, Any] = {}
         for m in (problem.a, problem.b, problem.d, *problem.named.values()):
-            if m.is_turned and m.rank > 1:
+            if m.is_turned and m.rank == 1:
+                found[self.name_of(m)] = {"view": m.name, "shape": [spell_index(m.rows), 1]}
+            elif m.is_turned:
                 found[self.name_of(m)] = {"view": m.name, "axes": [0, 2, 1] if m.has_batch else [1, 0]}
         return found
 
@@ -44,8 +47,8 @@ class Writing:
         """A tile of an array: where it begins and how long it is, of each dimension that is not stretched."""
         sides = ((matrix.rows, rows), (matrix.columns, columns))
         parts = ["0 : +1" if n == 1 else f"{at} : +{length}" for n, (at, length) in sides]
-        if matrix.rank == 1:
-            parts = parts[:1] if matrix.is_turned else parts[1:]
+        if matrix.rank == 1 and not matrix.is_turned:
+            parts = parts[1:]
         if matrix.has_batch:
             parts = [self.fresh("l"), *parts]
         return f"{self.name_of(matrix)}[{', '.join(parts)}]"
@@ -72,7 +75,9 @@ def number_tiles(w: Writing, t: str, pairs: int = 1) -> tuple[dict[str, str], di
         place[w.fresh("u")] = f"{t} % ({tm} * {tn})"
         t = w.fresh("u")
     g, i, rows = w.fresh("g"), w.fresh("i"), w.fresh("rows")
-    place |= {g: f"{t} // ({group} * {tn})", i: f"{t} % ({group} * {tn})", rows: f"min({group}, {tm} - {g}*{group})"}
+    some = f"min({group}, {tm} - {g}*{group})"
+    place |= {g: f"{t} // ({group} * {tn})", i: f"{t} % ({group} * {tn})"}
+    place[rows] = some if isinstance(m, int) else f"max({some}, 1)"
     row = f"{g}*{group} + {i} % {rows}"
     place |= {w.fresh("m"): f"({row})*{pairs} + cbx" if pairs > 1 else row, w.fresh("n"): f"{i} // {rows}"}
     return counts, place
@@ -80,9 +85,8 @@ def number_tiles(w: Writing, t: str, pairs: int = 1) -> tuple[dict[str, str], di
 
 def count_tiles(w: Writing) -> str:
     """How many tiles there are (or pairs of them), in the names of ``number_tiles``."""
-    batch = w.problem.batch
     each = f"{w.fresh('tm')} * {w.fresh('tn')}"
-    return f"{spell_index(batch) if isinstance(batch, int) else f'({spell_index(batch)})'} * {each}" if w.problem.is_batched else each
+    return f"({spell_index(w.problem.batch)}) * {each}" if w.problem.is_batched else each
 
 
 def finish(
@@ -93,11 +97,13 @@ def finish(
     problem = w.problem
     if not problem.epilogue:
         return {"cast": {**said, "src": sums, "dst": dst}}
-    named = {"acc": sums} | {name: w.region(m, rows, columns) for name, m in problem.named.items()}
+    own = {name: w.fresh(name) for name in ("acc", *problem.named)}
+    expression = re.sub(r"[A-Za-z_]\w*", lambda word: own.get(word[0], word[0]), problem.epilogue)
+    named = {own["acc"]: sums} | {own[name]: w.region(m, rows, columns) for name, m in problem.named.items()}
     m, n, _ = problem.sides
     sized = any(x.rows != 1 or x.columns != 1 for x in problem.named.values())
     edge = w.edge((m, w.recipe.tile[0]), (n, w.recipe.tile[1])) if sized else {}
-    return {"elementwise": {**said, "dst": dst, "expr": problem.epilogue, "with": named, **edge}}
+    return {"elementwise": {**said, "dst": dst, "expr": expression, "with": named, **edge}}
 
 
 def tile_buffer(space: str, dtype: str, shape: Sequence[int], layout: str = "auto", **more: Any) -> dict[str, Any]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
+
+from tilegen.layouts.constructors import tile_mma
+from tilegen.layouts.constructors.mma_tiling import count_atoms
 
 
 @dataclass(frozen=True)
@@ -19,7 +23,7 @@ class Recipe:
     variant: str
     tile: tuple[int, int, int]
     atom: str
-    atoms: str
+    atoms: Any
     permutation: tuple[Any, Any, Any]
     stages: int
     group: int = 8
@@ -29,11 +33,19 @@ class Recipe:
     is_async: bool = True
     overlap: str = ""
 
+    @property
+    def threads(self) -> int:
+        """Of a CTA; of wgmma with the loading warp and those that fill its warpgroup."""
+        if self.variant == "wgmma":
+            return 128 * (1 + min(2, max(1, self.tile[0] // 64)))
+        tiling = tile_mma(self.atom, self.atoms, self.permutation, self.tile)
+        return prod(count_atoms(tiling.atoms)) * tiling.atom.threads
+
     def fields(self) -> dict[str, Any]:
         """The fields of the op that pin it."""
         said: dict[str, Any] = {"variant": self.variant, "tile": list(self.tile), "atom": self.atom}
         if self.atoms:
-            said["atoms"] = self.atoms
+            said["atoms"] = self.atoms if isinstance(self.atoms, str) else list(self.atoms)
         if any(p is not None for p in self.permutation):
             said["permutation"] = list(self.permutation)
         said |= {"stages": self.stages, "order": self.group}

@@ -43,18 +43,14 @@ def _multiply_one(call: WholeCall, batch: int, rows: Array, columns: Array, here
     acc = here.domain.matmul(left, right, None, factors, sums)[row_of, column_of]
     if here.tree is None:
         return np.ascontiguousarray(here.domain.convert(acc, sums, d.dtype))
-    elements = [acc if name == "acc" else _stretch(call, name, batch, rows, columns, here) for name in here.operands]
+    fields = {array.name: field for field, array in call.arrays.items() if field not in ("a", "b")}
+    given = [fields[name] if name else "" for name in here.operands]
+    elements = [_read(call, x, call.arrays[x], (batch, rows, columns), here) if x else acc for x in given]
     return np.ascontiguousarray(here.domain.compute(here.tree, elements, [], here.scalars, d.dtype))
 
 
 def _factors(call: WholeCall, dtype: str) -> str:
     return dtype if call.fields.math == "exact" else "tfloat32 cut off"
-
-
-def _stretch(call: WholeCall, name: str, batch: int, rows: Array, columns: Array, here: WholeHere) -> Array:
-    """The elements of an operand of the epilogue that belong to elements of d."""
-    field = name if name in ("c", "bias") else operand_field(name)
-    return _read(call, field, call.arrays[field], (batch, rows, columns), here)
 
 
 def _read(call: WholeCall, field: str, array: Buffer, at: tuple[Any, ...], here: WholeHere) -> Array:

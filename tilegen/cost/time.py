@@ -1,0 +1,101 @@
+"""How long a product of matrices takes on the product that stands for an arch: closed forms, in seconds.
+
+A tile's k-tiles go at the pace of the slowest of what works side by side: the units that multiply, the shared memory
+that they read, the L2 that tiles come from. What is not side by side is added: the first k-tile's way, the epilogue
+(under the next tile's products where CTAs go on), a launch. CTAs go in waves.
+
+Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
+"Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data sheet
+divided by 132 multiprocessors at 1.83 GHz; mma.sync reaches 0.6 of it on Hopper (docs/hopper.md, measured).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tilegen.arch.data import typical_device
+
+_TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "float8_e4m3fn": 8192,
+           "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
+_SIMT = {"float32": 256, "float64": 128}
+_MMA_SYNC_SHARE = 0.62  # of wgmma's rate
+_L2_BYTES_PER_CLOCK = 64.0  # of one multiprocessor (measured: docs/performance.md)
+_LAUNCH = 2.5e-6
+_FIRST_K_TILE = 900  # clocks until the first k-tile has come
+_EPILOGUE = 1500  # clocks, and what bytes take beside
+
+
+@dataclass(frozen=True)
+class Work:
+    """A product and how it is cut: sides M, N and K, tiles of a CTA, element bytes of factors and results."""
+
+    variant: str
+    factors: str
+    sides: tuple[int, int, int]
+    batch: int
+    tile: tuple[int, int, int]
+    factor_bytes: int
+    result_bytes: int
+    stages: int
+    ctas: int
+    cluster: int
+    threads: int
+    by_tma: bool = True
+
+
+@dataclass(frozen=True)
+class Time:
+    """Seconds: of the k-tiles, by what bounds them, of what is not side by side, and of memory as a whole."""
+
+    multiply: float
+    shared: float
+    l2: float
+    edges: float
+    launch: float
+    memory: float
+
+    @property
+    def total(self) -> float:
+        return max(max(self.multiply, self.shared, self.l2) + self.edges, self.memory) + self.launch
+
+    def __str__(self) -> str:
+        parts = {"multiply": self.multiply, "shared": self.shared, "L2": self.l2, "edges": self.edges,
+                 "memory": self.memory}  # fmt: skip
+        return ", ".join(f"{name} {t * 1e6:.1f}" for name, t in parts.items())
+
+
+def estimate(work: Work, arch: str) -> Time:
+    """The time of a product.
+
+    >>> work = Work("wgmma", "bfloat16", (4096, 4096, 4096), 1, (128, 256, 64), 2, 2, 4, 128, 1, 384)
+    >>> round(estimate(work, "sm_90a").total * 1e6)
+    155
+    """
+    device = typical_device(arch)
+    (m, n, k), (bm, bn, bk) = work.sides, work.tile
+    tiles = -(-m // bm) * -(-n // bn) * work.batch
+    per_sm = 1 if work.variant == "wgmma" else max(1, min(4, 512 // work.threads))
+    at_once = work.ctas or device.sm_count * per_sm
+    waves = -(-tiles // at_once)
+    busy = min(at_once, tiles) / min(device.sm_count, max(1, min(at_once, tiles)))  # CTAs of one multiprocessor
+    k_tiles = -(-k // bk)
+    rate = _SIMT[work.factors] * 0.85 if work.variant == "simt" else _TENSOR[work.factors]
+    rate *= _MMA_SYNC_SHARE if work.variant == "mma_sync" else 1.0
+    groups = -(-bm // 64) if bm <= 128 else 2
+    reads = bm + bn * groups if work.variant == "wgmma" else (bm + bn) * 2
+    if work.variant == "wgmma":
+        rate *= min(1.0, bn / 128) if bm > 64 else min(1.0, bn / 256) if bm == 64 else 1.0
+    clocks = {
+        "multiply": 2.0 * bm * bn * bk / rate,
+        "shared": bk * work.factor_bytes * (bm + bn + reads) / 128,
+        "l2": bk * work.factor_bytes * (bm + bn / work.cluster) / _L2_BYTES_PER_CLOCK,
+    }
+    starve = {1: 1.6, 2: 1.2, 3: 1.05}.get(work.stages, 1.0)
+    each = {name: c * k_tiles * waves * busy * starve / device.clock_hz for name, c in clocks.items()}
+    out = bm * bn * work.result_bytes / 32 * (1 if work.by_tma else 3)
+    edges = _FIRST_K_TILE + (_EPILOGUE + out) * (1 if work.variant == "wgmma" else waves * busy)
+    moved = work.batch * (m * k + n * k) * work.factor_bytes + work.batch * m * n * work.result_bytes
+    return Time(
+        each["multiply"], each["shared"], each["l2"], edges / device.clock_hz, _LAUNCH,
+        moved / device.memory_bytes_per_s,
+    )  # fmt: skip
