@@ -61,7 +61,8 @@ class Time:
     def __str__(self) -> str:
         parts = {"multiply": self.multiply, "shared": self.shared, "L2": self.l2, "edges": self.edges,
                  "memory": self.memory}  # fmt: skip
-        return ", ".join(f"{name} {t * 1e6:.1f}" for name, t in parts.items())
+        terms = ", ".join(f"{name} {t * 1e6:.1f}" for name, t in parts.items())
+        return f"{self.total * 1e6:.1f} us: {terms}"
 
 
 def estimate(work: Work, arch: str) -> Time:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tilegen.arch import Arch
-from tilegen.cost.time import Work, estimate
+from tilegen.cost.time import Time, Work, estimate
 from tilegen.decisions import Candidate, Choice
 from tilegen.errors import Diagnostic, SpecError
-from tilegen.layouts.constructors import find_atom, tile_mma
+from tilegen.layouts.constructors import find_atom
 from tilegen.ops.gemm.parts import Writing, bytes_of
 from tilegen.ops.gemm.problem import WIDEST, Problem, most
 from tilegen.ops.gemm.recipe import Recipe
@@ -21,37 +21,49 @@ _SHOWN = 8  # losers whose terms are kept
 _EIGHTS = ("float8_e4m3fn", "float8_e5m2", "int8")
 
 
-def choose_recipe(call: WholeCall, problem: Problem, arch: Arch) -> tuple[Recipe, Problem, tuple[Choice, ...]]:
-    """The recipe with the least time, the problem as it carries it out, and the choice with the best losers.
+@dataclass(frozen=True)
+class Ranked:
+    """A recipe and what the model says of its time."""
 
-    Raises SpecError TG302 where no recipe has all that the fields pin.
+    recipe: Recipe
+    time: Time
+
+
+def choose_recipe(call: WholeCall, problem: Problem, arch: Arch) -> tuple[Recipe, tuple[Choice, ...]]:
+    """The recipe with the least time, and the choice with the best losers.
+
+    ``problem``: as ``face_rows`` gives it. Raises SpecError TG302 where no recipe has all that the fields pin.
     """
-    problem = problem if problem.d.runs_along_rows else problem.turned()
-    fields = call.fields
+    ranked, refusals = rank_recipes(problem, arch, call.fields)
+    if not ranked:
+        raise SpecError(_no_recipe(call, refusals))
+    candidates = tuple(Candidate(r.recipe.fields(), None, str(r.time)) for r in ranked[:_SHOWN])
+    refused = "".join(f"; {variant}: {reason}" for variant, reason in refusals.items())
+    proof = f"the least time of {len(ranked)} recipes by the model of cost/time.py{refused}"
+    return ranked[0].recipe, (Choice("gemm", ranked[0].recipe.fields(), candidates, proof),)
+
+
+def face_rows(problem: Problem) -> Problem:
+    """The problem, or the transposed one, of which neighbours of a row of d lie side by side."""
+    return problem if problem.d.runs_along_rows else problem.turned()
+
+
+def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked], dict[str, str]]:
+    """Every recipe that has what ``fields`` pin, by the model's time; and why variants carry out none.
+
+    The first variant that can carry the problem out leaves the others out, unless one is pinned.
+    """
     refusals: dict[str, str] = {}
-    found: list[tuple[float, Recipe, Work]] = []
+    found: list[Ranked] = []
     for variant, (refuse, recipes) in _VARIANTS.items():
-        if fields.variant not in ("auto", variant):
+        if fields.variant not in ("auto", variant) or found:
             continue
         if reason := refuse(problem, arch):
             refusals[variant] = reason
             continue
-        for recipe in recipes(problem, arch, fields):
-            if _has_pins(recipe, fields) and _fits(recipe, problem, arch):
-                work = _describe_work(recipe, problem)
-                found.append((estimate(work, arch.name).total, recipe, work))
-        if found and fields.variant == "auto":
-            break  # the others only where this one cannot
-    if not found:
-        raise SpecError(_no_recipe(call, refusals))
-    found.sort(key=lambda one: one[0])
-    _, best, _ = found[0]
-    candidates = tuple(
-        Candidate(r.fields(), None, f"{t * 1e6:.1f} us, {estimate(work, arch.name)}") for t, r, work in found[:_SHOWN]
-    )
-    proof = f"the least time of {len(found)} recipes by the model of cost/time.py"
-    picked = best.fields()
-    return best, problem, (Choice("gemm", picked, candidates, proof),)
+        fitting = [r for r in recipes(problem, arch, fields) if _has_pins(r, fields) and _fits(r, problem, arch)]
+        found = [Ranked(r, estimate(_describe_work(r, problem), arch.name)) for r in fitting]
+    return sorted(found, key=lambda one: one.time.total), refusals
 
 
 def _no_recipe(call: WholeCall, refusals: dict[str, str]) -> Diagnostic:
@@ -63,7 +75,7 @@ def _no_recipe(call: WholeCall, refusals: dict[str, str]) -> Diagnostic:
 def _has_pins(recipe: Recipe, fields: Any) -> bool:
     """Is it what the fields say?"""
     said = recipe.fields()
-    pinned = {n: getattr(fields, n) for n in ("tile", "stages", "order", "cluster", "ctas") if getattr(fields, n)}
+    pinned = {n: getattr(fields, n) for n in ("tile", "stages", "order", "cluster", "panel", "ctas") if getattr(fields, n)}
     return all(said.get(name) == value for name, value in pinned.items())
 
 
@@ -88,7 +100,7 @@ def _wgmma_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     tiles = [(128, 256), (256, 128), (128, 192), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64), (128, 32), (64, 32)]
     tiles += [tuple(fields.tile[:2])] if fields.tile and tuple(fields.tile[:2]) not in tiles else []
     for bm, bn in tiles:
-        for panel in dict.fromkeys(x for x in (bn, 128, 64, 32) if bn % x == 0 and x <= 128):
+        for panel in dict.fromkeys(x for x in (fields.panel, bn, 128, 64, 32) if x and bn % x == 0 and (x <= 128 or x == fields.panel)):
             for cluster in (1, 2):
                 if cluster == 2 and (sides[0] <= bm or fields.cluster == 1):
                     continue

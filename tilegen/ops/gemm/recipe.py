@@ -49,7 +49,7 @@ class Recipe:
         if any(p is not None for p in self.permutation):
             said["permutation"] = list(self.permutation)
         said |= {"stages": self.stages, "order": self.group}
-        said |= {"cluster": self.cluster} if self.variant == "wgmma" else {}
+        said |= {"cluster": self.cluster, "panel": self.panel} if self.variant == "wgmma" else {}
         return said | ({"ctas": self.ctas} if self.ctas else {})
 
     def __str__(self) -> str:
