@@ -64,12 +64,12 @@ SHAPES = (
 def list_pins(shape: Shape) -> list[tuple[dict[str, Any], float]]:
     """What pins each recipe, and the model's microseconds, the best first."""
     from tilegen.arch import ARCHES
-    from tilegen.ops.gemm.choose import face_rows, rank_recipes
+    from tilegen.ops.gemm.choose import rank_recipes
     from tilegen.ops.gemm.problem import read_problem
 
     call = tilegen.load(shape.spec({})).whole
     assert call is not None
-    ranked, _ = rank_recipes(face_rows(read_problem(call)), ARCHES["sm_90a"], call.fields)
+    ranked, _ = rank_recipes(read_problem(call), ARCHES["sm_90a"], call.fields)
     return [(r.recipe.fields(), r.time.total * 1e6) for r in ranked]
 
 

@@ -4,6 +4,10 @@ A tile's k-tiles go at the pace of the slowest of what works side by side: the u
 that they read, the L2 that tiles come from. What is not side by side is added: the first k-tile's way, the epilogue
 (under the next tile's products where CTAs go on), a launch. CTAs go in waves.
 
+Clocks in which wgmma multiplies, and what a panel and a cluster cost, are fitted to docs/results/gemm (H200): 46 recipes
+of each of 8 shapes; a warpgroup alone cannot start its next product while it waits, and N below 128 reads more of a than
+it multiplies.
+
 Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
 "Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data sheet
 divided by 132 multiprocessors at 1.83 GHz; mma.sync reaches 0.6 of it on Hopper (docs/hopper.md, measured).
@@ -12,6 +16,7 @@ divided by 132 multiprocessors at 1.83 GHz; mma.sync reaches 0.6 of it on Hopper
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from tilegen.arch.data import typical_device
 
@@ -19,10 +24,15 @@ _TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "f
            "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
 _SIMT = {"float32": 256, "float64": 128}
 _MMA_SYNC_SHARE = 0.62  # of wgmma's rate
-_L2_BYTES_PER_CLOCK = 64.0  # of one multiprocessor (measured: docs/performance.md)
-_LAUNCH = 2.5e-6
+_WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that take turns
+    1: ((8, 0.07), (32, 0.25), (64, 0.45), (128, 0.76), (192, 0.93), (256, 0.97)),
+    2: ((8, 0.09), (32, 0.33), (64, 0.62), (128, 0.96), (192, 1.0), (256, 1.0)),
+}
+_L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
+_LAUNCH = 1.0e-6
 _FIRST_K_TILE = 900  # clocks until the first k-tile has come
-_EPILOGUE = 1500  # clocks, and what bytes take beside
+_EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
+_MEETING = 400  # clocks for which the CTAs of a cluster wait for one another at either end
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,7 @@ class Work:
     ctas: int
     cluster: int
     threads: int
+    panels: int = 1
     by_tma: bool = True
 
 
@@ -85,7 +96,7 @@ def estimate(work: Work, arch: str) -> Time:
     groups = -(-bm // 64) if bm <= 128 else 2
     reads = bm + bn * groups if work.variant == "wgmma" else (bm + bn) * 2
     if work.variant == "wgmma":
-        rate *= min(1.0, bn / 128) if bm > 64 else min(1.0, bn / 256) if bm == 64 else 1.0
+        rate *= _interpolate(_WGMMA_SHARE[min(2, max(1, bm // 64))], bn)
     clocks = {
         "multiply": 2.0 * bm * bn * bk / rate,
         "shared": bk * work.factor_bytes * (bm + bn + reads) / 128,
@@ -94,9 +105,18 @@ def estimate(work: Work, arch: str) -> Time:
     starve = {1: 1.6, 2: 1.2, 3: 1.05}.get(work.stages, 1.0)
     each = {name: c * k_tiles * waves * busy * starve / device.clock_hz for name, c in clocks.items()}
     out = bm * bn * work.result_bytes / 32 * (1 if work.by_tma else 3)
-    edges = _FIRST_K_TILE + (_EPILOGUE + out) * (1 if work.variant == "wgmma" else waves * busy)
+    alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves * busy  # the rest is under other products
+    edges = _FIRST_K_TILE + (_EPILOGUE + work.panels * _PANEL + out) * alone + _MEETING * 2 * (work.cluster - 1)
     moved = work.batch * (m * k + n * k) * work.factor_bytes + work.batch * m * n * work.result_bytes
     return Time(
         each["multiply"], each["shared"], each["l2"], edges / device.clock_hz, _LAUNCH,
         moved / device.memory_bytes_per_s,
     )  # fmt: skip
+
+
+def _interpolate(points: tuple[tuple[int, float], ...], x: int) -> float:
+    """Between points of a table, straight lines; beyond them its ends."""
+    for (x0, y0), (x1, y1) in pairwise(points):
+        if x <= x1:
+            return y0 + (y1 - y0) * max(0, x - x0) / (x1 - x0)
+    return points[-1][1]

@@ -18,6 +18,7 @@ from tilegen.ops.gemm.wgmma import can_store_by_tma, shared_bytes
 from tilegen.spec.data import WholeCall
 
 _SHOWN = 8  # losers whose terms are kept
+_FEW_ROWS = 64  # of d, which fill no tile of wgmma's
 _EIGHTS = ("float8_e4m3fn", "float8_e5m2", "int8")
 
 
@@ -32,7 +33,7 @@ class Ranked:
 def choose_recipe(call: WholeCall, problem: Problem, arch: Arch) -> tuple[Recipe, tuple[Choice, ...]]:
     """The recipe with the least time, and the choice with the best losers.
 
-    ``problem``: as ``face_rows`` gives it. Raises SpecError TG302 where no recipe has all that the fields pin.
+    Raises SpecError TG302 where no recipe has all that the fields pin.
     """
     ranked, refusals = rank_recipes(problem, arch, call.fields)
     if not ranked:
@@ -41,11 +42,6 @@ def choose_recipe(call: WholeCall, problem: Problem, arch: Arch) -> tuple[Recipe
     refused = "".join(f"; {variant}: {reason}" for variant, reason in refusals.items())
     proof = f"the least time of {len(ranked)} recipes by the model of cost/time.py{refused}"
     return ranked[0].recipe, (Choice("gemm", ranked[0].recipe.fields(), candidates, proof),)
-
-
-def face_rows(problem: Problem) -> Problem:
-    """The problem, or the transposed one, of which neighbours of a row of d lie side by side."""
-    return problem if problem.d.runs_along_rows else problem.turned()
 
 
 def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked], dict[str, str]]:
@@ -61,9 +57,22 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
         if reason := refuse(problem, arch):
             refusals[variant] = reason
             continue
-        fitting = [r for r in recipes(problem, arch, fields) if _has_pins(r, fields) and _fits(r, problem, arch)]
-        found = [Ranked(r, estimate(_describe_work(r, problem), arch.name)) for r in fitting]
+        for is_turned in _list_turns(problem, fields):
+            p = problem.turned() if is_turned else problem
+            for r in recipes(p, arch, fields):
+                recipe = replace(r, is_turned=is_turned)
+                if _has_pins(recipe, fields) and _fits(recipe, p, arch):
+                    found.append(Ranked(recipe, estimate(_describe_work(recipe, p), arch.name)))
     return sorted(found, key=lambda one: one.time.total), refusals
+
+
+def _list_turns(problem: Problem, fields: Any) -> tuple[bool, ...]:
+    """Whether the transpose is made: where d runs along columns; and where d has few rows, either way is looked at."""
+    if fields.turned is not None:
+        return (fields.turned,)
+    if not problem.d.runs_along_rows:
+        return (True,)
+    return (False, True) if _sides(problem)[0] <= _FEW_ROWS else (False,)
 
 
 def _no_recipe(call: WholeCall, refusals: dict[str, str]) -> Diagnostic:
@@ -97,7 +106,7 @@ def _refuse_wgmma(p: Problem, arch: Arch) -> str:
 def _wgmma_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     bk = 128 // bytes_of(p.a.dtype)
     sides = _sides(p)
-    tiles = [(128, 256), (256, 128), (128, 192), (128, 128), (64, 256), (128, 64), (64, 128), (64, 64), (128, 32), (64, 32)]
+    tiles = [(m, n) for n in (256, 192, 128, 64, 32, 16, 8) for m in (256, 128, 64) if m * n <= 128 * 256]
     tiles += [tuple(fields.tile[:2])] if fields.tile and tuple(fields.tile[:2]) not in tiles else []
     for bm, bn in tiles:
         for panel in dict.fromkeys(x for x in (fields.panel, bn, 128, 64, 32) if x and bn % x == 0 and (x <= 128 or x == fields.panel)):
@@ -222,7 +231,8 @@ def _describe_work(recipe: Recipe, p: Problem) -> Work:
     m, n, k = _sides(p)
     return Work(
         recipe.variant, p.factors, (m, n, k), _batch(p), recipe.tile, bytes_of(p.a.dtype), bytes_of(p.d.dtype),
-        recipe.stages, recipe.ctas, recipe.cluster, recipe.threads, by_tma=can_store_by_tma(Writing(p, recipe, frozenset())),
+        recipe.stages, recipe.ctas, recipe.cluster, recipe.threads,
+        recipe.tile[1] // recipe.panel if recipe.panel else 1, by_tma=can_store_by_tma(Writing(p, recipe, frozenset())),
     )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from pydantic import Field
 from tilegen.arch import ARCHES
 from tilegen.errors import SpecError
 from tilegen.ops import cast, copy, elementwise, fill, mma
-from tilegen.ops.gemm.choose import choose_recipe, face_rows
+from tilegen.ops.gemm.choose import choose_recipe
 from tilegen.ops.gemm.parts import Writing
 from tilegen.ops.gemm.problem import Problem, read_problem
 from tilegen.ops.gemm.recipe import Recipe
@@ -55,6 +55,7 @@ class GemmFields(WholeFields):
     panel: _Size = Field(default=None, ge=8, le=256, description="columns of d that leave together, by wgmma")
     cluster: Literal[1, 2] | None = Field(default=None, description="CTAs that share tiles of b")
     ctas: _Size = Field(default=None, ge=1, le=65535, description="CTAs that share the tiles of d")
+    turned: bool | None = Field(default=None, description="make the transpose of d, of the transposes of b and a")
     overlap: Literal["previous"] | None = Field(
         default=None, description="previous: the kernel starts while the one before it still runs"
     )
@@ -116,9 +117,9 @@ def _say(buffer: Buffer) -> str:
 
 def _expand(spec: Spec, call: WholeCall) -> Spec:
     """The tile ops that carry out a call. Raises SpecError (TG302) for pins that cannot be."""
-    problem = face_rows(read_problem(call))
+    problem = read_problem(call)
     recipe, choices = choose_recipe(call, problem, ARCHES[spec.arch])
-    return expand_recipe(spec, call, problem, recipe, choices)
+    return expand_recipe(spec, call, problem.turned() if recipe.is_turned else problem, recipe, choices)
 
 
 def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe, choices: tuple[Any, ...]) -> Spec:

@@ -43,10 +43,14 @@ class Writing:
                 found[self.name_of(m)] = {"view": m.name, "axes": [0, 2, 1] if m.has_batch else [1, 0]}
         return found
 
+    def stretched(self, matrix: Matrix, rows: tuple[str, int], columns: tuple[str, int]) -> str:
+        """The part of an operand of the epilogue that belongs to a tile of d: all of an extent of 1."""
+        one = ("0", 1)
+        return self.region(matrix, one if matrix.rows == 1 else rows, one if matrix.columns == 1 else columns)
+
     def region(self, matrix: Matrix, rows: tuple[str, int], columns: tuple[str, int]) -> str:
-        """A tile of an array: where it begins and how long it is, of each dimension that is not stretched."""
-        sides = ((matrix.rows, rows), (matrix.columns, columns))
-        parts = ["0 : +1" if n == 1 else f"{at} : +{length}" for n, (at, length) in sides]
+        """A tile of an array, by where it begins and how long it is."""
+        parts = [f"{at} : +{length}" for at, length in (rows, columns)]
         if matrix.rank == 1 and not matrix.is_turned:
             parts = parts[1:]
         if matrix.has_batch:
@@ -99,7 +103,7 @@ def finish(
         return {"cast": {**said, "src": sums, "dst": dst}}
     own = {name: w.fresh(name) for name in ("acc", *problem.named)}
     expression = re.sub(r"[A-Za-z_]\w*", lambda word: own.get(word[0], word[0]), problem.epilogue)
-    named = {own["acc"]: sums} | {own[name]: w.region(m, rows, columns) for name, m in problem.named.items()}
+    named = {own["acc"]: sums} | {own[name]: w.stretched(m, rows, columns) for name, m in problem.named.items()}
     m, n, _ = problem.sides
     sized = any(x.rows != 1 or x.columns != 1 for x in problem.named.values())
     edge = w.edge((m, w.recipe.tile[0]), (n, w.recipe.tile[1])) if sized else {}

@@ -17,7 +17,8 @@ class Recipe:
     ``permutation``: of each dimension how many elements, or which, the tiling covers (docs/permutation.md), None for
     what the atoms cover. ``stages``: k-tiles in shared memory. ``group``: tile rows that CTAs take together.
     ``cluster``: CTAs that share tiles of b. ``ctas``: that share the tiles of d, 0 where each tile has its own.
-    ``panel``: columns of d that leave at once. ``is_async``: k-tiles come by cp.async or TMA.
+    ``panel``: columns of d that leave at once. ``is_async``: k-tiles come by cp.async or TMA. ``is_turned``: the
+    transpose of d is made, of the transposes of b and a.
     """
 
     variant: str
@@ -31,6 +32,7 @@ class Recipe:
     ctas: int = 0
     panel: int = 0
     is_async: bool = True
+    is_turned: bool = False
     overlap: str = ""
 
     @property
@@ -50,9 +52,11 @@ class Recipe:
             said["permutation"] = list(self.permutation)
         said |= {"stages": self.stages, "order": self.group}
         said |= {"cluster": self.cluster, "panel": self.panel} if self.variant == "wgmma" else {}
-        return said | ({"ctas": self.ctas} if self.ctas else {})
+        said |= {"ctas": self.ctas} if self.ctas else {}
+        return said | ({"turned": True} if self.is_turned else {})
 
     def __str__(self) -> str:
         size = " x ".join(map(str, self.tile))
         more = ", pairs of CTAs share b" if self.cluster > 1 else ""
+        more += ", of the transposes" if self.is_turned else ""
         return f"{self.variant} {size}, {self.stages} stages{more}"
