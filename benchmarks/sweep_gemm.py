@@ -35,29 +35,47 @@ ROTATED = 200e6  # bytes of all sets of inputs
 
 @dataclass(frozen=True)
 class Shape:
-    """A product of two matrices: sides and the type of all three."""
+    """A product of two matrices: sides, the types of factors and results, and what is pinned, as (field, value)."""
 
     m: int
     n: int
     k: int
     dtype: str = "bfloat16"
+    result: str = ""
+    pinned: tuple[tuple[str, Any], ...] = ()
 
     @property
     def name(self) -> str:
-        return f"{self.m}x{self.n}x{self.k} {self.dtype}"
+        return " ".join([f"{self.m}x{self.n}x{self.k} {self.dtype}", *(str(value) for _, value in self.pinned)])
+
+    @property
+    def by_column(self) -> bool:
+        """Does b lie column by column? Float32 lies row by row, as it is measured elsewhere."""
+        return self.dtype != "float32" or bool(self.pinned)
+
+    @property
+    def result_type(self) -> str:
+        return self.result or self.dtype
 
     def spec(self, pins: dict[str, Any]) -> dict[str, Any]:
         """The spec: a row by row, b column by column, as Linear layers have them."""
         shapes = {"A": [self.m, self.k], "B": [self.k, self.n], "D": [self.m, self.n]}
         buffers = {name: {"scope": "global", "dtype": self.dtype, "shape": s} for name, s in shapes.items()}
-        buffers["B"]["layout"] = "col"
-        gemm = {"a": "A", "b": "B", "d": "D"} | pins
+        buffers["B"]["layout"] = "col" if self.by_column else "row"
+        buffers["D"]["dtype"] = self.result_type
+        gemm = {"a": "A", "b": "B", "d": "D"} | dict(self.pinned) | pins
         return {"kernel": "product", "arch": "sm_90a", "buffers": buffers, "ops": [{"gemm": gemm}]}
 
 
 SHAPES = (
     Shape(8192, 8192, 8192), Shape(4096, 4096, 4096), Shape(2048, 2048, 2048), Shape(1024, 1024, 1024),
     Shape(4096, 4096, 1024), Shape(128, 7168, 16384), Shape(3000, 5000, 2048), Shape(16384, 1024, 1024),
+    Shape(1, 7168, 16384), Shape(16, 7168, 16384), Shape(64, 7168, 16384),
+    Shape(8192, 8192, 8192, pinned=(("variant", "mma_sync"),)),
+    Shape(4096, 4096, 4096, pinned=(("variant", "mma_sync"),)), Shape(4096, 4096, 4096, "float32"),
+    Shape(8192, 8192, 8192, "float32"), Shape(4096, 4096, 4096, "float32", pinned=(("math", "tf32"),)),
+    Shape(4096, 4096, 4096, "float64"), Shape(8192, 8192, 8192, "float8_e4m3fn", "bfloat16"),
+    Shape(8192, 8192, 8192, "int8", "int32"),
 )  # fmt: skip
 
 
@@ -84,15 +102,22 @@ def build_one(shape: Shape, pins: dict[str, Any]) -> Built | str:
         return f"{type(error).__name__}: {error}"
 
 
+def draw(torch: Any, dtype: str, shape: tuple[int, int]) -> Any:
+    """Random normal elements, or small integers."""
+    if dtype == "int8":
+        return torch.randint(-127, 128, shape, device="cuda", dtype=torch.int8)
+    return torch.randn(shape, device="cuda").to(getattr(torch, dtype))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--name", default="")
+    parser.add_argument("--name", nargs="*")
     parser.add_argument("--most", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
     device = gpu.require_gpu()
-    shapes = [s for s in SHAPES if args.name in s.name]
+    shapes = [s for s in SHAPES if any(name in s.name for name in args.name or [""])]
     found: dict[str, list[dict[str, Any]]] = {}
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 2) - 2), get_context("spawn")) as pool:
         listed = {s: list_pins(s)[: args.most] for s in shapes}
@@ -113,15 +138,22 @@ def time_recipes(
     """A row for each recipe: the model's time, its own, and cuBLAS's time over it."""
     torch = load_library("torch")
     torch.manual_seed(1)
-    dtype = getattr(torch, shape.dtype)
-    each = 2 * (shape.m * shape.k + shape.n * shape.k + shape.m * shape.n)
+    tf32 = ("math", "tf32") in shape.pinned
+    torch.backends.cuda.matmul.allow_tf32 = tf32
+    each = torch.empty(0, dtype=getattr(torch, shape.dtype)).element_size() * (shape.m * shape.k + shape.n * shape.k + shape.m * shape.n)
+    second = (shape.n, shape.k) if shape.by_column else (shape.k, shape.n)
     sets = [
-        tuple(torch.randn(x, device="cuda").to(dtype) for x in ((shape.m, shape.k), (shape.n, shape.k)))
-        + (torch.empty(shape.m, shape.n, device="cuda", dtype=dtype),)
+        tuple(draw(torch, shape.dtype, x) for x in ((shape.m, shape.k), second))
+        + (torch.empty(shape.m, shape.n, device="cuda", dtype=getattr(torch, shape.result_type)),)
         for _ in range(max(2, int(ROTATED / each) + 1))
     ]
-    launches = max(2, min(100, int(4e-3 / (2.0 * shape.m * shape.n * shape.k / 6e14))))
-    want = sets[0][0].float() @ sets[0][1].t().float()
+    pace = {"float64": 5e13, "float32": 4e13}.get(shape.dtype, 6e14)
+    launches = max(1, min(100, int(4e-3 / (2.0 * shape.m * shape.n * shape.k / pace))))
+    def right(b: Any) -> Any:
+        return b.t() if shape.by_column else b
+
+    want = sets[0][0][:512].double() @ right(sets[0][1]).double()
+    one = torch.ones((), device="cuda")
 
     def capture(run: Any) -> Any:
         stream = torch.cuda.Stream()
@@ -144,7 +176,16 @@ def time_recipes(
 
     def cublas(k: int) -> Any:
         a, b, d = sets[k]
-        return torch.matmul(a, b.t(), out=d)
+        if shape.dtype.startswith("float8"):
+            return torch._scaled_mm(a, right(b), one, one, out_dtype=d.dtype, use_fast_accum=True)
+        if shape.dtype == "int8":
+            return torch._int_mm(a, right(b), out=d)
+        return torch.matmul(a, right(b), out=d)
+
+    def find_error(got: Any) -> float:
+        return float(((got[:512].double() - want).norm() / want.norm()).item())
+
+    theirs = find_error(cublas(0))
 
     base = capture(cublas)
     for (pins, predicted), kernel_built in zip(rows, built, strict=True):
@@ -154,18 +195,22 @@ def time_recipes(
             continue
         try:
             kernel = kernel_of(kernel_built)
-            sets[0][2].fill_(float("nan"))
-            kernel(sets[0][0], sets[0][1].t(), sets[0][2])
-            error = ((sets[0][2].float() - want).norm() / want.norm()).item()
-            if not error < 4e-3:
-                yield row | {"error": f"off by {error}"}
+            sets[0][2].fill_(float("nan") if sets[0][2].is_floating_point() else -1)
+            kernel(sets[0][0], right(sets[0][1]), sets[0][2])
+            torch.cuda.synchronize()
+            error = find_error(sets[0][2])
+            if not error <= 2 * theirs:
+                yield row | {"error": f"off by {error}, cuBLAS by {theirs}"}
                 continue
-            graph = capture(lambda k, kernel=kernel: kernel(sets[k][0], sets[k][1].t(), sets[k][2]))
+            graph = capture(lambda k, kernel=kernel: kernel(sets[k][0], right(sets[k][1]), sets[k][2]))
             pairs = []
             for _ in range(rounds):
                 pairs.append((time_one(graph), time_one(base)))
             ratio = median(b / a for a, b in pairs[1:])
-            yield row | {"us": round(median(a for a, _ in pairs[1:]), 2), "ratio": round(ratio, 4)}
+            yield row | {
+                "us": round(median(a for a, _ in pairs[1:]), 2), "ratio": round(ratio, 4), "rms": float(f"{error:.3g}"),
+                "rms_cublas": float(f"{theirs:.3g}"),
+            }  # fmt: skip
         except Exception as problem:
             yield row | {"error": str(problem)[:300]}
 

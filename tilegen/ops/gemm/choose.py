@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 from tilegen.arch import Arch
@@ -19,7 +20,7 @@ from tilegen.spec.data import WholeCall
 
 _SHOWN = 8  # losers whose terms are kept
 _FEW_ROWS = 64  # of d, which fill no tile of wgmma's
-_EIGHTS = ("float8_e4m3fn", "float8_e5m2", "int8")
+_RING_WARPS = 8  # that multiply: more have fewer than 240 registers a thread
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ def _no_recipe(call: WholeCall, refusals: dict[str, str]) -> Diagnostic:
 def _has_pins(recipe: Recipe, fields: Any) -> bool:
     """Is it what the fields say?"""
     said = recipe.fields()
-    pinned = {n: getattr(fields, n) for n in ("tile", "stages", "order", "cluster", "panel", "ctas") if getattr(fields, n)}
+    pinned = {n: getattr(fields, n) for n in ("tile", "load", "stages", "order", "cluster", "panel", "ctas") if getattr(fields, n)}
     return all(said.get(name) == value for name, value in pinned.items())
 
 
@@ -168,14 +169,35 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
         tiles = [(128, 64, (4, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
     if fields.tile:
         tiles = [(*fields.tile[:2], (2, 2, 1))]
+    if "tma" in arch.features and min(p.a.unit_bytes, p.b.unit_bytes) == WIDEST and p.a.is_dense and p.b.is_dense:
+        yield from _ring_recipes(p, arch, fields, atom)
     for bm, bn, atoms in tiles:
         for bk in [fields.tile[2]] if fields.tile else [x // size for x in (128, 64)]:
             for stages in (4, 3) if is_async else (1,):
                 yield Recipe(
                     "mma_sync", (bm, bn, max(bk, depth)), atom, _read_atoms(fields.atoms) or atoms,
                     _read_permutation(fields.permutation), fields.stages or stages, fields.order or 8,
-                    is_async=is_async, overlap=fields.overlap or "",
+                    load="cp_async" if is_async else "threads", overlap=fields.overlap or "",
                 )  # fmt: skip
+
+
+def _ring_recipes(p: Problem, arch: Arch, fields: Any, atom: str) -> Iterator[Recipe]:
+    """Those whose k-tiles come by TMA, to warps that multiply each a tile of its own."""
+    bk, (m, n, _) = 128 // bytes_of(p.a.dtype), _sides(p)
+    tiles = [(256, 128), (128, 128), (128, 64), (64, 64)]
+    tiles += [tuple(fields.tile[:2])] if fields.tile and tuple(fields.tile[:2]) not in tiles else []
+    for bm, bn in tiles:
+        side = 32 if p.sums == "float64" else 64  # of a warp's tile, whose sums fit into registers
+        warps = (max(1, bm // side), max(1, bn // side), 1)
+        count = -(-m // bm) * -(-n // bn) * _batch(p)
+        if prod(warps) > _RING_WARPS:
+            continue
+        for stages in (fields.stages,) if fields.stages else (4, 3):
+            yield Recipe(
+                "mma_sync", (bm, bn, fields.tile[2] if fields.tile else bk), atom,
+                _read_atoms(fields.atoms) or warps, (None, None, None), stages, fields.order or 8, load="tma",
+                ctas=fields.ctas or (132 if not isinstance(p.sides[0], int) else -(-count // -(-count // 132))),
+            )  # fmt: skip
 
 
 def _refuse_simt(p: Problem, arch: Arch) -> str:
@@ -188,13 +210,13 @@ def _simt_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     atom = fields.atom if fields.atom != "auto" else {"float32": "fma.f32", "float64": "fma.f64"}[p.factors]
     is_async = min(p.a.unit_bytes, p.b.unit_bytes) >= 4
     runs = fields.permutation or ["R=4", "R=4", None]
-    tiles = [(128, 128), (128, 64), (64, 64)] if not fields.tile else [tuple(fields.tile[:2])]
+    tiles = [(128, 128), (128, 256), (256, 128), (128, 64), (64, 64)] if not fields.tile else [tuple(fields.tile[:2])]
     for bm, bn in tiles:
         for stages in (3, 2) if is_async else (1,):
             yield Recipe(
                 "simt", (bm, bn, fields.tile[2] if fields.tile else 8), atom,
                 _read_atoms(fields.atoms) or "(16,16,1):(16,1,0)", _read_permutation(runs), fields.stages or stages,
-                fields.order or 8, is_async=is_async,
+                fields.order or 8, load="cp_async" if is_async else "threads",
             )  # fmt: skip
 
 
@@ -213,6 +235,9 @@ def _fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         return shared_bytes(Writing(p, recipe, frozenset())) + 1024 <= arch.max_shared_bytes_per_cta
     (bm, bn, bk), size = recipe.tile, bytes_of(p.a.dtype)
     staged = recipe.stages * bk * (bm + bn) * size
+    if recipe.load == "tma":
+        out = prod(recipe.atoms) * 16 * (bn // recipe.atoms[1]) * bytes_of(p.d.dtype)
+        return staged + out + 1024 <= arch.max_shared_bytes_per_cta and bm % (16 * recipe.atoms[0]) == 0
     out = bm * bn * bytes_of(p.d.dtype)
     return max(staged, out) <= arch.max_shared_bytes_per_cta and recipe.threads <= arch.max_threads_per_cta
 

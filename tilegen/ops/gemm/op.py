@@ -50,6 +50,7 @@ class GemmFields(WholeFields):
     permutation: list[int | str | None] | None = Field(
         default=None, min_length=3, max_length=3, description="what the tiling covers of each dimension, or R=n"
     )
+    load: Literal["tma", "cp_async", "threads"] | None = Field(default=None, description="what brings k-tiles")
     stages: _Size = Field(default=None, ge=1, le=16, description="k-tiles in shared memory")
     order: _Size = Field(default=None, ge=1, le=256, description="rows of tiles that CTAs take together")
     panel: _Size = Field(default=None, ge=8, le=256, description="columns of d that leave together, by wgmma")
@@ -127,7 +128,7 @@ def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe,
     names = {spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
     names |= {c.name for c in spec.constants}
     head = describe_arrays(spec)
-    written = write_recipe(Writing(problem, recipe, frozenset(names)))
+    written = write_recipe(Writing(problem, recipe, frozenset(names), "setmaxnreg" in ARCHES[spec.arch].features))
     data = {"kernel": spec.kernel, "arch": spec.arch, **head, **written, "buffers": head["buffers"] | written["buffers"]}
     try:
         expanded = load(data, _FORMS)

@@ -18,11 +18,15 @@ Statements = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Writing:
-    """A problem, how it is carried out, and the names that the spec has already."""
+    """A problem, how it is carried out, and the names that the spec has already.
+
+    ``has_budgets``: roles of the arch may have registers of their own.
+    """
 
     problem: Problem
     recipe: Recipe
     taken: frozenset[str]
+    has_budgets: bool = False
 
     def fresh(self, name: str) -> str:
         """``name``, or one like it that the spec does not have."""

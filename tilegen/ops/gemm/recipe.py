@@ -17,7 +17,8 @@ class Recipe:
     ``permutation``: of each dimension how many elements, or which, the tiling covers (docs/permutation.md), None for
     what the atoms cover. ``stages``: k-tiles in shared memory. ``group``: tile rows that CTAs take together.
     ``cluster``: CTAs that share tiles of b. ``ctas``: that share the tiles of d, 0 where each tile has its own.
-    ``panel``: columns of d that leave at once. ``is_async``: k-tiles come by cp.async or TMA. ``is_turned``: the
+    ``panel``: columns of d that leave at once. ``load``: what brings k-tiles, tma,
+    cp_async or threads. ``is_turned``: the
     transpose of d is made, of the transposes of b and a.
     """
 
@@ -31,7 +32,7 @@ class Recipe:
     cluster: int = 1
     ctas: int = 0
     panel: int = 0
-    is_async: bool = True
+    load: str = "tma"
     is_turned: bool = False
     overlap: str = ""
 
@@ -40,6 +41,8 @@ class Recipe:
         """Of a CTA; of wgmma with the loading warp and those that fill its warpgroup."""
         if self.variant == "wgmma":
             return 128 * (1 + min(2, max(1, self.tile[0] // 64)))
+        if self.load == "tma":
+            return 32 + 32 * prod(self.atoms)
         tiling = tile_mma(self.atom, self.atoms, self.permutation, self.tile)
         return prod(count_atoms(tiling.atoms)) * tiling.atom.threads
 
@@ -50,7 +53,7 @@ class Recipe:
             said["atoms"] = self.atoms if isinstance(self.atoms, str) else list(self.atoms)
         if any(p is not None for p in self.permutation):
             said["permutation"] = list(self.permutation)
-        said |= {"stages": self.stages, "order": self.group}
+        said |= {"load": self.load, "stages": self.stages, "order": self.group}
         said |= {"cluster": self.cluster, "panel": self.panel} if self.variant == "wgmma" else {}
         said |= {"ctas": self.ctas} if self.ctas else {}
         return said | ({"turned": True} if self.is_turned else {})
@@ -59,4 +62,4 @@ class Recipe:
         size = " x ".join(map(str, self.tile))
         more = ", pairs of CTAs share b" if self.cluster > 1 else ""
         more += ", of the transposes" if self.is_turned else ""
-        return f"{self.variant} {size}, {self.stages} stages{more}"
+        return f"{self.variant} {size}, {self.stages} stages by {self.load}{more}"

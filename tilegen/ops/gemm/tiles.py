@@ -10,7 +10,7 @@ from tilegen.ops.mma.atoms import SIMT
 from tilegen.spec.spelling import spell_index
 
 
-def write_mma_sync(w: Writing) -> dict[str, Any]:
+def write_tiles(w: Writing) -> dict[str, Any]:
     """The launch, buffers and statements: fragments of the next step are loaded while one is multiplied."""
     r, p = w.recipe, w.problem
     (bm, bn, bk), stages = r.tile, r.stages
@@ -27,7 +27,7 @@ def write_mma_sync(w: Writing) -> dict[str, Any]:
 
     def fetch(to: str, at: str, **more: Any) -> Statements:
         """A k-tile on its way."""
-        kept = {"async": True} if r.is_async else {}
+        kept = {"async": True} if r.load == "cp_async" else {}
         boxes = ((p.a, (f"{m}*{bm}", bm), (at, bk), seen_a), (p.b, (at, bk), (f"{n}*{bn}", bn), sb))
         return [
             {"copy": {
@@ -52,7 +52,7 @@ def write_mma_sync(w: Writing) -> dict[str, Any]:
         {"for": {i: steps}, "unroll": True, "do": [*bring(slot, f"{i}*{depth}", f"{i} % 2"), multiply(f"{i} % 2")]}
         if steps > 1 else {"for": {i: 1}, "unroll": True, "do": [*bring(slot, "0", "0"), multiply("0")]}
     ]  # fmt: skip
-    if r.is_async:
+    if r.load == "cp_async":
         start: Statements = [{"for": {s: ahead}, "unroll": True, "do": [
             *fetch(s, f"{s}*{bk}", when=f"{s} < {kt}"), "commit",
         ]}]  # fmt: skip
