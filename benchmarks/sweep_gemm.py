@@ -199,7 +199,7 @@ def time_recipes(
             kernel(sets[0][0], right(sets[0][1]), sets[0][2])
             torch.cuda.synchronize()
             error = find_error(sets[0][2])
-            if not error <= 2 * theirs:
+            if not error <= (3 if tf32 else 2) * theirs:  # wgmma cuts float32 off where others round
                 yield row | {"error": f"off by {error}, cuBLAS by {theirs}"}
                 continue
             graph = capture(lambda k, kernel=kernel: kernel(sets[k][0], right(sets[k][1]), sets[k][2]))

@@ -21,6 +21,7 @@ from tilegen.ops import ALL_OPS
 from tilegen.ops.permute.choose import rank_candidates
 from tilegen.ops.permute.dims import Dims, is_launchable, merge_dims
 from tilegen.ops.permute.model import access_elems, estimate
+from tilegen.ops.op import WholeHere
 from tilegen.ops.permute.op import OP, dims_of
 from tilegen.ops.permute.tiles import MAX_CANDIDATES, TileChoice, fill_box, list_candidates, run_elems, sizes_of
 from tilegen.pipeline import load
@@ -317,7 +318,8 @@ def test_the_reference_is_numpys_transpose(case):
     assert spec.whole is not None
     offsets = np.arange(prod(shape))
     want = offsets.reshape(shape).transpose(axes).ravel()
-    assert (OP.reference(spec.whole, offsets, {}, {"src": lambda at: at})["dst"] == want).all()
+    here = WholeHere({"src": lambda at: at}, {}, TYPED)
+    assert (OP.reference(spec.whole, offsets, here)["dst"] == want).all()
 
 
 def test_tiles_that_carry_out_another_permute_are_found():

@@ -23,7 +23,9 @@ from tilegen.arch.data import typical_device
 _TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "float8_e4m3fn": 8192,
            "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
 _SIMT = {"float32": 256, "float64": 128}
-_MMA_SYNC_SHARE = 0.62  # of wgmma's rate
+_MMA_SYNC_SHARE = {"tma": 0.64, "cp_async": 0.48, "threads": 0.25}  # of wgmma's rate, by what brings k-tiles
+_LOADS = 1.4  # instructions beside the products, for each row and column of a thread's sums
+_DOUBLE_SHARE = {"tma": 0.8, "cp_async": 0.92, "threads": 0.5}  # the same of float64
 _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that take turns
     1: ((8, 0.07), (32, 0.25), (64, 0.45), (128, 0.76), (192, 0.93), (256, 0.97)),
     2: ((8, 0.09), (32, 0.33), (64, 0.62), (128, 0.96), (192, 1.0), (256, 1.0)),
@@ -50,6 +52,7 @@ class Work:
     ctas: int
     cluster: int
     threads: int
+    load: str = "tma"
     panels: int = 1
     by_tma: bool = True
 
@@ -86,13 +89,15 @@ def estimate(work: Work, arch: str) -> Time:
     device = typical_device(arch)
     (m, n, k), (bm, bn, bk) = work.sides, work.tile
     tiles = -(-m // bm) * -(-n // bn) * work.batch
-    per_sm = 1 if work.variant == "wgmma" else max(1, min(4, 512 // work.threads))
+    per_sm = 1 if work.load == "tma" else max(1, min(4, 512 // work.threads))
     at_once = work.ctas or device.sm_count * per_sm
     waves = -(-tiles // at_once)
     busy = min(at_once, tiles) / min(device.sm_count, max(1, min(at_once, tiles)))  # CTAs of one multiprocessor
     k_tiles = -(-k // bk)
-    rate = _SIMT[work.factors] * 0.85 if work.variant == "simt" else _TENSOR[work.factors]
-    rate *= _MMA_SYNC_SHARE if work.variant == "mma_sync" else 1.0
+    rate = _SIMT[work.factors] * _share_of_products(work) if work.variant == "simt" else float(_TENSOR[work.factors])
+    if work.variant == "mma_sync":
+        rate *= (_DOUBLE_SHARE if work.factors == "float64" else _MMA_SYNC_SHARE)[work.load]
+        rate *= 0.85 if work.load == "cp_async" and per_sm == 2 else 1.0  # few CTAs hide less of a wait for all
     groups = -(-bm // 64) if bm <= 128 else 2
     reads = bm + bn * groups if work.variant == "wgmma" else (bm + bn) * 2
     if work.variant == "wgmma":
@@ -102,7 +107,8 @@ def estimate(work: Work, arch: str) -> Time:
         "shared": bk * work.factor_bytes * (bm + bn + reads) / 128,
         "l2": bk * work.factor_bytes * (bm + bn / work.cluster) / _L2_BYTES_PER_CLOCK,
     }
-    starve = {1: 1.6, 2: 1.2, 3: 1.05}.get(work.stages, 1.0)
+    starve = {1: 1.6, 2: 1.2, 3: 1.05}.get(work.stages, 1.0) if work.variant != "simt" else 1.0
+    starve *= 1.02 if work.stages & (work.stages - 1) and work.variant != "wgmma" else 1.0  # slots are remainders
     each = {name: c * k_tiles * waves * busy * starve / device.clock_hz for name, c in clocks.items()}
     out = bm * bn * work.result_bytes / 32 * (1 if work.by_tma else 3)
     alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves * busy  # the rest is under other products
@@ -112,6 +118,13 @@ def estimate(work: Work, arch: str) -> Time:
         each["multiply"], each["shared"], each["l2"], edges / device.clock_hz, _LAUNCH,
         moved / device.memory_bytes_per_s,
     )  # fmt: skip
+
+
+def _share_of_products(work: Work) -> float:
+    """The share of instructions that multiply, of threads with a square of sums as near as can be: others load."""
+    (bm, bn, _), side = work.tile, int(work.threads**0.5)
+    rows, columns = max(1, bm // side), max(1, bn // side)
+    return rows * columns / (rows * columns + _LOADS * (rows + columns))
 
 
 def _interpolate(points: tuple[tuple[int, float], ...], x: int) -> float:

@@ -105,7 +105,11 @@ class Plan:
 
 def arrays(plan: Plan) -> tuple[Memory, ...]:
     """The kernel's global arrays, in order. A view is another form of the array whose name it has, after it."""
-    return tuple({m.name: m for m in reversed(plan.memories) if m.space == "global"}.values())[::-1]
+    found: dict[str, Memory] = {}
+    for memory in plan.memories:
+        if memory.space == "global":
+            found.setdefault(memory.name, memory)
+    return tuple(found.values())
 
 
 def tensor_maps(plan: Plan) -> tuple[TensorMap, ...]:

@@ -197,16 +197,16 @@ def _check_array(array: Operand) -> None:
         raise Refused(f"the layout of {name} splits its dimensions or has an offset, TMA reads plain strides")
     for d, pitch in enumerate(memory.pitches):
         step = multiple(mul(pitch, memory.elem_bytes))
-        if pitch != 1 and (memory.shape[d] != 1 or d in array.dims) and step % UNIT_BYTES:
+        if pitch not in (0, 1) and (memory.shape[d] != 1 or d in array.dims) and step % UNIT_BYTES:
             known = "" if isinstance(pitch, int) else f", known to be a multiple of {step} bytes"
             need = f"TMA needs a multiple of {UNIT_BYTES} bytes"
             raise Refused(f"dimension {d} of {name} has a stride of {pitch} elements{known}: {need}")
 
 
 def _order_dims(array: Operand) -> tuple[int, ...]:
-    """The array's dimensions longer than 1, and those that the tile reaches beyond, outermost first."""
+    """The array's dimensions longer than 1 along which places differ, and those of the tile, outermost first."""
     shape, pitches = array.memory.shape, array.memory.pitches
-    dims = [d for d, n in enumerate(shape) if n != 1 or d in array.dims] or [len(shape) - 1]
+    dims = [d for d, n in enumerate(shape) if (n != 1 and pitches[d] != 0) or d in array.dims] or [len(shape) - 1]
     dims.sort(key=lambda d: -bound(pitches[d]))
     if pitches[dims[-1]] != 1:
         raise Refused(f"no dimension of {array.buffer.name} is contiguous, and TMA needs one")

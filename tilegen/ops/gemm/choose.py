@@ -212,7 +212,7 @@ def _simt_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     runs = fields.permutation or ["R=4", "R=4", None]
     tiles = [(128, 128), (128, 256), (256, 128), (128, 64), (64, 64)] if not fields.tile else [tuple(fields.tile[:2])]
     for bm, bn in tiles:
-        for stages in (3, 2) if is_async else (1,):
+        for stages in (4, 2) if is_async else (1,):
             yield Recipe(
                 "simt", (bm, bn, fields.tile[2] if fields.tile else 8), atom,
                 _read_atoms(fields.atoms) or "(16,16,1):(16,1,0)", _read_permutation(runs), fields.stages or stages,
@@ -256,7 +256,7 @@ def _describe_work(recipe: Recipe, p: Problem) -> Work:
     m, n, k = _sides(p)
     return Work(
         recipe.variant, p.factors, (m, n, k), _batch(p), recipe.tile, bytes_of(p.a.dtype), bytes_of(p.d.dtype),
-        recipe.stages, recipe.ctas, recipe.cluster, recipe.threads,
+        recipe.stages, recipe.ctas, recipe.cluster, recipe.threads, recipe.load,
         recipe.tile[1] // recipe.panel if recipe.panel else 1, by_tma=can_store_by_tma(Writing(p, recipe, frozenset())),
     )  # fmt: skip
 

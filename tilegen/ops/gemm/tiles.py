@@ -69,13 +69,15 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     sides = p.sides
     store = {"src": out, "dst": w.region(p.d, at, columns), **w.edge((sides[0], bm), (sides[1], bn))}
     is_staged = stages * bk * (bm * bytes_of(p.a.dtype) + bn * bytes_of(p.b.dtype)) >= bm * bn * bytes_of(p.d.dtype)
-    leave: Statements = [{"copy": {**store, "src": h}}]
+    is_plain = not p.epilogue and p.d.dtype == p.sums
+    held = sums if is_plain else h
+    leave: Statements = [{"copy": {**store, "src": held}}]
     if is_staged and not by_k:
-        leave = [{"copy": {"src": h, "dst": out}}, {"sync": "cta"}, {"copy": store}]
+        leave = [{"copy": {"src": held, "dst": out}}, {"sync": "cta"}, {"copy": store}]
         end.append({"sync": "cta"})  # out lies over the stages
     ops: Statements = [
         {"let": counts | place}, {"fill": {"dst": sums, "value": 0}}, *start, {"for": {k: kt}, "do": body}, *end,
-        finish(w, "cta", sums, at, columns, h), *leave,
+        *([] if is_plain else [finish(w, "cta", sums, at, columns, h)]), *leave,
     ]  # fmt: skip
     buffers = {
         **w.views(),
@@ -84,7 +86,8 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         sb: tile_buffer("shared", p.b.dtype, (stages, bk, bn)),
         **({out: tile_buffer("shared", p.d.dtype, (bm, bn), over=[sa, sb])} if is_staged and not by_k else {}),
         a: tile_buffer("register", p.a.dtype, (2, bm, depth)), b: tile_buffer("register", p.b.dtype, (2, depth, bn)),
-        sums: tile_buffer("register", p.sums, (bm, bn), tiled), h: tile_buffer("register", p.d.dtype, (bm, bn)),
+        sums: tile_buffer("register", p.sums, (bm, bn), tiled),
+        **({} if is_plain else {h: tile_buffer("register", p.d.dtype, (bm, bn))}),
     }  # fmt: skip
     return {"grid": {"bx": _count_ctas(w)}, "threads": r.threads, "buffers": buffers, "ops": ops}
 
