@@ -16,12 +16,13 @@ from text.run import requires_gxx, run_text
 import tilegen
 from tilegen import spec as spec_room
 from tilegen.arch import ARCHES
+from tilegen.arithmetic import TYPED
 from tilegen.errors import ProofError, SpecError
 from tilegen.ops import ALL_OPS
+from tilegen.ops.op import WholeHere
 from tilegen.ops.permute.choose import rank_candidates
 from tilegen.ops.permute.dims import Dims, is_launchable, merge_dims
 from tilegen.ops.permute.model import access_elems, estimate
-from tilegen.ops.op import WholeHere
 from tilegen.ops.permute.op import OP, dims_of
 from tilegen.ops.permute.tiles import MAX_CANDIDATES, TileChoice, fill_box, list_candidates, run_elems, sizes_of
 from tilegen.pipeline import load
