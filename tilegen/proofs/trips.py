@@ -46,6 +46,7 @@ from tilegen.plan import (
     Wait,
     all_steps,
     begin,
+    default_values,
     effects,
     flatten,
     walk,
@@ -55,7 +56,7 @@ from tilegen.proofs.questions import edges_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Region, Spec, Statement
-from tilegen.spec.outline import Placed, deciding, is_possible, launch_of, outline, trip_of, write_out
+from tilegen.spec.outline import Placed, deciding, is_possible, outline, trip_of, write_out
 
 TOO_LONG = "TG426"
 Named = Sequence[tuple[str, Var]]  # loops by the names of their trips, with the variables that expressions name
@@ -315,12 +316,13 @@ def _most_trips(spec: Spec, count: Index, case: Mapping[str, int]) -> int:
     left = substitute(count, case)
     if isinstance(left, int):
         return max(0, left)
-    grid = launch_of(spec, case).grid
+    values = default_values(spec.params) | dict(case)
+    grid = [int(evaluate(g, values)) for g in spec.grid]
     named = {v.name for v in variables(left)}
     axes: dict[str, Any] = {}
     for n, (axis, inner, extent) in enumerate(zip(CTA_AXES, CLUSTER_AXES, grid, strict=True)):
         many = min(extent, _MOST_CTAS) if axis in named or inner in named else 1
-        each = np.unique(np.linspace(0, extent - 1, many).astype(np.int64))
+        each = np.linspace(0, extent - 1, many).astype(np.int64)
         axes[axis] = each.reshape([-1 if d == n else 1 for d in range(3)])
         axes[inner] = axes[axis] % spec.cluster[n]
     return max(0, int(np.max(evaluate(left, axes))))
