@@ -71,9 +71,9 @@ class Clocks:
         return result
 
     def learn_facts(self, warps: Array, facts: Array) -> None:
-        """Each warp knows these too, a row for each."""
+        """Each warp (each once) knows these too, a row for each."""
         rows = self.known[:, self.crew.seats :]
-        np.maximum.at(rows, warps, facts)
+        rows[warps] = np.maximum(rows[warps], facts)
 
     def meet(self, warps: Array, team: Array) -> None:
         """Warps of one team (by number) learn what every other of it knows, and all begin a new epoch."""

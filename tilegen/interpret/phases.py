@@ -145,6 +145,8 @@ class Phases:
     def _complete(self, barrier: Barrier, site: Reporter) -> None:
         name = barrier.name
         over = (self.left[name] == 0) & (self.missing[name] == 0)
+        if not over.any():
+            return
         self._refuse_late_waits(barrier, over, site)
         self.passed[name][over] = 0
         self.phase[name][over] += 1
@@ -186,20 +188,24 @@ class Phases:
         if group.partial_warp is not None:
             message = f"a wait for {name} under divergence: some lanes do not reach it"
             site.fail(PARTIAL_SYNC, message, group.partial_warp)
+        rows = np.arange(len(group))
+        if group.is_by_warp(slot) and group.is_by_warp(parity):  # what one thread of a warp finds, all of it do
+            rows, group = group.heads, group.speakers
+            slot, parity = slot[rows], parity[rows]
+        at = group.cta, slot
 
         def blocked() -> str | None:
-            stuck = self.phase[name][group.cta, slot] % 2 == parity
+            stuck = self.phase[name][at] % 2 == parity
             if stuck.any():
                 row = int(np.argmax(stuck))
                 return self._describe(barrier, int(group.cta[row]), int(slot[row]), int(parity[row]))
-            at = group.cta, slot
             early = ~self._knows(barrier, at, group, self.before[name][at], self.phase[name][at] - 1)
             if early.any():
                 row = int(np.argmax(early))
                 message = f"waits for phase {int(self.phase[name][group.cta[row], slot[row]]) - 1} of "
                 message += f"{self._call(barrier, int(slot[row]))}, and may be here before the one before is complete"
-                site.fail(PHASE_UNKNOWN, message, row)
-            known = np.maximum(self.clocks.known[group.warp], self.known[name][group.cta, slot])
+                site.fail(PHASE_UNKNOWN, message, int(rows[row]))
+            known = np.maximum(self.clocks.known[group.warp], self.known[name][at])
             np.maximum.at(self.clocks.known, group.warp, known)
             self._pass(barrier, slot, group)
             return None

@@ -79,7 +79,7 @@ class Multiplying:
     """The products of one step, until each thread has waited for its group.
 
     ``parts``: registers, their columns, and whether they are A. What is read of shared memory, the agent reads.
-    ``facts``: what the warps of each one's warpgroup knew when all of them had started it.
+    ``facts``: what the warps of each warp's warpgroup knew when all of them had started it.
     """
 
     clocks: Clocks
@@ -89,10 +89,11 @@ class Multiplying:
     facts: Array
 
     def land(self, rows: Array, who: Group, op: int) -> None:
-        self.clocks.learn(who.warp[rows], self.agent[rows], self.ticks[rows])
-        self.clocks.learn_facts(who.warp[rows], self.facts[rows])
+        some = who.where(rows)
+        self.clocks.learn(some.whole, self.agent[rows][some.heads], self.ticks[rows][some.heads])
+        self.clocks.learn_facts(some.whole, self.facts[np.searchsorted(who.whole, some.whole)])
         for store, columns, as_a in self.parts:
-            store.land(columns, as_a, who.where(rows))
+            store.land(columns, as_a, some)
 
     def touches(self, shadow: Shadow, granule: int) -> Array:
         return np.zeros(len(self.agent), bool)  # the agent is known by its clock
@@ -132,7 +133,7 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
     shape = machine.shapes.setdefault(atom.name, len(machine.shapes) + 1)
     c_store.sum_up(c_columns, shape, group, site)
     _add_product(a, b, adds, c_store, c_columns, atom, site)
-    facts = site.clocks.facts(group.warp, agent)
+    facts = site.clocks.facts(group.whole, agent[group.heads])
     cargo = Multiplying(site.clocks, agent, site.clocks.ticks[agent], tuple(parts), facts)
     flight = machine.flights.start(step.via.queue, group, cargo, site.narrow(group))
     if machine.log is not None:

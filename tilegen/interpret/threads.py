@@ -221,6 +221,29 @@ class Group:
         return np.flatnonzero(np.bincount(self.warp))
 
     @cached_property
+    def heads(self) -> Array:
+        """The position of one thread of each warp that is here (``whole``)."""
+        first = np.zeros(int(self.warp.max(initial=-1)) + 1, np.int64)
+        first[self.warp[::-1]] = np.arange(len(self))[::-1]
+        result: Array = first[self.whole]
+        return result
+
+    @cached_property
+    def row_of_warp(self) -> Array:
+        """Of each thread the number of its warp among ``whole``."""
+        return np.searchsorted(self.whole, self.warp)
+
+    def is_by_warp(self, values: Array) -> bool:
+        """Have all threads of each warp the same of these values, one for each thread?"""
+        return bool((values == values[self.heads][self.row_of_warp]).all())
+
+    @cached_property
+    def speakers(self) -> Group:
+        """``heads`` as a group: enough to say what is the same for all threads of a warp."""
+        fields = (self.thread, self.cta, self.warp, self.lane)
+        return Group(self.crew, slice(None), *(x[self.heads] for x in fields))
+
+    @cached_property
     def partial_warp(self) -> int | None:
         """The position of a thread whose warp is not complete here, or None."""
         if len(self) == int(self.crew.lanes_of[self.whole].sum()):
