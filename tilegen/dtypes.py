@@ -67,6 +67,7 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
         return found
 
 
+@cache
 def bits_dtype(width_bytes: int) -> np.dtype[Any]:
     """An unsigned (or opaque) NumPy dtype of that many bytes, to compare images bit for bit.
 

@@ -71,6 +71,10 @@ class Modular(Domain):
         return np.asarray(np.ascontiguousarray(words).view(bits_dtype(size))[..., 0])
 
     def decode(self, bits: Array, dtype: str) -> Array:
+        return np.asarray(self._read(bits, dtype), np.int64)
+
+    def _read(self, bits: Array, dtype: str) -> Array:
+        """``decode``, as whatever integers hold the values."""
         size = DTYPES[dtype].bytes * self.scale
         words = np.asarray(bits, order="C")[..., None].view(np.uint32 if size == 4 else np.uint64)
         with np.errstate(over="ignore"):
@@ -78,7 +82,7 @@ class Modular(Domain):
             bad = values > NAN if values.max(initial=0) > NAN else np.zeros((), bool)
             for k in range(1, words.shape[-1]):
                 bad = bad | (words[..., k] != values * _odds(size // 8)[k])
-        return _decode_mixed(words, values, bad) if bad.any() else values.astype(np.int64)
+        return _decode_mixed(words, values, bad) if bad.any() else values
 
     def draw(self, name: str, dtype: str, index: Array, seed: int = 1) -> Array:
         """The stored elements of an input array at flat indices: hashes of its name and theirs; of a bool 0 or 1."""
@@ -112,7 +116,7 @@ class Modular(Domain):
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
         held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
-        x, y = self.decode(a, held), self.decode(b, held)
+        x, y = self._read(a, held), self._read(b, held)
         total = _matmul(x, y) if c is None else _add(_matmul(x, y), self.decode(c, dtype_acc))
         return self.encode(total, dtype_acc)
 
@@ -209,13 +213,11 @@ def _round(values: Array, src: str, dst: str, how: str = "round to") -> Array:
 
 # ---------------------------------------------------------------- the field, with what is no number
 def _is_infinite(a: Array) -> Array:
-    found: Array = (a == NEG) | (a == POS)
-    return found
+    return np.asarray((a == NEG) | (a == POS))
 
 
 def _any_nan(args: Sequence[Array]) -> Array:
-    found: Array = np.logical_or.reduce(np.broadcast_arrays(*[a == NAN for a in args]))
-    return found
+    return np.asarray(np.logical_or.reduce(np.broadcast_arrays(*[a == NAN for a in args])))
 
 
 def _add(a: Array, b: Array) -> Array:
@@ -287,8 +289,7 @@ def _are_numbers(*values: Array) -> bool:
 
 def _modulo(values: Array) -> Array:
     """The rest by P: NumPy divides by a constant in half the time that it takes to find a rest."""
-    result: Array = values - values // P * P
-    return result
+    return np.asarray(values - values // P * P)
 
 
 _NO_KEY = np.iinfo(np.int64).min + 1
@@ -390,8 +391,7 @@ def _mix(a: Any, b: Any) -> Any:
 
 def _fold_to_number(words: Any) -> Array:
     """Hashes as numbers, uniform."""
-    result: Array = (np.asarray(words, np.uint64) % np.uint64(P)).astype(np.int64)
-    return result
+    return np.asarray(np.asarray(words, np.uint64) % np.uint64(P), np.int64)
 
 
 @cache

@@ -257,7 +257,9 @@ class Paged:
 
     def _slot(self, flat: Array) -> Array:
         """The place of each element in ``bits``; pages that are touched first are added."""
-        page = flat // self.page_elems
+        every = flat // self.page_elems
+        runs = np.flatnonzero(np.diff(every, prepend=-1))  # neighbours mostly lie in one page
+        page = every[runs]
         at = np.searchsorted(self.pages, page)
         missing = at == len(self.pages)
         if len(self.pages):
@@ -265,7 +267,8 @@ class Paged:
         if missing.any():
             self._add_pages(distinct(page[missing]))
             at = np.searchsorted(self.pages, page)
-        result: Array = self.slots[at] * self.page_elems + flat % self.page_elems
+        ahead = np.repeat((self.slots[at] - page) * self.page_elems, np.diff(runs, append=len(every)))
+        result: Array = flat + ahead
         return result
 
     def _add_pages(self, pages: Array) -> None:

@@ -218,9 +218,9 @@ class Shadow:
 
     def take_by_agents(self, g: Array, agent: Array, op: int) -> None:
         """Record reads of granules by agents, a row for each."""
-        seat = self.crew.seat_of[agent][:, None]
-        self.read_epoch[g, seat], self.read_lane[g, seat] = self.clocks.ticks[agent][:, None], MANY
-        self.read_op[g, seat] = op
+        slot = g * self.crew.seats + self.crew.seat_of[agent][:, None]
+        epochs, lanes, ops = (x.reshape(-1) for x in (self.read_epoch, self.read_lane, self.read_op))
+        epochs[slot], lanes[slot], ops[slot] = self.clocks.ticks[agent][:, None], MANY, op
 
     def fence(self, group: Group) -> None:
         """What the threads have written so far will be seen by agents, where there are any."""

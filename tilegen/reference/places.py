@@ -80,19 +80,21 @@ def _place_elements(
     if buffer.scope in _IMAGES:
         row, column = _slots(place, env) if buffer.scope == "register" else (_block_of(env, at), at)
         at = row * _IMAGES[buffer.scope](machine, buffer).shape[1] + column
-    return _Elements(at, None if inside.all() else inside)
+    return _Elements(at, inside)
 
 
-def _places(region: Region, env: Mapping[str, Any], starts: Sequence[Array]) -> tuple[dict[str, Array], Array]:
-    """(axis -> coordinates, inside): where the region's elements lie, and which are inside the buffer."""
+def _places(region: Region, env: Mapping[str, Any], starts: Sequence[Array]) -> tuple[dict[str, Array], Array | None]:
+    """(axis -> coordinates, inside): where the region's elements lie, and which are inside the buffer (None: all)."""
     buffer = region.buffer
     at = _coordinates(region, starts, len(env["instance"]))
     shape = tuple(_number(n, env) for n in buffer.shape)
     full = (len(env["instance"]), *region.lengths)
-    inside = np.ones(full, bool)
-    for x, n in zip(at, shape, strict=True):
-        inside &= x < n
-    at = [np.minimum(x, n - 1) for x, n in zip(at, shape, strict=True)]
+    inside = None
+    if any(x.max(initial=-1) >= n for x, n in zip(at, shape, strict=True)):
+        inside = np.ones(full, bool)
+        for x, n in zip(at, shape, strict=True):
+            inside &= x < n
+        at = [np.minimum(x, n - 1) for x, n in zip(at, shape, strict=True)]
     numbers = {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}
     layout = layouts.bind(buffer.layout, numbers) if buffer.scope == "global" else buffer.layout
     place = layout.place(at, shape)
@@ -132,8 +134,8 @@ def scatter(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: A
         _IMAGES[buffer.scope](machine, buffer).reshape(-1)[found.at] = values
         return
     raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
-    inside = np.ones(found.at.shape, bool) if found.inside is None else found.inside
-    machine.written.setdefault(buffer.root, []).append((found.at[inside], raw[inside]))
+    inside = ... if found.inside is None else found.inside
+    machine.written.setdefault(buffer.root, []).append((found.at[inside].ravel(), raw[inside].ravel()))
 
 
 def _block_of(env: Mapping[str, Any], like: Array) -> Array:
