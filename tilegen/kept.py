@@ -30,7 +30,7 @@ def keep(function: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
     >>> area(square), area(square), len(asked)
     (9, 9, 1)
     """
-    name = f"{getattr(function, '__module__', '')}.{function.__qualname__}"
+    name = _name(function)
 
     @wraps(function)
     def kept(subject: Subject) -> Answer:
@@ -40,3 +40,26 @@ def keep(function: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
         return known[name]  # type: ignore[no-any-return]
 
     return kept
+
+
+def hand_on(function: Callable[[Subject], Any], before: Subject, after: Subject) -> None:
+    """What a function that keeps its answers has said of an object, if anything, it says of another too.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Square:
+    ...     side: int
+    ...     color: str
+    >>> asked = []
+    >>> area = keep(lambda square: asked.append(square) or square.side**2)
+    >>> red, green = Square(3, "red"), Square(3, "green")
+    >>> area(red), hand_on(area, red, green), area(green), len(asked)
+    (9, None, 9, 1)
+    """
+    name, known = _name(function), vars(before).get("_kept", {})
+    if name in known:
+        vars(after).setdefault("_kept", _Answers())[name] = known[name]
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return f"{getattr(function, '__module__', '')}.{function.__qualname__}"

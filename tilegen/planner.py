@@ -277,22 +277,29 @@ class _Surveyor(_Builder):
 
     def __init__(self, spec: Spec, memories: dict[str, Memory], part: RoleTerms):
         super().__init__(spec, memories, part)
-        self.found: list[tuple[Call, Context]] = []
+        self.found: list[Context] = []
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
-        self.found.append((call, self.context(call, enclose)))
+        self.found.append(self.context(call, enclose))
         return ()
 
 
 @keep
 def survey_calls(spec: Spec) -> tuple[tuple[Call, Context], ...]:
     """Every op of a spec, in order, with its surroundings: what ``dispatch`` takes."""
-    memories, found = place_memories(spec), []
+    memories, calls = place_memories(spec), outline(spec).calls
+    return tuple((calls[context.op], replace(context, memories=memories)) for context in find_surroundings(spec))
+
+
+@keep
+def find_surroundings(spec: Spec) -> tuple[Context, ...]:
+    """The surroundings of every op, in order, without memories: the same whatever layouts the buffers have."""
+    found: list[Context] = []
     for part in _list_parts(spec):
-        surveyor = _Surveyor(spec, memories, part)
+        surveyor = _Surveyor(spec, {}, part)
         surveyor.statements(spec.ops, lambda inner: inner)
         found += surveyor.found
-    return tuple(sorted(found, key=lambda one: one[1].op))
+    return tuple(sorted(found, key=lambda context: context.op))
 
 
 def line_of(statement: Meeting | Closing | Waiting | Arriving) -> int:

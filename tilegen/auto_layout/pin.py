@@ -10,6 +10,8 @@ from typing import Any
 
 from tilegen import layouts
 from tilegen.index import Index
+from tilegen.kept import hand_on
+from tilegen.planner import find_surroundings
 from tilegen.spec.data import AUTO, Buffer, Call, Region, Spec
 from tilegen.spec.outline import map_calls
 
@@ -22,7 +24,9 @@ def pin_layout(spec: Spec, name: str, layout: Any, text: str = "") -> Spec:
     for buffer in _by_parents(spec, name):
         changed[buffer.name] = _follow(buffer, changed[buffer.parent])
     buffers = tuple(changed.get(b.name, b) for b in spec.buffers)
-    return replace(spec, buffers=buffers, ops=map_calls(spec.ops, lambda call: _with_buffers(call, changed)))
+    pinned = replace(spec, buffers=buffers, ops=map_calls(spec.ops, lambda call: _with_buffers(call, changed)))
+    hand_on(find_surroundings, spec, pinned)
+    return pinned
 
 
 def family_of(spec: Spec, name: str) -> frozenset[str]:
