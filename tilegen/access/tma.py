@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tilegen.access.warp import LINE_BYTES, SECTOR_BYTES
+from tilegen.access.warp import LINE_BYTES, SECTOR_BYTES, distinct
 
 TMA_CHUNK_BYTES = 16  # swizzles move chunks of 16 bytes; a box's inner extent is a multiple of them
 
@@ -33,8 +33,10 @@ def tma_sectors(shared_offsets: ArrayLike, global_offsets: ArrayLike) -> int:
     shared, source = _read_chunks("shared", shared_offsets), _read_chunks("global", global_offsets)
     if shared.shape != source.shape:
         raise ValueError(f"shared and global offsets are of one box: {len(shared)} and {len(source)} chunks are not")
-    pairs = np.stack([source // SECTOR_BYTES, shared // LINE_BYTES])
-    return int(np.unique(pairs, axis=1).shape[1])
+    if not len(shared):
+        return 0
+    sectors, lines = source // SECTOR_BYTES, shared // LINE_BYTES
+    return len(distinct((sectors - sectors.min()) * (int(lines.max()) + 1) + lines))
 
 
 def _read_chunks(side: str, offsets: ArrayLike) -> NDArray[np.int64]:

@@ -37,7 +37,7 @@ from tilegen.ops.op import Variant
 from tilegen.ops.operand import Context
 from tilegen.plan import Launch, Step
 from tilegen.planner import survey_calls
-from tilegen.spec.data import Buffer, Call, Spec
+from tilegen.spec.data import AUTO, Buffer, Call, Spec
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,20 +136,21 @@ def find_taken(
 ) -> FamilyLayout | None:  # fmt: skip
     """The first layout of a form that a variant which takes some layouts alone takes for a call."""
     assert variant.constrain is not None
-    size = DTYPES[buffer.dtype].bytes
-    tried = zip(enumerate_form(form, size), _tiles_of(form, size, buffer, tuple(views)), strict=True)
+    tried = zip(enumerate_form(form, DTYPES[buffer.dtype].bytes), tiles_of(form, buffer, views), strict=True)
     return next((f for f, tile in tried if variant.constrain(call, tile) is None), None)
 
 
+def tiles_of(form: Form, buffer: Buffer, views: Sequence[Buffer]) -> tuple[Buffer, ...]:
+    """The last view of a buffer with each layout of a form."""
+    bare, *others = (replace(b, layout=AUTO, layout_text="") for b in (buffer, *views))
+    return _make_tiles(form, bare, tuple(others))
+
+
 @lru_cache(maxsize=64)
-def _tiles_of(form: Form, elem_bytes: int, buffer: Buffer, views: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
-    """The last view of a buffer with each layout of a form: the same for all variants and calls."""
-    return tuple(follow(replace(buffer, layout=f.layout), views) for f in enumerate_form(form, elem_bytes))
-
-
-def takes(variant: Variant, call: Call, buffer: Buffer, f: FamilyLayout, views: Sequence[Buffer]) -> bool:
-    """Whether a variant takes a layout of a buffer, of which a call names the last view."""
-    return not variant.constrain or variant.constrain(call, follow(replace(buffer, layout=f.layout), views)) is None
+def _make_tiles(form: Form, buffer: Buffer, views: tuple[Buffer, ...]) -> tuple[Buffer, ...]:
+    """``tiles_of``, whatever layouts the buffers have: the same for all variants and calls."""
+    found = enumerate_form(form, DTYPES[buffer.dtype].bytes)
+    return tuple(follow(replace(buffer, layout=f.layout), views) for f in found)
 
 
 # ---------------------------------------------------------------- stand-ins

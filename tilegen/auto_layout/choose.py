@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilegen.auto_layout.alternatives import list_ways, shape_of, takes, touched_calls, views_of
+from tilegen.auto_layout.alternatives import list_ways, shape_of, tiles_of, touched_calls, views_of
 from tilegen.auto_layout.explain import compare_with, explain_search
 from tilegen.auto_layout.forms import list_forms
 from tilegen.auto_layout.pin import can_follow, pin_layout
@@ -55,8 +55,10 @@ def _begin(spec: Spec, name: str) -> Spec:
     if not demands:
         return spec
     for form in list_forms(shape_of(buffer), DTYPES[buffer.dtype].bytes, count_own_stages(spec, buffer)):
-        for f in layouts_of(form, buffer):
-            if all(any(takes(v, call, buffer, f, views) for v in ways) for call, ways, views in demands):
+        tiles = [tiles_of(form, buffer, views) for *_, views in demands]
+        for f, *of_calls in zip(layouts_of(form, buffer), *tiles, strict=True):
+            tried = zip(demands, of_calls, strict=True)
+            if all(any(not v.constrain or v.constrain(call, t) is None for v in ways) for (call, ways, _), t in tried):
                 return pin_layout(spec, name, f.layout, f.text)
     return spec
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.auto_layout.alternatives import Alternative, shape_of
+from tilegen.auto_layout.alternatives import Alternative, shape_of, tiles_of
 from tilegen.auto_layout.families import FamilyLayout, Ints, span_elems
 from tilegen.auto_layout.forms import Form
-from tilegen.auto_layout.pin import follow
 from tilegen.auto_layout.tile_access import count_costs, count_floor
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
@@ -54,7 +53,10 @@ def _plainness(f: FamilyLayout, shape: tuple[int, ...]) -> tuple[bool, int]:
 def estimate_layouts(
     buffer: Buffer, layouts: Sequence[FamilyLayout], alternatives: Sequence[Alternative], room_bytes: int
 ) -> list[Costed]:
-    """For every layout of one form the sum over the calls of the least alternative, or why it cannot serve."""
+    """For every layout of one form the sum over the calls of the least alternative, or why it cannot serve.
+
+    ``layouts``: all of the form.
+    """
     form, size = layouts[0].form, DTYPES[buffer.dtype].bytes
     spans = [span_elems(f, form.extents) * size for f in layouts]
     reasons = [f"{n} bytes where {room_bytes} are left" * (n > room_bytes) for n in spans]
@@ -112,8 +114,7 @@ def _count_alternative(
             costs[:, _SECTORS] += sectors[:, 0]
     if a.variant.constrain:
         if a.variant.name not in refused:
-            tiles = (follow(replace(buffer, layout=f.layout), a.views) for f in layouts)
-            whys = (a.variant.constrain(a.call, tile) for tile in tiles)
+            whys = (a.variant.constrain(a.call, tile) for tile in tiles_of(layouts[0].form, buffer, a.views))
             refused[a.variant.name] = [why or "" for why in whys]
         fits &= ~np.array(refused[a.variant.name], bool)
     return costs, fits

@@ -162,13 +162,14 @@ def _describe(operand: Operand, rows: int, transposed: bool) -> tuple[DescribedT
     region, buffer, size = operand.region, operand.buffer, operand.elem_bytes
     swizzle_bytes = _swizzle_bytes(region, buffer)
     shape = (region.lengths[matrix_of(region)[0]], region.lengths[matrix_of(region)[1]])
-    at = dict(zip(matrix_of(region), np.indices(shape, np.int64), strict=True))
-    linear: NDArray[np.int64] = np.zeros(shape, np.int64)
+    at = dict(zip(matrix_of(region), np.indices(shape, np.int64, sparse=True), strict=True))
+    linear: NDArray[np.int64] = np.zeros((1, 1), np.int64)
     for d, parts in zip(operand.dims, parts_of(operand), strict=True):
         for p in parts:
             if not isinstance(p.stride, int):
                 raise Refused(f"the region {region.text} cuts across the iters of {buffer.name}'s layout")
             linear = linear + at[d] // p.weight % p.extent * p.stride
+    linear = np.broadcast_to(linear, shape)
     try:
         tile = describe_places((linear.T if transposed else linear) * size, size, swizzle_bytes, rows)
     except LayoutError as error:
