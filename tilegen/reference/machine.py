@@ -40,6 +40,7 @@ class CtaBatch:
     lets: list[tuple[str, Index]] = field(default_factory=list)  # that are in sight, the outermost first
     guards: list[Index] = field(default_factory=list)  # conditions around
     instances: dict[str, dict[str, Any]] = field(default_factory=dict)  # the axes of each scope
+    sight: dict[str, dict[str, Any]] = field(default_factory=dict)  # numbers by scope, until env or lets change
     shared: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
     written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
@@ -55,12 +56,17 @@ class CtaBatch:
         return {p.name: float(p.default) for p in self.spec.params if p.var is None}
 
 
-def with_lets(machine: CtaBatch, env: dict[str, Any]) -> dict[str, Any]:
-    """The values of the lets in sight too, of those whose axes are known."""
-    for name, value in machine.lets:
-        if all(v.name in env for v in variables(value)):
-            env[name] = evaluate(value, env)
-    return env
+def numbers_in_sight(machine: CtaBatch, scope: str = "") -> Mapping[str, Any]:
+    """The axes of a scope's instances (of the CTAs, an entry for each, without a scope), numbers, and the values of
+    those lets whose axes are known.
+    """
+    if scope not in machine.sight:
+        env = find_instances(machine, scope) | machine.env if scope else machine.env | cta_axes(machine, 1)
+        for name, value in machine.lets:
+            if all(v.name in env for v in variables(value)):
+                env[name] = evaluate(value, env)
+        machine.sight[scope] = env
+    return machine.sight[scope]
 
 
 def cta_axes(machine: CtaBatch, each: int) -> dict[str, Array]:

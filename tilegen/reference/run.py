@@ -21,7 +21,7 @@ from tilegen.index import Formula, Index, evaluate, variables
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
-from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, cta_axes, find_instances, with_lets
+from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, numbers_in_sight
 from tilegen.reference.places import gather, scatter
 from tilegen.reference.signals import Blocks, Signals
 from tilegen.scopes import SCOPES
@@ -110,7 +110,7 @@ def _run_roles(machine: CtaBatch) -> None:
     """Every role in turn, each until it must wait; raises ProofError TG413 where all wait for one another."""
     signals = Signals(machine)
     live = {
-        r.name: _run(replace(machine, role=r.name, env=dict(machine.env), lets=[], guards=[], instances={}),
+        r.name: _run(replace(machine, role=r.name, env=dict(machine.env), lets=[], guards=[], instances={}, sight={}),
                      machine.spec.ops, signals)
         for r in machine.spec.roles
     }  # fmt: skip
@@ -143,6 +143,7 @@ def _run(
             yield from _run_loop(machine, s, signals)
         elif isinstance(s, Naming):
             machine.lets += [(var.name, value) for var, value in s.entries]
+            machine.sight.clear()
         elif isinstance(s, Guarded):
             machine.guards.append(s.when)
             if _may_hold(machine, s.when):
@@ -160,6 +161,7 @@ def _run(
                 yield s, moved
                 moved = False
     del machine.lets[outside:]
+    machine.sight.clear()
 
 
 def _signal(machine: CtaBatch, s: Arriving | Waiting | Meeting, signals: Signals) -> Blocks | None:
@@ -180,9 +182,9 @@ def _signal(machine: CtaBatch, s: Arriving | Waiting | Meeting, signals: Signals
     return signals.wait(machine, s, none if env is None else env, counted)
 
 
-def _narrow(machine: CtaBatch, scope: str, condition: Index) -> dict[str, Any] | None:
+def _narrow(machine: CtaBatch, scope: str, condition: Index) -> Mapping[str, Any] | None:
     """The numbers of the instances for which a condition and those around hold, None if there are none."""
-    env = with_lets(machine, find_instances(machine, scope) | machine.env)
+    env = numbers_in_sight(machine, scope)
     runs = np.ones(len(env["instance"]), bool)
     for one in (*machine.guards, condition):
         runs = runs & np.asarray(evaluate(one, env), bool)
@@ -195,7 +197,7 @@ def _narrow(machine: CtaBatch, scope: str, condition: Index) -> dict[str, Any] |
 
 def _may_hold(machine: CtaBatch, condition: Index) -> bool:
     """Whether a condition holds in any CTA; one on threads may."""
-    env = with_lets(machine, machine.env | cta_axes(machine, 1))
+    env = numbers_in_sight(machine)
     return any(v.name not in env for v in variables(condition)) or bool(np.any(evaluate(condition, env)))
 
 
@@ -221,15 +223,17 @@ def _run_loop(
         if signals is not None and trip in marks:
             gaps[marks[trip]] = signals.count(machine.role), (marks[trip] - trip) // period - 1
         machine.env[loop.var.name] = start + trip * step
+        machine.sight.clear()
         yield from _run(machine, loop.body, signals)
     if differ:
         machine.guards.pop()
     machine.env.pop(loop.var.name, None)
+    machine.sight.clear()
 
 
 def _values(machine: CtaBatch, x: Index) -> list[int]:
     """The different values of an expression in the CTAs that run together."""
-    found = np.asarray(evaluate(x, with_lets(machine, machine.env | cta_axes(machine, 1))))
+    found = np.asarray(evaluate(x, numbers_in_sight(machine)))
     return sorted({int(value) for value in found.ravel()})
 
 

@@ -32,7 +32,7 @@ class Signals:
     used: dict[tuple[str, str, str], Array] = field(default_factory=dict)
     waits: dict[tuple[str, str], Array] = field(default_factory=dict)
 
-    def arrive(self, machine: CtaBatch, s: Call | Arriving, env: dict[str, Any]) -> None:
+    def arrive(self, machine: CtaBatch, s: Call | Arriving, env: Mapping[str, Any]) -> None:
         """Every instance in ``env`` arrives; data that it brings is there.
 
         A CTA stands for its peers: it hears from each what it tells all of them.
@@ -46,7 +46,7 @@ class Signals:
             return
         np.add.at(arrived, (env["block"], self._follow(machine, slot, "arrive", env, s)), sent)
 
-    def wait(self, machine: CtaBatch, s: Waiting, env: dict[str, Any], counted: Array) -> Blocks:
+    def wait(self, machine: CtaBatch, s: Waiting, env: Mapping[str, Any], counted: Array) -> Blocks:
         """Blocked while the phase of any CTA in ``env`` has arrivals to come. ``counted``: all CTAs that get here."""
         slot = s.barrier
         assert slot is not None
@@ -92,7 +92,7 @@ class Signals:
         roles = s.roles or tuple(r.name for r in machine.spec.roles)
         return lambda: any(self.came.get((role, s.roles), 0) < mine for role in roles)
 
-    def _follow(self, machine: CtaBatch, slot: SlotName, kind: str, env: dict[str, Any], s: Any) -> Array:
+    def _follow(self, machine: CtaBatch, slot: SlotName, kind: str, env: Mapping[str, Any], s: Any) -> Array:
         """The number of the slot; the phases that a role uses one after another count up by one, or it is an error."""
         block = env["block"]
         at: Array = np.broadcast_to(np.asarray(evaluate(slot.index, env), np.int64), block.shape)
