@@ -24,8 +24,9 @@ both by every stretch that is shorter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -292,23 +293,27 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
         shown = _most_trips(spec, count, default)  # by the run with the defaults
         enough = trips.most(trip.name, shown) + 1 if is_known else _SOME_CASES
         largest = {p.name: (p.var.bound - 1) // p.var.step * p.var.step for p in spec.params if p.var is not None}
+        most = cache(lambda value, count=count, name=param.name: _most_trips(spec, count, {**default, name: value}))
         for wanted in (n for n in range(min(enough, _MOST_CASES)) if n != shown):
-            value = _least_value(spec, param, count, default, wanted)
+            value = _least_value(param, most, wanted)
             tried = [{**others, param.name: value} for others in (default, largest) if value is not None]
             yield from [case for case in tried if is_possible(spec, case)][:1]
 
 
-def _least_value(spec: Spec, param: Var, count: Index, default: Mapping[str, int], wanted: int) -> int | None:
-    """The least value of a parameter with which a loop has as many trips; None if no value gives so many."""
+def _least_value(param: Var, most: Callable[[int], int], wanted: int) -> int | None:
+    """The least value of a parameter with which a loop has as many trips; None if no value gives so many.
+
+    ``most``: the trips that it has with a value.
+    """
     low, high = 1, (param.bound - 1) // param.step
     while low < high:
         middle = (low + high) // 2
-        if _most_trips(spec, count, {**default, param.name: middle * param.step}) < wanted:
+        if most(middle * param.step) < wanted:
             low = middle + 1
         else:
             high = middle
     found = low * param.step
-    return found if _most_trips(spec, count, {**default, param.name: found}) == wanted else None
+    return found if most(found) == wanted else None
 
 
 def _most_trips(spec: Spec, count: Index, case: Mapping[str, int]) -> int:
