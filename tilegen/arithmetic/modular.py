@@ -116,9 +116,9 @@ class Modular(Domain):
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
         held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
-        x, y = self._read(a, held), self._read(b, held)
-        total = _matmul(x, y) if c is None else _add(_matmul(x, y), self.decode(c, dtype_acc))
-        return self.encode(total, dtype_acc)
+        x, y, z = self._read(a, held), self._read(b, held), 0 if c is None else self.decode(c, dtype_acc)
+        is_plain = _are_numbers(x, y, np.asarray(z))
+        return self.encode(_multiply(x, y, z) if is_plain else _add(_matmul(x, y), np.asarray(z)), dtype_acc)
 
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         if function == "+":
@@ -273,11 +273,10 @@ def _matmul(a: Array, b: Array) -> Array:
     return _settle(total, negs, poss, nans)
 
 
-def _multiply(a: Array, b: Array) -> Array:
-    """The product of matrices of numbers."""
-    x, y = a.astype(np.float64), b.astype(np.float64)
-    total = _modulo(multiply_by_rows(x[..., :_BLOCK], y[..., :_BLOCK, :]).astype(np.int64))
-    for k in range(_BLOCK, a.shape[-1], _BLOCK):
+def _multiply(a: Array, b: Array, more: Array | int = 0) -> Array:
+    """The product of matrices of numbers, and ``more``."""
+    x, y, total = a.astype(np.float64), b.astype(np.float64), np.asarray(more)
+    for k in range(0, a.shape[-1], _BLOCK):
         block = multiply_by_rows(x[..., k : k + _BLOCK], y[..., k : k + _BLOCK, :])
         total = _modulo(total + block.astype(np.int64))
     return total
@@ -289,7 +288,8 @@ def _are_numbers(*values: Array) -> bool:
 
 def _modulo(values: Array) -> Array:
     """The rest by P: NumPy divides by a constant in half the time that it takes to find a rest."""
-    return np.asarray(values - values // P * P)
+    size = values.dtype.type(P)
+    return np.asarray(values - values // size * size)
 
 
 _NO_KEY = np.iinfo(np.int64).min + 1
@@ -391,7 +391,7 @@ def _mix(a: Any, b: Any) -> Any:
 
 def _fold_to_number(words: Any) -> Array:
     """Hashes as numbers, uniform."""
-    return np.asarray(np.asarray(words, np.uint64) % np.uint64(P), np.int64)
+    return np.asarray(_modulo(np.asarray(words, np.uint64)), np.int64)
 
 
 @cache
