@@ -235,7 +235,7 @@ def _drain(step: Tma, shared: Shared, cells: Array, agent: Array, site: Site) ->
         clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "reads", granules[:, None], _at(shared, row), site)
         refuse_unfenced(shared, granules, row, "reads", site, ~unwritten)
-    result: Array = shared.pool.cells[shared.size][cells]
+    result: Array = shared.pool.cells[shared.size].take(cells)
     return result
 
 

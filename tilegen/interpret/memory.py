@@ -62,7 +62,11 @@ class Registers:
                 thread, e = (int(x[0]) for x in np.nonzero(~known.reshape(len(group), -1)))
                 element = e + columns.start if isinstance(columns, slice) else int(columns[e])
                 site.fail(UNWRITTEN, f"register {self.name}[{element}] is read before anything wrote it", thread)
-        result: Array = (self.bits[at].copy() if group.box else self.bits[at]).reshape(len(group), -1)
+        if not group.box:
+            held = self.bits[at]
+        else:
+            held = self.bits[at].copy() if isinstance(columns, slice) else self.bits[group.box].take(columns, axis=2)
+        result: Array = held.reshape(len(group), -1)
         return result
 
     def write_columns(self, columns: slice | Array, bits: Array, group: Group, site: Reporter) -> None:

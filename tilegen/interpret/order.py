@@ -185,8 +185,8 @@ class Shadow:
         """Whether agents may surely read granules for teams of warps, a row of either for each: they were written, the
         agents will see it, and every warp of the team knows of it.
         """
-        writer, epoch = self.writer[g], self.writer_epoch[g]
-        if self.shared_by_all or (writer == NOBODY).any() or not self.is_fenced[g].all():
+        writer, epoch = self.writer.take(g), self.writer_epoch.take(g)
+        if self.shared_by_all or (writer == NOBODY).any() or not self.is_fenced.take(g).all():
             return False
         seat, known = self.crew.seat_of[writer], self.clocks.known
         team = known[warps, : self.crew.seats].min(axis=1)

@@ -73,6 +73,16 @@ def _holders(atom: MmaAtom, operand: str) -> tuple[Array, Array]:
     return lane + _LANES * warp, register
 
 
+@cache
+def _elements_of_holders(atom: MmaAtom, elems: int) -> Array:
+    """Which element of its sum, row after row, each register of each thread of a warpgroup holds."""
+    lane, register = _holders(atom, "C")
+    held = np.full((_TEAM, elems), -1)
+    held[lane, register] = np.arange(lane.size).reshape(lane.shape)
+    assert held.min() == 0 and lane.size == held.size, f"{atom.name}: not every register holds an element of its own"
+    return held.ravel()
+
+
 # ---------------------------------------------------------------- wgmma
 @dataclass(frozen=True)
 class Multiplying:
@@ -167,9 +177,7 @@ class Sum:
         dtype = TFLOAT32_CUT if atom.a == TFLOAT32 else atom.a  # no instruction rounds them before
         a, b = (x[0] if len(x) == 1 else np.concatenate(x, k) for x, k in ((self.left, 2), (self.right, 1)))
         product = self.domain.matmul(a, b, c, dtype, atom.c)
-        lane, register = _holders(atom, "C")
-        held = np.empty((len(product), _TEAM, self.before.shape[1]), c.dtype)
-        held[:, lane, register] = product
+        held = product.reshape(len(product), -1).take(_elements_of_holders(atom, self.before.shape[1]), axis=1)
         bits = np.empty_like(self.before)
         bits[group.by_lane] = held.reshape(bits.shape).view(bits.dtype)
         return bits
@@ -228,9 +236,9 @@ def _same_in_a_team(value: Any, what: str, site: Site) -> Array:
 def _of_team(bits: Array, atom: MmaAtom, operand: str, group: Group, domain: Domain) -> Array:
     """The matrices that warpgroups hold, (warpgroups, rows, columns), from the bits of each thread."""
     stored = domain.stored(_HELD_AS.get(atom.dtype(operand), atom.dtype(operand)))
-    held = np.ascontiguousarray(bits[group.by_lane]).view(stored).reshape(-1, _TEAM, bits.shape[1])
+    held = np.ascontiguousarray(bits[group.by_lane]).view(stored).reshape(-1, _TEAM * bits.shape[1])
     lane, register = _holders(atom, operand)
-    result: Array = held[:, lane, register]
+    result: Array = held.take(lane * bits.shape[1] + register, axis=1)
     return result
 
 
@@ -265,7 +273,7 @@ def _read_matrix(touch: Touch, matrix: MatrixDescriptor, dtype: str, agent: Arra
         _refuse_outside(shared, place.root.span, matrix, start[firsts], firsts, site)
     byte += group.cta[firsts][:, None] * shared.pool.bytes
     _borrow_all(shared, byte, firsts, agent[firsts], site)
-    bits = shared.pool.chunks[byte // CHUNK_BYTES].view(site.machine.domain.stored(held))
+    bits = shared.pool.chunks.take(byte // CHUNK_BYTES, axis=0).view(site.machine.domain.stored(held))
     parts = bits.reshape(len(firsts), *_chunk_table(matrix), -1)
     result: Array = parts if matrix.along == "k" else parts.swapaxes(2, 3)
     return result.reshape(len(firsts), matrix.rows, matrix.depth)
@@ -311,7 +319,7 @@ def _borrow_all(shared: Shared, byte: Array, firsts: Array, agent: Array, site: 
         len(byte), -1
     )
     warps = group.warp[firsts][:, None] + np.arange(_TEAM // _LANES)
-    is_own = not (shared.pool.holds[granules] != shared.family).any()
+    is_own = not (shared.pool.holds.take(granules) != shared.family).any()
     if is_own and shadow.is_open(granules, warps):
         shadow.take_by_agents(granules, agent, site.op)
         return
