@@ -309,9 +309,9 @@ class _Extreme:
 
     def join(self, a: Array, b: Array) -> Array:
         """A NaN gives way to the other argument, as in fmin and fmax."""
-        numbers = ((a + self.apart) * (b + self.apart) - self.apart) % P
-        if not ((a >= P).any() or (b >= P).any()):
-            return np.asarray(numbers)
+        numbers = _modulo((a + self.apart) * (b + self.apart) - self.apart)
+        if _are_numbers(a, b):
+            return numbers
         return np.where((a < P) & (b < P), numbers, np.where(self._rank(a) >= self._rank(b), a, b))
 
     def fold(self, values: Array, axis: int) -> Array:
