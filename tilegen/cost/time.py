@@ -4,13 +4,12 @@ A tile's k-tiles go at the pace of the slowest of what works side by side: the u
 that they read, the L2 that tiles come from. What is not side by side is added: the first k-tile's way, the epilogue
 (under the next tile's products where CTAs go on), a launch. CTAs go in waves.
 
-Clocks in which wgmma multiplies, and what a panel and a cluster cost, are fitted to docs/results/gemm (H200): 46 recipes
-of each of 8 shapes; a warpgroup alone cannot start its next product while it waits, and N below 128 reads more of a than
-it multiplies.
+The shares of each rate that kernels reach, and what a panel and a cluster cost, are fitted to docs/results/gemm (H200).
+A warpgroup alone cannot start its next product while it waits, and N below 128 reads more of a than it multiplies.
 
 Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
-"Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data sheet
-divided by 132 multiprocessors at 1.83 GHz; mma.sync reaches 0.6 of it on Hopper (docs/hopper.md, measured).
+"Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data
+sheet divided by 132 multiprocessors at 1.83 GHz.
 """
 
 from __future__ import annotations

@@ -121,7 +121,7 @@ class WholeHere:
 class WholeOp(WholeForm):
     """An op on whole arrays, which ``expand`` turns into the statements that carry it out.
 
-    ``reference(call, offsets, here)`` is its meaning: the elements at flat ``offsets`` of what it writes, by field name.
+    ``reference(call, offsets, here)`` is its meaning: the elements at flat ``offsets`` of what it writes, by field.
     ``pins(call, spec)``: the fields that say what was chosen for the expanded ``spec``. ``axes`` as for an Op.
     """
 

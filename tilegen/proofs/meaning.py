@@ -198,8 +198,9 @@ def compare_whole(
     given = {field: inputs[array.name] for field, array in call.arrays.items() if array.name in inputs}
     scalars = {p.name: float(p.default) for p in spec.params if p.var is None}
     computed = next((c.expression for c in outline(spec).calls if c.expression is not None), None)
-    roots = [r.buffer.root if r.buffer.scope == "global" else "" for r in computed.operands.values()] if computed else []
-    tree, operands = computed.tree if computed else None, tuple(roots)
+    named = computed.operands.values() if computed else ()
+    tree = computed.tree if computed else None
+    operands = tuple(r.buffer.root if r.buffer.scope == "global" else "" for r in named)
     here = WholeHere(given, params, domain, scalars, tree, operands)
     for name in call.form.writes:
         array = call.arrays[name].name

@@ -11,7 +11,6 @@ from tilegen.spec.nodes import Mapping, Node, Scalar
 
 LATER_KEYS = ("passes",)  # of a spec
 LATER_SCOPES = ("tmem", "workspace")
-OPS: tuple[str, ...] = ()
 GLUON = {
     "SwizzledSharedLayout": ("vec", "per_phase", "max_phase"),
     "NVMMASharedLayout": ("swizzle_byte_width", "element_bitwidth", "transposed", "fp4_padded"),
@@ -55,9 +54,3 @@ def refuse_later_gluon(node: Mapping) -> None:
             if key in node and "interval_padding_pairs" not in node:
                 message = f"{name} is written as a call, as text, not by its argument names"
                 raise Flaw("TG201", message, node.key(key).mark, f'"{name}({", ".join(arguments)}, ..)"')
-
-
-def refuse_later_op(key: Scalar) -> None:
-    """Raises TG190 for ops that come later."""
-    if key.text in OPS:
-        raise refuse_later(f"the op '{key.text}'", key)

@@ -106,6 +106,8 @@ def spell(value: Any) -> str:
         return f"[{', '.join(map(spell, value))}]"
     if isinstance(value, Dict):
         return f"{{{', '.join(f'{spell(name)}: {spell(v)}' for name, v in value.items())}}}"
+    if value is None:
+        return "null"
     return {True: "true", False: "false"}[value] if isinstance(value, bool) else repr(value)
 
 

@@ -93,7 +93,7 @@ def _refer(name: str) -> dict[str, Any]:
 
 
 def _describe(model: type[BaseModel]) -> dict[str, Any]:
-    """A model's own schema, without pydantic's titles and without null, which no spec may hold."""
+    """A model's own schema, without pydantic's titles and without null, which nothing but lists may hold."""
     return dict(_drop_titles(model.model_json_schema(ref_template="#/definitions/{model}")))
 
 
@@ -101,6 +101,8 @@ def _drop_titles(node: Any) -> Any:
     if isinstance(node, list):
         return [_drop_titles(n) for n in node if n != {"type": "null"}]
     if not isinstance(node, dict):
+        return node
+    if {"type": "null"} in node.get("items", {}).get("anyOf", ()):
         return node
     kept = {
         k: _drop_titles(v)

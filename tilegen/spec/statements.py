@@ -22,7 +22,7 @@ from tilegen.spec.data import (
 from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 from tilegen.spec.form import OpForm, WholeForm
 from tilegen.spec.formulas import parse_formula
-from tilegen.spec.later import OPS, refuse_later, refuse_later_op
+from tilegen.spec.later import refuse_later
 from tilegen.spec.models import SyncFields, check_fields, field_names
 from tilegen.spec.names import Names, check_name, names_in_scope
 from tilegen.spec.nests import read_guarded, read_loop, read_naming, read_role_block
@@ -62,8 +62,6 @@ def read_statements(node: Node, around: Surroundings) -> tuple[Statement, ...]:
 
 
 def _read_statement(node: Node, around: Surroundings) -> Statement | None:
-    if isinstance(node, Scalar) and node.text in OPS:
-        raise refuse_later(f"the op '{node.text}'", node)
     if isinstance(node, Scalar) and node.text == "commit":
         _refuse_outside("a commit", node, around)
         around.check_agree("warp", "a commit", node.mark)
@@ -72,7 +70,7 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
         raise Flaw(
             "TG114", f"a statement is 'op: {{...}}', not {describe_node(node)}", node.mark, "for example '- sync: cta'"
         )
-    op = next((key for key, _ in node.entries if key.text in around.forms or key.text in OPS), None)
+    op = next((key for key, _ in node.entries if key.text in around.forms), None)
     if op is None and "for" in node:
         return read_loop(node, around, read_statements)
     if op is None and "role" in node:
@@ -94,7 +92,6 @@ def _read_statement(node: Node, around: Surroundings) -> Statement | None:
     if op is None and "when" in node and ("do" in node or len(node.entries) == 1):
         return read_guarded(node, around, read_statements)
     key = op or node.entries[0][0]
-    refuse_later_op(key)
     if op is None:
         known = [*around.forms, "sync", "for", "let", "when", "role", "commit", "wait", "arrive"]
         raise Flaw("TG110", f"unknown op '{shorten(key.text)}'", key.mark, suggest(key.text, known))

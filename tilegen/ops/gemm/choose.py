@@ -85,7 +85,11 @@ def _no_recipe(call: WholeCall, refusals: dict[str, str]) -> Diagnostic:
 def _has_pins(recipe: Recipe, fields: Any) -> bool:
     """Is it what the fields say?"""
     said = recipe.fields()
-    pinned = {n: getattr(fields, n) for n in ("tile", "load", "stages", "order", "cluster", "panel", "ctas") if getattr(fields, n)}
+    pinned = {
+        n: getattr(fields, n)
+        for n in ("tile", "load", "stages", "order", "cluster", "panel", "ctas")
+        if getattr(fields, n)
+    }
     return all(said.get(name) == value for name, value in pinned.items())
 
 
@@ -110,14 +114,23 @@ def _wgmma_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     tiles = [(m, n) for n in (256, 192, 128, 64, 32, 16, 8) for m in (256, 128, 64) if m * n <= 128 * 256]
     tiles += [tuple(fields.tile[:2])] if fields.tile and tuple(fields.tile[:2]) not in tiles else []
     for bm, bn in tiles:
-        for panel in dict.fromkeys(x for x in (fields.panel, bn, 128, 64, 32) if x and bn % x == 0 and (x <= 128 or x == fields.panel)):
+        for panel in dict.fromkeys(
+            x for x in (fields.panel, bn, 128, 64, 32) if x and bn % x == 0 and (x <= 128 or x == fields.panel)
+        ):
             for cluster in (1, 2):
                 if cluster == 2 and (sides[0] <= bm or fields.cluster == 1):
                     continue
                 base = Recipe(
-                    "wgmma", (bm, bn, fields.tile[2] if fields.tile else bk), fields.atom, "", (None, None, None), 1,
-                    cluster=cluster, panel=panel, overlap=fields.overlap or "",
-                )  # fmt: skip
+                    "wgmma",
+                    (bm, bn, fields.tile[2] if fields.tile else bk),
+                    fields.atom,
+                    "",
+                    (None, None, None),
+                    1,
+                    cluster=cluster,
+                    panel=panel,
+                    overlap=fields.overlap or "",
+                )
                 stages = fields.stages or _most_stages(base, p, arch)
                 tiles_m, tiles_n = -(-sides[0] // (bm * cluster)), -(-sides[1] // bn)
                 group = fields.order or max(1, min(16 // cluster, tiles_m))
@@ -144,10 +157,22 @@ def _refuse_mma_sync(p: Problem, arch: Arch) -> str:
     return ""
 
 
-_ATOMS = {"float16": "mma.m16n8k16", "bfloat16": "mma.m16n8k16", "int8": "mma.m16n8k32", "tfloat32": "mma.m16n8k8",
-          "float64": "mma.m8n8k4"}  # fmt: skip
-_TYPES = {"bfloat16": "bf16", "float16": "f16", "int8": "s8", "tfloat32": "tf32", "float64": "f64",
-          "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2"}  # fmt: skip
+_ATOMS = {
+    "float16": "mma.m16n8k16",
+    "bfloat16": "mma.m16n8k16",
+    "int8": "mma.m16n8k32",
+    "tfloat32": "mma.m16n8k8",
+    "float64": "mma.m8n8k4",
+}
+_TYPES = {
+    "bfloat16": "bf16",
+    "float16": "f16",
+    "int8": "s8",
+    "tfloat32": "tf32",
+    "float64": "f64",
+    "float8_e4m3fn": "e4m3",
+    "float8_e5m2": "e5m2",
+}
 _SUM_TYPES = {"float32": "f32", "int32": "s32", "float64": "f64"}
 
 
@@ -164,7 +189,13 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     atom = fields.atom if fields.atom != "auto" else _name_atom(p, arch)
     depth, size = find_atom(atom).shape[2], bytes_of(p.a.dtype)
     is_async = min(p.a.unit_bytes, p.b.unit_bytes) >= 4
-    tiles = [(256, 128, (4, 2, 1)), (128, 128, (2, 2, 1)), (128, 64, (2, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
+    tiles = [
+        (256, 128, (4, 2, 1)),
+        (128, 128, (2, 2, 1)),
+        (128, 64, (2, 2, 1)),
+        (64, 64, (2, 2, 1)),
+        (64, 32, (2, 2, 1)),
+    ]
     if p.factors == "float64":
         tiles = [(128, 64, (4, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
     if fields.tile:
@@ -175,10 +206,16 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
         for bk in [fields.tile[2]] if fields.tile else [x // size for x in (128, 64)]:
             for stages in (4, 3) if is_async else (1,):
                 yield Recipe(
-                    "mma_sync", (bm, bn, max(bk, depth)), atom, _read_atoms(fields.atoms) or atoms,
-                    _read_permutation(fields.permutation), fields.stages or stages, fields.order or 8,
-                    load="cp_async" if is_async else "threads", overlap=fields.overlap or "",
-                )  # fmt: skip
+                    "mma_sync",
+                    (bm, bn, max(bk, depth)),
+                    atom,
+                    _read_atoms(fields.atoms) or atoms,
+                    _read_permutation(fields.permutation),
+                    fields.stages or stages,
+                    fields.order or 8,
+                    load="cp_async" if is_async else "threads",
+                    overlap=fields.overlap or "",
+                )
 
 
 def _ring_recipes(p: Problem, arch: Arch, fields: Any, atom: str) -> Iterator[Recipe]:
@@ -194,10 +231,16 @@ def _ring_recipes(p: Problem, arch: Arch, fields: Any, atom: str) -> Iterator[Re
             continue
         for stages in (fields.stages,) if fields.stages else (4, 3):
             yield Recipe(
-                "mma_sync", (bm, bn, fields.tile[2] if fields.tile else bk), atom,
-                _read_atoms(fields.atoms) or warps, (None, None, None), stages, fields.order or 8, load="tma",
+                "mma_sync",
+                (bm, bn, fields.tile[2] if fields.tile else bk),
+                atom,
+                _read_atoms(fields.atoms) or warps,
+                (None, None, None),
+                stages,
+                fields.order or 8,
+                load="tma",
                 ctas=fields.ctas or (132 if not isinstance(p.sides[0], int) else -(-count // -(-count // 132))),
-            )  # fmt: skip
+            )
 
 
 def _refuse_simt(p: Problem, arch: Arch) -> str:
@@ -214,10 +257,15 @@ def _simt_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     for bm, bn in tiles:
         for stages in (4, 2) if is_async else (1,):
             yield Recipe(
-                "simt", (bm, bn, fields.tile[2] if fields.tile else 8), atom,
-                _read_atoms(fields.atoms) or "(16,16,1):(16,1,0)", _read_permutation(runs), fields.stages or stages,
-                fields.order or 8, load="cp_async" if is_async else "threads",
-            )  # fmt: skip
+                "simt",
+                (bm, bn, fields.tile[2] if fields.tile else 8),
+                atom,
+                _read_atoms(fields.atoms) or "(16,16,1):(16,1,0)",
+                _read_permutation(runs),
+                fields.stages or stages,
+                fields.order or 8,
+                load="cp_async" if is_async else "threads",
+            )
 
 
 def _read_atoms(given: Any) -> Any:
@@ -225,7 +273,7 @@ def _read_atoms(given: Any) -> Any:
 
 
 def _read_permutation(given: Any) -> tuple[Any, Any, Any]:
-    return tuple(given) if given else (None, None, None)  # type: ignore[return-value]
+    return tuple(given) if given else (None, None, None)
 
 
 # ---------------------------------------------------------------- what a recipe takes
@@ -237,7 +285,8 @@ def _fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
     staged = recipe.stages * bk * (bm + bn) * size
     if recipe.load == "tma":
         out = prod(recipe.atoms) * 16 * (bn // recipe.atoms[1]) * bytes_of(p.d.dtype)
-        return staged + out + 1024 <= arch.max_shared_bytes_per_cta and bm % (16 * recipe.atoms[0]) == 0
+        fits: bool = staged + out + 1024 <= arch.max_shared_bytes_per_cta and bm % (16 * recipe.atoms[0]) == 0
+        return fits
     out = bm * bn * bytes_of(p.d.dtype)
     return max(staged, out) <= arch.max_shared_bytes_per_cta and recipe.threads <= arch.max_threads_per_cta
 
@@ -255,10 +304,21 @@ def _batch(p: Problem) -> int:
 def _describe_work(recipe: Recipe, p: Problem) -> Work:
     m, n, k = _sides(p)
     return Work(
-        recipe.variant, p.factors, (m, n, k), _batch(p), recipe.tile, bytes_of(p.a.dtype), bytes_of(p.d.dtype),
-        recipe.stages, recipe.ctas, recipe.cluster, recipe.threads, recipe.load,
-        recipe.tile[1] // recipe.panel if recipe.panel else 1, by_tma=can_store_by_tma(Writing(p, recipe, frozenset())),
-    )  # fmt: skip
+        recipe.variant,
+        p.factors,
+        (m, n, k),
+        _batch(p),
+        recipe.tile,
+        bytes_of(p.a.dtype),
+        bytes_of(p.d.dtype),
+        recipe.stages,
+        recipe.ctas,
+        recipe.cluster,
+        recipe.threads,
+        recipe.load,
+        recipe.tile[1] // recipe.panel if recipe.panel else 1,
+        by_tma=can_store_by_tma(Writing(p, recipe, frozenset())),
+    )
 
 
 _VARIANTS = {

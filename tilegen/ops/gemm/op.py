@@ -38,9 +38,10 @@ class GemmFields(WholeFields):
     alpha: str | int | float = Field(default=1, description="what products are multiplied by: a number or a param")
     beta: str | int | float = Field(default=1, description="what c is multiplied by: a number or a param")
     epilogue: str | None = Field(
-        default=None, description="what d is: an elementwise expression of acc (a b), c, bias, params and 'with' names; "
+        default=None,
+        description="what d is: an elementwise expression of acc (a b), c, bias, params and 'with' names; "
         "by default alpha * acc + beta * c + bias",
-    )  # fmt: skip
+    )
     named: dict[str, str] = Field(default={}, alias="with", description="name: array, for names that epilogue uses")
     math: Literal["exact", "tf32"] = Field(default="exact", description="tf32: float32 is multiplied as tfloat32")
     variant: Literal["auto", "simt", "mma_sync", "wgmma"] = Field(default="auto", description="what multiplies")
@@ -129,7 +130,13 @@ def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe,
     names |= {c.name for c in spec.constants}
     head = describe_arrays(spec)
     written = write_recipe(Writing(problem, recipe, frozenset(names), "setmaxnreg" in ARCHES[spec.arch].features))
-    data = {"kernel": spec.kernel, "arch": spec.arch, **head, **written, "buffers": head["buffers"] | written["buffers"]}
+    data = {
+        "kernel": spec.kernel,
+        "arch": spec.arch,
+        **head,
+        **written,
+        "buffers": head["buffers"] | written["buffers"],
+    }
     try:
         expanded = load(data, _FORMS)
     except SpecError as error:
@@ -138,10 +145,20 @@ def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe,
     given = {b.name: b for b in spec.buffers}
     buffers = tuple(given.get(b.name, mark_all(b, call.mark)) for b in expanded.buffers)
     return replace(
-        expanded, path=spec.path, text=spec.text, params=spec.params, constants=spec.constants, buffers=buffers,
-        ops=mark_all(expanded.ops, call.mark), whole=call, choices=(*spec.choices, *choices),
-        notes=(*spec.notes, f"gemm {problem.d.name} = {problem.epilogue or 'acc'}, acc = {call.fields.a} {call.fields.b}: {recipe}"),
-    )  # fmt: skip
+        expanded,
+        path=spec.path,
+        text=spec.text,
+        params=spec.params,
+        constants=spec.constants,
+        buffers=buffers,
+        ops=mark_all(expanded.ops, call.mark),
+        whole=call,
+        choices=(*spec.choices, *choices),
+        notes=(
+            *spec.notes,
+            f"gemm {problem.d.name} = {problem.epilogue or 'acc'}, acc = {call.fields.a} {call.fields.b}: {recipe}",
+        ),
+    )
 
 
 def _pins(call: WholeCall, spec: Spec) -> dict[str, Any]:
@@ -152,6 +169,14 @@ def _pins(call: WholeCall, spec: Spec) -> dict[str, Any]:
 
 
 OP = WholeOp(
-    "gemm", GemmFields, ("a", "b", "c", "bias"), ("d",), _check, optional=("c", "bias"), named="named",
-    expand=_expand, reference=multiply_whole, pins=_pins,
-)  # fmt: skip
+    "gemm",
+    GemmFields,
+    ("a", "b", "c", "bias"),
+    ("d",),
+    _check,
+    optional=("c", "bias"),
+    named="named",
+    expand=_expand,
+    reference=multiply_whole,
+    pins=_pins,
+)

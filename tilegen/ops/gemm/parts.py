@@ -13,7 +13,7 @@ from tilegen.ops.gemm.recipe import Recipe
 from tilegen.spec.outline import fresh_name
 from tilegen.spec.spelling import spell_index
 
-Statements = list[dict[str, Any]]
+Statements = list[Any]  # dicts and words, as YAML holds them
 
 
 @dataclass(frozen=True)
@@ -73,9 +73,7 @@ def number_tiles(w: Writing, t: str, pairs: int = 1) -> tuple[dict[str, str], di
     """
     problem, (bm, bn, bk) = w.problem, w.recipe.tile
     m, n, k = problem.sides
-    counts = {
-        w.fresh("tm"): ceil_text(m, bm * pairs), w.fresh("tn"): ceil_text(n, bn), w.fresh("kt"): ceil_text(k, bk)
-    }  # fmt: skip
+    counts = {w.fresh("tm"): ceil_text(m, bm * pairs), w.fresh("tn"): ceil_text(n, bn), w.fresh("kt"): ceil_text(k, bk)}
     tm, tn, group = w.fresh("tm"), w.fresh("tn"), w.recipe.group
     place: dict[str, str] = {}
     if problem.is_batched:

@@ -138,9 +138,15 @@ def _matrix(buffer: Buffer) -> Matrix:
     shape = (*(1,) * (3 - len(buffer.shape)), *buffer.shape)
     padded = (*(0,) * (3 - len(strides)), *(0 if n == 1 else s for n, s in zip(buffer.shape, strides, strict=True)))
     return Matrix(
-        buffer.name, buffer.dtype, shape[1], shape[2], (padded[0], padded[1], padded[2] or (1 if shape[2] == 1 else 0)),
-        buffer.align_bytes, len(buffer.shape) == 3, rank=len(buffer.shape),
-    )  # fmt: skip
+        buffer.name,
+        buffer.dtype,
+        shape[1],
+        shape[2],
+        (padded[0], padded[1], padded[2] or (1 if shape[2] == 1 else 0)),
+        buffer.align_bytes,
+        len(buffer.shape) == 3,
+        rank=len(buffer.shape),
+    )
 
 
 def ceil_text(x: Index, size: int) -> str:

@@ -42,7 +42,7 @@ class Recipe:
         if self.variant == "wgmma":
             return 128 * (1 + min(2, max(1, self.tile[0] // 64)))
         if self.load == "tma":
-            return 32 + 32 * prod(self.atoms)
+            return 32 + 32 * int(prod(self.atoms))
         tiling = tile_mma(self.atom, self.atoms, self.permutation, self.tile)
         return prod(count_atoms(tiling.atoms)) * tiling.atom.threads
 

@@ -12,7 +12,7 @@ from tilegen.index import evaluate
 from tilegen.ops.gemm.problem import sums_of
 from tilegen.ops.op import WholeHere
 from tilegen.ops.strided import find_coordinates, find_offsets
-from tilegen.spec.data import Buffer, WholeCall, operand_field
+from tilegen.spec.data import Buffer, WholeCall
 
 Array = NDArray[Any]
 

@@ -30,12 +30,17 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         kept = {"async": True} if r.load == "cp_async" else {}
         boxes = ((p.a, (f"{m}*{bm}", bm), (at, bk), seen_a), (p.b, (at, bk), (f"{n}*{bn}", bn), sb))
         return [
-            {"copy": {
-                "src": w.region(x, rows, columns), "dst": f"{dst}[{to}]", **kept, **more,
-                **w.edge((x.rows, rows[1]), (x.columns, columns[1])),
-            }}
+            {
+                "copy": {
+                    "src": w.region(x, rows, columns),
+                    "dst": f"{dst}[{to}]",
+                    **kept,
+                    **more,
+                    **w.edge((x.rows, rows[1]), (x.columns, columns[1])),
+                }
+            }
             for x, rows, columns, dst in boxes
-        ]  # fmt: skip
+        ]
 
     def bring(slot: str, at: str, to: str) -> Statements:
         """Fragments of one step."""
@@ -50,17 +55,28 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     slot = f"{k} % {stages}" if stages > 1 else "0"
     inner: Statements = [
         {"for": {i: steps}, "unroll": True, "do": [*bring(slot, f"{i}*{depth}", f"{i} % 2"), multiply(f"{i} % 2")]}
-        if steps > 1 else {"for": {i: 1}, "unroll": True, "do": [*bring(slot, "0", "0"), multiply("0")]}
-    ]  # fmt: skip
+        if steps > 1
+        else {"for": {i: 1}, "unroll": True, "do": [*bring(slot, "0", "0"), multiply("0")]}
+    ]
     if r.load == "cp_async":
-        start: Statements = [{"for": {s: ahead}, "unroll": True, "do": [
-            *fetch(s, f"{s}*{bk}", when=f"{s} < {kt}"), "commit",
-        ]}]  # fmt: skip
+        start: Statements = [
+            {
+                "for": {s: ahead},
+                "unroll": True,
+                "do": [
+                    *fetch(s, f"{s}*{bk}", when=f"{s} < {kt}"),
+                    "commit",
+                ],
+            }
+        ]
         later = f"{k} + {ahead}"
         body: Statements = [
-            {"wait": ahead - 1}, {"sync": "cta"},
-            *fetch(f"({later}) % {stages}", f"({later})*{bk}", when=f"{later} < {kt}"), "commit", *inner,
-        ]  # fmt: skip
+            {"wait": ahead - 1},
+            {"sync": "cta"},
+            *fetch(f"({later}) % {stages}", f"({later})*{bk}", when=f"{later} < {kt}"),
+            "commit",
+            *inner,
+        ]
         end: Statements = [{"wait": 0}]
     else:
         start, end = [], []
@@ -76,19 +92,25 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         leave = [{"copy": {"src": held, "dst": out}}, {"sync": "cta"}, {"copy": store}]
         end.append({"sync": "cta"})  # out lies over the stages
     ops: Statements = [
-        {"let": counts | place}, {"fill": {"dst": sums, "value": 0}}, *start, {"for": {k: kt}, "do": body}, *end,
-        *([] if is_plain else [finish(w, "cta", sums, at, columns, h)]), *leave,
-    ]  # fmt: skip
+        {"let": counts | place},
+        {"fill": {"dst": sums, "value": 0}},
+        *start,
+        {"for": {k: kt}, "do": body},
+        *end,
+        *([] if is_plain else [finish(w, "cta", sums, at, columns, h)]),
+        *leave,
+    ]
     buffers = {
         **w.views(),
         sa: tile_buffer("shared", p.a.dtype, (stages, bk, bm) if by_k else (stages, bm, bk)),
         **({seen_a: {"view": sa, "axes": [0, 2, 1]}} if by_k else {}),
         sb: tile_buffer("shared", p.b.dtype, (stages, bk, bn)),
         **({out: tile_buffer("shared", p.d.dtype, (bm, bn), over=[sa, sb])} if is_staged and not by_k else {}),
-        a: tile_buffer("register", p.a.dtype, (2, bm, depth)), b: tile_buffer("register", p.b.dtype, (2, depth, bn)),
+        a: tile_buffer("register", p.a.dtype, (2, bm, depth)),
+        b: tile_buffer("register", p.b.dtype, (2, depth, bn)),
         sums: tile_buffer("register", p.sums, (bm, bn), tiled),
         **({} if is_plain else {h: tile_buffer("register", p.d.dtype, (bm, bn))}),
-    }  # fmt: skip
+    }
     return {"grid": {"bx": _count_ctas(w)}, "threads": r.threads, "buffers": buffers, "ops": ops}
 
 

@@ -50,8 +50,10 @@ def write_wgmma(w: Writing) -> dict[str, Any]:
     products: Statements = [
         {"wait": {"barrier": f"{full}[{slot}]"}},
         {"mma": {**product, "accumulate": f"{k} > 0", "async": True}},
-        {"commit": "mma"}, {"wait": {"mma": 1}}, freed(k, when=f"{k} > 0"),
-    ]  # fmt: skip
+        {"commit": "mma"},
+        {"wait": {"mma": 1}},
+        freed(k, when=f"{k} > 0"),
+    ]
     panels = bn // r.panel
     at = (f"{m}*{bm} + wgid*{rows}" if groups > 1 else f"{m}*{bm}", rows)
     columns = (f"{n}*{bn} + {q}*{r.panel}" if panels > 1 else f"{n}*{bn}", r.panel)
@@ -74,18 +76,31 @@ def write_wgmma(w: Writing) -> dict[str, Any]:
     overlap = r.overlap == "previous"
     ops: Statements = [
         {"let": counts},
-        {"role": load, "do": [
-            *([{"wait": "previous"}] if overlap else []),
-            {"for": walk, "do": [{"let": tile}, {"for": {k: kt}, "do": loads}]},
-        ]},
-        {"role": math, "do": [
-            *([{"wait": "previous"}] if overlap and p.named else []),
-            {"for": walk, "do": [
-                {"let": tile}, {"for": {k: kt}, "do": products}, {"wait": {"mma": 0}}, freed(kt), *leave,
-            ]},
-            *([{"wait": {"tma": 0}}] if by_tma else []),
-        ]},
-    ]  # fmt: skip
+        {
+            "role": load,
+            "do": [
+                *([{"wait": "previous"}] if overlap else []),
+                {"for": walk, "do": [{"let": tile}, {"for": {k: kt}, "do": loads}]},
+            ],
+        },
+        {
+            "role": math,
+            "do": [
+                *([{"wait": "previous"}] if overlap and p.named else []),
+                {
+                    "for": walk,
+                    "do": [
+                        {"let": tile},
+                        {"for": {k: kt}, "do": products},
+                        {"wait": {"mma": 0}},
+                        freed(kt),
+                        *leave,
+                    ],
+                },
+                *([{"wait": {"tma": 0}}] if by_tma else []),
+            ],
+        },
+    ]
     ops += [{"sync": "cluster"}] if pairs > 1 else []
     budget = (40, 232) if groups > 1 else (24, 240)
     head: dict[str, Any] = {"cluster": {"cbx": pairs}} if pairs > 1 else {}
@@ -93,16 +108,19 @@ def write_wgmma(w: Writing) -> dict[str, Any]:
     return head | {
         "buffers": {
             **w.views(),
-            sa: tile_buffer("shared", p.a.dtype, (stages, bm, bk)), sb: tile_buffer("shared", p.b.dtype, (stages, bk, bn)),
+            sa: tile_buffer("shared", p.a.dtype, (stages, bm, bk)),
+            sb: tile_buffer("shared", p.b.dtype, (stages, bk, bn)),
             out: tile_buffer("shared", p.d.dtype, (groups, rows, r.panel)),
-            sums: tile_buffer("register", p.sums, (rows, bn)), h: tile_buffer("register", p.d.dtype, (rows, r.panel)),
+            sums: tile_buffer("register", p.sums, (rows, bn)),
+            h: tile_buffer("register", p.d.dtype, (rows, r.panel)),
         },
         "roles": {
-            load: {"threads": 32, "registers": budget[0]}, math: {"threads": 128 * groups, "registers": budget[1]}
+            load: {"threads": 32, "registers": budget[0]},
+            math: {"threads": 128 * groups, "registers": budget[1]},
         },
         "barriers": {full: {"slots": stages}, free: {"slots": stages, "open": True}},
         "ops": ops,
-    }  # fmt: skip
+    }
 
 
 def can_store_by_tma(w: Writing) -> bool:

@@ -10,7 +10,6 @@ from tilegen.ops.gemm.tiles import write_tiles
 from tilegen.ops.gemm.wgmma import write_wgmma
 
 
-
 def write_recipe(w: Writing) -> dict[str, Any]:
     """The launch, the buffers and the statements of a spec."""
     if w.recipe.variant == "wgmma":
