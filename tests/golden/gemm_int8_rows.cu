@@ -2,9 +2,9 @@
 // Launch: grid (32, 32, 1), 256 threads, 98304 bytes of dynamic shared memory.
 // A: row [4096, 4096]
 // B: col [4096, 4096]
+// row_scale: row [4096]
 // col_scale: row [4096]
 // D: row [4096, 4096]
-// row_scale: row [4096]
 // sa: Swizzle(4, 3, 3) o S[(3, 128, 128):(16384, 128, 1)] [3, 128, 128], shared
 // sb: Swizzle(4, 3, 3) o S[(3, 128, 128):(16384, 1, 128)] [3, 128, 128], shared
 //
@@ -198,7 +198,7 @@ __device__ __forceinline__ void elementwise_c_rows_col_scale_D(int laneid, bfloa
 
 extern "C" __global__ void __launch_bounds__(256)
 gemm_int8_rows(const signed char *__restrict__ A, const signed char *__restrict__ B,
-    const float *__restrict__ col_scale, bfloat16_t *__restrict__ D, const float *__restrict__ row_scale)
+    const float *__restrict__ row_scale, const float *__restrict__ col_scale, bfloat16_t *__restrict__ D)
 {
     extern __shared__ __align__(1024) unsigned char smem[];  // 98304 bytes
     signed char *const sa = (signed char *)(smem + 0);  // Swizzle(4, 3, 3) o S[(3, 128, 128):(16384, 128, 1)] [3, 128, 128]
