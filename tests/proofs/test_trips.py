@@ -83,9 +83,10 @@ def test_a_loop_of_a_million_trips_takes_as_many_steps_as_one_of_a_hundred() -> 
 
 @pytest.mark.parametrize(("change", "word"), [
     ({"more": ', when: "t * t % 5 < 3"'}, "follows no rule"),
-    ({"row": "t * t % 9999"}, "follows no rule"),
+    ({"slot": "t * t % 3"}, "follows no rule"),
+    ({"row": "t * t % 40"}, "trips may write the same elements of Y"),
 ])  # fmt: skip
-def test_what_no_rule_is_known_for_runs_in_full(change, word, monkeypatch) -> None:
+def test_what_no_rule_is_known_for_runs_in_full(change, word) -> None:
     spec = tilegen.load(text(trips="50", **change))
     (run,) = list_runs(spec, plan_spec(spec))
     assert not run.cut.trips.loops
@@ -94,7 +95,15 @@ def test_what_no_rule_is_known_for_runs_in_full(change, word, monkeypatch) -> No
 
 def test_a_run_in_full_beyond_the_budget_is_an_error() -> None:
     with pytest.raises(ProofError, match=r"TG426.*all trips of 't'.*follows no rule"):
-        tilegen.build(text(1_000_000, "1000000", more=', when: "t * t < 900"'))
+        tilegen.build(text(1_000_000, "1000000", more=', when: "t * t % 5 < 3"'))
+
+
+@pytest.mark.parametrize("change", [{"more": ', when: "t * t < 900"'}, {"row": "t * t % 9999"}])
+def test_what_was_seen_in_all_trips_is_cut(change) -> None:
+    """A condition that turns once, and places that go along with the spec in whatever order."""
+    spec = tilegen.load(text(trips="50", **change))
+    (run,) = list_runs(spec, plan_spec(spec))
+    assert run.cut.trips.count("t", 50) < 20
 
 
 def test_a_turn_in_the_middle_runs() -> None:

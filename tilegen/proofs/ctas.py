@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import product
 from math import prod
 from typing import Any
@@ -14,13 +13,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, add, bound, evaluate, mod, replace_part, sub, substitute, variables
+from tilegen.index import Formula, Index, Var, bound, evaluate, mod, replace_part, sub, substitute, variables
 from tilegen.index.courses import Course, course, join_courses, pick_values
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.plan import Plan, begin, plain_name, walk
-from tilegen.proofs.questions import ALIGNED, Question, decisions_of, meant_places
+from tilegen.proofs.questions import ALIGNED, Question, decisions_of, meant_places, part_naming
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import outline
@@ -51,11 +50,20 @@ def choose_ctas(spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[
     return list(dict.fromkeys(chosen))
 
 
-def _find_ends(outcomes: NDArray[np.int64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where each outcome, in order, occurs first and last: a condition that is off by one is wrong at one of them."""
-    _, first = np.unique(outcomes, axis=0, return_index=True)
-    _, before_end = np.unique(outcomes[::-1], axis=0, return_index=True)
-    return first, len(outcomes) - 1 - before_end
+def _find_ends(outcomes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where each outcome occurs first and last: a condition that is off by one is wrong at one of them.
+
+    Outcomes that are numbers are in order.
+    """
+    if outcomes.ndim > 1:  # rows are told apart by their bytes
+        if (outcomes == outcomes[0]).all():
+            return np.zeros(1, np.intp), np.full(1, len(outcomes) - 1, np.intp)
+        rows = np.ascontiguousarray(outcomes)
+        outcomes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
+    _, first, which = np.unique(outcomes, return_index=True, return_inverse=True)
+    last = np.zeros(len(first), np.intp)
+    last[which] = np.arange(len(outcomes))
+    return first, last
 
 
 @keep
@@ -195,11 +203,11 @@ def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[st
     loops = [(trip, substitute(count, numbers)) for trip, count in q.loops]
     guards = [substitute(g, numbers) for g in q.guards]
     x = substitute(q.x, numbers)
-    x = _part_along(x, v) if q.moves else x
+    x = part_naming(x, {v.name}) if q.moves else x
     seen = [x]
     if q.moves and meant is not None:
         trips = {plain_name(trip.name): trip for trip, _ in q.loops}
-        seen = [sub(x, _part_along(substitute(meant.x, {**numbers, **trips}), v)), mod(x, ALIGNED)]
+        seen = [sub(x, part_naming(substitute(meant.x, {**numbers, **trips}), {v.name})), mod(x, ALIGNED)]
     named = [w for y in (*seen, *(count for _, count in loops), *guards) for w in variables(y) if w.name != v.name]
     most = {trip.name: max(1, bound(count) - 1) for trip, count in loops}  # a loop may make more at other sizes
     extents = {w.name: max(u.bound for u in named if u.name == w.name) for w in named}
@@ -218,17 +226,6 @@ def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[st
         outcomes = [np.where(is_asked, evaluate(y, axes), _NEVER).reshape(v.bound, -1) for y in seen]
     first, last = _find_ends(np.concatenate(outcomes, axis=1))
     return {int(k) for k in (*first, *last)} if len(first) <= _MOST_RESIDUES else None
-
-
-def _part_along(x: Index, v: Var) -> Index:
-    """The part of a sum that depends on ``v``; the rest is the same for all of its values."""
-    if v not in variables(x):
-        return 0
-    assert isinstance(x, Formula | Var)
-    if isinstance(x, Formula) and x.symbol in ("+", "-"):
-        parts = [_part_along(a, v) for a in x.args]
-        return reduce(add, parts) if x.symbol == "+" else sub(*parts)
-    return x
 
 
 def _courses(x: Index, v: Var) -> tuple[list[Course | None], set[Index]]:

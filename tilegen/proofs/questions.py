@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
-from tilegen.index import Index, Var, add, bound, evaluate, less, sub, substitute, variables
+from tilegen.index import Formula, Index, Var, add, bound, evaluate, less, sub, substitute, variables
 from tilegen.index.bounds import narrow
 from tilegen.index.courses import course
 from tilegen.plan import Block, Let, Plan, Tma, Touch, Visit, begin, plain_name, walk
@@ -111,6 +111,17 @@ class Question:
             return 0
 
 
+def part_naming(x: Index, names: set[str]) -> Index:
+    """The part of a sum that depends on any of the names; the rest is the same whatever these are."""
+    if not names & {u.name for u in variables(x)}:
+        return 0
+    assert isinstance(x, Formula | Var)
+    if isinstance(x, Formula) and x.symbol in ("+", "-"):
+        parts = [part_naming(a, names) for a in x.args]
+        return reduce(add, parts) if x.symbol == "+" else sub(*parts)
+    return x
+
+
 def _asked_by_plan(plan: Plan) -> Iterator[Question]:
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
@@ -130,11 +141,17 @@ def _asked_by_plan(plan: Plan) -> Iterator[Question]:
 
 def edges_of(visit: Visit, touch: Touch) -> Iterator[Index]:
     """Of a box in an array, along each dimension: does it end within the array?"""
+    for at, size, extent in sides_of(visit, touch):
+        yield less(add(at, size), add(extent, 1))
+
+
+def sides_of(visit: Visit, touch: Touch) -> Iterator[tuple[Index, int, Index]]:
+    """Of a box in an array, along each dimension: where it begins, how long it is, and how long the array is."""
     if touch.map is None or touch.ref.memory.space != "global":
         return
     assert isinstance(visit.step, Tma)
     for d, size, at in zip(touch.map.dims, touch.map.box, visit.step.at, strict=True):
-        yield less(add(visit.position.expand(at), size), add(touch.map.memory.shape[d], 1))
+        yield visit.position.expand(at), size, touch.map.memory.shape[d]
 
 
 def _asked_by_spec(spec: Spec) -> Iterator[Question]:

@@ -11,8 +11,17 @@ from tilegen.index.courses import course, join_courses
 from tilegen.plan import Touch, Visit
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
-Around = tuple[int, str, Var]  # a loop around a step: which Repeat it is, the name of its trips, its variable
 Places = Sequence[Mapping[str, Index]]  # of each CTA that runs: its axes and the parameters, as numbers
+
+
+@dataclass(frozen=True)
+class Around:
+    """A loop around a step: which Repeat it is, the name of its trips ("": unrolled), its variable and its count."""
+
+    repeat: int
+    loop: str
+    v: Var
+    count: Index
 
 
 @dataclass(frozen=True)
@@ -59,8 +68,8 @@ def find_reach(touches: Sequence[ArrayTouch], which: int, v: Var, places: Places
     All places that the loop moves must move alike, and what stands outside of the loop must stay clear of them; if not,
     in words what is so, of the array '{}'.
     """
-    inside = [t for t in touches if which in [n for n, _, _ in t.loops]]
-    outside = [t for t in touches if which not in [n for n, _, _ in t.loops]]
+    inside = [t for t in touches if which in [a.repeat for a in t.loops]]
+    outside = [t for t in touches if which not in [a.repeat for a in t.loops]]
     reach = 0
     for numbers in places if _is_write_only(touches) else [_without_ctas(n) for n in places[:1]]:
         found = _reach(inside, outside, which, v, numbers)
@@ -108,9 +117,9 @@ def _reach(
 
 def _fix_outer(inside: Sequence[ArrayTouch], which: int, numbers: Mapping[str, Index]) -> dict[str, Index]:
     """Outer loops whose trips never touch one element: two trips of an inner loop that do are in the same of theirs."""
-    (outer,) = {t.loops[: [n for n, _, _ in t.loops].index(which)] for t in inside}
+    (outer,) = {t.loops[: [a.repeat for a in t.loops].index(which)] for t in inside}
     fixed: dict[str, Index] = {}
-    for _, _, v in outer:
+    for v in [a.v for a in outer]:
         courses = [[course(substitute(x, {**numbers, **fixed}), v) for x in t.at] for t in inside]
         if any(c is None or c.period > 1 for row in courses for c in row):
             break

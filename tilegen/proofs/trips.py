@@ -25,58 +25,33 @@ both by every stretch that is shorter.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 
-from tilegen.errors import Diagnostic, Mark
-from tilegen.index import Index, Var, add, bound, evaluate, less, substitute, variables
-from tilegen.index.courses import ALL_TRIPS, Course, Trips, course, join_courses
+from tilegen.errors import Diagnostic
+from tilegen.index import Index, Var, bound, evaluate, substitute, variables
+from tilegen.index.courses import ALL_TRIPS, Course, Trips, join_courses
 from tilegen.interpret.threads import Cta, whole_clusters
-from tilegen.plan import (
-    Block,
-    Let,
-    Plan,
-    Repeat,
-    Step,
-    Sync,
-    Tma,
-    Visit,
-    Wait,
-    all_steps,
-    begin,
-    default_values,
-    effects,
-    flatten,
-    walk,
-)
-from tilegen.proofs.meaning import mark_of
-from tilegen.proofs.questions import edges_of
-from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
+from tilegen.plan import Let, Plan, Repeat, Step, Wait, all_steps, default_values, effects
+from tilegen.proofs.looking import crowd_of, whole_grid
+from tilegen.proofs.reach import Places
+from tilegen.proofs.study import Study, Uncut, plain, study_plan, study_statement
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Call, Loop, Region, Spec, Statement
-from tilegen.spec.outline import Placed, deciding, is_possible, outline, trip_of, write_out
+from tilegen.spec.data import Loop, Spec
+from tilegen.spec.outline import is_possible, outline, trip_of, write_out
 
 TOO_LONG = "TG426"
-Named = Sequence[tuple[str, Var]]  # loops by the names of their trips, with the variables that expressions name
 
-_FEW = 16  # a loop of so many trips runs in full
+_FEW = 16  # a loop of so many trips runs in full, unless it holds a longer one
+_FEWEST = 3  # no loop is cut to fewer
 _MOST_WORK = 1 << 30  # threads that carry out steps in one run: about a minute
 _MOST_CASES = 64  # lengths of one loop that are tried
 _SOME_CASES = 32  # where no rule says how many are enough
 _MOST_CTAS = 1 << 14  # along an axis that are asked how many trips they make
 _LEAST_THREADS = 4096  # a step takes about as long as this many threads, however few it has
-
-
-@dataclass(frozen=True)
-class Uncut:
-    """Why a long loop runs in full: what stands in the way, and where the spec says it."""
-
-    loop: str
-    what: str
-    mark: Mark | None = None
 
 
 @dataclass(frozen=True)
@@ -87,36 +62,53 @@ class Cut:
     uncut: tuple[Uncut, ...] = ()
 
 
-def choose_trips(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], few: int = _FEW) -> Cut:
+def choose_trips(
+    spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], few: int = _FEW, looks: bool = True
+) -> Cut:  # fmt: skip
     """The trips that speak for all others where these CTAs run with these parameters.
 
-    A loop of up to ``few`` trips runs in full.
+    A loop of up to ``few`` trips runs in full, unless it holds a longer one. ``looks``: where no rule is known, all
+    trips that there are with these parameters are looked at.
     """
     places = [_numbers_of(cta, plan, case) for cta in whole_clusters(ctas, plan.cluster)]
     counts = [(s, trip.name, _counts(count, places)) for s, trip, count in counted_loops(spec)]
-    long = {name for s, name, found in counts if not s.unroll and max(bound(n) - 1 for n in found) > few}
+    most: dict[str, int] = {}
+    for _, name, found in counts:
+        most[name] = max([most.get(name, 0), *(bound(n) - 1 for n in found)])
+    long = {name for name, n in most.items() if n > few}
+    long |= {name for inner in long for name in _around(spec, inner) if most[name] > _FEWEST}
     long -= {name for s, name, _ in counts if s.unroll}  # one name, one way to run
     if not long:
         return Cut()
-    study = _Study(long, places)
+    crowd = crowd_of(places)
+    grid = whole_grid([int(evaluate(n, case)) for n in plan.grid], plan.cluster, crowd.case) if looks else None
+    study = Study(long, places, most, crowd if looks else None, grid)
     ends: dict[str, set[int]] = {}
     for s, name, of_ctas in [(s, name, of_ctas) for s, name, of_ctas in counts if name in long]:
         ends.setdefault(name, set()).update(max(0, n) for n in of_ctas if isinstance(n, int))
         for unknown in [n for n in of_ctas if not isinstance(n, int)][:1]:
-            study.refuse(name, f"it has {_plain(unknown)} of them", s.mark)
+            study.refuse(name, f"it has {plain(unknown)} of them", s.mark)
     for name, own in ends.items():  # where the loop ends for some CTAs, or roles, and goes on for others
         study.courses.setdefault(name, []).append(Course(turns=tuple((n, n) for n in sorted(own) if len(own) > 1)))
     for placed in outline(spec).placed:
-        _study_statement(study, spec, placed)
-    _study_plan(study, spec, plan)
+        study_statement(study, spec, placed)
+    study_plan(study, spec, plan)
     pending = max((s.pending for s in all_steps(plan) if isinstance(s, Wait)), default=0)
-    found: dict[str, tuple[Course, int]] = {}
+    chosen: dict[str, tuple[Course, int]] = {}
     for name in sorted(long - study.uncut.keys()):
         common = join_courses(study.courses.get(name, []))
         assert common is not None
         reach = max(1, study.reach.get(name, 0))  # periods within which two trips can meet
-        found[name] = common, common.period * reach + pending + 1
-    return Cut(Trips(found), tuple(study.uncut.values()))
+        chosen[name] = common, common.period * reach + pending + 1
+    return Cut(Trips(chosen), tuple(study.uncut.values()))
+
+
+def _around(spec: Spec, inner: str) -> set[str]:
+    """The loops that hold one, by the names of their trips."""
+    taken = outline(spec).names
+    holding = (p.around for p in outline(spec).placed
+               if isinstance(p.statement, Loop) and trip_of(p.statement, taken)[0].name == inner)  # fmt: skip
+    return {trip_of(nest, taken)[0].name for around in holding for nest in around if isinstance(nest, Loop)}
 
 
 def counted_loops(spec: Spec) -> list[tuple[Loop, Var, Index]]:
@@ -135,141 +127,10 @@ def _counts(count: Index, places: Places) -> list[Index]:
     return list(dict.fromkeys(substitute(count, numbers) for numbers in places))
 
 
-def _plain(x: object) -> str:
-    return str(x).replace("(size_t)", "").replace("(long long)", "")
-
-
 def _numbers_of(cta: Cta, plan: Plan, case: Mapping[str, int]) -> dict[str, Index]:
     own = dict(zip(CTA_AXES, cta, strict=True))
     ranks = {c: own[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
     return {**case, **own, **ranks}
-
-
-# ---------------------------------------------------------------- what a loop variable has a hand in
-@dataclass
-class _Study:
-    """What is found out of the loops whose trips are named in ``long``, as expressions are looked at."""
-
-    long: set[str]
-    places: Places
-    courses: dict[str, list[Course]] = field(default_factory=dict)
-    reach: dict[str, int] = field(default_factory=dict)  # periods within which two trips can touch one place
-    uncut: dict[str, Uncut] = field(default_factory=dict)
-    seen: set[tuple[Index, Var, bool]] = field(default_factory=set)
-
-    def look(self, x: Index, loops: Named, text: str, mark: Mark | None, moves: bool = False) -> None:
-        """Take an expression into account; ``moves``: it may go on by a constant, or else must repeat."""
-        named = {v.name for v in variables(x)}
-        for name, v in loops:
-            if v.name not in named or name not in self.long or (x, v, moves) in self.seen or v.bound - v.least == 1:
-                continue  # of one trip nothing is left out
-            self.seen.add((x, v, moves))
-            for c in {course(substitute(x, numbers), v) for numbers in self.numbers_for(named)}:
-                if c is None or (c.rise and not moves):
-                    way = "does not repeat as it runs" if c else "follows no rule that the proof knows"
-                    self.refuse(name, f"'{_plain(text or x)}' {way}", mark)
-                else:
-                    self.courses.setdefault(name, []).append(c)
-
-    def numbers_for(self, named: set[str]) -> Iterable[Mapping[str, Index]]:
-        """The numbers of each CTA, once for all that are alike in what is named."""
-        return {tuple(n.get(name) for name in sorted(named)): n for n in self.places}.values()
-
-    def refuse(self, name: str, what: str, mark: Mark | None) -> None:
-        """The loop runs in full."""
-        self.uncut.setdefault(name, Uncut(name, what, mark))
-
-
-def _study_statement(study: _Study, spec: Spec, placed: Placed) -> None:
-    """What the spec's own statement says of the loops around it."""
-    meant = write_out(placed, outline(spec).names)
-    values, loops = meant.values, [(trip.name, trip) for loop, trip, _ in meant.trips if not loop.unroll]
-    s = placed.statement
-    mark = getattr(s, "mark", None)
-    for x in (*deciding(s), *_slot_of(s)):
-        study.look(substitute(x, values), loops, str(x), mark)
-    for region in s.regions.values() if isinstance(s, Call) else ():
-        _study_region(study, region, values, loops)
-
-
-def _slot_of(s: Statement) -> tuple[Index, ...]:
-    slot = getattr(s, "barrier", None)
-    return (slot.index,) if slot else ()
-
-
-def _study_region(study: _Study, region: Region, values: Mapping[str, Index], loops: Named) -> None:
-    is_global = region.buffer.scope == "global"
-    for x, length, extent in zip(region.begins, region.lengths, region.buffer.shape, strict=True):
-        begin_at = substitute(x, values)
-        study.look(begin_at, loops, region.text, region.mark, moves=is_global)
-        if is_global:  # what lies beyond the edge is not read, nor written
-            study.look(less(add(begin_at, length), add(extent, 1)), loops, region.text, region.mark)
-
-
-# ---------------------------------------------------------------- what the plan does
-def _study_plan(study: _Study, spec: Spec, plan: Plan) -> None:
-    spots: dict[str, list[ArrayTouch]] = {}
-    _study_signals(study, plan)
-    for role in plan.roles:
-        nest: list[Repeat] = []
-        for visit in walk(role.steps, begin(role.threads)):
-            loops = visit.position.loops
-            del nest[len(loops) :]
-            around = [(id(r), "" if r.unroll else r.var.name, trip) for r, (trip, _) in zip(nest, loops, strict=True)]
-            _study_step(study, visit, around, mark_of(spec, visit.position.op), spots)
-            nest += [visit.step] if isinstance(visit.step, Repeat) else []
-    for name, touches in spots.items():
-        if any(t.is_written for t in touches):
-            _study_array(study, name, touches)
-
-
-def _study_signals(study: _Study, plan: Plan) -> None:
-    """Roles that meet trips at an mbarrier or a sync have to leave out the same trips, of a loop of that name."""
-    for name in study.long:
-        bodies = {r.name: list(_bodies(r.steps, name)) for r in plan.roles}
-        met = {x for own in bodies.values() for body in own for x in _signals(body)}
-        for role in [r for r in plan.roles if not bodies[r.name]]:
-            for place in sorted(met & _signals(role.steps))[:1]:
-                study.refuse(name, f"role {role.name} meets it at {place}, and has no loop of that name", None)
-
-
-def _bodies(steps: Sequence[Step], name: str) -> Iterable[tuple[Step, ...]]:
-    return (s.body for s in flatten(steps) if isinstance(s, Repeat) and s.var.name == name)
-
-
-def _signals(steps: Sequence[Step]) -> set[str]:
-    """The mbarriers and syncs at which steps meet those of other roles."""
-    found = {slot.barrier.name for s in flatten(steps) for slot in effects(s).slots}
-    syncs = (s for s in flatten(steps) if isinstance(s, Sync))
-    return found | {f"sync: {s.who}" for s in syncs if s.scope in ("roles", "cta", "cluster")}
-
-
-def _study_step(
-    study: _Study, visit: Visit, around: Sequence[Around], mark: Mark | None, spots: dict[str, list[ArrayTouch]]
-) -> None:  # fmt: skip
-    found, position = visit.effects, visit.position
-    loops = [(name, v) for _, name, v in around]
-    names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is looked at where it is used
-    for x in (*found.expressions, *(s.at for s in found.slots)):
-        study.look(position.expand(x), loops, "", mark, moves=names_only)
-    for touch in found.touches:
-        memory, flat = position.flat(touch.ref)
-        study.look(position.expand(touch.where), loops, "", mark)
-        study.look(flat, loops, f"the place in {memory.name}", mark, moves=memory.space == "global")
-        if memory.space == "global":
-            spots.setdefault(memory.name, []).append(spot_of_touch(visit, touch, around))
-        for x in edges_of(visit, touch):
-            study.look(x, loops, f"the box of {memory.name}", mark)
-
-
-def _study_array(study: _Study, name: str, touches: Sequence[ArrayTouch]) -> None:
-    """The reach of each long loop around what touches an array that is written."""
-    for which, loop, v in dict.fromkeys(around for t in touches for around in t.loops if around[1] in study.long):
-        found = find_reach(touches, which, v, study.places)
-        if isinstance(found, str):
-            study.refuse(loop, found.format(name), None)
-        else:
-            study.reach[loop] = max(study.reach.get(loop, 0), found)
 
 
 # ---------------------------------------------------------------- loops as long as a parameter says
@@ -282,7 +143,7 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
     counted = counted_loops(spec)
     if all(isinstance(count, int) for _, _, count in counted):
         return
-    trips = choose_trips(spec, plan, ctas, default, few=0).trips
+    trips = choose_trips(spec, plan, ctas, default, few=0, looks=False).trips
     for _, trip, count in counted:
         named = {v.name for v in variables(count)}
         bounds = [p.var for p in spec.params if p.var is not None and p.name in named]
@@ -327,7 +188,7 @@ def _most_trips(spec: Spec, count: Index, case: Mapping[str, int]) -> int:
     axes: dict[str, Any] = {}
     for n, (axis, inner, extent) in enumerate(zip(CTA_AXES, CLUSTER_AXES, grid, strict=True)):
         many = min(extent, _MOST_CTAS) if axis in named or inner in named else 1
-        each = np.linspace(0, extent - 1, many).astype(np.int64)
+        each = np.arange(many) * (extent - 1) // max(1, many - 1)
         axes[axis] = each.reshape([-1 if d == n else 1 for d in range(3)])
         axes[inner] = axes[axis] % spec.cluster[n]
     return max(0, int(np.max(evaluate(left, axes))))

@@ -1,0 +1,289 @@
+"""What is inside of long loops, of the spec and of the plan, and how it goes on from trip to trip."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from tilegen.errors import Mark
+from tilegen.index import Index, Var, add, least, less, minimum, sub, substitute, variables
+from tilegen.index.courses import Course, course, join_courses
+from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
+from tilegen.proofs.looking import Crowd, Place, are_apart, find_turns, goes_along
+from tilegen.proofs.meaning import mark_of
+from tilegen.proofs.questions import sides_of
+from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
+from tilegen.spec.data import Call, Region, Spec, Statement
+from tilegen.spec.outline import Placed, deciding, outline, write_out
+
+
+@dataclass(frozen=True)
+class Uncut:
+    """Why a long loop runs in full: what stands in the way, and where the spec says it."""
+
+    loop: str
+    what: str
+    mark: Mark | None = None
+
+
+_MANY = 8  # one trip in so many is worth being looked for
+
+
+def plain(x: object) -> str:
+    """An expression as a message has it."""
+    return str(x).replace("(size_t)", "").replace("(long long)", "")
+
+
+# ---------------------------------------------------------------- what a loop variable has a hand in
+@dataclass
+class Study:
+    """What is found out of the loops whose trips are named in ``long``, as expressions are looked at.
+
+    ``most``: of each loop the most trips that a CTA makes. ``crowd``: the CTAs that run, ``grid``: all (None: nothing
+    is looked at). ``spots``: places in an array inside of a loop. ``apart``: an array, and a loop of which no two
+    trips touch one element that is written.
+    """
+
+    long: set[str]
+    places: Places
+    most: Mapping[str, int]
+    crowd: Crowd | None
+    grid: Crowd | None
+    courses: dict[str, list[Course]] = field(default_factory=dict)
+    reach: dict[str, int] = field(default_factory=dict)  # periods within which two trips can touch one place
+    uncut: dict[str, Uncut] = field(default_factory=dict)
+    seen: set[tuple[Index, Var, bool]] = field(default_factory=set)
+    spots: dict[tuple[str, str], dict[Place, tuple[str, Mark | None]]] = field(default_factory=dict)
+    apart: set[tuple[str, str]] = field(default_factory=set)
+
+    def look(
+        self, x: Index, loops: Sequence[Around], text: str, mark: Mark | None, names_only: bool = False,
+        finer: Index | None = None,
+    ) -> None:  # fmt: skip
+        """Take an expression into account, which must repeat, or turn in few trips.
+
+        ``names_only``: others name it and are looked at themselves. ``finer``: what must be the same where no rule is
+        known.
+        """
+        named = {v.name for v in variables(x)}
+        for a in loops:
+            if not self.is_asked(a) or a.v.name not in named or (x, a.v, names_only) in self.seen:
+                continue
+            self.seen.add((x, a.v, names_only))
+            found = self.courses_of((x,), a.v)
+            is_known = None not in found and (names_only or not any(c.rise for c in found if c))
+            common = join_courses(found) if is_known else None
+            turns: Iterable[int] | None = None
+            if self.is_late(common, a.loop):
+                turns = () if names_only and self.crowd else self.find_turns(x if finer is None else finer, a, loops)
+            if not self.take(a.loop, common, found, turns):
+                self.refuse_for(found, a.loop, text or plain(x), mark)
+
+    def take(
+        self, loop: str, common: Course | None, found: Iterable[Course | None], turns: Iterable[int] | None
+    ) -> bool:  # fmt: skip
+        """Take the better of a rule and of what was seen into account; False if there is neither."""
+        seen = None if turns is None else Course(turns=tuple((n, n) for n in sorted(turns)))
+        if seen is not None and (common is None or len(seen.turns) <= len(common.turns)):
+            self.courses.setdefault(loop, []).append(seen)
+        elif common is not None:
+            self.courses.setdefault(loop, []).extend(c for c in found if c)
+        else:
+            return False
+        return True
+
+    def is_asked(self, a: Around) -> bool:
+        """Of a loop of one trip nothing is left out."""
+        return a.loop in self.long and a.v.bound - a.v.least > 1
+
+    def courses_of(self, expressions: Iterable[Index], v: Var) -> set[Course | None]:
+        """How they go on in each of the CTAs."""
+        return {
+            course(substitute(x, numbers), v)
+            for x in expressions for numbers in self.numbers_for({u.name for u in variables(x)})
+        }  # fmt: skip
+
+    def is_late(self, common: Course | None, loop: str) -> bool:
+        """Is no rule known, or one by which many trips would run?"""
+        return common is None or (common.period > 1 and _MANY * common.period >= self.most[loop])
+
+    def find_turns(self, x: Index, a: Around, loops: Sequence[Around]) -> tuple[int, ...] | None:
+        if self.crowd is None:
+            return None
+        return find_turns((x,), a.v, tuple((b.v, b.count) for b in loops), self.crowd)
+
+    def numbers_for(self, named: set[str]) -> Iterable[Mapping[str, Index]]:
+        """The numbers of each CTA, once for all that are alike in what is named."""
+        return {tuple(n.get(name) for name in sorted(named)): n for n in self.places}.values()
+
+    def refuse(self, name: str, what: str, mark: Mark | None) -> None:
+        """The loop runs in full."""
+        self.uncut.setdefault(name, Uncut(name, what, mark))
+
+    def refuse_for(self, found: set[Course | None], name: str, text: str, mark: Mark | None) -> None:
+        way = "follows no rule that the proof knows" if None in found else "does not repeat as it runs"
+        self.refuse(name, f"'{plain(text)}' {way}", mark)
+
+    def note_place(
+        self, array: str, begins: Sequence[Index], flat: Index, loops: Sequence[Around], text: str, mark: Mark | None,
+        is_meant: bool = False,
+    ) -> None:  # fmt: skip
+        """Remember a place in a global array, to be looked at beside all others there."""
+        around = tuple((b.v, b.count) for b in loops)
+        for a in filter(self.is_asked, loops):
+            place = Place(tuple(begins), flat, a.v, around, is_meant)
+            self.spots.setdefault((array, a.loop), {}).setdefault(place, (text, mark))
+
+    def settle_places(self, touches: Mapping[str, Sequence[ArrayTouch]]) -> None:
+        """Places in an array must all move on by constants, or all go along with the spec.
+
+        ``touches``: of each array by the plan.
+        """
+        for (array, loop), spots in self.spots.items():
+            courses = {p: self.courses_of([x for x in p.begins if p.v in variables(x)], p.v) for p in spots}
+            known: set[Course | None] = set().union(*courses.values())
+            common = join_courses(known)
+            turns, why = None, ""
+            if self.is_late(common, loop):
+                turns, why = self._goes_along(list(spots), loop), self._meets(touches[array], loop)
+            if why and common is None:
+                self.refuse(loop, why.format(array), None)
+            elif not self.take(loop, common, known, None if why else turns):
+                text, mark = next(said for p, said in spots.items() if None in courses[p])
+                self.refuse_for(known, loop, text, mark)
+            elif turns is not None and not why:
+                self.apart.add((array, loop))
+
+    def _meets(self, touches: Sequence[ArrayTouch], loop: str) -> str:
+        """Why two trips may do something to each other in an array '{}'; "" if they cannot."""
+        if not any(t.is_written for t in touches):
+            return ""
+        if any(t.is_read for t in touches):
+            return "{} is read and written in an order without a rule"
+        is_apart = self.grid is not None and are_apart(touches, loop, self.grid)
+        return "" if is_apart else "trips may write the same elements of {}"
+
+    def _goes_along(self, places: Sequence[Place], loop: str) -> set[int] | None:
+        """The trips in which some place does not go along with what the spec means; None where that is not known."""
+        meant = next((p for p in places if p.is_meant), None)
+        if meant is None or self.grid is None:
+            return None
+        found: set[int] = set()
+        for p in places:
+            turns = goes_along(p, meant, self.grid)
+            if turns is None:
+                return None
+            found.update(turns)
+        return found
+
+
+def study_statement(study: Study, spec: Spec, placed: Placed) -> None:
+    """What the spec's own statement says of the loops around it."""
+    meant = write_out(placed, outline(spec).names)
+    values = meant.values
+    loops = [Around(0, "" if loop.unroll else trip.name, trip, count) for loop, trip, count in meant.trips]
+    s = placed.statement
+    mark = getattr(s, "mark", None)
+    for x in (*deciding(s), *_slot_of(s)):
+        study.look(substitute(x, values), loops, str(x), mark)
+    for region in s.regions.values() if isinstance(s, Call) else ():
+        _study_region(study, region, values, loops)
+
+
+def _slot_of(s: Statement) -> tuple[Index, ...]:
+    slot = getattr(s, "barrier", None)
+    return (slot.index,) if slot else ()
+
+
+def _study_region(study: Study, region: Region, values: Mapping[str, Index], loops: Sequence[Around]) -> None:
+    begins = [substitute(x, values) for x in region.begins]
+    if region.buffer.scope != "global":
+        for x in begins:
+            study.look(x, loops, region.text, region.mark)
+        return
+    for x, length, extent in zip(begins, region.lengths, region.buffer.shape, strict=True):
+        _study_side(study, x, length, extent, loops, region.text, region.mark)
+    elements = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
+    at = [add(x, e) for x, e in zip(begins, elements, strict=True)]
+    for flat in region.buffer.layout.place(at, region.buffer.shape).values():
+        study.note_place(region.buffer.root, begins, flat, loops, region.text, region.mark, is_meant=True)
+
+
+def _study_side(
+    study: Study, at: Index, size: int, extent: Index, loops: Sequence[Around], text: str, mark: Mark | None
+) -> None:  # fmt: skip
+    """What lies beyond the edges of an array is not read, nor written."""
+    study.look(less(add(at, size), add(extent, 1)), loops, text, mark, finer=minimum(size, sub(extent, at)))
+    if least(at) < 0:
+        study.look(less(at, 0), loops, text, mark, finer=minimum(at, 0))
+
+
+# ---------------------------------------------------------------- what the plan does
+def study_plan(study: Study, spec: Spec, plan: Plan) -> None:
+    spots: dict[str, list[ArrayTouch]] = {}
+    _study_signals(study, plan)
+    for role in plan.roles:
+        nest: list[Repeat] = []
+        for visit in walk(role.steps, begin(role.threads)):
+            loops = visit.position.loops
+            del nest[len(loops) :]
+            around = [Around(id(r), "" if r.unroll else r.var.name, *own) for r, own in zip(nest, loops, strict=True)]
+            _study_step(study, visit, around, mark_of(spec, visit.position.op), spots)
+            nest += [visit.step] if isinstance(visit.step, Repeat) else []
+    study.settle_places(spots)
+    for name, touches in spots.items():
+        if any(t.is_written for t in touches):
+            _study_array(study, name, touches)
+
+
+def _study_signals(study: Study, plan: Plan) -> None:
+    """Roles that meet trips at an mbarrier or a sync have to leave out the same trips, of a loop of that name."""
+    for name in study.long:
+        bodies = {r.name: list(_bodies(r.steps, name)) for r in plan.roles}
+        met = {x for own in bodies.values() for body in own for x in _signals(body)}
+        for role in [r for r in plan.roles if not bodies[r.name]]:
+            for place in sorted(met & _signals(role.steps))[:1]:
+                study.refuse(name, f"role {role.name} meets it at {place}, and has no loop of that name", None)
+
+
+def _bodies(steps: Sequence[Step], name: str) -> Iterable[tuple[Step, ...]]:
+    return (s.body for s in flatten(steps) if isinstance(s, Repeat) and s.var.name == name)
+
+
+def _signals(steps: Sequence[Step]) -> set[str]:
+    """The mbarriers and syncs at which steps meet those of other roles."""
+    found = {slot.barrier.name for s in flatten(steps) for slot in effects(s).slots}
+    syncs = (s for s in flatten(steps) if isinstance(s, Sync))
+    return found | {f"sync: {s.who}" for s in syncs if s.scope in ("roles", "cta", "cluster")}
+
+
+def _study_step(
+    study: Study, visit: Visit, around: Sequence[Around], mark: Mark | None, spots: dict[str, list[ArrayTouch]]
+) -> None:  # fmt: skip
+    found, position = visit.effects, visit.position
+    names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is looked at where it is used
+    for x in (*found.expressions, *(s.at for s in found.slots)):
+        study.look(position.expand(x), around, "", mark, names_only)
+    for touch in found.touches:
+        memory, flat = position.flat(touch.ref)
+        text = f"the place in {memory.name}"
+        study.look(position.expand(touch.where), around, "", mark)
+        if memory.space == "global":
+            study.note_place(memory.name, (flat,), flat, around, text, mark)
+            spots.setdefault(memory.name, []).append(spot_of_touch(visit, touch, around))
+        else:
+            study.look(flat, around, text, mark)
+        for side in sides_of(visit, touch):
+            _study_side(study, *side, around, f"the box of {memory.name}", mark)
+
+
+def _study_array(study: Study, name: str, touches: Sequence[ArrayTouch]) -> None:
+    """The reach of each long loop around what touches an array that is written."""
+    for a in dict.fromkeys(around for t in touches for around in t.loops if around.loop in study.long):
+        if (name, a.loop) in study.apart:
+            continue
+        found = find_reach(touches, a.repeat, a.v, study.places)
+        if isinstance(found, str):
+            study.refuse(a.loop, found.format(name), None)
+        else:
+            study.reach[a.loop] = max(study.reach.get(a.loop, 0), found)
