@@ -26,6 +26,7 @@ Ints = NDArray[np.int64]
 Loops = tuple[tuple[Var, Index], ...]  # the variable and the count of each loop around
 
 _MOST_SEEN = 1 << 21  # outcomes of one expression
+_NEVER = -1 << 62  # an outcome of what is never asked
 _MOST_TURNS = 4  # a loop of which more than one trip in so many turns is as well run in full
 
 
@@ -68,26 +69,34 @@ def whole_grid(grid: Sequence[int], cluster: Sequence[int], case: Mapping[str, i
 class Place:
     """A place in a global array inside of ``loops``, whose variable ``v`` a loop's trips give; ``flat``: its offset.
 
-    ``begins``: what has to move on by a constant where a rule is known. ``is_meant``: the spec has it so.
+    ``begins``: what has to move on by a constant where a rule is known. ``guards``: it is touched only where they hold.
+    ``is_meant``: the spec has it so.
     """
 
     begins: tuple[Index, ...]
     flat: Index
     v: Var
     loops: Loops
+    guards: tuple[Index, ...]
     is_meant: bool
 
 
-def find_turns(seen: Sequence[Index], v: Var, loops: Loops, crowd: Crowd) -> tuple[int, ...] | None:
-    """The trips in which an expression is not what it was a trip before, in any CTA; None for too much to look at, or
-    for so many turns that it may as well not be known.
+def find_turns(
+    seen: Sequence[Index], v: Var, loops: Loops, guards: Sequence[Index], crowd: Crowd
+) -> tuple[int, ...] | None:  # fmt: skip
+    """The trips in which an expression is not what it was a trip before, in any CTA, where the guards hold; None for
+    too much to look at, or for so many turns that it may as well not be known.
     """
     values = _Values(v, loops, crowd, [substitute(x, crowd.case) for x in seen])
     if values.size * len(seen) > _MOST_SEEN:
         return None
     turns: Ints = np.zeros(0, np.int64)
+    is_asked = values.of(1).astype(bool)
+    for guard in (substitute(g, crowd.case) for g in guards):
+        if {u.name for u in variables(guard)} <= values.axes.keys():
+            is_asked &= values.of(guard).astype(bool)
     for x in values.seen:
-        found = values.of(x)
+        found = np.where(is_asked, values.of(x), _NEVER)
         differ = (found[:, 1:] != found[:, :-1]).any(axis=2) & values.is_made[:, 1:]
         turns = np.union1d(turns, np.flatnonzero(differ.any(axis=0)) + 1)
     return tuple(turns.tolist()) if len(turns) <= max(2, values.trips // _MOST_TURNS) else None
@@ -98,7 +107,8 @@ def goes_along(place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | No
     trips = {plain_name(trip.name): trip for trip, _ in reversed(place.loops)}  # of two of a name the outer one
     own, spec = (substitute(x, crowd.case) for x in (place.flat, substitute(meant.flat, trips)))
     moved = part_naming(own, {place.v.name})
-    return find_turns([sub(moved, part_naming(spec, {place.v.name})), mod(moved, ALIGNED)], place.v, place.loops, crowd)
+    seen = [sub(moved, part_naming(spec, {place.v.name})), mod(moved, ALIGNED)]
+    return find_turns(seen, place.v, place.loops, place.guards, crowd)
 
 
 def are_apart(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> bool:
