@@ -336,3 +336,28 @@ def test_few_trips_of_any_order_find_what_all_find() -> None:
 def test_few_trips_of_many_orders_find_what_all_find() -> None:
     found, cut = differences(range(5, 80))
     assert not found and cut > 75
+
+
+# ---------------------------------------------------------------- what is computed
+DOUBLED = """kernel: doubled
+threads: 32
+grid: {bx: 20}
+buffers:
+  X: {scope: global, dtype: float32, shape: [20, 64, 32]}
+  Y: {scope: global, dtype: float32, shape: [20, 64, 32]}
+  r: {scope: register, dtype: float32, shape: [32], layout: auto}
+ops:
+  - for: {t: 64}
+    do:
+      - copy: {src: "X[bx, t]", dst: r}
+      - elementwise: {dst: r, expr: "%s"}
+      - copy: {src: r, dst: "Y[bx, t]"}
+"""
+
+
+@pytest.mark.parametrize("when", ["t == 40", "t * t == 1600", "bx == 10"])
+def test_a_plan_that_computes_the_same_in_every_trip_is_found(when: str) -> None:
+    """Where the spec computes something else in one trip, or in one CTA."""
+    spec = load(DOUBLED % f"where({when}, r + r, r)")
+    assert code_of(spec, plan_spec(spec)) == ""
+    assert code_of(spec, plan_spec(load(DOUBLED % "r"))) == "TG420"

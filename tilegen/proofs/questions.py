@@ -9,9 +9,9 @@ from functools import cached_property, reduce
 from tilegen.index import Formula, Index, Var, add, bound, evaluate, less, sub, substitute, variables
 from tilegen.index.bounds import narrow
 from tilegen.index.courses import course
-from tilegen.plan import Block, Let, Plan, Tma, Touch, Visit, begin, plain_name, walk
+from tilegen.plan import Block, Let, Plan, Step, Tma, Touch, Visit, begin, plain_name, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Call, Loop, Spec
+from tilegen.spec.data import Call, Loop, Spec, Statement
 from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
 
 ALIGNED = 16  # elements after which places are as aligned as before
@@ -34,10 +34,21 @@ def meant_places(asked: Sequence[Question]) -> dict[str, Question]:
 
 
 def decisions_of(spec: Spec, placed: Placed) -> list[Index]:
-    """What decides whether, and how often, a statement runs, written out; of a loop, its count too."""
+    """What decides whether, how often and with which integers a statement runs, written out; of a loop, its count too.
+    """
     s, values = placed.statement, write_out(placed, outline(spec).names).values
     counts = trip_of(s, outline(spec).names)[1:2] if isinstance(s, Loop) else ()
-    return [substitute(x, values) for x in (*deciding(s), *counts)]
+    return [substitute(x, values) for x in (*deciding(s), *wholes_of(s), *counts)]
+
+
+def wholes_of(s: Statement) -> tuple[Index, ...]:
+    """The integers that a statement computes with."""
+    return s.expression.wholes if isinstance(s, Call) and s.expression else ()
+
+
+def peers_of(step: Step) -> tuple[Index, ...]:
+    """Which CTAs get what a copy brings, beside its own."""
+    return (step.peers.first,) if isinstance(step, Tma) and step.peers else ()
 
 
 @dataclass(frozen=True)
@@ -129,6 +140,7 @@ def _asked_by_plan(plan: Plan) -> Iterator[Question]:
             names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is asked again where it is used
             for x in visit.effects.expressions:
                 yield Question(at.expand(x), at.loops, at.guards, names_only, names_only)
+            yield from (Question(at.expand(x), at.loops, at.guards) for x in peers_of(visit.step))
             for slot in visit.effects.slots:
                 yield Question(at.expand(slot.at), at.loops, at.guards)
             for touch in visit.effects.touches:

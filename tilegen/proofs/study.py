@@ -11,7 +11,7 @@ from tilegen.index.courses import Course, course, join_courses
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
 from tilegen.proofs.looking import Crowd, Place, are_apart, find_turns, goes_along
 from tilegen.proofs.meaning import mark_of
-from tilegen.proofs.questions import sides_of
+from tilegen.proofs.questions import peers_of, sides_of, wholes_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
 from tilegen.spec.data import Call, Region, Spec, Statement
 from tilegen.spec.outline import Placed, deciding, outline, write_out
@@ -161,7 +161,7 @@ class Study:
             common = join_courses(known)
             turns, why = None, ""
             if self.is_late(common, loop):
-                turns, why = self._goes_along(list(spots), loop), self._meets(touches[array], loop)
+                turns, why = self._goes_along(list(spots), loop), self._meets(touches.get(array, ()), loop)
             if why and common is None:
                 self.refuse(loop, why.format(array), None)
             elif not self.take(loop, common, known, None if why else turns):
@@ -201,7 +201,7 @@ def study_statement(study: Study, spec: Spec, placed: Placed) -> None:
     nest = Nest(tuple(loops), meant.guards)
     s = placed.statement
     mark = getattr(s, "mark", None)
-    for x in (*deciding(s), *_slot_of(s)):
+    for x in (*deciding(s), *wholes_of(s), *_slot_of(s)):
         study.look(substitute(x, values), nest, str(x), mark)
     for region in s.regions.values() if isinstance(s, Call) else ():
         assert isinstance(s, Call)
@@ -283,6 +283,8 @@ def _study_step(
     names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is looked at where it is used
     for x in (*found.expressions, *(s.at for s in found.slots)):
         study.look(position.expand(x), nest, "", mark, names_only)
+    for x in peers_of(visit.step):
+        study.look(position.expand(x), nest, "", mark)
     for touch in found.touches:
         memory, flat = position.flat(touch.ref)
         text = f"the place in {memory.name}"
