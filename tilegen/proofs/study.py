@@ -27,13 +27,13 @@ class Uncut:
 
 
 @dataclass(frozen=True)
-class Nest:
+class Within:
     """The loops around a statement or a step, the outermost first, and what holds there."""
 
     loops: tuple[Around, ...]
     guards: tuple[Index, ...]
 
-    def under(self, condition: Index) -> Nest:
+    def under(self, condition: Index) -> Within:
         """The same place, where a condition holds too."""
         return self if condition is True or condition == 1 else replace(self, guards=(*self.guards, condition))
 
@@ -74,7 +74,7 @@ class Study:
     apart: set[tuple[str, str]] = field(default_factory=set)
 
     def look(
-        self, x: Index, nest: Nest, text: str, mark: Mark | None, names_only: bool = False,
+        self, x: Index, within: Within, text: str, mark: Mark | None, names_only: bool = False,
         finer: Index | None = None,
     ) -> None:  # fmt: skip
         """Take an expression into account, which must repeat, or turn in few trips.
@@ -83,8 +83,8 @@ class Study:
         known.
         """
         named = {v.name for v in variables(x)}
-        for a in nest.loops:
-            key = x, a.v, names_only, nest.trips, nest.guards
+        for a in within.loops:
+            key = x, a.v, names_only, within.trips, within.guards
             if not self.is_asked(a) or a.v.name not in named or key in self.seen:
                 continue
             self.seen.add(key)
@@ -93,7 +93,7 @@ class Study:
             common = join_courses(found) if is_known else None
             turns: Iterable[int] | None = None
             if self.is_late(common, a.loop):
-                turns = () if names_only and self.crowd else self.find_turns(x if finer is None else finer, a, nest)
+                turns = () if names_only and self.crowd else self.find_turns(x if finer is None else finer, a, within)
             if not self.take(a.loop, common, found, turns):
                 self.refuse_for(found, a.loop, text or plain(x), mark)
 
@@ -125,9 +125,9 @@ class Study:
         """Is no rule known, or one by which many trips would run?"""
         return common is None or (common.period > 1 and _MANY * common.period >= self.most[loop])
 
-    def find_turns(self, x: Index, a: Around, nest: Nest) -> tuple[int, ...] | None:
+    def find_turns(self, x: Index, a: Around, within: Within) -> tuple[int, ...] | None:
         """The trips in which it is not what it was a trip before; None where that is not known."""
-        return None if self.crowd is None else find_turns((x,), a.v, nest.trips, nest.guards, self.crowd)
+        return None if self.crowd is None else find_turns((x,), a.v, within.trips, within.guards, self.crowd)
 
     def numbers_for(self, named: set[str]) -> Iterable[Mapping[str, Index]]:
         """The numbers of each CTA, once for all that are alike in what is named."""
@@ -142,12 +142,12 @@ class Study:
         self.refuse(name, f"'{plain(text)}' {way}", mark)
 
     def note_place(
-        self, array: str, begins: Sequence[Index], flat: Index, nest: Nest, text: str, mark: Mark | None,
+        self, array: str, begins: Sequence[Index], flat: Index, within: Within, text: str, mark: Mark | None,
         is_meant: bool = False,
     ) -> None:  # fmt: skip
         """Remember a place in a global array, to be looked at beside all others there."""
-        for a in filter(self.is_asked, nest.loops):
-            place = Place(tuple(begins), flat, a.v, nest.trips, nest.guards, is_meant)
+        for a in filter(self.is_asked, within.loops):
+            place = Place(tuple(begins), flat, a.v, within.trips, within.guards, is_meant)
             self.spots.setdefault((array, a.loop), {}).setdefault(place, (text, mark))
 
     def settle_places(self, touches: Mapping[str, Sequence[ArrayTouch]]) -> None:
@@ -198,14 +198,14 @@ def study_statement(study: Study, spec: Spec, placed: Placed) -> None:
     meant = write_out(placed, outline(spec).names)
     values = meant.values
     loops = (Around(0, "" if loop.unroll else trip.name, trip, count) for loop, trip, count in meant.trips)
-    nest = Nest(tuple(loops), meant.guards)
+    within = Within(tuple(loops), meant.guards)
     s = placed.statement
     mark = getattr(s, "mark", None)
     for x in (*deciding(s), *wholes_of(s), *_slot_of(s)):
-        study.look(substitute(x, values), nest, str(x), mark)
+        study.look(substitute(x, values), within, str(x), mark)
     for region in s.regions.values() if isinstance(s, Call) else ():
         assert isinstance(s, Call)
-        _study_region(study, region, values, nest.under(substitute(s.when, values)))
+        _study_region(study, region, values, within.under(substitute(s.when, values)))
 
 
 def _slot_of(s: Statement) -> tuple[Index, ...]:
@@ -213,27 +213,27 @@ def _slot_of(s: Statement) -> tuple[Index, ...]:
     return (slot.index,) if slot else ()
 
 
-def _study_region(study: Study, region: Region, values: Mapping[str, Index], nest: Nest) -> None:
+def _study_region(study: Study, region: Region, values: Mapping[str, Index], within: Within) -> None:
     begins = [substitute(x, values) for x in region.begins]
     if region.buffer.scope != "global":
         for x in begins:
-            study.look(x, nest, region.text, region.mark)
+            study.look(x, within, region.text, region.mark)
         return
     for x, length, extent in zip(begins, region.lengths, region.buffer.shape, strict=True):
-        _study_side(study, x, length, extent, nest, region.text, region.mark)
+        _study_side(study, x, length, extent, within, region.text, region.mark)
     elements = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
     at = [add(x, e) for x, e in zip(begins, elements, strict=True)]
     for flat in region.buffer.layout.place(at, region.buffer.shape).values():
-        study.note_place(region.buffer.root, begins, flat, nest, region.text, region.mark, is_meant=True)
+        study.note_place(region.buffer.root, begins, flat, within, region.text, region.mark, is_meant=True)
 
 
 def _study_side(
-    study: Study, at: Index, size: int, extent: Index, nest: Nest, text: str, mark: Mark | None
+    study: Study, at: Index, size: int, extent: Index, within: Within, text: str, mark: Mark | None
 ) -> None:  # fmt: skip
     """What lies beyond the edges of an array is not read, nor written."""
-    study.look(less(add(at, size), add(extent, 1)), nest, text, mark, finer=minimum(size, sub(extent, at)))
+    study.look(less(add(at, size), add(extent, 1)), within, text, mark, finer=minimum(size, sub(extent, at)))
     if least(at) < 0:
-        study.look(less(at, 0), nest, text, mark, finer=minimum(at, 0))
+        study.look(less(at, 0), within, text, mark, finer=minimum(at, 0))
 
 
 # ---------------------------------------------------------------- what the plan does
@@ -246,8 +246,8 @@ def study_plan(study: Study, spec: Spec, plan: Plan) -> None:
             loops = visit.position.loops
             del repeats[len(loops) :]
             around = (Around(id(r), "" if r.unroll else r.var.name, *n) for r, n in zip(repeats, loops, strict=True))
-            nest = Nest(tuple(around), visit.position.guards)
-            _study_step(study, visit, nest, mark_of(spec, visit.position.op), spots)
+            within = Within(tuple(around), visit.position.guards)
+            _study_step(study, visit, within, mark_of(spec, visit.position.op), spots)
             repeats += [visit.step] if isinstance(visit.step, Repeat) else []
     study.settle_places(spots)
     for name, touches in spots.items():
@@ -277,23 +277,23 @@ def _signals(steps: Sequence[Step]) -> set[str]:
 
 
 def _study_step(
-    study: Study, visit: Visit, nest: Nest, mark: Mark | None, spots: dict[str, list[ArrayTouch]]
+    study: Study, visit: Visit, within: Within, mark: Mark | None, spots: dict[str, list[ArrayTouch]]
 ) -> None:  # fmt: skip
     found, position = visit.effects, visit.position
     names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is looked at where it is used
     for x in (*found.expressions, *(s.at for s in found.slots)):
-        study.look(position.expand(x), nest, "", mark, names_only)
+        study.look(position.expand(x), within, "", mark, names_only)
     for x in peers_of(visit.step):
-        study.look(position.expand(x), nest, "", mark)
+        study.look(position.expand(x), within, "", mark)
     for touch in found.touches:
         memory, flat = position.flat(touch.ref)
         text = f"the place in {memory.name}"
         where = position.expand(touch.where)
-        study.look(where, nest, "", mark)
-        there = nest.under(where)
+        study.look(where, within, "", mark)
+        there = within.under(where)
         if memory.space == "global":
             study.note_place(memory.name, (flat,), flat, there, text, mark)
-            spots.setdefault(memory.name, []).append(spot_of_touch(visit, touch, nest.loops))
+            spots.setdefault(memory.name, []).append(spot_of_touch(visit, touch, within.loops))
         else:
             study.look(flat, there, text, mark)
         for side in sides_of(visit, touch):

@@ -17,6 +17,9 @@ and in the midst of a stretch a window begins at each residue of the period: L -
 stretch is never cut to fewer. The last period of them is its tail; the first L - 1 are its head, and the last period of
 these must leave in flight what it found, or nothing is left out.
 
+Tiles in an order without a rule are left out too, where all that a trip does is seen to go along with its tile
+(``looking``).
+
 Of a loop as long as a parameter says, one long run shows the windows in the midst of a stretch. Others are shown by few
 trips: those over either turn by a stretch of L - 1 trips or more, one for each residue of its length, and those over
 both by every stretch that is shorter.
