@@ -84,7 +84,7 @@ def count_lanes(kernel: Draft) -> int:
 def most_trips(a: Access, launch: Launch) -> list[int]:
     """Of each loop around an access, as many trips as any CTA can make; its conditions say which ones it makes."""
     counts = (substitute(n, dict(launch.params)) for _, n in a.loops)
-    return [n if isinstance(n, int) else bound(n) for n in counts]
+    return [n if isinstance(n, int) else bound(n) - 1 for n in counts]
 
 
 def build_again(source: Source, proved: Built) -> Built:

@@ -48,7 +48,8 @@ class Recipe:
 
     def fields(self) -> dict[str, Any]:
         """The fields of the op that pin it."""
-        said: dict[str, Any] = {"variant": self.variant, "tile": list(self.tile), "atom": self.atom}
+        said: dict[str, Any] = {"variant": self.variant, "tile": list(self.tile)}
+        said |= {"atom": self.atom} if self.atom != "auto" else {}
         if self.atoms:
             said["atoms"] = self.atoms if isinstance(self.atoms, str) else list(self.atoms)
         if any(p is not None for p in self.permutation):
