@@ -1,4 +1,4 @@
-"""Every recipe that the chooser of gemm ranks, measured beside cuBLAS: what its picks cost, and what the model gets wrong.
+"""Every recipe that the chooser of gemm ranks, measured beside cuBLAS: what its picks and its model are worth.
 
     python benchmarks/sweep_gemm.py --out FILE [--name 4096] [--most 64]
 

@@ -74,9 +74,10 @@ def _find_arrays(spec: Spec, params: Mapping[str, int]) -> tuple[Buffer, Buffer,
     none = "the spec is not one copy or one permute of whole arrays"
     op = spec.whole or (spec.ops[0] if len(spec.ops) == 1 else None)
     if isinstance(op, WholeCall):
-        axes = WHOLE_OPS[op.op].axes(op)
+        if (axes := WHOLE_OPS[op.op].axes(op)) is None:
+            return none
         (source,), (target,) = ([op.arrays[n] for n in names] for names in (op.form.reads, op.form.writes))
-        return none if axes is None else (source, target, axes)
+        return source, target, axes
     if not isinstance(op, Call) or op.when is not True or (axes := OPS[op.op].axes(op)) is None:
         return none
     regions = (*op.read, *op.written)

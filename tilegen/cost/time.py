@@ -30,6 +30,7 @@ _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that 
     2: ((8, 0.09), (32, 0.33), (64, 0.62), (128, 0.96), (192, 1.0), (256, 1.0)),
 }
 _L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
+_SHARED_BYTES = 227 << 10  # of a multiprocessor
 _LAUNCH = 1.0e-6
 _FIRST_K_TILE = 900  # clocks until the first k-tile has come
 _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
@@ -88,7 +89,8 @@ def estimate(work: Work, arch: str) -> Time:
     device = typical_device(arch)
     (m, n, k), (bm, bn, bk) = work.sides, work.tile
     tiles = -(-m // bm) * -(-n // bn) * work.batch
-    per_sm = 1 if work.load == "tma" else max(1, min(4, 512 // work.threads))
+    staged = work.stages * bk * (bm + bn) * work.factor_bytes
+    per_sm = 1 if work.load == "tma" else max(1, min(4, 512 // work.threads, _SHARED_BYTES // staged))
     at_once = work.ctas or device.sm_count * per_sm
     waves = -(-tiles // at_once)
     busy = min(at_once, tiles) / min(device.sm_count, max(1, min(at_once, tiles)))  # CTAs of one multiprocessor
@@ -112,7 +114,8 @@ def estimate(work: Work, arch: str) -> Time:
     out = bm * bn * work.result_bytes / 32 * (1 if work.by_tma else 3)
     alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves * busy  # the rest is under other products
     edges = _FIRST_K_TILE + (_EPILOGUE + work.panels * _PANEL + out) * alone + _MEETING * 2 * (work.cluster - 1)
-    moved = work.batch * (m * k + n * k) * work.factor_bytes + work.batch * m * n * work.result_bytes
+    filled = (-m % bm * -(-n // bn) + -n % bn * -(-m // bm)) * k  # elements beyond the edges, which cost as others do
+    moved = work.batch * ((m * k + n * k + filled) * work.factor_bytes + m * n * work.result_bytes)
     return Time(
         each["multiply"], each["shared"], each["l2"], edges / device.clock_hz, _LAUNCH,
         moved / device.memory_bytes_per_s,
