@@ -1,4 +1,4 @@
-"""docs/results.md, the measured parts of docs/performance.md and docs/hopper.md, pictures: from docs/results/*.json.
+"""docs/results.md, the measured parts of docs/performance.md, hopper.md and gemm.md, pictures: from docs/results/*.json.
 
 ``python benchmarks/results_page.py`` rewrites them.
 """
@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import Any
 
 from cases_page import case_tables, draw_cases, experiment_tables, row_table, tile_table
+from gemm_page import gemm_table
 from ladder_page import ladder_table
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "results.md"
 PERFORMANCE = ROOT / "docs" / "performance.md"
 HOPPER = ROOT / "docs" / "hopper.md"
+GEMM = ROOT / "docs" / "gemm.md"
 _COUNTED = {
     "shared_ld": "shared load wavefronts", "shared_st": "shared store wavefronts", "shared_ldsm": "ldmatrix wavefronts",
     "shared_stsm": "stmatrix wavefronts", "shared_ldgsts": "cp.async wavefronts", "global_ld": "load sectors",
@@ -52,6 +54,8 @@ def fill_measured(text: str) -> str:
             return f"{match[1]}{chr(10).join(tile_table(*file) for file in read_results('tiles'))}\n{match[3]}"
         if match[2] == "rows":
             return f"{match[1]}{chr(10).join(row_table(*file) for file in read_results('rows'))}\n{match[3]}"
+        if match[2] == "gemm":
+            return f"{match[1]}{chr(10).join(gemm_table(*file) for file in read_results('gemm'))}\n{match[3]}"
         if match[2] == "ladder":
             return f"{match[1]}{chr(10).join(ladder_table(*file) for file in read_results())}\n{match[3]}"
         if match[2] in ("experiments", "by_hand"):
@@ -246,7 +250,7 @@ def product_table(rows: dict[str, Any]) -> str:
 
 def main() -> None:
     PAGE.write_text(write_page(), encoding="utf-8")
-    for path in (PERFORMANCE, HOPPER):
+    for path in (PERFORMANCE, HOPPER, GEMM):
         path.write_text(fill_measured(path.read_text(encoding="utf-8")), encoding="utf-8")
     for path, text in draw_pictures():
         path.write_text(text, encoding="utf-8")

@@ -140,7 +140,8 @@ def time_recipes(
     torch.manual_seed(1)
     tf32 = ("math", "tf32") in shape.pinned
     torch.backends.cuda.matmul.allow_tf32 = tf32
-    each = torch.empty(0, dtype=getattr(torch, shape.dtype)).element_size() * (shape.m * shape.k + shape.n * shape.k + shape.m * shape.n)
+    elements = shape.m * shape.k + shape.n * shape.k + shape.m * shape.n
+    each = torch.empty(0, dtype=getattr(torch, shape.dtype)).element_size() * elements
     second = (shape.n, shape.k) if shape.by_column else (shape.k, shape.n)
     sets = [
         tuple(draw(torch, shape.dtype, x) for x in ((shape.m, shape.k), second))

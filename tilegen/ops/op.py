@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.arithmetic import Domain
-from tilegen.arithmetic.tree import Node
 from tilegen.decisions import Choice, Cost
 from tilegen.index import Index, evaluate, variables
 from tilegen.ops.flows import Flows, no_flows
@@ -105,16 +104,14 @@ class Op(OpForm):
 class WholeHere:
     """What an op on whole arrays is a meaning of: arrays as functions of flat offsets, by field name, and params.
 
-    ``tree``: what its expression is, if it has one, over elements of ``operands``: global arrays by name, "" for what
-    no array holds. ``scalars``: the params of floating type.
+    ``scalars``: the params of floating type; ``scalar_types``: their types.
     """
 
     inputs: Mapping[str, Callable[[Array], Array]]
     params: Mapping[str, int]
     domain: Domain
     scalars: Mapping[str, float] = field(default_factory=dict)
-    tree: Node | None = None
-    operands: tuple[str, ...] = ()
+    scalar_types: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

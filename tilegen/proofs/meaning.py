@@ -197,11 +197,7 @@ def compare_whole(
     """What was written is what the op on whole arrays means: the tiles that carry it out have no say in it."""
     given = {field: inputs[array.name] for field, array in call.arrays.items() if array.name in inputs}
     scalars = {p.name: float(p.default) for p in spec.params if p.var is None}
-    computed = next((c.expression for c in outline(spec).calls if c.expression is not None), None)
-    named = computed.operands.values() if computed else ()
-    tree = computed.tree if computed else None
-    operands = tuple(r.buffer.root if r.buffer.scope == "global" else "" for r in named)
-    here = WholeHere(given, params, domain, scalars, tree, operands)
+    here = WholeHere(given, params, domain, scalars, {p.name: p.dtype for p in spec.params if p.var is None})
     for name in call.form.writes:
         array = call.arrays[name].name
         at, _ = written[array]

@@ -12,6 +12,7 @@ from tilegen.arch import ARCHES
 from tilegen.errors import SpecError
 from tilegen.ops import cast, copy, elementwise, fill, mma
 from tilegen.ops.gemm.choose import choose_recipe
+from tilegen.ops.gemm.epilogue import read_epilogue
 from tilegen.ops.gemm.parts import Writing
 from tilegen.ops.gemm.problem import Problem, read_problem
 from tilegen.ops.gemm.recipe import Recipe
@@ -120,6 +121,7 @@ def _say(buffer: Buffer) -> str:
 def _expand(spec: Spec, call: WholeCall) -> Spec:
     """The tile ops that carry out a call. Raises SpecError (TG302) for pins that cannot be."""
     problem = read_problem(call)
+    read_epilogue(call, problem, {p.name: p.dtype for p in spec.params if p.var is None})
     recipe, choices = choose_recipe(call, problem, ARCHES[spec.arch])
     return expand_recipe(spec, call, problem.turned() if recipe.is_turned else problem, recipe, choices)
 

@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from tilegen.dtypes import DTYPES
 from tilegen.index import evaluate
-from tilegen.ops.gemm.problem import sums_of
+from tilegen.ops.gemm.epilogue import read_epilogue
+from tilegen.ops.gemm.problem import read_problem, sums_of
 from tilegen.ops.op import WholeHere
 from tilegen.ops.strided import find_coordinates, find_offsets
-from tilegen.spec.data import Buffer, WholeCall
+from tilegen.spec.data import Buffer, WholeCall, operand_field
 
 Array = NDArray[Any]
 
@@ -41,12 +42,15 @@ def _multiply_one(call: WholeCall, batch: int, rows: Array, columns: Array, here
     sums = sums_of(a.dtype)
     factors = _factors(call, a.dtype)
     acc = here.domain.matmul(left, right, None, factors, sums)[row_of, column_of]
-    if here.tree is None:
+    computed = read_epilogue(call, read_problem(call), here.scalar_types)
+    if computed is None:
         return np.ascontiguousarray(here.domain.convert(acc, sums, d.dtype))
-    fields = {array.name: field for field, array in call.arrays.items() if field not in ("a", "b")}
-    given = [fields[name] if name else "" for name in here.operands]
-    elements = [_read(call, x, call.arrays[x], (batch, rows, columns), here) if x else acc for x in given]
-    return np.ascontiguousarray(here.domain.compute(here.tree, elements, [], here.scalars, d.dtype))
+    fields = {name: name if name in ("c", "bias") else operand_field(name) for name in computed.operands}
+    elements = [
+        acc if name == "acc" else _read(call, fields[name], call.arrays[fields[name]], (batch, rows, columns), here)
+        for name in computed.operands
+    ]
+    return np.ascontiguousarray(here.domain.compute(computed.tree, elements, [], here.scalars, d.dtype))
 
 
 def _factors(call: WholeCall, dtype: str) -> str:
