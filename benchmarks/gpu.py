@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -28,7 +27,7 @@ from bench_call import is_late, measure_calls
 from cases import Case, all_cases
 from compute_cases import ComputeCase, compute_cases
 from counting import PER_INSTRUCTION, compare_counts, count_instructions, count_kernels, is_as_predicted
-from gpu_files import gpu_file, hash_code
+from gpu_files import gpu_file, hash_code, read_driver
 from launch_once import COUNTED_AT, build_for
 from launch_ways import check_ways
 from measure_cases import measure_cases
@@ -151,12 +150,6 @@ KEPT = (
 def write_result(target: Path, result: dict[str, Any]) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
-
-
-def read_driver() -> str:
-    """The NVIDIA driver's version."""
-    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
-    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
 
 
 def list_failures(result: dict[str, Any]) -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import subprocess
 
 
 def gpu_file(device: str) -> str:
@@ -24,3 +25,9 @@ def hash_code(source: str) -> str:
     lines = source.splitlines(keepends=True)
     first = next(k for k, line in enumerate(lines) if line.strip() and not line.startswith("//"))
     return hashlib.sha256("".join(lines[first:]).encode()).hexdigest()
+
+
+def read_driver() -> str:
+    """The NVIDIA driver's version."""
+    asked = ["nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader"]
+    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()

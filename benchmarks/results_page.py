@@ -1,4 +1,4 @@
-"""docs/results.md, the measured parts of docs/performance.md, hopper.md and gemm.md, pictures: from docs/results/*.json.
+"""docs/results.md, the measured parts of performance.md, hopper.md and gemm.md, pictures: from docs/results/*.json.
 
 ``python benchmarks/results_page.py`` rewrites them.
 """

@@ -21,6 +21,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from gpu_files import read_driver
+
 import tilegen
 from tilegen import gpu
 from tilegen.bench.peers import load_library
@@ -127,7 +129,7 @@ def main() -> int:
             found[shape.name] = list(time_recipes(shape, rows, built, args.rounds))
             best = max(found[shape.name], key=lambda row: row.get("ratio", 0))
             print(f"{shape.name}: picked {found[shape.name][0]}, best {best}", flush=True)
-            head = {"device": device.name, "driver": device.driver, "date": datetime.date.today().isoformat()}
+            head = {"device": device.name, "driver": read_driver(), "date": datetime.date.today().isoformat()}
             args.out.write_text(json.dumps(head | {"shapes": found}, indent=1) + "\n", encoding="utf-8")
     return 0
 
@@ -144,8 +146,10 @@ def time_recipes(
     each = torch.empty(0, dtype=getattr(torch, shape.dtype)).element_size() * elements
     second = (shape.n, shape.k) if shape.by_column else (shape.k, shape.n)
     sets = [
-        tuple(draw(torch, shape.dtype, x) for x in ((shape.m, shape.k), second))
-        + (torch.empty(shape.m, shape.n, device="cuda", dtype=getattr(torch, shape.result_type)),)
+        (
+            *(draw(torch, shape.dtype, x) for x in ((shape.m, shape.k), second)),
+            torch.empty(shape.m, shape.n, device="cuda", dtype=getattr(torch, shape.result_type)),
+        )
         for _ in range(max(2, int(ROTATED / each) + 1))
     ]
     pace = {"float64": 5e13, "float32": 4e13}.get(shape.dtype, 6e14)

@@ -25,6 +25,12 @@ SPECS = sorted((REPOSITORY / "specs").glob("*.yaml"))
 # those of gemm_w8a16 and sgemm_step1 so long that the proofs run some of the trips only.
 SIZES = {
     "attention": {"BH": 2, "S": 300, "D": 64}, "attention_hopper": {"BH": 1, "S": 300, "D": 64},
+    "gemm": {"M": 128, "N": 256, "K": 192}, "gemm_batched": {"L": 2, "M": 72, "N": 64, "K": 128},
+    "gemm_double": {"M": 72, "N": 64, "K": 40}, "gemm_f32": {"M": 70, "N": 66, "K": 40},
+    "gemm_mma": {"M": 200, "N": 136, "K": 200}, "gemm_odd": {"M": 33, "N": 35, "K": 17},
+    "gemm_pairs": {"M": 256, "N": 256, "K": 256}, "gemm_quantized": {"M": 80, "N": 96, "K": 256},
+    "gemm_residual": {"M": 80, "N": 96, "K": 128}, "gemm_silu": {"M": 80, "N": 64, "K": 256},
+    "gemm_step1": {"M": 128, "N": 256, "K": 40}, "gemm_step4": {"M": 128, "N": 256, "K": 128},
     "gemm_bias_gelu": {"M": 256, "N": 384, "K": 320}, "gemm_fp8": {"M": 256, "N": 512, "K": 768, "C": 3},
     "gemm_int8_rows": {"M": 128, "N": 384, "K": 512},
     "gemm_w8a16": {"M": 128, "N": 384, "K": 1280},
