@@ -262,7 +262,7 @@ class Paged:
     def _slot(self, flat: Array) -> Array:
         """The place of each element in ``bits``; pages that are touched first are added."""
         every = flat // self.page_elems
-        runs = np.flatnonzero(np.diff(every, prepend=-1))  # neighbours mostly lie in one page
+        runs = np.flatnonzero(np.diff(every, prepend=every[:1] - 1))  # neighbours mostly lie in one page
         page = every[runs]
         at = np.searchsorted(self.pages, page)
         missing = at == len(self.pages)
