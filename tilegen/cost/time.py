@@ -84,7 +84,7 @@ def estimate(work: Work, arch: str) -> Time:
 
     >>> work = Work("wgmma", "bfloat16", (4096, 4096, 4096), 1, (128, 256, 64), 2, 2, 4, 128, 1, 384)
     >>> round(estimate(work, "sm_90a").total * 1e6)
-    155
+    137
     """
     device = typical_device(arch)
     (m, n, k), (bm, bn, bk) = work.sides, work.tile
