@@ -3,7 +3,7 @@ PYTHON ?= python3
 CUDA ?= cuda13
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-SPECS := $(sort $(wildcard specs/*.yaml))
+SPECS := specs/*.yaml
 
 .PHONY: run test slow check golden gpu clean
 
@@ -12,6 +12,9 @@ run: .venv/installed
 	$(BIN)/tilegen build -o out $(SPECS)
 	$(BIN)/tilegen verify --device cpu $(SPECS)
 	$(BIN)/tilegen explain specs/permute_sf.yaml
+	@echo
+	@echo "All $(words $(wildcard $(SPECS))) specs of specs/ were built, proved and verified on the CPU; out/ holds a .cu, .h and .json of each."
+	@echo "Next: $(BIN)/tilegen init mine writes a spec of your own, and docs/tutorial.md says what to do with it."
 
 # A file's tests stay in one process: they share what one of them built.
 test: .venv/installed
@@ -25,11 +28,11 @@ check: .venv/installed-check
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Rewrites tests/golden and the generated parts of README.md and docs/: only of kernels whose proofs pass.
+# Rewrites tests/golden, tilegen/viewing/examples.json and the generated parts of README.md and docs/: only of kernels whose proofs pass.
 golden: .venv/installed
-	UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/specs/test_golden.py tests/test_docs.py tests/test_layout_docs.py \
-		tests/oracles/test_layout_regret.py
-	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m slow tests/proofs/test_trips.py
+	UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/specs/test_golden.py tests/viewing/test_linking.py tests/test_docs.py \
+		tests/test_layout_docs.py tests/spec/test_schema.py tests/pages
+	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m slow tests/proofs/test_trips.py tests/oracles/test_layout_regret.py
 
 # On a machine with a GPU: tests there, verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
 gpu: .venv/installed-$(CUDA)

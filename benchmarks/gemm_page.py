@@ -1,4 +1,4 @@
-"""The table of docs/gemm.md: what the chooser of gemm picks, and what all its recipes were measured to be."""
+"""The tables of docs/gemm.md: what the chooser of gemm picks beside libraries, and beside all its own recipes."""
 
 from __future__ import annotations
 
@@ -30,3 +30,39 @@ def _row(product: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
 def _say(pins: dict[str, Any]) -> str:
     more = [f"{pins['stages']} stages"] + ["pairs"] * (pins.get("cluster") == 2) + ["turned"] * bool(pins.get("turned"))
     return f"{pins['variant']} {' x '.join(map(str, pins['tile']))}, {', '.join(more)}"
+
+
+PRODUCT_HEAD = ("product", "picked", "us", "t_cublas / t", "t_triton / t", "of the ceiling", "rms of cuBLAS's",
+                "largest error of cuBLAS's")  # fmt: skip
+
+
+def product_rows(name: str, result: dict[str, Any]) -> str:
+    """A row for each product that was measured beside libraries, group by group."""
+    where = f"{result['device']}, driver {result['driver']}, {result['date']}, from `docs/results/products/{name}`."
+    lines = [f"| {' | '.join(PRODUCT_HEAD)} |", "|" + "---|" * len(PRODUCT_HEAD)]
+    for product, row in result["products"].items():
+        lines.append(f"| {' | '.join(_product_row(product, row))} |")
+    since = {row["since"] for row in result["products"].values() if "since" in row}
+    changed = {text: [n for n, row in result["products"].items() if row.get("since") == text] for text in sorted(since)}
+    notes = [f"* since {', '.join(names)} was measured, {text}" for text, names in changed.items()]
+    absent = {f"{product}: {why}" for product, row in result["products"].items() for why in row["absent"].values()}
+    notes += [f"- without a peer: {text}" for text in sorted(absent)]
+    return "\n".join([where, "", *lines, "", *notes])
+
+
+def _product_row(product: str, row: dict[str, Any]) -> tuple[str, ...]:
+    peers = row["peers"]
+    cublas = peers.get("cublas", {})
+
+    def ratio(name: str) -> str:
+        return f"{peers[name]['ratio']:.3f}" if name in peers else "-"
+
+    def error(name: str) -> str:
+        return f"{row[name] / cublas[name]:.2f}" if cublas.get(name) else "-"
+
+    picked = _say(row["picked"]) + f" by {row['picked']['load']}"
+    mark = " *" if "since" in row else ""
+    return (
+        product + mark, picked, f"{row['median_us']}", ratio("cublas"), ratio("triton"),
+        f"{row['of_ceiling']:.2f}" if "of_ceiling" in row else "-", error("rms_error"), error("largest_error"),
+    )  # fmt: skip

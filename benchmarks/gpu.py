@@ -34,7 +34,7 @@ from measure_cases import measure_cases
 from measure_compute import measure_compute
 from measure_kernels import LARGE, measure_kernel, summary
 from measure_products import measure_products
-from measure_random import measure_random
+from measure_random import disassemble, explain_difference, measure_random
 from permute_loop import measure_permute_loop
 from sanitizing import CLEAN, run_sanitizer
 from soak import is_soaked, soak_kernels
@@ -43,6 +43,7 @@ import tilegen
 from tilegen import bench, gpu
 from tilegen.planner import plan_spec
 from tilegen.render import render
+from tilegen.verifying import compile_for
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
@@ -122,7 +123,7 @@ def is_measured(case: ComputeCase, row: dict[str, Any] | None) -> bool:
     if row is None or not row["correct"]:
         return False
     plan = plan_spec(tilegen.load(case.text, row["arch"], case.params))
-    return bool(hash_code(render(plan, "")) == row["code_sha256"])
+    return bool(hash_code(render(plan)) == row["code_sha256"])
 
 
 # ---------------------------------------------------------------- the file
@@ -160,7 +161,7 @@ def list_failures(result: dict[str, Any]) -> list[str]:
         if not k["correct"]:
             out.append(f"{name}: {k['error']}")
         for what, row in (k.get("counters") or {}).items():
-            if row["counted"] is not None and not is_as_predicted(row):
+            if row["counted"] is not None and not is_as_predicted(row) and not row.get("why"):
                 out.append(f"{name} {what}: predicted {row['predicted']}, counted {row['counted']}")
             if row["counted"] is None:
                 out.append(f"{name} {what}: not counted")
@@ -209,12 +210,24 @@ def run_kernels(session: bench.Session, specs: list[str], result: dict[str, Any]
                           for way, said in ways.items()}  # fmt: skip
     counted = count_kernels(specs)
     for built in builds.values():
-        kernels[built.plan.name]["counters"] = compare_counts(built, counted.get(built.plan.name))
+        kernels[built.plan.name]["counters"] = _with_witness(
+            session.device, built, counted.get(built.plan.name)
+        )
     result["per_instruction"] = result.get("per_instruction", {}) | {
         b.plan.name: count_instructions(b, path) for path, b in builds.items() if b.plan.name in PER_INSTRUCTION
     }
     result["kernels"] = dict(sorted(kernels.items(), key=lambda item: (item[0].endswith(" large"), item[0])))
     yield
+
+
+def _with_witness(device: gpu.Device, built: Any, counted: dict[str, int] | None) -> dict[str, Any]:
+    """Predictions beside counts; beside a count that differs what a second witness says of it, if there is one."""
+    rows = compare_counts(built, counted)
+    for what, row in rows.items():
+        if row["counted"] is not None and not is_as_predicted(row):
+            sass = disassemble(compile_for(device, built).image)
+            row["why"] = explain_difference(what, row, counted or {}, sass)
+    return rows
 
 
 def sanitize_kernels(specs: list[str], result: dict[str, Any]) -> Iterator[None]:

@@ -21,6 +21,7 @@ from torch_rows import compare_rows, compile_ways, exact_functions, row_function
 import tilegen
 from tilegen import bench, gpu
 from tilegen.bench.buffers import argument_bytes, load_kernel, moved_bytes
+from tilegen.bench.libraries import load_library
 from tilegen.bench.measuring import (
     Candidate,
     gb_per_s,
@@ -31,7 +32,6 @@ from tilegen.bench.measuring import (
     take_turns,
     warm_up,
 )
-from tilegen.bench.peers import load_library
 from tilegen.dtypes import numpy_dtype
 from tilegen.index import evaluate
 from tilegen.pipeline import Built

@@ -21,7 +21,7 @@ from measure_kernels import resources
 
 import tilegen
 from tilegen import bench
-from tilegen.bench.peers import load_library
+from tilegen.bench.libraries import load_library
 from tilegen.calling import kernel_of
 from tilegen.dtypes import DTYPES
 from tilegen.pipeline import Built

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from cases_page import case_tables, draw_cases, experiment_tables, row_table, tile_table
-from gemm_page import gemm_table
+from gemm_page import gemm_table, product_rows
 from ladder_page import ladder_table
+from r_page import R_TABLE, run_tables
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "results.md"
@@ -55,7 +56,13 @@ def fill_measured(text: str) -> str:
         if match[2] == "rows":
             return f"{match[1]}{chr(10).join(row_table(*file) for file in read_results('rows'))}\n{match[3]}"
         if match[2] == "gemm":
-            return f"{match[1]}{chr(10).join(gemm_table(*file) for file in read_results('gemm'))}\n{match[3]}"
+            files = (file for file in read_results("gemm") if not file[0].startswith(R_TABLE))
+            return f"{match[1]}{chr(10).join(gemm_table(*file) for file in files)}\n{match[3]}"
+        if match[2] == "products":
+            return f"{match[1]}{chr(10).join(product_rows(*file) for file in read_results('products'))}\n{match[3]}"
+        if match[2] == "r":
+            found = [result for name, result in read_results("gemm") if name.startswith(R_TABLE)]
+            return f"{match[1]}{chr(10).join(map(run_tables, found or [None]))}\n{match[3]}"
         if match[2] == "ladder":
             return f"{match[1]}{chr(10).join(ladder_table(*file) for file in read_results())}\n{match[3]}"
         if match[2] in ("experiments", "by_hand"):
@@ -86,7 +93,7 @@ def describe(result: dict[str, Any], name: str) -> str:
         f"From `docs/results/{name}`. {right} of {len(kernels)} kernels are right: every byte of every array, for"
         f" every parameter case and two inputs each. {equal} of {len(counters)} predicted totals equal the hardware's"
         " counters (`smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_*`,"
-        " `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).",
+        f" `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).{_witness_text(kernels)}",
         launch_line(result.get("launches", {})),
         sanitizer_line(kernels),
         counter_table(kernels),
@@ -101,6 +108,14 @@ def describe(result: dict[str, Any], name: str) -> str:
         product_table(result.get("products", {})),
     ]
     return "\n\n".join(p for p in parts if p)
+
+
+def _witness_text(kernels: dict[str, Any]) -> str:
+    """Counts that differ and why, as random kernels have them."""
+    rows = ((name, what, row) for name, k in kernels.items() for what, row in (k.get("counters") or {}).items())
+    differ = [(name, what, row) for name, what, row in rows if row.get("why")]
+    said = [f"`{name}` {what} {r['counted']} for {r['predicted']} ({r['why']})" for name, what, r in differ]
+    return f" The others: {', '.join(said)}; P0: docs/access-model.md." if said else ""
 
 
 def launch_line(launches: dict[str, dict[str, str]]) -> str:

@@ -14,11 +14,15 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from math import prod
 from pathlib import Path
 from typing import Any
 
 from launch_once import SANITIZED_AT, build_for
 from launch_ways import start_by_cupy
+
+import tilegen
+from tilegen.spec.outline import launch_of
 
 ROOT = Path(__file__).resolve().parent.parent
 LAUNCHES, BATCH = 10000, 50
@@ -32,8 +36,8 @@ SIZES = SANITIZED_AT | {
 def soak_kernels(specs: Sequence[str], launches: int = LAUNCHES) -> Iterator[tuple[str, str]]:
     """(spec, what happened) for each spec that has roles or clusters: "10000 launches, all equal" is right."""
     for path in specs:
-        text = Path(path).read_text(encoding="utf-8")
-        if "\nroles:" in text or "\ncluster:" in text:
+        spec = tilegen.load(path)  # what a gemm is carried out by has roles, too
+        if spec.roles or prod(launch_of(spec).cluster) > 1:
             yield path, _soak_apart(path, launches)
 
 

@@ -15,17 +15,17 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from gemm_cases import Product
 from gpu_files import read_driver
 
 import tilegen
 from tilegen import gpu
-from tilegen.bench.peers import load_library
+from tilegen.bench.libraries import load_library
 from tilegen.calling import kernel_of
 from tilegen.pipeline import Built, describe_build
 from tilegen.planner import plan_spec
@@ -35,53 +35,19 @@ from tilegen.render import render
 ROTATED = 200e6  # bytes of all sets of inputs
 
 
-@dataclass(frozen=True)
-class Shape:
-    """A product of two matrices: sides, the types of factors and results, and what is pinned, as (field, value)."""
-
-    m: int
-    n: int
-    k: int
-    dtype: str = "bfloat16"
-    result: str = ""
-    pinned: tuple[tuple[str, Any], ...] = ()
-
-    @property
-    def name(self) -> str:
-        return " ".join([f"{self.m}x{self.n}x{self.k} {self.dtype}", *(str(value) for _, value in self.pinned)])
-
-    @property
-    def by_column(self) -> bool:
-        """Does b lie column by column? Float32 lies row by row, as it is measured elsewhere."""
-        return self.dtype != "float32" or bool(self.pinned)
-
-    @property
-    def result_type(self) -> str:
-        return self.result or self.dtype
-
-    def spec(self, pins: dict[str, Any]) -> dict[str, Any]:
-        """The spec: a row by row, b column by column, as Linear layers have them."""
-        shapes = {"A": [self.m, self.k], "B": [self.k, self.n], "D": [self.m, self.n]}
-        buffers = {name: {"scope": "global", "dtype": self.dtype, "shape": s} for name, s in shapes.items()}
-        buffers["B"]["layout"] = "col" if self.by_column else "row"
-        buffers["D"]["dtype"] = self.result_type
-        gemm = {"a": "A", "b": "B", "d": "D"} | dict(self.pinned) | pins
-        return {"kernel": "product", "arch": "sm_90a", "buffers": buffers, "ops": [{"gemm": gemm}]}
-
-
 SHAPES = (
-    Shape(8192, 8192, 8192), Shape(4096, 4096, 4096), Shape(2048, 2048, 2048), Shape(1024, 1024, 1024),
-    Shape(4096, 4096, 1024), Shape(128, 7168, 16384), Shape(3000, 5000, 2048), Shape(16384, 1024, 1024),
-    Shape(1, 7168, 16384), Shape(16, 7168, 16384), Shape(64, 7168, 16384),
-    Shape(8192, 8192, 8192, pinned=(("variant", "mma_sync"),)),
-    Shape(4096, 4096, 4096, pinned=(("variant", "mma_sync"),)), Shape(4096, 4096, 4096, "float32"),
-    Shape(8192, 8192, 8192, "float32"), Shape(4096, 4096, 4096, "float32", pinned=(("math", "tf32"),)),
-    Shape(4096, 4096, 4096, "float64"), Shape(8192, 8192, 8192, "float8_e4m3fn", "bfloat16"),
-    Shape(8192, 8192, 8192, "int8", "int32"),
+    *(Product(n, n, n) for n in (8192, 4096, 2048, 1024)),
+    Product(4096, 4096, 1024), Product(128, 7168, 16384), Product(3000, 5000, 2048), Product(16384, 1024, 1024),
+    Product(1, 7168, 16384), Product(16, 7168, 16384), Product(64, 7168, 16384),
+    *(Product(n, n, n, pinned=(("variant", "mma_sync"),)) for n in (8192, 4096)),
+    *(Product(n, n, n, "float32", orders=("row", "row", "row")) for n in (4096, 8192)),
+    Product(4096, 4096, 4096, "float32", pinned=(("math", "tf32"),)),
+    Product(4096, 4096, 4096, "float64"), Product(8192, 8192, 8192, "float8_e4m3fn", "bfloat16"),
+    Product(8192, 8192, 8192, "int8", "int32"),
 )  # fmt: skip
 
 
-def list_pins(shape: Shape) -> list[tuple[dict[str, Any], float]]:
+def list_pins(shape: Product) -> list[tuple[dict[str, Any], float]]:
     """What pins each recipe, and the model's microseconds, the best first."""
     from tilegen.arch import ARCHES
     from tilegen.ops.gemm.choose import rank_recipes
@@ -93,13 +59,18 @@ def list_pins(shape: Shape) -> list[tuple[dict[str, Any], float]]:
     return [(r.recipe.fields(), r.time.total * 1e6) for r in ranked]
 
 
-def build_one(shape: Shape, pins: dict[str, Any]) -> Built | str:
+def build_spec(given: dict[str, Any]) -> Built:
+    """A kernel without proofs, whose cubin is kept."""
+    spec = tilegen.load(given)
+    plan = plan_spec(spec)
+    source, unproved = render(plan), Proof((), 0)
+    gpu.compile_cubin(source, plan.arch, plan.name)
+    return Built(source, describe_build(spec, plan, source, unproved), plan, spec, unproved)
+
+
+def build_one(shape: Product, pins: dict[str, Any]) -> Built | str:
     try:
-        spec = tilegen.load(shape.spec(pins))
-        plan = plan_spec(spec)
-        source, unproved = render(plan, ""), Proof((), 0)
-        gpu.compile_cubin(source, plan.arch, plan.name)  # the cubin is kept
-        return Built(source, describe_build(spec, plan, source, unproved), plan, spec, unproved)
+        return build_spec(shape.spec(pins))
     except Exception as error:  # a recipe that cannot be built is a row of the table
         return f"{type(error).__name__}: {error}"
 
@@ -135,7 +106,7 @@ def main() -> int:
 
 
 def time_recipes(
-    shape: Shape, rows: list[tuple[dict[str, Any], float]], built: list[Built | str], rounds: int
+    shape: Product, rows: list[tuple[dict[str, Any], float]], built: list[Built | str], rounds: int
 ) -> Iterator[dict[str, Any]]:
     """A row for each recipe: the model's time, its own, and cuBLAS's time over it."""
     torch = load_library("torch")
@@ -144,7 +115,8 @@ def time_recipes(
     torch.backends.cuda.matmul.allow_tf32 = tf32
     elements = shape.m * shape.k + shape.n * shape.k + shape.m * shape.n
     each = torch.empty(0, dtype=getattr(torch, shape.dtype)).element_size() * elements
-    second = (shape.n, shape.k) if shape.by_column else (shape.k, shape.n)
+    by_column = shape.orders[1] == "col"
+    second = (shape.n, shape.k) if by_column else (shape.k, shape.n)
     sets = [
         (
             *(draw(torch, shape.dtype, x) for x in ((shape.m, shape.k), second)),
@@ -155,7 +127,7 @@ def time_recipes(
     pace = {"float64": 5e13, "float32": 4e13}.get(shape.dtype, 6e14)
     launches = max(1, min(100, int(4e-3 / (2.0 * shape.m * shape.n * shape.k / pace))))
     def right(b: Any) -> Any:
-        return b.t() if shape.by_column else b
+        return b.t() if by_column else b
 
     want = sets[0][0][:512].double() @ right(sets[0][1]).double()
     one = torch.ones((), device="cuda")

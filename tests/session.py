@@ -29,6 +29,11 @@ def begin_session() -> bool:
     return True
 
 
+def make_folder() -> str:
+    """A folder that ends with the session."""
+    return tempfile.mkdtemp(dir=os.environ[_FOLDER])
+
+
 def end_session() -> None:
     shutil.rmtree(os.environ.pop(_FOLDER), ignore_errors=True)
 
@@ -41,7 +46,8 @@ def once(make: Callable[P, R]) -> Callable[P, R]:
     def found(*args: P.args, **kwargs: P.kwargs) -> R:
         key = args, tuple(sorted(kwargs.items()))
         if key not in known:
-            known[key] = _share(f"{make.__module__}.{make.__qualname__} {key!r}", lambda: make(*args, **kwargs))
+            module = make.__module__.removeprefix("tests.")  # one file, whichever folder it is looked for from
+            known[key] = _share(f"{module}.{make.__qualname__} {key!r}", lambda: make(*args, **kwargs))
         return known[key]
 
     return found

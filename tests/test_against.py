@@ -82,7 +82,7 @@ def test_a_softmax_is_a_softmax(meanings: str, function: str) -> None:
 
 
 WRONG = {
-    "scaled": ("TG428", "element offset 0, not"),
+    "scaled": ("TG428", "Y[0, 0] is "),
     "unnormalized": ("TG428", "Y"),
     "of_another": ("TG604", "it takes 'Z', which is no input or param"),
     "broken": ("TG604", "it raises KeyError: 'k'"),
@@ -91,6 +91,7 @@ WRONG = {
     "renamed": ("TG604", "it returns Z"),
     "three": ("TG604", "has no function 'three'"),
     "nobody": ("TG604", "has no function 'nobody'"),
+    "sotfmax": ("TG604", "did you mean 'softmax'?"),
 }
 
 
@@ -105,6 +106,7 @@ def test_what_is_no_softmax_is_one_clear_error(meanings: str, function: str) -> 
 NOT_THERE = {
     "softmax": "not written as module:function", ":f": "not written as",
     "no_such_module_here:f": "cannot be imported: ModuleNotFoundError",
+    "meanings.py:softmax": "without .py: --against meanings:softmax",
 }  # fmt: skip
 
 

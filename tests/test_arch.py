@@ -48,4 +48,5 @@ def test_an_arch_is_consistent(name: str) -> None:
 def test_instructions_of_one_generation_stay_there() -> None:
     assert [name for name, arch in ARCHES.items() if "wgmma" in arch.features] == ["sm_90a"]
     assert [name for name, arch in ARCHES.items() if "tcgen05" in arch.features] == ["sm_100a"]
+    assert [name for name, arch in ARCHES.items() if arch.tensor_memory] == ["sm_100a"]
     assert all("cp_async" in arch.features for arch in ARCHES.values())

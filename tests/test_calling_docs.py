@@ -1,4 +1,4 @@
-"""docs/calling.md: its Python runs where there is a GPU, its C++ compiles where there is nvcc."""
+"""docs/calling.md and docs/gemm.md: their Python runs where there is a GPU, the C++ compiles where there is nvcc."""
 
 from __future__ import annotations
 
@@ -24,6 +24,15 @@ def test_the_pages_python_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     failed, tried = doctest.testfile(str(PAGE), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert (failed, tried > 10) == (0, True)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(DEVICE is None, reason=f"no GPU: {WHY_NOT}")
+def test_the_python_of_gemm_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("torch")
+    monkeypatch.chdir(ROOT)
+    failed, tried = doctest.testfile(str(ROOT / "docs" / "gemm.md"), module_relative=False)
+    assert (failed, tried > 8) == (0, True)
 
 
 @requires_nvcc

@@ -8,21 +8,24 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import get_args
 
 import pytest
+from click.testing import CliRunner
 from plan_text import print_plan
 from specs.kernels import ROOT, build_spec
 
 from tests.specs import test_clusters, test_roles
 from tests.wgmma import test_faults as wgmma_faults
 from tilegen.arch import ARCHES
+from tilegen.cli import cli
 from tilegen.dtypes import DTYPES
 from tilegen.errors import TilegenError
 from tilegen.ops import ALL_OPS, OPS
@@ -32,6 +35,8 @@ from tilegen.scopes import OP_SCOPES
 README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"
 CHOOSER = ROOT / "docs" / "layout-chooser.md"
 REGISTERS, HOPPER = ROOT / "docs" / "registers.md", ROOT / "docs" / "hopper.md"
+GEMM = ROOT / "docs" / "gemm.md"
+VIEWER = ROOT / "docs" / "viewer.md"
 SPEC = ROOT / "specs" / "permute_sf.yaml"
 _UPDATES = os.environ.get("UPDATE_GOLDEN") == "1"
 _PART = re.compile(r"(<!-- generated: (\w+) -->\n)(.*?)(<!-- end -->)", re.S)
@@ -69,6 +74,18 @@ def print_owners() -> str:
     return _fence("text", text[text.index("the kernel") : text.index("op 1:")])
 
 
+def print_picture() -> str:
+    """The first phase of the read that turns the tile of ``tilegen init`` over, with the plain layout and with auto."""
+    text = (ROOT / "tilegen" / "templates" / "start.yaml").read_text(encoding="utf-8").replace("KERNEL", "mine")
+    pictures = []
+    for layout in ("row", "auto"):
+        spec = text.replace("layout: row}", f"layout: {layout}}}")
+        drawn = CliRunner().invoke(cli, ["explain", "-", "--access", "3"], input=spec).stdout
+        phase = drawn[drawn.index("phase 1:") : drawn.index("\n\nphase 2:")]
+        pictures.append(f"layout: {layout}; {phase}")
+    return _fence("text", "\n\n".join(pictures))
+
+
 def print_cuda() -> str:
     source = build_spec(SPEC).source
     return _fence("cuda", source[source.index("// One warp: read") :])
@@ -98,10 +115,15 @@ def print_function() -> str:
     return _fence("cuda", source[first : source.index("\n}\n", first) + 2])
 
 
+def read_spec(path: Path) -> str:
+    """A spec without its last line, which is for editors."""
+    return path.read_text(encoding="utf-8").partition("# yaml-language-server")[0]
+
+
 # ---------------------------------------------------------------- docs/hopper.md
 def cut_spec(name: str, first: str, end: str = "") -> str:
     """The lines of a spec from one that begins with ``first`` to before one that begins with ``end``, moved left."""
-    lines = (ROOT / "specs" / f"{name}.yaml").read_text(encoding="utf-8").splitlines()
+    lines = read_spec(ROOT / "specs" / f"{name}.yaml").splitlines()
     start = next(k for k, line in enumerate(lines) if line.strip().startswith(first))
     ends = (k for k, line in enumerate(lines) if k > start and end and line.strip().startswith(end))
     return _fence("yaml", textwrap.dedent("\n".join(lines[start : next(ends, len(lines))])))
@@ -142,31 +164,51 @@ HOPPER_PARTS: dict[str, Callable[[], str]] = {
 }
 
 
+# ---------------------------------------------------------------- docs/gemm.md
+def print_chain(name: str) -> str:
+    """How the tile of a gemm follows from its atom, as explain has it."""
+    text = _tilegen("explain", f"specs/{name}.yaml")
+    start = text.index("  from the atom to the tile\n")
+    return _fence("text", textwrap.dedent(text[start : text.index("\n\nop 1:", start)]))
+
+
+GEMM_PARTS: dict[str, Callable[[], str]] = {
+    f"{name}_{part}": partial(make, f"gemm_{name}", *more)
+    for name in ("step1", "step4")
+    for part, make, more in (("spec", cut_spec, ("- gemm:",)), ("chain", print_chain, ()))
+}
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "explanation": print_explanation,
+    "picture": print_picture,
     "chosen": print_chosen,
     "cuda": print_cuda,
     "table": print_table,
-    "spec": lambda: _fence("yaml", SPEC.read_text(encoding="utf-8")),
+    "spec": lambda: _fence("yaml", read_spec(SPEC)),
     "owners": print_owners,
     "expanded": lambda: _fence("yaml", _tilegen("explain", "--expanded", "specs/transpose.yaml")),
     "plan": lambda: _fence("text", print_plan(build_spec(SPEC).plan)),
     "function": print_function,
     "verified": lambda: _fence("text", _tilegen("verify", "--device", "cpu", "specs/permute_sf.yaml")),
+    "summary": lambda: _fence("text", _tilegen("explain", "--summary", "specs/copy_staged.yaml")),
     **HOPPER_PARTS,
+    **GEMM_PARTS,
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("path", "parts"),
     [
-        (README, {"explanation", "cuda", "table"}),
+        (README, {"picture", "explanation", "cuda", "table"}),
         (HOW, {"spec", "expanded", "explanation", "plan", "function", "verified"}),
         (CHOOSER, {"chosen"}),
         (REGISTERS, {"owners"}),
         (HOPPER, set(HOPPER_PARTS)),
+        (GEMM, set(GEMM_PARTS)),
+        (VIEWER, {"summary"}),
     ],
-    ids=["README", "how-it-works", "layout-chooser", "registers", "hopper"],
+    ids=["README", "how-it-works", "layout-chooser", "registers", "hopper", "gemm", "viewer"],
 )
 def test_generated_parts(path: Path, parts: set[str]):
     text = path.read_text(encoding="utf-8")
@@ -185,7 +227,7 @@ def test_the_readmes_python_runs(monkeypatch):
     assert failed == 0
 
 
-@pytest.mark.parametrize("path", [README, HOW, CHOOSER, HOPPER], ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [README, HOW, CHOOSER, HOPPER, GEMM, VIEWER], ids=lambda path: path.stem)
 def test_links_lead_somewhere(path):
     for target in re.findall(r"\]\((?!http)([^)#]+)", path.read_text(encoding="utf-8")):
         assert (path.parent / target).exists(), target
@@ -197,3 +239,19 @@ def test_the_two_commands_are_there():
     for command in re.findall(r"`?make (\w+)", text):
         assert command in targets
     assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_what_to_type_after_the_two_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    (typed,) = re.findall(r"^```sh\n(\.venv/bin/tilegen .*?)^```$", README.read_text(encoding="utf-8"), re.S | re.M)
+    for line in typed.splitlines():
+        words = shlex.split(line, comments=True)
+        assert words[0] == ".venv/bin/tilegen"
+        result = CliRunner().invoke(cli, words[1:])
+        assert result.exit_code == 0, result.output
+
+
+def test_make_run_ends_with_a_next_step():
+    recipe = (ROOT / "Makefile").read_text(encoding="utf-8").split("\nrun: ")[1].split("\n\n")[0]
+    last = recipe.splitlines()[-1]
+    assert "tilegen init mine" in last and "docs/tutorial.md" in last

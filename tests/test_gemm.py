@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from dataclasses import replace
 from typing import Any
@@ -13,12 +14,17 @@ from tests.mutants.judging import proof_code
 from tilegen.arch import ARCHES
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.needs import count_bytes
+from tilegen.decisions import TILING
 from tilegen.errors import SpecError
+from tilegen.layouts import parse, tiled_mma
 from tilegen.ops.gemm.choose import rank_recipes
+from tilegen.ops.gemm.op import GemmFields
+from tilegen.ops.gemm.pins import read_pins
 from tilegen.ops.gemm.problem import read_problem
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
-from tilegen.spec.outline import launch_of
+from tilegen.spec.data import Following
+from tilegen.spec.outline import launch_of, outline
 from tilegen.spec.printing import print_spec
 
 ORDERS = ("row", "col")
@@ -74,6 +80,68 @@ def test_problems_of_all_kinds_are_proved(seed: int) -> None:
     """``build`` compares the tiles with the op itself, with all of K."""
     built = tilegen.build(draw_problem(seed))
     assert built.spec.whole is not None and built.proof.runs
+
+
+# ---------------------------------------------------------------- one column, or one row
+VECTORS: dict[str, dict[str, Any]] = {
+    "a column, K unaligned": {"m": 655, "n": 1, "k": 943, "dtype": "float32"},
+    "a column of columns": {"m": 655, "n": 1, "k": 943, "dtype": "float32", "orders": ("col", "row", "row")},
+    "a row": {"m": 1, "n": 700, "k": 943, "dtype": "float32"},
+    "a row of rows": {"m": 1, "n": 700, "k": 944, "dtype": "float32", "orders": ("row", "col", "row")},
+    "bf16, K unaligned": {"m": 130, "n": 1, "k": 943},
+    "int8": {"m": 300, "n": 1, "k": 70, "dtype": "int8", "result": "int32"},
+    "a batch of float64": {"m": 200, "n": 1, "k": 96, "dtype": "float64", "batch": 3},
+    "one element": {"m": 1, "n": 1, "k": 1000, "dtype": "float16"},
+    "an epilogue": {"m": 90, "n": 1, "k": 70, "dtype": "float32", "epilogue": "max(2.0 * acc + x, 0.0)",
+                    "with": {"x": "rows"}, "more": {"rows": array("float32", 90, 1)}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", VECTORS)
+def test_one_column_is_summed_up_by_threads(what: str) -> None:
+    built = tilegen.build(spec_of(**VECTORS[what], variant="rows"))
+    assert built.spec.whole is not None and built.proof.runs and "reduce" in {o["op"] for o in built.manifest["ops"]}
+
+
+@pytest.mark.parametrize(("variant", "arch"), [
+    ("auto", "sm_90a"),
+    *(pytest.param(*case, marks=pytest.mark.slow) for case in (("auto", "sm_80"), ("simt", "sm_80"))),
+])  # fmt: skip
+def test_one_column_of_any_size_at_a_launch(variant: str, arch: str) -> None:
+    """It is what is picked, and each size of its params is proved."""
+    params = {"M": {"default": 655, "max": 100000}, "K": {"default": 943, "max": 100000}}
+    spec = spec_of(655, 1, 943, "float32", arch=arch, params=params)
+    for name, shape in (("A", ["M", "K"]), ("B", ["K", 1]), ("D", ["M", 1])):
+        spec["buffers"][name]["shape"] = shape
+    spec["ops"][0]["gemm"]["variant"] = variant
+    built = tilegen.build(spec)
+    picked = next(c.picked for c in built.spec.choices if c.question == "gemm")
+    assert picked["variant"] == ("rows" if variant == "auto" else "simt")
+
+
+@pytest.mark.parametrize("variant", ["wgmma", "mma_sync"])
+def test_rows_known_at_a_launch_go_from_tile_to_tile(variant: str) -> None:
+    """CTAs take tiles in groups of rows, of which the last group has fewer: proved of any number of rows."""
+    params = {"M": {"default": 300, "max": 4096}}
+    spec = spec_of(300, 256, 128, "bfloat16", arch="sm_90a", params=params, variant=variant)
+    for name, shape in (("A", ["M", 128]), ("D", ["M", 256])):
+        spec["buffers"][name]["shape"] = shape
+    built = tilegen.build(spec)
+    picked = next(c.picked for c in built.spec.choices if c.question == "gemm")
+    assert picked["variant"] == variant and picked["ctas"] > 1
+    assert {case["M"] for case, _ in ((dict(c), x) for c, x in built.proof.runs)} >= {1, 300}
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    ("- for: {k: 2}", "- for: {k: 1}"), ("fma(x, y, terms)", "fma(x, x, terms)"), ("fma(x, y, terms)", "x * y"),
+    ("[m*2", "[(m + 0)*1"), ("op: sum", "op: max"),
+])  # fmt: skip
+def test_a_column_that_sums_up_something_else_is_found(before: str, after: str) -> None:
+    spec = tilegen.load(spec_of(**VECTORS["a column, K unaligned"]))
+    text = print_spec(tilegen.expand(spec))
+    assert before in text
+    other = tilegen.load(text.replace(before, after))
+    assert proof_code(lambda: prove(replace(other, whole=spec.whole), plan_spec(other))) != ""
 
 
 # ---------------------------------------------------------------- wrong ones
@@ -134,13 +202,119 @@ def test_what_is_printed_is_the_same_kernel(seed: int) -> None:
         ({"variant": "simt"}, "fused multiply-adds are of float32 and float64, not bfloat16"),
         ({"variant": "wgmma", "n": 81}, "aligned to 2 bytes, TMA needs 16"),
         ({"variant": "wgmma", "dtype": "int8", "result": "int32"}, "along K alone"),
-        ({"tile": [128, 256, 64], "stages": 9}, "no recipe carries out this gemm with what is pinned"),
+        ({"tile": [128, 256, 64], "stages": 9}, "'stages: 9' beside 'tile: [128, 256, 64]'"),
+        ({"tile": [128, 256, 64], "stages": 9}, "the nearest that can be is 'stages: 4'"),
+        ({"stages": 1, "variant": "mma_sync", "load": "cp_async"}, "the nearest that can be is 'stages: 2'"),
+        ({"stages": 2, "load": "threads"}, "'stages: 2' beside 'load: threads'"),
+        ({"permutation": [32, 32, 16], "load": "tma", "arch": "sm_90"}, "'load: tma' beside 'permutation"),
+        ({"atoms": [2, 2, 1], "variant": "wgmma"}, "'atoms: [2, 2, 1]' beside 'variant: wgmma'"),
+        ({"atoms": "(2,2,1):(2,1,0)", "load": "tma", "arch": "sm_90"}, "'load: tma' beside 'atoms"),
+        ({"permutation": ["R=3", None, None]}, "leave 'permutation' out"),
+        ({"atom": "wgmma.m64n64k16.f32.bf16.bf16", "tile": [64, 32, 64]}, "'tile: [64, 32, 64]'"),
+        ({"atom": "mma.m16n8k16.f32.bf16.bf16.f32", "variant": "wgmma"}, "leave 'atom' out"),
+        ({"atom": "mma.m16n8k8.tf32"}, "does not multiply bfloat16 by bfloat16 into float32"),
+        ({"overlap": "previous", "arch": "sm_80"}, "leave 'overlap' out"),
+        ({"cluster": 2, "variant": "mma_sync"}, "'cluster: 2' beside 'variant: mma_sync'"),
+        ({"panel": 64, "arch": "sm_80"}, "leave 'panel' out"),
+        ({"tile": [96, 64, 64], "variant": "wgmma"}, "the nearest that can be is 'tile: [64, 64, 64]'"),
+        ({"tile": [64, 7, 64], "variant": "wgmma"}, "the nearest that can be is 'tile: [64, 8, 64]'"),
+        ({"tile": [64, 64, 24], "load": "tma", "arch": "sm_90"}, "the nearest that can be is 'tile: [64, 64, 32]'"),
+        ({"n": 1, "tile": [3, 1, 8], "variant": "rows"}, "'tile: [3, 1, 8]' beside 'variant: rows'"),
+        ({"n": 1, "tile": [1, 8, 128], "variant": "rows"}, "'tile: [1, 8, 128]' beside 'variant: rows'"),
+        ({"m": 1, "tile": [8, 1, 128], "variant": "rows"}, "'tile: [8, 1, 128]' beside 'variant: rows'"),
     ],
-)
+)  # fmt: skip
 def test_pins_that_cannot_be_say_why(fields: dict[str, Any], message: str) -> None:
     with pytest.raises(SpecError, match="TG302") as caught:
         tilegen.load(spec_of(**fields))
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize("tile", [[8, 1, 128], [2, 1, 512], [1, 1, 8], [256, 1, 4]])
+@pytest.mark.parametrize("is_column", [True, False])
+def test_a_tile_of_one_column_is_one_of_the_result(tile: list[int], is_column: bool) -> None:
+    """Not of its transpose, as long as nobody asks for that."""
+    m, n = (300, 1) if is_column else (1, 300)
+    pinned = tile if is_column else [tile[1], tile[0], tile[2]]
+    built = tilegen.build(spec_of(m, n, 70, "float32", variant="rows", tile=pinned))
+    assert built.spec.choices[0].picked == {"variant": "rows", "tile": pinned}
+    assert next(b for b in built.spec.buffers if b.name == "terms").shape == (tile[0], tile[2])
+
+
+@pytest.mark.parametrize("field", ["atom", "atoms", "permutation"])
+def test_what_is_no_layout_is_refused_where_it_stands(field: str) -> None:
+    given: Any = ["R=2", "x", 16] if field == "permutation" else "(2,2"
+    with pytest.raises(SpecError, match="TG201") as caught:
+        tilegen.load(spec_of(**{field: given}))
+    assert caught.value.diagnostics[0].mark.keys == f"ops[0].gemm.{field}"
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_pinned_is_carried_out(seed: int) -> None:
+    """Of a random recipe some fields: the statements have them all."""
+    draw = random.Random(seed)
+    given = draw_problem(seed)
+    call = tilegen.load(given).whole
+    assert call is not None
+    said = draw.choice(rank_recipes(read_problem(call), ARCHES[given["arch"]], call.fields)[0]).recipe.fields()
+    pins = {name: said[name] for name in draw.sample(sorted(said), draw.randint(1, len(said)))}
+    pins |= {"overlap": "previous"} if given["arch"] in ("sm_90", "sm_90a") else {}
+    given["ops"][0]["gemm"] |= pins
+    spec = tilegen.load(given)
+    picked = spec.choices[0].picked
+    assert {name: picked.get(name) for name in pins} == pins
+    assert spec.overlaps == ("overlap" in pins)
+
+
+@pytest.mark.parametrize("load", ["tma", "cp_async", "threads"])
+def test_every_recipe_waits_for_the_kernel_before(load: str) -> None:
+    """The clocks see whether all that touches arrays comes after the wait."""
+    spec = tilegen.load(spec_of(arch="sm_90", load=load, overlap="previous", n=96, more=ROWS, c="c"))
+    assert proof_code(lambda: prove(spec, plan_spec(spec))) == "" and spec.overlaps
+    waits = [s for s in outline(spec).find(Following)]
+    assert len(waits) == (2 if load == "tma" else 1)
+
+
+def test_a_pinned_permutation_is_that_of_the_sums() -> None:
+    spec = tilegen.load(spec_of(512, 512, 512, arch="sm_90", permutation=["R=2", None, None]))
+    sums = next(b for b in spec.buffers if b.name == "sums")
+    picked = spec.choices[0].picked
+    atoms, tile = tuple(picked["atoms"]), tuple(picked["tile"])
+    assert sums.layout == tiled_mma(picked["atom"], atoms, ("R=2", None, None), "C", tile)
+    assert sums.layout != tiled_mma(picked["atom"], atoms, None, "C", tile)
+
+
+@pytest.mark.parametrize(
+    ("arch", "fields"),
+    [
+        ("sm_90a", {"tile": [256, 64, 64]}), ("sm_90a", {"tile": [128, 64, 64]}), ("sm_90a", {"tile": [64, 64, 64]}),
+        ("sm_90", {"load": "tma", "tile": [128, 64, 64]}), ("sm_90", {"load": "tma", "tile": [256, 128, 64]}),
+    ],
+)  # fmt: skip
+def test_the_tiling_that_explain_derives_is_that_of_the_statements(arch: str, fields: dict[str, Any]) -> None:
+    """Each warp, or warpgroup, has the part of the CTA's tile that its regions of A and B say."""
+    spec = tilegen.load(spec_of(512, 512, 512, arch=arch, **fields))
+    (text,) = (c.picked for c in spec.choices if c.question == TILING)
+    layout, (bm, bn, _) = parse(text), spec.choices[0].picked["tile"]
+    sums = next(b for b in spec.buffers if b.name == "sums")
+    rows, columns = sums.shape
+    for i, j in itertools.product(range(0, bm, 8), range(0, bn, 8)):
+        place = layout.place((i, j), (bm, bn))
+        own = sums.layout.place((i % rows, j % columns), (rows, columns))
+        part = i // rows + bm // rows * (j // columns)
+        if arch == "sm_90":
+            assert (place.get("warpid", 0), place["laneid"], place["m"]) == (part, own["laneid"], own["m"])
+        else:
+            assert place["laneid"] == own["laneid"] and place["m"] == own["m"]
+            assert place.get("wgid", 0) == part and place["wid_in_wg"] == own["wid_in_wg"]
+
+
+def test_a_field_that_nobody_knows_is_an_error() -> None:
+    class More(GemmFields):
+        later: int = 1
+
+    with pytest.raises(TypeError, match="does not know later"):
+        read_pins(More(a="A", b="B", d="D"))
 
 
 @pytest.mark.parametrize(
@@ -150,13 +324,47 @@ def test_pins_that_cannot_be_say_why(fields: dict[str, Any], message: str) -> No
         ({"more": {"E": array("bfloat16", 80, 64)}, "b": "E"}, "TG212"), ({"math": "tf32"}, "TG302"),
         ({"more": {"E": array("float16", 64, 80)}, "b": "E"}, "TG212"), ({"epilogue": "acc + nobody"}, "TG105"),
         ({"dtype": "int16"}, "TG301"), ({"bias": "missing"}, "TG105"), ({"tile": [128, 128]}, "TG106"),
-        ({"epilogue": "acc + bx"}, "TG302"), ({"epilogue": "acc + kt"}, "TG105"),
+        ({"tile": [0, 64, 64]}, "TG106"), ({"tile": [64, 64, -64]}, "TG106"),
+        ({"epilogue": "acc + bx"}, "TG113"), ({"epilogue": "acc + kt"}, "TG105"),
+        ({"epilogue": "acc + index(0)"}, "TG302"), ({"epilogue": " "}, "TG111"), ({"beta": 2}, "TG302"),
+        ({"epilogue": "acc", "with": {"acc": "A"}}, "TG108"), ({"epilogue": "acc", "with": {"x": "A"}}, "TG212"),
+        ({"epilogue": "acc", "alpha": 2}, "TG302"), ({"epilogue": "acc", "with": {"x": "D"}}, "TG302"),
+        ({"epilogue": "acc + alpha", "alpha": "nobody"}, "TG105"),
     ],
 )  # fmt: skip
 def test_calls_that_cannot_be_are_refused(fields: dict[str, Any], code: str) -> None:
     with pytest.raises(SpecError) as caught:
         tilegen.load(spec_of(**fields))
     assert caught.value.diagnostics[0].code == code, str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("line", "where"),
+    [
+        ('epilogue: "acc * beta + nobody", beta: 2.5', "nobody"),
+        ("epilogue: acc * beta, beta: nobody", "nobody"),
+        ("alpha: nobody", "nobody"),
+        ('epilogue: "acc + max(acc, acc, acc)"', "max"),
+        ('epilogue: "acc + index(1)"', "acc + index(1)"),
+        ('epilogue: "acc + x", with: {x: F}', "F"),
+        ('epilogue: "acc + x", with: {x: E, y: E}', "E}"),
+        ("atoms: [3, 2]", "[3, 2]"),
+        ("tile: [128, 256, 64], stages: 15", "15"),
+        ("split_k: 2", "split_k"),
+    ],
+)
+def test_errors_of_fields_stand_where_the_text_is(line: str, where: str) -> None:
+    """At their characters in the file, alpha and beta written out or not."""
+    rows = [f"  {x}: {{scope: global, dtype: bfloat16, shape: [256, 256]}}" for x in "ABDE"]
+    rows += ["  F: {scope: global, dtype: bfloat16, shape: [3]}"]
+    said = f"  - gemm: {{a: A, b: B, d: D, {line}}}"
+    text = "\n".join(["kernel: product", "arch: sm_90a", "buffers:", *rows, "ops:", said, ""])
+    with pytest.raises(SpecError) as caught:
+        tilegen.load(text)
+    mark = caught.value.diagnostics[0].mark
+    assert mark is not None and mark.line == 10
+    assert said[mark.column - 1 :].startswith(where), str(caught.value)
+    assert mark.column - 1 == said.rindex(where)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -28,7 +28,7 @@ PART = re.compile(r"(<!-- generated -->\n)(.*?)(<!-- end -->)", re.S)
 HEADS = {
     "core.iters": "Kinds", "core.values": "Kinds", "gluon.padded": "Kinds",
     "linear": "Linear and Gluon", "linear.values": "Linear and Gluon", "gluon.distributed": "Linear and Gluon",
-    "gluon.shared": "Linear and Gluon", "notation": "Text", "core.measures": "Questions",
+    "gluon.shared": "Linear and Gluon", "notation": "Text", "core.measures": "Questions", "core.cells": "Questions",
     "core.canonical": "In other words", "core.dimensions": "Dimensions", "core.tiling": "Tiles and sums",
     "cute": "CuTe",
 }  # fmt: skip

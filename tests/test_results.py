@@ -8,7 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from specs.kernels import draft
+from specs.kernels import draft, draft_spec
+
+import tilegen
+from tilegen.planner import plan_spec
+from tilegen.render import render
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = sorted((ROOT / "docs" / "results").glob("*.json"))
@@ -45,9 +49,11 @@ def test_the_measured_kernel_is_the_one_that_is_built(row: dict[str, Any]) -> No
     path, params = ROOT / "specs" / row["spec"], row.get("params")
     from gpu_files import hash_code
 
-    assert hash_code(draft(path, row["arch"], params).source) == row["code_sha256"]
+    found = draft(path, row["arch"], params) if params else draft_spec(path, row["arch"])
+    assert hash_code(found.source) == row["code_sha256"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("row", PRODUCTS)
 def test_the_measured_product_is_the_one_that_is_built(row: dict[str, Any]) -> None:
     from gpu_files import hash_code
@@ -56,6 +62,7 @@ def test_the_measured_product_is_the_one_that_is_built(row: dict[str, Any]) -> N
     assert row["correct"] and hash_code(built.source) == row["code_sha256"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "row"), CASES)
 def test_the_measured_case_is_the_one_that_is_built(name: str, row: dict[str, Any]) -> None:
     from cases import Case, spec_text
@@ -85,6 +92,8 @@ def test_every_spec_was_measured_and_every_count_is_as_predicted(path: Path) -> 
     for name, row in kernels.items():
         assert row["correct"]
         for what, counter in (row.get("counters") or {}).items():
+            if what == "shared_ldgsts" and counter.get("why") == "P0":  # seen in the machine code: docs/access-model.md
+                continue
             assert counter["counted"] in (counter["predicted"], counter.get("least")), (name, what)
 
 
@@ -107,3 +116,24 @@ def test_the_page_says_what_the_files_say() -> None:
     from results_page import PAGE, write_page
 
     assert PAGE.read_text(encoding="utf-8") == write_page()
+
+
+LIBRARIES = [
+    pytest.param(name, row, id=f"{path.parent.name}-{name}", marks=pytest.mark.slow)
+    for path in sorted((ROOT / "docs" / "results" / "products").glob("*.json"))
+    for name, row in json.loads(path.read_text(encoding="utf-8"))["products"].items()
+]
+
+
+@pytest.mark.parametrize(("name", "row"), LIBRARIES)
+def test_what_was_measured_beside_libraries_is_what_is_built(name: str, row: dict[str, Any]) -> None:
+    """Of rows that say what has changed since, only that they say it."""
+    from gemm_cases import all_products
+    from gpu_files import hash_code
+
+    if "since" in row:
+        assert row["since"] and "code_sha256" not in row
+        return
+    (product,) = [p for p in all_products() if p.name == name]
+    spec = tilegen.load(product.spec({}))
+    assert hash_code(render(plan_spec(spec))) == row["code_sha256"]

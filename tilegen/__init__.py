@@ -13,6 +13,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from tilegen import notebooks
+
 if TYPE_CHECKING:
     from tilegen import access as access
     from tilegen import layouts as layouts
@@ -54,6 +56,15 @@ _MODULES = {
     "tilegen.verifying": ("Verified", "verify"),
 }  # fmt: skip
 _LAZY = {name: module for module, names in _MODULES.items() for name in names} | {"layouts": "", "access": ""}
+
+
+def _draw(value: Any) -> str | None:
+    """A value as a notebook shows it."""
+    drawn: str | None = import_module("tilegen.viewing").notebook_html(value)
+    return drawn
+
+
+notebooks.draw_with(_draw)
 
 
 def __getattr__(name: str) -> Any:

@@ -48,6 +48,7 @@ class Choice:
     variant: str = ""
 
 
+TILING = "tiling"  # the question of which elements each thread has of a product, answered by a text of tiled_mma
 RESIDENT = "ctas_per_sm"  # the question of how many CTAs one multiprocessor holds at once
 
 
@@ -89,8 +90,22 @@ PICKED, ITS_PICK = "picked", "what it would have picked"
 
 
 def judge(cost: Cost, best: Cost, is_picked: bool) -> str:
-    """The verdict on a candidate, in words."""
-    return PICKED if is_picked else "costs more" if cost.key > best.key else "the same cost"
+    """The verdict on a candidate, in words. Beside what a spec pins, others may cost less."""
+    if is_picked:
+        return PICKED
+    return "the same cost" if cost.key == best.key else "costs more" if cost.key > best.key else "costs less"
+
+
+def compare_costs(mine: Cost, other: Cost) -> str:
+    """The first figure in which two costs differ, "" where none does.
+
+    >>> compare_costs(Cost(sectors=8, wavefronts=4), Cost(sectors=8, wavefronts=2))
+    '4 wavefronts against 2'
+    """
+    for name, own, its in zip(asdict(mine), mine.key, other.key, strict=True):
+        if own != its:
+            return f"{own} {name.replace('_', ' ')} against {its}"
+    return ""
 
 
 def of_loser(choice: Choice) -> Choice:

@@ -8,7 +8,7 @@ kernel from Python.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,17 @@ class Mark:
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One finding: what was found and required (``message``), where, and the nearest fix (``hint``)."""
+    """One finding: what was found and required (``message``), where, and the nearest fix (``hint``).
+
+    ``cause``: findings of a spec with one code that have it in common are one mistake; "" for the message itself.
+    """
 
     code: str
     message: str
     mark: Mark | None = None
     hint: str = ""
     severity: str = "error"  # error | warning
+    cause: str = field(default="", compare=False)
 
 
 class TilegenError(Exception):

@@ -6,19 +6,19 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from tilegen import spec as spec_room
 from tilegen.auto_layout import choose_layouts, choose_registers, compare_pinned
 from tilegen.errors import Diagnostic, SpecError
+from tilegen.notebooks import Shown
 from tilegen.ops import ALL_OPS
 from tilegen.ops.expand import expand_spec
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs import Proof, prove
 from tilegen.render import launch_info, render, render_launcher
-from tilegen.report import explain_plan, pin_choices
+from tilegen.report import describe_tensor_memory, explain_plan, pin_choices
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
@@ -26,7 +26,7 @@ Source = Spec | spec_room.Source
 
 
 @dataclass(frozen=True)
-class Built:
+class Built(Shown):
     """A kernel: its CUDA source, the manifest (JSON data), and the plan behind both."""
 
     source: str
@@ -34,6 +34,11 @@ class Built:
     plan: Plan
     spec: Spec
     proof: Proof
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What may not be meant: of the spec as it is written, and of what its proof showed to be needless."""
+        return (*self.spec.warnings, *self.proof.warnings)
 
 
 def load(source: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Spec:
@@ -45,10 +50,10 @@ def load(source: Source, arch: str | None = None, params: Mapping[str, int | flo
 
     >>> load({"kernel": "k", "threads": 32, "params": {"M": 8}, "ops": []}, params={"M": 16}).constants
     (Constant(name='M', value=16),)
-    >>> load({"kernel": "k", "threads": [32], "ops": []})
+    >>> load({"kernel": "k", "threads": 0, "ops": []})
     Traceback (most recent call last):
         ...
-    tilegen.errors.SpecError: threads: TG103: 'threads' must be an integer or an expression, not a list
+    tilegen.errors.SpecError: threads: TG106: 'threads' must be from 1 to 1024, not 0 (for example 128)
 
     Raises SpecError with every error found, InputError for a file that cannot be read, TypeError for an argument of a
     type that is none of these.
@@ -78,15 +83,12 @@ def build(
     """
     spec = load(spec, arch, params)
     if not spec.ops:
-        raise SpecError(Diagnostic("TG303", f"kernel '{spec.kernel}' has no ops, so there is nothing to build"))
+        message = f"kernel '{spec.kernel}' has no ops, so there is nothing to build"
+        raise SpecError(Diagnostic("TG303", message, spec.ops_mark, "add one, such as '- copy: {src: ..., dst: ...}'"))
     plan = plan_spec(spec)
     proof = prove(spec, plan, processes)
-    source = render(plan, _spec_name(spec))
+    source = render(plan)
     return Built(source, describe_build(spec, plan, source, proof), plan, spec, proof)
-
-
-def _spec_name(spec: Spec) -> str:
-    return Path(spec.path).name if spec.path else ""
 
 
 def explain(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> dict[str, Any]:
@@ -95,7 +97,13 @@ def explain(spec: Source, arch: str | None = None, params: Mapping[str, int | fl
     Raises what ``load`` raises.
     """
     spec = load(spec, arch, params)
-    return explain_plan(with_comparisons(spec, plan_spec(spec)), launch_of(spec), with_derivations=True)
+    return explain_spec(spec, plan_spec(spec))
+
+
+def explain_spec(spec: Spec, plan: Plan) -> dict[str, Any]:
+    """What ``explain`` says of a loaded spec and its plan."""
+    explained = explain_plan(with_comparisons(spec, plan), launch_of(spec), with_derivations=True)
+    return explained | describe_tensor_memory(spec)
 
 
 def expand(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Spec:
@@ -141,7 +149,7 @@ def output_texts(built: Built) -> dict[str, str]:
     """The files of a kernel by name, ``<kernel>.cu``, ``.h`` and ``.json``; the command line writes them."""
     texts = {
         "cu": built.source,
-        "h": render_launcher(built.plan, _spec_name(built.spec)),
+        "h": render_launcher(built.plan),
         "json": json.dumps(built.manifest, indent=2) + "\n",
     }
     return {f"{built.plan.name}.{ending}": text for ending, text in texts.items()}

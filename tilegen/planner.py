@@ -208,7 +208,11 @@ class _Builder:
         if not queues:
             started, op = ("products", "mma") if s.queue == PRODUCTS else ("copies", "copy")
             message = f"this {what} groups of asynchronous {started}, and {whose} has none"
-            self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, f"write 'async: true' on the {op}")))
+            hint = f"write 'async: true' on the {op}"
+            mine = (call for call in self.outline.calls if call.role == who)
+            if isinstance(s, Closing) and s.queue != PRODUCTS and (used or any(call.barrier for call in mine)):
+                hint = "remove it: a TMA load reports to its barrier, and a TMA store closes its group itself"
+            self.errors.append(SpecError(Diagnostic("TG304", message, s.mark, hint)))
         if len(queues) > 1 and (PRODUCTS in queues or who):
             kinds = "copies and products in flight" if PRODUCTS in queues else "two: cp.async copies and TMA stores"
             message = f"this {what} groups of one queue, and {whose} has {kinds}"

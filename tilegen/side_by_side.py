@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import TypeVar
@@ -12,10 +13,13 @@ Result = TypeVar("Result")
 _tasks: Sequence[Callable[[], object]] = ()  # what forked processes find
 
 
-def run_tasks(tasks: Sequence[Callable[[], Result]], processes: int) -> list[Result]:
+def run_tasks(
+    tasks: Sequence[Callable[[], Result]], processes: int, begin: Callable[[int], None] = lambda k: None
+) -> list[Result]:
     """Their results in order; the error of the first that fails. Tasks begin in order: put long ones first.
 
     With one process, or where processes cannot be forked, they run here one after another, up to the first error.
+    ``begin(k)`` is called before task k is run here, or waited for: all before it are done.
 
     >>> run_tasks([lambda: 1 + 1, lambda: 2 * 3], processes=2)
     [2, 6]
@@ -23,17 +27,27 @@ def run_tasks(tasks: Sequence[Callable[[], Result]], processes: int) -> list[Res
     global _tasks
     wanted = min(processes, len(tasks))
     if wanted < 2 or "fork" not in multiprocessing.get_all_start_methods():
-        return [task() for task in tasks]
+        return [_begin_task(k, task, begin) for k, task in enumerate(tasks)]
     _tasks = tasks
     try:
-        with ProcessPoolExecutor(wanted, multiprocessing.get_context("fork")) as pool:
+        with ProcessPoolExecutor(wanted, multiprocessing.get_context("fork"), _end_when_interrupted) as pool:
             futures = [pool.submit(_run_task, k) for k in range(len(tasks))]
             try:
-                return [future.result() for future in futures]  # type: ignore[misc]
+                return [_begin_task(k, future.result, begin) for k, future in enumerate(futures)]  # type: ignore[misc]
             finally:
                 pool.shutdown(cancel_futures=True)
     finally:
         _tasks = ()
+
+
+def _begin_task(k: int, task: Callable[[], Result], begin: Callable[[int], None]) -> Result:
+    begin(k)
+    return task()
+
+
+def _end_when_interrupted() -> None:
+    """Ctrl-C reaches these processes too: they end at once, and the one that forked them says so."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _run_task(k: int) -> object:

@@ -21,7 +21,7 @@ from tilegen.interpret import corners, interpret
 from tilegen.ops import OPS
 from tilegen.ops.op import MOVES
 from tilegen.pipeline import Built, Source, build, load
-from tilegen.plan import Memory, arrays
+from tilegen.plan import Memory, Plan, arrays
 from tilegen.proofs.against import Meaning, ask_meaning, refuse
 from tilegen.proofs.floats import compare_floats, computes, float_inputs, run_bounded
 from tilegen.proofs.meaning import exact_limit, input_pattern, parameter_cases
@@ -82,14 +82,19 @@ def verify(
 
 
 def choose_device(device: str, arch: str) -> tuple[str, str]:
-    """gpu or cpu; and where ``auto`` has no GPU for the arch, which is cpu then, why."""
+    """gpu or cpu; and where ``auto`` has no GPU for the arch or nothing that compiles, which is cpu then, why."""
     if device != "auto":
         return device, ""
     try:
         gpu.require_gpu(arch)
     except EnvironmentLack as lack:
         return "cpu", lack.diagnostics[0].message
-    return "gpu", ""
+    return ("gpu", "") if gpu.find_compilers() else ("cpu", "neither NVRTC nor nvcc is here")
+
+
+def reads_arrays(plan: Plan) -> bool:
+    """Whether a kernel has inputs: without any, one run shows as much as many, and seeds say nothing."""
+    return any(memory.access != "out" for memory in arrays(plan))
 
 
 def verify_built(built: Built, device: str, seeds: Sequence[int], against: Meaning | None = None) -> Verified:
@@ -104,10 +109,11 @@ def verify_cpu(built: Built, seeds: Sequence[int], against: Meaning | None = Non
     """
     lines = []
     runs = list_runs(built.spec, built.plan)
+    seeds = seeds if reads_arrays(built.plan) else seeds[:1]
+    inputs = _count_inputs(built.plan, seeds)
     for run in runs:
         steps = sum(check_run(built.spec, built.plan, run, seed)[0] for seed in seeds)
-        counts = (len(run.ctas), "CTA"), (len(seeds), "input"), (steps, "step")
-        lines.append(f"{_case_text(run.case)}{', '.join(_count(n, what) for n, what in counts)}")
+        lines.append(f"{_case_text(run.case)}{_count(len(run.ctas), 'CTA')}, {inputs}, {_count(steps, 'step')}")
     if computes(built.spec) or against is not None:
         lines += _verify_floats_on_cpu(built, seeds, against, runs[0])
     return Verified(built.plan.name, built.plan.arch, "cpu", tuple(lines))
@@ -148,7 +154,9 @@ def _compare_floats(
     if against is not None:
         meant = ask_meaning(against, spec, case, inputs, tuple(sorted(bounds)))
         for name, (at, want) in sorted(run_bounded(spec, ctas, inputs, case, trips, is_tight=False).items()):
-            lines.append(f"against: {meant.compare(name, at, got_at(name, at), want)}".replace("float: ", ""))
+            words = partial(locate, spec.buffer(name), case=case)
+            found = meant.compare(name, at, got_at(name, at), want, words)
+            lines.append(f"against: {found}".replace("float: ", ""))
     return lines
 
 
@@ -163,6 +171,7 @@ def verify_gpu(built: Built, seeds: Sequence[int], against: Meaning | None = Non
     """
     device = gpu.require_gpu()
     cubin = compile_for(device, built)
+    seeds = seeds if reads_arrays(built.plan) else seeds[:1]
     lines = []
     for case in parameter_cases(built.spec):
         elems = 0
@@ -174,8 +183,13 @@ def verify_gpu(built: Built, seeds: Sequence[int], against: Meaning | None = Non
             continue
         for seed in seeds:
             elems = verify_run(built, case, seed, lambda i, o, how=how: gpu.run_images(cubin, how, i, o))  # type: ignore[misc]
-        lines.append(f"{_case_text(case)}{elems} elements written, {len(seeds)} inputs, every byte compared")
+        inputs = _count_inputs(built.plan, seeds)
+        lines.append(f"{_case_text(case)}{elems} elements written, {inputs}, every byte compared")
     return Verified(built.plan.name, built.plan.arch, device.name, tuple(lines))
+
+
+def _count_inputs(plan: Plan, seeds: Sequence[int]) -> str:
+    return _count(len(seeds), "input") if reads_arrays(plan) else "no inputs"
 
 
 def _count(n: int, what: str) -> str:
@@ -207,7 +221,7 @@ def launch_case(built: Built, case: Mapping[str, int]) -> gpu.GpuLaunch:
     x, y, z = info["grid"]
     return gpu.GpuLaunch(
         built.plan.name, (x, y, z), tuple(info["block"]), pointers, values, info["dynamic_shared_bytes"],
-        built.plan.cluster, tuple(a for a in info["args"] if a["kind"] == "tensor_map"),
+        built.plan.cluster, tuple(a for a in info["args"] if a["kind"] == "tensor_map"), built.plan.overlaps,
     )  # fmt: skip
 
 
@@ -277,7 +291,7 @@ def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -
     dtype = numpy_dtype(memory.dtype)
     if memory.access == "out":
         return np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
-    if any(OPS[c.op].exactness != MOVES for c in outline(spec).calls):
+    if any(OPS[c.op].exactness_of(c) != MOVES for c in outline(spec).calls):
         return input_pattern(memory.name, memory.dtype, seed, exact_limit(spec))(np.arange(elems))
     rng = np.random.default_rng([seed, *memory.name.encode()])
     raw = rng.integers(0, 2 if memory.dtype == "bool" else 256, elems * dtype.itemsize, np.uint8)

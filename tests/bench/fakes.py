@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tilegen import gpu
+from tilegen.dtypes import numpy_dtype
 
 SILENT_US = 80.0  # of work that says nothing
 COPY = """kernel: copy_all
@@ -22,7 +23,7 @@ buffers:
 ops:
   - copy: {src: X, dst: Y}
 """
-DEVICE = gpu.Device("Pretended GPU", (9, 0), "CUDA 13.0", 132, 1 << 20, 8 << 30)
+DEVICE = gpu.Device("Pretended GPU", (9, 0), "CUDA 13.0", 132, 1 << 20, 512 << 20)
 
 
 @dataclass
@@ -83,6 +84,25 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, watch: FakeWatch, kernel: Callable
         target[:] = source
         watch.spend(100.0)
 
+    def fill_normal(_: Any, image: Any, dtype: str, seed: int) -> None:
+        values = np.random.default_rng(seed).standard_normal(image.size // numpy_dtype(dtype).itemsize)
+        is_int = numpy_dtype(dtype).kind in "iu"
+        image[:] = (
+            (np.rint(40 * values).clip(-127, 127) if is_int else values).astype(numpy_dtype(dtype)).view(np.uint8)
+        )
+
+    def multiply_rows(_: Any, a: gpu.Factor, b: gpu.Factor, shape: tuple[int, int, int]) -> Any:
+        rows, columns, depth = shape
+        x, y = (f.image.view(numpy_dtype(f.dtype)).astype(np.float64) for f in (a, b))
+        k, n = np.arange(depth), np.arange(columns)
+        left = x[np.asarray(a.starts)[:, None] + k * a.steps[1]]
+        right = y[np.asarray(b.starts)[:, None, None] + k[:, None] * b.steps[0] + n * b.steps[1]]
+        return (left[:, None, :] @ right).reshape(rows, columns)
+
+    def prepare_ceiling(device: gpu.Device, _: Any, loop: Any) -> gpu.Ceiling:
+        """A loop of 2 us and 0.1 us a trip."""
+        return gpu.Ceiling(loop.name, loop.flops * device.sm_count, lambda trips: watch.spend(2 + 0.1 * trips))
+
     @contextmanager
     def open_stopwatch(_: Any) -> Iterator[FakeWatch]:
         yield watch
@@ -94,7 +114,9 @@ def fake_gpu(monkeypatch: pytest.MonkeyPatch, watch: FakeWatch, kernel: Callable
         "require_gpu": lambda *_: DEVICE, "open_stopwatch": open_stopwatch, "load_function": load,
         "allocate_bytes": lambda n: np.zeros(n, np.uint8), "fill_random": fill_random, "gather_image": gather,
         "fill_bytes": lambda image, value: image.fill(value), "compare_images": compare, "copy_bytes": copy,
-        "free_memory": lambda: None,
+        "free_memory": lambda: None, "fill_normal": fill_normal, "multiply_rows": multiply_rows,
+        "fetch_bytes": np.copy, "prepare_ceiling": prepare_ceiling,
+        "arguments_of": lambda how, arrays: (*arrays, *how.params),  # descriptors take a driver
     }  # fmt: skip
     for name, function in pretended.items():
         monkeypatch.setattr(gpu, name, function)

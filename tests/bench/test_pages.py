@@ -24,6 +24,7 @@ import cases_page  # noqa: E402
 import gpu as entry  # noqa: E402
 import ladder_page  # noqa: E402
 import measure_cases  # noqa: E402
+import r_page  # noqa: E402
 import results_page  # noqa: E402
 from cases import Case, spec_text  # noqa: E402
 
@@ -207,3 +208,14 @@ def test_measured_parts_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
     filled = results_page.fill_measured("a\n<!-- measured: odd -->\nold\n<!-- end -->\nb\n")
     assert filled.startswith("a\n<!-- measured: odd -->\nPretended GPU") and "old" not in filled
     assert filled.endswith("<!-- end -->\nb\n") and results_page.fill_measured(filled) == filled
+
+
+# ---------------------------------------------------------------- docs/gemm.md
+def test_measured_times_of_r_stand_beside_what_is_counted() -> None:
+    rows = [{"run": 1, "us": 12.5}, {"run": 2, "error": "ValueError: off by 1"}]
+    measured = {"device": "a GPU", "driver": "1.2", "date": "2026-01-01", "steps": {"step 1": rows, "step 4": rows}}
+    text = r_page.run_tables(measured)
+    assert text.startswith("Measured on a GPU, driver 1.2, 2026-01-01.")
+    first, second, third = (line for line in text.splitlines()[6:9])
+    assert first.startswith("| 1 | 16 x 16 | 8 x 8 |") and first.endswith("| 12.5 |")
+    assert second.endswith("| ValueError: off by 1 |") and third.endswith("|  |")

@@ -179,7 +179,7 @@ def test_a_bad_spec_is_said_and_nothing_is_measured(
 
 # ---------------------------------------------------------------- peers
 def test_the_peers_of_the_help() -> None:
-    assert NAMES == ("copy", "torch", "torch.compile", "cupy", "triton")
+    assert NAMES == ("copy", "cublas", "torch", "torch.compile", "cupy", "triton")
     assert [p.name for p in choose_peers(("triton", "torch"))] == ["copy", "torch", "triton"]
     shown = " ".join(bench("--help").stdout.split())
     assert all(name in shown for name in NAMES[1:])
@@ -208,7 +208,7 @@ def test_a_peer_that_is_wrong_or_fails_is_absent(
         raise MemoryError("no room\nat all")
 
     peers = (Peer("wrong", "", wrong), Peer("broken", "", broken))
-    monkeypatch.setattr(running, "choose_peers", lambda _: peers)
+    monkeypatch.setattr(running, "choose_peers", lambda *_: peers)
     (found,) = json.loads(bench(spec, "--format", "json", "--rounds", "1").stdout)["results"]
     assert found["peers"] == {}
     assert found["absent"]["broken"] == "MemoryError: no room" and "of its result are wrong" in found["absent"]["wrong"]

@@ -11,6 +11,8 @@ import pytest
 
 import tilegen
 from tests.wgmma.kernels import SPECS, draw, operands_of, ring
+from tests.wgmma.test_rounding import COPY
+from tilegen.arithmetic.products import even_to_tfloat32
 from tilegen.gpu.device import probe_device, runs_cubin
 
 DEVICE, WHY_NOT = probe_device()
@@ -67,3 +69,18 @@ def test_normal_numbers_are_multiplied_as_float64_does(case: tuple[dict[str, Any
 @pytest.mark.parametrize("name", KERNELS)
 def test_every_byte_is_within_its_bound(name: str) -> None:
     tilegen.verify(deepcopy(KERNELS[name]), device="gpu", seeds=[1, 2])
+
+
+def test_tma_rounds_float32_as_numpy_does() -> None:
+    cupy = importlib.import_module("cupy")
+    random = np.random.default_rng(3)
+    bits = random.integers(0, 2**32, 4096 * 32, dtype=np.uint64).astype(np.uint32)
+    bits[:8192] = bits[:8192] & np.uint32(0xFFFFE000) | np.uint32(0x1000)  # ties
+    bits[8192:16384] &= np.uint32(0x807FFFFF)  # subnormals
+    x = bits.view(np.float32).reshape(-1, 32)
+    y = cupy.zeros(x.shape, cupy.float32)
+    tilegen.compile(deepcopy(COPY))(cupy.asarray(x), y)
+    want, got = even_to_tfloat32(x), cupy.asnumpy(y)
+    assert np.array_equal(np.isnan(want), np.isnan(got))
+    some = ~np.isnan(want)
+    assert np.array_equal(want[some].view(np.uint32), got[some].view(np.uint32))

@@ -38,13 +38,20 @@ def test_lanes_of_one_warp_are_not_ordered():
 
 def test_warp_sync_orders_only_its_warp():
     t = tx(128)
-    check(kernel(*put(t), Sync("warp"), *get((t + 32) % 128), threads=128), "TG403", "warpgroup")
+    check(kernel(*put(t), Sync("warp"), *get((t + 32) % 128), threads=128), "TG403", "cta")
     accept(kernel(*put(t), Sync("warp"), *get(t ^ 5), threads=128))
 
 
 def test_warpgroup_sync_orders_128_threads():
+    t = tx(256)
+    other = t ^ 32  # of another warp, of the same warpgroup
+    check(kernel(*put(t), *get(other), threads=256), "TG403", "warpgroup")
+    accept(kernel(*put(t), Sync("warpgroup"), *get(other), threads=256))
+
+
+def test_where_a_warpgroup_is_the_cta_the_sync_named_is_ctas():
     t = tx(128)
-    check(kernel(*put(t), *get((t + 32) % 128), threads=128), "TG403", "warpgroup")
+    check(kernel(*put(t), *get((t + 32) % 128), threads=128), "TG403", "cta")
     accept(kernel(*put(t), Sync("warpgroup"), *get((t + 32) % 128), threads=128))
 
 

@@ -58,6 +58,6 @@ def test_what_ptxas_says_is_read():
 
 
 def test_the_file_alone_compiles():
-    report = compile_text(render(build_permute_sf(), "permute_sf.yaml"), "sm_90")
+    report = compile_text(render(build_permute_sf()), "sm_90")
     assert report.shared == 2048
     assert report.registers <= 32

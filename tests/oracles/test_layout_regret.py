@@ -36,6 +36,7 @@ def test_regret_is_zero(drawn: AccessSet) -> None:
     assert row.linear == -1 or row.floor <= row.linear
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "text"), draw_specs(SPECS), ids=lambda s: s if "\n" not in s else "")
 def test_a_built_spec_has_no_better_layout(way: str, text: str) -> None:
     whole = measure_whole(way, text)
@@ -67,6 +68,7 @@ def test_the_corpus_is_worth_its_name() -> None:
     assert [s.name for s in draw_sets(9)] == [s.name for s in SETS[:9]]
 
 
+@pytest.mark.slow
 def test_the_docs_have_this_table() -> None:
     rows = [measure(s) for s in SETS]
     wholes = [measure_whole(way, spec) for way, spec in draw_specs(SPECS)]

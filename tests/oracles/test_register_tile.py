@@ -62,7 +62,9 @@ def tile(dtype: str, rows: int, columns: int, outer: int = 1) -> Any:
     return turned_tile((src, dst))
 
 
-@pytest.mark.parametrize(("rows", "columns", "outer"), [(32, 32, 1), (24, 40, 3), (6, 4, 5), (128, 16, 2)])
+@pytest.mark.parametrize(("rows", "columns", "outer"), [
+    (32, 32, 1), (6, 4, 5), *(pytest.param(*sizes, marks=pytest.mark.slow) for sizes in ((24, 40, 3), (128, 16, 2))),
+])  # fmt: skip
 def test_every_walk_meets_every_element_once(rows, columns, outer):
     it = tile("float16", rows, columns, outer)
     for shape in shapes_of(it):

@@ -108,7 +108,8 @@ def test_a_function_that_rounds_too_much_is_found(
 def test_every_function_has_a_spread() -> None:
     """A row whose error nobody knows how to carry on fails at its first use, by name."""
     row = functions._rounded("cube", 1, lambda x: x**3, {"float32": "{0}"})
-    from tilegen.arithmetic.bounded import Bound, _spread_by_ends
+    from tilegen.arithmetic.bounded import _spread_by_ends
+    from tilegen.arithmetic.bounds import Bound
 
     with pytest.raises(ValueError, match="cube"):
         _spread_by_ends(row, np.zeros(1), Bound(np.zeros(1), np.ones(1)))

@@ -31,7 +31,8 @@ def test_a_broken_spec_says_what_is_wrong(path: Path, monkeypatch: pytest.Monkey
 def test_every_code_of_the_loader_has_a_broken_spec() -> None:
     printed = "".join(path.with_suffix(".txt").read_text(encoding="utf-8") for path in BAD)
     needs_another_way = {"TG001", "TG012"}  # a file that is not there, a dict
-    codes = {code for code in RULES if code < "TG3"} - needs_another_way
+    warns = {code for code, rule in RULES.items() if rule.explanation.endswith("A warning.")}
+    codes = {code for code in RULES if code < "TG3"} - needs_another_way - warns
     assert {code for code in codes if f"[{code}]" not in printed} == set()
 
 

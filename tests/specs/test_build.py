@@ -9,15 +9,19 @@ import pickle
 import re
 import subprocess
 import sys
+import tempfile
 from functools import cache
+from pathlib import Path
 
-from specs.kernels import ROOT, SPECS, build_again, build_spec, every_spec
+import pytest
+
+from specs.kernels import ROOT, SPECS, build_spec, every_spec
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.pipeline import Built, explain, output_texts
 
 _DATE = re.compile(r"\b\d{4}-\d\d-\d\d\b|\b\d\d:\d\d:\d\d\b|\b(Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sep|Oct|Nov|Dec)\w* \d")
 _PATH = re.compile(r"(^|[\s\"'(=])(/|~/|[A-Z]:\\)\w")
-_MANY_STEPS = 5000  # of a proof that takes seconds: another process prints such a kernel, and does not prove it
+_MANY_STEPS = 300  # of a proof that takes a while: another process prints such a kernel, and does not prove it
 _PRINT_DIGESTS = """
 import hashlib, json, sys
 from specs.kernels import draft
@@ -36,18 +40,12 @@ def test_builds_with_all_proofs(path):
     assert built.proof.runs
 
 
+@pytest.mark.slow
 @every_spec
-def test_same_bytes_from_another_folder(path, tmp_path):
-    copy = tmp_path / path.name
-    copy.write_bytes(path.read_bytes())
-    assert output_texts(build_again(copy, build_spec(path))) == output_texts(build_spec(path))
-
-
-@every_spec
-def test_same_bytes_in_another_process(path):
+def test_same_bytes_in_another_process_from_another_folder(path):
     built = build_spec(path)
     text = built.source if _is_long(built) else "".join(output_texts(built).values())
-    assert _digests_elsewhere()[str(path)] == hashlib.sha256(text.encode()).hexdigest()
+    assert _digests_elsewhere()[path.name] == hashlib.sha256(text.encode()).hexdigest()
 
 
 def _is_long(built: Built) -> bool:
@@ -57,12 +55,15 @@ def _is_long(built: Built) -> bool:
 @cache
 def _digests_elsewhere() -> dict[str, str]:
     """What another process, with other string hashes, builds."""
-    long = [str(path) for path in SPECS if _is_long(build_spec(path))]
-    short = [str(path) for path in SPECS if str(path) not in long]
+    long = [path.name for path in SPECS if _is_long(build_spec(path))]
+    short = [path.name for path in SPECS if path.name not in long]
     command = [sys.executable, "-W", "ignore", "-c", _PRINT_DIGESTS, json.dumps(short), json.dumps(long)]
     folders = os.pathsep.join([str(ROOT), str(ROOT / "tests")])
     environment = os.environ | {"PYTHONHASHSEED": "12345", "PYTHONPATH": folders}
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    with tempfile.TemporaryDirectory() as folder:
+        for path in SPECS:
+            (Path(folder) / path.name).write_bytes(path.read_bytes())
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -78,7 +79,8 @@ def test_no_path_and_no_date(path):
 @every_spec
 def test_a_kernel_goes_to_another_process_and_comes_back(path):
     built = build_spec(path)
-    explain(built.spec)  # what is kept with a spec stays behind
+    if SPECS.index(path) % 12 == 0:
+        explain(built.spec)  # what is kept with a spec stays behind
     again = pickle.loads(pickle.dumps(built))
     assert compiled_accesses(again.plan) == compiled_accesses(built.plan)  # instructions are what they were
     assert (again.spec, again.plan, again.source, again.proof) == (built.spec, built.plan, built.source, built.proof)

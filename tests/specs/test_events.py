@@ -216,7 +216,7 @@ def test_whoever_begins_the_rows_are_the_same() -> None:
     assert logs[0] == logs[1]
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 5, 8, 13, 21, 34, 55])
+@pytest.mark.parametrize("rows", [1, 2, 8, 34, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 5, 13, 21, 55))])
 @pytest.mark.parametrize("name", ["copy_ring", "broadcast_cluster", "wgmma_ring", "hgemm_roles"])
 def test_some_rows_are_those_of_the_whole(name: str, rows: int) -> None:
     spec = load(ROOT / "specs" / f"{name}.yaml")

@@ -21,6 +21,11 @@ def test_golden(path):
     assert golden.read_text(encoding="utf-8") == source, "the CUDA changed: read the diff, then `make golden`"
 
 
+@every_spec
+def test_a_spec_of_ours_has_no_warning(path):
+    assert build_spec(path).warnings == ()
+
+
 def test_no_golden_without_a_spec():
     stale = {p.name for p in GOLDEN.iterdir()} - {f"{p.stem}.cu" for p in SPECS}
     if _UPDATES:

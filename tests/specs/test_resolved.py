@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
-from specs.kernels import SPECS, build_again, build_spec, every_spec
-from tilegen.ops import ALL_OPS
-from tilegen.pipeline import Built, build, load, output_texts
+from specs.kernels import SPECS, build_again, build_spec, draft, every_spec
+from tilegen.decisions import Cost
+from tilegen.ops import ALL_OPS, dispatch
+from tilegen.pipeline import Built, build, expand, load, output_texts
 from tilegen.planner import plan_spec
 from tilegen.report import resolved_text
+from tilegen.spec.printing import print_spec
 
 HEAD = "kernel: k\nthreads: 32\n"
 BUFFERS = "  X: {scope: global, dtype: float32, shape: [4, 32]}\n  s: {scope: shared, dtype: float32, shape: [4, 32]}\n"
@@ -27,8 +29,8 @@ def resolve(built: Built) -> str:
 
 
 def build_resolved(text: str, built: Built, folder: Path) -> Built:
-    """The resolved text, saved under the name of the spec that it is of."""
-    path = folder / Path(built.spec.path).name
+    """The resolved text, saved under a name of its own."""
+    path = folder / "saved under another name.yaml"
     path.write_text(text, encoding="utf-8")
     return build_again(path, built)
 
@@ -44,6 +46,23 @@ def test_the_same_bytes(path: Path, tmp_path: Path) -> None:
 def without_search(built: Built) -> Built:
     """The kernel without the record of choices for all of it: where they are pinned, there is none."""
     return replace(built, manifest={**built.manifest, "choices": []})
+
+
+@every_spec
+def test_what_is_resolved_does_not_ask_what_things_cost(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the dearest is taken for the cheapest, every pin still holds; of an op on whole arrays, in its tile ops."""
+    built = build_spec(path)
+    text = resolve(built)
+    if built.spec.whole:
+        text = resolve_text(print_spec(expand(built.spec)))
+    key = Cost.key.fget  # type: ignore[attr-defined]
+    monkeypatch.setattr(Cost, "key", property(lambda cost: tuple(-figure for figure in key(cost))))
+    monkeypatch.setattr(dispatch, "_attempt", dispatch._attempt.__wrapped__)
+    assert below_the_header(draft(text).source) == below_the_header(built.source)
+
+
+def below_the_header(source: str) -> str:
+    return source.split("\n\n", 1)[1]
 
 
 @every_spec

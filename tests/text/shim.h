@@ -1,6 +1,5 @@
 // Runs rendered CUDA text on a CPU: one fiber per thread, clusters one after another. What the prelude wraps around PTX is
 // written here a second time, in plain C++ and differently, so that an error in one shows.
-#pragma once
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -606,6 +605,24 @@ struct TF32_CUT
         return x;
     }
 };
+// `value` of each of the few bits that a type of 1 or 2 bytes has, found once
+template <class T> static double value_of(typename T::Bits x)
+{
+    typedef typename T::Bits Bits;
+    if (sizeof(Bits) > 2) return T::value(x);
+    static std::vector<double> known;
+    if (known.empty()) {
+        known.resize((size_t)1 << 8 * (sizeof(Bits) < 2 ? 1 : 2));
+        for (size_t i = 0; i < known.size(); ++i) {
+            Bits bits;
+            memcpy(&bits, &i, sizeof bits < 2 ? 1 : 2);
+            known[i] = T::value(bits);
+        }
+    }
+    size_t i = 0;
+    memcpy(&i, &x, sizeof x < 2 ? 1 : 2);
+    return known[i];
+}
 struct Fragment { const void *a, *b; };
 static Fragment fragments[WARPS][32];
 static int add(int c, double x) { return (int)((unsigned)c + (unsigned)(long long)x); }
@@ -621,7 +638,7 @@ template <class A, class B> static double row_times_column(int row, int column, 
     for (int k = 0; k < depth; ++k) {
         const int of_a = row % 8 * 4 + k / va % 4, at_a = k % va + va * (row / 8) + va * (rows / 8) * (k / va / 4);
         const int of_b = column * 4 + k / vb % 4, at_b = k % vb + vb * (k / vb / 4);
-        sum += A::value(((const typename A::Bits *)lanes[of_a].a)[at_a]) * B::value(((const typename B::Bits *)lanes[of_b].b)[at_b]);
+        sum += value_of<A>(((const typename A::Bits *)lanes[of_a].a)[at_a]) * value_of<B>(((const typename B::Bits *)lanes[of_b].b)[at_b]);
     }
     return sum;
 }
@@ -696,7 +713,7 @@ template <class T> static double element(uint64_t number, bool along_rows, int r
     const uintptr_t swapped = m.swizzle ? place ^ (place >> 3 & (m.swizzle - 1) & ~(uintptr_t)15) : place;
     typename T::Bits bits;
     std::memcpy(&bits, (const void *)swapped, size);
-    return T::value(bits);
+    return value_of<T>(bits);
 }
 struct SumF32 { static float get(const char *c, int i) { return ((const float *)c)[i]; } static void put(char *c, int i, double x) { ((float *)c)[i] = (float)x; } enum { bytes = 4 }; };
 struct SumS32 { static int get(const char *c, int i) { return ((const int *)c)[i]; } static void put(char *c, int i, double x) { ((int *)c)[i] = (int)(unsigned)(long long)x; } enum { bytes = 4 }; };
@@ -704,19 +721,24 @@ struct SumF16 { static float get(const char *c, int i) { return half_to_float(((
 template <class D, class A, class B, int n, int depth, bool held, bool a_mn, bool b_mn> static void land(const Product *of_all, char *sum)
 {
     const int me = threadIdx.x % 128, lane = me % 32, v = 4 / sizeof(typename A::Bits);
-    for (int i = 0; i < n / 2; ++i) {
-        const int row = me / 32 * 16 + lane / 4 + (i & 2) * 4, column = i / 4 * 8 + lane % 4 * 2 + (i & 1);
-        double x = of_all[me].adds ? (double)D::get(sum, i) : 0;
+    double a[2][depth], b[2][depth];  // two rows of A, and of B the two columns that the thread has of eight
+    for (int half = 0; half < 2; ++half) {
+        const int row = me / 32 * 16 + lane / 4 + half * 8;
         for (int k = 0; k < depth; ++k) {
-            double a;
             if (held) {
                 const int of = row / 16 * 32 + row % 8 * 4 + k / v % 4, at = k % v + v * (row / 8 % 2) + 2 * v * (k / v / 4);
-                a = A::value(((const typename A::Bits *)of_all[of].a)[at]);
+                a[half][k] = value_of<A>(((const typename A::Bits *)of_all[of].a)[at]);
             } else {
-                a = element<A>(of_all[me].a_lies, a_mn, row, k);
+                a[half][k] = element<A>(of_all[me].a_lies, a_mn, row, k);
             }
-            x += a * element<B>(of_all[me].b_lies, b_mn, column, k);
         }
+    }
+    for (int i = 0; i < n / 2; ++i) {
+        for (int k = 0; i % 4 == 0 && k < depth; ++k) {
+            for (int odd = 0; odd < 2; ++odd) b[odd][k] = element<B>(of_all[me].b_lies, b_mn, i / 4 * 8 + lane % 4 * 2 + odd, k);
+        }
+        double x = of_all[me].adds ? (double)D::get(sum, i) : 0;
+        for (int k = 0; k < depth; ++k) x += a[i / 2 % 2][k] * b[i % 2][k];
         D::put(sum, i, x);
     }
 }

@@ -159,7 +159,7 @@ def without(spec: dict[str, Any], *ops: Any) -> dict[str, Any]:
 
 WRONG = {
     "nobody fences the stores": (without(make(), {"sync": "async"}), "TG424", "sync: async"),
-    "nobody meets": (without(make(), {"sync": "cta"}), "TG403", "sync: warpgroup"),
+    "nobody meets": (without(make(), {"sync": "cta"}), "TG403", "sync: cta"),
     "nobody waits": (make(mma={"async": True}, after=("commit",)), "TG438", "wait: {mma: 0}"),
     "nobody commits": (make(mma={"async": True}, after=({"wait": 0},)), "TG438", "commit: mma"),
     "it waits for too few": (make(mma={"async": True}, after=("commit", {"wait": 1})), "TG438", "wait: {mma: 0}"),

@@ -8,6 +8,28 @@ KB = 1024
 
 
 @dataclass(frozen=True)
+class TensorMemory:
+    """A multiprocessor's tensor memory: lanes x columns of 32-bit cells, allocated in whole columns of all lanes.
+
+    Source: PTX ISA, "Tensor Memory" (512 columns of 128 lanes for a CTA), and ``tcgen05.alloc``: the number of columns
+    of an allocation is a power of two from 32 to 512, no allocation of a CTA is larger than the one before, and one for
+    which no columns are free waits until a CTA there gives some back.
+    """
+
+    lanes: int = 128
+    columns: int = 512
+    least_columns: int = 32
+
+    def allocate(self, columns: int) -> int:
+        """The columns that an allocation for so many has, which may be more than there are.
+
+        >>> TensorMemory().allocate(224), TensorMemory().allocate(1)
+        (256, 32)
+        """
+        return max(self.least_columns, 1 << (columns - 1).bit_length())
+
+
+@dataclass(frozen=True)
 class Arch:
     """The numbers of one nvcc target. Sizes are in bytes, registers are 32-bit, a CTA is a thread block.
 
@@ -29,6 +51,7 @@ class Arch:
     max_warps_per_sm: int
     max_ctas_per_sm: int
     features: frozenset[str] = frozenset()
+    tensor_memory: TensorMemory | None = None
     access_model_measured: bool = False
     banks: int = 32
     bank_bytes: int = 4

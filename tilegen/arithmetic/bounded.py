@@ -22,10 +22,11 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.arithmetic.bounds import Bound
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import FLOAT_FORMATS, holds_all
 from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
-from tilegen.arithmetic.products import TFLOAT32_LEAST, TFLOAT32_UNITS, multiply_by_rows
+from tilegen.arithmetic.products import TFLOAT32_EVEN, TFLOAT32_LEAST, TFLOAT32_UNITS, multiply_by_rows
 from tilegen.arithmetic.tree import Apply, Element, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, numpy_dtype
@@ -46,14 +47,6 @@ def make_bounded(dtypes: Iterable[str], is_host: bool = False, is_tight: bool = 
     8
     """
     return Bounded(max(1, _PAIR_BYTES // min((DTYPES[d].bytes for d in dtypes), default=4)), is_host, is_tight)
-
-
-@dataclass(frozen=True)
-class Bound:
-    """Values and how far a kernel's may be from them. Of truth values: 0 or 1, and 1 where it may be the other."""
-
-    value: Array
-    error: Array
 
 
 @dataclass(frozen=True)
@@ -108,12 +101,15 @@ class Bounded(Domain):
             bound = _convert(self, self.decode(values, src), src, dst, lambda x: x.astype(numpy_dtype(dst)))
         return self.encode(bound, dst)
 
+    def round_to_tfloat32(self, values: Array) -> Array:
+        return self.encode(_as_tfloat32(self.decode(values, "float32"), TFLOAT32_UNITS[TFLOAT32_EVEN]), "float32")
+
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
         held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
         found = self.decode(a, held), self.decode(b, held)
         x, y = (Bound(*map(np.ascontiguousarray, (v.value, v.error))) for v in found)  # as BLAS takes them
         if unit := TFLOAT32_UNITS.get(dtype_ab, 0.0):
-            x, y = (Bound(v.value, v.error + (np.abs(v.value) + v.error) * unit + TFLOAT32_LEAST) for v in (x, y))
+            x, y = (_as_tfloat32(v, unit) for v in (x, y))
         count = a.shape[-1] + a.shape[-1] // _BLOCK_TERMS + 2
         sizes = np.abs(x.value), np.abs(y.value)
         with np.errstate(all="ignore"):
@@ -146,22 +142,9 @@ class Bounded(Domain):
             return self.encode(_summed(value, error, size, count - 1, _half_ulp(dtype), dtype), dtype)
 
 
-# ---------------------------------------------------------------- what a kernel's value may be
-def find_beyond(got: Array, want: Bound) -> tuple[Array, Array]:
-    """(which are wrong, how much of its bound each takes) of a kernel's values; of the latter -1 where none is claimed.
-
-    >>> wrong, part = find_beyond(np.array([1.0, 2.0]), Bound(np.array([1.5, 5.0]), np.array([1.0, 1.0])))
-    >>> wrong.tolist(), part.tolist()
-    ([False, True], [0.5, 3.0])
-    """
-    with np.errstate(all="ignore"):
-        values = got.astype(np.float64)
-        same = (values == want.value) | (np.isnan(values) & np.isnan(want.value))
-        off = np.where(same, 0.0, np.abs(values - want.value))
-        off = np.where(np.isnan(off), np.inf, off)
-        free = np.isinf(want.error)
-        part = np.where(free, -1.0, np.where(off == 0, 0.0, off / want.error))
-        return ~free & (off > want.error), part
+def _as_tfloat32(x: Bound, unit: float) -> Bound:
+    """Factors of which the last bits are not read; ``unit``: the relative error of that."""
+    return Bound(x.value, x.error + (np.abs(x.value) + x.error) * unit + TFLOAT32_LEAST)
 
 
 # ---------------------------------------------------------------- trees

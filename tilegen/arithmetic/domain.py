@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.arithmetic.functions import FUNCTIONS
-from tilegen.arithmetic.products import multiply
+from tilegen.arithmetic.products import even_to_tfloat32, multiply
 from tilegen.arithmetic.tree import Apply, Element, Node, type_of_element
 from tilegen.arithmetic.typed import evaluate_typed
 from tilegen.dtypes import bits_dtype, numpy_dtype
@@ -65,6 +65,10 @@ class Domain(ABC):
         """The same numbers in another type, as the op ``cast`` has it: to nearest even, floats to integers cut off."""
 
     @abstractmethod
+    def round_to_tfloat32(self, values: Array) -> Array:
+        """float32 elements rounded to TFLOAT32_EVEN, as float32 elements."""
+
+    @abstractmethod
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
         """A number of the text, stored: an array without dimensions."""
 
@@ -72,7 +76,7 @@ class Domain(ABC):
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
         """Products of matrices (.., M, K) and (.., K, N), plus ``c`` (.., M, N) where given, stored as ``dtype_acc``.
 
-        The elements of a and b are of ``dtype_ab``, where float32 may be multiplied as TFLOAT32 or TFLOAT32_CUT;
+        The elements of a and b are of ``dtype_ab``, where float32 may be multiplied as TFLOAT32, _CUT or _EVEN;
         products and sums are those of ``dtype_acc``.
         """
 
@@ -125,6 +129,9 @@ class Typed(Domain):
     def convert(self, values: Array, src: str, dst: str) -> Array:
         with np.errstate(all="ignore"):
             return values.astype(numpy_dtype(dst))
+
+    def round_to_tfloat32(self, values: Array) -> Array:
+        return even_to_tfloat32(self.decode(values, "float32"))
 
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
         return np.asarray(value).astype(numpy_dtype(dtype))

@@ -16,17 +16,16 @@ until they meet a value. Literals are opaque but for 0, 1, -1 and the infinities
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, ClassVar
 
 import numpy as np
 
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import holds_all
-from tilegen.arithmetic.products import TFLOAT32_UNITS, multiply_by_rows
+from tilegen.arithmetic.hashes import ODD64, mix, odds, salt
+from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS, multiply_by_rows
 from tilegen.arithmetic.tree import Element, Literal, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, bits_dtype
@@ -35,8 +34,8 @@ P = (1 << 22) - 3
 NEG, POS, NAN = P, P + 1, P + 2  # what is no number
 _BLOCK = 512  # products whose sum float64 holds: P * P * 512 < 2^53
 _INT_EXTREME = 1 << 31  # integers from here on, either way, are infinite: identities of min and max
-_ODD32, _ODD64 = 0x9E3779B1, 0x9E3779B97F4A7C15
-_INVERSE32, _INVERSE64 = pow(_ODD32, -1, 1 << 32), pow(_ODD64, -1, 1 << 64)
+_ODD32 = 0x9E3779B1
+_INVERSE32, _INVERSE64 = pow(_ODD32, -1, 1 << 32), pow(ODD64, -1, 1 << 64)
 
 
 def make_modular(dtypes: Iterable[str]) -> Modular:
@@ -67,7 +66,7 @@ class Modular(Domain):
         with np.errstate(over="ignore"):
             if size == 4:
                 return np.asarray(values.astype(np.uint32) * np.uint32(_ODD32))
-            words = values.astype(np.uint64)[..., None] * _odds(size // 8)
+            words = values.astype(np.uint64)[..., None] * odds(size // 8)
         return np.asarray(np.ascontiguousarray(words).view(bits_dtype(size))[..., 0])
 
     def decode(self, bits: Array, dtype: str) -> Array:
@@ -81,12 +80,12 @@ class Modular(Domain):
             values: Array = np.multiply(words[..., 0], np.uint32(_INVERSE32) if size == 4 else np.uint64(_INVERSE64))
             bad = values > NAN if values.max(initial=0) > NAN else np.zeros((), bool)
             for k in range(1, words.shape[-1]):
-                bad = bad | (words[..., k] != values * _odds(size // 8)[k])
+                bad = bad | (words[..., k] != values * odds(size // 8)[k])
         return _decode_mixed(words, values, bad) if bad.any() else values
 
     def draw(self, name: str, dtype: str, index: Array, seed: int = 1) -> Array:
         """The stored elements of an input array at flat indices: hashes of its name and theirs; of a bool 0 or 1."""
-        values = _fold_to_number(_mix(index.astype(np.uint64), _salt(f"array {name} {seed}")))
+        values = _fold_to_number(mix(index.astype(np.uint64), salt(f"array {name} {seed}")))
         return self.encode(values & 1 if dtype == "bool" else values, dtype)
 
     # ---------------------------------------------------------------- numbers of the text
@@ -114,9 +113,14 @@ class Modular(Domain):
     def convert(self, values: Array, src: str, dst: str) -> Array:
         return self.encode(_round(self.decode(values, src), src, dst, "cut to"), dst)
 
+    def round_to_tfloat32(self, values: Array) -> Array:
+        return self.encode(_round_to_tfloat32(self.decode(values, "float32")), "float32")
+
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
         held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
         x, y, z = self._read(a, held), self._read(b, held), 0 if c is None else self.decode(c, dtype_acc)
+        if dtype_ab in TFLOAT32_UNITS and dtype_ab != TFLOAT32_CUT:
+            x, y = (_round_to_tfloat32(np.asarray(v, np.int64)) for v in (x, y))
         is_plain = _are_numbers(x, y, np.asarray(z))
         return self.encode(_multiply(x, y, z) if is_plain else _add(_matmul(x, y), np.asarray(z)), dtype_acc)
 
@@ -209,6 +213,13 @@ def _round(values: Array, src: str, dst: str, how: str = "round to") -> Array:
         return values
     same = (values <= 1) | (values >= P - 1)
     return np.where(same, values, _opaque(f"{how} {dst}", values))
+
+
+def _round_to_tfloat32(values: Array) -> Array:
+    """Opaque but for 0, 1 and -1; how ties round is not told apart. What is cut off stays what it is: only so is a
+    factor that was rounded before, which then loses nothing, the same as one that the product rounds."""
+    same = (values <= 1) | (values >= P - 1)
+    return np.where(same, values, _opaque(f"round to {TFLOAT32}", values))
 
 
 # ---------------------------------------------------------------- the field, with what is no number
@@ -342,8 +353,8 @@ def _decode_mixed(words: Array, values: Array, bad: Array) -> Array:
     """Values whose ``bad`` are opaque: those of their words."""
     folded = words[..., 0].astype(np.uint64)
     for k in range(1, words.shape[-1]):
-        folded = _mix(folded, words[..., k])
-    return np.where(bad, _fold_to_number(_mix(folded, _salt("bits"))), values.astype(np.int64))
+        folded = mix(folded, words[..., k])
+    return np.where(bad, _fold_to_number(mix(folded, salt("bits"))), values.astype(np.int64))
 
 
 def _embed(values: Array) -> Array:
@@ -365,36 +376,16 @@ def _literal(value: float) -> int:
 
 
 def _opaque_number(value: Any) -> int:
-    return int(_fold_to_number(np.asarray(_salt(f"number {value!r}"))))
-
-
-@cache
-def _salt(text: str) -> np.uint64:
-    return np.uint64(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "little"))
+    return int(_fold_to_number(np.asarray(salt(f"number {value!r}"))))
 
 
 def _opaque(function: str, *args: Array) -> Array:
-    mixed: Any = _salt(f"function {function}")
+    mixed: Any = salt(f"function {function}")
     for arg in args:
-        mixed = _mix(arg.astype(np.uint64), mixed)
+        mixed = mix(arg.astype(np.uint64), mixed)
     return _fold_to_number(mixed)
-
-
-def _mix(a: Any, b: Any) -> Any:
-    """A hash of two words of 64 bits, which do not commute: the finalizer of splitmix64."""
-    with np.errstate(over="ignore"):
-        x = (a ^ (b * np.uint64(_ODD64))) + np.uint64(0x9E3779B97F4A7C15)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
 
 
 def _fold_to_number(words: Any) -> Array:
     """Hashes as numbers, uniform."""
     return np.asarray(_modulo(np.asarray(words, np.uint64)), np.int64)
-
-
-@cache
-def _odds(count: int) -> Array:
-    """Odd factors, one for each word of a stored value."""
-    return np.array([_ODD64 * (2 * k + 1) % (1 << 64) for k in range(count)], np.uint64)

@@ -32,7 +32,7 @@ from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
 from tilegen.layouts import ComposeLayout, TileLayout
 from tilegen.ops import OPS
-from tilegen.ops.dispatch import attempt
+from tilegen.ops.dispatch import attempt, refuse_pins
 from tilegen.ops.op import Variant
 from tilegen.ops.operand import Context
 from tilegen.plan import Launch, Step
@@ -252,7 +252,7 @@ def list_ways(call: Call, context: Context) -> list[Variant]:
 
 
 def _is_allowed(call: Call, variant: Variant) -> bool:
-    return getattr(call.fields, "variant", "auto") in ("auto", variant.name)
+    return getattr(call.fields, "variant", "auto") in ("auto", variant.name) and refuse_pins(call, variant) is None
 
 
 def _hear(call: Call, context: Context, variant: Variant) -> Sequence[tuple[tuple[Access, Counted], ...]]:

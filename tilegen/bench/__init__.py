@@ -6,7 +6,7 @@ with open_session() as session:
 
 from tilegen.bench.measuring import Session, open_session
 from tilegen.bench.peers import NAMES, choose_peers, nearest_peer
-from tilegen.bench.picture import Bar, BarGroup, group_of, result_text, svg_picture
+from tilegen.bench.picture import Bar, BarGroup, describe_ceilings, group_of, result_text, svg_picture
 from tilegen.bench.results import Result, Row, result_data
 from tilegen.bench.running import BenchWishes, bench_built
 
@@ -20,6 +20,7 @@ __all__ = [
     "Session",
     "bench_built",
     "choose_peers",
+    "describe_ceilings",
     "group_of",
     "nearest_peer",
     "open_session",

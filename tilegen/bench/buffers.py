@@ -6,13 +6,17 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilegen import gpu
+from tilegen.arithmetic.formats import FLOAT_FORMATS
 from tilegen.bench.meaning import Task, derive_meaning
 from tilegen.bench.measuring import Candidate, Rotation, Session, plan_rotation
+from tilegen.bench.products import Product
+from tilegen.dtypes import DTYPES
 from tilegen.pipeline import Built
 from tilegen.plan import Memory, arrays
 from tilegen.render import launch_info
 from tilegen.verifying import compile_for, launch_case
 
+SEEDS = 32  # of a set: arrays of one product are not drawn alike
 Images = Mapping[str, Any]  # the bytes of every argument, by name
 
 
@@ -28,11 +32,19 @@ def argument_bytes(built: Built, case: Mapping[str, int]) -> dict[str, int]:
 
 
 def lay_out(session: Session, built: Built, case: Mapping[str, int], seed: int) -> tuple[Task, list[Images], Rotation]:
-    """Sets of buffers, filled with random bits, and the task that they are for."""
+    """Sets of buffers, filled with random bits or, of a product, random normal elements; the task that they are for."""
     gpu.free_memory()
     sizes, moved = argument_bytes(built, case), moved_bytes(built, case)
     rotation = plan_rotation(moved, session.device.l2_bytes, session.device.memory_bytes)
     memories = {m.name: m for m in arrays(built.plan)}
+    meaning = derive_meaning(built.spec, case)
+    if isinstance(meaning, Product):
+        drawn: list[Images] = [
+            {name: _draw_image(session, memories[name], size, SEEDS * (seed + k) + number)
+             for number, (name, size) in enumerate(sizes.items())}
+            for k in range(rotation.sets)
+        ]  # fmt: skip
+        return Task(meaning, (), (), session.watch, tuple(drawn)), drawn, rotation
     sets: list[Images] = [
         {name: _make_image(session, memories[name], size, seed + k) for name, size in sizes.items()}
         for k in range(rotation.sets)
@@ -41,7 +53,6 @@ def lay_out(session: Session, built: Built, case: Mapping[str, int], seed: int) 
     copies = tuple((gpu.allocate_bytes(half), gpu.allocate_bytes(half)) for _ in range(rotation.sets))
     for source, _ in copies:
         gpu.fill_random(session.watch.instruments, source, seed)
-    meaning = derive_meaning(built.spec, case)
     pairs = () if isinstance(meaning, str) else tuple((s[meaning.source], s[meaning.target]) for s in sets)
     return Task(meaning, pairs, copies, session.watch), sets, rotation
 
@@ -52,13 +63,21 @@ def _make_image(session: Session, memory: Memory, size: int, seed: int) -> Any:
     return image
 
 
+def _draw_image(session: Session, memory: Memory, size: int, seed: int) -> Any:
+    """Random normal elements; of types that have none, random bits."""
+    if memory.dtype not in FLOAT_FORMATS and DTYPES[memory.dtype].kind != "int":
+        return _make_image(session, memory, size, seed)
+    image = gpu.allocate_bytes(size)
+    gpu.fill_normal(session.watch.instruments, image, memory.dtype, seed)
+    return image
+
+
 def load_kernel(session: Session, built: Built, case: Mapping[str, int], sets: Sequence[Images]) -> Candidate:
     """The kernel, compiled for the device: it works on one set. Raises EnvironmentLack, CompileError."""
     how = launch_case(built, case)
     function = gpu.load_function(compile_for(session.device, built), how)
-    arguments = [gpu.arguments_of(how, [images[name] for name in how.arguments]) for images in sets]
-
-    def run(k: int) -> None:
-        function(how.grid, how.block, arguments[k % len(arguments)], shared_mem=how.shared_bytes)
-
-    return run
+    starts = [
+        gpu.bind_launch(function, how, gpu.arguments_of(how, [images[name] for name in how.arguments]))
+        for images in sets
+    ]
+    return lambda k: starts[k % len(starts)]()

@@ -1,26 +1,38 @@
-"""Right before fast: the kernel and its peers against what the spec means, bit for bit."""
+"""Right before fast: the kernel and its peers against what the spec means: bit for bit, products against float64."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from tilegen import gpu
-from tilegen.bench.meaning import Meaning, NotApplicable, Peer, Prepared, Task
+from tilegen.arithmetic.formats import FLOAT_FORMATS
+from tilegen.bench.accuracy import Accuracy, Exact, count_unwritten, find_beyond, find_exact, measure_accuracy
+from tilegen.bench.meaning import Meaning, NotApplicable, Peer, Prepared, Task, prepare_peer
 from tilegen.bench.measuring import Candidate, Session
 from tilegen.bench.peers import Absent, describe_absence
+from tilegen.bench.products import Product, read_rows
+from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.gpu.call.arrays import dense_strides
 from tilegen.pipeline import Built
 from tilegen.verifying import verify_gpu
 
 SMALL_BYTES = 4 << 20  # up to here NumPy's meaning of the whole spec is asked as well
+SMALL_FLOPS = 1 << 31  # of a product: up to here, within its bounds
+UNWRITTEN = 0xFF  # bytes of a NaN in every float type
 
 
 def expect_target(session: Session, task: Task) -> Any:
-    """What the target of the first set must hold, by a plain loop over its bytes; None without a meaning."""
+    """What the target of the first set must hold, by a plain loop over its bytes; None without a meaning.
+
+    Of a product it is an ``Exact``: some rows in float64, by a plain loop.
+    """
     if isinstance(task.meaning, str):
         return None
+    if isinstance(task.meaning, Product):
+        return find_exact(session.watch.instruments, task.meaning, task.sets[0])
     meaning, (source, target) = task.meaning, task.pairs[0]
     strides = dense_strides(meaning.shape)
     wanted = gpu.allocate_bytes(target.nbytes)
@@ -33,6 +45,12 @@ def expect_target(session: Session, task: Task) -> Any:
 
 def check_kernel(session: Session, built: Built, task: Task, kernel: Candidate, expected: Any, seed: int | None) -> str:
     """How the kernel was found to be right; no seed: NumPy has said so before. Raises ProofError TG421 if it is not."""
+    if isinstance(task.meaning, Product):
+        small = seed is not None and task.meaning.flops <= SMALL_FLOPS
+        if small:
+            verify_gpu(built, [seed or 0])
+        numpy = ", and within the bounds of the spec's meaning in NumPy" if small or seed is None else ""
+        return f"{expected} against float64, every element written{numpy}"
     checks = []
     if seed is None:
         checks.append("against the spec's meaning in NumPy, before")
@@ -80,6 +98,47 @@ def describe_difference(meaning: Meaning, found: gpu.Difference) -> str:
     )
 
 
+# ---------------------------------------------------------------- products
+def measure_kernel(task: Task, exact: Exact, kernel: Candidate) -> Accuracy:
+    """How near to float64 the kernel is. Raises ProofError TG421 where it is not as near as its types allow."""
+    product, image = exact.product, task.sets[0][exact.product.d.name]
+    _start_target(exact, image)
+    kernel(0)
+    task.watch.synchronize()
+    got = gpu.fetch_bytes(image)
+    if exact.start is None and product.d.dtype in FLOAT_FORMATS:  # a NaN that no product is
+        left = count_unwritten(got, product.d, DTYPES[product.d.dtype].bytes, UNWRITTEN)
+        if left:
+            what = f"{left} elements of {product.d.name} were not written" if left > 0 else (
+                f"{-left} elements between those of {product.d.name} were written"
+            )  # fmt: skip
+            raise ProofError(Diagnostic("TG421", what))
+    rows = read_rows(got, product.d, product, exact.rows)
+    if found := find_beyond(exact, rows):
+        raise ProofError(Diagnostic("TG421", found))
+    return measure_accuracy(exact, rows)
+
+
+def measure_peer(task: Task, exact: Exact, prepared: Prepared) -> Accuracy:
+    """How near to float64 a peer is. Raises NotApplicable where it is further than its types allow."""
+    if prepared.read is None:
+        raise NotApplicable("its result cannot be read")
+    image = task.sets[0][exact.product.d.name]
+    _start_target(exact, image)
+    rows = prepared.read(exact.rows)
+    if found := find_beyond(exact, rows, prepared.is_whole, rounds_sums=True):
+        raise NotApplicable(f"its result is wrong: {found}")
+    return measure_accuracy(exact, rows, prepared.is_whole)
+
+
+def _start_target(exact: Exact, image: Any) -> None:
+    """Poison the target; where it is read again, give it what it had."""
+    if exact.start is None:
+        gpu.fill_bytes(image, UNWRITTEN if exact.product.d.dtype in FLOAT_FORMATS else gpu.POISON)
+    else:
+        gpu.copy_bytes(exact.start, image)
+
+
 def prepare_peers(
     session: Session, task: Task, peers: Sequence[Peer], expected: Any
 ) -> tuple[dict[str, Prepared], list[Absent]]:
@@ -88,8 +147,11 @@ def prepare_peers(
     absent = []
     for peer in peers:
         try:
-            prepared = peer.prepare(task)
-            _check_peer(session, task, peer, prepared, expected)
+            prepared = prepare_peer(peer, task)
+            if isinstance(expected, Exact):
+                prepared = replace(prepared, accuracy=measure_peer(task, expected, prepared))
+            else:
+                _check_peer(session, task, peer, prepared, expected)
             ready[peer.name] = prepared
         except Exception as error:  # whatever a library raises: the kernel is measured without it
             absent.append(describe_absence(peer.name, error))

@@ -8,7 +8,9 @@ from math import prod
 from typing import Any
 
 from tilegen import layouts
+from tilegen.bench.accuracy import Accuracy
 from tilegen.bench.measuring import Candidate
+from tilegen.bench.products import Doubles, Product, derive_product, is_product
 from tilegen.dtypes import DTYPES
 from tilegen.index import evaluate
 from tilegen.ops import OPS, WHOLE_OPS
@@ -53,8 +55,10 @@ def is_copy(meaning: Meaning) -> bool:
     return len(merge_dims(meaning.shape, meaning.axes)[0]) <= 1
 
 
-def derive_meaning(spec: Spec, params: Mapping[str, int]) -> Meaning | str:
-    """The meaning of a spec that permutes a whole array, or copies one in one op; or why there is none to compare."""
+def derive_meaning(spec: Spec, params: Mapping[str, int]) -> Meaning | Product | str:
+    """What a spec does that multiplies or permutes whole arrays, or copies one in one op; or why there is nothing."""
+    if is_product(spec):
+        return derive_product(spec, params)
     found = _find_arrays(spec, params)
     if isinstance(found, str):
         return found
@@ -71,7 +75,7 @@ def derive_meaning(spec: Spec, params: Mapping[str, int]) -> Meaning | str:
 
 def _find_arrays(spec: Spec, params: Mapping[str, int]) -> tuple[Buffer, Buffer, tuple[int, ...] | None] | str:
     """Source, target and axes (None: a copy) of the spec's only op, or why there are none."""
-    none = "the spec is not one copy or one permute of whole arrays"
+    none = "the spec is not one copy or one permute of whole arrays, and no gemm"
     op = spec.whole or (spec.ops[0] if len(spec.ops) == 1 else None)
     if isinstance(op, WholeCall):
         if (axes := WHOLE_OPS[op.op].axes(op)) is None:
@@ -133,40 +137,66 @@ class Task:
     """The buffers of every set, as arrays of bytes, and what is to be done with them.
 
     ``pairs``: (source, target) of the meaning, none without one. ``copies``: two arrays whose bytes are together those
-    that the kernel reads and writes.
+    that the kernel reads and writes; none of a product. ``sets``: all arrays by name, of a product.
     """
 
-    meaning: Meaning | str
+    meaning: Meaning | Product | str
     pairs: tuple[tuple[Any, Any], ...]
     copies: tuple[tuple[Any, Any], ...]
     watch: Any  # a tilegen.gpu.Stopwatch
+    sets: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """A peer that is ready: its candidate, and how it does it where that was searched."""
+    """A peer that is ready: its candidate, and how it does it where that is worth a word.
+
+    Of a product: ``read`` runs it once on the first set and gives rows of its result, of all batches in order, as
+    float64; not ``is_whole``: it leaves the epilogue out. ``accuracy``: what was found of it.
+    """
 
     candidate: Candidate
     detail: str = ""
+    read: Callable[[Sequence[int]], Doubles] | None = None
+    is_whole: bool = True
+    accuracy: Accuracy | None = None
 
 
 @dataclass(frozen=True)
 class Peer:
     """What a user would call instead of the kernel.
 
-    ``prepare`` raises NotApplicable, ImportError, or whatever its library does. ``is_asked`` peers are slow to start
-    and run only where they are named. What ``writes_target`` is compared with what the kernel's target must hold.
+    ``prepare`` raises NotApplicable, ImportError, or whatever its library does; so does ``multiply``, which is for
+    products. Each is None where the peer has no such thing. ``is_asked`` peers are slow to start and run only where
+    they are named. What ``writes_target`` is compared with what the kernel's target must hold.
     """
 
     name: str
     what: str
-    prepare: Callable[[Task], Prepared]
+    prepare: Callable[[Task], Prepared] | None
     is_asked: bool = False
     writes_target: bool = True
+    multiply: Callable[[Task], Prepared] | None = None
 
 
 def require_meaning(task: Task) -> Meaning:
     """The meaning; raises NotApplicable with the reason where there is none."""
-    if isinstance(task.meaning, str):
-        raise NotApplicable(task.meaning)
+    if not isinstance(task.meaning, Meaning):
+        raise NotApplicable(str(task.meaning))
     return task.meaning
+
+
+def require_product(task: Task) -> Product:
+    """The product; raises NotApplicable where the task is another, or has no meaning."""
+    if not isinstance(task.meaning, Product):
+        raise NotApplicable(task.meaning if isinstance(task.meaning, str) else "it multiplies no matrices")
+    return task.meaning
+
+
+def prepare_peer(peer: Peer, task: Task) -> Prepared:
+    """A peer made ready for a task. Raises NotApplicable for what it never does, else what its own function raises."""
+    make = peer.multiply if isinstance(task.meaning, Product) else peer.prepare
+    if make is None:
+        other = "it is no peer of a product" if isinstance(task.meaning, Product) else "it is a peer of products alone"
+        raise NotApplicable(task.meaning if isinstance(task.meaning, str) else other)
+    return make(task)

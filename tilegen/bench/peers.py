@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import import_module
 from math import prod
 from typing import Any
 
 from tilegen import gpu
+from tilegen.bench import torch_products, tuned_products
+from tilegen.bench.libraries import load_library, on_stream, pick_fastest
 from tilegen.bench.meaning import Meaning, NotApplicable, Peer, Prepared, Task, is_copy, require_meaning
 from tilegen.bench.tiling import OUTER_DIMS, TiledDim, Tiling, cut_permute, is_wide, tile_shapes
 
@@ -51,16 +51,22 @@ class Absent:
     reason: str
 
 
-def choose_peers(against: Sequence[str]) -> tuple[Peer, ...]:
-    """The named peers and the copy; without names, all that are quick to start. Raises KeyError for an unknown name.
+def choose_peers(against: Sequence[str], is_product: bool = False) -> tuple[Peer, ...]:
+    """The named peers, and the copy beside what is no product; without names, those for it that are quick to start.
 
     >>> [p.name for p in choose_peers(["torch.compile"])], [p.name for p in choose_peers([])]
     (['copy', 'torch.compile'], ['copy', 'torch', 'cupy', 'triton'])
+    >>> [p.name for p in choose_peers([], is_product=True)]
+    ['cublas', 'torch', 'triton']
+
+    Raises KeyError for an unknown name.
     """
     for name in against:
         if name not in NAMES:
             raise KeyError(name)
-    wanted = {"copy", *(against or [peer.name for peer in PEERS if not peer.is_asked])}
+    able = [p.name for p in PEERS if (p.multiply if is_product else p.prepare) is not None]
+    wanted = {*(against or [p.name for p in PEERS if p.name in able and not p.is_asked])}
+    wanted |= set() if is_product else {"copy"}
     return tuple(peer for peer in PEERS if peer.name in wanted)
 
 
@@ -90,20 +96,8 @@ def describe_absence(name: str, error: Exception) -> Absent:
 
 # ---------------------------------------------------------------- PyTorch and Triton
 LARGE_BYTES = 32 << 20  # arrays from here on are worth a longer search
-_TRIES = 5
 
 
-def load_library(name: str) -> Any:
-    """A module of torch or triton. Raises ImportError where it is not installed or does not start."""
-    try:
-        return import_module(name)
-    except ImportError:
-        raise
-    except Exception as error:  # a broken installation shows in many ways, all of them at import
-        raise ImportError(f"{name} does not start: {error}") from error
-
-
-# ---------------------------------------------------------------- torch
 def prepare_torch(task: Task) -> Prepared:
     """``y.copy_(x.permute(axes))``, eagerly."""
     torch, meaning = load_library("torch"), require_meaning(task)
@@ -113,7 +107,7 @@ def prepare_torch(task: Task) -> Prepared:
         source, target = pairs[k % len(pairs)]
         target.copy_(source)
 
-    return Prepared(_on_stream(torch, task, permute))
+    return Prepared(on_stream(torch, task, permute))
 
 
 def prepare_compiled(task: Task) -> Prepared:
@@ -132,7 +126,7 @@ def prepare_compiled(task: Task) -> Prepared:
     def permute(k: int) -> None:
         compiled(*pairs[k % len(pairs)])
 
-    return Prepared(_on_stream(torch, task, permute))
+    return Prepared(on_stream(torch, task, permute))
 
 
 def _tensors(torch: Any, task: Task, meaning: Meaning) -> Iterator[tuple[Any, Any]]:
@@ -144,16 +138,6 @@ def _tensors(torch: Any, task: Task, meaning: Meaning) -> Iterator[tuple[Any, An
             torch.from_dlpack(gpu.view_elems(source, meaning.shape, meaning.elem_bytes)),
             torch.from_dlpack(gpu.view_elems(target, meaning.target_shape, meaning.elem_bytes)),
         )
-
-
-def _on_stream(torch: Any, task: Task, work: Callable[[int], None]) -> Callable[[int], None]:
-    stream = torch.cuda.ExternalStream(task.watch.stream.ptr)
-
-    def run(k: int) -> None:
-        with torch.cuda.stream(stream):
-            work(k)
-
-    return run
 
 
 # ---------------------------------------------------------------- triton
@@ -168,7 +152,7 @@ def prepare_triton(task: Task) -> Prepared:
     pairs = [tuple(t.view(torch.int64) if meaning.elem_bytes == 16 else t for t in p)
              for p in _tensors(torch, task, meaning)]  # fmt: skip
     made = _copies(kernels, pairs) if tiling is None else _permutes(kernels, pairs, tiling, meaning)
-    return _fastest(torch, task, made)
+    return pick_fastest(torch, task, made)
 
 
 def _copies(kernels: Any, pairs: list[Any]) -> Iterator[tuple[str, Callable[[int], None]]]:
@@ -210,36 +194,16 @@ def permute_arguments(tiling: Tiling) -> tuple[int, ...]:
     )  # fmt: skip
 
 
-def _fastest(torch: Any, task: Task, made: Iterator[tuple[str, Callable[[int], None]]]) -> Prepared:
-    """The candidate with the least median time; those that do not compile are passed over unless all are."""
-    best: tuple[float, Prepared] | None = None
-    failed: Exception | None = None
-    for detail, work in made:
-        candidate = _on_stream(torch, task, work)
-        try:
-            taken = _time_shortly(task, candidate)
-        except Exception as error:  # a tile that needs more shared memory than there is, for example
-            failed = failed or error
-            continue
-        if best is None or taken < best[0]:
-            best = (taken, Prepared(candidate, detail))
-    if best is None:
-        raise failed or NotApplicable("no tile fits")
-    return best[1]
-
-
-def _time_shortly(task: Task, candidate: Callable[[int], None]) -> float:
-    candidate(0)
-    times: list[float] = [task.watch.time_us(lambda k=k: candidate(k)) for k in range(_TRIES)]
-    return statistics.median(times)
-
-
 PEERS = (
     Peer("copy", "cudaMemcpyAsync, device to device, of as many bytes", prepare_copy, writes_target=False),
-    Peer("torch", "y.copy_(x.permute(axes)) of PyTorch", prepare_torch),
+    Peer("cublas", "torch.mm, addmm, _scaled_mm or _int_mm, whichever carries a product out", None,
+         multiply=torch_products.prepare_cublas),
+    Peer("torch", "y.copy_(x.permute(axes)) of PyTorch; a product with its epilogue, operation by operation",
+         prepare_torch, multiply=torch_products.prepare_eager),
     Peer("torch.compile", "the same, compiled for these shapes (slow to start, so only where it is named)",
-         prepare_compiled, is_asked=True),
+         prepare_compiled, is_asked=True, multiply=torch_products.prepare_compiled),
     Peer("cupy", "y[...] = x.transpose(axes) of CuPy", prepare_cupy),
-    Peer("triton", "a plain Triton kernel, the fastest of some tile shapes and numbers of warps", prepare_triton),
+    Peer("triton", "a plain Triton kernel, the fastest of some tile shapes and numbers of warps", prepare_triton,
+         multiply=tuned_products.prepare_triton),
 )  # fmt: skip
 NAMES = tuple(peer.name for peer in PEERS)

@@ -1,4 +1,4 @@
-"""A result as text, and as bars of bytes in a second: in text, and as SVG for documents."""
+"""A result as text, and as bars of bytes, or of operations, in a second: in text, and as SVG for documents."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from tilegen.bench.measuring import gb_per_s
-from tilegen.bench.results import Result, Row, of_ceiling, spell_rate
+from tilegen.bench.results import Result, Row, of_ceiling, of_copy, spell_rate, spell_speed
 from tilegen.decisions import count_words
 from tilegen.report.text import draw_table
 
@@ -36,15 +36,24 @@ class BarGroup:
 def bars_of(result: Result) -> tuple[Bar, ...]:
     """A bar for the kernel and each peer that took part."""
     return tuple(
-        Bar(row.name, of_ceiling(result, row), f"{spell_rate(gb_per_s(result.moved_bytes, row.us.median))} GB/s",
-            row is result.mine)
+        Bar(row.name, of_ceiling(result, row), spell_speed(result, row), row is result.mine)
         for row in (result.mine, *result.peers)
-    )  # fmt: skip
+    )
 
 
 def group_of(result: Result) -> BarGroup:
     """The bars of a result under its kernel's name."""
     return BarGroup(result.kernel, bars_of(result))
+
+
+def describe_ceilings(results: Sequence[Result]) -> str:
+    """What the bars of several results are, and the dashed line, on one line."""
+    said = []
+    if any(not result.flops for result in results):
+        said.append(f"GB/s read and written on {results[0].device}; dashed: its own copy of 1 GiB")
+    if any(result.flops for result in results):
+        said.append(f"TFLOP/s on {results[0].device}; dashed: a bare loop of products, on random numbers")
+    return "; ".join(said)
 
 
 def draw_bar(share: float, cells: int = TEXT_CELLS) -> str:
@@ -68,7 +77,7 @@ _STYLE = (
 
 
 def svg_picture(groups: Sequence[BarGroup], note: str = "") -> str:
-    """An SVG picture of bars, the kernel's own in green; the dashed line is the device's own copy."""
+    """An SVG picture of bars, the kernel's own in green; the dashed line is the ceiling."""
     bars, height = [], GAP
     for group in groups:
         bars += _group_lines(group, height)
@@ -99,6 +108,7 @@ def _group_lines(group: BarGroup, top: int) -> list[str]:
 
 # ---------------------------------------------------------------- a result as text
 _HEAD = ("", "median us", "quartiles us", "GB/s", "of ceiling", "ratio", "quartiles", "")
+_PRODUCT_HEAD = (*_HEAD[:3], "TFLOP/s", *_HEAD[4:-1], "rms error", "largest", "")
 
 
 def result_text(result: Result) -> str:
@@ -106,26 +116,50 @@ def result_text(result: Result) -> str:
     rows = [result.mine, *result.peers]
     bars = bars_of(result)
     cells = [(*_cells(result, row), draw_bar(bar.share).ljust(TEXT_CELLS)) for row, bar in zip(rows, bars, strict=True)]
-    lines = [_title(result), *draw_table(_HEAD, cells, indent="  ")]
+    lines = [_title(result), *draw_table(_PRODUCT_HEAD if result.flops else _HEAD, cells, indent="  ")]
     lines += [f"  {row.name}: {row.detail}" for row in result.peers if row.detail]
     lines += [f"  absent: {peer.name} ({peer.reason})" for peer in result.absent]
     lines.append("  ratio: a peer's time over tilegen's, median of pairs; above 1 tilegen is faster")
-    lines.append(f"  ceiling {result.ceiling_gb_per_s:.0f} GB/s: this device's copy of 1 GiB, in the same run")
+    lines += _ceiling_lines(result)
     lines += [f"  checked: {result.checked}", f"  timed: {_method(result)}"]
     return "\n".join(lines)
+
+
+def _ceiling_lines(result: Result) -> list[str]:
+    copy = f"{result.ceiling_gb_per_s:.0f} GB/s: this device's copy of 1 GiB, in the same run"
+    if not result.flops:
+        return [f"  ceiling {copy}"]
+    if not result.reached:
+        loops = ["  ceiling: no loop of products could be measured"]
+    else:
+        first, *others = (f"{spell_rate(r.tflops)} TFLOP/s: a loop of {r.name} alone" for r in result.reached)
+        loops = [
+            f"  ceiling {first} on random normal numbers, in turns with the others",
+            *(f"  also {x}" for x in others),
+        ]
+    rate = spell_rate(gb_per_s(result.moved_bytes, result.mine.us.median))
+    return [
+        *loops, f"  memory {rate} GB/s, each array once: {of_copy(result, result.mine):.3f} of {copy}",
+        "  errors: against float64, in parts of the root mean square of what it has",
+    ]  # fmt: skip
 
 
 def _title(result: Result) -> str:
     params = "".join(f" {name}={value}" for name, value in result.params.items())
     moved = f"{result.moved_bytes / 1e6:.1f} MB" if result.moved_bytes >= 1e5 else f"{result.moved_bytes} bytes"
-    return f"{result.kernel}{params}: {moved} read and written, {result.arch} on {result.device}"
+    what = f"{result.meaning}; {moved}" if result.flops else f"{moved} read and written"
+    return f"{result.kernel}{params}: {what}, {result.arch} on {result.device}"
 
 
 def _cells(result: Result, row: Row) -> tuple[str, ...]:
     ratio = ("", "") if row is result.mine else (f"{row.ratio.median:.3f}", _range(row.ratio.lower, row.ratio.upper, 3))
-    rate = spell_rate(gb_per_s(result.moved_bytes, row.us.median))
     times = (f"{row.us.median:.2f}", _range(row.us.lower, row.us.upper, 2))
-    return (row.name, *times, rate, f"{of_ceiling(result, row):.3f}", *ratio)
+    rate = spell_speed(result, row).split()[0]
+    if not result.flops:
+        return (row.name, *times, rate, f"{of_ceiling(result, row):.3f}", *ratio)
+    share = f"{of_ceiling(result, row):.3f}" if result.reached else ""
+    errors = ("", "") if row.accuracy is None else (f"{row.accuracy.rms:.2e}", f"{row.accuracy.largest:.2e}")
+    return (row.name, *times, rate, share, *ratio, *errors)
 
 
 def _range(lower: float, upper: float, digits: int) -> str:

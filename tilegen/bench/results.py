@@ -6,23 +6,39 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tilegen.bench.accuracy import Accuracy
 from tilegen.bench.measuring import Spread, gb_per_s
 from tilegen.bench.peers import Absent
 
 
 @dataclass(frozen=True)
 class Row:
-    """One candidate: microseconds of a launch, and t / t of the kernel round by round (1 for the kernel itself)."""
+    """One candidate: microseconds of a launch, and t / t of the kernel round by round (1 for the kernel itself).
+
+    ``accuracy``: how near to float64 it is, of a product.
+    """
 
     name: str
     us: Spread
     ratio: Spread
     detail: str = ""
+    accuracy: Accuracy | None = None
+
+
+@dataclass(frozen=True)
+class Reached:
+    """What a bare loop of one instruction did in the same run: operations (a multiplication, an addition) a second."""
+
+    name: str
+    tflops: float
 
 
 @dataclass(frozen=True)
 class Result:
-    """One kernel beside its peers. ``moved_bytes``: each input read once and each output written once."""
+    """One kernel beside its peers. ``moved_bytes``: each input read once and each output written once.
+
+    Of a product, ``flops`` are its multiplications and additions, ``reached`` the ceilings for them, the highest first.
+    """
 
     kernel: str
     spec: str
@@ -41,6 +57,8 @@ class Result:
     mine: Row
     peers: tuple[Row, ...]
     absent: tuple[Absent, ...]
+    flops: int = 0
+    reached: tuple[Reached, ...] = ()
 
 
 def spell_rate(rate: float) -> str:
@@ -52,9 +70,31 @@ def spell_rate(rate: float) -> str:
     return f"{rate:.{0 if rate >= 100 else 1 if rate >= 10 else 2}f}"
 
 
-def of_ceiling(result: Result, row: Row) -> float:
+def tflops(result: Result, row: Row) -> float:
+    """10**12 operations of a product in a second."""
+    return result.flops / row.us.median / 1e6
+
+
+def spell_speed(result: Result, row: Row) -> str:
+    """How fast a candidate is, with its unit."""
+    if result.flops:
+        return f"{spell_rate(tflops(result, row))} TFLOP/s"
+    return f"{spell_rate(gb_per_s(result.moved_bytes, row.us.median))} GB/s"
+
+
+def of_copy(result: Result, row: Row) -> float:
     """Bytes in a second over those of the device's own copy of 1 GiB, measured in the same run."""
     return gb_per_s(result.moved_bytes, row.us.median) / result.ceiling_gb_per_s
+
+
+def of_ceiling(result: Result, row: Row) -> float:
+    """The share of what the device reached in the same run: of a product, in its fastest bare loop, else in a copy.
+
+    0 where no loop could be measured.
+    """
+    if not result.flops:
+        return of_copy(result, row)
+    return tflops(result, row) / result.reached[0].tflops if result.reached else 0.0
 
 
 def result_data(result: Result) -> dict[str, Any]:
@@ -67,16 +107,28 @@ def result_data(result: Result) -> dict[str, Any]:
         "ceiling_gb_per_s": round(result.ceiling_gb_per_s, 1), **_timing(result, result.mine),
         "peers": {row.name: _timing(result, row) | _comparison(row) for row in result.peers},
         "absent": {peer.name: peer.reason for peer in result.absent},
-    }  # fmt: skip
+    } | _product_data(result)  # fmt: skip
+
+
+def _product_data(result: Result) -> dict[str, Any]:
+    if not result.flops:
+        return {}
+    return {"flops": result.flops, "reached_tflops": {r.name: round(r.tflops, 1) for r in result.reached}}
 
 
 def _timing(result: Result, row: Row) -> dict[str, Any]:
-    return {
+    found: dict[str, Any] = {
         "median_us": round(row.us.median, 3),
         "quartiles_us": [round(row.us.lower, 3), round(row.us.upper, 3)],
         "gb_per_s": round(gb_per_s(result.moved_bytes, row.us.median), 1),
-        "of_ceiling": round(of_ceiling(result, row), 4),
     }
+    if result.flops:
+        found["tflops"] = round(tflops(result, row), 2)
+    if not result.flops or result.reached:
+        found["of_ceiling"] = round(of_ceiling(result, row), 4)
+    if row.accuracy is not None:
+        found |= {"rms_error": row.accuracy.rms, "largest_error": row.accuracy.largest}
+    return found
 
 
 def _comparison(row: Row) -> dict[str, Any]:

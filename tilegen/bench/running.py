@@ -6,9 +6,12 @@ import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
+from tilegen import gpu
+from tilegen.arithmetic import TFLOAT32
 from tilegen.bench.buffers import lay_out, load_kernel, moved_bytes
-from tilegen.bench.checking import check_kernel, expect_target, prepare_peers
+from tilegen.bench.checking import check_kernel, expect_target, measure_kernel, prepare_peers
 from tilegen.bench.meaning import Prepared
 from tilegen.bench.measuring import (
     Candidate,
@@ -23,7 +26,8 @@ from tilegen.bench.measuring import (
     warm_up,
 )
 from tilegen.bench.peers import Absent, choose_peers, describe_absence
-from tilegen.bench.results import Result, Row
+from tilegen.bench.products import Product
+from tilegen.bench.results import Reached, Result, Row
 from tilegen.pipeline import Built
 from tilegen.proofs.meaning import parameter_cases
 
@@ -34,13 +38,15 @@ KERNEL = "tilegen"
 class BenchWishes:
     """What to measure: peers by name (none: all that start quickly), rounds, the seed of the data.
 
-    ``is_verified``: the caller has compared the kernel with the spec's meaning in NumPy.
+    ``is_verified``: the caller has compared the kernel with the spec's meaning in NumPy. ``launches``: in the graph
+    that each sample is, 0: one launch alone, or a graph where that is too short to be timed.
     """
 
     against: tuple[str, ...] = ()
     rounds: int = 30
     seed: int = 1
     is_verified: bool = False
+    launches: int = 0
 
 
 def bench_built(session: Session, built: Built, wishes: BenchWishes) -> Result:
@@ -52,22 +58,30 @@ def bench_built(session: Session, built: Built, wishes: BenchWishes) -> Result:
     task, sets, rotation = lay_out(session, built, case, wishes.seed)
     kernel = load_kernel(session, built, case, sets)
     expected = expect_target(session, task)
+    product = task.meaning if isinstance(task.meaning, Product) else None
+    accuracy = measure_kernel(task, expected, kernel) if product else None
     checked = check_kernel(session, built, task, kernel, expected, None if wishes.is_verified else wishes.seed)
-    ready, absent = prepare_peers(session, task, choose_peers(wishes.against), expected)
+    ready, absent = prepare_peers(session, task, choose_peers(wishes.against, product is not None), expected)
     candidates = {KERNEL: kernel} | {name: prepared.candidate for name, prepared in ready.items()}
-    launches, samplers, failed = make_ready(session.watch, candidates, rotation)
+    loops, missing = prepare_loops(session, product, kernel) if product else ({}, [])
+    both = candidates | {name: loop.candidate for name, loop in loops.items()}
+    launches, samplers, failed = make_ready(session.watch, both, rotation, wishes.launches)
     times = take_turns(session.watch, samplers, wishes.rounds, launches, rotation.is_cold).rounds
-    rows = [_row(name, times, ready.get(name)) for name in times]
+    rows = [
+        _row(name, times, ready.get(name, Prepared(kernel, accuracy=accuracy))) for name in candidates if name in times
+    ]
+    reached = [Reached(name, loops[name].flops / median(times[name]) / 1e6) for name in loops if name in times]
     return Result(
         built.plan.name, Path(built.spec.path).name, built.plan.arch, session.device.name, case,
         hashlib.sha256(built.source.encode()).hexdigest(), str(task.meaning), checked, moved_bytes(built, case),
         launches, wishes.rounds, rotation.sets, rotation.is_cold, session.ceiling_gb_per_s, rows[0], tuple(rows[1:]),
-        (*absent, *failed),
+        (*absent, *missing, *failed), product.flops if product else 0,
+        tuple(sorted(reached, key=lambda r: -r.tflops)),
     )  # fmt: skip
 
 
 def make_ready(
-    watch: Watch, candidates: Mapping[str, Candidate], rotation: Rotation
+    watch: Watch, candidates: Mapping[str, Candidate], rotation: Rotation, wanted: int = 0
 ) -> tuple[int, dict[str, tuple[Callable[[], object], ...]], list[Absent]]:
     """Launches in a sample, what each sample runs, and the peers that could not be brought so far."""
     failed: list[Absent] = []
@@ -77,7 +91,7 @@ def make_ready(
             estimates[name] = warm_up(watch, candidate)
         except Exception as error:
             failed.append(_give_up(name, error))
-    launches = choose_launches(list(estimates.values()))
+    launches = wanted or choose_launches(list(estimates.values()))
     for name in estimates:
         try:
             samplers[name] = make_samplers(watch, candidates[name], rotation.sets, launches)
@@ -93,7 +107,39 @@ def _give_up(name: str, error: Exception) -> Absent:
     return describe_absence(name, error)
 
 
-def _row(name: str, times: Mapping[str, tuple[float, ...]], prepared: Prepared | None) -> Row:
-    return Row(
-        name, measure_spread(times[name]), paired_ratio(times[KERNEL], times[name]), prepared.detail if prepared else ""
-    )
+def _row(name: str, times: Mapping[str, tuple[float, ...]], prepared: Prepared) -> Row:
+    ratio = paired_ratio(times[KERNEL], times[name])
+    return Row(name, measure_spread(times[name]), ratio, prepared.detail, prepared.accuracy)
+
+
+# ---------------------------------------------------------------- what products can reach
+LEAST_LOOP_US = 500.0  # that a loop takes: what begins and ends a kernel is little of that
+
+
+@dataclass(frozen=True)
+class TimedLoop:
+    """A bare loop as a candidate, and the multiplications and additions of a launch."""
+
+    candidate: Candidate
+    flops: int
+
+
+def prepare_loops(session: Session, product: Product, kernel: Candidate) -> tuple[dict[str, TimedLoop], list[Absent]]:
+    """Loops of what the device multiplies such factors with, about as long as the kernel; and those that failed."""
+    wanted = max(LEAST_LOOP_US, warm_up(session.watch, kernel))
+    factors = (product.factors, product.factors if product.factors == TFLOAT32 else product.b.dtype)
+    ready: dict[str, TimedLoop] = {}
+    absent = []
+    for loop in gpu.list_loops(session.device.compute_capability, factors):
+        try:
+            ceiling = gpu.prepare_ceiling(session.device, session.watch.instruments, loop)
+            trips = gpu.count_trips(session.watch.time_us, ceiling, wanted)
+        except Exception as error:  # a compiler that does not know the instruction: the kernel is measured without it
+            absent.append(describe_absence(loop.name, error))
+            continue
+        ready[loop.name] = TimedLoop(_run_trips(ceiling, trips), ceiling.flops * trips)
+    return ready, absent
+
+
+def _run_trips(ceiling: gpu.Ceiling, trips: int) -> Candidate:
+    return lambda k: ceiling.run(trips)

@@ -12,6 +12,7 @@ from tilegen.bench import (
     Session,
     bench_built,
     choose_peers,
+    describe_ceilings,
     group_of,
     nearest_peer,
     open_session,
@@ -21,7 +22,7 @@ from tilegen.bench import (
 )
 from tilegen.cli.building import do_all
 from tilegen.cli.console import print_data, print_json
-from tilegen.cli.reading import read_spec
+from tilegen.cli.reading import Word
 from tilegen.pipeline import build
 
 
@@ -36,15 +37,15 @@ def bench_command(
         message = f"{name[:40]!r} is no peer; did you mean {nearest_peer(name)!r}?"
         raise click.BadParameter(message, param_hint="'--against'") from None
     with open_session() as session:
-        results = do_all(specs, lambda path: _bench_spec(session, path, wishes, arch, settings))
+        results = do_all(specs, lambda _, source: _bench_spec(session, source, wishes, arch, settings))
     print_results(results, form)
     return 0
 
 
 def _bench_spec(
-    session: Session, path: str, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int]
+    session: Session, source: Word, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int]
 ) -> Result:
-    return bench_built(session, build(read_spec(path), arch, settings), wishes)
+    return bench_built(session, build(source, arch, settings), wishes)
 
 
 def print_results(results: Sequence[Result], form: str) -> None:
@@ -52,7 +53,7 @@ def print_results(results: Sequence[Result], form: str) -> None:
     if form == "json":
         print_json({"results": [result_data(result) for result in results]})
     elif form == "svg":
-        note = f"GB/s read and written on {results[0].device}; dashed: its own copy of 1 GiB"
-        print_data(svg_picture([group_of(result) for result in results], note).rstrip("\n"))
+        picture = svg_picture([group_of(result) for result in results], describe_ceilings(results))
+        print_data(picture.rstrip("\n"))
     else:
         print_data("\n\n".join(result_text(result) for result in results))

@@ -9,15 +9,26 @@ from __future__ import annotations
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 import click
 
 from tilegen import __version__
+from tilegen.cli.configuration import option_defaults, read_configuration
 from tilegen.cli.ending import end_safely
-
-Command = TypeVar("Command", bound=Callable[..., Any])
+from tilegen.cli.options import (
+    complete_codes,
+    is_typed,
+    read_manner,
+    with_color,
+    with_format,
+    with_manner,
+    with_one_spec,
+    with_spec_options,
+    with_specs,
+)
 
 
 class Tilegen(click.Group):
@@ -43,84 +54,71 @@ def main() -> NoReturn:
     raise AssertionError("cli.main ends the process")
 
 
-# ---------------------------------------------------------------- options that commands share
-def _choose_color(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
-    from tilegen.cli.console import wants_color
-
-    if value is not None:
-        ctx.color = ctx.find_root().color = wants_color(value)
-
-
-def _read_settings(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, int]:
-    settings: dict[str, int] = {}
-    for text in given:
-        name, equals, number = text.partition("=")
-        if not (equals and name.isidentifier() and number.isascii() and number.isdecimal()):
-            raise click.BadParameter(f"{text[:40]!r} is not NAME=NUMBER, for example M=4096")
-        if len(number) > 19:
-            raise click.BadParameter(f"the number of {name[:40]} does not fit 64 bits")
-        if name in settings:
-            raise click.BadParameter(f"{name} is set twice")
-        settings[name] = int(number)
-    return settings
-
-
-_WHEN = click.Choice(["auto", "always", "never"])
-with_color = click.option(
-    "--color", type=_WHEN, callback=_choose_color, expose_value=False, is_eager=True,
-    help="Colour: auto (on terminals, unless NO_COLOR is set), always or never.",
-)  # fmt: skip
-with_format = click.option(
-    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
-    help="json prints JSON on stdout, errors too.",
-)  # fmt: skip
-
-
-def with_spec_options(command: Command) -> Command:
-    """--arch and --set, which change what a spec says."""
-    arch = click.option("--arch", metavar="sm_NN", help="Build for this arch instead of the spec's.")
-    settings = click.option(
-        "--set", "settings", metavar="NAME=NUMBER", multiple=True, callback=_read_settings,
-        help="Give a param of the spec another value; may be repeated.",
-    )  # fmt: skip
-    return arch(settings(command))
-
-
 @click.group(
     "tilegen", cls=Tilegen, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Exit codes: 0 done; 1 invalid spec, mismatch or stale; 2 usage or files; 3 what was asked is not here.",
 )  # fmt: skip
 @with_color
 @click.version_option(__version__, message="tilegen %(version)s")
-def cli() -> None:
-    """Readable CUDA kernels from YAML specs of buffers, layouts and tile operations: chosen, explained, proved."""
+@click.pass_context
+def cli(ctx: click.Context) -> None:
+    """Readable CUDA kernels from YAML specs of buffers, layouts and tile operations: chosen, explained, proved.
+
+    A pyproject.toml may hold options in [tool.tilegen]: arch, out, jobs, format. What is typed wins.
+    """
+    if ctx.invoked_subcommand not in _WITHOUT_CONFIGURATION:
+        ctx.default_map = option_defaults(read_configuration(Path.cwd()))
+
+
+_WITHOUT_CONFIGURATION = ("init", "rule", "schema", "completion")
 
 
 # ---------------------------------------------------------------- commands
+@cli.command(short_help="A commented spec to begin with.")
+@click.argument("name", default="my_kernel", metavar="[NAME]")
+@with_color
+def init(name: str) -> int:
+    """Write NAME.yaml, a commented spec that builds, and tilegen.schema.json for editors. Overwrites nothing.
+
+    NAME is my_kernel where none is given; it may lie in a folder.
+    """
+    from tilegen.cli.starting import init_command
+
+    return init_command(name)
+
+
 @cli.command(short_help="SPEC to CUDA: check, choose, prove, render.")
-@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@with_specs
 @click.option("-o", "--output", default="out", show_default=True, metavar="DIR", help="Where to write; - is stdout.")
 @with_spec_options
 @click.option("--compile", "compiles", is_flag=True, help="Compile for the arch, without a GPU, and report resources.")
 @click.option("--check", "checks", is_flag=True, help="Write nothing; say which outputs are stale, with exit code 1.")
+@click.option("--watch", "watches", is_flag=True, help="Build again whatever changes, until Ctrl-C.")
+@with_manner
 @with_color
 def build(
-    specs: tuple[str, ...], output: str, arch: str | None, settings: dict[str, int], compiles: bool, checks: bool
-) -> int:
+    specs: tuple[str, ...], output: str, arch: str | None, settings: dict[str, int], compiles: bool, checks: bool,
+    watches: bool, **manner: Any,
+) -> int:  # fmt: skip
     """Check, choose, prove and render: SPEC becomes DIR/<kernel>.cu, its launcher .h, and .json.
 
     All specs are built before the first file is written. If one of them fails, DIR stays as it was. SPEC may be -,
     standard input.
     """
-    from tilegen.cli.building import build_command
+    from tilegen.cli.building import BuildWishes, build_command
 
-    if output == "-" and (len(specs) > 1 or checks):
-        raise click.UsageError("-o - prints one kernel: it takes one SPEC and no --check")
-    return build_command(specs, output, arch, settings, compiles, checks)
+    if output == "-" and (len(specs) > 1 or checks or watches or (manner["form"] == "json" and is_typed("form"))):
+        raise click.UsageError("-o - prints one kernel: it takes one SPEC, and no --check, --watch or --format json")
+    if watches and (checks or "-" in specs or (manner["form"] == "json" and is_typed("form"))):
+        raise click.UsageError("--watch builds files: it takes no standard input, --check or --format json")
+    if output == "-" or watches:
+        manner["form"] = "text"  # whatever the configuration says
+    wishes = BuildWishes(specs, output, arch, settings, compiles, checks)
+    return build_command(wishes, read_manner(**manner), watches)
 
 
 @cli.command(short_help="Run the kernel and compare it with what SPEC means.")
-@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+@with_specs
 @click.option(
     "--device", type=click.Choice(["auto", "cpu", "gpu"]), default="auto", show_default=True,
     help="Where: cpu runs the plan in NumPy, gpu the kernel; auto takes the GPU if there is one.",
@@ -134,23 +132,28 @@ def build(
     help="Compare with a function too: float64 arrays and params by name to the outputs by name.",
 )  # fmt: skip
 @with_spec_options
+@with_manner
 @with_color
 def verify(
     specs: tuple[str, ...], device: str, seeds: tuple[int, ...], against: str | None, arch: str | None,
-    settings: dict[str, int],
+    settings: dict[str, int], **manner: Any,
 ) -> int:  # fmt: skip
     """Prove SPEC's kernel, then run it over several inputs and compare every byte with what SPEC means.
 
     SPEC may be -, standard input.
     """
-    from tilegen.cli.verifying import verify_command
+    from tilegen.cli.verifying import VerifyWishes, verify_command
 
-    return verify_command(specs, device, seeds, arch, settings, against)
+    return verify_command(VerifyWishes(specs, device, seeds, arch, settings, against), read_manner(**manner))
 
 
 @cli.command(short_help="What was chosen, at what cost, and why.")
-@click.argument("spec", metavar="SPEC")
-@with_format
+@with_one_spec
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "svg", "html"]), default="text", show_default=True,
+    help="json prints JSON on stdout, errors too; svg is a picture for documents, html the page of `tilegen view`.",
+)  # fmt: skip
+@click.option("--summary", "is_short", is_flag=True, help="Ten lines.")
 @click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
 @click.option("--events", is_flag=True, help="What roles do and wait for in one CTA, or cluster: a drawing, a table.")
 @click.option("--rows", type=click.IntRange(1, 100_000), metavar="N", help="With --events: so many rows (30).")
@@ -161,14 +164,22 @@ def verify(
 @with_color
 def explain(
     spec: str, form: str, access: int | None, events: bool, rows: int | None, arch: str | None,
-    settings: dict[str, int], compiles: bool, resolved: bool, expanded: bool,
+    settings: dict[str, int], compiles: bool, resolved: bool, expanded: bool, is_short: bool,
 ) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
     SPEC may be -, standard input.
     """
     from tilegen.cli.explaining import events_command, expand_command, explain_command, resolve_command
+    from tilegen.cli.viewing import picture_command, summary_command
 
+    if (resolved or expanded or is_short) and not is_typed("form"):
+        form = "text"  # whatever the configuration says
+    if is_short or form in ("svg", "html"):
+        if access is not None or events or compiles or resolved or expanded or rows or (is_short and form != "text"):
+            option = "--summary" if is_short else f"--format {form}"
+            raise click.UsageError(f"{option} stands alone: it is about all of SPEC")
+        return summary_command(spec, arch, settings) if is_short else picture_command(spec, form, arch, settings)
     if resolved and expanded:
         raise click.UsageError("--resolved prints SPEC with its own ops, --expanded with tile ops: take one of them")
     if (resolved or expanded) and (access is not None or compiles or form != "text"):
@@ -185,12 +196,28 @@ def explain(
     return explain_command(spec, form, access, arch, settings, compiles)
 
 
-@cli.command(short_help="Time the kernel beside what would be called instead.")
-@click.argument("specs", nargs=-1, required=True, metavar="SPEC...")
+class BenchCommand(click.Command):
+    """``--against`` takes every name of a peer that follows it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        from tilegen.bench import NAMES
+
+        words: list[str] = []
+        is_listing = False  # the words before are --against and names
+        for word in args:
+            if is_listing and word in NAMES and words[-1] != "--against":
+                words.append("--against")
+            words.append(word)
+            is_listing = word == "--against" or (is_listing and word in NAMES)
+        return super().parse_args(ctx, words)
+
+
+@cli.command(cls=BenchCommand, short_help="Time the kernel beside what would be called instead.")
+@with_specs
 @click.option(
     "--against", multiple=True, metavar="NAME",
-    help="Only this peer beside the copy; may be repeated: torch, torch.compile, cupy, triton.  "
-    "[default: all but torch.compile, which is slow to start]",
+    help="Only these peers, beside the copy where nothing is multiplied: cublas, torch, torch.compile, cupy, triton. "
+    "Several names may follow.  [default: all but torch.compile, which is slow to start]",
 )  # fmt: skip
 @click.option("--rounds", type=click.IntRange(1, 10_000), default=30, show_default=True, help="Samples of each.")
 @click.option("--seed", type=click.IntRange(0, 65535), default=1, show_default=True, help="Seed of the data.")
@@ -205,6 +232,8 @@ def bench(
     settings: dict[str, int],
 ) -> int:  # fmt: skip
     """Check SPEC's kernel on the GPU, then time it: bytes in a second, and ratios to the device's copy and to peers.
+
+    Of a gemm: operations in a second beside bare loops of products, and errors beside those of cuBLAS.
 
     All run in turns in one process, on random data, over buffers larger than the L2. A ratio is the peer's time over
     the kernel's: above 1, the kernel is faster. A peer that cannot take part is named as absent, with the reason. SPEC
@@ -229,7 +258,10 @@ def bench(
 @click.option("--banks", is_flag=True, help="The banks of shared memory that the elements lie in.")
 @click.option("--access", type=click.Choice(["column", "row", "ldmatrix"]), help="With --banks: a warp's wavefronts.")
 @click.option("--draw", is_flag=True, help="A picture: the lane, register, address or bank of each element.")
-@with_format
+@click.option(
+    "--format", "form", type=click.Choice(["text", "json", "svg"]), default="text", show_default=True,
+    help="json prints JSON on stdout, errors too; svg is a picture for documents.",
+)  # fmt: skip
 @with_color
 def layout(form: str, **wishes: Any) -> int:
     """Describe the layout TEXT, in tilegen's or CuTe's notation, or show what the options ask for.
@@ -241,8 +273,31 @@ def layout(form: str, **wishes: Any) -> int:
     return layout_command(LayoutWishes(**wishes), form)
 
 
+@cli.command(short_help="A page to look at: a layout, or a spec with its choices.")
+@click.argument("what", required=False, metavar="[SPEC | LAYOUT]")
+@click.option("--shape", metavar="8,64", help="Of a LAYOUT: the logical shape; default: that of the layout.")
+@click.option(
+    "-o", "output", metavar="PAGE",
+    help="The file to write, - for stdout.  [default: KERNEL.html, or layout.html]",
+)  # fmt: skip
+@click.option("--open", "opens", is_flag=True, help="Open the page in a browser.")
+@with_spec_options
+@with_color
+def view(
+    what: str | None, shape: str | None, output: str | None, opens: bool, arch: str | None, settings: dict[str, int]
+) -> int:
+    """Write one self-contained HTML page: layouts, banks and tiled products to look at and to edit.
+
+    Of a SPEC (a .yaml file, or -, standard input) it also shows memories, choices with what was rejected, roles over
+    time, and the CUDA text linked with both. A LAYOUT is a text, as `tilegen layout` takes it. Without either, presets.
+    """
+    from tilegen.cli.viewing import ViewWishes, view_command
+
+    return view_command(ViewWishes(what, shape, output, opens, arch, settings))
+
+
 @cli.command(short_help="What an error code means.")
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=complete_codes)
 @with_color
 def rule(code: str | None) -> int:
     """Explain the error CODE with an example; without CODE, list all of them."""
@@ -254,7 +309,14 @@ def rule(code: str | None) -> int:
 @cli.command(short_help="The JSON Schema of specs.")
 @with_color
 def schema() -> int:
-    """Print the JSON Schema of specs, for editors that complete and check YAML."""
+    """Print the JSON Schema of specs, for editors that complete and check YAML.
+
+    With `tilegen schema > tilegen.schema.json` beside a spec, this line anywhere in the spec tells editors that have a
+    YAML language server:
+
+    \b
+    # yaml-language-server: $schema=tilegen.schema.json
+    """
     from tilegen.cli.looking_up import schema_command
 
     return schema_command()
@@ -268,3 +330,19 @@ def doctor(form: str) -> int:
     from tilegen.cli.looking_up import doctor_command
 
     return doctor_command(form)
+
+
+@cli.command(short_help="What makes a shell complete tilegen's commands.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@with_color
+def completion(shell: str) -> int:
+    """Print a script for SHELL that completes commands, options, files and error codes.
+
+    \b
+    bash, in ~/.bashrc: eval "$(tilegen completion bash)"
+    zsh, in ~/.zshrc:   eval "$(tilegen completion zsh)"
+    fish:               tilegen completion fish > ~/.config/fish/completions/tilegen.fish
+    """
+    from tilegen.cli.starting import completion_command
+
+    return completion_command(shell, cli)

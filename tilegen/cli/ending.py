@@ -12,7 +12,8 @@ from typing import Any
 
 import click
 
-from tilegen.cli.console import diagnostic_data, print_diagnostic, print_json, wants_color
+from tilegen.cli.configuration import KEYS, read_configuration
+from tilegen.cli.console import current_color, diagnostic_data, print_diagnostic, print_json, wants_color
 from tilegen.errors import Diagnostic, TilegenError
 
 USAGE, BUG, INTERRUPTED = 2, 70, 130
@@ -94,6 +95,13 @@ def describe_bug(error: BaseException) -> str:
     return f"{type(error).__name__}{where}" + (f" ({said})" if said else "")
 
 
+def print_errors(errors: Iterable[TilegenError]) -> None:
+    """Print errors to stderr, for a command that goes on."""
+    for error in errors:
+        for finding in error.diagnostics:
+            print_diagnostic(finding, current_color())
+
+
 def _report(findings: Iterable[Diagnostic], words: Sequence[str]) -> None:
     if _wants_json(words):
         print_json({"errors": [diagnostic_data(d) for d in findings]})
@@ -104,7 +112,18 @@ def _report(findings: Iterable[Diagnostic], words: Sequence[str]) -> None:
 
 
 def _wants_json(words: Sequence[str]) -> bool:
-    return _last_value(words, "--format") == "json"
+    typed = _last_value(words, "--format")
+    return (typed or _configured_format(words)) == "json"
+
+
+def _configured_format(words: Sequence[str]) -> str:
+    """What pyproject.toml says where the command line says nothing; "" where that cannot be read either."""
+    if not set(words) & set(KEYS["format"]):
+        return ""
+    try:
+        return str(read_configuration(Path.cwd()).get("format", ""))
+    except (TilegenError, OSError):
+        return ""
 
 
 def _last_value(words: Sequence[str], option: str) -> str:

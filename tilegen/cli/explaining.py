@@ -14,7 +14,7 @@ from tilegen.cli.reading import read_spec
 from tilegen.decisions import wrap_line
 from tilegen.errors import ProofError
 from tilegen.interpret import Record
-from tilegen.pipeline import Built, build, expand, load, with_comparisons
+from tilegen.pipeline import Built, build, expand, explain_spec, load
 from tilegen.planner import plan_spec
 from tilegen.proofs.events import record_events
 from tilegen.proofs.meaning import describe_fault
@@ -23,7 +23,6 @@ from tilegen.report import (
     events_data,
     events_text,
     explain_access,
-    explain_plan,
     explain_text,
     has_events,
     resolved_text,
@@ -40,7 +39,7 @@ def explain_command(
         begin(path)
         spec = load(read_spec(path), arch, settings)
         plan, launch = plan_spec(spec), launch_of(spec)
-        explained = explain_plan(with_comparisons(spec, plan), launch, with_derivations=True) if access is None else {}
+        explained = explain_spec(spec, plan) if access is None else {}
         compiled = measure_resources(build(spec)) if compiles and access is None else None
     if access is None:
         if form == "json":

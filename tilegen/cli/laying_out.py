@@ -49,15 +49,20 @@ def layout_command(wishes: LayoutWishes, form: str) -> int:
         raise click.UsageError("--fuse goes with --canonical")
     if wishes.access and not wishes.banks:
         raise click.UsageError("--access goes with --banks")
+    if form == "svg" and (wishes.at or wishes.to or wishes.access):
+        raise click.UsageError("--format svg is the picture that --draw or --banks prints: no --at, --to or --access")
     if wishes.banks and not wishes.dtype:
         raise click.UsageError("--banks needs the size of an element: --dtype float16, for example")
-    shape = _read_numbers(wishes.shape, "--shape", 1) if wishes.shape else None
+    shape = read_numbers(wishes.shape, "--shape", 1) if wishes.shape else None
     bits = _read_width(wishes.dtype) if wishes.dtype else None
-    given = _located(wishes.text, lambda: drawing.read_layout(wishes.text))
-    mma = _located(wishes.text, lambda: layouts.read_mma(wishes.text))
+    given = located(wishes.text, lambda: drawing.read_layout(wishes.text, shape))
+    mma = located(wishes.text, lambda: layouts.read_mma(wishes.text))
     own = shape if mma is None or shape else layouts.covered_shape(*mma)
     subject = _tried("--shape" if shape else "layout", lambda: take_subject(given, own))
     subject, changed = _change(subject, wishes)
+    if form == "svg":
+        print_data(_svg(subject, bits if wishes.banks else None))
+        return 0
     shown = _show(subject, wishes, bits)
     if form == "json":
         whole = {} if shown or changed else drawing.describe_layout(subject)
@@ -89,7 +94,7 @@ def _change(subject: Subject, wishes: LayoutWishes) -> tuple[Subject, dict[str, 
         layout = _tried("--canonical", lambda: layouts.canonicalize(subject.layout, wishes.fuse))
         subject, changed = take_subject(layout, subject.shape), {**changed, "canonical": wishes.fuse or True}
     if wishes.group:
-        shape = list(_read_numbers(wishes.group, "--group", 1))
+        shape = list(read_numbers(wishes.group, "--group", 1))
         layout, separators = _tried("--group", lambda: layouts.group(subject.layout, shape))
         subject, changed = take_subject(layout, shape), {**changed, "separators": list(separators)}
     return subject, changed
@@ -109,7 +114,7 @@ def _show(subject: Subject, wishes: LayoutWishes, bits: int | None) -> list[tupl
     """(name, data, page) of everything that was asked for."""
     shown: list[tuple[str, Any, str]] = []
     if wishes.at:
-        coords = [_read_numbers(text, "--at", 0) for text in wishes.at]
+        coords = [read_numbers(text, "--at", 0) for text in wishes.at]
         found = [_tried("--at", lambda c=c: drawing.locate(subject, c, bits)) for c in coords]  # type: ignore[misc]
         shown.append(("at", found, drawing.places_text(found)))
     if wishes.to:
@@ -124,8 +129,7 @@ def _show(subject: Subject, wishes: LayoutWishes, bits: int | None) -> list[tupl
 
 
 def _draw(subject: Subject, bits: int | None) -> tuple[str, Any, str]:
-    draw = drawing.draw_layout if bits is None else lambda s: drawing.bank_picture(s, bits)
-    picture = _tried("--draw", lambda: draw(subject))
+    picture = _tried("--draw", lambda: _picture_of(subject, bits))
     width = shutil.get_terminal_size(NO_TERMINAL).columns
     data = {"cell": picture.cell, "columns": list(picture.columns), "rows": list(picture.rows)}
     cells = {"cells": [list(row) for row in picture.cells], "notes": list(picture.notes)}
@@ -134,13 +138,22 @@ def _draw(subject: Subject, bits: int | None) -> tuple[str, Any, str]:
     return "picture", data | cells, "\n\n".join(pages)
 
 
+def _svg(subject: Subject, bits: int | None) -> str:
+    picture = _tried("--format svg", lambda: _picture_of(subject, bits))
+    return drawing.svg_of(picture, str(subject.given))
+
+
+def _picture_of(subject: Subject, bits: int | None) -> drawing.Picture:
+    return drawing.draw_layout(subject) if bits is None else drawing.bank_picture(subject, bits)
+
+
 def _paint(text: str, key: int) -> str:
     """A cell in its colour; click takes colours away where they are not wanted."""
     return click.style(text, fg="black", bg=_BACKGROUNDS[key])
 
 
 # ---------------------------------------------------------------- texts of options
-def _read_numbers(text: str, option: str, least: int) -> tuple[int, ...]:
+def read_numbers(text: str, option: str, least: int) -> tuple[int, ...]:
     words = re.split(r"\s*[,x]\s*", text.strip().removeprefix("(").removesuffix(")").removesuffix(","))
     numbers = [int(word) for word in words if word.isascii() and word.isdecimal() and len(word) < 19]
     if len(numbers) != len(words) or min(numbers) < least:
@@ -175,7 +188,7 @@ def _tried(option: str, ask: Callable[[], _Result]) -> _Result:
         raise SpecError(Diagnostic(_CODES.get(error.code, error.code), message, hint=error.hint)) from None
 
 
-def _located(text: str, read: Callable[[], _Result]) -> _Result:
+def located(text: str, read: Callable[[], _Result]) -> _Result:
     """What ``read`` returns; its LayoutError becomes a diagnostic with carets under the text."""
     try:
         return read()

@@ -9,9 +9,10 @@ from tilegen.spec import NamedText
 from tilegen.spec.sources import MAX_BYTES, decode_text
 
 STDIN = "<stdin>"
+Word = str | NamedText
 
 
-def read_spec(word: str) -> str | NamedText:
+def read_spec(word: str) -> Word:
     """The path, or for ``-`` the text of standard input. Raises InputError (TG001, TG002) where there is none."""
     if word != "-":
         return word

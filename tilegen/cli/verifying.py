@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
+from typing import Any
 
 from tilegen.cli.building import do_all
-from tilegen.cli.console import current_color, print_data, print_diagnostic, print_note
-from tilegen.cli.reading import read_spec
+from tilegen.cli.console import (
+    current_color,
+    diagnostic_data,
+    print_data,
+    print_diagnostic,
+    print_json,
+    print_note,
+)
+from tilegen.cli.options import Manner
+from tilegen.cli.reading import Word
+from tilegen.gpu import find_device
 from tilegen.pipeline import Built, build, load
 from tilegen.proofs.against import Meaning, refuse
-from tilegen.verifying import Verified, choose_device, verify_built
+from tilegen.spec.findings import suggest
+from tilegen.verifying import Verified, choose_device, reads_arrays, verify_built
 
 
 def find_function(text: str) -> Meaning:
@@ -27,36 +40,91 @@ def find_function(text: str) -> Meaning:
     try:
         found = getattr(import_module(module), name, None)
     except Exception as error:
-        raise refuse(f"module '{module}' cannot be imported: {type(error).__name__}: {error}") from None
+        hint = f"without .py: --against {module[:-3]}:{name}" if module.endswith(".py") else ""
+        raise refuse(f"module '{module}' cannot be imported: {type(error).__name__}: {error}", hint) from None
     if not callable(found):
-        raise refuse(f"module '{module}' has no function '{name}'")
+        own = [n for n, one in vars(import_module(module)).items() if callable(one) and not n.startswith("_")]
+        raise refuse(f"module '{module}' has no function '{name}'", suggest(name, own))
     function: Meaning = found
     return function
 
 
-def verify_command(
-    specs: Sequence[str], device: str, seeds: Sequence[int], arch: str | None, settings: Mapping[str, int],
-    against: str | None = None,
-) -> int:  # fmt: skip
-    """Verify every spec on one kind of device and say what was compared. Raises SeveralFailed with what was found."""
-    notes: list[str] = []
-    meaning = find_function(against) if against else None
+@dataclass(frozen=True)
+class VerifyWishes:
+    """What ``tilegen verify`` was asked for."""
 
-    def work(path: str) -> tuple[Built, Verified]:
-        spec = load(read_spec(path), arch, settings)
-        where, why = choose_device(device, spec.arch)
-        if why:
-            notes.append(f"note: on the CPU, because {why}")
+    specs: tuple[str, ...]
+    device: str
+    seeds: tuple[int, ...]
+    arch: str | None = None
+    settings: Mapping[str, int] = field(default_factory=dict)
+    against: str | None = None
+
+
+@dataclass(frozen=True)
+class _Result:
+    """A kernel that was verified, the spec that it is of as it was named, how long it took, and what was not used."""
+
+    spec: str
+    built: Built
+    verified: Verified
+    seconds: float
+    unused: tuple[str, ...]
+
+
+def verify_command(wishes: VerifyWishes, manner: Manner) -> int:
+    """Verify every spec on one kind of device; say what was compared, and once what was not used.
+
+    On a GPU they run one after another, in this process: they would share it, and wait for one another there. Raises
+    SeveralFailed with what was found.
+    """
+    meaning = find_function(wishes.against) if wishes.against else None
+    is_on_gpu = wishes.device != "cpu" and find_device() is not None
+
+    def work(name: str, source: Word) -> _Result:
+        begun = time.perf_counter()
+        spec = load(source, wishes.arch, wishes.settings)
+        where, why = choose_device(wishes.device, spec.arch)
         built = build(spec)
-        return built, verify_built(built, where, seeds, meaning)
+        verified = verify_built(built, where, wishes.seeds, meaning)
+        unused: tuple[str, ...] = (f"on the CPU, without a GPU and a compiler, because {why}",) if why else ()
+        unused += () if reads_arrays(built.plan) else ("seeds are not used where a kernel reads no array",)
+        return _Result(name, built, verified, time.perf_counter() - begun, unused)
 
-    try:
-        results = do_all(specs, work)
-    finally:
-        for note in dict.fromkeys(notes):
-            print_note(note)
-    for built, verified in results:
-        for warning in built.proof.warnings:
+    results = do_all(wishes.specs, work, 1 if is_on_gpu else manner.jobs)
+    if manner.is_json:
+        print_json({"kernels": [_result_data(r) for r in results]})
+        return 0
+    if not manner.quiet:
+        for note in dict.fromkeys(note for r in results for note in r.unused):
+            kernels = [r.verified.kernel for r in results if note in r.unused]
+            print_note(f"note: {note}" + (f": {', '.join(kernels)}" if len(kernels) < len(results) else ""))
+    for r in results:
+        for warning in r.built.warnings:
             print_diagnostic(warning, current_color())
-        print_data(str(verified))
+        if not manner.quiet:
+            print_data(f"{r.verified}\n  in {r.seconds:.2f} s" if manner.verbose else str(r.verified))
+    if len(results) > 1 and not manner.quiet:
+        print_note(f"{len(results)} kernels verified: {_count_devices(results)}")
     return 0
+
+
+def _count_devices(results: Sequence[_Result]) -> str:
+    """``3 on cpu, 94 on NVIDIA H200``."""
+    devices = [r.verified.device for r in results]
+    return ", ".join(f"{devices.count(device)} on {device}" for device in dict.fromkeys(devices))
+
+
+def _result_data(result: _Result) -> dict[str, Any]:
+    """What was verified as JSON data: a line for each parameter case, and warnings."""
+    verified = result.verified
+    return {
+        "kernel": verified.kernel,
+        "spec": result.spec,
+        "arch": verified.arch,
+        "device": verified.device,
+        "lines": list(verified.lines),
+        "unused": list(result.unused),
+        "warnings": [diagnostic_data(warning) for warning in result.built.warnings],
+        "seconds": round(result.seconds, 3),
+    }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from tilegen.cost.boxes import TMA, WGMMA
 from tilegen.cost.cp_async import cp_async_kind
 from tilegen.index import INT_LIMIT, Index, Var, conjuncts, count_operators, equal, mod, mul
-from tilegen.plan import Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
+from tilegen.plan import MatrixDescriptor, Memory, Step, Touch, UnknownStep, Visit, begin, matrices, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES
 
 
@@ -19,7 +19,8 @@ class Access:
     ``partner`` is the other side of an instruction that reads and writes memory at once, which is cp.async. ``needed``:
     what is loaded is used under these conditions alone, so that a compiler may load it under them. ``text_bytes``: its
     width in the kernel's text, where a compiler makes another one of it; 0 elsewhere. Of a box that TMA
-    moves, ``width_bytes`` is a row and ``rows`` are the extents and byte strides around it.
+    moves, ``width_bytes`` is a row and ``rows`` are the extents and byte strides around it; ``matrix`` is what wgmma
+    reads.
     """
 
     memory: Memory
@@ -36,6 +37,7 @@ class Access:
     text_bytes: int = 0
     rows: tuple[tuple[int, Index], ...] = ()
     writes: bool = False  # to this memory
+    matrix: MatrixDescriptor | None = None
 
 
 def find_accesses(
@@ -124,7 +126,7 @@ def _described(visit: Visit) -> Iterator[Access]:
         one = _access(visit, t, WGMMA, 0, t.matrix.depth)
         row = t.matrix.depth * t.ref.memory.elem_bytes
         first = equal(mod(Var("tx", visit.position.threads), SCOPES["warpgroup"].threads), 0)
-        yield replace(one, rows=((t.matrix.rows, row),), conditions=(*one.conditions, first))
+        yield replace(one, rows=((t.matrix.rows, row),), conditions=(*one.conditions, first), matrix=t.matrix)
 
 
 # How the two sides of an instruction are counted, by the kind of cost that its row names.

@@ -67,8 +67,11 @@ def count_needed_sectors(
         known = _spread_trips(a, launch, fixed)
         if known is None:
             return None
-        sides.append((a, known))
-    named = {v.name for a in accesses for x in (a.byte, *a.conditions) for v in variables(x)}
+        if _length(known):  # of loops without a trip nothing is touched
+            sides.append((a, known))
+    if not sides:
+        return 0
+    named = {v.name for a, _ in sides for x in (a.byte, *a.conditions) for v in variables(x)}
     outer = {n: extent for n, extent in axes.items() if n in named}
     weight = prod(extent for n, extent in axes.items() if n not in named)
     each, looked_at, total = sum(_length(known) for _, known in sides), 0, 0

@@ -17,29 +17,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
+from tilegen.arch import ARCHES
 from tilegen.arch.data import typical_device
+from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally
 
 _TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "float8_e4m3fn": 8192,
            "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
 _SIMT = {"float32": 256, "float64": 128}
-_MMA_SYNC_SHARE = {"tma": 0.64, "cp_async": 0.48, "threads": 0.25}  # of wgmma's rate, by what brings k-tiles
+_MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.25}  # of wgmma's rate, by what brings k-tiles
 _LOADS = 1.4  # instructions beside the products, for each row and column of a thread's sums
-_DOUBLE_SHARE = {"tma": 0.8, "cp_async": 0.92, "threads": 0.5}  # the same of float64
+_DOUBLE_SHARE = {BY_TMA: 0.8, BY_CP_ASYNC: 0.92, BY_THREADS: 0.5}  # the same of float64
 _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that take turns
     1: ((8, 0.07), (32, 0.25), (64, 0.45), (128, 0.76), (192, 0.93), (256, 0.97)),
     2: ((8, 0.09), (32, 0.33), (64, 0.62), (128, 0.96), (192, 1.0), (256, 1.0)),
 }
 _L2_BYTES_PER_CLOCK = 80.0  # of one multiprocessor
-_SHARED_BYTES = 227 << 10  # of a multiprocessor
 _LAUNCH = 1.0e-6
 _FIRST_K_TILE = 900  # clocks until the first k-tile has come
 _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
+_BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
+_DEPTHS = {"simt": 1, "mma_sync": 16}  # of such a step
+_LATENCY, _LOAD = 1000, 1 / 16  # of a k-tile that threads bring through registers, and of one of its elements
 _MEETING = 400  # clocks for which the CTAs of a cluster wait for one another at either end
 
 
 @dataclass(frozen=True)
 class Work:
-    """A product and how it is cut: sides M, N and K, tiles of a CTA, element bytes of factors and results."""
+    """A product and how it is cut: sides M, N and K, tiles of a CTA, element bytes of factors and results.
+
+    ``threads``: of a CTA. ``reads``: elements of a and of b that warps (of wgmma, warpgroups) read in all for one
+    column of a tile's K. ``arrivers``: those of them that say at mbarriers that a k-tile is read, 0 without roles.
+    ``panels``: parts in which a tile of d leaves. ``by_tma``: whether TMA writes them. ``aside_bytes``: of other arrays
+    that a tile's epilogue reads. ``unused_reads``: elements of a and b that warps read after a tile's last k-tile.
+    """
 
     variant: str
     factors: str
@@ -52,9 +62,19 @@ class Work:
     ctas: int
     cluster: int
     threads: int
-    load: str = "tma"
+    reads: int
+    arrivers: int = 0
+    load: str = BY_TMA
     panels: int = 1
     by_tma: bool = True
+    aside_bytes: int = 0
+    unused_reads: int = 0
+
+    @property
+    def tiles(self) -> int:
+        """Tiles of d: along M as many as the CTAs of a cluster take together, some of them beyond the edge."""
+        (m, n, _), (bm, bn, _) = self.sides, self.tile
+        return -(-m // (bm * self.cluster)) * self.cluster * -(-n // bn) * self.batch
 
 
 @dataclass(frozen=True)
@@ -79,46 +99,108 @@ class Time:
         return f"{self.total * 1e6:.1f} us: {terms}"
 
 
-def estimate(work: Work, arch: str) -> Time:
-    """The time of a product.
+def read_time(text: str) -> dict[str, float]:
+    """The microseconds of a Time that was printed, ``us`` the whole; {} for any other text.
 
-    >>> work = Work("wgmma", "bfloat16", (4096, 4096, 4096), 1, (128, 256, 64), 2, 2, 4, 128, 1, 384)
+    >>> read_time(str(Time(2e-6, 1e-6, 0.0, 5e-7, 0.0, 0.0)))
+    {'us': 2.5, 'multiply': 2.0, 'shared': 1.0, 'L2': 0.0, 'edges': 0.5, 'memory': 0.0}
+    """
+    total, _, terms = text.partition(" us: ")
+    words = [term.rsplit(" ", 1) for term in terms.split(", ")] if terms else []
+    try:
+        return {"us": float(total)} | {name: float(value) for name, value in words} if words else {}
+    except ValueError:
+        return {}
+
+
+def count_work(work: Work) -> Tally:
+    """What a launch does, by closed forms: what ``ops/tally.py`` counts in the statements.
+
+    >>> work = Work("wgmma", "bfloat16", (4096, 4096, 4096), 1, (128, 256, 64), 2, 2, 4, 128, 1, 384, 640, 2)
+    >>> count_work(work).products == 4096**3, count_work(work).stored == 4096**2 * 2
+    (True, True)
+    """
+    (_, _, k), (bm, bn, bk), size = work.sides, work.tile, work.factor_bytes
+    steps = work.tiles * -(-k // bk)
+    if work.variant == "rows":  # what is multiplied comes into registers, and no instruction multiplies matrices
+        read = steps * bk * (bm + bn) * size
+        return Tally(stored=work.tiles * bm * bn * work.result_bytes, aside=work.tiles * work.aside_bytes + read)
+    return Tally(
+        {work.load: steps * bk * (bm * size + bn * size // work.cluster)},
+        staged=steps * bk * (bm + bn) * size,
+        read=(steps * bk * work.reads + work.tiles * work.unused_reads) * size,
+        products=steps * bm * bn * bk,
+        stored=work.tiles * bm * bn * work.result_bytes,
+        aside=work.tiles * work.aside_bytes,
+        waits=2 * steps if work.load == BY_TMA else 0,  # one to fill a stage, one to read it
+        arrivals=steps * work.arrivers * work.cluster,
+    )
+
+
+def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
+    """The time of a product that does what ``tally`` says, by default what closed forms do.
+
+    >>> work = Work("wgmma", "bfloat16", (4096, 4096, 4096), 1, (128, 256, 64), 2, 2, 4, 128, 1, 384, 640, 2)
     >>> round(estimate(work, "sm_90a").total * 1e6)
     137
     """
     device = typical_device(arch)
+    tally = tally or count_work(work)
+    if work.variant == "rows":
+        return _estimate_rows(work, arch, tally)
     (m, n, k), (bm, bn, bk) = work.sides, work.tile
-    tiles = -(-m // bm) * -(-n // bn) * work.batch
+    tiles = work.tiles
     staged = work.stages * bk * (bm + bn) * work.factor_bytes
-    per_sm = 1 if work.load == "tma" else max(1, min(4, 512 // work.threads, _SHARED_BYTES // staged))
+    by_shared = ARCHES[arch].max_shared_bytes_per_cta // staged
+    per_sm = 1 if work.load == BY_TMA else max(1, min(4, 512 // work.threads, by_shared))
     at_once = work.ctas or device.sm_count * per_sm
     waves = -(-tiles // at_once)
-    busy = min(at_once, tiles) / min(device.sm_count, max(1, min(at_once, tiles)))  # CTAs of one multiprocessor
-    k_tiles = -(-k // bk)
+    busy = -(-min(at_once, tiles) // device.sm_count)  # CTAs of one multiprocessor
+    turns = waves if work.ctas else max(waves, -(-tiles // device.sm_count))  # tiles that one multiprocessor makes
     rate = _SIMT[work.factors] * _share_of_products(work) if work.variant == "simt" else float(_TENSOR[work.factors])
     if work.variant == "mma_sync":
         rate *= (_DOUBLE_SHARE if work.factors == "float64" else _MMA_SYNC_SHARE)[work.load]
-        rate *= 0.85 if work.load == "cp_async" and per_sm == 2 else 1.0  # few CTAs hide less of a wait for all
-    groups = -(-bm // 64) if bm <= 128 else 2
-    reads = bm + bn * groups if work.variant == "wgmma" else (bm + bn) * 2
+        rate *= 0.85 if work.load == BY_CP_ASYNC and per_sm == 2 else 1.0  # few CTAs hide less of a wait for all
     if work.variant == "wgmma":
-        rate *= _interpolate(_WGMMA_SHARE[min(2, max(1, bm // 64))], bn)
-    clocks = {
-        "multiply": 2.0 * bm * bn * bk / rate,
-        "shared": bk * work.factor_bytes * (bm + bn + reads) / 128,
-        "l2": bk * work.factor_bytes * (bm + bn / work.cluster) / _L2_BYTES_PER_CLOCK,
+        warpgroups = work.threads // 128 - 1  # beside that of the loading warp
+        rate *= _interpolate(_WGMMA_SHARE[warpgroups], bn)
+    clocks = {  # of a tile
+        "multiply": 2.0 * tally.products / tiles / rate,
+        "shared": (tally.staged + tally.read) / tiles / 128,
+        "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
     }
+    steps, per_step = -(-k // bk), max(1, bk // _DEPTHS.get(work.variant, bk))
+    if work.load != BY_TMA:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
+        clocks["multiply"] = max(clocks["multiply"] + _BARRIER * steps, steps * (_WAIT + _STEP * per_step) / busy)
+    if work.load == BY_THREADS:
+        clocks["l2"] = max(clocks["l2"], steps * max((bm + bn) * bk * _LOAD, _LATENCY / busy))
     starve = {1: 1.6, 2: 1.2, 3: 1.05}.get(work.stages, 1.0) if work.variant != "simt" else 1.0
-    starve *= 1.02 if work.stages & (work.stages - 1) and work.variant != "wgmma" else 1.0  # slots are remainders
-    each = {name: c * k_tiles * waves * busy * starve / device.clock_hz for name, c in clocks.items()}
-    out = bm * bn * work.result_bytes / 32 * (1 if work.by_tma else 3)
-    alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves * busy  # the rest is under other products
-    edges = _FIRST_K_TILE + (_EPILOGUE + work.panels * _PANEL + out) * alone + _MEETING * 2 * (work.cluster - 1)
+    each = {name: c * turns * starve / device.clock_hz for name, c in clocks.items()}
+    out = tally.stored / tiles / 32 * (1 if work.by_tma else 3)
+    alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves  # the rest is under other products
+    together = alone if work.variant == "wgmma" else turns  # stores of several CTAs take as long as one after another
+    leaving = (_EPILOGUE + work.panels * _PANEL) * alone + out * together
+    edges = _FIRST_K_TILE + leaving + _MEETING * 2 * (work.cluster - 1)
     filled = (-m % bm * -(-n // bn) + -n % bn * -(-m // bm)) * k  # elements beyond the edges, which cost as others do
     moved = work.batch * ((m * k + n * k + filled) * work.factor_bytes + m * n * work.result_bytes)
     return Time(
         each["multiply"], each["shared"], each["l2"], edges / device.clock_hz, _LAUNCH,
         moved / device.memory_bytes_per_s,
+    )  # fmt: skip
+
+
+def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
+    """Elements come at the pace of L2, or of memory; a tile waits for those of each step, and for its threads' sums."""
+    device, (bm, bn, bk), (m, n, k) = typical_device(arch), work.tile, work.sides
+    steps, read = -(-k // bk), (m + n) * k * work.factor_bytes * work.batch
+    per_sm = 32 * ARCHES[arch].max_warps_per_sm // work.threads
+    waves, turns = -(-work.tiles // (device.sm_count * per_sm)), -(-work.tiles // device.sm_count)
+    products = 2 * bm * bn * bk * steps / _SIMT.get(work.factors, _SIMT["float32"]) * turns
+    come = (tally.aside + tally.stored) / work.tiles / _L2_BYTES_PER_CLOCK * turns
+    alone = (_FIRST_K_TILE + _EPILOGUE + _LATENCY * steps) * waves
+    return Time(
+        products / device.clock_hz, 0.0, come / device.clock_hz, alone / device.clock_hz, _LAUNCH,
+        (read + tally.stored) / device.memory_bytes_per_s,
     )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ from tilegen.drawing.banking import ACCESSES, bank_picture, find_banks
 from tilegen.drawing.describing import describe_layout, locate
 from tilegen.drawing.picture import Picture, draw_layout, draw_memory, print_picture
 from tilegen.drawing.reading import TARGETS, Subject, convert, read_layout, read_subject, take_subject
+from tilegen.drawing.svg import svg_of, svg_page
 from tilegen.drawing.texts import banks_text, layout_text, places_text
 
 __all__ = [
@@ -26,5 +27,7 @@ __all__ = [
     "print_picture",
     "read_layout",
     "read_subject",
+    "svg_of",
+    "svg_page",
     "take_subject",
 ]

@@ -12,6 +12,8 @@ from tilegen import layouts
 from tilegen.errors import LayoutError
 from tilegen.layouts import cute, linear
 
+_PLAIN = {"row": layouts.row_major, "col": layouts.column_major}
+_SWIZZLE = re.compile(r"^\s*Swizzle<")  # as CuTe's C++ spells what it prints as Sw<
 _CUTE = re.compile(r"\s*(?:Sw<|[(_0-9])")
 
 
@@ -30,15 +32,30 @@ class Subject:
         return f"cute.{name}" if name in cute.__all__ else name
 
 
-def read_layout(text: str) -> Any:
-    """The layout of a text, in tilegen's notation or in CuTe's.
+def read_layout(text: str, shape: Sequence[int] | None = None) -> Any:
+    """The layout of a text, in tilegen's notation or in CuTe's; ``row`` and ``col`` are of ``shape``, as in a spec.
 
     Raises LayoutError, with the place in the text where there is one, for what is no layout.
 
-    >>> print(read_layout("(8,4)"))
-    (8,4):(1,8)
+    >>> print(read_layout("(8,4)"), read_layout("row", (8, 64)))
+    (8,4):(1,8) S[(8, 64):(64, 1)]
+    >>> print(read_layout("Swizzle<3,3,3>"))
+    Sw<3,3,3> elements
     """
-    return cute.parse(text) if _CUTE.match(text) else layouts.parse(text)
+    if (plain := _PLAIN.get(text.strip())) is not None:
+        if shape is None:
+            raise LayoutError(f"'{text.strip()}' needs a shape", hint="give one: --shape 8,64", code="TG105")
+        return plain(shape)
+    spelled = _SWIZZLE.sub("Sw<", text)
+    if not _CUTE.match(spelled):
+        return layouts.parse(text)
+    try:
+        return cute.parse(spelled)
+    except LayoutError as error:
+        if error.span is not None and error.span[0] > 0:
+            more = len(text) - len(spelled)
+            error.span = (error.span[0] + more, error.span[1] + more)
+        raise
 
 
 def read_subject(text: str, shape: Sequence[int] | None = None) -> Subject:
@@ -49,7 +66,7 @@ def read_subject(text: str, shape: Sequence[int] | None = None) -> Subject:
     >>> read_subject("S[(8, 4, 2):(4@laneid, 1@laneid, 1)]", (8, 8)).shape
     (8, 8)
     """
-    return take_subject(read_layout(text), shape)
+    return take_subject(read_layout(text, shape), shape)
 
 
 def take_subject(given: Any, shape: Sequence[int] | None = None) -> Subject:

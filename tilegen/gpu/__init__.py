@@ -5,16 +5,36 @@ The only door to CuPy, NVRTC and nvcc. Nothing of them is imported or started be
 
 from __future__ import annotations
 
+from tilegen.gpu.ceilings import Ceiling, count_trips, list_loops, prepare_ceiling
 from tilegen.gpu.compilers import CompileError, Compiler, find_compilers
 from tilegen.gpu.cubins import Cubin, cache_dir, compile_cubin
 from tilegen.gpu.device import Device, find_device, require_gpu
-from tilegen.gpu.instruments import Difference, compare_images, fill_random, gather_image
-from tilegen.gpu.run import POISON, GpuLaunch, Image, arguments_of, launch, load_function, run_guarded, run_images
+from tilegen.gpu.instruments import (
+    Difference,
+    Factor,
+    compare_images,
+    fill_normal,
+    fill_random,
+    gather_image,
+    multiply_rows,
+)
+from tilegen.gpu.run import (
+    POISON,
+    GpuLaunch,
+    Image,
+    arguments_of,
+    bind_launch,
+    launch,
+    load_function,
+    run_guarded,
+    run_images,
+)
 from tilegen.gpu.tensor_maps import encode_tensor_maps
 from tilegen.gpu.timing import (
     Stopwatch,
     allocate_bytes,
     copy_bytes,
+    fetch_bytes,
     fill_bytes,
     free_memory,
     open_stopwatch,
@@ -23,30 +43,39 @@ from tilegen.gpu.timing import (
 
 __all__ = [
     "POISON",
+    "Ceiling",
     "CompileError",
     "Compiler",
     "Cubin",
     "Device",
     "Difference",
+    "Factor",
     "GpuLaunch",
     "Image",
     "Stopwatch",
     "allocate_bytes",
     "arguments_of",
+    "bind_launch",
     "cache_dir",
     "compare_images",
     "compile_cubin",
     "copy_bytes",
+    "count_trips",
     "encode_tensor_maps",
+    "fetch_bytes",
     "fill_bytes",
+    "fill_normal",
     "fill_random",
     "find_compilers",
     "find_device",
     "free_memory",
     "gather_image",
     "launch",
+    "list_loops",
     "load_function",
+    "multiply_rows",
     "open_stopwatch",
+    "prepare_ceiling",
     "require_gpu",
     "run_guarded",
     "run_images",

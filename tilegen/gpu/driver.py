@@ -141,6 +141,17 @@ def describe_clusters(threads: int, dynamic_bytes: int, cluster: tuple[int, int,
     return memory
 
 
+def describe_overlap(
+    grid: tuple[int, int, int], block: tuple[int, int, int], dynamic_bytes: int, stream: int
+) -> ctypes.Array[ctypes.c_char]:  # fmt: skip
+    """A CUlaunchConfig of a launch that may start while the kernel before still runs, its one attribute behind it."""
+    memory = (ctypes.c_char * (CONFIG_BYTES + ATTRIBUTE_BYTES))()
+    attribute = ctypes.addressof(memory) + CONFIG_BYTES
+    struct.pack_into("=7I4xQQI", memory, 0, *grid, *block, dynamic_bytes, stream, attribute, 1)
+    write_overlap(memory, CONFIG_BYTES)
+    return memory
+
+
 def write_overlap(memory: ctypes.Array[ctypes.c_char], at: int) -> None:
     """The attribute of a launch that may start while the kernel before still runs, into some memory."""
     struct.pack_into("=I4xI", memory, at, _PROGRAMMATIC_STREAM_SERIALIZATION, 1)

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tilegen.arithmetic.formats import FLOAT_FORMATS
+from tilegen.dtypes import DTYPES
 from tilegen.gpu.cubins import compile_cubin
 from tilegen.gpu.device import Device, load_cupy
 
 SOURCE = Path(__file__).with_name("instruments.cu")
-NAMES = ("hold", "read_through", "fill_random", "compare_bytes", "gather_bytes")
+NAMES = ("hold", "read_through", "fill_random", "fill_normal", "compare_bytes", "gather_bytes", "multiply_rows")
 _THREADS = 256
 _CTAS_PER_SM = 8  # of 256 threads: all that an SM runs at once
 _NEVER = np.uint32(0x9E3779B9)  # a sum that, if it came, would only be written to a word that nobody reads
@@ -33,6 +36,19 @@ class Difference:
 
     count: int
     first_byte: int
+
+
+@dataclass(frozen=True)
+class Factor:
+    """An array that ``multiply_rows`` reads: its bytes, where the matrices' parts begin, and steps along rows, columns.
+
+    ``starts`` and ``steps`` count elements.
+    """
+
+    image: Any
+    dtype: str
+    starts: Sequence[int] | NDArray[np.int64]
+    steps: tuple[int, int]
 
 
 def load_instruments(device: Device) -> Instruments:
@@ -59,6 +75,49 @@ def read_through(instruments: Instruments, scratch: Any) -> None:
 def fill_random(instruments: Instruments, image: Any, seed: int, mask: int = 0xFF) -> None:
     """Fill an array of bytes with random bits of a seed, those of ``mask``."""
     _run_over(instruments, "fill_random", image, np.int64(image.nbytes), np.uint64(seed), np.int32(mask))
+
+
+def fill_normal(instruments: Instruments, image: Any, dtype: str, seed: int) -> None:
+    """Fill an array of bytes with random normal elements of a seed: floats of variance 1; integers, 40 times as wide.
+
+    Raises ValueError for an element type that is neither.
+    """
+    size, digits, least = describe_format(dtype)
+    count = np.int64(image.nbytes // size)
+    _run_over(instruments, "fill_normal", image, count, np.uint64(seed), *map(np.int32, (size, digits, least)))
+
+
+def describe_format(dtype: str) -> tuple[int, int, int]:
+    """Bytes of an element, bits after the point (-1: a signed integer), and the least exponent of one with all digits.
+
+    >>> describe_format("bfloat16"), describe_format("float8_e4m3fn"), describe_format("int8")
+    ((2, 7, -126), (1, 3, -6), (1, -1, 0))
+
+    Raises ValueError for what is neither.
+    """
+    if dtype in FLOAT_FORMATS:
+        form = FLOAT_FORMATS[dtype]
+        return DTYPES[dtype].bytes, form.precision - 1, form.least + form.precision - 1
+    if DTYPES[dtype].kind != "int":
+        raise ValueError(f"{dtype} has no random normal elements")
+    return DTYPES[dtype].bytes, -1, 0
+
+
+def multiply_rows(instruments: Instruments, a: Factor, b: Factor, shape: tuple[int, int, int]) -> NDArray[np.float64]:
+    """Rows of a product as float64, each sum rounded once: ``shape`` is how many rows, columns, and terms of a sum.
+
+    ``starts`` of a: where each row begins; of b: where the first column of that row's matrix does. It waits for the
+    stream. Raises ValueError for element types that are not multiplied.
+    """
+    cupy = load_cupy()
+    rows, columns, depth = shape
+    sums = cupy.empty(rows * columns, np.float64)
+    starts = [cupy.asarray(np.array(f.starts, np.int64)) for f in (a, b)]
+    steps = map(np.int64, (rows * columns, columns, depth, a.steps[1], *b.steps))
+    formats = map(np.int32, (*describe_format(a.dtype), *describe_format(b.dtype)))
+    _run_over(instruments, "multiply_rows", a.image, b.image, sums, *starts, *steps, *formats)
+    found: NDArray[np.float64] = cupy.asnumpy(sums).reshape(rows, columns)
+    return found
 
 
 def compare_images(instruments: Instruments, got: Any, want: Any) -> Difference | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.gpu.cubins import Cubin
 from tilegen.gpu.device import load_cupy, require_gpu
+from tilegen.gpu.driver import DriverError, describe_overlap, load_driver
 from tilegen.gpu.tensor_maps import encode_tensor_maps
 
 Image = NDArray[np.uint8]
@@ -19,6 +21,7 @@ Image = NDArray[np.uint8]
 POISON = 0xA5  # no byte of a small integer or of a float of one: what a kernel never wrote is seen to be so
 GUARD_BYTES = 256  # before and after each buffer; also keeps the buffer aligned to 256 bytes
 _STATIC_SHARED_BYTES = 48 * 1024
+_ARGUMENT_ALIGN_BYTES = 64  # that of a TMA descriptor, the widest of arguments
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,7 @@ class GpuLaunch:
 
     ``shared_bytes`` is dynamic shared memory. A cluster's shape is part of the kernel (``__cluster_dims__``); here it
     says what the grid must be a multiple of. ``tensor_maps``: the TMA descriptors after the values, as
-    ``render.launch_info`` describes them.
+    ``render.launch_info`` describes them. ``overlaps``: it may start while the kernel before it still runs.
     """
 
     kernel: str
@@ -38,6 +41,7 @@ class GpuLaunch:
     shared_bytes: int = 0
     cluster: tuple[int, int, int] = (1, 1, 1)
     tensor_maps: tuple[Mapping[str, Any], ...] = ()
+    overlaps: bool = False
 
 
 def launch(cubin: Cubin, how: GpuLaunch, arrays: Sequence[Any]) -> None:
@@ -51,7 +55,7 @@ def launch(cubin: Cubin, how: GpuLaunch, arrays: Sequence[Any]) -> None:
         raise ValueError(f"{how.kernel} takes {len(how.arguments)} arrays, not {len(arrays)}")
     if any(extent % part for extent, part in zip(how.grid, how.cluster, strict=True)):
         raise ValueError(f"a grid of {how.grid} is not a multiple of the cluster {how.cluster}")
-    load_function(cubin, how)(how.grid, how.block, arguments_of(how, arrays), shared_mem=how.shared_bytes)
+    bind_launch(load_function(cubin, how), how, arguments_of(how, arrays))()
 
 
 def arguments_of(how: GpuLaunch, arrays: Sequence[Any]) -> tuple[Any, ...]:
@@ -69,10 +73,54 @@ def load_function(cubin: Cubin, how: GpuLaunch) -> Any:
     module = cupy.cuda.function.Module()
     module.load(cubin.image)
     function = module.get_function(how.kernel)
-    if how.shared_bytes + cubin.shared_bytes > _STATIC_SHARED_BYTES:
-        attribute = cupy.cuda.driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        cupy.cuda.driver.funcSetAttribute(function.ptr, attribute, how.shared_bytes)
+    allow_shared(function, how.shared_bytes, cubin.shared_bytes)
     return function
+
+
+def bind_launch(function: Any, how: GpuLaunch, arguments: tuple[Any, ...]) -> Callable[[], None]:
+    """A launch of a loaded kernel with its arguments on the stream that is CuPy's current one when it is called."""
+    if not how.overlaps:
+        return lambda: function(how.grid, how.block, arguments, shared_mem=how.shared_bytes)
+    return _OverlappingLaunch(function, how, arguments, tuple(_aligned_copy(_bytes_of(x)) for x in arguments))
+
+
+@dataclass(frozen=True)
+class _OverlappingLaunch:
+    """A launch with the attribute that CuPy has not. ``values``: what the kernel takes for each of its arguments."""
+
+    function: Any
+    how: GpuLaunch
+    arguments: tuple[Any, ...]
+    values: tuple[Image, ...]
+
+    def __call__(self) -> None:
+        driver, how = load_driver(), self.how
+        addresses = (ctypes.c_void_p * len(self.values))(*(x.ctypes.data for x in self.values))
+        stream = load_cupy().cuda.get_current_stream().ptr
+        config = describe_overlap(how.grid, how.block, how.shared_bytes, stream)
+        if status := driver.launch(config, ctypes.c_void_p(self.function.ptr), addresses, None):
+            raise DriverError(how.kernel, status, driver.name_status(status))
+
+
+def _bytes_of(argument: Any) -> Image:
+    """What a kernel takes: the address of a CuPy array, else the value itself."""
+    is_array = not isinstance(argument, (np.ndarray, np.generic))
+    return np.frombuffer(np.uint64(argument.data.ptr).tobytes() if is_array else argument.tobytes(), np.uint8)
+
+
+def _aligned_copy(data: Image) -> Image:
+    whole = np.zeros(data.size + _ARGUMENT_ALIGN_BYTES, np.uint8)
+    start = -whole.ctypes.data % _ARGUMENT_ALIGN_BYTES
+    whole[start : start + data.size] = data
+    return whole[start : start + data.size]
+
+
+def allow_shared(function: Any, dynamic_bytes: int, static_bytes: int = 0) -> None:
+    """Ask for dynamic shared memory where a kernel has more than 48 KB in all."""
+    if dynamic_bytes + static_bytes > _STATIC_SHARED_BYTES:
+        driver = load_cupy().cuda.driver
+        attribute = driver.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        driver.funcSetAttribute(function.ptr, attribute, dynamic_bytes)
 
 
 def run_images(

@@ -17,8 +17,9 @@ from tilegen.errors import Diagnostic, EnvironmentLack
 
 DESCRIPTOR_BYTES = 128
 _ALIGN_BYTES = 64
-# cuda.h: CUtensorMapDataType (unsigned integers, since TMA moves bits), CUtensorMapSwizzle, CUtensorMapL2promotion.
-_DATA_TYPES = {1: 0, 2: 1, 4: 2, 8: 4}
+# cuda.h: CUtensorMapDataType (unsigned integers, since TMA moves bits, and the one that rounds float32 to tf32),
+# CUtensorMapSwizzle, CUtensorMapL2promotion.
+_DATA_TYPES, _TFLOAT32 = {1: 0, 2: 1, 4: 2, 8: 4}, 11
 _SWIZZLES = {0: 0, 32: 1, 64: 2, 128: 3}
 _NO_INTERLEAVE, _PROMOTE_128_BYTES, _FILL_WITH_ZEROS = 0, 2, 0
 
@@ -39,7 +40,7 @@ def encode_tensor_map(arg: Mapping[str, Any], pointer: int) -> NDArray[np.uint8]
     rank, descriptor = len(arg["dims"]), _aligned_bytes(DESCRIPTOR_BYTES, _ALIGN_BYTES)
     strides = [*arg["strides_bytes"], 0]  # one for each dimension but the innermost; the driver reads rank - 1 of them
     status = _load_encoder()(
-        ctypes.c_void_p(descriptor.ctypes.data), _DATA_TYPES[arg["elem_bytes"]], rank, ctypes.c_void_p(pointer),
+        ctypes.c_void_p(descriptor.ctypes.data), _type_of(arg), rank, ctypes.c_void_p(pointer),
         (ctypes.c_uint64 * rank)(*arg["dims"]), (ctypes.c_uint64 * rank)(*strides),
         (ctypes.c_uint32 * rank)(*arg["box"]), (ctypes.c_uint32 * rank)(*arg["element_strides"]),
         _NO_INTERLEAVE, _SWIZZLES[arg["swizzle_bytes"]], _PROMOTE_128_BYTES, _FILL_WITH_ZEROS,
@@ -47,6 +48,10 @@ def encode_tensor_map(arg: Mapping[str, Any], pointer: int) -> NDArray[np.uint8]
     if status:
         raise ValueError(f"cuTensorMapEncodeTiled returns {status} for {dict(arg)} at address {pointer:#x}")
     return descriptor
+
+
+def _type_of(arg: Mapping[str, Any]) -> int:
+    return _TFLOAT32 if "rounds_to" in arg else _DATA_TYPES[arg["elem_bytes"]]
 
 
 def _aligned_bytes(size: int, align: int) -> NDArray[np.uint8]:

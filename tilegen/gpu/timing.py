@@ -8,6 +8,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilegen.gpu.device import Device, load_cupy
 from tilegen.gpu.instruments import Instruments, hold_stream, load_instruments, read_through
 
@@ -102,6 +105,12 @@ def copy_bytes(source: Any, target: Any) -> None:
     cupy = load_cupy()
     stream = cupy.cuda.get_current_stream().ptr
     cupy.cuda.runtime.memcpyAsync(target.data.ptr, source.data.ptr, source.nbytes, _DEVICE_TO_DEVICE, stream)
+
+
+def fetch_bytes(image: Any) -> NDArray[np.uint8]:
+    """The bytes on the host; waits for the stream."""
+    found: NDArray[np.uint8] = load_cupy().asnumpy(image)
+    return found
 
 
 def view_elems(image: Any, shape: Sequence[int], elem_bytes: int) -> Any:

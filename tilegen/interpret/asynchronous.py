@@ -148,6 +148,8 @@ def _load(step: Tma, shared: Shared, cells: Array, site: Site) -> None:
     if not isinstance(store, Virtual):
         site.fail(MALFORMED, f"TMA loads of {store.name}, which the kernel writes, are not ordered by its syncs")
     values = fetch(store.memory, store.values, flat, site.machine.domain)
+    if step.map.rounds:
+        values = site.machine.domain.round_to_tfloat32(values).view(values.dtype)
     bits = np.where(inside, values, np.zeros(1, values.dtype)).astype(site.machine.domain.bits(shared.size))
     phases, group = site.machine.phases, site.group
     slot = slot_of(step.done, site)

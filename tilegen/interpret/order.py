@@ -345,7 +345,7 @@ class Shadow:
         together = same_cta & (crew.role_of[a % warps] == crew.role_of[b % warps])
         if len(crew.roles) > 1:
             reach[together] = REACHES.index("role")
-        if crew.threads % 128 == 0:
+        if crew.threads % 128 == 0 and crew.threads > 128:  # a CTA that is one warpgroup is called a CTA
             reach[together & (a % warps // 4 == b % warps // 4)] = REACHES.index("warpgroup")
         reach[a == b] = REACHES.index("warp")
         reach[a >= crew.all_warps] = len(REACHES) - 1  # an agent: no sync alone orders it

@@ -52,6 +52,7 @@ from tilegen.layouts.constructors import (
     with_run,
 )
 from tilegen.layouts.core.canonical import bind, canonicalize, get_scope, inverse, is_trivial, storage
+from tilegen.layouts.core.cells import Cells, find_cells
 from tilegen.layouts.core.dimensions import group, pack, permute_by_groups, permute_dims, slice_layout, unpack
 from tilegen.layouts.core.iters import AXES, Axis, Iter
 from tilegen.layouts.core.measures import bank_and_line, chunk_of, extent_of, is_injective, span, verify
@@ -95,6 +96,7 @@ __all__ = [
     "OPERANDS",
     "Axis",
     "BlockedLayout",
+    "Cells",
     "ComposeLayout",
     "DotOperandLayout",
     "Iter",
@@ -125,6 +127,7 @@ __all__ = [
     "direct_sum",
     "extent_of",
     "find_atom",
+    "find_cells",
     "find_tma_problems",
     "finish_of",
     "fragment_of",

@@ -161,7 +161,8 @@ class _Parser:
             return self.located(start, lambda: row_major(shape).shard)  # type: ignore[no-any-return]
         if len(shape) != len(strides):
             place = (start, self.tokens[self.at - 1].end)
-            raise LayoutError(f"{len(shape)} extents but {len(strides)} strides", span=place)
+            hint = "a stride for each extent: S[(8,4):(4,1)]"
+            raise LayoutError(f"{len(shape)} extents but {len(strides)} strides", span=place, hint=hint)
         pairs = zip(shape, strides, strict=True)
         return self.located(start, lambda: tuple(Iter(n, s, axis) for n, (s, axis) in pairs))  # type: ignore[no-any-return]
 

@@ -36,7 +36,8 @@ def split_words(text: str) -> list[NotationWord]:
     while (at := _skip_space(text, at)) < len(text):
         found = _WORD.match(text, at)
         if not found:
-            raise LayoutError(f"{text[at]!r} has no meaning in a layout", span=(at, at + 1), code="TG105")
+            hint = "parameters stand in parentheses, as in Swizzle(3, 3, 3)" if text[at] in "<>" else ""
+            raise LayoutError(f"{text[at]!r} has no meaning in a layout", span=(at, at + 1), hint=hint, code="TG105")
         tokens.append(NotationWord(str(found.lastgroup), found[0], at, found.end()))
         at = found.end()
     return [*tokens, NotationWord("end", "", len(text), len(text))]

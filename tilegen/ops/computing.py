@@ -32,6 +32,7 @@ from tilegen.ops.operand import (
 )  # fmt: skip
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout
+from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
 from tilegen.plan import Block, Memory, Move, Ref, Repeat, Step, flat_memory, when
 from tilegen.spec.data import Buffer, Call, Region, operand_field
 from tilegen.spec.formulas import coordinate
@@ -140,26 +141,37 @@ def plan_computed(
     def build(cap: int) -> Block:
         return _compute_all(ElementLoop(context, call, owned, operands, cap), computed, make, name)
 
-    block, cost, widths = choose_widths(context, owned, others, build)
+    block, cost, widths, pins = choose_widths(context, owned, others, build, call.fields.width)
     mine = Choice("elements_per_thread", owned.count, (), f"what {_say_owner(owner)} gives to one")
-    return Planned((block,), cost, (*widths, mine))
+    return Planned((block,), cost, (*widths, mine), pins)
 
 
 def choose_widths(
-    context: Context, owned: Ownership, others: Sequence[Operand], build: Callable[[int], Block]
-) -> tuple[Block, Cost, tuple[Choice, ...]]:
-    """The cheapest function of those with accesses of at most so many elements (``build(cap)``), its cost, and why.
+    context: Context, owned: Ownership, others: Sequence[Operand], build: Callable[[int], Block], pinned: int | None
+) -> tuple[Block, Cost, tuple[Choice, ...], tuple[Pin, ...]]:
+    """The cheapest function of those with accesses of at most so many elements (``build(cap)``), its cost, why, and
+    the fields that say so.
 
-    ``others``: the operands in memory; where there are none, nothing is chosen.
+    ``others``: the operands in memory; where there are none, nothing is chosen. Raises NotHad where ``pinned`` is not
+    such a number.
     """
-    found = [(context.cost((block,)), cap, block) for cap in _access_caps(owned, others) for block in (build(cap),)]
-    cost, cap, block = min(found, key=lambda f: f[0].key)
+    caps = _access_caps(owned, others)
+    if pinned is not None and not (others and pinned in caps):
+        if not others:
+            raise NotHad("width", "nothing of it is in memory")
+        raise NotHad("width", f"accesses have up to {say_known(caps)} elements", caps)
+    found = []
+    for cap in caps:
+        block = build(cap)
+        found.append((hear(context, pinned in (None, cap)).cost((block,)), cap, block))
+    (cost, cap, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0])
     if not others:
-        return block, cost, ()
+        return block, cost, (), ()
     candidates = tuple(Candidate({"elems": c}, own_cost, judge(own_cost, cost, c == cap)) for own_cost, c, _ in found)
     is_widest = cap == found[0][1]
     why = "the widest that any operand in memory allows" if is_widest else f"the cheapest of {len(found)}"
-    return block, cost, (Choice("vector_width", {"elems": cap}, candidates, why),)
+    choice = Choice("vector_width", {"elems": cap}, candidates, why_pinned or why)
+    return block, cost, (choice,), (("width", cap),)
 
 
 def _say_owner(owner: Operand) -> str:

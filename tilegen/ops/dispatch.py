@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import Any
 
 from tilegen.cost.accesses import Access
 from tilegen.cost.count import Counted
-from tilegen.decisions import Cost, Operation, Refusal, of_loser
+from tilegen.decisions import Operation, Refusal, compare_costs, of_loser
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.ops import OPS
 from tilegen.ops.op import Planned, Variant
 from tilegen.ops.operand import Context, Refused
+from tilegen.ops.pins import NotHad, say_pin, suggest_pin
 from tilegen.spec.data import Call
 
 _KEPT = 1024  # attempts: those of one search for layouts, and what is planned of its results
@@ -20,11 +22,15 @@ _KEPT = 1024  # attempts: those of one search for layouts, and what is planned o
 
 @dataclass(frozen=True, eq=False)
 class Attempt:
-    """What a variant made of a call: a plan or the reason for none, and what was counted on the way to it."""
+    """What a variant made of a call: a plan or the reason for none, and what was counted on the way to it.
+
+    ``not_had``: the pin that is the reason, where one is.
+    """
 
     planned: Planned | None
     refusal: str | None
     heard: tuple[tuple[tuple[Access, Counted], ...], ...]
+    not_had: NotHad | None = None
 
 
 @dataclass(frozen=True)
@@ -46,12 +52,33 @@ def attempt(variant: Variant, call: Call, context: Context) -> Attempt:
 def _attempt(case: _Case) -> Attempt:
     context = replace(case.context, heard=[])
     planned, refusal = None, case.variant.refuse(case.call, context)
-    if refusal is None:
-        try:
-            planned = _name_choices(case.variant.plan(case.call, context), case.variant)
-        except Refused as reason:
-            refusal = str(reason)
-    return Attempt(planned, refusal, tuple(context.heard))
+    if refusal is not None:
+        return Attempt(planned, refusal, tuple(context.heard))
+    if (lack := refuse_pins(case.call, case.variant)) is not None:
+        return Attempt(planned, str(lack), tuple(context.heard), lack)
+    try:
+        planned = _name_choices(case.variant.plan(case.call, context), case.variant)
+    except Refused as reason:
+        return Attempt(planned, str(reason), tuple(context.heard), reason if isinstance(reason, NotHad) else None)
+    return Attempt(planned, None, tuple(context.heard))
+
+
+def refuse_pins(call: Call, variant: Variant) -> NotHad | None:
+    """The fields of a call that pin what a variant has not, or None."""
+    lacking = [name for name in _pins_of(call) if name not in variant.pins]
+    words = " and no ".join(f"'{name}'" for name in lacking)
+    return NotHad(lacking[0], f"it has no {words}") if lacking else None
+
+
+def _pins_of(call: Call) -> dict[str, Any]:
+    """What a call pins beside its variant, by field."""
+    fields = ((name, getattr(call.fields, name)) for name in OPS[call.op].pins)
+    return {name: value for name, value in fields if value is not None}
+
+
+def _drop_pins(call: Call) -> Call:
+    pins = dict.fromkeys(_pins_of(call))
+    return replace(call, fields=call.fields.model_copy(update=pins)) if pins else call
 
 
 def _name_choices(planned: Planned, variant: Variant) -> Planned:
@@ -62,23 +89,25 @@ def _name_choices(planned: Planned, variant: Variant) -> Planned:
 def dispatch(call: Call, context: Context) -> tuple[Planned, Operation]:
     """The cheapest variant's plan of a call, and the record of what every other variant said.
 
-    Raises SpecError: TG301 when every variant refuses, TG302 when the pinned one does.
+    Beside a variant that is pinned, the others are as they are where nothing is. Raises SpecError: TG301 when every
+    variant refuses, TG302 when the pinned one does or none has what is pinned.
     """
     variants = OPS[call.op].variants
     planned: dict[str, Planned] = {}
     refused: list[Refusal] = []
+    pinned, free, missed = getattr(call.fields, "variant", "auto"), _drop_pins(call), dict[str, NotHad]()
     for variant in variants:
-        found = attempt(variant, call, context)
+        found = attempt(variant, call if pinned in ("auto", variant.name) else free, context)
         if found.planned is not None:
             planned[variant.name] = found.planned
         if found.refusal is not None:
             refused.append(Refusal(variant.name, found.refusal))
-    pinned = getattr(call.fields, "variant", "auto")
+            missed |= {variant.name: found.not_had} if found.not_had else {}
     if pinned != "auto" and pinned not in planned:
         own = [r for r in refused if r.variant == pinned]
-        raise _refuse(call, "TG302", f"variant '{pinned}' cannot carry out this {call.op}", own)
+        raise _refuse(call, "TG302", f"variant '{pinned}' cannot carry out this {call.op}", own, missed)
     if not planned:
-        raise _refuse(call, "TG301", f"no variant can carry out this {call.op}", refused)
+        raise _refuse(call, "TG302" if missed else "TG301", f"no variant can carry out this {call.op}", refused, missed)
     order = {v.name: -v.priority for v in variants}
     cheapest = min(planned, key=lambda name: (planned[name].cost.key, order[name]))
     best = cheapest if pinned == "auto" else pinned
@@ -94,25 +123,36 @@ def dispatch(call: Call, context: Context) -> tuple[Planned, Operation]:
 
 def _lost(name: str, loser: Planned, winner: Planned, reason: str) -> Refusal:
     choices = tuple(of_loser(c) for c in loser.choices)
-    return Refusal(name, reason or _compare(loser.cost, winner.cost), loser.cost, choices)
+    why = compare_costs(loser.cost, winner.cost) or "the same cost, a lower priority"
+    return Refusal(name, reason or why, loser.cost, choices)
 
 
-def _compare(mine: Cost, best: Cost) -> str:
-    """The first figure in which a loser's cost is not the winner's."""
-    for name, own, least in zip(asdict(mine), mine.key, best.key, strict=True):
-        if own != least:
-            return f"{own} {name.replace('_', ' ')} against {least}"
-    return "the same cost, a lower priority"
+def _refuse(
+    call: Call, code: str, message: str, refused: Sequence[Refusal], missed: Mapping[str, NotHad]
+) -> SpecError:
+    """The error; variants that say the same say it together, those that few say first.
 
-
-def _refuse(call: Call, code: str, message: str, refused: Sequence[Refusal]) -> SpecError:
-    """The error; variants that say the same say it together, those that few say first."""
+    Where all that some lack is what is pinned (``missed``), it is at such a pin. Those say something that know others
+    of it; where none does, all that lack it, and those that have it but cannot carry out the op.
+    """
+    mark, hint = call.mark, ""
+    if missed:
+        pins = _pins_of(call)
+        name = max(missed.values(), key=lambda m: len(m.known)).pin
+        telling = {v for v, m in missed.items() if m.pin == name and m.known}
+        having = {v.name for v in OPS[call.op].variants if set(pins) <= set(v.pins)}
+        refused = [r for r in refused if r.variant in (telling or {*missed, *having})]
+        mark, value = call.mark_of(name), pins.pop(name)
+        message += f" with {say_pin(name, value)}"
+        message += f" beside {', '.join(say_pin(n, v) for n, v in pins.items())}" if pins else ""
+        hint = suggest_pin(name, value, [k for m in missed.values() if m.pin == name for k in m.known])
     said: dict[str, list[str]] = {}
     for r in refused:
         said.setdefault(r.reason, []).append(r.variant)
     reasons = sorted(said, key=lambda reason: len(said[reason]))
-    each = (reason if len(refused) == 1 else f"{', '.join(said[reason])}: {reason}" for reason in reasons)
-    return SpecError(Diagnostic(code, f"{message}: {'; '.join(each)}", call.mark))
+    is_named = getattr(call.fields, "variant", "auto") != "auto" or len(OPS[call.op].variants) == 1
+    each = (reason if is_named else f"{', '.join(said[reason])}: {reason}" for reason in reasons)
+    return SpecError(Diagnostic(code, f"{message}: {'; '.join(each)}", mark, hint))
 
 
 def describe_call(call: Call) -> str:

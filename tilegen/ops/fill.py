@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
+import ml_dtypes
 import numpy as np
 from pydantic import BeforeValidator, Field
 
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
-from tilegen.ops.partition import Fill, plan_tile
+from tilegen.ops.partition import Fill
+from tilegen.ops.partition_choice import TilePins, plan_tile
+from tilegen.ops.pins import OneWidth, Partition, read_width
 from tilegen.ops.registers import plan_register_fill
-from tilegen.spec.data import Call
+from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
 
 INFINITIES = {"inf": math.inf, "-inf": -math.inf}  # texts in YAML, which writes numbers as .inf and -.inf
@@ -33,6 +36,8 @@ class FillFields(OpFields):
     edge: Literal["error", "clip"] = Field(
         default="error", description="clip: writes past the edge of a global array are dropped"
     )
+    width: OneWidth = None
+    partition: Partition = None
 
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
@@ -41,9 +46,27 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
     return {"dst": np.broadcast_to(here.domain.fill(call.fields.value, dst.buffer.dtype), dst.lengths)}
 
 
-def _reject_value(call: Call) -> str | None:
+def _check_value(fields: FillFields, regions: Mapping[str, Region]) -> tuple[str, str, str, str] | None:
+    dtype = regions["dst"].buffer.dtype
+    reason = _reject_value(fields.value, dtype)
+    return ("TG214", reason, "value", _say_range(dtype)) if reason else None
+
+
+def _say_range(dtype: str) -> str:
+    """The values that a dtype has."""
+    kind = DTYPES[dtype].kind
+    if kind in ("int", "uint"):
+        return f"{dtype} holds {np.iinfo(numpy_dtype(dtype)).min} to {np.iinfo(numpy_dtype(dtype)).max}"
+    return f"{dtype} holds up to {_largest(dtype):g}" if kind == "float" else ""
+
+
+def _largest(dtype: str) -> float:
+    finfo: Any = ml_dtypes.finfo  # which says nothing of its types
+    return float(finfo(numpy_dtype(dtype)).max)
+
+
+def _reject_value(value: float, dtype: str) -> str | None:
     """Integers must be stored as they are; other numbers may be rounded, but not to 0, infinity or NaN."""
-    dtype, value = call.regions["dst"].buffer.dtype, call.fields.value
     try:
         with np.errstate(all="ignore"):
             stored = np.array([value]).astype(numpy_dtype(dtype))[0]
@@ -62,7 +85,7 @@ def _reject_value(call: Call) -> str | None:
 def _refuse_registers(call: Call, context: Context) -> str | None:
     if call.regions["dst"].buffer.scope != "register":
         return f"{call.regions['dst'].buffer.name} is not in registers"
-    return _reject_value(call)
+    return None
 
 
 def _plan_registers(call: Call, context: Context) -> Planned:
@@ -72,18 +95,20 @@ def _plan_registers(call: Call, context: Context) -> Planned:
 def _refuse_tile(call: Call, context: Context) -> str | None:
     if call.regions["dst"].buffer.scope == "register":
         return "it writes a memory, not registers"
-    return _reject_value(call)
+    return None
 
 
 def _plan_tile(call: Call, context: Context) -> Planned:
     dst = context.operand(call, "dst")
-    return plan_tile(context, (dst,), call.scope, f"fill_{dst.buffer.name}", Fill(call.fields.value, dst.buffer.dtype))
+    pins = TilePins(read_width(call.fields.width), call.fields.partition)
+    value = Fill(call.fields.value, dst.buffer.dtype)
+    return plan_tile(context, (dst,), call.scope, f"fill_{dst.buffer.name}", value, pins=pins)
 
 
 OP = Op(
-    "fill", FillFields, writes=("dst",), edge="edge", reference=_reference, exactness=MOVES,
+    "fill", FillFields, writes=("dst",), edge="edge", check_dtypes=_check_value, reference=_reference, exactness=MOVES,
     variants=(
         Variant("registers", 20, _refuse_registers, _plan_registers),
-        Variant("tile", 20, _refuse_tile, _plan_tile),
+        Variant("tile", 20, _refuse_tile, _plan_tile, pins=("width", "partition")),
     ),
 )  # fmt: skip

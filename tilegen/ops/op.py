@@ -15,7 +15,7 @@ from tilegen.index import Index, evaluate, variables
 from tilegen.ops.flows import Flows, no_flows
 from tilegen.ops.operand import Context
 from tilegen.plan import Instruction, Memory, Step
-from tilegen.spec.data import Buffer, Call, Spec, WholeCall
+from tilegen.spec.data import Buffer, Call, Region, Spec, WholeCall
 from tilegen.spec.form import OpForm, WholeForm
 
 Array = NDArray[Any]
@@ -27,8 +27,8 @@ MOVES, CONVERTS, COMPUTES = "moves", "converts", "computes"
 class Planned:
     """One variant's steps, what they cost over an interior CTA, and the choices made on the way.
 
-    ``pins`` are fields of the op, beside ``variant``, with which a spec says all of this itself. ``scratch`` is shared
-    memory of the op's own, which it synchronises itself.
+    ``pins`` are fields of the op, beside ``variant``, with which a spec says itself what was chosen. ``scratch`` is
+    shared memory of the op's own, which it synchronises itself.
     """
 
     steps: tuple[Step, ...]
@@ -42,6 +42,7 @@ class Planned:
 class Variant:
     """A way to carry out an op. ``refuse`` gives a reason or None and is cheap; ``plan`` may still raise Refused.
 
+    ``pins``: the op's fields that leave only some of the variant's candidates; it raises NotHad where they leave none.
     For buffers whose layout is to be chosen: ``constrain`` says why the variant cannot take an operand with the layout
     that it has (a descriptor's modes, say), or None; ``adapts`` means that its accesses are made for the layouts, so
     that those planned for one layout say no more than what is possible under another.
@@ -53,6 +54,7 @@ class Variant:
     plan: Callable[[Call, Context], Planned]
     constrain: Callable[[Call, Buffer], str | None] | None = None
     adapts: bool = False
+    pins: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ class Op(OpForm):
     ``reference(call, values, here)`` is its meaning on logical tensors: from what it reads to what it writes, both by
     field name, instances first, stored as ``here.domain`` does. It rearranges these arrays, or computes with the domain
     (``compute``, ``convert``, ``fill``, ``matmul``, ``combine``, ``fold``), and never looks into one: it runs in all
-    domains. ``exactness``: MOVES, CONVERTS or COMPUTES. ``instructions`` are rows that it brings along beside those of
+    domains. ``exactness``: MOVES, CONVERTS or COMPUTES; ``rounds(call)``: of an op that moves, whether this call of it
+    converts. ``instructions`` are rows that it brings along beside those of
     ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension axes[d] of what it reads, for ops
     that only rearrange; None for others. ``flows(call, threads)``: the tiles whose owners its
     operands share.
@@ -98,6 +101,15 @@ class Op(OpForm):
     instructions: tuple[Instruction, ...] = ()
     axes: Callable[[Call], tuple[int, ...] | None] = lambda call: None
     flows: Flows = no_flows
+    rounds: Callable[[Call], bool] = lambda call: False
+
+    def exactness_of(self, call: Call) -> str:
+        return CONVERTS if self.rounds(call) else self.exactness
+
+    @property
+    def pins(self) -> tuple[str, ...]:
+        """Every field that leaves only some candidates of a variant; None where it says nothing."""
+        return tuple(dict.fromkeys(name for v in self.variants for name in v.pins))
 
 
 @dataclass(frozen=True)
@@ -126,3 +138,24 @@ class WholeOp(WholeForm):
     reference: Callable[..., dict[str, Array]] = field(kw_only=True)
     pins: Callable[[WholeCall, Spec], dict[str, Any]] = field(kw_only=True)
     axes: Callable[[WholeCall], tuple[int, ...] | None] = lambda call: None
+
+
+def refuse_conversion(op: str) -> Callable[[Any, Mapping[str, Region]], tuple[str, str, str, str] | None]:
+    """The check of an op that moves elements as they are: both sides have one dtype."""
+
+    def check(fields: Any, regions: Mapping[str, Region]) -> tuple[str, str, str, str] | None:
+        src, dst = (regions[name].buffer for name in ("src", "dst"))
+        if src.dtype == dst.dtype:
+            return None
+        message = f"dtypes differ, and {op} converts nothing: '{src.name}' is {src.dtype}, '{dst.name}' is {dst.dtype}"
+        way = f"{src.scope} -> {dst.scope}" if src.scope != dst.scope else f"within {src.scope} memory"
+        return "TG213", message, "dst", f"'cast: {{src: .., dst: ..}}' converts {way}"
+
+    return check
+
+
+def fields_picked(call: WholeCall, spec: Spec) -> dict[str, Any]:
+    """The fields of a call that the choices of its expanded spec say."""
+    known = type(call.fields).model_fields
+    picked = [c.picked.items() for c in spec.choices if isinstance(c.picked, Mapping)]
+    return {name: value for items in picked for name, value in items if name in known}

@@ -10,15 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, Var, add, bound, conjuncts, every, mul, variables
 from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
-from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,
     Formals,
     Operand,
-    Refused,
     allows_width,
     edge_guard,
     guarded_dims,
@@ -273,113 +270,3 @@ def is_flat(operand: Operand, digits: Sequence[Digit]) -> bool:
     if may_pass_end(operand) or not all(isinstance(n, int) for n in operand.memory.shape):
         return False
     return any(len({p[0] for p in d.places}) > 1 for d in digits)
-
-
-@dataclass(frozen=True)
-class _Plan:
-    """One order and pair of widths, as steps with their cost."""
-
-    tile: OrderedTile
-    widths: tuple[int, int]
-    block: Block
-    cost: Cost
-
-
-def plan_tile(
-    context: Context,
-    operands: Sequence[Operand],
-    scope: str,
-    name: str,
-    source: Fill | None = None,
-    scalar: bool = False,
-    via: Instruction = MOVE,
-) -> Planned:
-    """The cheapest order and widths for a tile (only one element at a time if ``scalar``), every candidate costed.
-
-    ``via``: a plain move, or cp.async. Raises Refused if no width is one that the instruction has.
-    """
-    found: list[_Plan] = []
-    tiles = orders_of(context, operands, scope)
-    for tile in tiles:
-        for widths in [(1, 1)] if scalar else _async_widths(tile, via) if via.queue else _widths(tile, source):
-            block = tile_block(context, tile, widths, name, scope, source, via)
-            found.append(_Plan(tile, widths, block, context.cost((block,))))
-    if not found:
-        raise Refused(_too_narrow(context, operands, scope))
-    best = min(found, key=lambda f: f.cost.key)
-    why = "this variant takes one element at a time" if scalar else _say_widths(found, best, via)
-    return Planned((best.block,), best.cost, (_width_choice(found, best, why), _partition_choice(tiles, found, best)))
-
-
-def _widths(tile: OrderedTile, source: Fill | None) -> list[tuple[int, int]]:
-    """Widths worth costing: each side's widest, the widest that both allow, half of it, and one element."""
-    if source:
-        top = widest(tile, 0)
-        return list(dict.fromkeys([(top, top), (max(1, top // 2),) * 2, (1, 1)]))
-    load, store = widest(tile, 0), widest(tile, 1)
-    both = min(load, store)
-    return list(dict.fromkeys([(load, store), (both, both), (max(1, both // 2),) * 2, (1, 1)]))
-
-
-def _async_widths(tile: OrderedTile, via: Instruction) -> list[tuple[int, int]]:
-    """The widths of an asynchronous copy that both sides allow, wide ones first."""
-    both, size = min(widest(tile, 0), widest(tile, 1)), tile.operands[0].elem_bytes
-    return [(n // size,) * 2 for n in reversed(via.widths_bytes) if n % size == 0 and n // size <= both]
-
-
-def _too_narrow(context: Context, operands: Sequence[Operand], scope: str) -> str:
-    size = operands[0].elem_bytes
-    most = max(min(widest(tile, 0), widest(tile, 1)) for tile in orders_of(context, operands, scope)) * size
-    return f"cp.async moves 4, 8 or 16 bytes, and here both sides are contiguous and aligned for {most} at most"
-
-
-def _width_choice(found: Sequence[_Plan], best: _Plan, why: str) -> Choice:
-    size = best.tile.operands[0].elem_bytes
-    candidates = tuple(
-        Candidate(_width_value(f.widths, size), f.cost, judge(f.cost, best.cost, f is best))
-        for f in found
-        if f.tile is best.tile
-    )
-    return Choice("vector_width", _width_value(best.widths, size), candidates, why)
-
-
-def _say_widths(found: Sequence[_Plan], best: _Plan, via: Instruction) -> str:
-    """Why these widths: the widest there are, or else the cheapest of those that were costed."""
-    tile = best.tile
-    extents = dict.fromkeys(tile.innermost(side).extent for side in range(len(tile.operands)))
-    runs = f"in runs of {' and '.join(map(str, extents))}"
-    rule = "contiguous, aligned for every thread and step, inside one chunk, not across an edge, 16 bytes at most; "
-    rule += "runs are neighbours in this order that lie equally far apart on that side"
-    allowed = [widest(tile, side) for side in range(len(tile.operands))]
-    costed = [f.widths for f in found if f.tile is tile]
-    if via.queue and best.widths == max(costed):
-        return f"the widest of {via.name} {runs}; {rule}"
-    if not via.queue and best.widths == (allowed[0], allowed[-1]):
-        return f"the widest {runs}; {rule}"
-    most = " and ".join(str(n * tile.operands[0].elem_bytes) for n in allowed)
-    return f"the cheapest of {len(costed)} that were costed; this order allows up to {most} bytes"
-
-
-def _width_value(widths: tuple[int, int], size: int) -> dict[str, int]:
-    load, store = widths
-    value = {"elems": max(widths), "bytes": max(widths) * size}
-    return value if load == store else value | {"load_bytes": load * size, "store_bytes": store * size}
-
-
-def _partition_choice(tiles: Sequence[OrderedTile], found: Sequence[_Plan], best: _Plan) -> Choice:
-    tile, bundle = best.tile, max(best.widths)
-    outer = -(-tile.count // bundle // tile.threads)
-    picked = {"outer": outer, "threads": tile.threads, "elems": bundle, "order": tile.order}
-    cheapest = [min((f for f in found if f.tile is t), key=lambda f: f.cost.key) for t in _tiles(found)]
-    candidates = tuple(Candidate(f.tile.order, f.cost, judge(f.cost, best.cost, f is best)) for f in cheapest)
-    if len(tiles) == 1:
-        why = "all orders are this one; row-major, by each side's strides, and with neighbours together"
-    elif len(cheapest) == len(tiles):
-        why = f"the cheapest of {len(tiles)} orders; row-major, by each side's strides, and with neighbours together"
-    else:
-        why = f"the cheapest of {len(cheapest)} orders; in {len(tiles) - len(cheapest)} more no access is wide enough"
-    return Choice("partition", picked, candidates, why)
-
-
-def _tiles(found: Sequence[_Plan]) -> list[OrderedTile]:
-    return list({id(f.tile): f.tile for f in found}.values())

@@ -16,6 +16,11 @@ from tilegen.ops.operand import memory_of
 from tilegen.plan import BARRIER_BYTES, TMA_ALIGN_BYTES, Memory
 from tilegen.spec.data import Buffer, Spec
 from tilegen.spec.outline import outline
+from tilegen.spec.tensor_memory import allocate
+
+# TMA asks for it; how often cp.async goes to memory is counted in lines of 128 bytes of both sides, which the model
+# (access/cp_async.py) has begin at a multiple: counted on an H200, 5 sectors for 4 where a buffer began at another.
+_STREAM_ALIGN_BYTES = TMA_ALIGN_BYTES
 
 
 def check_scratch(spec: Spec, scratch: Sequence[Memory]) -> None:
@@ -41,7 +46,8 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
     memories: dict[str, Memory] = {}
     top = 0
     below = {name: b for b in spec.buffers for name in b.over}  # who lies over a buffer
-    ordered = sorted(spec.buffers, key=lambda b: (bool(spec.buffer(b.root).over), b.root != b.name))  # roots first
+    there = (b for b in spec.buffers if b.scope != "tmem")  # which has no addresses that ops use yet
+    ordered = sorted(there, key=lambda b: (bool(spec.buffer(b.root).over), b.root != b.name))  # roots first
     for buffer in ordered:
         root = memories.get(buffer.root) if buffer.root != buffer.name else None
         if root is not None:
@@ -55,7 +61,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
             continue
         if buffer.scope == "shared":
             lies = [b for b in (buffer, below.get(buffer.name)) if b is not None]
-            align = max(max(_alignment(b), TMA_ALIGN_BYTES if b.name in seen.boxed else 1) for b in lies)
+            align = max(max(_alignment(b), _STREAM_ALIGN_BYTES if b.name in seen.streamed else 1) for b in lies)
             memory = replace(memory, family=buffer.name if buffer.name in below else "")
             memory = replace(memory, offset_bytes=-(-top // align) * align, align_bytes=align)
             top = memory.offset_bytes + int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
@@ -67,7 +73,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
         message = f"the shared buffers and barriers take {top} bytes; a CTA on {spec.arch} has {limit}"
         raise SpecError(Diagnostic("TG210", message, last.mark))
     _check_resident(spec, top)
-    return {b.name: memories[b.name] for b in spec.buffers}
+    return {b.name: memories[b.name] for b in spec.buffers if b.name in memories}
 
 
 def _lay_over(spec: Spec, buffer: Buffer, memory: Memory, memories: dict[str, Memory]) -> Memory:
@@ -88,7 +94,7 @@ def room_below(buffer: Buffer, memories: Mapping[str, Memory]) -> tuple[int, int
 
 
 def _check_resident(spec: Spec, shared_bytes: int) -> None:
-    """As many CTAs as the spec wants must find room in one multiprocessor's shared memory."""
+    """As many CTAs as the spec wants must find room in one multiprocessor's shared memory, and in its tensor memory."""
     arch, count = ARCHES[spec.arch], spec.ctas_per_sm
     each = shared_for(arch, shared_bytes)
     if count * each > arch.shared_bytes_per_sm:
@@ -96,6 +102,17 @@ def _check_resident(spec: Spec, shared_bytes: int) -> None:
         message = f"{count} CTAs do not fit on one multiprocessor: {has}; {spec.arch} has {arch.shared_bytes_per_sm}"
         hint = f"at most {arch.shared_bytes_per_sm // each} do"
         raise SpecError(Diagnostic("TG311", message, spec.ctas_per_sm_mark, hint))
+    has_columns, taken = _count_columns(spec)
+    if count * taken > has_columns:
+        each_takes = f"each takes {taken} columns of tensor memory; {spec.arch} has {has_columns}"
+        message = f"{count} CTAs do not fit on one multiprocessor: {each_takes}"
+        raise SpecError(Diagnostic("TG311", message, spec.ctas_per_sm_mark, f"at most {has_columns // taken} do"))
+
+
+def _count_columns(spec: Spec) -> tuple[int, int]:
+    """Columns of tensor memory that a multiprocessor has, and those that a CTA takes."""
+    has = ARCHES[spec.arch].tensor_memory
+    return (has.columns, sum(size for _, size in allocate(spec.buffers, spec.arch).values())) if has else (0, 0)
 
 
 def choose_resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice, ...]:
@@ -108,6 +125,8 @@ def choose_resident(spec: Spec, memories: Mapping[str, Memory]) -> tuple[Choice,
     each = shared_for(arch, max(ends, default=0) + slots * BARRIER_BYTES)
     registers = registers_for(arch, spec.threads, spec.ctas_per_sm)
     said = f"{each} bytes of shared memory each, of {arch.shared_bytes_per_sm}, the system's counted"
+    has_columns, taken = _count_columns(spec)
+    said += f"; {taken} columns of tensor memory each, of {has_columns}" if taken else ""
     return (Choice(RESIDENT, spec.ctas_per_sm, proof=f"at most {registers} registers a thread; {said}"),)
 
 

@@ -25,6 +25,7 @@ from tilegen.ops.flows import reduced, span_shapes
 from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, as_int, own
+from tilegen.ops.pins import MostWidth
 from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, when
 from tilegen.scopes import SCOPES, THREAD_AXES, threads_of
 from tilegen.spec.data import Call, Expression, Region
@@ -48,6 +49,7 @@ class ReduceFields(OpFields):
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep global ones"
     )
+    width: MostWidth = None
 
 
 def _shape_of(call: Call) -> tuple[int, ...]:
@@ -138,6 +140,7 @@ def _split_threads(context: Context, call: Call, owned: Ownership, axis: int) ->
             lowest.append(equal(mod(div(number, stride), reach // stride), 0))
             if top <= _WARP:
                 continue
+            _check_whole(digits, top)
             stride, extent = _WARP, -(-top // _WARP)
         if stride % _WARP:
             raise Refused(f"threads {stride} apart hold what is reduced, which are no whole warps")
@@ -152,6 +155,13 @@ def _check_free(digits: list[tuple[int, int, bool]], stride: int, reach: int) ->
     for other, extent, is_reduced in digits:
         if not is_reduced and extent > 1 and stride < other < reach:
             raise Refused("lanes of other results lie among those that would exchange")
+
+
+def _check_whole(digits: list[tuple[int, int, bool]], top: int) -> None:
+    """Beyond a warp, whole warps hold what makes a result: none of them has lanes of another."""
+    for other, extent, is_reduced in digits:
+        if not is_reduced and extent > 1 and other >= top and other % _WARP:
+            raise Refused(f"the next result begins at thread {other}, inside a warp whose lanes would exchange")
 
 
 # ---------------------------------------------------------------- steps
@@ -320,9 +330,9 @@ def _plan(call: Call, context: Context) -> Planned:
         loop = ElementLoop(context, call, owned, (dst, *sources), cap)
         return _Reduction(context, call, loop, split, axis, tree).block(name, scratch)
 
-    block, cost, widths = choose_widths(context, owned, others, build)
+    block, cost, widths, pins = choose_widths(context, owned, others, build, call.fields.width)
     order = Choice("order", _say_order(owned, split), (), "registers and warps ascending, lanes by xor")
-    return Planned((block,), cost, (order, *widths), scratch=(scratch,) if scratch else ())
+    return Planned((block,), cost, (order, *widths), pins, (scratch,) if scratch else ())
 
 
 def _say_order(owned: Ownership, split: _Split) -> dict[str, Any]:
@@ -340,6 +350,6 @@ OP = Op(
     "reduce", ReduceFields, reads=("src",), writes=("dst",), optional=("src",), edge="edge", expression="expr",
     named="with", takes_written=lambda fields: fields.accumulate, check=_check,
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
-    variants=(Variant("threads", 20, _refuse, _plan),),
+    variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
     flows=lambda call, threads: reduced(call, [f for f in call.fields_read if f != "dst"], "dst", call.fields.axis),
 )  # fmt: skip

@@ -18,33 +18,42 @@ from tilegen.ops.operand import (
     ref_at,
 )  # fmt: skip
 from tilegen.ops.ownership import Ownership, own
+from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step, when
 from tilegen.spec.data import Call
 
 _OWNED = "the elements that the register layout gives to one thread"
 
 
-def plan_transfer(context: Context, call: Call, register: Operand, other: Operand, loads: bool) -> Planned:
-    """Registers from memory (``loads``) or to it, in the partition that the register layout induces."""
+def plan_transfer(
+    context: Context, call: Call, register: Operand, other: Operand, loads: bool, pinned: tuple[int, int] | None = None
+) -> Planned:
+    """Registers from memory (``loads``) or to it, in the partition that the register layout induces.
+
+    ``pinned``: elements of a load and of a store, which are one access here. Raises NotHad if it is none of them.
+    """
     owned = own(context, register, [other])
     widest = widest_access(owned, other)
     widths = [1 << k for k in range(widest.bit_length())]
     name = _name("copy", call)
     found = []
+    if pinned and pinned not in [(w, w) for w in widths]:
+        raise NotHad("width", f"both sides allow accesses of {say_known(widths)} elements", widths)
     for width in reversed(widths):
         block = _transfer_block(context, call, owned, other, loads, width, name)
-        found.append((context.cost((block,)), width, block))
-    cost, width, block = min(found, key=lambda f: f[0].key)
+        found.append((hear(context, pinned in (None, (width, width))).cost((block,)), width, block))
+    (cost, width, block), why_pinned = pick(found, lambda f: pinned in (None, (f[1], f[1])), lambda f: f[0])
     size = register.elem_bytes
     candidates = tuple(Candidate({"elems": w, "bytes": w * size}, c, judge(c, cost, w == width)) for c, w, _ in found)
     rule = "powers of two, contiguous in registers and in memory, aligned for every thread and step, at most 16 bytes"
     why = "the widest that both sides allow" if width == widest else f"the cheapest of {len(widths)}, all costed"
+    why = why_pinned or why
     choices = (
         Choice("vector_width", {"elems": width, "bytes": width * size}, candidates, f"{why}; {rule}"),
         Choice("registers_per_thread", owned.count, (), _OWNED),
         Choice("outer", owned.count // width, (), "registers per thread / vector elements"),
     )
-    return Planned((block,), cost, choices)
+    return Planned((block,), cost, choices, (("width", width),))
 
 
 def widest_access(owned: Ownership, other: Operand) -> int:

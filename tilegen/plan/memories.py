@@ -115,7 +115,8 @@ class TensorMap:
     """A TMA descriptor of a global array: it moves boxes of ``box`` elements, one extent for each of ``dims``.
 
     ``dims`` are dimensions of the memory, outermost first, the last of pitch 1. In shared memory a box is row-major,
-    and 16-byte chunks are permuted in rows of ``swizzle_bytes`` (0: not at all).
+    and 16-byte chunks are permuted in rows of ``swizzle_bytes`` (0: not at all). ``rounds``: float32 elements are
+    rounded to tf32 on their way.
     """
 
     name: str
@@ -123,6 +124,7 @@ class TensorMap:
     dims: tuple[int, ...]
     box: tuple[int, ...]
     swizzle_bytes: int = 0
+    rounds: bool = False
 
     @property
     def box_bytes(self) -> int:

@@ -38,13 +38,18 @@ class Claims:
 
     values: Mapping[str, tuple[Array, Array]]
 
-    def compare(self, name: str, at: Array, got: Array, bound: Bound) -> Closeness:
-        """Raise ProofError TG428 at the first element further from the function's value than the spec's bound."""
+    def compare(
+        self, name: str, at: Array, got: Array, bound: Bound, where: Callable[[int], str] = lambda at: ""
+    ) -> Closeness:  # fmt: skip
+        """Raise ProofError TG428 at the first element further from the function's value than the spec's bound.
+
+        ``where``: words for an element at an offset.
+        """
         offsets, values = self.values[name]
         meant = values[np.searchsorted(offsets, at)]
         with np.errstate(all="ignore"):
             room = bound.error + np.where(np.isfinite(meant), _OWN * np.abs(meant), 0.0)
-        return compare_floats(name, at, got, Bound(meant, room), DIFFERS)
+        return compare_floats(name, at, got, Bound(meant, room), DIFFERS, where)
 
 
 def ask_meaning(

@@ -48,7 +48,7 @@ class Closeness:
 
 def computes(spec: Spec) -> bool:
     """Has the spec an op that computes, so that its floats are to be checked too?"""
-    return any(OPS[call.op].exactness == COMPUTES for call in outline(spec).calls)
+    return any(OPS[call.op].exactness_of(call) == COMPUTES for call in outline(spec).calls)
 
 
 def draw_floats(name: str, dtype: str, seed: int = 1) -> Input:

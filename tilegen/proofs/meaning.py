@@ -14,7 +14,7 @@ from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import evaluate
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, interpret
-from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, UNFENCED, Fault
+from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, SAME_STEP, UNFENCED, Fault
 from tilegen.interpret.threads import whole_clusters
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
@@ -79,7 +79,7 @@ def inputs_of(spec: Spec, plan: Plan, seed: int = 1) -> dict[str, Input]:
 
 def proving_domain(spec: Spec) -> Domain:
     """Where the spec only moves bits, they are bits; else numbers modulo a prime."""
-    if all(OPS[call.op].exactness == MOVES for call in outline(spec).calls):
+    if all(OPS[call.op].exactness_of(call) == MOVES for call in outline(spec).calls):
         return TYPED
     return make_modular(b.dtype for b in spec.buffers)
 
@@ -126,7 +126,7 @@ def _digits(dtype: str, unit: int, first: int, digit: int, digits: int, seed: in
 
 def exact_limit(spec: Spec) -> int:
     """Integers below this are exact in every dtype that the spec converts between."""
-    if any(OPS[call.op].exactness == CONVERTS for call in outline(spec).calls):
+    if any(OPS[call.op].exactness_of(call) == CONVERTS for call in outline(spec).calls):
         return min(exact_integers(b.dtype) for b in spec.buffers)
     return 1 << 24
 
@@ -242,6 +242,19 @@ def _say_arrival(spec: Spec, fault: Fault) -> str:
     return f"in {first} a sync and then an arrival, for which {second} waits; or `- sync: [{first}, {second}]` in both"
 
 
+_INSTANCE = {"thread": "tx", "warp": "warpid", "warpgroup": "wgid"}  # what numbers those that carry out an op
+
+
+def _say_whose(spec: Spec, op: int) -> str:
+    """How what every instance of a scope writes may be one's."""
+    calls = outline(spec).calls
+    scope = calls[op].scope if 0 <= op < len(calls) else "cta"
+    if scope not in _INSTANCE:
+        return ""
+    own = _INSTANCE[scope]
+    return f"every {scope} does all of it: 'scope: cta' shares it out; 'when: {own} == 0' leaves it to one"
+
+
 def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     """A fault with its place in the spec, and what would mend it."""
     fault = found.fault
@@ -249,6 +262,8 @@ def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     hint = ""
     if fault.code == REGISTER_INDEX:
         hint = "give the loop 'unroll: true'"
+    elif fault.code == SAME_STEP:
+        hint = _say_whose(spec, fault.op)
     elif fault.code == UNFENCED and (writer := mark_of(spec, fault.other_op)) is not None:
         hint = f"insert `- sync: async` after {writer.spot}, before the sync"
     elif fault.barrier:

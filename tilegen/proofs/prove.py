@@ -13,7 +13,7 @@ from tilegen.index import Var, evaluate, variables
 from tilegen.index.courses import Trips, course, join_courses
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.plan import Plan
-from tilegen.proofs.finding import NO_OWNER, Finding
+from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes
 from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.meaning import (
@@ -30,6 +30,7 @@ from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.side_by_side import run_tasks
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, launch_of
@@ -60,7 +61,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     if negative := unproven_indices(spec, plan):
         raise ProofError(negative)
     unproven = unproven_ranges(plan)
-    errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
+    errors = [_finding(spec, plan, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
     usual = parameter_cases(spec)
     usual += [c for c in launch_cases(spec, usual[0]) if c not in usual]
@@ -69,15 +70,13 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
             if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
                 errors.append(_unowned(spec, plan, f, case))
             elif f.severity == "error":
-                errors.append(_finding(spec, f))
+                errors.append(_finding(spec, plan, f))
             elif case in usual:
                 notes.append(f.message)
         if errors:
             break
     if errors:
         raise ProofError(errors)
-    if spec.whole is not None and computes(spec):
-        check_whole(spec, plan, usual[0])
     runs = list_runs(spec, plan)
     exact, of_floats = _carry_out_all(spec, plan, runs, processes)
     notes += of_floats
@@ -94,8 +93,8 @@ def _carry_out_all(
 ) -> tuple[list[tuple[int, Trips]], list[str]]:  # fmt: skip
     """The steps of each run and the trips that it made; what is said of the floats of the first, which come with it.
 
-    What floats show counts once the exact run is right. They make the trips that this is to make; where in the end it
-    made others, they are looked at again.
+    An op on whole arrays that computes is compared with its tiles beside them. What floats show counts once the exact
+    run is right. They make the trips that this is to make; where in the end it made others, they are looked at again.
     """
     with_floats = computes(spec)
     is_long = sum(count_work(plan, run.ctas, run.case, run.cut.trips) for run in runs) > _SHARED_WORK
@@ -105,7 +104,10 @@ def _carry_out_all(
     tasks: list[Callable[[], Any]] = [partial(check_run, spec, plan, run) for run in runs]
     if with_floats:
         tasks.insert(1, partial(_try_floats, spec, plan, runs[0], runs[0].cut.trips))
-    found = run_tasks(tasks, processes if is_long else 1)
+    before: list[Callable[[], Any]] = []
+    if spec.whole is not None and with_floats:
+        before.append(partial(check_whole, spec, plan, parameter_cases(spec)[0]))
+    found = run_tasks([*before, *tasks], processes if is_long else 1)[len(before) :]
     if not with_floats:
         return found, []
     first, floats, *others = found
@@ -204,8 +206,19 @@ def _unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) 
     return Diagnostic(finding.code, message, spec.buffer(finding.memory).mark, hint)
 
 
-def _finding(spec: Spec, finding: Finding) -> Diagnostic:
-    return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op))
+def _finding(spec: Spec, plan: Plan, finding: Finding) -> Diagnostic:
+    hint = _say_owners(plan, finding.memory) if finding.code == TWO_OWNERS else ""
+    return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op), hint)
+
+
+def _say_owners(plan: Plan, name: str) -> str:
+    """What may be meant where CTAs write the same elements of an array: an axis that no place in it depends on."""
+    owns = [o for o in plan.owns if o.memory.name == name]
+    used = {v.name for o in owns for x in (*o.start, o.condition) for v in variables(x)}
+    for axis, inside, count in zip(CTA_AXES, CLUSTER_AXES, plan.grid, strict=True):
+        if count != 1 and not used & {axis, inside}:
+            return f"no place in {name} depends on {axis}, so all CTAs along it write the same elements"
+    return f"let each CTA write elements of its own: compare what a CTA writes of {name} with how far the next one is"
 
 
 def needless_syncs(spec: Spec, plan: Plan, runs: Sequence[ProofRun], steps: int) -> tuple[Diagnostic, ...]:

@@ -20,6 +20,7 @@ from tilegen.plan import Launch, Plan
 from tilegen.report.text import KINDS, draw_table, lane_ranges
 
 Data = Mapping[str, Any]
+_CHUNK = 16  # bytes that a swizzle leaves together
 
 
 def numbered_accesses(plan: Plan) -> list[Access]:
@@ -32,7 +33,8 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     """Access ``number`` (from 1) of the first warp of the interior CTA that carries it out, at the first loop step.
 
     Shared: phases of {lanes, wavefronts, words: [{bank, word, lanes}]}, words counted from the start of the buffer.
-    Global: sectors of {sector, lanes, bytes}. The phases of cp.async are those of a store; TMA's boxes have only rows.
+    Global: sectors of {sector, lanes, bytes}. The phases of cp.async are those of a store. TMA's boxes and wgmma's
+    matrices have only rows, and in shared memory ``runs`` of [first byte, bytes], row after row.
     Raises ValueError for a number that explain does not list.
     """
     accesses = numbered_accesses(plan)
@@ -50,19 +52,36 @@ def explain_access(plan: Plan, launch: Launch, number: int) -> dict[str, Any]:
     if first is None:
         return head
     if a.kind in WHOLE:
-        return head | _box(a, launch)
+        return head | _box(a, launch, max(first.offsets))
     return head | (_banks(a, first) if a.memory.space == "shared" else _sectors(a, first))
 
 
-def _box(a: Access, launch: Launch) -> dict[str, Any]:
+def _box(a: Access, launch: Launch, start: int) -> dict[str, Any]:
     """A box that TMA moves, or a matrix of wgmma: no lane touches it, so that there is no table.
 
     What there is are its rows, and what they count.
     """
     counted = count_access(a, launch, launch.interior)
     boxes, rows = max(1, counted.instructions), prod(n for n, _ in a.rows)
-    figure = {"wavefronts": counted.wavefronts // boxes} if a.memory.space == "shared" else {}
-    return {"rows": rows, "sectors": counted.sectors // boxes} | figure
+    figures: dict[str, Any] = {"rows": rows, "sectors": counted.sectors // boxes}
+    if a.memory.space != "shared":
+        return figures
+    return figures | {"wavefronts": counted.wavefronts // boxes, "runs": _runs(a, start, rows * a.width_bytes)}
+
+
+def _runs(a: Access, start: int, size: int) -> list[list[int]]:
+    """Where a box or a matrix lies in its buffer, which begins at a multiple of the swizzle's pattern."""
+    if a.matrix is None:
+        return [[start, size]]  # TMA packs the rows, and its swizzle stays inside of the box
+    elements = a.matrix.offsets() if a.matrix.along == "k" else a.matrix.offsets().T
+    chunks = a.matrix.swap_chunks(start + elements).ravel()[:: _CHUNK // a.matrix.elem_bytes].tolist()
+    runs = [[int(chunks[0]), _CHUNK]]
+    for byte in chunks[1:]:
+        if byte == sum(runs[-1]):
+            runs[-1][1] += _CHUNK
+        else:
+            runs.append([byte, _CHUNK])
+    return runs
 
 
 def _banks(a: Access, first: WarpOffsets) -> dict[str, Any]:

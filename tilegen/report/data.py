@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -13,7 +14,7 @@ from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import Counted, count_access
 from tilegen.cost.cp_async import CP_ASYNC
 from tilegen.cost.needs import count_bytes, count_needed_sectors, find_threads, group_by_array
-from tilegen.decisions import Choice, Cost, Operation
+from tilegen.decisions import TILING, Choice, Cost, Operation
 from tilegen.layouts import read_mma
 from tilegen.plan import Block, Compute, Launch, Plan, all_steps, flatten
 from tilegen.report.mma_chain import describe_mma, mma_data
@@ -38,7 +39,7 @@ def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> 
     traffic over one interior CTA), totals.
 
     ``with_derivations``: of ops that compute also how exact their functions are and who says so (``functions``), and
-    how a product's tile follows from its atom (``derivation``, and ``mma`` as data).
+    how a product's tile follows from its atom (``derivation``, and ``mma`` as data); of a gemm so too.
     """
     accesses = compiled_accesses(plan)
     whole = [count_access(a, launch, None) for a in accesses]
@@ -53,6 +54,7 @@ def explain_plan(plan: Plan, launch: Launch, with_derivations: bool = False) -> 
         "params": dict(launch.params),
         "summary": sum_up(plan, launch),
         "choices": [choice_data(c) for c in plan.choices],
+        **(_derive_tilings(plan.choices) if with_derivations else {}),
         "ops": [
             _explain_op(o, plan, [a for a in accesses if a.op == k], launch)
             | (_derive(plan, k, o) if with_derivations else {})
@@ -67,7 +69,13 @@ def _derive(plan: Plan, number: int, operation: Operation) -> dict[str, Any]:
     blocks = (s for s in all_steps(plan) if isinstance(s, Block) and s.op == number)
     trees = dict.fromkeys(s.tree for block in blocks for s in flatten(block.body) if isinstance(s, Compute))
     found: dict[str, Any] = {"functions": describe_functions(trees)} if trees else {}
-    texts = [c.picked for c in operation.choices if c.question == "tiling"]
+    return found | _derive_tilings(operation.choices)
+
+
+def _derive_tilings(choices: Sequence[Choice]) -> dict[str, Any]:
+    """The chain from the atom to the tile, in lines and as data, where choices say a tiling."""
+    found: dict[str, Any] = {}
+    texts = [c.picked for c in choices if c.question == TILING]
     for read in filter(None, map(read_mma, texts)):
         found |= {"derivation": describe_mma(read[0]), "mma": mma_data(read[0])}
     return found

@@ -155,9 +155,42 @@ def _merge(data: Data, events: Iterable[Data]) -> list[str]:
     """What a role does in one row: boxes of one copy are one, so are arrivals in several CTAs."""
     found: dict[tuple[object, ...], list[Data]] = {}
     for e in events:
-        key = e["what"], e["op"], e["barrier"], e["slot"], e["phase"], e["scope"], tuple(e["names"])
-        found.setdefault(key, []).append(e)
+        found.setdefault(_alike(e), []).append(e)
     return [printable(SAY[own[0]["what"]](data, own)) for own in found.values()]
+
+
+def _alike(event: Data) -> tuple[object, ...]:
+    """What events of one row have in common that are said as one."""
+    e = event
+    return e["what"], e["op"], e["barrier"], e["slot"], e["phase"], e["scope"], tuple(e["names"])
+
+
+def list_cells(data: Data) -> list[dict[str, Any]]:
+    """The drawing as JSON data: what a role does in one row, boxes of one copy as one.
+
+    Each is {column, row, trip, line, what, text, numbers, by}: ``numbers`` are its events', ``by`` those waited for;
+    ``column`` counts in ``list_columns``. A copy's landing has no column, and stands beside the barrier.
+    """
+    columns = list_columns(data)
+    found: list[dict[str, Any]] = []
+    for column, own in ((c, [e for e in data["events"] if _column_of(data, e) == c]) for c in columns):
+        for row, group in groupby(sorted(own, key=lambda e: int(e["row"])), key=lambda e: int(e["row"])):
+            merged: dict[tuple[object, ...], list[Data]] = {}
+            for e in group:
+                merged.setdefault(_alike(e), []).append(e)
+            for events in merged.values():
+                first = events[0]
+                found.append({
+                    "column": columns.index(column), "row": row, "trip": say_trip(first), "line": first["line"],
+                    "what": first["what"], "text": printable(SAY[first["what"]](data, events)),
+                    "numbers": [e["number"] for e in events], "by": sorted({n for e in events for n in e["by"]}),
+                })  # fmt: skip
+    return found
+
+
+def list_columns(data: Data) -> list[tuple[int, str]]:
+    """(CTA by its number, role) of every column of the drawing."""
+    return _columns(data)
 
 
 # ---------------------------------------------------------------- an event in words

@@ -15,11 +15,12 @@ from tilegen.spec.pinning import Pins, pin_text
 
 
 def resolved_text(spec: Spec, plan: Plan) -> str:
-    """The spec's own text, comments and all, with arch, params, layouts, scopes, variants and what else was chosen.
+    """The spec's own text, comments and all, with arch, params, layouts, scopes, variants, widths, partitions, register
+    tiles, lanes and what else was chosen; of an op on whole arrays, its own fields.
 
-    ``spec`` has everything chosen, as ``load`` returns it. Saved under the same name the text builds to the same
-    ``.cu`` and ``.h``, and to the same ``.json`` but for the record of what is now no choice, and for the numbers of
-    lines where new ones are. What no field says, such as a vector width, follows from the rest.
+    ``spec`` has everything chosen, as ``load`` returns it. Under any file name the text builds to the same ``.cu``
+    and ``.h``, and to the same ``.json`` but for the record of what is now no choice, and for the numbers of lines
+    where new ones are.
     """
     layouts = {b.name: b.layout_text or "row" for b in spec.buffers}
     ops = [(spec.whole.op, WHOLE_OPS[spec.whole.op].pins(spec.whole, spec))] if spec.whole else _ops_of(spec, plan)
@@ -40,20 +41,24 @@ def _ops_of(spec: Spec, plan: Plan) -> list[tuple[str, dict[str, Any]]]:
 
 def _choices_of(call: Call, operation: Operation) -> dict[str, Any]:
     """The fields of an op that say how it is carried out."""
-    has_variants = "variant" in type(call.fields).model_fields
-    return ({"variant": operation.variant} if has_variants else {}) | dict(operation.pins)
+    return _variant_of(call, operation) | dict(operation.pins)
+
+
+def _variant_of(call: Call, operation: Operation) -> dict[str, Any]:
+    return {"variant": operation.variant} if "variant" in type(call.fields).model_fields else {}
 
 
 def pin_choices(spec: Spec, plan: Plan) -> Spec:
-    """The spec with what ``plan`` chose as fields of its ops; ``spec`` has its layouts chosen, as ``load`` returns it.
+    """The spec with the variants that ``plan`` chose; ``spec`` has its layouts chosen, as ``load`` returns it.
 
-    Of an op on whole arrays it is the tile ops that carry it out. Constants that nothing of them names are left out.
+    The rest, such as widths, follows from them. Of an op on whole arrays it is the tile ops that carry it out.
+    Constants that nothing of them names are left out.
     """
     operations = iter(plan.operations)
 
     def pin(call: Call) -> Call:
         said = call.fields.model_dump(by_alias=True, exclude_unset=True)
-        return replace(call, fields=type(call.fields).model_validate(said | _choices_of(call, next(operations))))
+        return replace(call, fields=type(call.fields).model_validate(said | _variant_of(call, next(operations))))
 
     pinned = replace(spec, ops=map_calls(spec.ops, pin))
     if spec.whole is None:

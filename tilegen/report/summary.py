@@ -80,6 +80,15 @@ def _say_bound(summary: Mapping[str, Any]) -> str:
     return f"bound by {_RESOURCES[bound_by]} ({rates})"
 
 
+def say_resource(name: str | None) -> str:
+    """A resource of ``bound_by`` in words.
+
+    >>> say_resource("shared"), say_resource(None)
+    ('shared memory', 'nothing that is counted')
+    """
+    return "nothing that is counted" if name is None else _RESOURCES[name]
+
+
 def say_bytes(n: int) -> str:
     """
     >>> say_bytes(1), say_bytes(1024), say_bytes(5000)

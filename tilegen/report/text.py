@@ -23,9 +23,11 @@ from tilegen.decisions import (
     wrap_line,
 )
 from tilegen.report.summary import say_summary
+from tilegen.report.tensor_memory import draw_map
 
 Data = Mapping[str, Any]
 
+_MOST_RANGES = 6  # of lanes or columns
 _LEAST_WIDTH = 12  # of a column whose cells are folded
 
 _COSTS = {
@@ -43,7 +45,7 @@ KINDS |= {kind: kind.replace(".zfill", " zfill") for kind in CP_ASYNC}
 def explain_text(explained: Data, arch: Arch) -> str:
     """The page: the kernel in a line, what was chosen for all, each op with its variants, choices and accesses, totals,
     what they rest on. No line is longer than COLUMNS."""
-    parts = [_head(explained), _whole(explained["choices"])]
+    parts = [_head(explained), _tensor_memory(explained.get("tensor_memory")), _whole(explained)]
     number = 1
     for k, op in enumerate(explained["ops"]):
         parts.append([*_op(k + 1, op), *_accesses(op, number, op["threads"])])
@@ -72,9 +74,50 @@ def say_role(role: Data) -> str:
     return f"{role['name']}, {role['threads']} threads{registers}"
 
 
-def _whole(choices: Sequence[Data]) -> list[str]:
-    """What was chosen for the kernel as a whole."""
-    return ["the kernel", *(line for c in choices for line in _choice(c))] if choices else []
+def _tensor_memory(found: Data | None) -> list[str]:
+    """Lanes and columns of each buffer, and what its allocation takes."""
+    if found is None:
+        return []
+    rows = [
+        (
+            b["buffer"], b["dtype"], _say_ranges(b["lanes"]), _say_ranges(b["columns"]), _count(b["lanes"]),
+            _count(b["columns"]), str(b["allocated"]), str(b["first_column"]), str(b["copies"]),
+        )
+        for b in found["buffers"]
+    ]  # fmt: skip
+    head = ("", "type", "in lanes", "in columns", "lanes", "columns", "allocated", "from column", "copies")
+    packed = {b["dtype"]: f"{b['packed']} of {b['dtype']}" for b in found["buffers"] if b["packed"] > 1}
+    notes = [
+        f"each takes a power of two from {found['least_columns']} on, in all {found['lanes']} lanes",
+        "no op uses it yet, so the CUDA allocates none",
+    ]
+    notes += [f"elements in a column of one lane: {', '.join(packed.values())}"] if packed else []
+    return [
+        *wrap_line(f"tensor memory: {found['allocated']} of {found['columns']} columns taken"),
+        *draw_table(head, rows, 4, "  ", COLUMNS), *wrap_line(f"  {'; '.join(notes)}", 2),
+        *(line for drawn in draw_map(found) for line in wrap_line(f"  {drawn}", 2)),
+    ]  # fmt: skip
+
+
+def _say_ranges(ranges: Sequence[Sequence[int]]) -> str:
+    shown = [str(a) if a == b else f"{a}-{b}" for a, b in ranges[:_MOST_RANGES]]
+    return " ".join([*shown, "..."] if len(ranges) > _MOST_RANGES else shown)
+
+
+def _count(ranges: Sequence[Sequence[int]]) -> str:
+    return str(sum(b - a + 1 for a, b in ranges))
+
+
+def _whole(explained: Data) -> list[str]:
+    """What was chosen for the kernel as a whole, and how its tile follows from an atom."""
+    lines = [line for c in explained["choices"] for line in _choice(c)]
+    return ["the kernel", *lines, *_derivation(explained)] if lines else []
+
+
+def _derivation(explained: Data) -> list[str]:
+    """The chain of a kernel's, or an op's, tiling."""
+    lines = explained.get("derivation")
+    return ["  from the atom to the tile", *(f"    {line}".rstrip() for line in lines)] if lines else []
 
 
 # ---------------------------------------------------------------- an op
@@ -89,9 +132,7 @@ def _op(number: int, op: Data) -> list[str]:
         lines += _choice(choice)
     if op.get("functions"):
         lines += ["  functions", *(line for text in op["functions"] for line in wrap_line(f"    {printable(text)}", 6))]
-    if op.get("derivation"):
-        lines += ["  from the atom to the tile", *(f"    {line}".rstrip() for line in op["derivation"])]
-    return lines
+    return [*lines, *_derivation(op)]
 
 
 def _refused(refused: Sequence[Data]) -> list[str]:

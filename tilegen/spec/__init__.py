@@ -2,6 +2,6 @@
 
 from tilegen.spec.loader import load
 from tilegen.spec.schema import schema
-from tilegen.spec.sources import NamedText, Source
+from tilegen.spec.sources import NamedText, OwnData, Source
 
-__all__ = ["NamedText", "Source", "load", "schema"]
+__all__ = ["NamedText", "OwnData", "Source", "load", "schema"]

@@ -5,14 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from tilegen import layouts
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
-from tilegen.scopes import SCOPES, THREAD_AXES
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
@@ -22,16 +19,15 @@ from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import (
     MAX_ELEMS,
-    MAX_REGISTER_BYTES,
     Setting,
     check_layout_fits,
     is_auto,
-    layout_axes,
     multiply,
-    owner_scope,
     read_layout,
 )  # fmt: skip
 from tilegen.spec.regions import show_shape
+from tilegen.spec.same_registers import check_same_registers
+from tilegen.spec.tensor_memory import check_tensor_buffer, check_tensor_total, refuse_tensor_view, require_layout
 
 
 @dataclass
@@ -72,6 +68,8 @@ def read_buffers(node: Node | None, state: Buffers, register: Register, findings
                 _check_over(buffer, value["over"], state)
     with findings.collect():
         _check_shared_total(node, state)
+    with findings.collect():
+        check_tensor_total(state.found.values(), state.arch)
 
 
 def _keep(buffer: Buffer, node: Node, state: Buffers) -> None:
@@ -89,6 +87,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
         return None
     if fields.scope in LATER_SCOPES:
         raise refuse_later(f"the scope '{fields.scope}'", node["scope"])
+    if fields.scope == "tmem":
+        check_tensor_buffer(node, fields.dtype, state.arch, what)
     ok = len(findings.found)
     with findings.collect():
         _check_dtype(node["dtype"], fields.dtype)
@@ -108,6 +108,8 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if shape is None or len(findings.found) > ok:
         return None
     layout_node = node.get("layout")
+    if fields.scope == "tmem":
+        require_layout(layout_node, shape, fields.dtype, what, key.mark)
     place = layout_node or node["shape"]
     if layout_node and is_auto(layout_node):
         _check_auto(layout_node, fields.scope, what)
@@ -186,7 +188,7 @@ def _check_shared_total(node: Node, state: Buffers) -> None:
                 message = (
                     f"the shared buffers up to '{buffer.name}' take {total} bytes; a CTA on {state.arch} has {limit}"
                 )
-                raise Flaw("TG210", message, buffer.mark)
+                raise Flaw("TG210", message, buffer.mark, "take a smaller shape, several times over")
 
 
 def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
@@ -201,8 +203,9 @@ def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
             raise Flaw("TG105", f"unknown buffer '{shorten(name)}'", item.mark, suggest(name, own))
         if name not in own:
             has = "itself over others" if other.root == name else "a view"
-            has = has if other.scope == "shared" else f"in {other.scope} memory"
-            raise Flaw("TG117", f"'{buffer.name}' lies over shared buffers, but '{name}' is {has}", item.mark)
+            has = has if other.scope == "shared" else f"in {other.memory}"
+            message = f"'{buffer.name}' lies over shared buffers, but '{name}' is {has}"
+            raise Flaw("TG117", message, item.mark, f"it can lie over {', '.join(own)}" if own else "remove 'over'")
     places = sorted(own.index(name) for name in buffer.over)
     if len(set(places)) < len(places):
         raise Flaw("TG117", f"'{buffer.name}' lies over one buffer twice", node.mark, "name each once")
@@ -248,6 +251,7 @@ def _report_rootless(waiting: list[tuple[Scalar, Mapping, ViewFields]], state: B
 def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, findings: Findings) -> Buffer:
     what = f"view '{key.text}'"
     other = state.found[fields.view]
+    refuse_tensor_view(other, node["view"])
     dtype = fields.dtype or other.dtype
     if fields.dtype is not None:
         _check_dtype(node["dtype"], fields.dtype)
@@ -287,7 +291,8 @@ def _transpose(key: Scalar, node: Mapping, axes: list[int], other: Buffer, dtype
             )
     if sorted(axes) != list(range(len(other.shape))):
         order = f"each of 0 to {len(other.shape) - 1} once"
-        raise Flaw("TG115", f"'axes' must name the dimensions of '{other.name}': {order}", node["axes"].mark)
+        near = f"for example {list(range(len(other.shape)))[::-1]}"
+        raise Flaw("TG115", f"'axes' must name the dimensions of '{other.name}': {order}", node["axes"].mark, near)
     if DTYPES[dtype].bytes != DTYPES[other.dtype].bytes:
         raise Flaw("TG115", "a transpose keeps the bytes of an element", node["dtype"].mark, "make a view of the view")
     try:
@@ -358,42 +363,4 @@ def _check_same_bytes(layout: Any, dtype: str, other: Buffer, state: Buffers, wh
         if reaches > has:
             raise Flaw("TG115", f"{what} reaches {reaches} bytes, but '{root.name}' has {has}", node.mark)
     if root.scope == "register":
-        _check_same_registers(layout, root, state, what, node)
-
-
-def _check_same_registers(layout: Any, root: Buffer, state: Buffers, what: str, node: Node) -> None:
-    """A view of registers names the same registers of the same threads, each by one element; raises TG115."""
-    if owner_scope(layout) != owner_scope(root.layout):
-        raise Flaw("TG115", f"{what} and '{root.name}' belong to different threads", node.mark)
-    mine, others = (_registers_of(x, owner_scope(layout), state.threads or 1024) for x in (layout, root.layout))
-    for found, name in ((mine, what), (others, f"'{root.name}'")):
-        if len(np.unique(found)) < len(found):
-            message = f"two elements of {name} lie in one register of a thread, so none has a place that it keeps"
-            raise Flaw("TG115", message, node.mark, "a view of registers under another layout is one-to-one")
-    if not np.array_equal(np.sort(mine), np.sort(others)):
-        message = f"{what} names other registers than '{root.name}': its threads, or the registers of one, differ"
-        raise Flaw("TG115", message, node.mark, "each thread keeps its registers, and only their coordinates change")
-
-
-def _registers_of(layout: Any, scope: str, threads: int) -> Any:
-    """Every (thread, register) that an element or a copy of it lies in, as one number each, in no order."""
-    tile = layouts.tile_of(layout)
-    whole = layouts.TileLayout((*tile.shard, *tile.replica), (), tile.offset)
-    count = int(evaluate(layouts.size(whole), {}))
-    place = whole.place([np.arange(count)], (count,))
-    registers = place.get("m", 0) if (finish := layouts.finish_of(layout)) is None else finish(place.get("m", 0))
-    named = sorted({axis for axis in layout_axes(layout) if axis != "m"}, key=list(THREAD_AXES).index)
-    thread = sum((np.asarray(place.get(axis, 0)) * THREAD_AXES[axis].unit for axis in named), np.zeros(count, np.int64))
-    rest = _threads_beside(named, SCOPES[scope].size(threads))
-    held = np.add.outer(np.broadcast_to(thread, count), rest)
-    return (held * (MAX_REGISTER_BYTES + 1) + np.broadcast_to(registers, count)[:, None]).ravel()
-
-
-def _threads_beside(named: list[str], threads: int) -> Any:
-    """The threads of an instance that are 0 on every named axis: all of them hold what the axes say."""
-    number = np.arange(threads)
-    for axis in named:
-        row = THREAD_AXES[axis]
-        at = number // row.unit
-        number = number[(at % (row.span // row.unit) if row.span else at) == 0]
-    return number
+        check_same_registers(layout, root, state.threads or 1024, what, node)

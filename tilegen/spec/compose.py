@@ -79,6 +79,8 @@ def _explain_syntax(page: SourceText, error: yaml.MarkedYAMLError) -> SpecError:
         hint = "quote this value"
     elif error.context_mark is not None and ("but got" in problem or "end of stream" in problem):
         hint = f"what opens on line {error.context_mark.line + 1} is not closed"
+    elif "expected <block end>" in problem:
+        hint = "it is not part of what stands above it: check the indentation"
     return _refusal("TG003", f"this is not YAML: {problem}", mark, hint)
 
 
@@ -86,6 +88,9 @@ def _explain_character(page: SourceText, error: yaml.reader.ReaderError) -> Spec
     before = _BREAKS.split(page.text[: error.position])
     mark = page.mark(len(before) - 1, len(before[-1]))
     return _refusal("TG002", f"the character U+{ord(page.text[error.position]):04X} is not allowed in YAML", mark)
+
+
+_LISTS = ("shape", "axes", "tile")  # keys whose values are lists, which Python would write in parentheses
 
 
 class _Composer:
@@ -208,9 +213,11 @@ class _Composer:
         place = SourceSpan(start.page, start.line, start.column, end.end_line, end.end_column, start.start, end.end)
         meant = self.page.text[place.start : place.end].rstrip(": ")
         name = f"{shorten(key)}: " if key else ""
-        self.findings.report(
-            "TG006", "YAML splits this value at its comma", place.mark, f'quote this value: {name}"{shorten(meant)}"'
-        )
+        items = re.fullmatch(r"\((.*)\)|([\d, ]+)", meant) if key in _LISTS or _is_number(first) else None
+        hint = f'quote this value: {name}"{shorten(meant)}"'
+        if items:
+            hint = f"write a list: {name}[{shorten(items[1] or items[2])}]"
+        self.findings.report("TG006", "YAML splits this value at its comma", place.mark, hint)
         return Scalar(place, meant, meant, is_torn=True)
 
     def compose_mapping(self, start: Any, depth: int) -> Mapping:
@@ -224,7 +231,7 @@ class _Composer:
         return Mapping(place, tuple(entries), bool(start.flow_style), len(entries) < len(pairs))
 
     def mend_mapping(self, pairs: list[tuple[Node, Node]]) -> list[tuple[Node, Node]]:
-        """Keys without a value after a value whose parentheses do not close belong to that value."""
+        """Keys without a value after a value whose parentheses do not close belong to it, and numbers to a number."""
         mended: list[tuple[Node, Node]] = []
         at = 0
         while at < len(pairs):
@@ -234,6 +241,9 @@ class _Composer:
                 flat = [value, *(k for k, v in pairs[at + 1 :])]
                 last = at + _find_close(flat, 0)
                 while last == at and last + 1 < len(pairs) and _is_void(pairs[last + 1][1]):
+                    last += 1
+            elif _is_number(value):
+                while last + 1 < len(pairs) and _is_number(pairs[last + 1][0]) and _is_void(pairs[last + 1][1]):
                     last += 1
             if last > at:
                 value = self.report_split(value, pairs[last][0], key.text if isinstance(key, Scalar) else "")
@@ -278,6 +288,10 @@ def _find_close(items: list[Node], at: int) -> int:
         last += 1
         depth += _depth_of(items[last])
     return last if depth == 0 else at
+
+
+def _is_number(node: Node) -> bool:
+    return isinstance(node, Scalar) and type(node.value) is int
 
 
 def _is_void(node: Node) -> bool:

@@ -8,10 +8,12 @@ from typing import Any, Union
 
 from tilegen.arithmetic import Node
 from tilegen.decisions import Choice
-from tilegen.errors import Mark
+from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index, Var
 from tilegen.plan import Param
 from tilegen.spec.form import OpForm, WholeForm
+from tilegen.spec.nodes import Node as WrittenNode
+from tilegen.spec.nodes import Scalar
 
 
 @dataclass(frozen=True)
@@ -35,7 +37,7 @@ class Buffer:
     """
 
     name: str
-    scope: str  # global | shared | register
+    scope: str  # global | shared | register | tmem
     dtype: str
     shape: tuple[Index, ...]
     layout: Any
@@ -47,6 +49,11 @@ class Buffer:
     axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
     partial: bool = False  # of an output: elements may be left unwritten
     over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies
+
+    @property
+    def memory(self) -> str:
+        """Where it lies, in words."""
+        return {"register": "registers", "tmem": "tensor memory"}.get(self.scope, f"{self.scope} memory")
 
     @property
     def is_auto(self) -> bool:
@@ -128,7 +135,7 @@ class Call:
     """One op: ``fields`` is an instance of the op's pydantic model; ``regions`` its operands by field name.
 
     The operands of its expression, if it has one, are among them as well (``operand_field``). ``conditions``: what the
-    fields say that hold conditions, by name.
+    fields say that hold conditions, by name. ``nodes``: what the text has for each field that it gives.
     """
 
     form: OpForm
@@ -141,11 +148,16 @@ class Call:
     expression: Expression | None = None
     conditions: Mapping[str, Index] = field(default_factory=dict, hash=False)
     role: str = ""  # that it stands in
+    nodes: Mapping[str, WrittenNode] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def op(self) -> str:
         """The op's name."""
         return self.form.name
+
+    def mark_of(self, name: str) -> Mark | None:
+        """The place of a field's value; the op's where the field is not given."""
+        return self.nodes[name].mark if name in self.nodes else self.mark
 
     @property
     def peers(self) -> str:
@@ -244,12 +256,21 @@ class WholeCall:
     """An op on whole global arrays: the only one of its spec, which then has no grid and no threads of its own.
 
     ``arrays``: its operands by field name. ``ops.expand`` turns it into the statements that carry it out, tile by tile.
+    ``nodes``: what the text has for each field that it gives.
     """
 
     form: WholeForm
     fields: Any
     arrays: Mapping[str, Buffer] = field(hash=False)
     mark: Mark | None = field(default=None, compare=False)
+    nodes: Mapping[str, WrittenNode] = field(default_factory=dict, compare=False, repr=False)
+
+    def mark_of(self, name: str, start: int = 0, end: int | None = None) -> Mark | None:
+        """The place of a field's value, or of some characters of a text; the op's where the field is not given."""
+        node = self.nodes.get(name)
+        if isinstance(node, Scalar) and end is not None:
+            return node.locate(start, end)
+        return node.mark if node is not None else self.mark
 
     @property
     def op(self) -> str:
@@ -344,6 +365,8 @@ class Spec:
     barriers: tuple[BarrierTerms, ...] = ()  # those that are declared
     overlaps: bool = False  # starts while the kernel before still runs
     overlaps_mark: Mark | None = field(default=None, compare=False)
+    ops_mark: Mark | None = field(default=None, compare=False)
+    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
 
     def threads_of(self, role: str) -> int:
         """The threads that run what stands in a role ("": outside of all)."""

@@ -30,7 +30,7 @@ from tilegen.index import (
 )  # fmt: skip
 from tilegen.spec.findings import Flaw, Passage, shorten
 from tilegen.spec.names import Names
-from tilegen.spec.nodes import Node, Scalar, describe_node
+from tilegen.spec.nodes import Node, Scalar, describe_node, say_number
 
 MAX_CHARACTERS = 4096
 MAX_TOKENS = 400
@@ -46,6 +46,7 @@ BINDING = {
 }  # fmt: skip
 _NOT_BINDING = 3
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
+_CUDA_AXIS = re.compile(r"\b(blockIdx|threadIdx)\.([xyz])\b")
 _INSTEAD = {"&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "=": "=="}
 
 
@@ -72,6 +73,12 @@ class Value:
     is_condition: bool = False
 
 
+def _say_axis(text: str, at: int) -> str:
+    """How an index is written here whose CUDA name has its point at ``at``."""
+    found = next((m for m in _CUDA_AXIS.finditer(text) if m.start() <= at < m.end()), None)
+    return f"write '{found[1][0]}{found[2]}'" if found else ""
+
+
 def split_tokens(passage: Passage) -> list[Token]:
     """The words of an expression or region, with an end token."""
     text = passage.text
@@ -84,7 +91,7 @@ def split_tokens(passage: Passage) -> list[Token]:
         if not match:
             run = re.match(r"[&|!=]{1,2}|.", text[at:], re.DOTALL)
             odd = run[0] if run else text[at]
-            hint = f"write '{_INSTEAD[odd]}'" if odd in _INSTEAD else ""
+            hint = f"write '{_INSTEAD[odd]}'" if odd in _INSTEAD else _say_axis(text, at)
             raise passage.fault("TG111", f"{odd!r} is not part of an expression", at, at + len(odd), hint)
         tokens.append(Token(match.lastgroup or "", match[0], at))
         at = skip_space(text, match.end())
@@ -335,7 +342,8 @@ def read_number(
     if isinstance(node, Scalar) and node.value is None:
         raise Flaw("TG007", f"{what} is missing", node.mark, "write a number or an expression")
     if not isinstance(node, Scalar) or not isinstance(node.value, (int, str)) or isinstance(node.value, bool):
-        raise Flaw("TG103", f"{what} must be an integer or an expression, not {describe_node(node)}", node.mark)
+        message = f"{what} must be an integer or an expression, not {describe_node(node)}"
+        raise Flaw("TG103", message, node.mark, say_number(node))
     if isinstance(node.value, int):
         return check_integer(node, what)
     value = parse_value(node.passage, names, is_size)

@@ -38,7 +38,8 @@ class OpForm:
     ``optional`` are operands that may be left out; ``takes_written(fields)``: what is written is read before.
     ``conditions`` are fields that hold one. ``check_fields(fields)`` gives what is wrong as (code, message, field,
     hint), or None; ``check(fields, regions, expression)`` what is wrong with the shapes as (message, field, hint):
-    without one, all are equal but for extents of 1. ``extents`` is the shape that index(d) counts in.
+    without one, all are equal but for extents of 1; ``check_dtypes(fields, regions)`` what is wrong with the types of
+    elements, as ``check_fields``. ``extents`` is the shape that index(d) counts in.
     """
 
     name: str
@@ -57,6 +58,9 @@ class OpForm:
     optional: tuple[str, ...] = ()
     check: Callable[[Any, Mapping[str, Any], Any], tuple[str, str, str] | None] | None = field(
         default=None, compare=False
+    )
+    check_dtypes: Callable[[Any, Mapping[str, Any]], tuple[str, str, str, str] | None] = field(
+        default=lambda fields, regions: None, compare=False
     )
     takes_written: Callable[[Any], bool] = field(default=lambda fields: False, compare=False)
     extents: Callable[[Any, Mapping[str, Any], Any], tuple[int, ...]] = field(
@@ -79,8 +83,10 @@ class WholeFields(BaseModel):
 class WholeForm:
     """What the loader reads of an op on whole arrays: its name, the model of its fields, and which of them are arrays.
 
-    ``optional`` are arrays that may be left out; ``named``: the field that gives names to more of them, which are read.
-    ``check(fields, arrays)`` gives what is wrong with a call as (code, message, field, hint), or None.
+    ``optional`` are arrays that may be left out; ``named``: the field that gives names to more of them, which are read;
+    ``taken``: names that it may not give.
+    ``check(fields, arrays)`` gives what is wrong with a call as (code, message, field, hint), or None. ``later``: by
+    name, fields that this version has not, and what to write until it has.
     """
 
     name: str
@@ -90,6 +96,8 @@ class WholeForm:
     check: Callable[[Any, Mapping[str, Any]], tuple[str, str, str, str] | None] = field(compare=False)
     optional: tuple[str, ...] = ()
     named: str = ""
+    taken: tuple[str, ...] = ()
+    later: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @property
     def operands(self) -> tuple[str, ...]:

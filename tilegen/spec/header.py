@@ -19,7 +19,7 @@ from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import ClusterFields, GridFields, ParamFields, check_fields, report_null
 from tilegen.spec.names import Names, Register
-from tilegen.spec.nodes import Mapping, Node, Scalar, describe_node
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 
 MAX_THREADS = 1024
 _NOT_LAUNCHED = "'{name}' is not known here: the launch is a function of params only"
@@ -37,7 +37,7 @@ class Params:
     def names(self) -> Names:
         values: dict[str, Index] = {c.name: c.value for c in self.constants}
         values |= {p.name: p.var for p in arguments(self.runtime) if p.var is not None}
-        unused = {p.name: f"'{p.name}' is a {p.dtype}, not an integer" for p in self.runtime if p.var is None}
+        unused = {p.name: (f"'{p.name}' is a {p.dtype}, not an integer", "") for p in self.runtime if p.var is None}
         return Names(values, unused, frozenset(self.broken))
 
     @property
@@ -74,7 +74,10 @@ def read_params(node: Node | None, overrides: Dict[str, int | float], register: 
     params = Params()
     if node is not None and not isinstance(node, Mapping):
         if not (isinstance(node, Scalar) and node.value is None):
-            findings.report("TG103", f"'params' must be a mapping of names, not {describe_node(node)}", node.mark)
+            message = f"'params' must be a mapping of names, not {describe_node(node)}"
+            findings.report("TG103", message, node.mark, "write params: {M: 4096}")
+            items = node.items if isinstance(node, Sequence) else ()
+            params.broken.update(key.text for i in items if isinstance(i, Mapping) for key, _ in i.entries)
         return params
     for key, value in node.entries if node else ():
         before = len(findings.found)
@@ -153,7 +156,9 @@ def read_threads(node: Node | None, names: Names, findings: Findings) -> int:
         threads = read_constant(node, names, "'threads'")
         if 1 <= threads <= MAX_THREADS:
             return threads
-        raise Flaw("TG106", f"'threads' must be from 1 to {MAX_THREADS}, not {threads}", node.mark)
+        message = f"'threads' must be from 1 to {MAX_THREADS}, not {threads}"
+        hint = "more work is more CTAs, or more for each thread" if threads > MAX_THREADS else "for example 128"
+        raise Flaw("TG106", message, node.mark, hint)
     return 0
 
 
@@ -284,8 +289,17 @@ def _is_section(node: Node, name: str, findings: Findings) -> bool:
     if isinstance(node, Mapping):
         return True
     if not (isinstance(node, Scalar) and node.value is None):
-        findings.report("TG103", f"'{name}' must be a mapping of axes, not {describe_node(node)}", node.mark)
+        message = f"'{name}' must be a mapping of axes, not {describe_node(node)}"
+        findings.report("TG103", message, node.mark, f"write {name}: {{{_name_axes(node, name)}}}")
     return False
+
+
+def _name_axes(node: Node, section: str) -> str:
+    """What a list, or one value, of extents is in a mapping of axes."""
+    items = node.items if isinstance(node, Sequence) else (node,)
+    words = [i.text for i in items if isinstance(i, Scalar) and i.text][: len(CTA_AXES)] or ["1"]
+    axes = CTA_AXES if section == "grid" else CLUSTER_AXES
+    return ", ".join(f"{axis}: {word}" for axis, word in zip(axes, words, strict=False))
 
 
 def _check_axes(node: Mapping, model: type[GridFields] | type[ClusterFields], what: str, findings: Findings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
+from dataclasses import replace
 
 from tilegen import layouts
 from tilegen.errors import LayoutError
@@ -12,7 +13,7 @@ from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.clusters import check_clusters
 from tilegen.spec.data import Spec
 from tilegen.spec.dependent import check_overlap
-from tilegen.spec.findings import Findings, Flaw, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, find_near, shorten, suggest
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.header import (
     Params,
@@ -33,6 +34,7 @@ from tilegen.spec.roles import check_registers, read_barriers, read_roles
 from tilegen.spec.sources import Source, compose_source, read_source
 from tilegen.spec.statements import cta_names, read_statements, written_buffers
 from tilegen.spec.surroundings import Surroundings
+from tilegen.spec.unused import find_unused
 from tilegen.spec.whole import check_alone
 
 
@@ -53,8 +55,9 @@ def load(
     """
     given = read_source(source)
     findings = Findings()
-    root = compose_source(given, findings)
+    root = compose_source(source, given, findings)
     _check_keys(root, forms, findings)
+    root = _mend_keys(root)
     register = Register()
     kernel = _read_kernel(root.get("kernel"), register, findings)
     target = read_arch(root, arch, findings)
@@ -88,7 +91,8 @@ def load(
         kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
         tuple(buffers.found.values()), ops, given.name, given.text,
         ctas_per_sm=resident[0], ctas_per_sm_mark=resident[1], roles=roles, barriers=tuple(terms.values()),
-        overlaps=overlap is not None, overlaps_mark=overlap,
+        overlaps=overlap is not None, overlaps_mark=overlap, warnings=find_unused(root, threads),
+        ops_mark=root["ops"].mark if "ops" in root else None,
     )  # fmt: skip
     check_clusters(spec, findings)
     check_overlap(spec, findings)
@@ -115,6 +119,17 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
         if name not in root and not is_misspelt(name, root, fields):
             hint = "a spec without ops says 'ops: []'" if name == "ops" else f"add '{name}: ...'"
             findings.report("TG102", f"the spec needs the key '{name}'", root.place.part(0), hint)
+
+
+def _mend_keys(root: Mapping) -> Mapping:
+    """The spec with keys that are nearly right as what they were meant to be: reported once, and read all the same."""
+    fields = SpecFields.model_fields
+    found: list[tuple[Scalar, Node]] = []
+    for key, value in root.entries:
+        near = "" if key.text in fields or key.text in LATER_KEYS else find_near(key.text, fields)
+        is_meant = near and near not in root
+        found.append((replace(key, text=near, value=near) if is_meant else key, value))
+    return replace(root, entries=tuple(found))
 
 
 def _chooses_launch(ops: Node | None, forms: Dict[str, Form]) -> bool:

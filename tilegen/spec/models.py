@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tilegen.errors import Mark
-from tilegen.spec.findings import Findings, shorten, suggest
-from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, to_plain
+from tilegen.spec.findings import Findings, find_near, shorten, suggest
+from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, say_number, say_parts, to_plain
 
 
 class _Fields(BaseModel):
@@ -47,7 +47,9 @@ class ParamFields(_Fields):
 class BufferFields(_Fields):
     """A buffer of its own bytes."""
 
-    scope: Literal["global", "shared", "register", "tmem", "workspace"] = Field(description="where it lives")
+    scope: Literal["global", "shared", "register", "tmem", "workspace"] = Field(
+        description="where it lives; tmem: Blackwell's tensor memory, which ops do not touch yet"
+    )
     dtype: str = Field(description="the type of an element, e.g. float32")
     shape: list[int | str] = Field(
         min_length=1, max_length=8, description="extents: integers or expressions over params"
@@ -55,7 +57,8 @@ class BufferFields(_Fields):
     layout: str | dict[str, Any] = Field(
         default="row",
         description="where each element lies: row, col, auto, layout notation such as S[(32,8):(33,1)], "
-        "or a mapping of Gluon's argument names: interval_padding_pairs, offset_bases, cga_layout",
+        "or a mapping of Gluon's argument names: interval_padding_pairs, offset_bases, cga_layout. In tmem it is "
+        "written: tmem_datapath_layout(..) or strides on TLane and TCol",
     )
     partial: bool = Field(default=False, description="whether elements of an output may be left unwritten")
     over: list[str] | None = Field(
@@ -263,7 +266,9 @@ def check_fields(
         findings.report("TG007", f"the keys of {what} are missing", mark if mark and node.is_void else node.mark)
         return None
     if not isinstance(node, Mapping):
-        findings.report("TG103", f"{what} must be a mapping of keys, not {describe_node(node)}", node.mark)
+        needed = [field.alias or name for name, field in model.model_fields.items() if field.is_required()]
+        hint = f"write {{{', '.join(f'{key}: ..' for key in needed)}}}" if needed else ""
+        findings.report("TG103", f"{what} must be a mapping of keys, not {describe_node(node)}", node.mark, hint)
         return None
     before = len(findings.found)
     for key, value in node.entries:
@@ -275,7 +280,8 @@ def check_fields(
         groups: dict[tuple[Any, ...], list[Any]] = {}
         for one in error.errors(include_url=False, include_input=False):
             groups.setdefault(_locate(node, one["loc"], one["type"]), []).append(one)
-        for path, faults in groups.items():
+        for path in _find_deepest(node, groups):
+            faults = groups[path]
             _report(node, path, faults, model, what, findings, mark)
         return None
     return fields if len(findings.found) == before and not node.is_torn else None
@@ -284,7 +290,7 @@ def check_fields(
 def is_misspelt(key: str, node: Mapping, known: Iterable[str]) -> bool:
     """Whether a missing key stands there under another name, which is reported anyway."""
     unknown = [k.text for k, _ in node.entries if k.text not in known]
-    return node.is_torn or any(suggest(name, known) == f"did you mean '{key}'?" for name in unknown)
+    return node.is_torn or any(find_near(name, known) == key for name in unknown)
 
 
 def report_null(key: Scalar, value: Scalar, findings: Findings) -> None:
@@ -308,10 +314,18 @@ def _locate(node: Node, loc: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
             node = node[step]
         elif isinstance(node, Sequence) and isinstance(step, int) and step < len(node.items):
             node = node.items[step]
+        elif isinstance(node, Sequence):
+            continue
         else:
             break
         path.append(step)
     return tuple(path)
+
+
+def _find_deepest(node: Node, paths: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """The paths without lists of which an entry is among them: that a list is no number is not what is wrong."""
+    inner = {path[:-1] for path in paths if path and isinstance(_find(node, path[:-1]), Sequence)}
+    return [path for path in paths if path not in inner]
 
 
 def _find(node: Node, path: tuple[Any, ...]) -> Node:
@@ -346,6 +360,8 @@ def _report(
         if len(path) != 1:  # else it was reported
             findings.report("TG007", f"{_name(path, what)} must not be null", found.mark, "write a value, or quote it")
         return
+    if isinstance(found, Scalar) and found.is_torn:
+        return
     code, message, hint = _phrase(faults, found)
     findings.report(code, f"{_name(path, what)} {message}", found.mark, hint)
 
@@ -353,17 +369,13 @@ def _report(
 def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
     """Code, message and hint for what pydantic found at one place."""
     limits = [f for f in faults if f["type"] not in _KINDS and f["type"] != "literal_error"]
-    choices = [
-        c for f in faults if f["type"] == "literal_error" for c in re.findall(r"'([^']*)'", f["ctx"]["expected"])
-    ]
+    said = "".join(f["ctx"]["expected"] for f in faults if f["type"] == "literal_error")
+    choices = [text or number for text, number in re.findall(r"'([^']*)'|(\d+)", said)]
     if choices:
         word = found.text if isinstance(found, Scalar) else ""
-        near = suggest(word, choices)
-        return (
-            "TG109",
-            f"must be one of {', '.join(choices)}, not {describe_node(found)}",
-            near if "did you" in near else "",
-        )
+        near = find_near(word, choices)
+        message = f"must be one of {', '.join(choices)}, not {describe_node(found)}"
+        return "TG109", message, f"did you mean '{near}'?" if near else ""
     if limits:
         context = limits[0].get("ctx", {})
         for key, words in (("ge", "at least"), ("gt", "more than"), ("le", "at most"), ("lt", "less than")):
@@ -381,5 +393,7 @@ def _phrase(faults: list[Any], found: Node) -> tuple[str, str, str]:
     if isinstance(found, Scalar) and found.text in ("yes", "on", "no", "off") and "true or false" in kinds:
         return "TG103", f"must be true or false, not {describe_node(found)}", "YAML 1.2 reads only true and false so"
     is_number_in_quotes = isinstance(found, Scalar) and found.is_quoted and re.match(r"[0-9]+\Z", found.text)
-    hint = "remove the quotes" if is_number_in_quotes and "an integer" in kinds else ""
+    hint = "remove the quotes" if is_number_in_quotes and "an integer" in kinds else say_number(found)
+    if isinstance(found, Scalar) and len(kinds) == 1:
+        hint = say_parts(kinds[0], found.text) or hint
     return "TG103", f"must be {' or '.join(kinds)}, not {describe_node(found)}", hint

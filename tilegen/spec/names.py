@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tilegen.dtypes import DTYPES
@@ -107,13 +107,15 @@ class Register:
 
 @dataclass(frozen=True)
 class Names:
-    """What names mean in an expression. ``forbidden`` exist, but not here (why); ``broken`` were reported before.
+    """What names mean in an expression. ``forbidden`` exist, but not here (why, and what to do).
+
+    ``broken`` were reported before.
 
     ``threaded``: names that a spec gives to values which differ between threads, each with the axes that it depends on.
     """
 
     values: Mapping[str, Index]
-    forbidden: Mapping[str, str] = field(default_factory=dict)
+    forbidden: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
     threaded: Mapping[str, tuple[Index, frozenset[str]]] = field(default_factory=dict)
 
@@ -143,9 +145,9 @@ class Names:
         own = (axes for name, (_, axes) in self.threaded.items() if name in named)
         return frozenset(named & set(THREAD_AXES)).union(*own)
 
-    def forbid(self, names: Iterable[str], reason: str) -> Names:
-        """Names that exist, but not here. In ``reason``, {name} stands for the name."""
-        more = {n: reason.format(name=n) for n in names if n not in self.values}
+    def forbid(self, names: Iterable[str], reason: str, hint: Callable[[str], str] = lambda name: "") -> Names:
+        """Names that exist, but not here. In ``reason``, {name} stands for the name; ``hint`` says what to do."""
+        more = {n: (reason.format(name=n), hint(n)) for n in names if n not in self.values}
         return replace(self, forbidden={**self.forbidden, **more})
 
     def find(self, name: str, passage: Passage, start: int) -> Index:
@@ -160,7 +162,8 @@ class Names:
             message = f"'{name}' depends on {axes}, which may not stand here"
             raise passage.fault("TG113", message, start, end)
         if name in self.forbidden:
-            raise passage.fault("TG113", self.forbidden[name], start, end)
+            reason, hint = self.forbidden[name]
+            raise passage.fault("TG113", reason, start, end, hint)
         raise passage.fault("TG105", f"unknown name '{shorten(name)}'", start, end, self.suggest(name))
 
     def suggest(self, name: str) -> str:
@@ -186,9 +189,14 @@ def names_in_scope(outer: Names, scope: str, threads: int) -> Names:
     """The names that an op of a scope may use: its instances' axes are added, others are not uniform over it."""
     axes = instance_variables(threads)
     here = outer.with_values({name: axes[name] for name in SCOPES[scope].axes}).over(SCOPES[scope].axes)
-    return here.forbid(
-        THREAD_AXES, f"'{{name}}' differs between the threads of {SCOPES[scope].one}, which run this together"
-    )
+    reason = f"'{{name}}' differs between the threads of {SCOPES[scope].one}, which run this together"
+    return here.forbid(THREAD_AXES, reason, _say_scope)
+
+
+def _say_scope(axis: str) -> str:
+    """The widest scope whose ops know an axis that numbers threads."""
+    knows = [name for name in reversed(SCOPES) if axis in SCOPES[name].axes]
+    return f"name the region of all of them, or give the op 'scope: {knows[0]}'" if knows else ""
 
 
 # ---------------------------------------------------------------- names that the headers of CUDA and C define

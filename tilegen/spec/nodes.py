@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -148,3 +150,37 @@ def describe_node(node: Node) -> str:
     kinds = {bool: "true or false", int: "the integer", float: "the number", str: "the text"}
     kind = kinds[type(node.value)]
     return kind if isinstance(node.value, bool) else f"{kind} {shorten(node.text)!r}"
+
+
+def say_parts(kind: str, text: str) -> str:
+    """How a text is written that stands where a list, or a mapping, is wanted; "" for other kinds.
+
+    >>> say_parts("a list", "64x32"), say_parts("a mapping", "k in range(4)")
+    ('write [64, 32]', 'write {k: 4}')
+    """
+    if kind == "a list":
+        items = re.split(r"(?<=\d)\s*x\s*|\s*x\s*(?=\d)|[,\s]+", text.strip("() "))
+        return f"write [{', '.join(items)}]"
+    loop = re.fullmatch(r"(\w+) in range\((.+)\)", text) if kind == "a mapping" else None
+    return f"write {{{loop[1]}: {loop[2]}}}" if loop else ""
+
+
+def say_number(node: Node) -> str:
+    """How a value that is no integer would be written as one; "" if there is no way."""
+    if isinstance(node, Scalar) and isinstance(node.value, float) and node.value.is_integer():
+        return f"write {int(node.value)}"
+    if isinstance(node, Sequence) and len(node.items) == 1:
+        return "write the number without brackets"
+    return ""
+
+
+def list_words(node: Node) -> Iterator[str]:
+    """Every name that is said in a node, keys aside."""
+    if isinstance(node, Scalar):
+        yield from re.findall(r"[A-Za-z_]\w*", node.text)
+    elif isinstance(node, Sequence):
+        for item in node.items:
+            yield from list_words(item)
+    else:
+        for _, value in node.entries:
+            yield from list_words(value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tilegen.index import Index, Var, add, bound, evaluate, less, mul, substitute, variables
 from tilegen.kept import keep
-from tilegen.plan import MBARRIER, QUEUES, TMA_STORE, Barrier, Launch, default_values
+from tilegen.plan import CP_ASYNC, MBARRIER, QUEUES, TMA_STORE, Barrier, Launch, default_values
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS, SCOPES
 from tilegen.spec.data import (
     Arriving,
@@ -64,9 +64,9 @@ class Outline:
     """What is asked of a spec again and again.
 
     ``calls`` are in the order in which plans number operations. ``queues``: those that copies are waited for in, by
-    groups, of each role. ``names``: every name that it gives. ``read`` and ``written`` are names of buffers, ``boxed``
-    of the roots of shared ones whose bytes TMA copies. ``announced_bytes``: by the id of each TMA copy, those of the
-    copies that it announces at its mbarrier; 0 where one before it does.
+    groups, of each role. ``names``: every name that it gives. ``read`` and ``written`` are names of buffers,
+    ``streamed`` of the roots of those that copies work on while the threads go on. ``announced_bytes``: by the id of
+    each TMA copy, those of the copies that it announces at its mbarrier; 0 where one before it does.
     """
 
     placed: tuple[Placed, ...]
@@ -76,7 +76,7 @@ class Outline:
     names: frozenset[str]
     read: frozenset[str]
     written: frozenset[str]
-    boxed: frozenset[str]
+    streamed: frozenset[str]
     announced_bytes: Mapping[int, int]
 
     def find(self, *kinds: type[Any]) -> tuple[Any, ...]:
@@ -94,7 +94,7 @@ def outline(spec: Spec) -> Outline:
     names |= {r.name for r in spec.roles}
     names |= {p.statement.var.name for p in placed if isinstance(p.statement, Loop)}
     names |= {var.name for p in placed if isinstance(p.statement, Naming) for var, _ in p.statement.entries}
-    boxed = [call for call in calls if call.queue in (MBARRIER, TMA_STORE.queue)]
+    streams = [call for call in calls if call.queue in (MBARRIER, TMA_STORE.queue, CP_ASYNC.queue)]
     queues: dict[str, dict[str, None]] = {}
     for call in calls:
         queues.setdefault(call.role, {}).update({call.queue: None} if call.queue in QUEUES else {})
@@ -102,7 +102,7 @@ def outline(spec: Spec) -> Outline:
         placed, calls, barriers, {role: tuple(own) for role, own in queues.items()}, frozenset(names),
         frozenset(r.buffer.name for call in calls for r in call.read),
         frozenset(r.buffer.name for call in calls for r in call.written),
-        frozenset(r.buffer.root for call in boxed for r in call.regions.values()), announced_bytes_of(spec.ops),
+        frozenset(r.buffer.root for call in streams for r in call.regions.values()), announced_bytes_of(spec.ops),
     )  # fmt: skip
 
 

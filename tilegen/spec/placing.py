@@ -23,6 +23,7 @@ from tilegen.spec.models import PaddedFields, check_fields
 from tilegen.spec.names import instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
 from tilegen.spec.regions import show_shape
+from tilegen.spec.tensor_memory import check_apart, check_cells, find_axis, say_placement
 
 _CODES = {"TG105": "TG200"}  # what the notation calls unreadable; here TG105 is an unknown name
 MAX_ELEMS = 1 << 36  # of a global array at the defaults of its params; no GPU holds more
@@ -118,25 +119,31 @@ def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what
 def check_layout_fits(
     layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, scope: str, dtype: str, node: Node
 ) -> None:
-    """Size, axes, reach and bytes of a layout; raises TG202, TG203, TG210."""
+    """Size, axes, reach and bytes of a layout; raises TG202, TG203, TG210, in tensor memory TG204 too."""
+    fix = say_placement(shape, dtype) if scope == "tmem" else ""
     try:
-        _check_size(layout, shape, setting, what, node)
-        _check_axes(layout, setting, what, scope, node)
+        _check_size(layout, shape, setting, what, node, fix)
+        if scope == "tmem":
+            check_cells(layout, shape, dtype, setting.arch, what, node)
+        else:
+            _check_axes(layout, setting, what, scope, node)
         _check_reach(layout, setting, what, node)
-        if scope != "global":
+        if scope == "tmem":
+            check_apart(layout, shape, dtype, what, node)
+        elif scope != "global":
             _check_bytes(layout, what, scope, dtype, setting, node)
     except LayoutError as error:
-        raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark) from None
+        raise Flaw("TG201", f"{shorten(error, 200)}, in the layout of {what}", node.mark, fix) from None
 
 
-def _check_size(layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, node: Node) -> None:
+def _check_size(layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, node: Node, fix: str) -> None:
     _check_tiling(shape, setting, what, node)
     has, needs = layouts.size(layout), multiply(shape)
     for values in (setting.params.defaults, setting.params.lowest):
         size, elems = int(evaluate(has, values)), int(evaluate(needs, values))
         if size != elems:
             message = f"the layout of {what} places {size} elements, but its shape {show_shape(shape)} has {elems}"
-            raise Flaw("TG202", message, node.mark)
+            raise Flaw("TG202", message, node.mark, fix)
 
 
 def _check_tiling(shape: tuple[Index, ...], setting: Setting, what: str, node: Node) -> None:
@@ -165,7 +172,7 @@ def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node
                 else f"registers have {', '.join(allowed)}"
             )
             raise Flaw(
-                "TG203", f"the axis '{axis}' has no place in the layout of {what}", _find_axis(node, axis), kind
+                "TG203", f"the axis '{axis}' has no place in the layout of {what}", find_axis(node, axis), kind
             )
     if scope == "register" and setting.threads:
         units = instance_variables(setting.threads)
@@ -176,7 +183,7 @@ def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node
                 raise Flaw(
                     "TG203",
                     f"the layout of {what} reaches {axis} {shorten(bound(reach) - 2)}",
-                    _find_axis(node, axis),
+                    find_axis(node, axis),
                     has,
                 )
         last = last_thread(layout)
@@ -216,13 +223,6 @@ def _check_reach(layout: Any, setting: Setting, what: str, node: Node) -> None:
         raise Flaw("TG210", f"the layout of {what} has more than {MAX_REPLICAS} replicas", node.mark)
 
 
-def _find_axis(node: Node, axis: str) -> Any:
-    """Where the axis is written, or the whole node."""
-    if isinstance(node, Scalar) and (at := node.text.find("@" + axis)) >= 0:
-        return node.locate(at + 1, at + 1 + len(axis))
-    return node.mark
-
-
 def layout_axes(layout: Any) -> list[str]:
     """The axes that a layout places elements on."""
     tile = layouts.tile_of(layout)
@@ -245,7 +245,8 @@ def _check_bytes(layout: Any, what: str, scope: str, dtype: str, setting: Settin
     limit = MAX_REGISTER_BYTES if scope == "register" else ARCHES[setting.arch].max_shared_bytes_per_cta
     if size_bytes > limit:
         whose = "a thread" if scope == "register" else f"a CTA on {setting.arch}"
-        raise Flaw("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark)
+        hint = "take a smaller shape, several times over"
+        raise Flaw("TG210", f"{what} takes {size_bytes} bytes; {whose} has {limit}", node.mark, hint)
 
 
 # ---------------------------------------------------------------- Gluon's argument names

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Dict
+from dataclasses import replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -23,6 +24,7 @@ from tilegen.spec.data import (
     Loop,
     Meeting,
     Naming,
+    Nest,
     RoleBlock,
     RoleTerms,
     SlotName,
@@ -165,6 +167,21 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
 
 
 # ---------------------------------------------------------------- statements
+def head_of(statement: Statement) -> str:
+    """A statement's own line, without what stands inside of it; a condition in a line of its own is put behind.
+
+    >>> from tilegen.spec import load
+    >>> spec = load("{kernel: k, threads: 32, ops: [{for: {i: 4}, do: [{wait: 0, when: i < 2}]}]}\\n", {})
+    >>> head_of(spec.ops[0]), head_of(spec.ops[0].body[0])
+    ('for: {i: 4}', 'wait: 0 when: i < 2')
+    """
+    bare = replace(statement, body=()) if isinstance(statement, Nest) and not isinstance(statement, Loop) else statement
+    if isinstance(statement, Loop):
+        return f"for: {spell({statement.var.name: _range_of(statement)})}"
+    lines = [line for line in _print_statement(bare, "") if not line.strip().startswith("do:")]
+    return " ".join(line.removeprefix("- ").strip() for line in lines)
+
+
 def _print_ops(statements: Sequence[Statement], indent: str, key: str) -> Iterator[str]:
     """``key``, and under it a list of statements."""
     if not statements:

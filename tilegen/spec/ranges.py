@@ -12,6 +12,7 @@ from typing import Any
 from tilegen.errors import Mark
 from tilegen.index import Index, add, any_of, dividends, evaluate, every, least, less, variables
 from tilegen.plan import Param
+from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Region
 from tilegen.spec.findings import Flaw, shorten
 
@@ -191,7 +192,8 @@ def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases,
     else:
         message = f"the region ends at {stop}, past the end of {name}, which has {size}"
     where = _name_case((begin, extent), case, cases)
-    return Flaw("TG207", message + where, region.mark, hint if at >= 0 else "")
+    cause = where if set(CTA_AXES) & {v.name for v in variables(begin)} else ""  # too many CTAs leave more than one
+    return Flaw("TG207", message + where, region.mark, hint if at >= 0 else "", cause)
 
 
 def _name_case(asked: Iterable[Index], case: dict[str, int], cases: Cases) -> str:

@@ -110,7 +110,8 @@ def _read_slice(parser: Parser, extent: Index) -> _Slice:
 
 def _read_index(parser: Parser) -> Value:
     if parser.next.text == "-":
-        raise parser.fault("an index is never negative: it does not count from the end", parser.next, "TG205")
+        hint = "count from the start: the extent less that number"
+        raise parser.fault("an index is never negative: it does not count from the end", parser.next, "TG205", hint)
     value = parser.read()
     if value.is_condition:
         raise parser.passage.fault(

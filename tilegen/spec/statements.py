@@ -32,6 +32,7 @@ from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
+from tilegen.spec.tensor_memory import refuse_tensor_op
 from tilegen.spec.waits import read_arrive, read_commit, read_following, read_wait, read_when, span
 from tilegen.spec.whole import read_whole
 
@@ -151,6 +152,8 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if form.expression and form.expression in node and are_there:
         with around.findings.collect():
             expression = _read_expression(node, form, fields, regions, names, around)
+    refuse_tensor_op(key.text, _each_region(regions, expression))
+    before = len(around.findings.found)
     for region in _each_region(regions, expression):
         with around.findings.collect():
             if threads:
@@ -158,6 +161,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
                 hint = "clip at the edge with 'edge: clip'" if is_global and form.edge else ""
                 check_region_range(region, cases, clips and is_global, hint)
             _check_owner(region, scope, key.text, around)
+    is_inside = len(around.findings.found) == before
     are_all_read = len(regions) >= sum(name in node for name in form.operands)
     are_local = are_all_read and all(r.buffer.scope != "global" for r in _each_region(regions, expression))
     if clips and regions and are_local and edge is not None:
@@ -170,6 +174,12 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if (flaw := form.check_fields(fields)) is not None:
         code, message, place, hint = flaw
         raise Flaw(code, message, node[place].mark if place in node else key.mark, hint)
+    if (flaw := form.check_dtypes(fields, regions)) is not None:
+        code, message, place, hint = flaw
+        cause = " ".join(sorted({r.buffer.dtype for r in regions.values()}))  # of one buffer, at each op that uses it
+        raise Flaw(code, message, node[place].mark if place in node else key.mark, hint, cause if " " in cause else "")
+    if not is_inside:  # what is said of a region may be why shapes differ
+        return None
     if form.check is None:
         _check_shapes(form, regions, key.mark)
     elif (wrong := form.check(fields, regions, expression)) is not None:
@@ -177,7 +187,8 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         raise Flaw("TG212", message, node[place].mark if place in node else key.mark, hint)
     if expression is not None:
         regions |= {operand_field(name): region for name, region in expression.operands.items()}
-    return Call(form, scope, fields, regions, condition, key.mark, barrier, expression, conditions, around.role)
+    nodes = {name.text: value for name, value in node.entries}
+    return Call(form, scope, fields, regions, condition, key.mark, barrier, expression, conditions, around.role, nodes)
 
 
 def _each_region(regions: Dict[str, Region], expression: Expression | None) -> list[Region]:
@@ -275,6 +286,22 @@ def _check_role(region: Region, around: Surroundings) -> None:
         raise Flaw("TG203", message, region.mark, "a role's threads are numbered from 0")
 
 
+def _say_shapes(reference: Region, region: Region) -> str:
+    """What would make two regions alike."""
+    if sorted(map(str, reference.shape)) == sorted(map(str, region.shape)) and len(region.shape) == 2:
+        name = reference.buffer.name
+        return f"a transposed view of '{name}' would fit: {name}_t: {{view: {name}, axes: [1, 0]}}"
+    places = [r for r in (reference, region) if r.buffer.scope == "global"]
+    if len(places) == 1:  # the other side is as large as its buffer was made
+        (place,) = places
+        wanted, given = drop_ones((region if place is reference else reference).shape), drop_ones(place.shape)
+        unlike = [n for n, m in zip(wanted, given, strict=False) if n != m]
+        if len(wanted) == len(given) and len(unlike) == 1:
+            fits = f"'0 : {unlike[0]}' or 'lo : +{unlike[0]}' in '{place.buffer.name}[..]'"
+            return f"a range of {unlike[0]} would fit: {fits}; past the edge with 'edge: clip'"
+    return "extents of 1 do not count"
+
+
 def _check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
     """All operands have one shape, extents of 1 aside; raises TG212."""
     named = list(regions.items())
@@ -284,7 +311,7 @@ def _check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
             message = (
                 f"{form.name} needs equal shapes: {first} has {list(reference.shape)}, {name} has {list(region.shape)}"
             )
-            raise Flaw("TG212", message, region.mark or mark, "extents of 1 do not count")
+            raise Flaw("TG212", message, region.mark or mark, _say_shapes(reference, region))
 
 
 def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -8,7 +8,9 @@ from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Nest, Statement, WholeCall, operand_field
 from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
 from tilegen.spec.form import WholeForm
+from tilegen.spec.later import refuse_later
 from tilegen.spec.models import check_fields
+from tilegen.spec.names import check_name
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
 _CHOSEN = ("grid", "cluster", "threads", "ctas_per_sm", "overlap", "roles", "barriers")
@@ -19,27 +21,43 @@ def read_whole(
 ) -> WholeCall | None:
     """The call of an op on whole arrays; None if some of it was reported. Raises what its form finds wrong.
 
-    Reported are TG105 and TG205, for its operands.
+    Reported are TG105 and TG205, for its operands. Raised first is TG190, for a field that comes later.
     """
+    later = [name for name in form.later if isinstance(node, Mapping) and name in node]
+    if later and isinstance(node, Mapping):
+        raise refuse_later(f"'{later[0]}' of {key.text}", node.key(later[0]), form.later[later[0]])
     fields = check_fields(node, form.model, key.text, findings, key.mark)
     if fields is None or not isinstance(node, Mapping):
         return None
     arrays: dict[str, Buffer] = {}
+    before = len(findings.found)
     given = {name: node[name] for name in form.operands if name in node or name not in form.optional}
     entries = node[key_of(form.named, form)] if form.named and key_of(form.named, form) in node else None
     if isinstance(entries, Mapping):
+        for entry, _ in entries.entries:
+            with findings.collect():
+                _check_named(entry, form)
         given |= {operand_field(entry.text): value for entry, value in entries.entries}
     for name, operand in given.items():
         assert isinstance(operand, Scalar)
         with findings.collect():
             arrays[name] = _find_array(operand.passage, buffers, form.name)
-    if len(arrays) < len(given):
+    if len(arrays) < len(given) or len(findings.found) > before:
         return None
+    own = {name: value for name in form.model.model_fields if (value := node.get(key_of(name, form))) is not None}
+    call = WholeCall(form, fields, arrays, key.mark, given | own)
     wrong = form.check(fields, arrays)
     if wrong is not None:
         code, message, field, hint = wrong
-        raise Flaw(code, message, node[field].mark if field in node else key.mark, hint)
-    return WholeCall(form, fields, arrays, key.mark)
+        raise Flaw(code, message, call.mark_of(field), hint)
+    return call
+
+
+def _check_named(entry: Scalar, form: WholeForm) -> None:
+    """Raises TG107 and TG108 for a name that an array may not have in the op's expression."""
+    name = check_name(entry.passage, "operand")
+    if name in form.taken:
+        raise Flaw("TG108", f"'{name}' already means something in {form.name}", entry.mark, "give it another name")
 
 
 def key_of(field: str, form: WholeForm) -> str:
@@ -60,9 +78,11 @@ def _find_array(passage: Passage, buffers: Buffers, op: str) -> Buffer:
         near = suggest(name, [*buffers.found, *sorted(buffers.broken)])
         raise Flaw("TG105", f"unknown buffer '{shorten(name)}'", mark, near)
     if buffer.scope != "global" or buffer.root != buffer.name:
-        has = "a view" if buffer.scope == "global" else f"in {buffer.scope} memory"
+        has = "a view" if buffer.scope == "global" else f"in {buffer.memory}"
         mark = passage.locate(0, len(passage.text))
-        raise Flaw("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark)
+        arrays = [b.name for b in buffers.found.values() if b.scope == "global" and b.root == b.name]
+        fix = f"whole global arrays: {', '.join(arrays)}" if arrays else "make it a buffer of scope global"
+        raise Flaw("TG205", f"{op} takes whole global arrays, but '{name}' is {has}", mark, fix)
     return buffer
 
 

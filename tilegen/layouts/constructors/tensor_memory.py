@@ -10,10 +10,10 @@ from collections.abc import Sequence
 
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors.arguments import element_bits, require_extents
+from tilegen.layouts.core.cells import CELL_BITS
 from tilegen.layouts.core.iters import Iter
 from tilegen.layouts.core.values import TileLayout
 
-CELL_BITS = 32  # of one tensor-memory cell and of one register
 # datapath -> (rows, into how many groups of lanes the columns are split)
 DATAPATHS = {"A": (128, 1), "B": (64, 2), "C": (64, 1), "D": (128, 1), "E": (64, 2), "F": (64, 1), "G": (32, 4)}
 SLABS = ("C", "F")  # rows 16 w to 16 w + 15 in half of warp w's 32 lanes
@@ -37,7 +37,9 @@ def tmem_datapath_layout(datapath: str, rows: int, cols: int, sub_slab: int = 0)
     rows, cols = require_extents((rows, cols), 2, "an accumulator")
     expected, groups = DATAPATHS[datapath]
     if rows != expected:
-        raise LayoutError(f"datapath {datapath} has {expected} rows, not {rows}")
+        fitting = [name for name, (count, _) in DATAPATHS.items() if count == rows]
+        hint = f"datapaths with {rows} rows: {', '.join(fitting)}" if fitting else f"give it {expected} rows"
+        raise LayoutError(f"datapath {datapath} has {expected} rows, not {rows}", hint=hint)
     if cols % groups:
         raise LayoutError(f"datapath {datapath} splits its columns into {groups} groups of lanes, {cols} do not split")
     if isinstance(sub_slab, bool) or sub_slab not in ((0, 1) if datapath in SLABS else (0,)):

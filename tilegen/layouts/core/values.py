@@ -28,11 +28,12 @@ from tilegen.layouts.core.iters import (
     xor_bits,
 )
 from tilegen.layouts.core.rows import extent_reached, narrow_arrays, place_iters, require_inside
+from tilegen.notebooks import Shown
 
 ADDRESS_BITS = 62  # addresses stay inside a signed 64-bit integer
 
 
-class Mapped:
+class Mapped(Shown):
     """What every layout can do: ``apply`` (checked, all replicas) and ``place`` (replica 0, symbolic too)."""
 
     def apply(self, *coord: Any, shape: Sequence[int] | None = None) -> tuple[dict[str, Any], ...]:

@@ -8,12 +8,13 @@ from typing import Any
 from tilegen.errors import LayoutError
 from tilegen.layouts.core.values import SwizzleLayout
 from tilegen.layouts.cute.values import CuteLayout
+from tilegen.notebooks import Shown
 
 UNITS = ("elements", "bytes")
 
 
 @dataclass(frozen=True)
-class Swizzle:
+class Swizzle(Shown):
     """Swizzle<B,M,S>: f(x) = x ^ ((x & Y) >> S), Y the B bits from bit M + S; S < 0 shifts the bits from M up.
 
     ``unit`` says what x counts, elements or bytes; it is always printed, because Sw<3,4,3> of bytes is Sw<3,3,3> of
@@ -92,7 +93,7 @@ def as_swizzle_layout(swizzle: Swizzle) -> SwizzleLayout:
 
 
 @dataclass(frozen=True)
-class ComposedLayout:
+class ComposedLayout(Shown):
     """``Sw<B,M,S> o offset o layout``: c -> swizzle(offset + layout(c)), all in the swizzle's unit.
 
     Raises LayoutError for a negative offset.

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilegen.errors import LayoutError
 from tilegen.layouts.core.iters import is_symbolic, quotient, remainder
+from tilegen.notebooks import Shown
 
 IntTree = Union[int, tuple["IntTree", ...]]  # noqa: UP007 - a runtime alias
 
@@ -119,7 +120,7 @@ def spell_tree(tree: IntTree) -> str:
 
 # ---------------------------------------------------------------- layouts
 @dataclass(frozen=True)
-class CuteLayout:
+class CuteLayout(Shown):
     """``shape:stride``, two nested tuples of ints that nest alike: L(c) = sum of c_k * d_k over the leaves.
 
     Without a stride, the dense column-major layout of the shape. Strides count elements. Raises LayoutError for

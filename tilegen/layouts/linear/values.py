@@ -24,6 +24,7 @@ from tilegen.layouts.linear.matrices import (
     runs,
     split_bits,
 )
+from tilegen.notebooks import Shown
 
 MAX_BITS = 62  # flat positions stay inside a signed 64-bit integer
 MAX_REPLICAS = 1 << 16  # places of one element that apply() lists
@@ -32,7 +33,7 @@ RESERVED = ("shape", "outs")
 
 
 @dataclass(frozen=True, init=False)
-class LinearLayout:
+class LinearLayout(Shown):
     """The XOR-linear map from hardware to logical coordinates: x = XOR of bases[input][k] over the ones of each input.
 
     Each keyword is an input (register, lane, warp, block, offset, ...) and its bases, lowest bit first: the logical
@@ -197,7 +198,7 @@ class LinearLayout:
         return split(flatten(values, shape), self.shape)
 
 
-class LinearFamily(ABC):
+class LinearFamily(Shown, ABC):
     """Linear layouts of one kind: one for every shape of a tensor, as Gluon's layouts are."""
 
     @abstractmethod

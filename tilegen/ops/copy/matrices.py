@@ -16,6 +16,7 @@ from tilegen.index import Index, Var, add, div, mod, mul, multiple, substitute, 
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
+from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.plan import (
     LDMATRIX,
     LDMATRIX_TRANS,
@@ -58,25 +59,33 @@ def refuse_matrices(register: Buffer, other: Buffer, context: Context, loads: bo
     return None
 
 
-def plan_matrices(context: Context, call: Call, register: Operand, shared: Operand, loads: bool) -> Planned:
-    """1, 2 or 4 matrices an access, the cheapest. Raises Refused where the two layouts are no matrix fragment."""
+def plan_matrices(
+    context: Context, call: Call, register: Operand, shared: Operand, loads: bool, pinned: int | None = None
+) -> Planned:
+    """1, 2 or 4 matrices an access, the cheapest or as ``pinned``.
+
+    Raises Refused where the two layouts are no matrix fragment, NotHad where it has not so many matrices.
+    """
     fit = fit_matrices(context, register, shared)
     name = "_".join(["copy", *(r.buffer.name for r in (*call.read, *call.written))])
     found: list[tuple[Cost, int, Block]] = []
+    if pinned not in (None, *fit.counts):
+        raise NotHad("matrices", f"matrices that fit in one access: {say_known(fit.counts)}", fit.counts)
     for count in fit.counts:
         block = _block(context, call, fit, shared, loads, count, name)
-        found.append((context.cost((block,)), count, block))
-    cost, picked, block = min(found, key=lambda f: f[0].key)
+        found.append((hear(context, pinned in (None, count)).cost((block,)), count, block))
+    (cost, picked, block), why_pinned = pick(found, lambda f: pinned in (None, f[1]), lambda f: f[0])
     candidates = tuple(Candidate(_value(n, fit.trans), c, judge(c, cost, n == picked)) for c, n, _ in found)
     fits = "registers in order are the words of whole matrices, and each row is 16 contiguous, aligned bytes"
     why = f"the cheapest of {len(found)} that fit" if len(found) > 1 else "the only number that fits"
+    why = why_pinned or why
     choices = (
         Choice("matrices", _value(picked, fit.trans), candidates, f"{why}; {fits}"),
         Choice(
             "registers_per_thread", fit.owned.count, (), "the elements that the register layout gives to one thread"
         ),
     )
-    return Planned((block,), cost, choices)
+    return Planned((block,), cost, choices, (("matrices", picked),))
 
 
 def _value(count: int, trans: bool) -> dict[str, int | bool]:

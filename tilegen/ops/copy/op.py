@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import Field
 
 from tilegen.ops.copy.matrices import plan_matrices, refuse_matrices
 from tilegen.ops.copy.register_tiles import refuse_turn
-from tilegen.ops.copy.register_transpose import plan_register_tile
+from tilegen.ops.copy.register_transpose import TurnPins, is_lane_order, plan_register_tile
 from tilegen.ops.copy.tma import plan_load, plan_store, reject_layout
 from tilegen.ops.flows import pair_up
-from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
+from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant, refuse_conversion
 from tilegen.ops.operand import Context, Operand
-from tilegen.ops.partition import plan_tile, reject_carries
+from tilegen.ops.partition import reject_carries
+from tilegen.ops.partition_choice import TilePins, plan_tile
+from tilegen.ops.pins import CopyWidth, Partition, read_width
 from tilegen.ops.registers import plan_convert, plan_transfer
 from tilegen.plan import CP_ASYNC, TMA_LOAD, TMA_MULTICAST, TMA_STORE, Arrive, Slot
-from tilegen.spec.data import Call
+from tilegen.spec.data import Call, Region
 from tilegen.spec.form import OpFields
 
 Refuse = Callable[[Call, Context], str | None]
@@ -43,8 +45,24 @@ class CopyFields(OpFields):
     barrier: str | None = Field(
         default=None, description="the mbarrier that a TMA load, or cp.async, reports to; full[k % 3] is one of three"
     )
+    round: Literal["tf32"] | None = Field(
+        default=None, description="tf32: a TMA load rounds float32 to it, to nearest even, where wgmma only cuts off"
+    )
     multicast: Literal["cbx", "cby", "cbz"] | None = Field(
         default=None, description="all CTAs along this axis of the cluster get the region, and each brings a part"
+    )
+    width: CopyWidth = None
+    partition: Partition = None
+    tile: list[int] | None = Field(
+        default=None, min_length=2, max_length=2,
+        description="of register_tile: [rows, columns], so many elements at once of dst and of src that a thread takes",
+    )  # fmt: skip
+    lanes: dict[str, int | str] | None = Field(
+        default=None,
+        description="of register_tile: {inner: src or dst, along_src: threads side by side in src, along_dst: in dst}",
+    )
+    matrices: Literal[1, 2, 4] | None = Field(
+        default=None, description="of ldstmatrix: 8 x 8 matrices that an instruction moves, instead of the cheapest"
     )
 
 
@@ -52,12 +70,30 @@ def _check_fields(fields: CopyFields) -> tuple[str, str, str, str] | None:
     if fields.multicast and fields.barrier is None:
         message = "'multicast' is for TMA loads, each of which reports to an mbarrier in every CTA"
         return "TG212", message, "multicast", "name one: 'variant: tma, barrier: full'"
+    if fields.round and fields.barrier is None:
+        message = "'round' is for TMA loads, which alone round elements on their way"
+        return "TG212", message, "round", "name the barrier of one: 'variant: tma, barrier: full'"
+    if fields.lanes is not None and not is_lane_order(fields.lanes):
+        message = "'lanes' says which side neighbouring threads follow first, and how many lie along each"
+        return "TG106", message, "lanes", "for example {inner: src, along_src: 8, along_dst: 4}"
     return None
 
 
+def _check_dtypes(fields: Any, regions: Mapping[str, Region]) -> tuple[str, str, str, str] | None:
+    """One dtype, and float32 where elements are rounded to tf32."""
+    src = regions["src"].buffer
+    if fields.round and src.dtype != "float32":
+        return "TG213", f"'round: tf32' rounds float32, '{src.name}' is {src.dtype}", "round", "remove it"
+    return refuse_conversion("copy")(fields, regions)
+
+
+def _rounds(call: Call) -> bool:
+    return call.fields.round is not None
+
+
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
-    """The elements of src, unchanged."""
-    return {"dst": values["src"]}
+    """The elements of src, unchanged or rounded."""
+    return {"dst": here.domain.round_to_tfloat32(values["src"]) if _rounds(call) else values["src"]}
 
 
 _ASYNCHRONOUS = ("cp_async", "tma")  # variants whose data lands at a wait, whether 'async' is written or not
@@ -81,11 +117,6 @@ def _spaces(call: Call) -> tuple[str, str]:
     return call.regions["src"].buffer.scope, call.regions["dst"].buffer.scope
 
 
-def _reject_dtypes(call: Call) -> str | None:
-    src, dst = (call.regions[f].buffer.dtype for f in ("src", "dst"))
-    return None if src == dst else f"a copy does not convert {src} to {dst}: use cast"
-
-
 def _reject_stream(call: Call) -> str | None:
     return "'cache: stream' is for copies that threads carry out: remove it" if call.fields.cache == "stream" else None
 
@@ -94,14 +125,15 @@ def _refuse_reg(call: Call, context: Context) -> str | None:
     spaces = _spaces(call)
     if spaces.count("register") != 1:
         return f"exactly one side must be in registers, not {spaces[0]} -> {spaces[1]}"
-    return _reject_dtypes(call)
+    return None
 
 
 def _plan_reg(call: Call, context: Context) -> Planned:
     loads = call.regions["dst"].buffer.scope == "register"
     register, other = ("dst", "src") if loads else ("src", "dst")
     memory = context.operand(call, other, call.fields.cache)
-    return plan_transfer(context, call, context.operand(call, register), memory, loads)
+    width = read_width(call.fields.width)
+    return plan_transfer(context, call, context.operand(call, register), memory, loads, width)
 
 
 def _refuse_matrices(call: Call, context: Context) -> str | None:
@@ -110,13 +142,14 @@ def _refuse_matrices(call: Call, context: Context) -> str | None:
     loads = _spaces(call)[1] == "register"
     src, dst = call.regions["src"].buffer, call.regions["dst"].buffer
     register, other = (dst, src) if loads else (src, dst)
-    return _reject_dtypes(call) or refuse_matrices(register, other, context, loads)
+    return refuse_matrices(register, other, context, loads)
 
 
 def _plan_matrices(call: Call, context: Context) -> Planned:
     src, dst = _operands(call, context)
     loads = dst.buffer.scope == "register"
-    return plan_matrices(context, call, dst if loads else src, src if loads else dst, loads)
+    register, shared = (dst, src) if loads else (src, dst)
+    return plan_matrices(context, call, register, shared, loads, call.fields.matrices)
 
 
 def _refuse_tile(*accepted: tuple[str, str]) -> Refuse:
@@ -124,25 +157,32 @@ def _refuse_tile(*accepted: tuple[str, str]) -> Refuse:
         spaces = _spaces(call)
         if spaces not in accepted:
             return f"it moves {' or '.join(f'{a} -> {b}' for a, b in accepted)}, not {spaces[0]} -> {spaces[1]}"
-        return _reject_dtypes(call) or reject_carries(_operands(call, context))
+        return reject_carries(_operands(call, context))
 
     return refuse
 
 
 def _plan_tile(call: Call, context: Context) -> Planned:
     src, dst = _operands(call, context)
-    return plan_tile(context, (src, dst), call.scope, f"copy_{src.buffer.name}_{dst.buffer.name}")
+    name = f"copy_{src.buffer.name}_{dst.buffer.name}"
+    return plan_tile(context, (src, dst), call.scope, name, pins=_pins_of(call))
+
+
+def _pins_of(call: Call) -> TilePins:
+    return TilePins(read_width(call.fields.width), call.fields.partition)
 
 
 def _refuse_register_tile(call: Call, context: Context) -> str | None:
     if "register" in _spaces(call):
         return "it moves tiles between memories, through registers of its own"
-    return _reject_dtypes(call) or refuse_turn(_operands(call, context))
+    return refuse_turn(_operands(call, context))
 
 
 def _plan_register_tile(call: Call, context: Context) -> Planned:
     src, dst = _operands(call, context)
-    return plan_register_tile(context, (src, dst), call.scope, f"copy_{src.buffer.name}_{dst.buffer.name}")
+    name = f"copy_{src.buffer.name}_{dst.buffer.name}"
+    pins = TurnPins(call.fields.tile and tuple(call.fields.tile), call.fields.lanes)
+    return plan_register_tile(context, (src, dst), call.scope, name, pins)
 
 
 def _operands(call: Call, context: Context) -> tuple[Operand, Operand]:
@@ -153,7 +193,7 @@ def _operands(call: Call, context: Context) -> tuple[Operand, Operand]:
 def _refuse_reg_reg(call: Call, context: Context) -> str | None:
     if _spaces(call) != ("register", "register"):
         return "both sides must be in registers"
-    return _reject_dtypes(call)
+    return None
 
 
 def _plan_reg_reg(call: Call, context: Context) -> Planned:
@@ -163,13 +203,13 @@ def _plan_reg_reg(call: Call, context: Context) -> Planned:
 def _refuse_scalar(call: Call, context: Context) -> str | None:
     if "register" in _spaces(call):
         return "it walks memories, not registers"
-    return _reject_dtypes(call)
+    return None
 
 
 def _plan_scalar(call: Call, context: Context) -> Planned:
     src, dst = _operands(call, context)
     name = f"copy_{src.buffer.name}_{dst.buffer.name}"
-    return plan_tile(context, (src, dst), call.scope, name, scalar=True)
+    return plan_tile(context, (src, dst), call.scope, name, scalar=True, pins=_pins_of(call))
 
 
 def _refuse_cp_async(call: Call, context: Context) -> str | None:
@@ -180,17 +220,17 @@ def _refuse_cp_async(call: Call, context: Context) -> str | None:
         return f"cp.async moves global -> shared, not {spaces[0]} -> {spaces[1]}"
     if call.barrier is not None and call.fields.variant != "cp_async":
         return "all its threads report to the mbarrier, so it is taken where it is written: 'variant: cp_async'"
-    if call.peers:
-        return "'multicast' is for TMA"
+    if call.peers or _rounds(call):
+        return f"'{'multicast' if call.peers else 'round'}' is for TMA"
     if CP_ASYNC.feature not in context.arch.features:
         return f"{context.arch.name} has no cp.async"
-    return _reject_stream(call) or _reject_dtypes(call) or reject_carries(_operands(call, context))
+    return _reject_stream(call) or reject_carries(_operands(call, context))
 
 
 def _plan_cp_async(call: Call, context: Context) -> Planned:
     src, dst = _operands(call, context)
     name = f"start_{src.buffer.name}_{dst.buffer.name}"
-    planned = plan_tile(context, (src, dst), call.scope, name, via=CP_ASYNC)
+    planned = plan_tile(context, (src, dst), call.scope, name, via=CP_ASYNC, pins=_pins_of(call))
     if call.barrier is None:
         return planned
     slot = Slot(context.barriers[call.barrier.name], call.barrier.index)
@@ -209,9 +249,11 @@ def _refuse_tma(call: Call, context: Context) -> str | None:
         return f"multicast is slow on archs like {context.arch.name}, which later GPUs run too: 'arch: sm_90a'"
     if spaces[0] == "global" and call.barrier is None:
         return "a TMA load reports to an mbarrier: name one, 'barrier: full'"
+    if spaces[0] == "shared" and _rounds(call):
+        return "TMA rounds what it loads, not what it stores"
     if spaces[0] == "shared" and call.barrier is not None:
         return "a TMA store is waited for with 'wait: N', not at an mbarrier"
-    return _reject_stream(call) or _reject_dtypes(call)
+    return _reject_stream(call)
 
 
 def _plan_tma(call: Call, context: Context) -> Planned:
@@ -221,25 +263,28 @@ def _plan_tma(call: Call, context: Context) -> Planned:
     return plan_load(context, call, src, dst, context.barriers[call.barrier.name])
 
 
-def _synchronous(name: str, priority: int, refuse: Refuse, plan: Callable[[Call, Context], Planned]) -> Variant:
+def _synchronous(
+    name: str, priority: int, refuse: Refuse, plan: Callable[[Call, Context], Planned], *pins: str
+) -> Variant:
     """A variant that is done when its threads go on: it refuses asynchronous copies."""
 
     def refuse_asynchronous(call: Call, context: Context) -> str | None:
         return "it is not asynchronous" if is_asynchronous(call) else refuse(call, context)
 
-    return Variant(name, priority, refuse_asynchronous, plan)
+    return Variant(name, priority, refuse_asynchronous, plan, pins=pins)
 
 
+_TILED = ("width", "partition")  # what a spec can pin of a tile's copy
 _VARIANTS = (
-    _synchronous("reg", 20, _refuse_reg, _plan_reg),
-    _synchronous("ldstmatrix", 30, _refuse_matrices, _plan_matrices),
-    _synchronous("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile),
-    _synchronous("smem_smem", 20, _refuse_tile(("shared", "shared")), _plan_tile),
-    _synchronous("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile),
-    _synchronous("register_tile", 10, _refuse_register_tile, _plan_register_tile),
+    _synchronous("reg", 20, _refuse_reg, _plan_reg, "width"),
+    _synchronous("ldstmatrix", 30, _refuse_matrices, _plan_matrices, "matrices"),
+    _synchronous("gmem_smem", 20, _refuse_tile(("global", "shared"), ("shared", "global")), _plan_tile, *_TILED),
+    _synchronous("smem_smem", 20, _refuse_tile(("shared", "shared")), _plan_tile, *_TILED),
+    _synchronous("gmem_gmem", 20, _refuse_tile(("global", "global")), _plan_tile, *_TILED),
+    _synchronous("register_tile", 10, _refuse_register_tile, _plan_register_tile, "tile", "lanes"),
     _synchronous("reg_reg", 20, _refuse_reg_reg, _plan_reg_reg),
-    _synchronous("scalar", 0, _refuse_scalar, _plan_scalar),
-    Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async),
+    _synchronous("scalar", 0, _refuse_scalar, _plan_scalar, *_TILED),
+    Variant("cp_async", 20, _refuse_cp_async, _plan_cp_async, pins=_TILED),
     Variant("tma", 20, _refuse_tma, _plan_tma, constrain=reject_layout),
 )
 
@@ -251,6 +296,7 @@ def _axes(call: Call) -> tuple[int, ...]:
 
 OP = Op(
     "copy", CopyFields, reads=("src",), writes=("dst",), barrier="barrier", peers="multicast", edge="edge",
-    check_fields=_check_fields, queue=_queue_of, reference=_reference, exactness=MOVES, variants=_VARIANTS, axes=_axes,
+    check_fields=_check_fields, check_dtypes=_check_dtypes, queue=_queue_of, reference=_reference,
+    exactness=MOVES, rounds=_rounds, variants=_VARIANTS, axes=_axes,
     flows=lambda call, threads: pair_up(call, "src", "dst"),
 )  # fmt: skip

@@ -6,7 +6,7 @@ registers, and stores ``columns`` vectors of ``rows`` elements that are contiguo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -28,9 +28,11 @@ from tilegen.ops.digits import Digit
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Heard, Operand, Refused, edge_guard, may_pass_end, ref_at
 from tilegen.ops.partition import is_flat
+from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import BYTE_PERMUTE, Block, Map, Memory, Move, Ref, Repeat, Step, effects, flat_memory, flatten, when
 from tilegen.scopes import threads_of
+from tilegen.spec.pinning import spell
 
 
 # ---------------------------------------------------------------- the function
@@ -132,6 +134,27 @@ def _names(x: Index) -> set[str]:
 
 # ---------------------------------------------------------------- the choice
 @dataclass(frozen=True)
+class TurnPins:
+    """What a spec says itself: (rows, columns) of a register tile, and how neighbouring threads lie over the tile."""
+
+    tile: tuple[int, ...] | None = None
+    lanes: Mapping[str, int | str] | None = None
+
+    def has(self, shape: Shape, order: TileOrder) -> bool:
+        return self.tile in (None, (shape.rows, shape.columns)) and self.lanes in (None, order.value)
+
+
+def is_lane_order(lanes: Mapping[str, object]) -> bool:
+    """Is it written as the value of a TileOrder is?
+
+    >>> is_lane_order({"inner": "src", "along_src": 8, "along_dst": 4}), is_lane_order({"inner": "src"})
+    (True, False)
+    """
+    along = [lanes.get(name) for name in ("along_src", "along_dst")]
+    return lanes.get("inner") in ("src", "dst") and len(lanes) == 3 and all(type(n) is int for n in along)
+
+
+@dataclass(frozen=True)
 class _Found:
     shape: Shape
     order: TileOrder
@@ -142,23 +165,54 @@ class _Found:
 Tries = dict[tuple[Shape, TileOrder], tuple[_Found, Heard]]
 
 
-def plan_register_tile(context: Context, operands: tuple[Operand, Operand], scope: str, name: str) -> Planned:
-    """The cheapest register tile and order of them. Raises Refused where neither side can move two elements at once."""
+def plan_register_tile(
+    context: Context, operands: tuple[Operand, Operand], scope: str, name: str, pins: TurnPins
+) -> Planned:
+    """The cheapest register tile and order of them.
+
+    Raises Refused where neither side can move two elements at once, NotHad where there is none as ``pins`` say.
+    """
     tile = turned_tile(operands)
     shapes = shapes_of(tile)
     if not shapes:
         raise Refused("neither side can move two contiguous, aligned elements at once")
     found: list[_Found] = []
     tried, known = 0, _known_tries(context.around, tile, name, scope)
+
+    def cost(shape: Shape, order: TileOrder) -> _Found:
+        return _try(hear(context, pins.has(shape, order)), known, tile, shape, order, name, scope)
+
     for shape in shapes:
         if found and _is_floor(tile, min(found, key=lambda f: f.cost.key)):
             break
         tried += 1
-        found += [_try(context, known, tile, shape, order, name, scope) for order in coalesced(tile, shape)]
-    best = min(found, key=lambda f: f.cost.key)
+        found += [cost(shape, order) for order in coalesced(tile, shape)]
+    if not any(pins.has(f.shape, f.order) for f in found):  # the search need not have come to it
+        own = [cost(shape, order) for shape, order in _list_pinned(tile, shapes, pins)]
+        found.append(min(own, key=lambda f: f.cost.key))
+    best, why_pinned = pick(found, lambda f: pins.has(f.shape, f.order), lambda f: f.cost)
     ways = len(orders_of(tile, best.shape))
-    choices = (_shape_choice(tile, found, best, tried, len(shapes)), _order_choice(found, best, ways))
-    return Planned((turn_block(context, tile, best.shape, best.order, name, scope),), best.cost, choices)
+    choices: tuple[Choice, ...]
+    choices = _shape_choice(tile, found, best, tried, len(shapes)), _order_choice(found, best, ways)
+    if why_pinned:
+        choices = tuple(replace(c, proof=why_pinned) for c in choices)
+    written = ("tile", [best.shape.rows, best.shape.columns]), ("lanes", best.order.value)
+    return Planned((turn_block(context, tile, best.shape, best.order, name, scope),), best.cost, choices, written)
+
+
+def _list_pinned(tile: TurnedTile, shapes: Sequence[Shape], pins: TurnPins) -> list[tuple[Shape, TileOrder]]:
+    """The shapes and orders that are as the pins say, fewest lines of global memory first where an order is free."""
+    own = [s for s in shapes if pins.tile in (None, (s.rows, s.columns))]
+    if not own:
+        known = [[s.rows, s.columns] for s in shapes]
+        raise NotHad("tile", f"tiles [rows, columns] are {say_known(known)}", known)
+    list_orders = coalesced if pins.lanes is None else orders_of
+    ways = [(s, order) for s in own for order in list_orders(tile, s)]
+    found = [(s, order) for s, order in ways if pins.has(s, order)]
+    if not found:
+        values = [order.value for _, order in ways]
+        raise NotHad("lanes", f"lanes are one of {say_known(map(spell, values))}", values)
+    return found
 
 
 def _try(
@@ -197,6 +251,7 @@ def _is_floor(tile: TurnedTile, found: _Found) -> bool:
 def _shape_choice(tile: TurnedTile, found: Sequence[_Found], best: _Found, tried: int, shapes: int) -> Choice:
     size = tile.operands[0].elem_bytes
     each = {f.shape: f for f in sorted(found, key=lambda f: f.cost.key, reverse=True)}
+    each[best.shape] = best
     candidates = tuple(
         Candidate(_shape_value(f.shape, size), f.cost, judge(f.cost, best.cost, f is best))
         for f in sorted(each.values(), key=lambda f: f.cost.key)

@@ -128,8 +128,10 @@ def swizzle_bytes_of(tile: Buffer) -> int:
     return modes[swizzle]
 
 
-def cut_boxes(context: Context, array: Operand, tile: Operand, peers: str = "") -> Boxes:
+def cut_boxes(context: Context, array: Operand, tile: Operand, peers: str = "", rounds: bool = False) -> Boxes:
     """The boxes of a tile, or of this CTA's part of it where the CTAs along an axis of the cluster bring it.
+
+    ``rounds``: float32 elements are rounded to tf32.
 
     Raises Refused with the first of TMA's limits that it breaks.
     """
@@ -137,7 +139,8 @@ def cut_boxes(context: Context, array: Operand, tile: Operand, peers: str = "") 
     if peers:
         boxes = _share(boxes, array, tile, Var(peers, count_peers(context.launch.cluster, peers)))
         _check_place(tile, boxes)
-    return replace(boxes, map=replace(boxes.map, name=context.fresh(boxes.map.name)))
+    name = f"{boxes.map.name}_tf32" if rounds else boxes.map.name
+    return replace(boxes, map=replace(boxes.map, name=context.fresh(name), rounds=rounds))
 
 
 def _cut(array: Operand, tile: Operand) -> Boxes:
@@ -261,7 +264,7 @@ def plan_load(context: Context, call: Call, array: Operand, tile: Operand, barri
     """The elected thread announces the bytes at the mbarrier, those of the next copies too, and starts the boxes."""
     if array.memory.access != "in":
         raise Refused(f"the kernel also writes {array.buffer.name}, and no sync orders TMA's loads after that")
-    boxes = cut_boxes(context, array, tile, call.peers)
+    boxes = cut_boxes(context, array, tile, call.peers, call.fields.round is not None)
     assert call.barrier is not None
     slot = Slot(barrier, call.barrier.index)
     formals, counters = _frame(context, call, tile, boxes)

@@ -5,37 +5,60 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilegen.errors import Diagnostic, SpecError
-from tilegen.ops import elementwise
-from tilegen.ops.gemm.problem import Problem
-from tilegen.spec import load
-from tilegen.spec.data import Call, Expression, WholeCall
+from tilegen.errors import Mark, SpecError
+from tilegen.layouts import row_major
+from tilegen.ops.gemm.problem import Problem, spell_epilogue
+from tilegen.plan import Param
+from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, THREAD_AXES
+from tilegen.spec.data import Buffer, Expression, Region, WholeCall
+from tilegen.spec.findings import Flaw, Passage
+from tilegen.spec.formulas import parse_formula
+from tilegen.spec.names import Names
 
-_FORMS = {"elementwise": elementwise.OP}
+_PLACES = (*THREAD_AXES, *CTA_AXES, *CLUSTER_AXES, *COUNT_AXES)
+_MANY = (1 << 30,) * 2  # extents of d, of which index(0) and index(1) could be
 
 
 def read_epilogue(call: WholeCall, problem: Problem, scalars: Mapping[str, str]) -> Expression | None:
     """The expression over one element of ``acc`` and of each array that it names; None where sums are only rounded.
 
-    ``scalars``: the types of the params that it may name. Raises SpecError for what is no expression of these.
+    ``scalars``: the types of the params that it may name. Raises SpecError for what is no expression of these, at its
+    characters of the field: TG105 and TG302 for names, TG111 to TG113 for what cannot be read, TG212 for types.
     """
     if not problem.epilogue:
         return None
     types = {"acc": problem.sums} | {name: m.dtype for name, m in problem.named.items()}
-    target = next(name for name in ("result", "result_", "result__") if name not in {*types, *scalars})
-    all_types = types | {target: problem.d.dtype}
-    arrays = {name: {"scope": "global", "dtype": t, "shape": [1, 1]} for name, t in all_types.items()}
-    params = {name: {"dtype": t, "default": 1.0} for name, t in scalars.items()}
-    op = {"elementwise": {"dst": target, "expr": problem.epilogue}}
-    data = {"kernel": "epilogue", "threads": 32, "params": params, "buffers": arrays, "ops": [op]}
+    params = {name: Param(name, dtype, 1.0) for name, dtype in scalars.items()}
+    known = f"an epilogue names {', '.join([*types, *params])}, and no place"
+
+    def operand(name: str) -> Region | None:
+        if name not in types:
+            return None
+        buffer = Buffer(name, "global", types[name], (1, 1), row_major((1, 1)), name)
+        return Region(buffer, (0, 0), (1, 1), (True, True), name)
+
+    passage = Passage(problem.epilogue, lambda start, end: _locate(call, start, end))
+    names = Names({}).forbid(_PLACES, "an epilogue knows no place", lambda name: "give an array, in 'with'")
     try:
-        (found,) = load(data, _FORMS).ops
-    except SpecError as error:
-        said = (replace(d, mark=call.mark, message=f"{d.message}, in the epilogue") for d in error.diagnostics)
-        raise SpecError(tuple(said)) from None
-    assert isinstance(found, Call) and found.expression is not None
-    if found.expression.wholes:
-        known = ", ".join(types)
-        message = f"an epilogue names {known}, params and numbers, no integers of a place"
-        raise SpecError(Diagnostic("TG302", message, call.mark, "give an array, in 'with'"))
-    return found.expression
+        found = parse_formula(passage, names, operand, params, _MANY)
+        if found.wholes:
+            raise passage.fault("TG302", "an epilogue knows no place", hint="give an array, in 'with'")
+    except Flaw as flaw:
+        assert flaw.diagnostic is not None
+        is_name = flaw.diagnostic.code == "TG105"
+        raise SpecError(replace(flaw.diagnostic, hint=known) if is_name else flaw.diagnostic) from None
+    return found
+
+
+def _locate(call: WholeCall, start: int, end: int) -> Mark:
+    """Where characters of the expression stand: in the field that has them all, else that which has the first."""
+    _, origins = spell_epilogue(call.fields, call.arrays)
+    is_past = start >= len(origins)  # where something is missing at the end
+    part = [origin for origin in (origins[-1:] if is_past else origins[start:end]) if origin is not None]
+    mark = call.mark_of("epilogue")
+    if part:
+        (field, first), (last_field, last) = part[0], part[-1]
+        first = last + 1 if is_past else first
+        mark = call.mark_of(field, first, last + 1) if field == last_field else call.mark_of(field)
+    assert mark is not None  # calls that are checked come from a text
+    return mark

@@ -2,32 +2,38 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
 from tilegen.arch import ARCHES
 from tilegen.errors import SpecError
-from tilegen.ops import cast, copy, elementwise, fill, mma
-from tilegen.ops.gemm.choose import choose_recipe
+from tilegen.ops import cast, copy, elementwise, fill, mma, reduce
+from tilegen.ops.gemm.choose import Picked, choose_recipe
 from tilegen.ops.gemm.epilogue import read_epilogue
 from tilegen.ops.gemm.parts import Writing
 from tilegen.ops.gemm.problem import Problem, read_problem
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.reference import multiply_whole
 from tilegen.ops.gemm.write import write_recipe
-from tilegen.ops.op import WholeOp
+from tilegen.ops.op import WholeOp, fields_picked
 from tilegen.ops.strided import plain_strides
-from tilegen.spec import load
-from tilegen.spec.data import Buffer, Spec, WholeCall
+from tilegen.spec import OwnData, load
+from tilegen.spec.data import Buffer, Spec, WholeCall, operand_field
 from tilegen.spec.form import WholeFields
 from tilegen.spec.marking import mark_all
 from tilegen.spec.printing import describe_arrays
 
-_FORMS = {op.name: op for op in (copy.OP, fill.OP, cast.OP, elementwise.OP, mma.OP)}
+_FORMS = {op.name: op for op in (copy.OP, fill.OP, cast.OP, elementwise.OP, reduce.OP, mma.OP)}
 _Size = int | None
+_LATER = {
+    "split_k": "leave it out: one CTA adds up all of K, and a smaller 'tile' gives more of them",
+    "stream_k": "leave it out: CTAs share whole tiles, and 'ctas' says how many do",
+    "groups": "give products of one size a batch, [batch, M, K], and those of others a spec each",
+}
 
 
 class GemmFields(WholeFields):
@@ -45,8 +51,12 @@ class GemmFields(WholeFields):
     )
     named: dict[str, str] = Field(default={}, alias="with", description="name: array, for names that epilogue uses")
     math: Literal["exact", "tf32"] = Field(default="exact", description="tf32: float32 is multiplied as tfloat32")
-    variant: Literal["auto", "simt", "mma_sync", "wgmma"] = Field(default="auto", description="what multiplies")
-    tile: list[int] | None = Field(default=None, min_length=3, max_length=3, description="M, N and K of a CTA's tile")
+    variant: Literal["auto", "rows", "simt", "mma_sync", "wgmma"] = Field(
+        default="auto", description="what multiplies; rows: threads share the sums of one column, or one row"
+    )
+    tile: list[Annotated[int, Field(ge=1)]] | None = Field(
+        default=None, min_length=3, max_length=3, description="M, N and K of a CTA's tile"
+    )
     atom: str = Field(default="auto", description="the instruction, as mma has it")
     atoms: list[int] | str | None = Field(default=None, description="atoms side by side: their layout in the CTA")
     permutation: list[int | str | None] | None = Field(
@@ -68,8 +78,7 @@ def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, 
     """What is wrong with a call: (code, message, field, hint)."""
     for field, array in arrays.items():
         if plain_strides(array) is None:
-            where = field if "." not in field else "with"
-            return "TG301", f"gemm takes arrays with one stride a dimension, not {array.layout}", where, ""
+            return "TG301", f"gemm takes arrays with one stride a dimension, not {array.layout}", field, ""
     a, b, d = (arrays[name] for name in ("a", "b", "d"))
     ranks = {name: len(arrays[name].shape) for name in ("a", "b", "d")}
     for name, rank in ranks.items():
@@ -88,12 +97,26 @@ def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, 
             return "TG212", f"{name} has a batch of {arrays[name].shape[0]}, d of {d.shape[0]}", name, ""
     for field, array in arrays.items():
         if field not in ("a", "b", "d") and not _stretches(array, d):
-            where = field if "." not in field else "with"
             message = f"'{array.name}' has the shape {_say(array)}, which does not stretch over d's {_say(d)}"
-            return "TG212", message, where, "shapes are compared from the right, extents of 1 stretch"
+            return "TG212", message, field, "shapes are compared from the right, extents of 1 stretch"
     if d.name in (a.name, b.name):
         return "TG205", f"'{d.name}' cannot be a factor of itself: CTAs would read what others wrote", "d", ""
-    return _check_types(fields, a, b)
+    if fields.epilogue is not None and not fields.epilogue.strip():
+        return "TG111", "an expression is missing here", "epilogue", "write 'acc', or remove the key"
+    return _find_unnamed(fields) or _check_types(fields, a, b)
+
+
+def _find_unnamed(fields: GemmFields) -> tuple[str, str, str, str] | None:
+    """What is given and makes no difference, because the epilogue does not name it."""
+    by_default = {"alpha", "bias", *(["beta", "c"] if fields.c else [])}
+    words = by_default if fields.epilogue is None else set(re.findall(r"[A-Za-z_]\w*", fields.epilogue))
+    given = [*(n for n in ("alpha", "beta", "c", "bias") if n in fields.model_fields_set), *fields.named]
+    for name in given:
+        if name not in words:
+            what = "the epilogue does not name" if fields.epilogue is not None else "no epilogue names"
+            field = operand_field(name) if name in fields.named else name
+            return "TG302", f"{what} '{name}', so it makes no difference", field, "remove it"
+    return None
 
 
 def _check_types(fields: GemmFields, a: Buffer, b: Buffer) -> tuple[str, str, str, str] | None:
@@ -122,12 +145,17 @@ def _expand(spec: Spec, call: WholeCall) -> Spec:
     """The tile ops that carry out a call. Raises SpecError (TG302) for pins that cannot be."""
     problem = read_problem(call)
     read_epilogue(call, problem, {p.name: p.dtype for p in spec.params if p.var is None})
-    recipe, choices = choose_recipe(call, problem, ARCHES[spec.arch])
-    return expand_recipe(spec, call, problem.turned() if recipe.is_turned else problem, recipe, choices)
+
+    def expand(recipe: Recipe) -> Spec:
+        return expand_recipe(spec, call, problem.turned() if recipe.is_turned else problem, recipe)
+
+    picked = choose_recipe(call, problem, ARCHES[spec.arch], expand)
+    return _take_place(spec, call, problem, picked)
 
 
-def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe, choices: tuple[Any, ...]) -> Spec:
-    """The spec that a recipe is."""
+def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe) -> Spec:
+    """The statements that a recipe is, as a spec; ``problem`` is turned where the recipe is. Raises SpecError for one
+    that cannot be."""
     names = {spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
     names |= {c.name for c in spec.constants}
     head = describe_arrays(spec)
@@ -140,34 +168,33 @@ def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe,
         "buffers": head["buffers"] | written["buffers"],
     }
     try:
-        expanded = load(data, _FORMS)
+        expanded = load(OwnData(data), _FORMS)
     except SpecError as error:
         found = tuple(replace(d, mark=call.mark, message=f"{d.message} ({recipe})") for d in error.diagnostics)
         raise SpecError(found) from None
-    given = {b.name: b for b in spec.buffers}
-    buffers = tuple(given.get(b.name, mark_all(b, call.mark)) for b in expanded.buffers)
+    return expanded
+
+
+def _take_place(spec: Spec, call: WholeCall, problem: Problem, picked: Picked) -> Spec:
+    """The statements of what was picked in the place of the call."""
+    given, expanded = {b.name: b for b in spec.buffers}, picked.spec
+    p = problem.turned() if picked.recipe.is_turned else problem
     return replace(
         expanded,
         path=spec.path,
         text=spec.text,
         params=spec.params,
         constants=spec.constants,
-        buffers=buffers,
+        buffers=tuple(given.get(b.name, mark_all(b, call.mark)) for b in expanded.buffers),
         ops=mark_all(expanded.ops, call.mark),
         whole=call,
-        choices=(*spec.choices, *choices),
+        warnings=spec.warnings,
+        choices=(*spec.choices, *picked.choices),
         notes=(
             *spec.notes,
-            f"gemm {problem.d.name} = {problem.epilogue or 'acc'}, acc = {call.fields.a} {call.fields.b}: {recipe}",
+            f"gemm {p.d.name} = {p.epilogue or 'acc'}, acc = {call.fields.a} {call.fields.b}: {picked.recipe}",
         ),
     )
-
-
-def _pins(call: WholeCall, spec: Spec) -> dict[str, Any]:
-    """The fields that say what was chosen."""
-    known = type(call.fields).model_fields
-    picked = [c.picked.items() for c in spec.choices if isinstance(c.picked, Mapping)]
-    return {name: value for items in picked for name, value in items if name in known}
 
 
 OP = WholeOp(
@@ -177,8 +204,10 @@ OP = WholeOp(
     ("d",),
     _check,
     optional=("c", "bias"),
+    taken=("acc", "alpha", "beta", "c", "bias"),
+    later=_LATER,
     named="named",
     expand=_expand,
     reference=multiply_whole,
-    pins=_pins,
+    pins=fields_picked,
 )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from tilegen.arithmetic import TFLOAT32
 from tilegen.dtypes import DTYPES
 from tilegen.ops.gemm.problem import Matrix, Problem, ceil_text, is_multiple
 from tilegen.ops.gemm.recipe import Recipe
@@ -35,6 +36,10 @@ class Writing:
     def name_of(self, matrix: Matrix) -> str:
         """The array, or the view of it with the last two dimensions exchanged."""
         return self.fresh(f"{matrix.name}_t") if matrix.is_turned else matrix.name
+
+    def rounding(self) -> dict[str, str]:
+        """What a TMA load of factors says: those that are multiplied as tf32 are rounded, not cut off."""
+        return {"round": "tf32"} if self.problem.factors == TFLOAT32 else {}
 
     def views(self) -> dict[str, Any]:
         """The views that turned arrays are seen through."""
@@ -83,8 +88,10 @@ def number_tiles(w: Writing, t: str, pairs: int = 1) -> tuple[dict[str, str], di
     g, i, rows = w.fresh("g"), w.fresh("i"), w.fresh("rows")
     some = f"min({group}, {tm} - {g}*{group})"
     place |= {g: f"{t} // ({group} * {tn})", i: f"{t} % ({group} * {tn})"}
-    place[rows] = some if isinstance(m, int) else f"max({some}, 1)"
+    place[rows] = some if isinstance(m, int) and isinstance(n, int) else f"max({some}, 1)"
     row = f"{g}*{group} + {i} % {rows}"
+    if t != "bx" and not isinstance(m, int):  # it is below anyway: said so that it is proved of any number of tiles
+        row = f"min({row}, {tm} - 1)"
     place |= {w.fresh("m"): f"({row})*{pairs} + cbx" if pairs > 1 else row, w.fresh("n"): f"{i} // {rows}"}
     return counts, place
 
@@ -92,6 +99,13 @@ def number_tiles(w: Writing, t: str, pairs: int = 1) -> tuple[dict[str, str], di
 def count_tiles(w: Writing) -> str:
     """How many tiles there are (or pairs of them), in the names of ``number_tiles``."""
     each = f"{w.fresh('tm')} * {w.fresh('tn')}"
+    return f"({spell_index(w.problem.batch)}) * {each}" if w.problem.is_batched else each
+
+
+def count_ctas(w: Writing) -> str:
+    """A CTA for each tile, in numbers and params alone."""
+    counts, _ = number_tiles(w, "bx")
+    each = " * ".join(f"({counts[w.fresh(x)]})" for x in ("tm", "tn"))
     return f"({spell_index(w.problem.batch)}) * {each}" if w.problem.is_batched else each
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from math import gcd
+from typing import Any
 
+from tilegen.arithmetic import TFLOAT32
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, add, bound, mul, multiple
+from tilegen.index import Index, evaluate, mul, multiple, variables
 from tilegen.ops.strided import plain_strides
 from tilegen.spec.data import Buffer, WholeCall, operand_field
 from tilegen.spec.spelling import spell_index
@@ -106,8 +108,8 @@ def read_problem(call: WholeCall) -> Problem:
         if name in arrays:
             named[name] = _matrix(arrays[name])
     batch = arrays["d"].shape[0] if is_batched else 1
-    factors = a.dtype if fields.math == "exact" else "tfloat32"
-    text = _write_epilogue(fields, named)
+    factors = a.dtype if fields.math == "exact" else TFLOAT32
+    text, _ = spell_epilogue(fields, named)
     used = {name: m for name, m in named.items() if re.search(rf"\b{name}\b", text)}
     is_plain = text.strip() == "acc"
     return Problem(a, b, d, used, "" if is_plain else text, batch, is_batched, sums_of(a.dtype), factors)
@@ -118,17 +120,35 @@ def sums_of(dtype: str) -> str:
     return SUMS.get(dtype, "float32")
 
 
-def _write_epilogue(fields: object, named: Mapping[str, Matrix]) -> str:
-    """The expression of ``acc`` with alpha and beta written out."""
-    text, values = fields.epilogue, {"alpha": fields.alpha, "beta": fields.beta}  # type: ignore[attr-defined]
-    if text is None:
-        terms = ["acc" if values["alpha"] == 1 else "alpha * acc"]
-        terms += [] if "c" not in named else ["c" if values["beta"] == 1 else "beta * c"]
-        terms += ["bias"] if "bias" in named else []
-        text = " + ".join(terms)
-    for name, value in values.items():
-        text = re.sub(rf"\b{name}\b", f"({value})" if isinstance(value, int | float) else str(value), text)
-    return str(text)
+def spell_epilogue(fields: Any, named: Iterable[str]) -> tuple[str, tuple[tuple[str, int] | None, ...]]:
+    """The expression of ``acc`` with alpha and beta written out, and where each of its characters stands: a field and
+    the place in its text, None for what no field has.
+
+    ``named``: which of c and bias there are.
+
+    >>> from types import SimpleNamespace
+    >>> text, origins = spell_epilogue(SimpleNamespace(epilogue="beta * acc", alpha=1, beta="x"), [])
+    >>> text, origins[0], origins[4]
+    ('x * acc', ('beta', 0), ('epilogue', 7))
+    """
+    own = {"alpha": fields.alpha, "beta": fields.beta}
+    terms = [["acc"] if own["alpha"] == 1 else ["alpha", " * acc"]]
+    terms += [] if "c" not in named else [["c"] if own["beta"] == 1 else ["beta", " * ", "c"]]
+    terms += [["bias"]] if "bias" in named else []
+    plain = [piece for term in terms for piece in (" + ", *term)][1:]
+    written = fields.epilogue if fields.epilogue is not None else "".join(plain)
+    text, origins, at = "", list[tuple[str, int] | None](), 0
+    for found in [*re.finditer(r"\b(?:alpha|beta|c|bias)\b", written), None]:
+        end = found.start() if found else len(written)
+        text += written[at:end]
+        origins += [None if fields.epilogue is None else ("epilogue", k) for k in range(at, end)]
+        if found:
+            value = own.get(found[0], found[0])
+            said = f"({value})" if isinstance(value, int | float) else str(value)
+            is_given = fields.epilogue is not None and found[0] not in own
+            origins += [("epilogue", end + k) if is_given else (found[0], k) for k in range(len(said))]
+            text, at = text + said, found.end()
+    return text, tuple(origins)
 
 
 def _matrix(buffer: Buffer) -> Matrix:
@@ -149,6 +169,29 @@ def _matrix(buffer: Buffer) -> Matrix:
     )
 
 
+def typical_values(problem: Problem) -> dict[str, int]:
+    """A value for each param that sizes are functions of, for which times are compared: 4096, of batches 16, or the
+    nearest that it can have."""
+    found: dict[str, int] = {}
+    for size, wanted in ((problem.batch, 16), *((side, 4096) for side in problem.sides)):
+        for v in variables(size):
+            most = max(v.least, v.bound - 1)
+            found.setdefault(v.name, max(v.least, min(wanted, most) // v.step * v.step, min(v.step, most)))
+    return found
+
+
+def typical_sides(problem: Problem) -> tuple[int, int, int]:
+    """M, N and K at typical values of params."""
+    values = typical_values(problem)
+    m, n, k = (int(evaluate(x, values)) for x in problem.sides)
+    return m, n, k
+
+
+def typical_batch(problem: Problem) -> int:
+    """How many products there are, at typical values of params."""
+    return int(evaluate(problem.batch, typical_values(problem)))
+
+
 def ceil_text(x: Index, size: int) -> str:
     """How many parts of a size there are, as a spec says it."""
     if isinstance(x, int):
@@ -159,8 +202,3 @@ def ceil_text(x: Index, size: int) -> str:
 def is_multiple(x: Index, size: int) -> bool:
     """Is it a multiple for every value of the params?"""
     return multiple(x) % size == 0
-
-
-def most(x: Index) -> int:
-    """The largest value that it can have."""
-    return bound(add(x, 1)) - 1 if not isinstance(x, int) else x

@@ -7,13 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilegen.arithmetic import TFLOAT32_EVEN
 from tilegen.dtypes import DTYPES
 from tilegen.index import evaluate
 from tilegen.ops.gemm.epilogue import read_epilogue
 from tilegen.ops.gemm.problem import read_problem, sums_of
 from tilegen.ops.op import WholeHere
 from tilegen.ops.strided import find_coordinates, find_offsets
-from tilegen.spec.data import Buffer, WholeCall, operand_field
+from tilegen.spec.data import Buffer, Expression, WholeCall, operand_field
 
 Array = NDArray[Any]
 
@@ -24,13 +25,16 @@ def multiply_whole(call: WholeCall, offsets: Array, here: WholeHere) -> dict[str
     at = find_coordinates(d, offsets, here.params)
     values = np.zeros(offsets.shape, here.domain.bits(DTYPES[d.dtype].bytes))
     batches = at[0] if len(at) == 3 else np.zeros(offsets.shape, np.int64)
+    epilogue = read_epilogue(call, read_problem(call), here.scalar_types)
     for batch in np.unique(batches):
         own = np.flatnonzero(batches == batch)
-        values[own] = _multiply_one(call, int(batch), at[-2][own], at[-1][own], here).view(values.dtype)
+        values[own] = _multiply_one(call, epilogue, int(batch), at[-2][own], at[-1][own], here).view(values.dtype)
     return {"d": values}
 
 
-def _multiply_one(call: WholeCall, batch: int, rows: Array, columns: Array, here: WholeHere) -> Array:
+def _multiply_one(
+    call: WholeCall, epilogue: Expression | None, batch: int, rows: Array, columns: Array, here: WholeHere
+) -> Array:  # fmt: skip
     """Elements of one product, of which a block of these rows and columns is made."""
     a, b, d = (call.arrays[name] for name in ("a", "b", "d"))
     depth = int(_extent(a.shape[-1], here))
@@ -40,21 +44,16 @@ def _multiply_one(call: WholeCall, batch: int, rows: Array, columns: Array, here
     left = _read(call, "a", a, (batch, m[:, None], k[None, :]), here)
     right = _read(call, "b", b, (batch, k[:, None], n[None, :]), here)
     sums = sums_of(a.dtype)
-    factors = _factors(call, a.dtype)
+    factors = a.dtype if call.fields.math == "exact" else TFLOAT32_EVEN
     acc = here.domain.matmul(left, right, None, factors, sums)[row_of, column_of]
-    computed = read_epilogue(call, read_problem(call), here.scalar_types)
-    if computed is None:
+    if epilogue is None:
         return np.ascontiguousarray(here.domain.convert(acc, sums, d.dtype))
-    fields = {name: name if name in ("c", "bias") else operand_field(name) for name in computed.operands}
+    fields = {name: name if name in ("c", "bias") else operand_field(name) for name in epilogue.operands}
     elements = [
         acc if name == "acc" else _read(call, fields[name], call.arrays[fields[name]], (batch, rows, columns), here)
-        for name in computed.operands
+        for name in epilogue.operands
     ]
-    return np.ascontiguousarray(here.domain.compute(computed.tree, elements, [], here.scalars, d.dtype))
-
-
-def _factors(call: WholeCall, dtype: str) -> str:
-    return dtype if call.fields.math == "exact" else "tfloat32 cut off"
+    return np.ascontiguousarray(here.domain.compute(epilogue.tree, elements, [], here.scalars, d.dtype))
 
 
 def _read(call: WholeCall, field: str, array: Buffer, at: tuple[Any, ...], here: WholeHere) -> Array:

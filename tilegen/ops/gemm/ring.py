@@ -7,7 +7,7 @@ from typing import Any
 from tilegen.layouts.constructors import find_atom
 from tilegen.ops.gemm.parts import Statements, Writing, count_tiles, finish, number_tiles, tile_buffer
 
-_PANEL_ROWS = 16  # of a warp's sums that leave at once
+PANEL_ROWS = 16  # of a warp's sums that leave at once
 
 
 def write_ring(w: Writing) -> dict[str, Any]:
@@ -76,13 +76,13 @@ def write_ring(w: Writing) -> dict[str, Any]:
     )
     done: Statements = [{"sync": "warp"}, {"arrive": {"scope": "warp", "barrier": f"{free}[{slot(before)}]"}}]
     last = multiply(f"{(steps - 1) % 2}")
-    at = (f"{m}*{bm} + {wm} + {q}*{_PANEL_ROWS}", _PANEL_ROWS)
+    at = (f"{m}*{bm} + {wm} + {q}*{PANEL_ROWS}", PANEL_ROWS)
     to = (f"{n}*{bn} + {wn}", columns)
-    part = f"{sums}[{q}*{_PANEL_ROWS} : +{_PANEL_ROWS}]"
+    part = f"{sums}[{q}*{PANEL_ROWS} : +{PANEL_ROWS}]"
     edge = w.edge((p.sides[0], bm), (p.sides[1], bn))
     leave: Statements = [
         {
-            "for": {q: rows // _PANEL_ROWS},
+            "for": {q: rows // PANEL_ROWS},
             "unroll": True,
             "do": [
                 finish(w, "warp", part, at, to, h),
@@ -136,11 +136,11 @@ def write_ring(w: Writing) -> dict[str, Any]:
             **w.views(),
             sa: tile_buffer("shared", p.a.dtype, (stages, bm, bk)),
             sb: tile_buffer("shared", p.b.dtype, (stages, bk, bn)),
-            out: tile_buffer("shared", p.d.dtype, (warps, _PANEL_ROWS, columns)),
+            out: tile_buffer("shared", p.d.dtype, (warps, PANEL_ROWS, columns)),
             a: tile_buffer("register", p.a.dtype, (2, rows, depth)),
             b: tile_buffer("register", p.b.dtype, (2, depth, columns)),
             sums: tile_buffer("register", p.sums, (rows, columns)),
-            h: tile_buffer("register", p.d.dtype, (_PANEL_ROWS, columns)),
+            h: tile_buffer("register", p.d.dtype, (PANEL_ROWS, columns)),
         },
         "roles": {load: {"threads": 32} | budget[0], math: {"threads": 32 * warps} | budget[1]},
         "barriers": {full: {"slots": stages}, free: {"slots": stages, "open": True}},

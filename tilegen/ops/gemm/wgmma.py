@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tilegen.arithmetic import TFLOAT32
 from tilegen.ops.gemm.parts import Statements, Writing, bytes_of, count_tiles, finish, number_tiles, tile_buffer
-
-WARPGROUP_ROWS = 64  # of an instruction
+from tilegen.ops.gemm.problem import WIDEST
 
 
 def write_wgmma(w: Writing) -> dict[str, Any]:
@@ -16,7 +16,7 @@ def write_wgmma(w: Writing) -> dict[str, Any]:
     sa, sb, out, sums, h = (w.fresh(x) for x in ("sa", "sb", "out", "sums", "h"))
     t, k, kt, first, q = (w.fresh(x) for x in ("t", "k", "kt", "first", "q"))
     m, n = w.fresh("m"), w.fresh("n")
-    groups = max(1, bm // WARPGROUP_ROWS) if bm <= 128 else 2
+    groups = r.warpgroups
     rows = bm // groups
     counts, tile = number_tiles(w, t, pairs)
     by, own = ("bx_count", "bx") if pairs == 1 else ("(bx_count // 2)", "bx // 2")
@@ -29,7 +29,7 @@ def write_wgmma(w: Writing) -> dict[str, Any]:
 
     def box(array: Any, rows: tuple[str, int], columns: tuple[str, int], dst: str, **more: Any) -> dict[str, Any]:
         edge = w.edge((array.rows, rows[1]), (array.columns, columns[1]))
-        said = {"src": w.region(array, rows, columns), "dst": f"{dst}[{slot}]", "variant": "tma"}
+        said = {"src": w.region(array, rows, columns), "dst": f"{dst}[{slot}]", "variant": "tma", **w.rounding()}
         return {"copy": {**said, "barrier": f"{full}[{slot}]", **more, **edge}}
 
     shared = {"multicast": "cbx"} if pairs > 1 else {}
@@ -45,7 +45,7 @@ def write_wgmma(w: Writing) -> dict[str, Any]:
         return {"arrive": {"scope": "warpgroup", "barrier": barrier, **to, **more}}
 
     tile_a = f"{sa}[{slot}, wgid*{rows} : +{rows}]" if groups > 1 else f"{sa}[{slot}]"
-    tf32 = {"atom": f"wgmma.m64n{bn}k8.f32.tf32.tf32"} if p.factors == "tfloat32" else {}
+    tf32 = {"atom": f"wgmma.m64n{bn}k8.f32.tf32.tf32"} if p.factors == TFLOAT32 else {}
     product = {"scope": "warpgroup", "a": tile_a, "b": f"{sb}[{slot}]", "c": sums, **tf32}
     products: Statements = [
         {"wait": {"barrier": f"{full}[{slot}]"}},
@@ -126,7 +126,7 @@ def write_wgmma(w: Writing) -> dict[str, Any]:
 def can_store_by_tma(w: Writing) -> bool:
     """TMA writes rows that begin at multiples of 16 bytes, of an array that the kernel does not read."""
     d = w.problem.d
-    return d.runs_along_rows and d.unit_bytes == 16 and not w.problem.is_read_again
+    return d.runs_along_rows and d.unit_bytes == WIDEST and not w.problem.is_read_again
 
 
 def shared_bytes(w: Writing) -> int:

@@ -24,7 +24,7 @@ def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
     """
     if call.regions["b"].buffer.scope == "shared":
         return _flow_of_warpgroup(call)
-    tiling = _find_tiling(call, SCOPES[call.scope].size(threads))
+    tiling = find_tiling(call, SCOPES[call.scope].size(threads))
     if tiling is None:
         return ()
     return tuple(fixed(call, name, lay_out_mma(tiling, name.upper()), tiling.atom.name) for name in ("c", "a", "b"))
@@ -42,7 +42,7 @@ def _flow_of_warpgroup(call: Call) -> tuple[Flow, ...]:
 
 def spell_tiling(call: Call, threads: int, atom: MmaAtom, held: Held) -> str:
     """The accumulator as a ``tiled_mma`` text where it is one of this atom; "" for what nobody would write so."""
-    tiling = _find_tiling(call, threads)
+    tiling = find_tiling(call, threads)
     if tiling is None or tiling.atom != atom or not is_function_of(held, lay_out_mma(tiling, "C")):
         return ""
     kept = tuple(p if p is None or isinstance(p, int) else str(p) for p in tiling.permutation)
@@ -52,7 +52,11 @@ def spell_tiling(call: Call, threads: int, atom: MmaAtom, held: Held) -> str:
     return text if len(text) < _LONG else text.replace(", ", ",")
 
 
-def _find_tiling(call: Call, threads: int) -> MmaTiling | None:
+def find_tiling(call: Call, threads: int) -> MmaTiling | None:
+    """How atoms lie side by side over a product of registers: by its fields or c's layout, or chosen; None if none fit.
+
+    ``threads``: of one instance.
+    """
     tile = extents_of(call)
     if call.fields.atoms != "auto":
         return tile_mma(find_atom(call.fields.atom), call.fields.atoms, call.fields.permutation, tile)

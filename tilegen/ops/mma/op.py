@@ -41,6 +41,10 @@ class MmaFields(OpFields):
     permutation: list[int | str | None] | None = Field(
         default=None, description="of M, N and K, as tiled_mma has them; only together with atoms"
     )
+    order: Literal["auto", "mn", "nm", "mn_serpentine", "nm_serpentine"] = Field(
+        default="auto",
+        description="how products follow each other within a step of K, outermost first; serpentine: there and back",
+    )
     asynchronous: bool = Field(
         default=False, alias="async",
         description="true: the threads go on, and wgmma's product is there at a later wait; c is nobody's until then",

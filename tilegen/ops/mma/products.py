@@ -8,10 +8,10 @@ from math import prod
 
 from tilegen.arithmetic import TFLOAT32, Apply, Element, Node
 from tilegen.cost.count import count_issues
-from tilegen.decisions import PICKED, Candidate, Choice, Cost, count_words
+from tilegen.decisions import PICKED, TILING, Candidate, Choice, Cost, count_words
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError
-from tilegen.index import Index, Var, add, mul, not_
+from tilegen.index import Index, Var, add, equal, mod, mul, not_, select, sub
 from tilegen.layouts import MmaAtom
 from tilegen.ops.mma.atoms import choose_tiling, extents_of, is_function_of, is_named, reject_atom, write_layout
 from tilegen.ops.mma.fit import Misfit, ProductFit, fit_atom
@@ -24,12 +24,15 @@ from tilegen.plan import FILL, Block, Compute, Map, Mma, Ref, Step, repeat, when
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Call
 
-_ORDER = "k, m, n"
-_ORDERS = (
-    Candidate(_ORDER, None, PICKED),
-    Candidate("k, n, m", None, "b's fragment stays in its registers instead of a's: as many products apart"),
-    Candidate("m, n, k", None, "each product waits for the one before it, whose sum it goes on with"),
-)
+ORDERS = ("mn", "nm", "mn_serpentine", "nm_serpentine")  # within a step of K, outermost first
+_PICKED_ORDER = ORDERS[0]
+_STAYS = {
+    "mn": "a's fragment stays while n goes on; each accumulator rests the longest",
+    "nm": "b's fragment stays in its registers instead of a's: as many products apart",
+    "mn_serpentine": "a's fragment stays while n goes there and back, so b's stays where m goes on",
+    "nm_serpentine": "b's fragment stays while m goes there and back, so a's stays where n goes on",
+}
+_SUMS_LAST = Candidate("m, n, k", None, "each product waits for the one before it, whose sum it goes on with")
 _TABLES = {"c": "mn", "a": "mk", "b": "kn"}  # by which atoms a fragment is found
 
 
@@ -116,7 +119,7 @@ def _plan(
     choices = (
         Choice("atom", atom.name, atoms, why),
         Choice("atoms", {"m": fit.groups[0], "n": fit.groups[1], "k": 1}, (), "side by side, as c's registers lie"),
-        Choice("order", _ORDER, _ORDERS, "a's fragment stays while n goes on; each accumulator rests the longest"),
+        _explain_order(_order_of(call)),
         Choice(
             "products", {"per_warp": per_run, "per_cta": issued, "flops": 2 * m * n * k}, (),
             f"a run of a warp, all of a CTA; {m} x {n} x {k} by {count_words(a_warp, 'warp', 'warps')} in a run",
@@ -124,8 +127,21 @@ def _plan(
         Choice("registers_per_thread", {"accumulators": words["c"], "a": words["a"], "b": words["b"]}, (),
                "32-bit registers of the regions"),
     )  # fmt: skip
-    named = (Choice("tiling", tiling, (), ""),) if tiling else ()
-    return Planned((block,), Cost(instructions=issued), (*choices, *named), (("atom", atom.name),))
+    named = (Choice(TILING, tiling, (), ""),) if tiling else ()
+    pins = ("atom", atom.name), ("order", _order_of(call))
+    return Planned((block,), Cost(instructions=issued), (*choices, *named), pins)
+
+
+def _order_of(call: Call) -> str:
+    return _PICKED_ORDER if call.fields.order == "auto" else str(call.fields.order)
+
+
+def _explain_order(order: str) -> Choice:
+    """The order of the products in words, outermost first, and why the others are not taken."""
+    names = {o: ", ".join(("k", *o[:2])) + (" serpentine" if o.endswith("serpentine") else "") for o in ORDERS}
+    shown = [o for o in ORDERS[:2] if o != order]
+    others = (*(Candidate(names[o], None, _STAYS[o]) for o in shown), _SUMS_LAST)
+    return Choice("order", names[order], (Candidate(names[order], None, PICKED), *others), _STAYS[order])
 
 
 def _is_product(step: Step) -> bool:
@@ -152,7 +168,8 @@ def _block(context: Context, call: Call, atom: MmaAtom, fit: ProductFit) -> Bloc
         return formals.see(side, operands[side].memory[add(bases[side], at)])
 
     is_affine = all(_strides(getattr(fit, field)) is not None for field in _TABLES)
-    trips = [loops] if is_affine else _all_trips(counts)
+    order = _order_of(call)
+    trips = [_turn(loops, counts, order)] if is_affine else _all_trips(counts, order)
     elems, clears = _elems_of(atom, "c"), not_(call.conditions["accumulate"])
     cleared: list[Step] = []
     products: list[Step] = []
@@ -162,7 +179,7 @@ def _block(context: Context, call: Call, atom: MmaAtom, fit: ProductFit) -> Bloc
             cleared.append(Map(FILL, c, (), elems, 0))
         products.append(_multiply(atom, c, a, b))
     if is_affine:
-        body = (*when(clears, *_nest(cleared, loops, "mn")), *_nest(products, loops, "kmn"))
+        body = (*when(clears, *_nest(cleared, loops, order[:2])), *_nest(products, loops, "k" + order[:2]))
     else:
         body = (*when(clears, *cleared), *products)
     name = "_".join(["mma", *(call.regions[field].buffer.name for field in ("a", "b", "c"))])
@@ -187,9 +204,23 @@ def _nest(body: Sequence[Step], loops: dict[str, Index], order: str) -> tuple[St
     return steps
 
 
-def _all_trips(counts: dict[str, int]) -> list[dict[str, Index]]:
+def _turn(loops: dict[str, Index], counts: dict[str, int], order: str) -> dict[str, Index]:
+    """The atoms that the loops come to: of a serpentine the inner loop goes back in every second trip of the outer."""
+    outer, inner = order[0], order[1]
+    if not order.endswith("serpentine") or counts[outer] == 1 or counts[inner] == 1:
+        return loops
+    back = sub(counts[inner] - 1, loops[inner])
+    return loops | {inner: select(equal(mod(loops[outer], 2), 1), back, loops[inner])}
+
+
+def _all_trips(counts: dict[str, int], order: str) -> list[dict[str, Index]]:
     """Every atom by its numbers, k outermost."""
-    return [{"k": k, "m": m, "n": n} for k, m, n in product(*(range(counts[d]) for d in "kmn"))]
+    outer, inner = order[0], order[1]
+    trips: list[dict[str, Index]] = []
+    for k, x, y in product(*(range(counts[d]) for d in "k" + order[:2])):
+        goes_back = order.endswith("serpentine") and x % 2 == 1
+        trips.append({"k": k, outer: x, inner: counts[inner] - 1 - y if goes_back else y})
+    return trips
 
 
 def _strides(table: Sequence[Sequence[int]]) -> tuple[int, int] | None:

@@ -43,6 +43,8 @@ def refuse_warpgroup(call: Call, context: Context) -> str | None:
         return f"{wrong} must be in {where}, not in {spaces[wrong]} memory"
     if "wgmma" not in context.arch.features:
         return f"{context.arch.name} has no wgmma, which is sm_90a's"
+    if call.fields.order != "auto":
+        return "one instruction multiplies all of N, and M's go one by one: leave 'order' out"
     threads = SCOPES[call.scope].size(context.launch.threads)
     if threads != THREADS:
         return f"a warpgroup of {THREADS} threads multiplies together, and {SCOPES[call.scope].one} has {threads}"

@@ -14,7 +14,7 @@ from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, LayoutError, SpecError
 from tilegen.index import evaluate
-from tilegen.ops.op import WholeHere, WholeOp
+from tilegen.ops.op import WholeHere, WholeOp, fields_picked
 from tilegen.ops.permute.choose import TILE_PINS, choose_tiles
 from tilegen.ops.permute.dims import Dims, merge_dims
 from tilegen.ops.permute.expand import PLAIN_LAYOUTS, tile_statements
@@ -140,11 +140,8 @@ def _reference(call: WholeCall, offsets: NDArray[Any], here: WholeHere) -> dict[
 
 def _pins(call: WholeCall, spec: Spec) -> dict[str, Any]:
     """The choices that fields of the op say, and the layout of the tile that it goes through."""
-    known = type(call.fields).model_fields
-    picked = [c.picked.items() for c in spec.choices if isinstance(c.picked, Mapping)]
-    fields = {name: value for items in picked for name, value in items if name in known}
     tile = next((b for b in spec.buffers if b.scope == "shared" and b.root == b.name), None)
-    return fields | ({"layout": tile.layout_text or "row"} if tile else {})
+    return fields_picked(call, spec) | ({"layout": tile.layout_text or "row"} if tile else {})
 
 
 OP = WholeOp(

@@ -18,7 +18,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen import access
+from tilegen.decisions import Cost, compare_costs
 from tilegen.index import Index, mul, xor
+from tilegen.ops.pins import NotHad
 
 LANE_BITS = 5
 _NODES = 400  # partial bases extended before the search gives up
@@ -98,6 +100,21 @@ def search_lanes(sides: Sequence[Side], orders: Sequence[Sequence[int]]) -> Lane
             return _with_proof(best, f"one bit of the element's number for each of the lane's; {_AT_FLOOR}")
     assert best is not None
     return _with_proof(best, _say_bounded(best, tried))
+
+
+def measure_pinned(sides: Sequence[Side], bits: int, lanes: tuple[int, ...], searched: LaneMap) -> LaneMap:
+    """The lane map with these lane vectors beside the one that was searched. Raises NotHad for vectors that are none.
+
+    With as many vectors as a lane's number has bits, none the sum of others, below 2**bits.
+    """
+    if lanes == searched.lanes:
+        return searched
+    if len(lanes) != LANE_BITS or not all(0 < v < 1 << bits for v in lanes) or len(set(_span(lanes).tolist())) < 32:
+        reason = f"lanes are five numbers of 1 to {(1 << bits) - 1}, none of them the xor of others"
+        raise NotHad("lanes", reason, [list(searched.lanes)])
+    found = _measured(sides, bits, lanes, "")
+    figures = compare_costs(Cost(*found.cost), Cost(*searched.cost)) or "the same cost"
+    return _with_proof(found, f"beside a pin, at {figures}")
 
 
 def _say_bounded(best: LaneMap, tried: int) -> str:

@@ -14,12 +14,12 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from tilegen.decisions import Candidate, Choice, Cost, judge, per_cta
+from tilegen.decisions import Candidate, Choice, Cost, compare_costs, judge, per_cta
 from tilegen.index import Index, Var, add, div, mod, mul, xor
 from tilegen.ops.digits import split_number
-from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
+from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant, refuse_conversion
 from tilegen.ops.operand import Context, Refused
-from tilegen.ops.permute_layout.lane_search import LaneMap, Side, apply_vectors, search_lanes
+from tilegen.ops.permute_layout.lane_search import LaneMap, Side, apply_vectors, measure_pinned, search_lanes
 from tilegen.ops.permute_layout.numbered_tile import (
     LANES,
     Bundle,
@@ -33,6 +33,7 @@ from tilegen.ops.permute_layout.numbered_tile import (
     tile_of,
 )
 from tilegen.ops.permute_layout.xor_swizzle import choose_xor
+from tilegen.ops.pins import CopyWidth, NotHad, Pin, read_width, say_known, write_width
 from tilegen.spec.data import Call
 from tilegen.spec.form import OpFields
 
@@ -45,6 +46,15 @@ class PermuteLayoutFields(OpFields):
     variant: Literal["auto", "warp_xor_swizzle", "warp_linear_swizzle", "warp_vector"] = Field(
         default="auto", description="pin a variant instead of taking the cheapest"
     )
+    width: CopyWidth = None
+    lanes: list[int] | None = Field(
+        default=None, min_length=5, max_length=5,
+        description="which element a lane takes, as explain gives lane_vectors: what each bit of laneid adds by xor",
+    )  # fmt: skip
+    xor: list[int] | None = Field(
+        default=None, min_length=2, max_length=2,
+        description="of warp_xor_swizzle: [k, shift], the k bits of laneid from shift on turn the lane's steps",
+    )  # fmt: skip
 
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
@@ -58,8 +68,6 @@ def _refuse(call: Call, context: Context) -> str | None:
         return f"scope is '{call.scope}', it must be 'warp'"
     if "register" in (src.buffer.scope, dst.buffer.scope):
         return "both sides must be in shared or global memory"
-    if src.buffer.dtype != dst.buffer.dtype:
-        return f"dtypes differ: {src.buffer.dtype} -> {dst.buffer.dtype}"
     count = prod(src.lengths)
     if count % LANES:
         return f"{count} elements are not a multiple of 32 lanes"
@@ -85,7 +93,7 @@ def _registers(tile: NumberedTile) -> Choice:
 def _plan_xor(call: Call, context: Context) -> Planned:
     """Lane l takes element ``l + 32 * (r ^ ((l >> shift) & mask))`` at step r."""
     tile = _tile_of(call, context)
-    turn, choice = choose_xor(plain_sides(tile, context), tile.count)
+    turn, choice = choose_xor(plain_sides(tile, context), tile.count, call.fields.xor)
     lane = Var("laneid", LANES)
     turned = mod(div(lane, 1 << turn.shift), turn.mask + 1)
 
@@ -95,7 +103,8 @@ def _plan_xor(call: Call, context: Context) -> Planned:
     block = permute_block(call, context, tile, Bundle(tile.per_lane, 1, 1, False, at))
     cost = context.cost((block,))
     choice = _of_all_places(choice, turn.cost.key[:3], cost)
-    return Planned((block,), cost, (per_cta(choice, turn.cost.instructions, cost.instructions), _registers(tile)))
+    choices = per_cta(choice, turn.cost.instructions, cost.instructions), _registers(tile)
+    return Planned((block,), cost, choices, (("xor", turn.pin),))
 
 
 def _of_all_places(choice: Choice, once: tuple[int, ...], cost: Cost) -> Choice:
@@ -125,6 +134,10 @@ class _Shape:
     def store_elems(self) -> int:
         return 1 << len(self.columns if self.both else self.rows)
 
+    @property
+    def widths(self) -> tuple[int, int]:
+        return self.load_elems, self.store_elems
+
 
 @dataclass(frozen=True)
 class _Found:
@@ -139,7 +152,7 @@ class _Found:
 def _plan_linear(call: Call, context: Context) -> Planned:
     """Lane and step name an element by an invertible matrix over F2, one element an access."""
     tile = _tile_of(call, context)
-    found = _search(tile, context, _Shape((), (), False))
+    found = _search(tile, context, _Shape((), (), False), call.fields.lanes)
     return _plan_found(call, context, tile, found, ())
 
 
@@ -158,10 +171,36 @@ def _plan_vector(call: Call, context: Context) -> Planned:
             break
         tried.append(_search(tile, context, shape))
     free = [f for f in tried if f.lane_map.reaches_floor]
-    if not free and _search(tile, context, _Shape((), (), False)).lane_map.reaches_floor:
+    width = read_width(call.fields.width)
+    if width is None and not free and _search(tile, context, _Shape((), (), False)).lane_map.reaches_floor:
         raise Refused("no pair of widths was found without bank conflicts, one element an access leaves none")
-    best = min(free or tried, key=lambda f: f.estimate)
-    return _plan_found(call, context, tile, best, (_width_choice(tile, best, tried, len(shapes)),))
+    cheapest = best = min(free or tried, key=lambda f: f.estimate)
+    if width not in (None, best.shape.widths):
+        best = _take_widths(tile, context, [s for *_, s in shapes], tried, width)
+    choice = _width_choice(tile, best, tried, len(shapes))
+    if best is not cheapest:
+        figures = compare_costs(Cost(*best.estimate), Cost(*cheapest.estimate)) or "the same cost"
+        choice = replace(choice, proof=f"beside a pin, at {figures}")
+    if call.fields.lanes is not None:
+        best = _search(tile, context, best.shape, call.fields.lanes)
+    pins = (("width", write_width(*best.shape.widths)),)
+    return _plan_found(call, context, tile, best, (choice,), pins)
+
+
+def _take_widths(
+    tile: NumberedTile, context: Context, shapes: list[_Shape], tried: list[_Found], widths: tuple[int, int] | None
+) -> _Found:
+    """The lane map of the shape with these widths, put with those that were tried. Raises NotHad where none has them.
+    """
+    shape = next((s for s in shapes if s.widths == widths), None)
+    if shape is None:
+        known = [write_width(*s.widths) for s in shapes]
+        raise NotHad("width", f"widths, or [load, store], are {say_known(known)}", known)
+    found = next((f for f in tried if f.shape == shape), None)
+    if found is None:
+        found = _search(tile, context, shape)
+        tried.append(found)
+    return found
 
 
 def _shapes(tile: NumberedTile) -> list[_Shape]:
@@ -192,7 +231,8 @@ def _least_cost(tile: NumberedTile, shape: _Shape) -> tuple[int, int, int]:
     return sectors, waves, instructions
 
 
-def _search(tile: NumberedTile, context: Context, shape: _Shape) -> _Found:
+def _search(tile: NumberedTile, context: Context, shape: _Shape, pinned: list[int] | None = None) -> _Found:
+    """A shape with the cheapest lane map found for it, or with that of ``pinned`` lane vectors."""
     rest = tuple(b for b in range(len(tile.bits)) if b not in shape.columns and b not in shape.rows)
     sides = []
     others = (0, 0) if shape.both else (len(shape.rows), len(shape.columns))  # bits of the other side's vectors
@@ -205,12 +245,15 @@ def _search(tile: NumberedTile, context: Context, shape: _Shape) -> _Found:
         by_address = np.argsort(side.addresses[1 << np.arange(len(rest))], kind="stable")
         orders.append(tuple(int(b) for b in by_address))
     lane_map = search_lanes(sides, tuple(dict.fromkeys(orders)))
+    if pinned is not None:
+        lane_map = measure_pinned(sides, len(rest), tuple(pinned), lane_map)
     return _Found(shape, rest, lane_map, (*lane_map.cost, _least_cost(tile, shape)[2]))
 
 
 def _plan_found(
-    call: Call, context: Context, tile: NumberedTile, found: _Found, choices: tuple[Choice, ...]
-) -> Planned:
+    call: Call, context: Context, tile: NumberedTile, found: _Found, choices: tuple[Choice, ...],
+    pins: tuple[Pin, ...] = (),
+) -> Planned:  # fmt: skip
     shape, lanes, bits = found.shape, found.lane_map, len(found.rest)
     mine = apply_vectors(Var("laneid", LANES), lanes.lanes, bits)
     repeats = 1 << len(lanes.steps)
@@ -231,7 +274,7 @@ def _plan_found(
     choices = (*choices, Choice("lane_vectors", vectors, (), lanes.proof))
     choices = tuple(_of_all_places(c, found.estimate, cost) for c in choices)
     scaled = (per_cta(c, found.estimate[2], cost.instructions) for c in choices)
-    return Planned((block,), cost, (*scaled, _registers(tile)))
+    return Planned((block,), cost, (*scaled, _registers(tile)), (*pins, ("lanes", list(lanes.lanes))))
 
 
 def _width_choice(tile: NumberedTile, best: _Found, tried: list[_Found], shapes: int) -> Choice:
@@ -259,10 +302,11 @@ def _width_value(tile: NumberedTile, shape: _Shape) -> dict[str, int]:
 
 
 OP = Op(
-    "permute_layout", PermuteLayoutFields, reads=("src",), writes=("dst",), reference=_reference, exactness=MOVES,
+    "permute_layout", PermuteLayoutFields, reads=("src",), writes=("dst",),
+    check_dtypes=refuse_conversion("permute_layout"), reference=_reference, exactness=MOVES,
     variants=(
-        Variant("warp_vector", 30, _refuse, _plan_vector, adapts=True),
-        Variant("warp_xor_swizzle", 20, _refuse, _plan_xor, adapts=True),
-        Variant("warp_linear_swizzle", 10, _refuse, _plan_linear, adapts=True),
+        Variant("warp_vector", 30, _refuse, _plan_vector, adapts=True, pins=("width", "lanes")),
+        Variant("warp_xor_swizzle", 20, _refuse, _plan_xor, adapts=True, pins=("xor",)),
+        Variant("warp_linear_swizzle", 10, _refuse, _plan_linear, adapts=True, pins=("lanes",)),
     ),
 )  # fmt: skip

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilegen import access
-from tilegen.decisions import Candidate, Choice, Cost
+from tilegen.decisions import Candidate, Choice, Cost, compare_costs, judge
 from tilegen.ops.permute_layout.lane_search import Side
+from tilegen.ops.pins import NotHad, say_known
 
 _LANES = 32
 
@@ -24,17 +25,29 @@ class Turn:
     cost: Cost
 
     @property
+    def pin(self) -> list[int]:
+        return [self.k, self.shift]
+
+    @property
     def value(self) -> dict[str, int]:
         return {"k": self.k, "shift": self.shift, "mask": self.mask}
 
 
-def choose_xor(sides: Sequence[Side], count: int) -> tuple[Turn, Choice]:
+def choose_xor(sides: Sequence[Side], count: int, pinned: list[int] | None = None) -> tuple[Turn, Choice]:
     """The cheapest turn, the smallest k among equals, for a tile of ``count`` elements numbered as in ``sides``.
 
-    The seed's family (shift = 5 - k, mask = 2^k - 1) is tried first, then every other shift.
+    The seed's family (shift = 5 - k, mask = 2^k - 1) is tried first, then every other shift. ``pinned``: [k, shift].
+    Raises NotHad where no turn is that.
     """
     found = [_measure(sides, count, *member) for member in _family(count // _LANES)]
     best = min(found, key=lambda t: (t.cost.sectors, t.cost.wavefronts, t.k))
+    if pinned is not None and pinned != best.pin:
+        own = next((t for t in found if t.pin == pinned), None)
+        if own is None:
+            turns = [t.pin for t in found]
+            raise NotHad("xor", f"turns [k, shift] are {say_known(turns)}", turns)
+        why = f"beside a pin, at {compare_costs(own.cost, best.cost) or 'the same cost'}"
+        return own, Choice("xor_k", own.value, tuple(_judge(t, own) for t in found), why)
     reached = (best.cost.sectors, best.cost.wavefronts) == _floor(sides, count)
     proof = f"the best of all {len(found)} turns (shift, mask)"
     proof += "; no access has more wavefronts or sectors than its floor" if reached else ""
@@ -42,8 +55,9 @@ def choose_xor(sides: Sequence[Side], count: int) -> tuple[Turn, Choice]:
 
 
 def _judge(turn: Turn, best: Turn) -> Candidate:
-    worse = turn.cost.key > best.cost.key
-    verdict = "picked" if turn is best else "costs more" if worse else "the same cost, a larger k or another shift"
+    verdict = judge(turn.cost, best.cost, turn is best)
+    if verdict == "the same cost" and turn.k >= best.k:
+        verdict += ", a larger k or another shift"
     return Candidate(turn.value, turn.cost, verdict)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from tilegen.spec.rules.build import BUILD_RULES, CALL_RULES
 from tilegen.spec.rules.file import COMMAND_RULES, FILE_RULES
 from tilegen.spec.rules.layout import LAYOUT_RULES
 from tilegen.spec.rules.name import NAME_RULES
 from tilegen.spec.rules.rule import Rule, format_rule
+from tilegen.spec.rules.seen import SEEN
 
-RULES: dict[str, Rule] = {**FILE_RULES, **NAME_RULES, **LAYOUT_RULES, **BUILD_RULES, **COMMAND_RULES, **CALL_RULES}
+_RULES = {**FILE_RULES, **NAME_RULES, **LAYOUT_RULES, **BUILD_RULES, **COMMAND_RULES, **CALL_RULES}
+RULES: dict[str, Rule] = {code: replace(rule, seen=SEEN.get(code, "")) for code, rule in _RULES.items()}
 
 __all__ = ["RULES", "Rule", "format_rule"]

@@ -73,6 +73,7 @@ def _ring(filled: str, read: str) -> str:
         '          - sync: warp\n          - arrive: {barrier: "free[i % 2]"}\n'
     )
 
+
 BUILD_RULES = {
     "TG301": Rule(
         "no variant can carry out this op",
@@ -81,8 +82,9 @@ BUILD_RULES = {
         _PERMUTE.format(n=64),
     ),
     "TG302": Rule(
-        "the pinned variant cannot carry out this op",
-        "Its reason is given. Leave 'variant' out to take the cheapest that can.",
+        "what is pinned cannot be had",
+        "The pinned variant cannot carry out this op, or none can with a width, a tile or another pin as it is; the "
+        "reason is given. Leave the field out to take the cheapest that can, or write the value that the hint names.",
         _kernel(_IN.replace("dst: s", "dst: s, variant: reg"), _SYNC, _OUT),
         _RIGHT,
     ),
@@ -104,18 +106,28 @@ BUILD_RULES = {
         "an mbarrier whose phases differ",
         "Copies that follow one another and name one mbarrier fill one phase of it. Every phase is filled by as many "
         "threads: an mbarrier is made for one number of arrivals.",
-        _kernel(_LOAD, _LOAD.replace("dst: s", "dst: t").replace("scope: warp, ", ""), _FULL, _SYNC, _LOAD, _FULL,
-                _OUT),
+        _kernel(
+            _LOAD, _LOAD.replace("dst: s", "dst: t").replace("scope: warp, ", ""), _FULL, _SYNC, _LOAD, _FULL, _OUT
+        ),
         _kernel(_LOAD, _FULL, _SYNC, _OUT),
     ),
     "TG306": Rule(
         "a phase that cannot be followed",
         "The phase that a wait is for is a closed form of loop variables: of a single mbarrier, the number of waits "
         "before it; of one of several, slot E % n, it is E / n, so E counts the waits.",
-        _kernel(_LOAD.replace("full", "'full[0]'"), _LOAD.replace("full", "'full[1]'").replace("dst: s", "dst: t"),
-                "  - for: {j: 2}\n    do:\n      - wait: {barrier: 'full[1 - j]'}\n", _SYNC, _OUT),
-        _kernel(_LOAD.replace("full", "'full[0]'"), _LOAD.replace("full", "'full[1]'").replace("dst: s", "dst: t"),
-                "  - for: {j: 2}\n    do:\n      - wait: {barrier: 'full[j]'}\n", _OUT),
+        _kernel(
+            _LOAD.replace("full", "'full[0]'"),
+            _LOAD.replace("full", "'full[1]'").replace("dst: s", "dst: t"),
+            "  - for: {j: 2}\n    do:\n      - wait: {barrier: 'full[1 - j]'}\n",
+            _SYNC,
+            _OUT,
+        ),
+        _kernel(
+            _LOAD.replace("full", "'full[0]'"),
+            _LOAD.replace("full", "'full[1]'").replace("dst: s", "dst: t"),
+            "  - for: {j: 2}\n    do:\n      - wait: {barrier: 'full[j]'}\n",
+            _OUT,
+        ),
     ),
     "TG307": Rule(
         "what the arch has not",
@@ -149,7 +161,7 @@ BUILD_RULES = {
     "TG311": Rule(
         "CTAs that do not fit on one multiprocessor",
         "'ctas_per_sm: n' is a promise to the compiler, which then gives a thread so few registers that n CTAs find "
-        "room; their shared memory must find it too.",
+        "room; their shared memory must find it too, and their tensor memory.",
         "ctas_per_sm: 32\n" + _RIGHT,
         "ctas_per_sm: 8\n" + _RIGHT,
     ),

@@ -97,5 +97,15 @@ COMMAND_RULES = {
         "It is named as module:function, takes input arrays (float64) and params by their names, and returns the "
         "outputs by name in a dict, or the only one as an array, each of its buffer's shape.",
     ),
+    "TG605": Rule(
+        "a configuration that cannot be read",
+        "[tool.tilegen] of the nearest pyproject.toml gives options that need not be typed: arch, out, jobs and "
+        "format. Each has the meaning and the values of the option of its name (out is -o, from the file's folder on), "
+        "for every command that has it. What is typed wins.",
+    ),
+    "TG606": Rule(
+        "a new spec would overwrite a file",
+        "`tilegen init NAME` writes NAME.yaml and leaves whatever is there already as it is.",
+    ),
     "TG690": Rule("a bug in tilegen", "An exception that no code here expects. Please report it with the spec."),
 }

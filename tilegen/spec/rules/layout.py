@@ -23,6 +23,8 @@ _REGISTERS = (
     "ops:\n  - copy: {{scope: {scope}, src: s, dst: r}}\n"
 )
 
+_FILLED = "buffers:\n  s: {{scope: shared, dtype: int8, shape: [32]}}\nops:\n  - fill: {{dst: s, value: {value}}}\n"
+
 LAYOUT_RULES = {
     "TG200": Rule(
         "a layout that cannot be read",
@@ -48,14 +50,15 @@ LAYOUT_RULES = {
     "TG203": Rule(
         "an axis that this memory does not have",
         "Global and shared memory have the axis m. Registers have m and the axes that number threads, as far as the "
-        "CTA has such threads.",
+        "CTA has such threads. Tensor memory has TLane and TCol, which counts elements.",
         _buffer("S[(32,8):(1@laneid,1)]"),
         _buffer("S[(32,8):(1@laneid,1)]", "register"),
     ),
     "TG204": Rule(
         "two elements in one place",
         "A buffer that is written must give every element a place of its own, or the result depends on who writes "
-        "last. Reading through such a layout (a stride of 0 repeats a row) is fine.",
+        "last. Reading through such a layout (a stride of 0 repeats a row) is fine, but not in tensor memory, which "
+        "only the kernel writes.",
         _copy("X[0]").replace("shape: [32]}", 'shape: [32], layout: "S[32:0]"}'),
         _copy("X[0]").replace("shape: [32]}", 'shape: [32], layout: "S[32:1]"}'),
     ),
@@ -95,7 +98,8 @@ LAYOUT_RULES = {
     "TG210": Rule(
         "too large",
         "A thread has 1020 bytes of registers, a CTA the shared memory of its arch, and a global array at most 2**36 "
-        "elements.",
+        "elements. Tensor memory has 128 lanes of 512 columns, each column of a lane 32 bits; every buffer there takes "
+        "a power of two of them, at least 32.",
         "buffers:\n  A: {scope: shared, dtype: float32, shape: [512, 512]}\n",
         "buffers:\n  A: {scope: shared, dtype: float32, shape: [128, 128]}\n",
     ),
@@ -112,5 +116,17 @@ LAYOUT_RULES = {
         "Source and destination have equal shapes after extents of 1 are dropped.",
         _copy("X[0:2]"),
         _copy("X[0:1]"),
+    ),
+    "TG213": Rule(
+        "an op that converts nothing, and two dtypes",
+        "copy and permute_layout move elements as they are. cast converts them, between any two memories.",
+        _copy("X[0, 0:32]").replace("s: {scope: shared, dtype: float32", "s: {scope: shared, dtype: float16"),
+        _copy("X[0, 0:32]"),
+    ),
+    "TG214": Rule(
+        "a value that the dtype has not",
+        "An integer is stored as it is; a decimal number may be rounded, but not to 0 or infinity.",
+        _FILLED.format(value=300),
+        _FILLED.format(value=30),
     ),
 }

@@ -30,7 +30,7 @@ def _multicast(source: str) -> str:
         "arch: sm_90a\ngrid: {bx: 4}\ncluster: {cbx: 2}\n"
         "buffers:\n  X: {scope: global, dtype: float32, shape: [128]}\n"
         "  s: {scope: shared, dtype: float32, shape: [64]}\n"
-        f"ops:\n  - copy: {{src: \"{source}\", dst: s, variant: tma, barrier: full, multicast: cbx}}\n"
+        f'ops:\n  - copy: {{src: "{source}", dst: s, variant: tma, barrier: full, multicast: cbx}}\n'
         "  - wait: {barrier: full}\n  - sync: cluster\n"
     )
 
@@ -40,7 +40,7 @@ def _follow(wait: str) -> str:
     return (
         "overlap: previous\nbuffers:\n  X: {scope: global, dtype: float32, shape: [32]}\n"
         "  s: {scope: shared, dtype: float32, shape: [32]}\n"
-        f'ops:\n  - {wait}\n  - copy: {{src: X, dst: s}}\n'
+        f"ops:\n  - {wait}\n  - copy: {{src: X, dst: s}}\n"
     )
 
 
@@ -54,8 +54,8 @@ NAME_RULES = {
     ),
     "TG102": Rule(
         "a key is missing",
-        "A spec needs kernel, threads and ops; a buffer scope, dtype and shape; a runtime param its default; an op its "
-        "operands.",
+        "A spec needs kernel, threads and ops; a buffer scope, dtype and shape, in tensor memory also its layout; a "
+        "runtime param its default; an op its operands.",
         _X + "ops:\n  - copy: {src: X}\n",
         _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n',
     ),
@@ -201,10 +201,22 @@ NAME_RULES = {
         _follow("{when: tx < 32, do: [wait: previous]}"),
         _follow("wait: previous"),
     ),
+    "TG123": Rule(
+        "a param or a buffer that nothing uses",
+        "It may be left over, or what was to use it is misspelt. A warning.",
+        "params: {M: 64, N: 32}\nops:\n  - for: {i: M}\n    do: [sync: cta]\n",
+        "params: {M: 64}\nops:\n  - for: {i: M}\n    do: [sync: cta]\n",
+    ),
+    "TG124": Rule(
+        "a warp with fewer than 32 threads",
+        "A warp takes as long with a part of its lanes as with all of them. A warning.",
+        "threads: 48\nops: [sync: cta]\n",
+        "threads: 64\nops: [sync: cta]\n",
+    ),
     "TG190": Rule(
         "not yet supported",
         "This is part of the language, but not of this version. Nothing is wrong with its spelling.",
-        "buffers:\n  A: {scope: tmem, dtype: float32, shape: [128, 8]}\n",
-        "buffers:\n  A: {scope: shared, dtype: float32, shape: [128, 8]}\n",
+        "buffers:\n  A: {scope: workspace, dtype: float32, shape: [128, 8]}\n",
+        "buffers:\n  A: {scope: global, dtype: float32, shape: [128, 8]}\n",
     ),
 }

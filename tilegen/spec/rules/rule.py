@@ -10,12 +10,14 @@ class Rule:
     """What an error code means: for ``tilegen rule CODE``.
 
     The examples are pieces of a spec; keys that they leave out are as in ``kernel: k``, ``threads: 32``, ``ops: []``.
+    ``seen``: for what no piece of a spec shows, where it is seen and what to do then.
     """
 
     title: str
     explanation: str
     bad: str = ""
     good: str = ""
+    seen: str = ""
 
 
 def format_rule(code: str, rule: Rule) -> str:
@@ -33,6 +35,8 @@ def format_rule(code: str, rule: Rule) -> str:
         a: 2
     """
     parts = [f"{code}: {rule.title}", rule.explanation]
+    if rule.seen:
+        parts.append(f"seen: {rule.seen}")
     for name, example in (("wrong", rule.bad), ("right", rule.good)):
         if example:
             parts.append("\n".join([f"{name}:", *(f"    {line}".rstrip() for line in example.splitlines())]))

@@ -1,0 +1,38 @@
+"""The measured products: the odd ones are those that seed 1 draws, and every one is a spec of the op gemm."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
+
+from gemm_cases import ODD_COUNT, ODD_FILE, Product, all_products, draw_odd, odd_products, odd_text
+
+from tilegen.ops import ALL_OPS
+from tilegen.spec import load
+
+
+def test_the_odd_products_are_the_drawn_ones() -> None:
+    assert ODD_FILE.read_text(encoding="utf-8") == odd_text(draw_odd())
+    assert odd_products() == draw_odd() != draw_odd(seed=2)
+
+
+def test_the_odd_products_are_what_they_are_said_to_be() -> None:
+    products = odd_products()
+    assert len(products) == len(set(products)) == ODD_COUNT
+    assert any(p.k == 17 for p in products) and any(p.batch for p in products)
+    assert any(min(p.m, p.n) < 40 for p in products) and {p.dtype for p in products} >= {"bfloat16", "float32"}
+    assert any(p.n % 8 for p in products) and any(p.n % 8 == 0 for p in products)
+
+
+def test_names_tell_products_apart() -> None:
+    assert len({p.name for p in all_products()}) == len(all_products())
+
+
+@pytest.mark.parametrize("product", [p for p in all_products() if p.batch or "col" in p.orders[::2]], ids=str)
+def test_a_product_is_a_spec(product: Product) -> None:
+    spec = load(product.spec(), ALL_OPS)
+    assert [call.op for call in spec.ops] == ["gemm"] and {b.name: b.shape for b in spec.buffers} == product.shapes

@@ -1,0 +1,110 @@
+"""Mistakes that a newcomer makes: each is one error, which names the fix."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilegen
+from tilegen.errors import TilegenError
+
+RIGHT = """kernel: k
+arch: sm_90
+grid: {bx: 8}
+threads: 128
+params: {M: 256}
+buffers:
+  X: {scope: global, dtype: float16, shape: [M, 64]}
+  Y: {scope: global, dtype: float16, shape: [64, M]}
+  s: {scope: shared, dtype: float16, shape: [32, 64], layout: auto}
+  t: {view: s, axes: [1, 0]}
+ops:
+  - copy: {src: "X[bx*32 : +32]", dst: s}
+  - sync: cta
+  - copy: {src: t, dst: "Y[:, bx*32 : +32]"}
+"""
+LOAD, STORE = '- copy: {src: "X[bx*32 : +32]", dst: s}', '- copy: {src: t, dst: "Y[:, bx*32 : +32]"}'
+MISTAKES = [  # what is written for what, the code, and a part of the fix
+    ("kernel: k", "kernal: k", "TG101", "did you mean 'kernel'?"),
+    ("kernel: k", "kernel: my-kernel", "TG107", "use a-z, A-Z, 0-9 and _"),
+    ("kernel: k", "\tkernel: k", "TG003", "indent with spaces"),
+    ("arch: sm_90", "arch: sm90", "TG109", "did you mean 'sm_90'?"),
+    ("arch: sm_90", "arch: 90", "TG103", "for example 'arch: sm_90'"),
+    ("grid: {bx: 8}", "grid: [8, 8]", "TG103", "write grid: {bx: 8, by: 8}"),
+    ("grid: {bx: 8}", "grid: 8", "TG103", "write grid: {bx: 8}"),
+    ("grid: {bx: 8}", "grid: {x: 8}", "TG101", "did you mean 'bx'?"),
+    ("grid: {bx: 8}", "grid: {bx: M / 32}", "TG111", "write '//' or 'ceil(a / b)'"),
+    ("grid: {bx: 8}", "grid: {bx: 9}", "TG207", "'edge: clip'"),
+    ("grid: {bx: 8}", "grid: {bx: 7}", "TG418", "write every element"),
+    ("threads: 128", "threads: 128.0", "TG103", "write 128"),
+    ("threads: 128", "threads: [128]", "TG103", "write the number without brackets"),
+    ("threads: 128", "thread: 128", "TG101", "did you mean 'threads'?"),
+    ("threads: 128\n", "", "TG102", "add 'threads: ...'"),
+    ("params: {M: 256}", "params: [M: 256]", "TG103", "write params: {M: 4096}"),
+    ("float16, shape: [M, 64]", "fp16, shape: [M, 64]", "TG109", "did you mean 'float16'?"),
+    ("dtype: float16", "dtype: flaot16", "TG109", "did you mean 'float16'?"),
+    ("shape: [M, 64]", "shape: 256x64", "TG103", "write [256, 64]"),
+    ("shape: [M, 64]", "shape: (M, 64)", "TG006", "write a list: shape: [M, 64]"),
+    ("shape: [M, 64]", "shape: 256, 64", "TG006", "write a list: shape: [256, 64]"),
+    (LOAD, LOAD.replace("dst: s", "dst: s, scope: warp"), "TG408", "'scope: cta' shares it out"),
+    ("arch: sm_90", "arch: hopper", "TG109", "did you mean 'sm_90a'?"),
+    ("threads: 128", "threads: 2048", "TG106", "more work is more CTAs"),
+    ("params: {M: 256}", "param: {M: 256}", "TG101", "did you mean 'params'?"),
+    ("buffers:", "buffer:", "TG101", "did you mean 'buffers'?"),
+    ("scope: shared", "scope: tensor", "TG109", "did you mean 'tmem'?"),
+    (LOAD, f"- for: k in range(4)\n    do:\n      {LOAD}", "TG103", "write {k: 4}"),
+    ("shape: [M, 64]", "size: [M, 64]", "TG101", "did you mean 'shape'?"),
+    ("shape: [M, 64]", "shape: [m, 64]", "TG105", "did you mean 'M'?"),
+    ("scope: shared", "scope: smem", "TG109", "did you mean 'shared'?"),
+    ("layout: auto", "layout: swizzle", "TG200", "there are row, col, auto"),
+    ("layout: auto", "layout: Swizzle(3,3,3)", "TG006", 'layout: "Swizzle(3,3,3)"'),
+    ("layout: auto", 'layout: "Swizzle<3,3,3>"', "TG200", "Swizzle(3, 3, 3)"),
+    ("layout: auto", 'layout: "S[(32,64):(64)]"', "TG201", "a stride for each extent"),
+    ("axes: [1, 0]", "axes: [1, 2]", "TG115", "for example [1, 0]"),
+    ("view: s", "view: q", "TG105", "there are X, Y, s, t"),
+    ("  - sync: cta\n", "", "TG403", "insert `- sync: cta`"),
+    ("sync: cta", "syncthreads", "TG114", "for example '- sync: cta'"),
+    ("sync: cta", "sync: block", "TG109", "did you mean 'cta'?"),
+    ("  - sync: cta", "- sync: cta", "TG003", "check the indentation"),
+    ("X[bx*32 : +32]", "X[bx*32 : 32]", "TG208", "write 'lo : +length'"),
+    ("X[bx*32 : +32]", "X[bx*32 : +64]", "TG207", "'edge: clip'"),
+    ("X[bx*32 : +32]", "X[bx*32 : +31]", "TG212", "'lo : +32' in 'X[..]'"),
+    ("X[bx*32 : +32]", "X[bx]", "TG212", "extents of 1 do not count"),
+    ("X[bx*32 : +32]", "x[bx*32 : +32]", "TG105", "did you mean 'X'?"),
+    ("X[bx*32 : +32]", "X[blockIdx.x*32 : +32]", "TG111", "write 'bx'"),
+    ("X[bx*32 : +32]", "X[tx*32 : +32]", "TG113", "give the op 'scope: thread'"),
+    ("X[bx*32 : +32]", "X[-32:]", "TG205", "count from the start"),
+    (STORE, STORE.replace("src: t", "src: s"), "TG212", "s_t: {view: s, axes: [1, 0]}"),
+    (STORE, STORE.replace("bx*32", "0"), "TG417", "no place in Y depends on bx"),
+    (STORE, STORE.replace("bx*32", "bx*16"), "TG417", "how far the next one is"),
+    (STORE, STORE.replace("src:", "from:"), "TG101", "did you mean 'src'?"),
+    (STORE, "- copy: t -> Y", "TG103", "write {src: .., dst: ..}"),
+    (STORE, STORE.replace('"Y[:, bx*32 : +32]"', "Y[:, bx*32 : +32]"), "TG006", "quote this value"),
+    (STORE, STORE.replace("copy", "memcpy"), "TG110", "did you mean 'copy'?"),
+    (LOAD, LOAD.replace("}", ", async: true}"), "TG422", "insert `- commit`, `- wait: 0`, `- sync: cta`"),
+    (LOAD, f"{LOAD}\n  - wait: 0", "TG304", "write 'async: true' on the copy"),
+    ("dtype: float16, shape: [32", "dtype: float32, shape: [32", "TG213", "'cast: {src: .., dst: ..}' converts"),
+    (LOAD, "- fill: {dst: s, value: 1000000}", "TG214", "float16 holds up to 65504"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong", "code", "fix"), MISTAKES, ids=[m[1].strip()[:40] for m in MISTAKES])
+def test_a_mistake_is_one_error_that_names_the_fix(right: str, wrong: str, code: str, fix: str) -> None:
+    assert right in RIGHT
+    with pytest.raises(TilegenError) as caught:
+        tilegen.build(RIGHT.replace(right, wrong, 1))
+    [finding] = caught.value.diagnostics
+    assert finding.code == code and fix in finding.hint
+    assert finding.mark is not None or code == "TG418"
+
+
+def test_the_spec_that_they_spoil_is_right() -> None:
+    assert tilegen.build(RIGHT).warnings == ()
+
+
+def test_a_commit_beside_tma_is_told_that_tma_needs_none() -> None:
+    tile = "layout: \"mma_shared_layout('float16', '128B', (32, 64))\""
+    spec = RIGHT.replace("layout: auto", tile).replace(LOAD, LOAD.replace("}", ", variant: tma, barrier: full}"))
+    with pytest.raises(TilegenError) as caught:
+        tilegen.build(spec.replace("- sync: cta", "- commit\n  - wait: {barrier: full}"))
+    [finding] = caught.value.diagnostics
+    assert finding.code == "TG304" and "TMA" in finding.hint and "remove it" in finding.hint

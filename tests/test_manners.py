@@ -1,0 +1,245 @@
+"""The manners of the command: a first spec, completion, watching, processes, how much is said, and configuration."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Empty, Queue
+
+import pytest
+import yaml
+
+from tests.test_cli import OUT, RACE, spawn, tilegen, write
+
+ROOT = Path(__file__).parents[1]
+SF, REG = str(ROOT / "specs" / "permute_sf.yaml"), str(ROOT / "specs" / "copy_reg.yaml")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    yield
+
+
+# ---------------------------------------------------------------- init
+def test_init_writes_a_spec_that_builds_and_verifies_without_a_warning(tmp_path: Path) -> None:
+    written = tilegen("init", "mine")
+    assert written.stdout.splitlines() == ["mine.yaml: written", "tilegen.schema.json: written"]
+    assert "tilegen build mine.yaml" in written.stderr
+    built = tilegen("build", "mine.yaml")
+    assert (built.exit_code, built.stderr) == (0, "") and Path("out/mine.cu").is_file()
+    assert tilegen("verify", "mine.yaml", "--device", "cpu", "-q").exit_code == 0
+    text = Path("mine.yaml").read_text()
+    assert "KERNEL" not in text and yaml.safe_load(text)["kernel"] == "mine"
+    last = text.splitlines()[-1]
+    assert (tmp_path / last.partition("$schema=")[2]).read_bytes() == (ROOT / "specs/tilegen.schema.json").read_bytes()
+
+
+def test_init_overwrites_nothing(tmp_path: Path) -> None:
+    assert tilegen("init").exit_code == 0 and Path("my_kernel.yaml").is_file()
+    Path("my_kernel.yaml").write_text("mine")
+    Path("tilegen.schema.json").write_text("{}")
+    again = tilegen("init", "my_kernel.yaml")
+    assert again.exit_code == 2 and "error[TG606]: my_kernel.yaml is there already" in again.stderr
+    assert tilegen("init", "other").stdout == "other.yaml: written\n"
+    assert (Path("my_kernel.yaml").read_text(), Path("tilegen.schema.json").read_text()) == ("mine", "{}")
+    assert tilegen("init", "deep/in/a_folder").exit_code == 0 and Path("deep/in/a_folder.yaml").is_file()
+
+
+@pytest.mark.parametrize(("name", "fixed"), [("my-kernel", "my_kernel"), ("2nd", "k_2nd"), ("for", "k_for")])
+def test_a_name_that_is_none(name: str, fixed: str) -> None:
+    result = tilegen("init", name)
+    assert result.exit_code == 2 and f"'{fixed}' is one" in result.stderr
+    assert tilegen("init", fixed).exit_code == 0
+
+
+# ---------------------------------------------------------------- completion
+def complete(words: str, number: int, shell: str = "bash") -> list[str]:
+    more = {"_TILEGEN_COMPLETE": f"{shell}_complete", "COMP_WORDS": words, "COMP_CWORD": str(number)}
+    return spawn(env=os.environ | more).stdout.splitlines()
+
+
+def test_completion_knows_commands_options_and_codes() -> None:
+    assert "plain,verify" in complete("tilegen ver", 1)
+    assert {"plain,--watch", "plain,--jobs"} <= set(complete("tilegen build --", 2))
+    assert complete("tilegen rule tg60", 2) == [f"plain,TG60{k}" for k in range(1, 7)]
+    assert complete("tilegen build sp", 2) == ["file,sp"]
+
+
+def test_the_script_of_a_shell_is_one() -> None:
+    for shell in ("bash", "zsh", "fish"):
+        result = tilegen("completion", shell)
+        assert result.exit_code == 0 and "_TILEGEN_COMPLETE" in result.stdout
+    script = tilegen("completion", "bash").stdout
+    done = subprocess.run(["bash", "-n"], input=script, text=True, capture_output=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert tilegen("completion", "tcsh").exit_code == 2
+
+
+# ---------------------------------------------------------------- processes
+def test_jobs_build_the_same_files_in_the_same_order(tmp_path: Path) -> None:
+    one, two = (spawn("build", REG, SF, "-o", f"out{n}", "-j", n) for n in (1, 2))
+    assert two.stdout == one.stdout.replace("out1", "out2")
+    assert (two.returncode, two.stderr) == (0, "2 kernels built, 0 warnings, into out2\n")
+    files = [{p.name: p.read_bytes() for p in (tmp_path / f"out{n}").iterdir()} for n in (1, 2)]
+    assert files[0] == files[1] and len(files[0]) == 6
+
+
+def test_jobs_report_every_wrong_spec(tmp_path: Path) -> None:
+    write(tmp_path, "kernel: k\n", "a.yaml")
+    write(tmp_path, RACE, "race.yaml")
+    done = spawn("build", "a.yaml", SF, "race.yaml", "-j", 3)
+    assert done.returncode == 1 and not Path("out").exists()
+    assert done.stderr.index("a.yaml") < done.stderr.index("race.yaml")
+
+
+# ---------------------------------------------------------------- how much is said
+def test_quiet_and_verbose() -> None:
+    quiet = tilegen("build", SF, "-q")
+    assert (quiet.exit_code, quiet.stdout, quiet.stderr) == (0, "", "")
+    assert tilegen("verify", SF, "--device", "cpu", "-q").stdout == ""
+    assert tilegen("build", SF, "-q", "--check").stderr == ""
+    lines = tilegen("build", SF, "-v").stdout.splitlines()
+    assert lines[1:2] == ["  proved: CTAs (0, 0, 0)"] and re.fullmatch(r"  in \d+\.\d\d s", lines[-1])
+    assert tilegen("build", SF, "-q", "-v").exit_code == 2
+
+
+def test_build_as_json(tmp_path: Path) -> None:
+    needless = "  - sync: warp\n  - sync: warp\n"
+    write(tmp_path, RACE.replace(OUT, needless + OUT), "two.yaml")
+    result = tilegen("build", SF, "two.yaml", "--format", "json")
+    assert (result.exit_code, result.stderr) == (0, "")
+    first, second = json.loads(result.stdout)["kernels"]
+    assert (first["kernel"], first["spec"], first["arch"]) == ("permute_sf", SF, "sm_90")
+    assert all(Path(file).is_file() for file in first["files"]) and len(first["files"]) == 3
+    assert [op["variant"] for op in first["ops"]] == ["gmem_smem", "warp_vector", "gmem_smem"]
+    assert first["proof"]["steps"] == 20 and first["proof"]["runs"] == [{"params": {}, "ctas": [[0, 0, 0]]}]
+    assert first["warnings"] == [] and [w["severity"] for w in second["warnings"]] == ["warning"]
+    Path("out/permute_sf.h").unlink()
+    stale = tilegen("build", SF, "--check", "--format", "json")
+    assert stale.exit_code == 1 and json.loads(stale.stdout)["stale"] == ["out/permute_sf.h: missing"]
+    wrong = tilegen("build", "nothing.yaml", "--format", "json")
+    assert wrong.exit_code == 2 and json.loads(wrong.stdout)["errors"][0]["code"] == "TG001"
+
+
+def test_verify_as_json() -> None:
+    result = tilegen("verify", SF, "--device", "cpu", "--format", "json")
+    (kernel,) = json.loads(result.stdout)["kernels"]
+    assert result.exit_code == 0 and kernel.pop("seconds") > 0
+    assert kernel == {
+        "kernel": "permute_sf", "spec": SF, "arch": "sm_90", "device": "cpu", "lines": ["1 CTA, 3 inputs, 60 steps"],
+        "unused": [], "warnings": [],
+    }  # fmt: skip
+
+
+# ---------------------------------------------------------------- watching
+def test_watch_builds_what_changes_and_ends_cleanly(tmp_path: Path) -> None:
+    path = write(tmp_path, Path(SF).read_text(), "w.yaml")
+    command = [sys.executable, "-m", "tilegen", "build", "--watch", "w.yaml"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert process.stdout is not None
+    lines: Queue[str] = Queue()
+    reader = threading.Thread(target=lambda: [lines.put(line) for line in process.stdout or ()])
+    reader.start()
+    try:
+        assert "proved on 1 CTA" in _wait_for(lines, "w.yaml|permute_sf.cu")
+        _wait_for(lines, "watching 1 spec; Ctrl-C ends")
+        path.write_text("kernel: 7\n")
+        _wait_for(lines, r"error\[TG")
+        _wait_for(lines, "watching")
+        path.write_text(Path(SF).read_text().replace("kernel: permute_sf", "kernel: renamed"))
+        _wait_for(lines, "out/renamed.cu")
+        _wait_for(lines, "watching")
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+        assert "stopped" in _wait_for(lines, "stopped")
+    finally:
+        process.kill()
+        reader.join(30)
+
+
+def _wait_for(lines: Queue[str], pattern: str, seconds: float = 60) -> str:
+    end = time.monotonic() + seconds
+    seen = []
+    while time.monotonic() < end:
+        try:
+            seen.append(lines.get(timeout=1))
+        except Empty:
+            continue
+        if re.search(pattern, seen[-1]):
+            return seen[-1]
+    raise AssertionError(f"no line with {pattern!r} in {seen}")
+
+
+@pytest.mark.parametrize("more", [["--check"], ["-o", "-"], ["--format", "json"]])
+def test_watch_takes_no(more: list[str]) -> None:
+    assert tilegen("build", "--watch", SF, *more).exit_code == 2
+    assert tilegen("build", "--watch", "-").exit_code == 2
+
+
+# ---------------------------------------------------------------- configuration
+def configure(folder: Path, text: str) -> Path:
+    path = folder / "pyproject.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_configuration_gives_options_and_the_command_line_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    configure(tmp_path, '[project]\nname = "x"\n[tool.tilegen]\narch = "sm_80"\nout = "kernels"\njobs = 1\n')
+    inner = tmp_path / "deeper"
+    inner.mkdir()
+    configure(inner, "[tool.other]\n")  # says nothing of tilegen: the one above is taken
+    monkeypatch.chdir(inner)
+    assert tilegen("build", SF).stdout.startswith("../kernels/permute_sf.cu: ")
+    assert "for sm_80." in (tmp_path / "kernels" / "permute_sf.cu").read_text()
+    assert tilegen("build", SF, "--arch", "sm_90", "-o", "own").stdout.startswith("own/permute_sf.cu: ")
+    assert "for sm_90." in Path("own/permute_sf.cu").read_text()
+    assert ", sm_80\n" in tilegen("verify", "--device", "cpu", SF).stdout
+
+
+def test_a_configured_format(tmp_path: Path) -> None:
+    configure(tmp_path, '[tool.tilegen]\nformat = "json"\n')
+    assert json.loads(tilegen("build", SF).stdout)["kernels"]
+    assert json.loads(tilegen("build", "nothing.yaml").stdout)["errors"]
+    assert tilegen("build", SF, "--format", "text").stdout.startswith("out/permute_sf.cu")
+    assert tilegen("build", SF, "-o", "-").stdout.startswith("// permute_sf")
+    assert yaml.safe_load(tilegen("explain", SF, "--resolved").stdout)["kernel"] == "permute_sf"
+
+
+@pytest.mark.parametrize(
+    ("lines", "place", "said"),
+    [
+        ('arhc = "sm_90"', "4:1", "unknown key 'arhc' in [tool.tilegen]"),
+        ('arch = "sm_91"', "4:1", "'arch' must be one of sm_80"),
+        ("arch = 90", "4:1", "'arch' must be a text, not 90"),
+        ("jobs = 0", "4:1", "'jobs' must be an integer of at least 1, not 0"),
+        ('jobs = "2"', "4:1", "'jobs' must be an integer of at least 1, not '2'"),
+        ('out = "k"\nformat = "xml"', "5:1", "'format' must be text or json, not 'xml'"),
+        ("out = ", "4:7", "this is not TOML"),
+    ],
+)
+def test_a_wrong_configuration_is_one_clear_error(tmp_path: Path, lines: str, place: str, said: str) -> None:
+    configure(tmp_path, f'[project]\nname = "x"\n[tool.tilegen]\n{lines}\n')
+    result = tilegen("build", SF)
+    assert result.exit_code == 2 and not Path("out").exists()
+    assert result.stderr.count("error[TG605]") == 1 and said in result.stderr
+    assert f"--> pyproject.toml:{place}\n" in result.stderr
+    assert tilegen("rule", "TG605").exit_code == 0  # what explains the error does not need what is wrong
+
+
+def test_the_nearest_key_is_named(tmp_path: Path) -> None:
+    configure(tmp_path, "[tool.tilegen]\nformt = 'json'\n")
+    assert "did you mean 'format'?" in tilegen("build", SF).stderr
+    configure(tmp_path, "[tool]\ntilegen = 3\n")
+    assert "tool.tilegen must be a table" in tilegen("build", SF).stderr

@@ -1,0 +1,411 @@
+"""The page in a real Chromium: every control, with mouse and keyboard, at three widths, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.viewing.browser import AXE, Watched, needs_axe, needs_browser, open_browser
+from tilegen import layouts as layouts_room
+from tilegen.viewing import layout_page, own_presets, spec_page
+
+pytestmark = needs_browser
+ROOT = Path(__file__).parents[2]
+SPECS = ("gemm", "hgemm_roles", "copy_staged", "transpose_tile", "rotary")
+TABS = ("choices", "code", "time", "layout", "mma", "about")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with open_browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("pages")
+    texts = {"layouts": layout_page(None, None, ["specs/gemm.yaml"])}
+    texts |= {name: spec_page(str(ROOT / "specs" / f"{name}.yaml"))[1] for name in SPECS}
+    for name, text in texts.items():
+        (folder / f"{name}.html").write_text(text, encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in texts}
+
+
+@pytest.fixture
+def layouts(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
+    opened = Watched(browser, pages["layouts"])
+    yield opened.page
+    assert opened.said == []
+    opened.page.close()
+
+
+def details(page: Any) -> str:
+    return str(page.locator(".details").inner_text())
+
+
+def field(page: Any, label: str) -> Any:
+    return page.get_by_label(label, exact=True).and_(page.locator("input, select, textarea")).first
+
+
+def link(page: Any) -> str:
+    """The hash of the URL once the page has written it; it does so at most four times a second."""
+    page.wait_for_timeout(400)
+    return str(page.evaluate("location.hash"))
+
+
+# ---------------------------------------------------------------- the explorer
+def test_every_preset_opens(layouts: Any) -> None:
+    for group in own_presets():
+        for preset in group.layouts:
+            field(layouts, "Preset").select_option(preset.key)
+            assert field(layouts, "Layout").input_value() == preset.text
+            assert layouts.locator(".error").inner_text() == ""
+            layouts.get_by_label("Elements of the layout").press("End")
+            assert "Element (" in details(layouts), preset.name
+
+
+def test_tensor_memory_has_224_columns_and_scale_factors_four_copies(layouts: Any) -> None:
+    field(layouts, "Preset").select_option("tmem_224")
+    field(layouts, "Go to element").fill("1, 127, 111")
+    field(layouts, "Go to element").press("Enter")
+    assert "TLane\t127" in details(layouts) and "TCol\t223" in details(layouts)
+    field(layouts, "Preset").select_option("scales")
+    field(layouts, "Go to element").fill("5, 3")
+    field(layouts, "Go to element").press("Enter")
+    assert "TLane\t5\t37\t69\t101" in details(layouts)
+
+
+def test_terms_of_the_form_change_the_text(layouts: Any) -> None:
+    field(layouts, "S, the shard").fill("(8, 4, 2):(4@laneid, 1@laneid, 1)")
+    field(layouts, "R, replicas").fill("2:4@warpid")
+    field(layouts, "Offset").fill("5@warpid")
+    field(layouts, "Shape").fill("8, 8")
+    text = "S[(8, 4, 2):(4@laneid, 1@laneid, 1)] + R[2:4@warpid] + 5@warpid"
+    assert field(layouts, "Layout").input_value() == text
+    field(layouts, "Go to element").fill("3, 5")
+    field(layouts, "Go to element").press("Enter")
+    assert "laneid\t14\t14" in details(layouts) and "warpid\t5\t9" in details(layouts)
+
+
+def test_swizzle_modes_numbers_and_padding(layouts: Any) -> None:
+    for mode, bits in (("32", "1"), ("64", "2"), ("128", "3")):
+        field(layouts, "Mode").select_option(mode)
+        assert field(layouts, "Layout").input_value() == f"Swizzle(3, {bits}, 3) o S[(8, 64):(64, 1)]"
+    field(layouts, "Go to element").fill("5, 0")
+    field(layouts, "Go to element").press("Enter")
+    for row in ("m\t360", "byte\t720", "bank\t20", "line\t5"):
+        assert row in details(layouts)
+    layouts.get_by_label("M, bits that stay").fill("2")
+    assert field(layouts, "Layout").input_value().startswith("Swizzle(2, 3, 3) o ")
+    assert field(layouts, "Mode").input_value() == "custom"
+    field(layouts, "Type").select_option("float32")  # for 4-byte elements that is the 128-byte mode
+    assert field(layouts, "Mode").input_value() == "128"
+    field(layouts, "Mode").select_option("0")
+    assert field(layouts, "Layout").input_value() == "S[(8, 64):(64, 1)]"
+    layouts.get_by_role("button", name="Pad", exact=True).click()
+    assert field(layouts, "Layout").input_value().startswith("PaddedSharedLayout.with_identity_for([[64, 8]], [8, 64]")
+    layouts.get_by_role("button", name="Row-major").click()
+    assert field(layouts, "Layout").input_value() == "S[(8, 64)]"
+
+
+def test_pasted_text_and_errors_with_carets(layouts: Any) -> None:
+    for text in ("(8,(2,4)):(2,(1,16))", "Sw<3,3,3> o (8,64):(64,1)", "LinearLayout(offset=[[0, 1], [0, 2], [1, 1]])"):
+        field(layouts, "Layout").fill(text)
+        assert layouts.locator(".error").inner_text() == ""
+    field(layouts, "Shape").fill("")
+    field(layouts, "Layout").fill("S[(8, 2):(4@lanid, 1)]")
+    error = layouts.locator(".error").inner_text()
+    assert "there is no axis 'lanid'" in error and "            ^^^^^" in error
+    field(layouts, "Layout").fill("mma_fragment('m16n8k16', 'C')")
+    assert "tilegen view" in layouts.locator(".error").inner_text()
+
+
+def test_mouse_and_keyboard_find_elements_and_places(layouts: Any) -> None:
+    field(layouts, "Preset").select_option("fragment")
+    grid = layouts.get_by_label("Elements of the layout")
+    box = grid.locator("canvas.overlay").bounding_box()
+    layouts.mouse.move(box["x"] + 60, box["y"] + 30)
+    assert "Element (0, 0)" in details(layouts)
+    grid.focus()
+    for key in ("Home", "ArrowDown", "ArrowDown", "ArrowDown", "End"):
+        grid.press(key)
+    assert "Element (3, 15)" in details(layouts) and "laneid\t15" in details(layouts)
+    live = layouts.locator(".grid p[aria-live]").first.inner_text()
+    assert live == "element 3, 15: warpid 1, laneid 15, m 1"
+    places = layouts.get_by_label("Places that hold the elements")
+    places.focus()
+    places.press("Home")
+    places.press("Enter")
+    assert "warp 0, lane 0, register 0" in details(layouts) and "(0, 0)" in details(layouts)
+    box = places.locator("canvas.overlay").bounding_box()
+    layouts.mouse.click(box["x"] + 60, box["y"] + 22)
+    assert "all of warp 0, lane 0" in details(layouts)
+    for color in layouts.get_by_label("Colours").locator("option").all():
+        layouts.get_by_label("Colours").select_option(color.get_attribute("value"))
+
+
+def test_the_url_holds_what_is_shown(browser: Any, pages: dict[str, Path], layouts: Any) -> None:
+    field(layouts, "Preset").select_option("swizzled")
+    field(layouts, "Access").select_option("ldmatrix1")
+    field(layouts, "Go to element").fill("7, 63")
+    field(layouts, "Go to element").press("Enter")
+    hash = link(layouts)
+    again = Watched(browser, pages["layouts"], hash)
+    assert "Element (7, 63)" in details(again.page)
+    assert field(again.page, "Access").input_value() == "ldmatrix1"
+    assert again.said == []
+    again.page.close()
+
+
+# ---------------------------------------------------------------- banks
+def figures(page: Any) -> list[str]:
+    return [str(text) for text in page.locator(".banks .figure").all_inner_texts()]
+
+
+def test_the_bank_map_before_and_after(layouts: Any) -> None:
+    field(layouts, "Preset").select_option("swizzled")
+    field(layouts, "Access").select_option("column")
+    assert figures(layouts) == ["8 wavefronts in 1 phase", "1 wavefront in 1 phase"]
+    field(layouts, "Access").select_option("ldmatrix4")
+    assert figures(layouts) == ["32 wavefronts in 4 phases", "4 wavefronts in 4 phases"]
+    field(layouts, "Beside it").select_option("pitch")
+    assert figures(layouts)[1] == "4 wavefronts in 4 phases"
+    for other in ("32", "64", "128", "plain", "none", "auto"):
+        field(layouts, "Beside it").select_option(other)
+    field(layouts, "Which").press("End")
+    assert "column 32" in layouts.locator(".banks output").inner_text()
+    field(layouts, "Access").select_option("row")
+    assert "row 0, columns 0 to 31" in layouts.locator(".banks output").inner_text()
+
+
+def test_phases_play_step_by_step(browser: Any, pages: dict[str, Path]) -> None:
+    start = "#p=swizzled&t=Swizzle(3, 3, 3) o S[(8, 64):(64, 1)]&a=ldmatrix4"
+    opened = Watched(browser, pages["layouts"], start)
+    page = opened.page
+    page.get_by_role("button", name="Phase after").click()
+    assert page.locator(".banks p[aria-live]").inner_text().startswith("Phase 1 of 4: 8 lanes take 8")
+    page.get_by_role("button", name="Phase before").click()
+    assert "Phase 4 of 4" in page.locator(".banks p[aria-live]").inner_text()
+    page.get_by_role("button", name="Play the phases").click()
+    page.get_by_text("Phase 3 of 4").wait_for()
+    page.get_by_role("button", name="Stop").click()
+    assert opened.said == []
+    page.close()
+    still = Watched(browser, pages["layouts"], start, reduced_motion="reduce")
+    still.page.get_by_role("button", name="Play the phases").click()
+    still.page.wait_for_timeout(1200)
+    assert "Phase 1 of 4" in still.page.locator(".banks p[aria-live]").inner_text()
+    still.page.close()
+
+
+# ---------------------------------------------------------------- specs as presets
+def test_every_spec_is_a_preset(layouts: Any) -> None:
+    """Each shows a buffer of its own with one of its accesses, or, where all its arrays are in global memory, that."""
+    names = {path.stem for path in (ROOT / "specs").glob("*.yaml")}
+    options = layouts.get_by_label("Spec", exact=True).evaluate("n => [...n.options].map(o => o.value)")
+    assert set(options) == {"", *names}
+    for name in ("attention_hopper", "copy_reg", "permute_sf", "rotary", "wgmma_tile"):
+        layouts.get_by_label("Spec", exact=True).select_option(name)
+        assert layouts.locator(".error").inner_text() == "" and figures(layouts), name
+        assert name in str(field(layouts, "Access").evaluate("n => [...n.children].map(o => o.label).join()"))
+
+
+def test_an_access_of_a_spec_in_another_layout(layouts: Any) -> None:
+    layouts.get_by_label("Spec", exact=True).select_option("copy_reg")
+    field(layouts, "Access").select_option("a3")
+    field(layouts, "Beside it").select_option("none")
+    assert figures(layouts) == ["8 wavefronts in 4 phases"]  # as explain says it
+    layouts.get_by_role("button", name="Phase after").click()
+    assert layouts.locator(".banks p[aria-live]").inner_text().startswith("Phase 2 of 4: 8 lanes take 2")
+    given = field(layouts, "Layout").input_value()
+    field(layouts, "Type").select_option("float32")
+    field(layouts, "Layout").fill(f"Swizzle(2, 3, 3) o {given.partition(' o ')[2] or given}")
+    assert len(figures(layouts)) == 2 and layouts.locator(".banks figcaption").first.inner_text().startswith(given)
+
+
+def test_boxes_and_matrices_are_drawn(layouts: Any) -> None:
+    layouts.get_by_label("Spec", exact=True).select_option("wgmma_tile")
+    kinds = field(layouts, "Access").evaluate("n => [...n.options].map(o => [o.value, o.text])")
+    for key, text in kinds:
+        if "wgmma" in text:
+            field(layouts, "Access").select_option(key)
+            assert "128 bytes a wavefront, without conflicts" in figures(layouts)[0]
+            assert "row 63" in layouts.locator(".banks table").first.inner_text()
+    assert any("wgmma" in text for _, text in kinds)
+
+
+def test_a_short_link_names_a_spec_or_a_preset(browser: Any, pages: dict[str, Path]) -> None:
+    for hash, text in (("#p=tmem_224", "S[(2, 128, 112)"), ("#g=copy_staged", "S[(3, 64, 64)")):
+        opened = Watched(browser, pages["layouts"], hash)
+        assert field(opened.page, "Layout").input_value().startswith(text) and opened.said == []
+        opened.page.close()
+
+
+# ---------------------------------------------------------------- tiled products
+def test_r_is_a_slider_and_a_table(layouts: Any) -> None:
+    layouts.get_by_role("tab", name="Tiled mma").click()
+    rows = layouts.locator(".prices tbody tr")
+    assert rows.count() == 4
+    slider = field(layouts, "R, consecutive elements of a thread")
+    slider.press("Home")
+    assert "R = 1" in layouts.locator(".mma output").inner_text()
+    assert "2048 of 2048" in rows.nth(0).inner_text() and "16 of 16" in rows.nth(0).inner_text()
+    slider.press("End")
+    assert "R = 8" in layouts.locator(".mma output").inner_text() and "20 of 12" in rows.nth(3).inner_text()
+    layouts.get_by_label("R = 2", exact=True).check()
+    assert slider.get_attribute("aria-valuetext") == "R = 2"
+    field(layouts, "Thread").fill("17")
+    assert "Thread 17 owns the 64" in layouts.locator(".mma .legend").inner_text()
+    field(layouts, "Tiling").select_option("mma")
+    assert "Thread 0 owns the 128" in layouts.locator(".mma .legend").inner_text()
+    layouts.get_by_label("Elements of C and the threads that own them").press("Enter")
+
+
+# ---------------------------------------------------------------- a spec
+@pytest.mark.parametrize("name", SPECS)
+def test_every_tab_of_a_spec(browser: Any, pages: dict[str, Path], name: str) -> None:
+    opened = Watched(browser, pages[name])
+    for tab in TABS:
+        opened.page.locator(f"#tab-{tab}").click()
+        assert opened.page.locator(f"#panel-{tab}").is_visible()
+    assert opened.said == []
+    opened.page.close()
+
+
+def test_a_gemm_shows_its_tile_ops_and_its_recipes(browser: Any, pages: dict[str, Path]) -> None:
+    opened = Watched(browser, pages["gemm"])
+    page = opened.page
+    first = page.locator(".choice", has_text="variant = wgmma").first
+    assert "microseconds" in first.inner_text() and first.locator("tr.chosen .bar-fill").count() >= 5
+    page.locator("#tab-code").click()
+    page.locator(".op-button", has_text="mma sa").click()
+    lit = page.locator("#panel-code pre[aria-label=Spec]:not([hidden]) .line.lit")
+    assert "- mma:" in lit.inner_text()
+    page.get_by_role("button", name="As it was written").click()
+    assert "- gemm: {a: A, b: B, d: D}" in lit.inner_text()
+    page.locator(".chip", has_text="sb shared wgmma").click()
+    assert all(text.startswith("sb") for text in page.locator(".address").all_inner_texts())
+    picture = page.get_by_role("region", name="Picture of the access")
+    assert "128 bytes a wavefront" in picture.inner_text() and picture.locator("canvas").count() == 2
+    page.get_by_role("button", name="Draw access 7, out").click()
+    assert "Phase 1 of 4: 8 lanes take" in page.locator("#panel-layout .banks").inner_text()
+    page.get_by_role("button", name="Its line and its CUDA").click()
+    assert "stmatrix" in page.locator("#panel-code [aria-pressed=true].chip").inner_text()
+    assert opened.said == []
+    page.close()
+
+
+def test_steps_say_what_each_op_reads_and_writes(browser: Any, pages: dict[str, Path]) -> None:
+    opened = Watched(browser, pages["copy_staged"], "#v=time")
+    page = opened.page
+    row = page.locator(".steps tbody tr", has_text="copy tile[k % 3]")
+    assert [cell.strip() for cell in row.inner_text().split("\t")][2:] == ["", "writes", "reads"]
+    row.get_by_role("button").click()
+    assert "copy_tile_Y" in "".join(page.locator("#panel-code .line.lit").all_inner_texts())
+    assert opened.said == []
+    page.close()
+
+
+def test_memories_lie_side_by_side(browser: Any, pages: dict[str, Path]) -> None:
+    opened = Watched(browser, pages["gemm"])
+    text = opened.page.locator("#panel-choices").inner_text()
+    assert "212992 bytes of shared memory" in text and "65536 to 196607" in text
+    opened.page.close()
+
+
+def test_spec_cuda_and_picture_are_linked(browser: Any, pages: dict[str, Path]) -> None:
+    opened = Watched(browser, pages["copy_staged"])
+    page = opened.page
+    page.locator("#tab-code").click()
+    page.locator(".op-button").first.click()
+    lit = page.locator("#panel-code .line.lit")
+    assert any("cp_async_16(&tile[" in text for text in lit.all_inner_texts())
+    assert any("async: true" in text for text in lit.all_inner_texts())
+    page.locator(".chip", has_text="tile").first.hover()
+    texts = set(page.locator(".address").all_inner_texts())
+    assert "tile[i * 1024 + tx * 8]" in texts and not any(text.startswith("X[") for text in texts)
+    page.locator("#panel-code .line.lit", has_text="cp_async_16").locator("[data-buffer=X]").first.hover()
+    assert all(text.startswith("X[") for text in page.locator(".address").all_inner_texts())
+    page.get_by_role("button", name="Draw access").first.click()
+    assert page.locator("#panel-layout").is_visible()
+    assert figures(page)[0] == "4 wavefronts in 4 phases, of a store"  # cp.async
+    assert opened.said == []
+    page.close()
+
+
+def test_the_timeline_says_who_waits_for_whom(browser: Any, pages: dict[str, Path]) -> None:
+    opened = Watched(browser, pages["hgemm_roles"], "#v=time")
+    page = opened.page
+    page.locator(".event", has_text="wait full[0] phase 0").first.click()
+    said = page.locator("#panel-time p[aria-live]").inner_text()
+    assert "It waited for load: announce" in said and "are in sa: full[0] phase 0" in said
+    assert page.locator(".arrows path.cause").count() >= 2
+    page.locator(".event.arrives", has_text="arrive").first.focus()
+    assert "For it waited load" in page.locator("#panel-time p[aria-live]").inner_text()
+    assert opened.said == []
+    page.close()
+
+
+def test_choices_show_rejected_candidates_with_their_costs(browser: Any, pages: dict[str, Path]) -> None:
+    opened = Watched(browser, pages["copy_staged"])
+    text = opened.page.locator("#panel-choices").text_content()
+    assert (
+        "S[(3, 64, 64):(4160, 64, 1)]" in text
+        and "costs more" in text
+        and "sm_80 has no TMA" in text
+        and "Because the widest" in text
+    )
+    opened.page.get_by_role("button", name="Draw tile").click()
+    assert field(opened.page, "Layout").input_value().startswith("S[(3, 64, 64)")
+    opened.page.close()
+
+
+def test_a_frame_of_a_notebook_is_the_page(browser: Any, tmp_path: Path) -> None:
+    path = tmp_path / "notebook.html"
+    path.write_text(f"<!doctype html><title>a notebook</title>{layouts_room.parse('S[(8, 64)]')._repr_html_()}")
+    opened = Watched(browser, path)
+    frame = opened.page.frame_locator("iframe")
+    frame.get_by_label("Mode", exact=True).select_option("128")
+    assert frame.get_by_label("Layout", exact=True).and_(frame.locator("textarea")).input_value().startswith("Swizzle(")
+    assert frame.locator(".banks .figure").all_inner_texts() == ["8 wavefronts in 1 phase", "1 wavefront in 1 phase"]
+    frame.get_by_role("tab", name="Tiled mma").click()
+    assert frame.locator(".prices tbody tr").count() == 4
+    assert opened.said == []
+    opened.page.close()
+
+
+# ---------------------------------------------------------------- manners
+@pytest.mark.parametrize("width", [380, 2560])
+@pytest.mark.parametrize("name", ["layouts", "gemm"])
+def test_no_width_is_too_narrow_or_too_wide(browser: Any, pages: dict[str, Path], name: str, width: int) -> None:
+    opened = Watched(browser, pages[name], viewport={"width": width, "height": 800})
+    for tab in opened.page.get_by_role("tab").all():
+        tab.click()
+        assert opened.page.evaluate("document.documentElement.scrollWidth") <= width, tab.inner_text()
+    assert opened.said == []
+    opened.page.close()
+
+
+@needs_axe
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["layouts", "gemm"])
+def test_axe_finds_nothing(browser: Any, pages: dict[str, Path], name: str, scheme: str) -> None:
+    opened = Watched(browser, pages[name], color_scheme=scheme, bypass_csp=True)
+    opened.page.add_script_tag(path=str(AXE))
+    for tab in opened.page.get_by_role("tab").all():
+        tab.click()
+        found = opened.page.evaluate("axe.run().then(r => r.violations.map(v => [v.id, v.nodes[0].html]))")
+        assert found == [], tab.inner_text()
+    opened.page.close()
+
+
+def test_light_and_dark(browser: Any, pages: dict[str, Path]) -> None:
+    opened = Watched(browser, pages["layouts"], color_scheme="dark")
+    shade = "getComputedStyle(document.body).backgroundColor"
+    dark = opened.page.evaluate(shade)
+    opened.page.get_by_role("button", name="Light or dark").click()
+    assert opened.page.evaluate(shade) == "rgb(255, 255, 255)" != dark
+    opened.page.close()

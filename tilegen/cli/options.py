@@ -1,0 +1,108 @@
+"""Options that commands share, and what they are read as."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import click
+from click.core import ParameterSource
+from click.shell_completion import CompletionItem
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class Manner:
+    """How a command works and speaks: JSON or text, more or less of it, and in how many processes."""
+
+    form: str = "text"
+    quiet: bool = False
+    verbose: bool = False
+    jobs: int = 1
+
+    @property
+    def is_json(self) -> bool:
+        return self.form == "json"
+
+
+def _choose_color(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    from tilegen.cli.console import wants_color
+
+    if value is not None:
+        ctx.color = ctx.find_root().color = wants_color(value)
+
+
+def _read_settings(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, int]:
+    settings: dict[str, int] = {}
+    for text in given:
+        name, equals, number = text.partition("=")
+        if not (equals and name.isidentifier() and number.isascii() and number.isdecimal()):
+            raise click.BadParameter(f"{text[:40]!r} is not NAME=NUMBER, for example M=4096")
+        if len(number) > 19:
+            raise click.BadParameter(f"the number of {name[:40]} does not fit 64 bits")
+        if name in settings:
+            raise click.BadParameter(f"{name} is set twice")
+        settings[name] = int(number)
+    return settings
+
+
+def complete_files(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What a shell offers for a SPEC: files."""
+    return [CompletionItem(incomplete, type="file")]
+
+
+def complete_codes(_: click.Context, __: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What a shell offers for a CODE: those that begin so, with their titles."""
+    from tilegen.spec.rules import RULES
+
+    begun = incomplete.upper()
+    return [CompletionItem(code, help=rule.title) for code, rule in sorted(RULES.items()) if code.startswith(begun)]
+
+
+_WHEN = click.Choice(["auto", "always", "never"])
+with_color = click.option(
+    "--color", type=_WHEN, callback=_choose_color, expose_value=False, is_eager=True,
+    help="Colour: auto (on terminals, unless NO_COLOR is set), always or never.",
+)  # fmt: skip
+with_format = click.option(
+    "--format", "form", type=click.Choice(["text", "json"]), default="text", show_default=True,
+    help="json prints JSON on stdout, errors too.",
+)  # fmt: skip
+with_one_spec = click.argument("spec", metavar="SPEC", shell_complete=complete_files)
+with_specs = click.argument("specs", nargs=-1, required=True, metavar="SPEC...", shell_complete=complete_files)
+
+
+def with_spec_options(command: Command) -> Command:
+    """--arch and --set, which change what a spec says."""
+    arch = click.option("--arch", metavar="sm_NN", help="Build for this arch instead of the spec's.")
+    settings = click.option(
+        "--set", "settings", metavar="NAME=NUMBER", multiple=True, callback=_read_settings,
+        help="Give a param of the spec another value; may be repeated.",
+    )  # fmt: skip
+    return arch(settings(command))
+
+
+def with_manner(command: Command) -> Command:
+    """-j, -q, -v and --format, for commands on several specs."""
+    jobs = click.option(
+        "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Work in N processes.  [default: one for each CPU]"
+    )
+    quiet = click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings, and nothing else.")
+    verbose = click.option("-v", "--verbose", is_flag=True, help="Print what was proved, and how long it took.")
+    return with_format(jobs(quiet(verbose(command))))
+
+
+def read_manner(form: str, quiet: bool, verbose: bool, jobs: int | None) -> Manner:
+    """The options of ``with_manner`` as one value. Raises UsageError where they contradict each other."""
+    import os
+
+    if quiet and verbose:
+        raise click.UsageError("-q prints less and -v prints more: take one of them")
+    return Manner(form, quiet, verbose, jobs or os.cpu_count() or 1)
+
+
+def is_typed(name: str) -> bool:
+    """Whether an option of the running command was given on the command line, and not by the configuration."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE

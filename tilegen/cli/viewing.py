@@ -1,0 +1,98 @@
+"""tilegen view: one self-contained page of a layout, of a spec, or of the presets."""
+
+from __future__ import annotations
+
+import webbrowser
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tilegen.cli.console import print_data, print_note, watch_progress
+from tilegen.cli.laying_out import located, read_numbers
+from tilegen.cli.reading import read_spec
+from tilegen.cli.writing import write_together
+from tilegen.pipeline import explain
+from tilegen.report import summary_lines
+from tilegen.viewing import explained_svg, layout_page, spec_page
+
+_SPECS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True)
+class ViewWishes:
+    """What the command line asks for; None where it does not."""
+
+    what: str | None
+    shape: str | None
+    output: str | None
+    opens: bool
+    arch: str | None
+    settings: Mapping[str, int]
+
+
+def view_command(wishes: ViewWishes) -> int:
+    """Write the page, and open it if that is wanted. Raises SpecError, InputError and UsageError."""
+    if wishes.opens and wishes.output == "-":
+        raise click.UsageError("--open opens a file, -o - writes to stdout: take one of them")
+    name, page = _spec(wishes) if _is_spec(wishes.what) else _layout(wishes)
+    if wishes.output == "-":
+        print_data(page)
+        return 0
+    path = Path(wishes.output or f"{name}.html")
+    write_together({path.name: page}, path.parent)
+    print_data(str(path))
+    if wishes.opens and not webbrowser.open(path.resolve().as_uri()):
+        print_note(f"no browser could be started: open {path} in one")
+    return 0
+
+
+# ---------------------------------------------------------------- explain, in other forms
+def summary_command(path: str, arch: str | None, settings: Mapping[str, int]) -> int:
+    """The ten lines of a spec. Raises what loading raises."""
+    print_data("\n".join(summary_lines(_explain(path, arch, settings), path)))
+    return 0
+
+
+def picture_command(path: str, form: str, arch: str | None, settings: Mapping[str, int]) -> int:
+    """A spec as ``svg`` or as the page of `tilegen view` (``html``), on stdout. Raises what loading raises."""
+    if form == "svg":
+        print_data(explained_svg(_explain(path, arch, settings)))
+        return 0
+    with watch_progress(1) as begin:
+        begin(path)
+        page = spec_page(read_spec(path), arch, settings)[1]
+    print_data(page)
+    return 0
+
+
+def _explain(path: str, arch: str | None, settings: Mapping[str, int]) -> dict[str, Any]:
+    with watch_progress(1) as begin:
+        begin(path)
+        return explain(read_spec(path), arch, settings)
+
+
+# ---------------------------------------------------------------- view
+def _is_spec(what: str | None) -> bool:
+    return what is not None and (what == "-" or what.endswith(_SPECS))
+
+
+def _spec(wishes: ViewWishes) -> tuple[str, str]:
+    if wishes.shape:
+        raise click.UsageError("--shape is the logical shape of a LAYOUT; a spec's buffers have their own")
+    path = str(wishes.what)
+    with watch_progress(1) as begin:
+        begin(path)
+        return spec_page(read_spec(path), wishes.arch, wishes.settings)
+
+
+def _layout(wishes: ViewWishes) -> tuple[str, str]:
+    if wishes.arch or wishes.settings:
+        raise click.UsageError("--arch and --set change a SPEC, a .yaml file")
+    if wishes.shape and wishes.what is None:
+        raise click.UsageError("--shape goes with a LAYOUT")
+    text, shape = wishes.what, read_numbers(wishes.shape, "--shape", 1) if wishes.shape else None
+    specs = sorted(str(path) for folder in (".", "specs") for path in Path(folder).glob("*.yaml"))
+    return "layout", located(text or "", lambda: layout_page(text, shape, specs))

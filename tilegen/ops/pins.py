@@ -1,0 +1,143 @@
+"""Fields of an op by which a spec says itself what is chosen else: they leave the candidates that have it.
+
+All candidates are costed whatever is pinned, so that a pin of what is taken anyway changes no word of what is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from difflib import SequenceMatcher
+from typing import Annotated, Any, TypeVar
+
+from pydantic import Field
+
+from tilegen.decisions import Cost, compare_costs
+from tilegen.ops.operand import Context, Refused
+from tilegen.spec.pinning import spell
+
+Found = TypeVar("Found")
+Pin = tuple[str, Any]  # a field of an op, and its value
+FAR = 1e6  # between values that have nothing in common
+
+_Elems = Annotated[int, Field(ge=1)]
+_Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
+# Widths of accesses, as fields of ops. ``None``: the cheapest.
+CopyWidth = Annotated[
+    _Elems | _Pair | None,
+    Field(description="elements that a load and a store move at once, instead of the cheapest: 8, or [load, store]"),
+]
+OneWidth = Annotated[
+    _Elems | None, Field(description="elements that an access of memory moves, instead of the cheapest number")
+]
+MostWidth = Annotated[
+    _Elems | None,
+    Field(description="elements that an access of memory moves at most, instead of the cheapest number"),
+]
+Partition = Annotated[
+    str | None,
+    Field(description="the order in which threads take the elements, as explain names it: row-major, or A's strides"),
+]
+
+
+class NotHad(Refused):
+    """No candidate of a variant is as the op's fields pin it; the text says what can be had.
+
+    ``pin``: the field at fault. ``known``: what it may be beside the others, as a spec has it; () where nothing.
+    """
+
+    def __init__(self, pin: str, reason: str, known: Iterable[Any] = ()):
+        super().__init__(reason)
+        self.pin, self.known = pin, tuple(known)
+
+
+def read_width(width: int | Sequence[int] | None) -> tuple[int, int] | None:
+    """Elements of a load and of a store.
+
+    >>> read_width(8), read_width([4, 8]), read_width(None)
+    ((8, 8), (4, 8), None)
+    """
+    if width is None:
+        return None
+    load, store = (width, width) if isinstance(width, int) else width
+    return load, store
+
+
+def write_width(load: int, store: int) -> int | list[int]:
+    """The field that says so.
+
+    >>> write_width(8, 8), write_width(4, 8)
+    (8, [4, 8])
+    """
+    return load if load == store else [load, store]
+
+
+def hear(context: Context, is_had: bool) -> Context:
+    """The context in which a candidate is costed: of one that the pins leave out, no layout is told."""
+    return context if is_had else replace(context, heard=[])
+
+
+def pick(found: Sequence[Found], has: Callable[[Found], bool], cost: Callable[[Found], Cost]) -> tuple[Found, str]:
+    """The cheapest of the candidates that have what is pinned; and why it is that one, "" where it is so anyway.
+
+    At least one must have it. The words are the same whichever of its fields are pinned, and so is what is built of a
+    spec in which all of them are.
+
+    >>> pick(["aa", "b", "cc"], lambda text: len(text) == 2, lambda text: Cost(instructions=3 - len(text)))
+    ('aa', '')
+    >>> pick(["aa", "b"], lambda text: len(text) == 1, lambda text: Cost(instructions=3 - len(text)))
+    ('b', 'beside a pin, at 2 instructions against 1')
+    """
+    cheapest = min(found, key=lambda f: cost(f).key)
+    best = min((f for f in found if has(f)), key=lambda f: cost(f).key)
+    if best is cheapest:
+        return best, ""
+    return best, f"beside a pin, at {compare_costs(cost(best), cost(cheapest)) or 'the same cost'}"
+
+
+def say_pin(name: str, value: Any) -> str:
+    """A field and its value, as YAML has them.
+
+    >>> say_pin("width", [4, 8]), say_pin("lanes", {"inner": "src"})
+    ("'width: [4, 8]'", "'lanes: {inner: src}'")
+    """
+    return f"'{name}: {spell(value)}'"
+
+
+def distance(a: Any, b: Any) -> float:
+    """How far two values are apart: numbers by their difference, lists and dicts by entry, others by what they share.
+
+    >>> distance(8, 2), distance([2, 4], 4), distance("A", "a's") > distance("A's stride", "A's strides")
+    (6, 2, True)
+    """
+    if isinstance(a, Mapping) and isinstance(b, Mapping):
+        return sum(distance(a.get(name), b.get(name)) for name in {**a, **b})
+    if isinstance(a, (list, tuple)) or isinstance(b, (list, tuple)):
+        one, other = (x if isinstance(x, (list, tuple)) else [x] * 2 for x in (a, b))
+        if len(one) == len(other):
+            return sum(distance(x, y) for x, y in zip(one, other, strict=True))
+    if isinstance(a, int) and isinstance(b, int):
+        return abs(a - b)
+    if isinstance(a, str) and isinstance(b, str):
+        return FAR * (1 - SequenceMatcher(None, a, b).ratio())
+    return 0 if a == b else FAR
+
+
+def suggest_pin(name: str, value: Any, known: Sequence[Any]) -> str:
+    """What to write in place of a pin that cannot be had: the nearest of what can.
+
+    >>> suggest_pin("width", 16, [1, 2, 4]), suggest_pin("tile", [4, 4], [])
+    ("the nearest that can be is 'width: 4'", "leave 'tile' out")
+    """
+    if not known:
+        return f"leave '{name}' out"
+    return f"the nearest that can be is {say_pin(name, min(known, key=lambda v: distance(value, v)))}"
+
+
+def say_known(values: Iterable[object]) -> str:
+    """What can be had, each once.
+
+    >>> say_known([8, 4, 8, [2, 4]])
+    '8, 4, [2, 4]'
+    """
+    return ", ".join(dict.fromkeys(map(str, values)))

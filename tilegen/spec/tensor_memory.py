@@ -1,0 +1,183 @@
+"""Buffers of tensor memory: lanes and columns that a CTA has, and where each buffer's columns lie.
+
+PTX ISA, "Tensor Memory", and ``tcgen05.alloc``: arch/data.py has the numbers. TCol counts elements; a column is 32 bits
+wide, so that four uint8 share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+from typing import Any
+
+from tilegen import layouts
+from tilegen.arch import ARCHES
+from tilegen.arch.data import TensorMemory
+from tilegen.dtypes import DTYPES
+from tilegen.errors import Mark
+from tilegen.index import Index, bound
+from tilegen.layouts.core.cells import CELL_AXES, CELL_BITS, Cells, find_cells
+from tilegen.spec.data import Buffer, Region
+from tilegen.spec.findings import Flaw
+from tilegen.spec.later import refuse_later
+from tilegen.spec.nodes import Mapping, Node, Scalar
+from tilegen.spec.regions import show_shape
+
+SCOPE = "tmem"
+
+
+# ---------------------------------------------------------------- one buffer
+def check_tensor_buffer(node: Mapping, dtype: str, arch: str, what: str) -> None:
+    """An arch that has tensor memory, a dtype that its cells hold, no alignment in bytes; raises TG106, TG109."""
+    if ARCHES[arch].tensor_memory is None:
+        having = ", ".join(name for name, one in ARCHES.items() if one.tensor_memory)
+        raise Flaw("TG106", f"{arch} has no tensor memory", node["scope"].mark, f"archs that have it: {having}")
+    if dtype in DTYPES and DTYPES[dtype].bits > CELL_BITS:
+        narrow = ", ".join(name for name, one in DTYPES.items() if one.bits == CELL_BITS)
+        message = f"{what} is in tensor memory, whose cells of {CELL_BITS} bits hold no {dtype}"
+        raise Flaw("TG109", message, node["dtype"].mark, f"types of {CELL_BITS} bits: {narrow}")
+    if "align" in node:
+        message = f"'align' is of addresses in bytes, and {what} is in tensor memory, which is allocated in columns"
+        raise Flaw("TG106", message, node.key("align").mark, "remove it")
+
+
+def require_layout(node: Node | None, shape: tuple[Index, ...], dtype: str, what: str, mark: Mark | None) -> None:
+    """Which dimension goes along lanes is nothing to guess; raises TG102, and TG209 for 'auto'."""
+    if node is None:
+        message = f"{what} is in tensor memory and needs the key 'layout'"
+        raise Flaw("TG102", message, mark, say_placement(shape, dtype, "layout: "))
+    if isinstance(node, Scalar) and node.text.strip() == "auto":
+        message = f"'auto' chooses layouts of shared and register buffers, but {what} is in tensor memory"
+        raise Flaw("TG209", message, node.mark, say_placement(shape, dtype))
+
+
+def check_cells(layout: Any, shape: tuple[Index, ...], dtype: str, arch: str, what: str, node: Node) -> None:
+    """Axes, lanes and columns of a layout; raises TG203, TG210, and LayoutError for what only a run would know."""
+    has = _memory_of(arch)
+    tile = layouts.tile_of(layout)
+    for axis in dict.fromkeys([*(i.axis for i in (*tile.shard, *tile.replica)), *(axis for axis, _ in tile.offset)]):
+        if axis not in CELL_AXES:
+            message = f"the axis '{axis}' has no place in the layout of {what}"
+            fix = f"tensor memory has {' and '.join(CELL_AXES)}: {say_placement(shape, dtype)}"
+            raise Flaw("TG203", message, find_axis(node, axis), fix)
+    lanes, elements = (max(1, bound(layouts.extent_of(layout, axis)) - 1) for axis in CELL_AXES)
+    if lanes > has.lanes:
+        message = f"the layout of {what} reaches lane {lanes - 1}; tensor memory has lanes 0 to {has.lanes - 1}"
+        hint = "fewer copies, or closer ones" if tile.replica else say_placement(shape, dtype)
+        raise Flaw("TG210", message, find_axis(node, CELL_AXES[0]), hint)
+    packed = CELL_BITS // DTYPES[dtype].bits
+    if elements > has.columns * packed:
+        message = f"{what} takes {-(-elements // packed)} columns of tensor memory; a CTA on {arch} has {has.columns}"
+        hint = f"a lane has room for {has.columns * packed} elements of {dtype}"
+        raise Flaw("TG210", message, find_axis(node, CELL_AXES[1]), hint)
+    find_cells(layout, DTYPES[dtype].bits)
+
+
+def check_apart(layout: Any, shape: tuple[Index, ...], dtype: str, what: str, node: Node) -> None:
+    """No cell is for two elements; raises TG204, and LayoutError where neither strides nor enumeration decide."""
+    if not layouts.is_injective(layout):
+        message = f"the layout of {what} puts two elements in one place, and only the kernel writes tensor memory"
+        raise Flaw("TG204", message, node.mark, say_placement(shape, dtype))
+
+
+def find_axis(node: Node, axis: str) -> Any:
+    """Where the axis is written, or the whole node."""
+    if isinstance(node, Scalar) and (at := node.text.find("@" + axis)) >= 0:
+        return node.locate(at + 1, at + 1 + len(axis))
+    return node.mark
+
+
+def suggest_placement(shape: tuple[Index, ...], dtype: str) -> str:
+    """The layout that a person would write: TCol along the last dimension, TLane along the one before.
+
+    Dimensions further out, and rows for which there are not lanes enough, go to further columns. "" where the columns
+    do not suffice.
+
+    >>> suggest_placement((2, 128, 112), "float32")
+    'S[(2,128,112):(112@TCol,1@TLane,1@TCol)]'
+    >>> suggest_placement((256, 64), "float32")
+    'S[(2,128,64):(64@TCol,1@TLane,1@TCol)]'
+    """
+    has = TensorMemory()
+    extents = [n for n in shape if isinstance(n, int)]
+    if len(extents) == 1:
+        extents = [*extents, 1] if extents[0] <= has.lanes else [1, *extents]
+    *outer, rows, columns = extents
+    if rows > has.lanes:
+        lanes = max(n for n in range(1, has.lanes + 1) if rows % n == 0)
+        outer, rows = [*outer, rows // lanes], lanes
+    if prod(outer) * columns * DTYPES[dtype].bits > has.columns * CELL_BITS:
+        return ""
+    steps = [f"{prod(outer[d + 1 :]) * columns}@TCol" for d in range(len(outer))]
+    return f"S[({','.join(map(str, (*outer, rows, columns)))}):({','.join([*steps, '1@TLane', '1@TCol'])})]"
+
+
+def say_placement(shape: tuple[Index, ...], dtype: str, key: str = "write ") -> str:
+    """The layout that a person would write, as a fix; or that there is none."""
+    fix, has = suggest_placement(shape, dtype), TensorMemory()
+    return f'{key}"{fix}"' if fix else f"{show_shape(shape)} has no room in {has.lanes} lanes of {has.columns} columns"
+
+
+def _memory_of(arch: str) -> TensorMemory:
+    has = ARCHES[arch].tensor_memory
+    assert has is not None  # check_tensor_buffer came first
+    return has
+
+
+# ---------------------------------------------------------------- all of them
+def allocate(buffers: Iterable[Buffer], arch: str) -> dict[str, tuple[int, int]]:
+    """First column and columns of each buffer's allocation, by name and in the order in which they are allocated.
+
+    The largest comes first, as the hardware wants it. The columns are those of a CTA that has the memory to itself and
+    gets them one behind the other; then each begins at a multiple of its own size. Columns beyond those that there are
+    show that the buffers do not fit.
+    """
+    has = _memory_of(arch)
+    sizes = {b.name: has.allocate(cells_of(b).reach) for b in buffers if b.scope == SCOPE}
+    found, first = {}, 0
+    for name in sorted(sizes, key=lambda name: -sizes[name]):  # of equal ones the first in the spec
+        found[name] = (first, sizes[name])
+        first += sizes[name]
+    return found
+
+
+def cells_of(buffer: Buffer) -> Cells:
+    """The cells of a buffer of tensor memory."""
+    return find_cells(buffer.layout, DTYPES[buffer.dtype].bits)
+
+
+def check_tensor_total(buffers: Iterable[Buffer], arch: str) -> None:
+    """The allocations of all buffers have room together; raises TG210 at the first one that has none."""
+    there: list[Buffer] = []
+    for buffer in buffers:
+        if buffer.scope != SCOPE:
+            continue
+        there.append(buffer)
+        has, sizes = _memory_of(arch), allocate(there, arch)
+        total = sum(size for _, size in sizes.values())
+        if total > has.columns:
+            terms = " + ".join(str(sizes[b.name][1]) for b in there) + f" = {total}"
+            message = f"the tmem buffers up to '{buffer.name}' take {terms} columns; a CTA on {arch} has {has.columns}"
+            used = sum(cells_of(b).reach for b in there)
+            fix = f"each takes a power of two from {has.least_columns} on"
+            if len({b.dtype for b in there}) == 1 and has.allocate(used) <= has.columns:
+                fix += f"; one buffer of {used} columns would take {has.allocate(used)}"
+            raise Flaw("TG210", message, buffer.mark, fix)
+
+
+# ---------------------------------------------------------------- what cannot be done with them yet
+def refuse_tensor_view(other: Buffer, node: Node) -> None:
+    """Raises TG190 for a view of tensor memory."""
+    if other.scope == SCOPE:
+        fix = "give the buffer the shape and the layout that you need"
+        raise refuse_later(f"a view of '{other.name}', which is in tensor memory,", node, fix)
+
+
+def refuse_tensor_op(op: str, regions: Iterable[Region]) -> None:
+    """Raises TG190 for an op that touches tensor memory, at the first region that does."""
+    touched = [r for r in regions if r.buffer.scope == SCOPE]
+    if touched:
+        names = " and ".join(dict.fromkeys(f"'{r.buffer.name}'" for r in touched))
+        message = f"{op} with {names} in tensor memory is not yet supported"
+        hint = "such buffers are checked and explained; tcgen05.ld, .st, .cp and .mma come later"
+        raise Flaw("TG190", message, touched[0].mark, hint)

@@ -1,0 +1,76 @@
+"""One self-contained HTML page: the data as JSON, the bundled script and style, nothing from a network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from tilegen import __version__
+from tilegen.viewing.presets import PresetGroup, own_presets, read_layout_preset
+from tilegen.viewing.tilings import own_tilings, tiling_data
+
+_HERE = Path(__file__).parent
+EXAMPLES = _HERE / "examples.json"
+
+
+@dataclass(frozen=True)
+class PageData:
+    """What a page is given: JSON data throughout. ``spec`` is None on a page of layouts alone."""
+
+    title: str
+    presets: tuple[PresetGroup, ...]
+    mma: Sequence[dict[str, Any]]
+    specs: tuple[str, ...] = ()  # files that `tilegen view` would open
+    examples: tuple[dict[str, Any], ...] = ()  # specs as presets, see viewing/examples.py
+    spec: dict[str, Any] | None = None
+
+
+def write_page(page: PageData) -> str:
+    """The HTML of a page; the same data gives the same bytes."""
+    import jinja2
+
+    texts = {name: (_HERE / f"page.{name}").read_text(encoding="utf-8") for name in ("html.j2", "css", "js")}
+    template = jinja2.Template(texts["html.j2"], undefined=jinja2.StrictUndefined, keep_trailing_newline=True)
+    data = json.dumps({"version": __version__, **asdict(page)}, separators=(",", ":"), ensure_ascii=False)
+    return str(template.render(
+        title=_escape(page.title), style=texts["css"], script=texts["js"],
+        data=data.replace("<", "\\u003c").replace("\u2028", "\\u2028").replace("\u2029", "\\u2029"),
+    ))  # fmt: skip
+
+
+def _escape(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def layout_page(text: str | None = None, shape: Sequence[int] | None = None, specs: Sequence[str] = ()) -> str:
+    """The page of a layout's text over ``shape``, with the presets beside it; of presets alone without a text.
+
+    Raises LayoutError for what is no layout.
+
+    >>> "S[(8, 64):(64, 1)]" in layout_page("S[(8, 64)]")
+    True
+    """
+    presets, mma = own_presets(), own_tilings()
+    if text is not None:
+        given = read_layout_preset(text, shape)
+        presets = (PresetGroup("Given", (given,)), *presets)
+        mma = (*_given_tiling(text), *mma)
+    return write_page(PageData(text or "Layouts", presets, mma, specs=tuple(specs), examples=read_examples()))
+
+
+@cache
+def read_examples() -> tuple[dict[str, Any], ...]:
+    """The specs of specs/ as ``viewing/examples.py`` wrote them, by name."""
+    return tuple(json.loads(EXAMPLES.read_text(encoding="utf-8")))
+
+
+def _given_tiling(text: str) -> list[dict[str, Any]]:
+    from tilegen.layouts import read_mma
+
+    read = read_mma(text)
+    data = tiling_data("given", "as given", read[0]) if read else None
+    return [data] if data and data["runs"] else []

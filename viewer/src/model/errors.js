@@ -1,0 +1,19 @@
+/** What a person wrote that cannot be, with its place [start, end) in the text where there is one. */
+export class LayoutError extends Error {
+  constructor(message, span = null, hint = "") {
+    super(message);
+    this.name = "LayoutError";
+    this.span = span;
+    this.hint = hint;
+  }
+}
+
+/** ``build()``, whose LayoutError gets ``span`` as its place if it has none. */
+export function located(span, build) {
+  try {
+    return build();
+  } catch (error) {
+    if (error instanceof LayoutError && !error.span) error.span = span();
+    throw error;
+  }
+}

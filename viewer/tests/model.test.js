@@ -1,0 +1,176 @@
+/** The model by hand: the chapter's own figures, notation and its errors, banks, sectors, spelling, examples. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { test } from "node:test";
+import { bankTable, chunkTable, countAccess, sectorTable } from "../src/model/access.js";
+import { elementsOf, movedOffsets } from "../src/model/elements.js";
+import { LayoutError } from "../src/model/errors.js";
+import { readExample, unpackNumbers } from "../src/model/examples.js";
+import { copiesOf, flatten, placeAll, sharedPlace, takeShape, unflatten } from "../src/model/layouts.js";
+import { parseLayout } from "../src/model/notation.js";
+import { accessesOf, bytesOf, sumUp } from "../src/model/patterns.js";
+import { heldBy, physicalOf } from "../src/model/physical.js";
+import { bitsOf } from "../src/ui/dtypes.js";
+import { modeOf, partsOf, spellParts, swizzleOfMode } from "../src/model/spelling.js";
+
+const placed = (text, shape = null) => {
+  const taken = takeShape(parseLayout(text), shape);
+  return { ...taken, places: placeAll(taken.layout, taken.shape) };
+};
+const at = (text, coord, shape = null) => {
+  const { places, shape: own } = placed(text, shape);
+  return copiesOf(places, flatten(coord, own));
+};
+const lanes = (stride) => Array.from({ length: 32 }, (_, lane) => lane * stride);
+
+test("the chapter's register tile: (i, j) is copied to warps 5 and 9, or 6 and 10", () => {
+  const text = "S[(8, 2, 4, 2):(4@laneid, 1@warpid, 1@laneid, 1)] + R[2:4@warpid] + 5@warpid";
+  assert.deepEqual(at(text, [3, 11], [8, 16]), [{ warpid: 6, laneid: 13, m: 1 }, { warpid: 10, laneid: 13, m: 1 }]);
+});
+
+test("the chapter's tensor memory: 224 columns, four copies of scale factors", () => {
+  assert.deepEqual(at("S[(2, 128, 112):(112@TCol, 1@TLane, 1@TCol)]", [1, 127, 111]), [{ TLane: 127, TCol: 223 }]);
+  assert.deepEqual(at("S[(32, 4):(1@TLane, 1@TCol)] + R[4:32@TLane]", [5, 3]).map((place) => place.TLane), [5, 37, 69, 101]);
+});
+
+test("the chapter's swizzle: column 0 of 8 x 64 lies in banks 0, 4, ... 28", () => {
+  const { places } = placed("Swizzle(3, 3, 3) o S[(8, 64):(64, 1)]");
+  const banks = Array.from({ length: 8 }, (_, i) => sharedPlace(places.axes.m[64 * i], 16).bank);
+  assert.deepEqual(banks, [0, 4, 8, 12, 16, 20, 24, 28]);
+});
+
+test("CuTe and Gluon say the same layout", () => {
+  for (const other of ["(8,64):(64,1)", "row", "SwizzledSharedLayout(1, 1, 1, [1, 0])", "LinearLayout(offset=[[0, 1], [0, 2], [0, 4], [0, 8], [0, 16], [0, 32], [1, 0], [2, 0], [4, 0]])"]) {
+    const { places } = placed(other, [8, 64]);
+    assert.deepEqual([...(places.axes.m ?? places.axes.offset)], [...placed("S[(8, 64)]").places.axes.m], other);
+  }
+  assert.deepEqual([...placed("Swizzle<3,3,3>", [8, 64]).places.axes.m], [...placed("Swizzle(3, 3, 3) o S[(8, 64)]").places.axes.m]);
+});
+
+test("errors have their place", () => {
+  const refused = (text) => {
+    try {
+      takeShape(parseLayout(text), null);
+    } catch (error) {
+      assert.ok(error instanceof LayoutError, text);
+      return error;
+    }
+    return assert.fail(`${text} was read`);
+  };
+  assert.deepEqual(refused("S[(8, 2):(4@lanid, 1)]").span, [12, 17]);
+  assert.match(refused("row").message, /any shape/);
+  assert.match(refused("Swizzle(3, 3, 2)").message, /overlap/);
+  for (const text of ["", "S[", "S[8:1] +", "Sw<3,3>", "(8,(2", "S[8:1@m@m]", "\u0000", "S[0]"]) refused(text);
+});
+
+test("a conflict takes a wavefront for each word of a bank", () => {
+  assert.deepEqual(countAccess("ld", 4, lanes(4)), { wavefronts: 1, phases: 1 });
+  assert.deepEqual(countAccess("ld", 4, lanes(128)), { wavefronts: 32, phases: 1 });
+  assert.deepEqual(countAccess("ld", 16, lanes(16)), { wavefronts: 4, phases: 4 });
+  assert.throws(() => countAccess("ld", 3, lanes(4)), RangeError);
+  assert.throws(() => countAccess("ldmatrix1", 8, lanes(16)), RangeError);
+  const table = bankTable("ld", 4, lanes(128));
+  assert.equal(table.phases[0].banks[0].length, 32);
+});
+
+test("the count without a table is the table's", () => {
+  let seed = 1;
+  const random = (n) => (seed = (seed * 48271) % 2147483647) % n;
+  for (let k = 0; k < 2000; k += 1) {
+    const width = [1, 2, 4, 8, 16][random(5)];
+    const offsets = Array.from({ length: 32 }, () => (random(5) ? width * random(300) : -1));
+    const kind = random(2) ? "ld" : "st";
+    const { phases } = bankTable(kind, width, offsets);
+    assert.deepEqual(countAccess(kind, width, offsets), { wavefronts: phases.reduce((sum, phase) => sum + phase.wavefronts, 0), phases: phases.length });
+  }
+});
+
+test("sectors and chunks", () => {
+  assert.equal(sectorTable(4, lanes(4)).sectors, 4);
+  assert.equal(sectorTable(4, lanes(400)).sectors, 32);
+  assert.deepEqual(sectorTable(16, lanes(16)).lines.map(({ line }) => line), [0, 1, 2, 3]);
+  const { wavefronts, lines } = chunkTable([0, 16, 144, 128], 32);
+  assert.equal(wavefronts, 1);
+  assert.deepEqual(lines.map(({ chunks }) => chunks.slice(0, 2)), [[0, 0], [1, 1]]);
+});
+
+test("patterns count a tile", () => {
+  const { places, shape } = placed("S[(8, 64)]");
+  const bytes = bytesOf(places, shape, 16);
+  assert.deepEqual(sumUp(accessesOf(bytes, 16, "column")), { count: 64, least: 8, most: 8, sum: 512, floor: 64 });
+  assert.throws(() => accessesOf(bytesOf(placed("S[(9, 64)]").places, [9, 64], 16), 16, "ldmatrix1"), LayoutError);
+  assert.throws(() => bytesOf(placed("S[8:1@laneid]").places, [8], 16), LayoutError);
+});
+
+test("every element is held where it lies", () => {
+  for (const [text, bits] of [["S[(8, 64)]", 16], ["S[(4, 8)]", 64], ["S[(8, 2, 4, 2):(4@laneid, 1@warpid, 1@laneid, 1)] + R[2:4@warpid]", 16], ["S[(32, 4):(1@TLane, 1@TCol)] + R[4:32@TLane]", 8]]) {
+    const { places } = placed(text);
+    const grid = physicalOf(places, bits);
+    for (let place = 0; place < places.count * places.copies; place += 1) assert.ok(heldBy(grid, grid.cells[place]).includes(place), text);
+  }
+});
+
+test("a layout's parts spell the layout", () => {
+  for (const text of ["S[(8, 64):(64, 1)]", "Swizzle(3, 3, 3) o S[(8, 64):(64, 1)]", "Swizzle(3, 2, 3, inner=False) o S[64:1] + 8", "S[8:1@laneid] + R[2:4@warpid] + 5@warpid"]) {
+    assert.equal(spellParts(partsOf(parseLayout(text))), text);
+  }
+  for (const bits of [8, 16, 32]) for (const bytes of [32, 64, 128]) assert.equal(modeOf(swizzleOfMode(bytes, bits), bits), bytes);
+  assert.equal(modeOf(swizzleOfMode(128, 16), 32), "custom");
+});
+
+test("packed numbers", () => {
+  assert.deepEqual(unpackNumbers({ add: [8, 2, 4] }), [8, 10, 12, 14]);
+  assert.deepEqual(unpackNumbers({ xor: [5, 1, 2] }), [5, 4, 7, 6]);
+  assert.deepEqual(unpackNumbers([3, 1]), [3, 1]);
+  assert.deepEqual(unpackNumbers(undefined), []);
+});
+
+const EXAMPLE = readExample({
+  name: "k", note: "", ops: ["copy tile -> Y"],
+  layouts: [{ name: "tile", scope: "shared", text: "S[(8, 64)]", shape: [8, 64], dtype: "float16" }],
+  accesses: [
+    { op: 1, buffer: "tile", space: "shared", kind: "ld", width: 16, at: { add: [0, 128, 256, 512, 16, 32] }, where: "warp 0", wavefronts: 32, floor: 4 },
+    { op: 1, buffer: "Y", space: "global", kind: "st", width: 16, at: { add: [0, 16, 32, 64, 128, 256] }, where: "warp 0", sectors: 16, floor: 16 },
+  ],
+});
+
+test("an access of a spec knows its elements, and where another layout has them", () => {
+  const [access, other] = EXAMPLE.accesses;
+  assert.equal(access.preset, "buffer_tile");
+  assert.equal(other.layout, null);
+  const found = elementsOf(access, 16);
+  assert.deepEqual(found.cells[9], Array.from({ length: 8 }, (_, k) => 64 + 8 + k));
+  assert.deepEqual(movedOffsets(access, found, placed("S[(8, 64)]").places, 16), access.offsets);
+  const swizzled = movedOffsets(access, found, placed("Swizzle(3, 3, 3) o S[(8, 64)]").places, 16);
+  assert.deepEqual(countAccess("ld", 16, access.offsets), { wavefronts: 32, phases: 4 });
+  assert.deepEqual(countAccess("ld", 16, swizzled), { wavefronts: 4, phases: 4 });
+  assert.equal(movedOffsets(access, found, placed("S[(8, 64):(1, 8)]").places, 16), null);
+  assert.equal(movedOffsets(access, found, placed("S[(8, 64):(68, 1)]").places, 16), null); // rows begin off 16 bytes
+});
+
+test("flat positions and coordinates", () => {
+  for (let flat = 0; flat < 24; flat += 1) assert.equal(flatten(unflatten(flat, [2, 3, 4]), [2, 3, 4]), flat);
+});
+
+test("every access of every spec costs here what Python counted, and lies on elements of its buffer", () => {
+  const examples = JSON.parse(readFileSync(new URL("../../tilegen/viewing/examples.json", import.meta.url), "utf8")).map(readExample);
+  let [counted, drawn] = [0, 0];
+  for (const example of examples) {
+    for (const access of example.accesses) {
+      const name = `${example.name} ${access.name}`;
+      if (access.offsets.length && access.space === "shared") {
+        const { wavefronts } = countAccess(access.kind, access.width, access.offsets);
+        if (access.what.startsWith("cp.async")) assert.ok(wavefronts <= access.wavefronts, name); // as a store: the page says Python's own
+        else assert.equal(wavefronts, access.wavefronts, name);
+      }
+      if (access.offsets.length && access.space === "global") assert.equal(sectorTable(access.width, access.offsets).sectors, access.sectors, name);
+      if (access.chunks.length) assert.equal(chunkTable(access.chunks, access.width).wavefronts, access.wavefronts, name);
+      counted += 1;
+      if (!access.layout) continue;
+      const { cells, starts } = elementsOf(access, bitsOf(access.layout.dtype));
+      cells.forEach((own, k) => assert.ok(starts[k] < 0 || own.length, name));
+      drawn += 1;
+    }
+  }
+  assert.ok(counted > 500 && drawn > 200, `${counted}, ${drawn}`);
+});
