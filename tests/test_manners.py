@@ -145,7 +145,10 @@ def test_verify_as_json() -> None:
 def test_watch_builds_what_changes_and_ends_cleanly(tmp_path: Path) -> None:
     path = write(tmp_path, Path(SF).read_text(), "w.yaml")
     command = [sys.executable, "-m", "tilegen", "build", "--watch", "w.yaml"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's job may ignore it
+    )  # fmt: skip
     assert process.stdout is not None
     lines: Queue[str] = Queue()
     reader = threading.Thread(target=lambda: [lines.put(line) for line in process.stdout or ()])

@@ -71,7 +71,7 @@ def test_mma_has_no_such_operands(atom: str, dtype: str) -> None:
 
 
 # ---------------------------------------------------------------- ldmatrix, wgmma
-@pytest.mark.parametrize(("matrices", "trans"), product([1, 2, 4], [False, True]))
+@pytest.mark.parametrize(("matrices", "trans"), list(product([1, 2, 4], [False, True])))
 def test_ldmatrix(matrices: int, trans: bool) -> None:
     layout = ldmatrix_fragment(matrices, trans)
     for lane, register, half in product(range(32), range(matrices), range(2)):
@@ -159,7 +159,7 @@ REGISTERS = {"16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 COLUMNS = {"16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 2, "32x32b": 1}
 
 
-@pytest.mark.parametrize(("shape", "bits", "rows"), product(REGISTERS, [8, 16, 32], [64, 128]))
+@pytest.mark.parametrize(("shape", "bits", "rows"), list(product(REGISTERS, [8, 16, 32], [64, 128])))
 def test_tcgen05_atoms(shape: str, bits: int, rows: int) -> None:
     packed = 32 // bits
     for n in (1, 4):
@@ -224,7 +224,7 @@ def test_every_width_of_tcgen05() -> None:
 
 
 # ---------------------------------------------------------------- shared memory
-@pytest.mark.parametrize(("bits", "swizzle_bytes"), product(DTYPES, [0, 16, 32, 64, 128]))
+@pytest.mark.parametrize(("bits", "swizzle_bytes"), list(product(DTYPES, [0, 16, 32, 64, 128])))
 def test_swizzle_atoms_by_their_bytes(bits: int, swizzle_bytes: int) -> None:
     """Chunk c of 16 bytes in line l of 128 bytes goes to c ^ (l's low bits), l counted as the swizzle repeats."""
     swizzle = swizzle_atom(DTYPES[bits], swizzle_bytes)
@@ -238,7 +238,7 @@ def test_swizzle_atoms_by_their_bytes(bits: int, swizzle_bytes: int) -> None:
         assert rows * row == size(swizzle) and row * bits == 8 * swizzle_bytes
 
 
-@pytest.mark.parametrize(("bits", "swizzle_bytes"), product(DTYPES, [0, 32, 64, 128]))
+@pytest.mark.parametrize(("bits", "swizzle_bytes"), list(product(DTYPES, [0, 32, 64, 128])))
 def test_operands_in_shared_memory(bits: int, swizzle_bytes: int) -> None:
     width = max(16, swizzle_bytes) * 8 // bits
     rows, cols = 16, 3 * width
@@ -251,7 +251,7 @@ def test_operands_in_shared_memory(bits: int, swizzle_bytes: int) -> None:
         assert layout.place((a, r, c), (2, rows, cols)) == swizzle.apply(linear)[0]
 
 
-@pytest.mark.parametrize(("bits", "swizzle_bytes"), product(DTYPES, [32, 64, 128]))
+@pytest.mark.parametrize(("bits", "swizzle_bytes"), list(product(DTYPES, [32, 64, 128])))
 def test_operands_are_tiles_of_atoms(bits: int, swizzle_bytes: int) -> None:
     """Atoms down the rows first, then along the columns."""
     dtype = DTYPES[bits]
