@@ -46,7 +46,8 @@ def test_a_transpose_is_exact_and_as_wide_as_its_sides_allow(threads, dtype, row
     size = DTYPES[dtype].bytes
     widest = [max(w for w in (1, 2, 4, 8, 16) if n % w == 0 and w * size <= 16) for n in (columns, rows)]
     picked = choice(op, "register_tile")
-    assert picked["columns"] <= widest[0] and picked["rows"] <= widest[1]
+    for whole, count, wide in ((columns, picked["columns"], widest[0]), (rows, picked["rows"], widest[1])):
+        assert count <= wide or count == whole
     widths = {a["kind"]: a["width_bytes"] for a in op["accesses"]}
     assert widths == {"ld": picked["load_bytes"], "st": picked["store_bytes"]}
     scalar = build(turned(threads, dtype, rows, columns, "scalar", outer))[1][0]
@@ -101,6 +102,53 @@ def test_small_elements_turn_by_byte_permutes(elem_bytes, permutes):
     built, _ = build(turned(32, {1: "uint8", 2: "uint16", 4: "uint32"}[elem_bytes], 32, 64))
     assert built.source.count("__byte_perm") == permutes
     assert block_elems(elem_bytes, 16, 16) == (4 // elem_bytes if permutes else 1)
+
+
+PIXELS = [(dtype, n) for dtype in ("uint8", "float16", "float32", "int64") for n in (3, 5, 7)]
+
+
+@pytest.mark.parametrize("planes_are", ["src", "dst"])
+@pytest.mark.parametrize(("dtype", "channels"), PIXELS)
+def test_pixels_of_an_odd_number_of_channels_go_in_whole_vectors(dtype, channels, planes_are):
+    """Pixels are one run of shared memory, planes one each; vectors an odd number apart meet in no bank."""
+    planes, pixels = [channels, 256], [256, channels]
+    shapes = (planes, pixels) if planes_are == "src" else (pixels, planes)
+    ops = ["copy: {src: X, dst: V}", "sync: cta", "copy: {src: a, dst: Y}"]
+    if planes_are == "dst":
+        ops = ["copy: {src: X, dst: a}", "sync: cta", "copy: {src: V, dst: Y}"]
+    _, found = build(kernel(32, [
+        buffer("X", "global", dtype, shapes[0]), buffer("Y", "global", dtype, shapes[1]),
+        buffer("a", "shared", dtype, pixels), "  V: {view: a, axes: [1, 0]}",
+    ], ops))  # fmt: skip
+    op = next(op for op in found if op["variant"] == "register_tile")
+    picked, size = choice(op, "register_tile"), DTYPES[dtype].bytes
+    elems = picked["rows"] * picked["columns"]
+    assert {a["width_bytes"] for a in op["accesses"]} == {picked["load_bytes"], picked["store_bytes"]} == {16}
+    trips = -(-256 * channels // elems // 32)
+    assert sum(a["instructions"] for a in op["accesses"]) == 2 * trips * elems * size // 16
+
+
+@pytest.mark.parametrize(
+    ("dtype", "channels", "each"), [("uint8", 3, 2), ("uint8", 5, 3), ("uint16", 3, 1), ("uint16", 5, 1)],
+)
+def test_a_word_of_a_run_takes_a_permute_for_two_words_that_it_comes_from(dtype, channels, each):
+    """3 bytes of pixels lie in three words, bytes of wider ones in four, halves in two."""
+    size = DTYPES[dtype].bytes
+    for sizes in ((channels, 64), (64, channels)):
+        built, _ = build(turned(32, dtype, *sizes))
+        assert built.source.count("__byte_perm") == channels * each, size
+
+
+def test_a_run_is_not_taken_across_an_edge():
+    """64 pixels of 3 bytes, of which the launch knows how many there are: 13 need not end with a vector."""
+    for multiple, width in ((1, 1), (16, 16)):
+        text = kernel(32, [
+            "  X: {scope: global, dtype: uint8, shape: [N, 3]}", "  Y: {scope: global, dtype: uint8, shape: [3, N]}",
+            "  T: {view: Y, axes: [1, 0]}",
+        ], ["copy: {src: 'X[bx*64 : +64, 0 : +3]', dst: 'T[bx*64 : +64, 0 : +3]', edge: clip}"])  # fmt: skip
+        params = f"params: {{N: {{default: 208, max: 4096, multiple_of: {multiple}}}}}"
+        _, (op,) = build(text.replace("threads: 32", f"threads: 32\n{params}\ngrid: {{bx: ceil(N / 64)}}"))
+        assert {a["width_bytes"] for a in op["accesses"] if a["kind"] == "st"} == {width}
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,25 @@
 
 A thread takes ``rows`` x ``columns`` elements at a time. Which shapes the sides allow, and which register tiles the
 threads of a warp hold at once, is enumerated here; what they cost is counted elsewhere.
+
+Where a side's dimension is short and its neighbours follow it (the 3 bytes of a pixel, and the next pixel), a register
+tile takes it whole and is one run of that side: its vectors go on from one row to the next.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from math import prod
 
-from tilegen.index import Index, Var, add, mul
+from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.ops.operand import Operand, allows_width, guarded_dims, parts_of, ref_at
 
 _LANES = 32
+_MOST_TILE_BYTES = 256  # of a register tile that is one run: 64 registers
+WORD_BYTES = 4  # of a register
 _LINE_BYTES = 128  # global memory is cached by lines of four sectors: a request looks each of its lines up
 
 
@@ -40,14 +45,30 @@ class TurnedTile:
 
 @dataclass(frozen=True)
 class Shape:
-    """The elements of one thread: rows lie contiguously in dst, columns in src."""
+    """The elements of one thread: rows lie contiguously in dst, columns in src.
+
+    ``load`` and ``store``: elements that an access moves. A load is one of the ``rows`` vectors of ``columns``
+    elements, or a part of the run that the whole tile is in src; a store likewise in dst.
+    """
 
     rows: int
     columns: int
+    load: int
+    store: int
 
     @property
     def elems(self) -> int:
         return self.rows * self.columns
+
+    @property
+    def loads(self) -> int:
+        """How many accesses load the tile."""
+        return self.elems // self.load
+
+    @property
+    def stores(self) -> int:
+        """How many accesses store the tile."""
+        return self.elems // self.store
 
 
 @dataclass(frozen=True)
@@ -92,8 +113,50 @@ def turned_tile(operands: tuple[Operand, Operand]) -> TurnedTile:
 def shapes_of(tile: TurnedTile) -> tuple[Shape, ...]:
     """Every shape with accesses that its side allows, but for a single element; fewest accesses an element first."""
     columns, rows = (_widths(tile, side) for side in (0, 1))
-    shapes = [Shape(r, c) for r in rows for c in columns if r * c > 1]
-    return tuple(sorted(shapes, key=lambda s: ((s.rows + s.columns) / s.elems, s.elems)))
+    shapes = {(r, c): Shape(r, c, c, r) for r in rows for c in columns if r * c > 1}
+    shapes |= {(s.rows, s.columns): s for side, counts in ((0, rows), (1, columns)) for s in _runs(tile, side, counts)}
+    return tuple(sorted(shapes.values(), key=lambda s: ((s.loads + s.stores) / s.elems, s.elems)))
+
+
+def _runs(tile: TurnedTile, side: int, counts: Sequence[int]) -> Iterator[Shape]:
+    """Shapes that take the whole of a side's own dimension, and of the other's so many ``counts`` that follow in it.
+
+    Only where a vector that goes on from one to the next is wider than one inside of it.
+    """
+    operand = tile.operands[side]
+    own, other = (tile.row, tile.column) if side else (tile.column, tile.row)
+    whole = tile.digits[own].extent
+    follows = tile.digits[other].strides[side] == whole and tile.digits[other].axes[side] == tile.digits[own].axes[side]
+    if not follows or tile.digits[own].places[-1][0] in tile.guarded:
+        return
+    is_guarded = tile.digits[other].places[-1][0] in guarded_dims(operand)
+    inside, size = _widths(tile, side)[-1], operand.elem_bytes
+    word = max(1, WORD_BYTES // size)  # what is turned at once
+    for count in (n for n in counts if n > 1 and n % word == 0 and n * whole * size <= _MOST_TILE_BYTES):
+        if is_guarded and not ends_between(operand, tile.digits[other], count):
+            continue
+        values: list[Index] = [_digit_in_steps(tile, k, count if k == other else 1) for k in range(len(tile.digits))]
+        values[own] = 0
+        ref, width = ref_at(operand, tile.at(values)), 1
+        run = replace(tile.digits[own], extent=count * whole)
+        while allows_width(operand, ref, width * 2, run, side, frozenset()):
+            width *= 2
+        if width > inside:
+            yield Shape(whole, count, count, width) if side else Shape(count, whole, width, count)
+
+
+def _digit_in_steps(tile: TurnedTile, k: int, step: int) -> Index:
+    """Any value of a digit that is a multiple of ``step``."""
+    count = tile.digits[k].extent // step
+    return mul(Var(f"digit{k}", count), step) if count > 1 else 0
+
+
+def ends_between(operand: Operand, digit: Digit, count: int) -> bool:
+    """Do begin and extent keep ``count`` neighbours along a digit together, inside the array or outside?"""
+    place, weight, extent = digit.places[-1]
+    d = operand.dims[place]
+    begin, end = operand.region.begins[d], operand.buffer.shape[d]
+    return weight == 1 and extent % count == 0 and multiple(begin) % count == 0 and multiple(end) % count == 0
 
 
 def _widths(tile: TurnedTile, side: int) -> list[int]:
@@ -102,9 +165,7 @@ def _widths(tile: TurnedTile, side: int) -> list[int]:
     widths = [1]
     while tile.digits[own].extent % (widths[-1] * 2) == 0:
         width = widths[-1] * 2
-        values: list[Index] = [Var(f"digit{k}", d.extent) for k, d in enumerate(tile.digits)]
-        outer = tile.digits[own].extent // width
-        values[own] = mul(Var(f"digit{own}", outer), width) if outer > 1 else 0
+        values = [_digit_in_steps(tile, k, width if k == own else 1) for k in range(len(tile.digits))]
         ref = ref_at(operand, tile.at(values))
         if not allows_width(operand, ref, width, tile.digits[own], side, tile.guarded):
             break
@@ -186,11 +247,14 @@ def count_lines(tile: TurnedTile, shape: Shape, order: TileOrder) -> int:
     lines = 0
     for side, operand in enumerate(tile.operands):
         if operand.memory.space == "global":
-            own, accesses, width = (
-                (tile.row, shape.columns, shape.rows) if side else (tile.column, shape.rows, shape.columns)
+            own, other, inside, accesses, width = (
+                (tile.row, tile.column, shape.rows, shape.stores, shape.store)
+                if side
+                else (tile.column, tile.row, shape.columns, shape.loads, shape.load)
             )
             elems = _LINE_BYTES // operand.elem_bytes
-            lines += _count_lookups(order.parts, lanes, own, elems, max(1, elems // width)) * accesses
+            along, held = (own, elems) if width == inside else (other, max(1, elems // inside))
+            lines += _count_lookups(order.parts, lanes, along, held, max(1, elems // width)) * accesses
     return lines * -(-tile.count // shape.elems // _LANES)
 
 

@@ -1,7 +1,8 @@
 """A transpose in registers: src and dst are contiguous along different dimensions, and both take whole vectors.
 
 A thread loads ``rows`` vectors of ``columns`` elements that are contiguous in src, turns the tile over in its
-registers, and stores ``columns`` vectors of ``rows`` elements that are contiguous in dst.
+registers, and stores ``columns`` vectors of ``rows`` elements that are contiguous in dst. A side whose rows (columns)
+follow one another, as pixels of 3 bytes do, is loaded (stored) as the one run that they are.
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ from functools import lru_cache
 from tilegen.access import SECTOR_BYTES
 from tilegen.cost.count import Counted, cost_of
 from tilegen.decisions import Candidate, Choice, Cost, judge
-from tilegen.index import Index, Var, add, every, mul, multiple, variables
+from tilegen.index import Index, Var, add, div, every, mod, mul, variables
 from tilegen.ops.copy.register_tiles import (
+    WORD_BYTES,
     Shape,
     TileOrder,
     TurnedTile,
     coalesced,
     digits_at,
+    ends_between,
     orders_of,
     shapes_of,
     turned_tile,
 )
-from tilegen.ops.digits import Digit
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Heard, Operand, Refused, edge_guard, may_pass_end, ref_at
 from tilegen.ops.partition import is_flat
@@ -65,11 +67,11 @@ def turn_block(
 def _registers(tile: TurnedTile, shape: Shape, sets: int, names: dict[str, str]) -> tuple[Memory, Memory, Memory]:
     """The register tiles of ``sets`` trips as loaded, words on the way, and columns as stored."""
     dtype, size = tile.operands[0].buffer.dtype, tile.operands[0].elem_bytes
-    pack_elems = shape.rows * block_elems(size, shape.rows, shape.columns)
+    columns = block_elems(size, shape.rows, shape.columns) if turns_by_columns(shape, size) else shape.columns
     return (
         flat_memory(names["regs"], dtype, sets * shape.elems, "register"),
         flat_memory(names["pairs"], dtype, 4 * max(1, WORD_BYTES // size), "register"),
-        flat_memory(names["pack"], dtype, pack_elems, "register"),
+        flat_memory(names["pack"], dtype, shape.rows * columns, "register"),
     )
 
 
@@ -80,30 +82,45 @@ def _moves(
     """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
     regs, pairs, pack = registers
     group, first = (trip.group, mul(loop.place, shape.elems)) if loop.is_staged else (trip.inside, 0)
-    side = block_elems(regs.elem_bytes, shape.rows, shape.columns)
-    r, k = (Var(names[n], count) if count > 1 else 0 for n, count in (("r", shape.rows), ("k", side)))
-    c = Var(names["c"], shape.columns // side) if shape.columns > side else 0
-    column = add(mul(c, side), k)
-    source, target = (tile.at(digits_at(tile, shape, order, group, *at)) for at in ((r, 0), (0, column)))
+    r = _step(names["r"], shape.loads)
+    row, start = div(mul(r, shape.load), shape.columns), mod(mul(r, shape.load), shape.columns)
+    source = tile.at(digits_at(tile, shape, order, group, row, start))
     load = Move(
-        regs[add(first, mul(r, shape.columns))], formals.see(0, ref_at(tile.operands[0], source)), shape.columns,
-        _inside(tile, 0, shape, order, group, r),
+        regs[add(first, mul(r, shape.load))], formals.see(0, ref_at(tile.operands[0], source)), shape.load,
+        _inside(tile, 0, shape, order, group, row),
     )  # fmt: skip
-    held = _inside(tile, 1, shape, order, group, column)
-    to = formals.see(1, ref_at(tile.operands[1], target))
-    if shape.rows == 1 or shape.columns == 1:
-        turn: tuple[Step, ...] = ()
-        store = Move(to, regs[add(first, c)], shape.rows)
-    else:
+
+    def put(column: Index, row: Index, at: Ref) -> tuple[Move, Index]:
+        """A store, and the condition that it has."""
+        to = tile.at(digits_at(tile, shape, order, group, row, column))
+        held = _inside(tile, 1, shape, order, group, column)
+        return Move(formals.see(1, ref_at(tile.operands[1], to)), at, shape.store), held
+
+    if turns_by_columns(shape, regs.elem_bytes):
+        side = block_elems(regs.elem_bytes, shape.rows, shape.columns)
+        k, c = _step(names["k"], side), _step(names["c"], shape.columns // side)
+        step = add(mul(c, side), k)
+        is_turned = shape.rows > 1 and shape.columns > 1
+        store, held = put(step, 0, pack[mul(k, shape.rows)] if is_turned else regs[add(first, c)])
         at = add(first, mul(c, side))
-        turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, at, names["r"]) if turns else ()
-        store = Move(to, pack[mul(k, shape.rows)], shape.rows)
-    each, ends = (held, True) if _names(column) & _names(held) else (True, held)
+        turn: tuple[Step, ...] = ()
+        if is_turned and turns:
+            turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, at, names["r"])
+    else:
+        k, c = _step(names["c"], shape.stores), 0
+        step = div(mul(k, shape.store), shape.rows)
+        store, held = put(step, mod(mul(k, shape.store), shape.rows), pack[mul(k, shape.store)])
+        turn = turn_run(regs, pack, shape, first, names["k"]) if turns else ()
+    each, ends = (held, True) if _names(step) & _names(held) else (True, held)
     stores = over(c, (*turn, *over(k, when(each, store))))
     if loop.is_staged:  # what is not stored is not loaded either
         load = replace(load, valid=every(trip.held, ends, load.valid))
         return over(r, (load,)), when(every(trip.held, ends), *stores)
     return (when(trip.held, *when(ends, *over(r, (load,)), *stores)),)
+
+
+def _step(name: str, count: int) -> Index:
+    return Var(name, count) if count > 1 else 0
 
 
 def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: Index, step: Index) -> Index:
@@ -115,17 +132,9 @@ def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: 
     if not may_pass_end(operand):
         return True
     count, digit = (shape.columns, tile.column) if side else (shape.rows, tile.row)
-    if _ends_between(operand, tile.digits[digit], count):
+    if ends_between(operand, tile.digits[digit], count):
         step = count - 1
     return edge_guard(operand, tile.at(digits_at(tile, shape, order, group, *((0, step) if side else (step, 0)))))
-
-
-def _ends_between(operand: Operand, digit: Digit, count: int) -> bool:
-    """Do begin and extent keep ``count`` neighbours along a digit together, inside the array or outside?"""
-    place, weight, extent = digit.places[-1]
-    d = operand.dims[place]
-    begin, end = operand.region.begins[d], operand.buffer.shape[d]
-    return weight == 1 and extent % count == 0 and multiple(begin) % count == 0 and multiple(end) % count == 0
 
 
 def _names(x: Index) -> set[str]:
@@ -265,8 +274,8 @@ def _shape_choice(tile: TurnedTile, found: Sequence[_Found], best: _Found, tried
 
 def _shape_value(shape: Shape, size: int) -> dict[str, int]:
     return {
-        "rows": shape.rows, "columns": shape.columns, "load_bytes": shape.columns * size,
-        "store_bytes": shape.rows * size,
+        "rows": shape.rows, "columns": shape.columns, "load_bytes": shape.load * size,
+        "store_bytes": shape.store * size,
     }  # fmt: skip
 
 
@@ -280,7 +289,7 @@ def _order_choice(found: Sequence[_Found], best: _Found, ways: int) -> Choice:
 
 
 # ---------------------------------------------------------------- registers turned over
-WORD_BYTES = 4
+_NIBBLE = 4  # bits of a selector that name a byte
 # Selectors of __byte_perm (CUDA Math API, Integer Intrinsics): nibble k names the byte that becomes byte k, 0 to 3 of
 # the first word and 4 to 7 of the second.
 _LOW_HALVES, _HIGH_HALVES = 0x5410, 0x7632
@@ -311,6 +320,69 @@ def turn_columns(
     else:
         body = _turn_block(regs, pack, pairs, rows, columns, column, mul(r, side))
     return over(r, body)
+
+
+def turns_by_columns(shape: Shape, elem_bytes: int) -> bool:
+    """Are columns turned over one after the other, each stored before the next? A tile that is a run is turned whole,
+    but where a word of it is a square block of rows and columns and its columns are stored one by one.
+    """
+    if shape.store != shape.rows:
+        return False
+    return shape.load == shape.columns or block_elems(elem_bytes, shape.rows, shape.columns) * elem_bytes >= WORD_BYTES
+
+
+def turn_run(regs: Memory, pack: Memory, shape: Shape, first: Index, block: str) -> tuple[Step, ...]:
+    """``pack[c * rows + r] = regs[first + r * columns + c]`` for the whole tile, a word of the result after the other.
+
+    Words repeat: what the next word of each column (of each row, where dst is one run) is made of, lies as far from
+    this one's as it has elements. ``block`` names the variable that counts these repetitions.
+    """
+    per = max(1, WORD_BYTES // regs.elem_bytes)
+    rows, columns = shape.rows, shape.columns
+    if shape.store == rows:  # of each column the next rows
+        count, came, made = rows // per, per * columns, per
+        words = [[(k, c) for k in range(per)] for c in range(columns)]
+    else:  # of each row the next columns, which follow one another in the run
+        count, came, made = columns // per, per, per * rows
+        words = [[((w * per + k) % rows, (w * per + k) // rows) for k in range(per)] for w in range(rows)]
+    b = _step(block, count)
+    body: list[Step] = []
+    for elems in words:
+        (row, column), sources = elems[0], [r * columns + c for r, c in elems]
+        into = pack[add(mul(b, made), column * rows + row)]
+        body += _gather(into, regs, add(first, mul(b, came)), sources)
+    return over(b, tuple(body))
+
+
+def _gather(into: Ref, regs: Memory, first: Index, sources: Sequence[int]) -> tuple[Step, ...]:
+    """A word of the elements ``regs[first + source]``: one permute for two words that it is made of, one more for each
+    further one. ``first`` is the beginning of a word.
+    """
+    per = len(sources)
+    if per == 1:
+        return (Move(into, regs[add(first, sources[0])]),)
+    size = regs.elem_bytes
+    words = list(dict.fromkeys(s // per for s in sources))
+    own: dict[int, int] = {}  # of the word so far: which of its elements are in place
+    steps: list[Step] = []
+    other = words[1:] or words
+    for n, word in enumerate(other):
+        taken = [words[0], word] if n == 0 else [word]
+        names = []
+        for k, source in enumerate(sources):
+            if n and k in own:
+                names.append(k)  # stays where it is
+            elif source // per in taken:
+                from_second = source // per == word and (n > 0 or word != words[0])
+                names.append(source % per + (per if from_second else 0))
+                own[k] = word
+            else:
+                names.append(0)  # comes with a later word
+        selector = sum((name * size + byte) << _NIBBLE * (k * size + byte)
+                       for k, name in enumerate(names) for byte in range(size))  # fmt: skip
+        before = into if n else regs[add(first, words[0] * per)]
+        steps.append(_permute(into, before, regs[add(first, word * per)], selector))
+    return tuple(steps)
 
 
 def over(var: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
