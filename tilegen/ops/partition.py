@@ -13,6 +13,7 @@ from math import gcd, prod
 from tilegen.index import Index, Var, add, bound, conjuncts, every, mul, variables
 from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
 from tilegen.ops.operand import (
+    STRETCHED,
     Context,
     Formals,
     Operand,
@@ -133,7 +134,22 @@ def element_refs(tile: OrderedTile, element: Index) -> tuple[tuple[Index, ...], 
     """The region's coordinates of an element of the tile, and each operand's reference to it."""
     values = split_number(element, [d.extent for d in tile.digits]) if tile.digits else ()
     at = coordinates(tile.digits, values, len(tile.operands[0].dims))
-    return at, tuple(ref_at(o, at) for o in tile.operands)
+    return at, tuple(ref_at(o, _run_on(tile, o, element) or at) for o in tile.operands)
+
+
+def _run_on(tile: OrderedTile, operand: Operand, element: Index) -> tuple[Index, ...] | None:
+    """Where both sides keep the whole tile together: an element counted on in the last dimension, beyond its end.
+
+    There is no division in it, as there is in the element's coordinates. None where a dimension has a place of its own.
+    """
+    places = tile.digits[0].places if len(tile.digits) == 1 else ()
+    is_run = len(tile.operands) > 1 and len(places) > 1 and is_flat(operand, tile.digits)
+    own = [operand.dims[d] for d, _, _ in places]
+    if not is_run or STRETCHED in own or any(len(operand.iters[d]) > 1 for d in own):
+        return None
+    at: list[Index] = [0] * len(operand.dims)
+    at[places[-1][0]] = mul(element, places[-1][1])
+    return tuple(at)
 
 
 def widest(tile: OrderedTile, side: int) -> int:
