@@ -373,18 +373,26 @@ def allows_width(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int
     They must be contiguous for operand number ``side``, inside one chunk of its layout, aligned for every thread and
     step, at most 16 bytes (and no wider than the pointer's alignment), and not cross the edge of a guarded dimension.
     """
+    return allows_run(operand, ref, elems, digit, side) and not may_cut(operand, elems, digit, guarded)
+
+
+def allows_run(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int) -> bool:
+    """The same of accesses that may reach beyond an edge."""
     if elems == 1:
         return True
     limit = operand.memory.align_bytes if operand.memory.space == "global" else 16
     if digit.strides[side] != 1 or digit.extent % elems or elems * operand.elem_bytes > min(16, limit):
         return False
-    if operand.chunk_elems % elems or multiple(ref.offset) % elems:
-        return False
+    return operand.chunk_elems % elems == 0 and multiple(ref.offset) % elems == 0
+
+
+def may_cut(operand: Operand, elems: int, digit: Digit, guarded: frozenset[int]) -> bool:
+    """May the end of a guarded dimension lie between ``elems`` neighbours, ``digit`` being the innermost?"""
     place = digit.places[-1][0]
     if place not in guarded:
-        return True
+        return False
     d = operand.dims[place]
-    return multiple(operand.buffer.shape[d]) % elems == 0 and multiple(operand.region.begins[d]) % elems == 0
+    return multiple(operand.buffer.shape[d]) % elems > 0 or multiple(operand.region.begins[d]) % elems > 0
 
 
 def elements(operand: Operand) -> int:

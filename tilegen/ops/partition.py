@@ -10,16 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tilegen.index import Index, Var, add, bound, conjuncts, every, mul, variables
+from tilegen.index import Index, Var, add, bound, conjuncts, every, mul, not_, variables
 from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
 from tilegen.ops.operand import (
     STRETCHED,
     Context,
     Formals,
     Operand,
-    allows_width,
+    allows_run,
     edge_guard,
     guarded_dims,
+    may_cut,
     may_pass_end,
     parts_of,
     ref_at,
@@ -152,15 +153,26 @@ def _run_on(tile: OrderedTile, operand: Operand, element: Index) -> tuple[Index,
     return tuple(at)
 
 
-def widest(tile: OrderedTile, side: int) -> int:
-    """The widest power of two of elements that operand ``side`` can move at once in this order."""
+def widest(tile: OrderedTile, side: int, has_tails: bool = True) -> int:
+    """The widest power of two of elements that operand ``side`` can move at once in this order.
+
+    ``has_tails``: the last elements before an edge may be moved one by one.
+    """
     width, innermost = 1, tile.innermost(side)
     while innermost.extent % (width * 2) == 0:
         _, refs = element_refs(tile, mul(_group(tile, _loop(tile, width * 2)), width * 2))
-        if not allows_width(tile.operands[side], refs[side], width * 2, innermost, side, tile.guarded):
+        if not allows_run(tile.operands[side], refs[side], width * 2, innermost, side):
+            break
+        if not has_tails and may_cut(tile.operands[side], width * 2, innermost, tile.guarded):
             break
         width *= 2
     return width
+
+
+def _has_tail(tile: OrderedTile, side: int, width: int) -> bool:
+    """May the operand's own edge lie inside of an access?"""
+    operand = tile.operands[side]
+    return width > 1 and may_cut(operand, width, tile.innermost(side), guarded_dims(operand))
 
 
 def _group(tile: OrderedTile, loop: ThreadLoop) -> Index:
@@ -185,7 +197,7 @@ def tile_block(
         tile.operands,
         [is_flat(o, tile.digits) for o in tile.operands],
         scope,
-        {tile.step, tile.chunk, context.fresh("group"), context.fresh("r")},
+        {tile.step, tile.chunk, context.fresh("group"), context.fresh("r"), context.fresh("e")},
     )
     regs = flat_memory(context.fresh("regs"), dtype, bundle * loop.sets, "register")
     group = trip.group if loop.is_staged else trip.inside
@@ -193,31 +205,88 @@ def tile_block(
     if loop.is_staged:
         body = loop.build(trip.start, *_staged_moves(src, dst, regs, trip.held, widths, mul(loop.place, bundle)))
     elif via.queue:  # what lies past the edge is filled with zeros by the instruction itself
-        ((_, start, inside),), ((_, end, _),) = src.accesses, dst.accesses
-        body = loop.build(trip.start, when(trip.held, Move(end, start, bundle, inside, via)))
+        (start,), (end,) = src.accesses, dst.accesses
+        body = loop.build(trip.start, when(trip.held, Move(end.ref, start.ref, bundle, start.begins, via)))
     else:
         body = loop.build(trip.start, when(trip.held, *_moves(src, dst, regs, widths, source)))
     return formals.block(name, body, context.op, (regs,) if _uses(body, regs) else ())
 
 
 @dataclass(frozen=True)
-class _Side:
-    """One operand's accesses of a bundle: the number of their first element, the place, and whether that is inside.
+class _Tail:
+    """The elements of an access that an edge cuts, one by one: ``cut`` says that it does, ``inside`` that one is there.
 
-    More than a few are one access in a loop over ``step``.
+    ``e`` counts them, ``ref`` is where the one numbered so is.
     """
 
-    accesses: tuple[tuple[Index, Ref, Index], ...]
+    cut: Index
+    e: Var
+    ref: Ref
+    inside: Index
+
+
+@dataclass(frozen=True)
+class _Access:
+    """An access of a bundle: the number of its first element, the place, whether that is inside, and whether all is."""
+
+    first: Index
+    ref: Ref
+    begins: Index
+    ends: Index
+    tail: _Tail | None = None
+
+    def asks(self, known: Index) -> Index:
+        """What it asks besides ``known``, as a whole."""
+        return _without(self.ends, conjuncts(known))
+
+    def implied(self, known: Index) -> Index:
+        """What is left to ask of ``known`` where all of it is inside."""
+        return _without(known, conjuncts(self.begins)) if self.tail else known
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One operand's accesses of a bundle; more than a few are one access in a loop over ``step``."""
+
+    accesses: tuple[_Access, ...]
     step: Var | None
 
-    def repeat(self, steps: Iterable[Step]) -> tuple[Step, ...]:
+    def common(self) -> Index:
+        """What all accesses ask of their first elements."""
+        parts = [conjuncts(a.begins) for a in self.accesses]
+        shared = (c for c in parts[0] if all(c in others for others in parts))
+        return every(*(c for c in shared if self.step not in variables(c)))
+
+    def load(self, regs: Memory, first: Index, width: int, asked: Index, known: Index = True) -> tuple[Step, ...]:
+        """Its accesses into registers from ``first`` on, where ``asked`` holds; zeros beyond an edge.
+
+        ``known``: what holds anyway.
+        """
+        steps: list[Step] = []
+        for a in self.accesses:
+            at = add(first, a.first)
+            steps.append(Move(regs[at], a.ref, width, every(a.implied(asked), a.asks(known))))
+            if (t := a.tail) is not None:
+                steps += _one_by_one(t, asked, (Move(regs[add(at, t.e)], t.ref, 1, t.inside),))
+        return self._repeat(steps)
+
+    def store(self, regs: Memory, first: Index, width: int, asked: Index, known: Index = True) -> tuple[Step, ...]:
+        """Its accesses from registers from ``first`` on, where ``asked`` holds and they are inside."""
+        steps: list[Step] = []
+        for a in self.accesses:
+            at = add(first, a.first)
+            steps += when(every(a.implied(asked), a.asks(known)), Move(a.ref, regs[at], width))
+            if (t := a.tail) is not None:
+                steps += _one_by_one(t, asked, when(t.inside, Move(t.ref, regs[add(at, t.e)], 1)))
+        return self._repeat(steps)
+
+    def _repeat(self, steps: Iterable[Step]) -> tuple[Step, ...]:
         return (Repeat(self.step, self.step.bound, tuple(steps), True),) if self.step else tuple(steps)
 
-    def factor(self) -> tuple[Index, list[Index]]:
-        """What all the conditions have in common, and what each asks besides."""
-        parts = [conjuncts(inside) for _, _, inside in self.accesses]
-        common = [c for c in parts[0] if all(c in others for others in parts) and self.step not in variables(c)]
-        return every(*common), [_without(inside, common) for _, _, inside in self.accesses]
+
+def _one_by_one(tail: _Tail, asked: Index, steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """The steps for each element of an access that an edge cuts."""
+    return when(every(asked, tail.cut), Repeat(tail.e, tail.e.bound, steps, True))
 
 
 def _see_side(
@@ -229,8 +298,20 @@ def _see_side(
     numbers: list[Index] = [mul(step, width)] if step else list(range(0, bundle, width))
     found = [element_refs(tile, add(mul(group, bundle), k)) for k in numbers]
     formals.share_base(side, [refs[side] for _, refs in found])
-    seen = [(formals.see(side, refs[side]), _guard(tile, side, where)) for where, refs in found]
-    return _Side(tuple((k, ref, inside) for k, (ref, inside) in zip(numbers, seen, strict=True)), step)
+    has_tail = _has_tail(tile, side, width)
+    e = Var(context.fresh("e"), width)
+
+    def see(k: Index, where: Sequence[Index], ref: Ref) -> _Access:
+        seen, begins = formals.see(side, ref), _guard(tile, side, where)
+        if not has_tail:
+            return _Access(k, seen, begins, begins)
+        ends = _guard(tile, side, element_refs(tile, add(mul(group, bundle), add(k, width - 1)))[0])
+        at, refs = element_refs(tile, add(mul(group, bundle), add(k, e)))
+        cut = every(begins, not_(_without(ends, conjuncts(begins))))
+        one = _without(_guard(tile, side, at), conjuncts(begins))
+        return _Access(k, seen, begins, ends, _Tail(cut, e, formals.see(side, refs[side]), one))
+
+    return _Side(tuple(see(k, where, refs[side]) for k, (where, refs) in zip(numbers, found, strict=True)), step)
 
 
 def _staged_moves(
@@ -238,30 +319,21 @@ def _staged_moves(
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """One trip's loads into its own registers (``first`` and on), and its stores; each under its own condition."""
     load, store = widths
-    kept = every(held, dst.factor()[0])  # what is not stored is not loaded either
-    loads = (Move(regs[add(first, k)], ref, load, every(kept, inside)) for k, ref, inside in src.accesses)
-    stores = (
-        step for k, ref, inside in dst.accesses
-        for step in when(every(held, inside), Move(ref, regs[add(first, k)], store))
-    )  # fmt: skip
-    return src.repeat(loads), dst.repeat(stores)
+    kept = every(held, dst.common())  # what is not stored is not loaded either
+    return src.load(regs, first, load, kept), dst.store(regs, first, store, held)
 
 
 def _moves(src: _Side, dst: _Side, regs: Memory, widths: tuple[int, int], source: Fill | None) -> tuple[Step, ...]:
     load, store = widths
-    common, own = dst.factor()  # what is not stored is not loaded either
+    common = dst.common()  # what is not stored is not loaded either
     if source:
         loads: tuple[Step, ...] = (Map(FILL, regs[0], (), max(widths), source.value),)
     else:
-        asked = [_without(inside, conjuncts(common)) for _, _, inside in src.accesses]
-        if load == store and asked[0] is True:
-            return when(common, Move(dst.accesses[0][1], src.accesses[0][1], store))
-        loads = src.repeat(Move(regs[k], ref, load, c) for (k, ref, _), c in zip(src.accesses, asked, strict=True))
-    stores = (
-        step for (k, ref, _), besides in zip(dst.accesses, own, strict=True)
-        for step in when(besides, Move(ref, regs[k], store))
-    )  # fmt: skip
-    return when(common, *loads, *dst.repeat(stores))
+        (first, *_), (to, *_) = src.accesses, dst.accesses
+        if load == store and first.asks(common) is True and not (first.tail or to.tail):
+            return when(common, Move(to.ref, first.ref, store))
+        loads = src.load(regs, 0, load, True, common)
+    return when(common, *loads, *dst.store(regs, 0, store, True, common))
 
 
 def _without(condition: Index, known: Sequence[Index]) -> Index:

@@ -118,13 +118,14 @@ def _widths(tile: OrderedTile, source: Fill | None) -> list[tuple[int, int]]:
 
 def _async_widths(tile: OrderedTile, via: Instruction) -> list[tuple[int, int]]:
     """The widths of an asynchronous copy that both sides allow, wide ones first."""
-    both, size = min(widest(tile, 0), widest(tile, 1)), tile.operands[0].elem_bytes
+    both, size = min(widest(tile, side, False) for side in (0, 1)), tile.operands[0].elem_bytes
     return [(n // size,) * 2 for n in reversed(via.widths_bytes) if n % size == 0 and n // size <= both]
 
 
 def _too_narrow(context: Context, operands: Sequence[Operand], scope: str) -> str:
     size = operands[0].elem_bytes
-    most = max(min(widest(tile, 0), widest(tile, 1)) for tile in orders_of(context, operands, scope)) * size
+    tiles = orders_of(context, operands, scope)
+    most = max(min(widest(tile, side, False) for side in (0, 1)) for tile in tiles) * size
     return f"cp.async moves 4, 8 or 16 bytes, and here both sides are contiguous and aligned for {most} at most"
 
 
