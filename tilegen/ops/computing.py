@@ -13,8 +13,9 @@ from math import prod
 from tilegen import layouts
 from tilegen.arch import Arch
 from tilegen.decisions import Candidate, Choice, Cost, judge
-from tilegen.index import Index, Var, bound, mul, substitute
+from tilegen.index import Index, Var, add, bound, mul, substitute
 from tilegen.ops.digits import join_number, split_number
+from tilegen.ops.edges import load_access, see_access, store_access
 from tilegen.ops.holding import find_slot
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
@@ -23,17 +24,15 @@ from tilegen.ops.operand import (
     Formals,
     Operand,
     Refused,
-    allows_width,
+    allows_run,
     bind,
-    edge_guard,
-    guarded_dims,
     may_pass_end,
     ref_at,
 )  # fmt: skip
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout
 from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
-from tilegen.plan import Block, Memory, Move, Ref, Repeat, Step, flat_memory, when
+from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory
 from tilegen.spec.data import Buffer, Call, Region, operand_field
 from tilegen.spec.formulas import coordinate
 
@@ -195,7 +194,7 @@ def _width(owned: Ownership, side: int, operand: Operand, cap: int) -> int:
     while width * 2 <= cap and digit.extent % (width * 2) == 0:
         at, _ = owned.element(_number(owned, width * 2))
         ref = ref_at(operand, at)
-        if not allows_width(operand, ref, width * 2, digit, side, guarded_dims(operand)):
+        if not allows_run(operand, ref, width * 2, digit, side):
             break
         width *= 2
     return width
@@ -223,7 +222,8 @@ class ElementLoop:
         self.context, self.call, self.owned, self.operands = context, call, owned, tuple(operands)
         self.distinct = _distinct(self.operands)
         flat = [o.memory.space == "register" or not may_pass_end(o) for o in self.distinct]
-        self.formals = Formals(self.distinct, flat, call.scope, owned.names)
+        self.e = context.fresh("e")
+        self.formals = Formals(self.distinct, flat, call.scope, owned.names | {self.e})
         sides = {id(o): k + 1 for k, o in enumerate(o for o in self.operands if o.memory.space != "register")}
         self.loaded = {k: self._load(o, sides[id(o)], cap) for k, o in enumerate(self.operands) if id(o) in sides}
         self.held: dict[int, Memory] = {}
@@ -259,13 +259,12 @@ class ElementLoop:
         steps = loaded.count // loaded.width
         number = mul(Var(self.owned.step, steps), loaded.width) if steps > 1 else 0
         side = self.distinct.index(loaded.operand)
-        at = self._at(loaded, number)
-        place = self.formals.see(side, ref_at(loaded.operand, at))
-        inside = edge_guard(loaded.operand, at) if may_pass_end(loaded.operand) else True
-        if is_load:
-            moves: tuple[Step, ...] = (Move(held[number], place, loaded.width, inside),)
-        else:
-            moves = when(inside, Move(place, held[number], loaded.width))
+        one = see_access(
+            loaded.operand, self.owned.innermost, loaded.width, lambda k: self._at(loaded, add(number, k)),
+            lambda k: self.formals.see(side, ref_at(loaded.operand, self._at(loaded, add(number, k)))),
+            Var(self.e, loaded.width),
+        )  # fmt: skip
+        moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
         return (Repeat(Var(self.owned.step, steps), steps, moves, True),) if steps > 1 else moves
 
     def loads(self, operands: Sequence[int]) -> tuple[Step, ...]:

@@ -6,19 +6,19 @@ addresses of it; a thread's bundle is read and written in accesses of a width th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tilegen.index import Index, Var, add, bound, conjuncts, every, mul, not_, variables
+from tilegen.index import Index, Var, add, bound, conjuncts, every, mul, variables
 from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
+from tilegen.ops.edges import EdgeAccess, load_access, see_access, store_access
 from tilegen.ops.operand import (
     STRETCHED,
     Context,
     Formals,
     Operand,
     allows_run,
-    edge_guard,
     guarded_dims,
     may_cut,
     may_pass_end,
@@ -169,12 +169,6 @@ def widest(tile: OrderedTile, side: int, has_tails: bool = True) -> int:
     return width
 
 
-def _has_tail(tile: OrderedTile, side: int, width: int) -> bool:
-    """May the operand's own edge lie inside of an access?"""
-    operand = tile.operands[side]
-    return width > 1 and may_cut(operand, width, tile.innermost(side), guarded_dims(operand))
-
-
 def _group(tile: OrderedTile, loop: ThreadLoop) -> Index:
     return add(mul(loop.number, tile.threads), tile.thread)
 
@@ -203,9 +197,9 @@ def tile_block(
     group = trip.group if loop.is_staged else trip.inside
     src, dst = (_see_side(context, tile, formals, k, group, widths) for k in (0, len(tile.operands) - 1))
     if loop.is_staged:
-        body = loop.build(trip.start, *_staged_moves(src, dst, regs, trip.held, widths, mul(loop.place, bundle)))
+        body = loop.build(trip.start, *_staged_moves(src, dst, regs, trip.held, mul(loop.place, bundle)))
     elif via.queue:  # what lies past the edge is filled with zeros by the instruction itself
-        (start,), (end,) = src.accesses, dst.accesses
+        ((_, start),), ((_, end),) = src.accesses, dst.accesses
         body = loop.build(trip.start, when(trip.held, Move(end.ref, start.ref, bundle, start.begins, via)))
     else:
         body = loop.build(trip.start, when(trip.held, *_moves(src, dst, regs, widths, source)))
@@ -213,80 +207,36 @@ def tile_block(
 
 
 @dataclass(frozen=True)
-class _Tail:
-    """The elements of an access that an edge cuts, one by one: ``cut`` says that it does, ``inside`` that one is there.
+class _Side:
+    """One operand's accesses of a bundle, each with the number of its first element.
 
-    ``e`` counts them, ``ref`` is where the one numbered so is.
+    More than a few are one access in a loop over ``step``.
     """
 
-    cut: Index
-    e: Var
-    ref: Ref
-    inside: Index
-
-
-@dataclass(frozen=True)
-class _Access:
-    """An access of a bundle: the number of its first element, the place, whether that is inside, and whether all is."""
-
-    first: Index
-    ref: Ref
-    begins: Index
-    ends: Index
-    tail: _Tail | None = None
-
-    def asks(self, known: Index) -> Index:
-        """What it asks besides ``known``, as a whole."""
-        return _without(self.ends, conjuncts(known))
-
-    def implied(self, known: Index) -> Index:
-        """What is left to ask of ``known`` where all of it is inside."""
-        return _without(known, conjuncts(self.begins)) if self.tail else known
-
-
-@dataclass(frozen=True)
-class _Side:
-    """One operand's accesses of a bundle; more than a few are one access in a loop over ``step``."""
-
-    accesses: tuple[_Access, ...]
+    accesses: tuple[tuple[Index, EdgeAccess], ...]
     step: Var | None
 
     def common(self) -> Index:
         """What all accesses ask of their first elements."""
-        parts = [conjuncts(a.begins) for a in self.accesses]
+        parts = [conjuncts(a.begins) for _, a in self.accesses]
         shared = (c for c in parts[0] if all(c in others for others in parts))
         return every(*(c for c in shared if self.step not in variables(c)))
 
-    def load(self, regs: Memory, first: Index, width: int, asked: Index, known: Index = True) -> tuple[Step, ...]:
-        """Its accesses into registers from ``first`` on, where ``asked`` holds; zeros beyond an edge.
+    def load(self, regs: Memory, first: Index, asked: Index, known: Index = True) -> tuple[Step, ...]:
+        """Its accesses into registers from ``first`` on, as ``load_access`` says."""
+        found = (load_access(a, self._registers(regs, add(first, k)), asked, known) for k, a in self.accesses)
+        return self._repeat(step for steps in found for step in steps)
 
-        ``known``: what holds anyway.
-        """
-        steps: list[Step] = []
-        for a in self.accesses:
-            at = add(first, a.first)
-            steps.append(Move(regs[at], a.ref, width, every(a.implied(asked), a.asks(known))))
-            if (t := a.tail) is not None:
-                steps += _one_by_one(t, asked, (Move(regs[add(at, t.e)], t.ref, 1, t.inside),))
-        return self._repeat(steps)
+    def store(self, regs: Memory, first: Index, asked: Index, known: Index = True) -> tuple[Step, ...]:
+        """Its accesses from registers from ``first`` on, as ``store_access`` says."""
+        found = (store_access(a, self._registers(regs, add(first, k)), asked, known) for k, a in self.accesses)
+        return self._repeat(step for steps in found for step in steps)
 
-    def store(self, regs: Memory, first: Index, width: int, asked: Index, known: Index = True) -> tuple[Step, ...]:
-        """Its accesses from registers from ``first`` on, where ``asked`` holds and they are inside."""
-        steps: list[Step] = []
-        for a in self.accesses:
-            at = add(first, a.first)
-            steps += when(every(a.implied(asked), a.asks(known)), Move(a.ref, regs[at], width))
-            if (t := a.tail) is not None:
-                steps += _one_by_one(t, asked, when(t.inside, Move(t.ref, regs[add(at, t.e)], 1)))
-        return self._repeat(steps)
+    def _registers(self, regs: Memory, first: Index) -> Callable[[Index], Ref]:
+        return lambda k: regs[add(first, k)]
 
     def _repeat(self, steps: Iterable[Step]) -> tuple[Step, ...]:
         return (Repeat(self.step, self.step.bound, tuple(steps), True),) if self.step else tuple(steps)
-
-
-def _one_by_one(tail: _Tail, asked: Index, steps: tuple[Step, ...]) -> tuple[Step, ...]:
-    """The steps for each element of an access that an edge cuts."""
-    return when(every(asked, tail.cut), Repeat(tail.e, tail.e.bound, steps, True))
 
 
 def _see_side(
@@ -296,58 +246,41 @@ def _see_side(
     count = bundle // width
     step = Var(context.fresh("r"), count) if count > _MOST_LINES else None
     numbers: list[Index] = [mul(step, width)] if step else list(range(0, bundle, width))
-    found = [element_refs(tile, add(mul(group, bundle), k)) for k in numbers]
-    formals.share_base(side, [refs[side] for _, refs in found])
-    has_tail = _has_tail(tile, side, width)
+    firsts = [add(mul(group, bundle), k) for k in numbers]
+    formals.share_base(side, [element_refs(tile, first)[1][side] for first in firsts])
     e = Var(context.fresh("e"), width)
 
-    def see(k: Index, where: Sequence[Index], ref: Ref) -> _Access:
-        seen, begins = formals.see(side, ref), _guard(tile, side, where)
-        if not has_tail:
-            return _Access(k, seen, begins, begins)
-        ends = _guard(tile, side, element_refs(tile, add(mul(group, bundle), add(k, width - 1)))[0])
-        at, refs = element_refs(tile, add(mul(group, bundle), add(k, e)))
-        cut = every(begins, not_(_without(ends, conjuncts(begins))))
-        one = _without(_guard(tile, side, at), conjuncts(begins))
-        return _Access(k, seen, begins, ends, _Tail(cut, e, formals.see(side, refs[side]), one))
+    def see(first: Index) -> EdgeAccess:
+        return see_access(
+            tile.operands[side], tile.innermost(side), width, lambda k: element_refs(tile, add(first, k))[0],
+            lambda k: formals.see(side, element_refs(tile, add(first, k))[1][side]), e,
+        )  # fmt: skip
 
-    return _Side(tuple(see(k, where, refs[side]) for k, (where, refs) in zip(numbers, found, strict=True)), step)
+    return _Side(tuple(zip(numbers, map(see, firsts), strict=True)), step)
 
 
 def _staged_moves(
-    src: _Side, dst: _Side, regs: Memory, held: Index, widths: tuple[int, int], first: Index
+    src: _Side, dst: _Side, regs: Memory, held: Index, first: Index
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """One trip's loads into its own registers (``first`` and on), and its stores; each under its own condition."""
-    load, store = widths
     kept = every(held, dst.common())  # what is not stored is not loaded either
-    return src.load(regs, first, load, kept), dst.store(regs, first, store, held)
+    return src.load(regs, first, kept), dst.store(regs, first, held)
 
 
 def _moves(src: _Side, dst: _Side, regs: Memory, widths: tuple[int, int], source: Fill | None) -> tuple[Step, ...]:
-    load, store = widths
     common = dst.common()  # what is not stored is not loaded either
     if source:
         loads: tuple[Step, ...] = (Map(FILL, regs[0], (), max(widths), source.value),)
     else:
-        (first, *_), (to, *_) = src.accesses, dst.accesses
-        if load == store and first.asks(common) is True and not (first.tail or to.tail):
-            return when(common, Move(to.ref, first.ref, store))
-        loads = src.load(regs, 0, load, True, common)
-    return when(common, *loads, *dst.store(regs, 0, store, True, common))
-
-
-def _without(condition: Index, known: Sequence[Index]) -> Index:
-    """What a condition asks beside what is known to hold."""
-    return every(*(c for c in conjuncts(condition) if c not in known))
+        (_, load), (_, store) = src.accesses[0], dst.accesses[0]
+        if load.width == store.width and load.asks(common) is True and not (load.tail or store.tail):
+            return when(common, Move(store.ref, load.ref, store.width))
+        loads = src.load(regs, 0, True, common)
+    return when(common, *loads, *dst.store(regs, 0, True, common))
 
 
 def _uses(steps: Sequence[Step], memory: Memory) -> bool:
     return any(t.ref.memory == memory for s in flatten(steps) for t in effects(s).written)
-
-
-def _guard(tile: OrderedTile, side: int, at: Sequence[Index]) -> Index:
-    operand = tile.operands[side]
-    return edge_guard(operand, at) if may_pass_end(operand) else True
 
 
 def is_flat(operand: Operand, digits: Sequence[Digit]) -> bool:

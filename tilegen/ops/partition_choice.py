@@ -144,7 +144,8 @@ def _say_widths(found: Sequence[_Plan], best: _Plan, via: Instruction) -> str:
     tile = best.tile
     extents = dict.fromkeys(tile.innermost(side).extent for side in range(len(tile.operands)))
     runs = f"in runs of {' and '.join(map(str, extents))}"
-    rule = "contiguous, aligned for every thread and step, inside one chunk, not across an edge, 16 bytes at most; "
+    edges = "not across an edge" if via.queue else "one by one what an edge cuts"
+    rule = f"contiguous, aligned for every thread and step, inside one chunk, {edges}, 16 bytes at most; "
     rule += "runs are neighbours in this order that lie equally far apart on that side"
     allowed = [widest(tile, side) for side in range(len(tile.operands))]
     costed = [f.widths for f in found if f.tile is tile]

@@ -5,21 +5,20 @@ from __future__ import annotations
 from tilegen.decisions import Candidate, Choice, judge
 from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.ops.digits import split_number
+from tilegen.ops.edges import load_access, see_access, store_access
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import (
     Context,
     Formals,
     Operand,
     Refused,
-    allows_width,
-    edge_guard,
-    guarded_dims,
+    allows_run,
     may_pass_end,
     ref_at,
 )  # fmt: skip
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.pins import NotHad, hear, pick, say_known
-from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step, when
+from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step
 from tilegen.spec.data import Call
 
 _OWNED = "the elements that the register layout gives to one thread"
@@ -70,7 +69,7 @@ def _allows(owned: Ownership, other: Operand, width: int) -> bool:
     if digit.strides[0] != 1 or digit.extent % width or multiple(owned.base) % width:
         return False
     at, slot = owned.element(_number(owned, width))
-    return multiple(slot) % width == 0 and allows_width(other, ref_at(other, at), width, digit, 1, guarded_dims(other))
+    return multiple(slot) % width == 0 and allows_run(other, ref_at(other, at), width, digit, 1)
 
 
 def _number(owned: Ownership, width: int) -> Index:
@@ -81,15 +80,14 @@ def _number(owned: Ownership, width: int) -> Index:
 def _transfer_block(
     context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int, name: str
 ) -> Block:
-    at, slot = owned.element(_number(owned, width))
-    formals = Formals((owned.operand, other), (True, not may_pass_end(other)), call.scope, owned.names)
-    register = formals.see(0, owned.operand.memory[slot])
-    memory = formals.see(1, ref_at(other, at))
-    inside = edge_guard(other, at) if may_pass_end(other) else True
-    if loads:
-        moves: tuple[Step, ...] = (Move(register, memory, width, inside),)
-    else:
-        moves = when(inside, Move(memory, register, width))
+    number, e = _number(owned, width), Var(context.fresh("e"), width)
+    formals = Formals((owned.operand, other), (True, not may_pass_end(other)), call.scope, owned.names | {e.name})
+    one = see_access(
+        other, owned.innermost, width, lambda k: owned.element(add(number, k))[0],
+        lambda k: formals.see(1, ref_at(other, owned.element(add(number, k))[0])), e,
+    )  # fmt: skip
+    move = load_access if loads else store_access
+    moves = move(one, lambda k: formals.see(0, owned.operand.memory[owned.element(add(number, k))[1]]))
     body = owned.guard(_walk(owned, owned.count // width, moves), stores=not loads)
     return formals.block(name, body, context.op)
 
