@@ -26,6 +26,8 @@ from tilegen.ops.operand import (
     Refused,
     allows_run,
     bind,
+    guard_at,
+    may_cut,
     may_pass_end,
     ref_at,
 )  # fmt: skip
@@ -259,10 +261,11 @@ class ElementLoop:
         steps = loaded.count // loaded.width
         number = mul(Var(self.owned.step, steps), loaded.width) if steps > 1 else 0
         side = self.distinct.index(loaded.operand)
+        is_cut = may_cut(loaded.operand, loaded.width, self.owned.innermost)
         one = see_access(
-            loaded.operand, self.owned.innermost, loaded.width, lambda k: self._at(loaded, add(number, k)),
+            loaded.width, lambda k: guard_at(loaded.operand, self._at(loaded, add(number, k))),
             lambda k: self.formals.see(side, ref_at(loaded.operand, self._at(loaded, add(number, k)))),
-            Var(self.e, loaded.width),
+            Var(self.e, loaded.width) if is_cut else None,
         )  # fmt: skip
         moves = (load_access if is_load else store_access)(one, lambda k: held[add(number, k)])
         return (Repeat(Var(self.owned.step, steps), steps, moves, True),) if steps > 1 else moves

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from tilegen.index import Index, Var, add, conjuncts, every, not_
-from tilegen.ops.digits import Digit
-from tilegen.ops.operand import Operand, edge_guard, guarded_dims, may_cut, may_pass_end
+from tilegen.index import Index, Var, conjuncts, every, not_
 from tilegen.plan import Move, Ref, Repeat, Step, when
 
 Register = Callable[[Index], Ref]  # that of an element of an access, by its number
@@ -46,22 +44,17 @@ class EdgeAccess:
 
 
 def see_access(
-    operand: Operand, digit: Digit, width: int, at: Callable[[Index], Sequence[Index]], see: Callable[[Index], Ref],
-    e: Var | None,
+    width: int, guard: Callable[[Index], Index], see: Callable[[Index], Ref], e: Var | None = None
 ) -> EdgeAccess:  # fmt: skip
-    """The access of ``width`` neighbours along ``digit``.
-
-    ``at(k)`` gives the coordinates of its element k, ``see(k)`` the reference to it; ``e`` counts them where an edge
-    may cut it, and may be None where there is but one.
+    """The access of ``width`` neighbours: ``guard(k)`` says whether its element k is inside, ``see(k)`` is the
+    reference to it. ``e`` counts them where an edge may cut it; without it none does.
     """
-    if not may_pass_end(operand):
-        return EdgeAccess(width, see(0), True, True)
-    begins = edge_guard(operand, at(0))
-    if e is None or width == 1 or not may_cut(operand, width, digit, guarded_dims(operand)):
+    begins = guard(0)
+    if e is None or begins is True:
         return EdgeAccess(width, see(0), begins, begins)
-    ends = edge_guard(operand, at(add(width, -1)))
+    ends = guard(width - 1)
     cut = every(begins, not_(drop_known(ends, begins)))
-    return EdgeAccess(width, see(0), begins, ends, Tail(cut, e, see(e), drop_known(edge_guard(operand, at(e)), begins)))
+    return EdgeAccess(width, see(0), begins, ends, Tail(cut, e, see(e), drop_known(guard(e), begins)))
 
 
 def load_access(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:

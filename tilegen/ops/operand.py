@@ -333,11 +333,20 @@ def _names(x: object) -> frozenset[str]:
 
 
 # ---------------------------------------------------------------- edges and widths
-def edge_guard(operand: Operand, relative: Sequence[Index]) -> Index:
-    """The condition that an element lies inside its global array: the dimensions that may pass the end."""
+def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> Index:
+    """The condition that an element lies inside its global array: the dimensions that may pass the end.
+
+    ``but``: a dimension that is not asked about.
+    """
     if operand.memory.space != "global":
         return True
-    return every(*(less(x, n) for x, n in zip(absolute(operand, relative), operand.buffer.shape, strict=True)))
+    places = zip(absolute(operand, relative), operand.buffer.shape, strict=True)
+    return every(*(less(x, n) for d, (x, n) in enumerate(places) if d != but))
+
+
+def guard_at(operand: Operand, relative: Sequence[Index]) -> Index:
+    """The same, asked only where the region may pass the end of its array at all."""
+    return edge_guard(operand, relative) if may_pass_end(operand) else True
 
 
 def guarded_dims(operand: Operand) -> frozenset[int]:
@@ -373,7 +382,7 @@ def allows_width(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int
     They must be contiguous for operand number ``side``, inside one chunk of its layout, aligned for every thread and
     step, at most 16 bytes (and no wider than the pointer's alignment), and not cross the edge of a guarded dimension.
     """
-    return allows_run(operand, ref, elems, digit, side) and not may_cut(operand, elems, digit, guarded)
+    return allows_run(operand, ref, elems, digit, side) and not _ends_inside(operand, elems, digit, guarded)
 
 
 def allows_run(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int) -> bool:
@@ -386,13 +395,21 @@ def allows_run(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int) 
     return operand.chunk_elems % elems == 0 and multiple(ref.offset) % elems == 0
 
 
-def may_cut(operand: Operand, elems: int, digit: Digit, guarded: frozenset[int]) -> bool:
-    """May the end of a guarded dimension lie between ``elems`` neighbours, ``digit`` being the innermost?"""
-    place = digit.places[-1][0]
-    if place not in guarded:
-        return False
-    d = operand.dims[place]
-    return multiple(operand.buffer.shape[d]) % elems > 0 or multiple(operand.region.begins[d]) % elems > 0
+def may_cut(operand: Operand, elems: int, digit: Digit) -> bool:
+    """May the end of the operand's array lie between ``elems`` neighbours, ``digit`` being the innermost?"""
+    return elems > 1 and _ends_inside(operand, elems, digit, guarded_dims(operand))
+
+
+def _ends_inside(operand: Operand, elems: int, digit: Digit, guarded: frozenset[int]) -> bool:
+    """May a dimension that is guarded end between ``elems`` neighbours? One that encloses others, after a row."""
+    row = 1
+    for place, _, extent in reversed(digit.places):
+        if place in guarded:
+            d = operand.dims[place]
+            ends = multiple(operand.buffer.shape[d]) * row, multiple(operand.region.begins[d]) * row
+            return any(end % elems for end in ends)
+        row *= extent
+    return False
 
 
 def elements(operand: Operand) -> int:

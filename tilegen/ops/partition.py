@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
-from tilegen.index import Index, Var, add, bound, conjuncts, every, mul, variables
+from tilegen.index import Index, Var, add, bound, conjuncts, every, less, mul, variables
 from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
 from tilegen.ops.edges import EdgeAccess, load_access, see_access, store_access
 from tilegen.ops.operand import (
@@ -19,6 +19,9 @@ from tilegen.ops.operand import (
     Formals,
     Operand,
     allows_run,
+    allows_width,
+    edge_guard,
+    guard_at,
     guarded_dims,
     may_cut,
     may_pass_end,
@@ -99,7 +102,16 @@ def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tupl
         for together, side in ((fused, ""), *_bring_together(fused, operands, guarded)):
             said = f"{order}, {side}" if side else order
             tiles.setdefault(together, OrderedTile(tuple(operands), together, guarded, thread, threads, said, *names))
+    if is_run(run := fuse(joined), guarded):
+        tiles.setdefault(run, OrderedTile(tuple(operands), run, guarded, thread, threads, "one run", *names))
     return tuple(tiles.values())
+
+
+def is_run(digits: Sequence[Digit], guarded: frozenset[int]) -> bool:
+    """Are several dimensions one run of memory on each side, of which but the outermost may pass an array's end?"""
+    if len(digits) != 1 or len(digits[0].places) < 2:
+        return False
+    return guarded <= {digits[0].places[0][0]} and guarded.isdisjoint(p[0] for p in digits[0].places[1:])
 
 
 def _bring_together(
@@ -163,7 +175,7 @@ def widest(tile: OrderedTile, side: int, has_tails: bool = True) -> int:
         _, refs = element_refs(tile, mul(_group(tile, _loop(tile, width * 2)), width * 2))
         if not allows_run(tile.operands[side], refs[side], width * 2, innermost, side):
             break
-        if not has_tails and may_cut(tile.operands[side], width * 2, innermost, tile.guarded):
+        if not (has_tails or allows_width(tile.operands[side], refs[side], width * 2, innermost, side, tile.guarded)):
             break
         width *= 2
     return width
@@ -248,15 +260,27 @@ def _see_side(
     numbers: list[Index] = [mul(step, width)] if step else list(range(0, bundle, width))
     firsts = [add(mul(group, bundle), k) for k in numbers]
     formals.share_base(side, [element_refs(tile, first)[1][side] for first in firsts])
-    e = Var(context.fresh("e"), width)
+    e = Var(context.fresh("e"), width) if may_cut(tile.operands[side], width, tile.innermost(side)) else None
 
     def see(first: Index) -> EdgeAccess:
         return see_access(
-            tile.operands[side], tile.innermost(side), width, lambda k: element_refs(tile, add(first, k))[0],
+            width, lambda k: _guard(tile, side, add(first, k)),
             lambda k: formals.see(side, element_refs(tile, add(first, k))[1][side]), e,
         )  # fmt: skip
 
     return _Side(tuple(zip(numbers, map(see, firsts), strict=True)), step)
+
+
+def _guard(tile: OrderedTile, side: int, element: Index) -> Index:
+    """Whether an element of the tile is inside of an operand's array; of a run, whether it comes before the end."""
+    operand, (at, _) = tile.operands[side], element_refs(tile, element)
+    own = guarded_dims(operand)
+    if not own or not is_run(tile.digits, tile.guarded):
+        return guard_at(operand, at)
+    place, _, rows = tile.digits[0].places[0]
+    d, row = operand.dims[place], tile.digits[0].extent // rows
+    begin, end = operand.region.begins[d], operand.buffer.shape[d]
+    return every(less(add(element, mul(begin, row)), mul(end, row)), edge_guard(operand, at, but=d))
 
 
 def _staged_moves(
@@ -287,6 +311,8 @@ def is_flat(operand: Operand, digits: Sequence[Digit]) -> bool:
     """One offset, or the array's own dimensions: those where it can be guarded, where its extents are known at launch
     alone, and where no digit runs across them."""
     if operand.memory.space != "global" or len(operand.memory.shape) == 1:
+        return True
+    if guarded_dims(operand) and is_run(digits, guarded_dims(operand)):
         return True
     if may_pass_end(operand) or not all(isinstance(n, int) for n in operand.memory.shape):
         return False

@@ -13,6 +13,8 @@ from tilegen.ops.operand import (
     Operand,
     Refused,
     allows_run,
+    guard_at,
+    may_cut,
     may_pass_end,
     ref_at,
 )  # fmt: skip
@@ -80,10 +82,12 @@ def _number(owned: Ownership, width: int) -> Index:
 def _transfer_block(
     context: Context, call: Call, owned: Ownership, other: Operand, loads: bool, width: int, name: str
 ) -> Block:
-    number, e = _number(owned, width), Var(context.fresh("e"), width)
-    formals = Formals((owned.operand, other), (True, not may_pass_end(other)), call.scope, owned.names | {e.name})
+    number = _number(owned, width)
+    e = Var(context.fresh("e"), width) if may_cut(other, width, owned.innermost) else None
+    own_names = owned.names | {context.fresh("e")}
+    formals = Formals((owned.operand, other), (True, not may_pass_end(other)), call.scope, own_names)
     one = see_access(
-        other, owned.innermost, width, lambda k: owned.element(add(number, k))[0],
+        width, lambda k: guard_at(other, owned.element(add(number, k))[0]),
         lambda k: formals.see(1, ref_at(other, owned.element(add(number, k))[0])), e,
     )  # fmt: skip
     move = load_access if loads else store_access

@@ -169,10 +169,7 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     memory, name = spot.root, spot.root.name
     if spot.coordinates is None:
         span = memory.span
-        if not isinstance(span, int):
-            message = f"{name} has runtime extents: an access by flat offset is not proved"
-            yield Finding(UNPROVEN_RANGE, message, "error", position.op, name, -1, say(spot.flat), say(span))
-        elif not place.is_below(add(spot.flat, elems - 1), span):
+        if not place.is_below(add(spot.flat, elems - 1), span):
             yield _outside(place, name, -1, spot.flat, span, elems)
         if not place.is_below(-1, spot.flat):
             yield _before(place, name, -1, spot.flat)

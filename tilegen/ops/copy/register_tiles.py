@@ -19,7 +19,7 @@ from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
 from tilegen.ops.operand import Operand, allows_width, guarded_dims, parts_of, ref_at
 
 _LANES = 32
-_MOST_TILE_BYTES = 256  # of a register tile that is one run: 64 registers
+MOST_RUN_BYTES = 256  # of a register tile that is one run: 64 registers
 WORD_BYTES = 4  # of a register
 _LINE_BYTES = 128  # global memory is cached by lines of four sectors: a request looks each of its lines up
 
@@ -132,7 +132,7 @@ def _runs(tile: TurnedTile, side: int, counts: Sequence[int]) -> Iterator[Shape]
     is_guarded = tile.digits[other].places[-1][0] in guarded_dims(operand)
     inside, size = _widths(tile, side)[-1], operand.elem_bytes
     word = max(1, WORD_BYTES // size)  # what is turned at once
-    for count in (n for n in counts if n > 1 and n % word == 0 and n * whole * size <= _MOST_TILE_BYTES):
+    for count in (n for n in counts if n > 1 and n % word == 0 and n * whole * size <= MOST_RUN_BYTES):
         if is_guarded and not ends_between(operand, tile.digits[other], count):
             continue
         values: list[Index] = [_digit_in_steps(tile, k, count if k == other else 1) for k in range(len(tile.digits))]

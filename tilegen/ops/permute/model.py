@@ -14,6 +14,7 @@ from tilegen.access import SECTOR_BYTES
 from tilegen.arch import Arch, occupancy
 from tilegen.arch.data import TypicalDevice, typical_device
 from tilegen.index import multiple
+from tilegen.ops.copy.register_tiles import MOST_RUN_BYTES
 from tilegen.ops.permute.dims import Dims
 from tilegen.ops.permute.tiles import TileChoice, count_ctas, run_elems
 
@@ -64,7 +65,9 @@ def estimate(dims: Dims, sizes: Sequence[int], choice: TileChoice, elem_bytes: i
     wavefronts = int(elems * elem_bytes / 128 * (4 if choice.variant == "tiled" else 2))
     turned = elems / LANES * _TURN_INSTRUCTIONS.get(elem_bytes, 0) if choice.variant == "tiled" else 0
     instructions = int(accesses * _access_instructions(choice.box) + turned)
-    in_flight = _in_flight_bytes(choice, sides, ctas, elem_bytes, arch, device)
+    turned_at_once = _turned_elems(dims, sizes, choice, sides, elem_bytes)
+    resident = _resident_ctas(choice, turned_at_once, elem_bytes, arch)
+    in_flight = max(1, int(min(resident, ctas / device.sm_count) * choice.elems * elem_bytes))
     more = max(0.0, accesses * LANES / ctas / choice.threads / 2 - 1) if choice.variant == "direct" else 0.0
     rounds = -(-ctas // device.sm_count)  # CTAs of the busiest multiprocessor
     bytes_per_s = device.memory_bytes_per_s * _REACHED
@@ -75,9 +78,9 @@ def estimate(dims: Dims, sizes: Sequence[int], choice: TileChoice, elem_bytes: i
     }
     bound_by = max(times, key=lambda k: times[k])
     together = sum(t**_SHARPNESS for t in times.values()) ** (1 / _SHARPNESS)
-    issue = min(_ISSUE_PER_CYCLE, _busy_threads(choice, sides) / LANES * _WARP_ISSUE_PER_CYCLE)
+    issue = min(_ISSUE_PER_CYCLE, _busy_threads(choice, turned_at_once) / LANES * _WARP_ISSUE_PER_CYCLE)
     last_cta = _CTA_WAITS * instructions / ctas / (device.clock_hz * issue)
-    waves = ctas / (_resident_ctas(choice, sides, elem_bytes, arch) * device.sm_count)
+    waves = ctas / (resident * device.sm_count)
     seconds = together * _tail(waves) + last_cta + _START_SECONDS
     widths = (side.width for side in sides)
     return Estimate(seconds, bound_by, sectors, wavefronts, instructions, in_flight, *widths)
@@ -128,32 +131,36 @@ def access_elems(dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int
     return width
 
 
-def _turned_elems(choice: TileChoice, sides: Sequence[_Side]) -> int:
-    """Elements that a thread turns over at a time: a register tile where both arrays are accessed in vectors."""
-    rows, columns = (s.width for s in sides)
-    return rows * columns if choice.variant == "tiled" and min(rows, columns) > 1 else 1
+def _turned_elems(
+    dims: Dims, sizes: Sequence[int], choice: TileChoice, sides: Sequence[_Side], elem_bytes: int
+) -> int:  # fmt: skip
+    """Elements that a thread turns over at a time: a register tile where both arrays are accessed in vectors.
+
+    Where one array's vectors go on from one row of its fastest dimension to the next, a tile takes that one whole.
+    """
+    counts = [s.width for s in sides]
+    if choice.variant != "tiled" or min(counts) == 1:
+        return 1
+    for side, inner, other in ((0, dims.src_inner, dims.dst_inner), (1, dims.dst_inner, dims.src_inner)):
+        follows = (dims.dims[other].dst if side else dims.dims[other].src) == sizes[inner]
+        own = sizes[inner]
+        if follows and choice.box[inner] == own and own % sides[side].width:
+            counts[side] = own if own * counts[1 - side] * elem_bytes <= MOST_RUN_BYTES else gcd(own, counts[side])
+    return counts[0] * counts[1]
 
 
-def _busy_threads(choice: TileChoice, sides: Sequence[_Side]) -> int:
+def _busy_threads(choice: TileChoice, turned_elems: int) -> int:
     """Threads that have a register tile of the box to turn, if it has fewer than there are threads."""
-    return min(choice.threads, max(LANES, choice.elems // _turned_elems(choice, sides)))
+    return min(choice.threads, max(LANES, choice.elems // turned_elems))
 
 
-def _resident_ctas(choice: TileChoice, sides: Sequence[_Side], elem_bytes: int, arch: Arch) -> int:
+def _resident_ctas(choice: TileChoice, turned_elems: int, elem_bytes: int, arch: Arch) -> int:
     """CTAs that a multiprocessor holds, if the compiler keeps a thread's elements in registers besides some others."""
-    each = max(choice.elems / choice.threads, _turned_elems(choice, sides)) * elem_bytes / 4
+    each = max(choice.elems / choice.threads, turned_elems) * elem_bytes / 4
     is_tiled = choice.variant == "tiled"
     registers = min(255, int(24 + each * 1.1) if is_tiled else int(16 + each * 1.25))
     shared = choice.elems * elem_bytes if is_tiled else 0
     return max(1, occupancy(arch, choice.threads, registers, shared) * LANES // choice.threads)
-
-
-def _in_flight_bytes(
-    choice: TileChoice, sides: Sequence[_Side], ctas: int, elem_bytes: int, arch: Arch, device: TypicalDevice
-) -> int:
-    """Bytes of the boxes that a multiprocessor works on at once."""
-    resident = min(_resident_ctas(choice, sides, elem_bytes, arch), ctas / device.sm_count)
-    return max(1, int(resident * choice.elems * elem_bytes))
 
 
 def _memory_seconds(

@@ -17,7 +17,7 @@ from tilegen.ops.permute.dims import Dims
 MAX_TILE_BYTES = 48 * 1024  # what every arch gives a CTA without asking
 MAX_CANDIDATES = 64
 _THREADS = (128, 256, 512)
-_RUN_BYTES = (64, 128, 256, 512, 1024)
+_RUN_BYTES = (64, 128, 256, 512, 1024, 2048, 4096)
 _LOPSIDED = 8  # a run is not so many times as long as the other side's, or longer
 _DIRECT_BYTES = (2048, 4096, 8192, 16384)
 _MOST_BYTES_PER_THREAD = 256  # 64 registers
