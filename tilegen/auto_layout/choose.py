@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tilegen.auto_layout.alternatives import list_ways, shape_of, tiles_of, touched_calls, views_of
+from tilegen.auto_layout.alternatives import list_ways, tiles_of, touched_calls, views_of
 from tilegen.auto_layout.explain import compare_with, explain_search
-from tilegen.auto_layout.forms import list_forms
 from tilegen.auto_layout.pin import can_follow, pin_layout
-from tilegen.auto_layout.search import Search, cost_plans, count_own_stages, layouts_of, plan_calls, search_layouts
+from tilegen.auto_layout.search import (
+    Search,
+    cost_plans,
+    forms_of,
+    layouts_of,
+    plan_calls,
+    search_layouts,
+)
 from tilegen.decisions import Choice
-from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.layouts import row_major
 from tilegen.spec.data import Buffer, Spec
@@ -54,7 +59,7 @@ def _begin(spec: Spec, name: str) -> Spec:
             demands.append((call, ways, views_of(spec, buffer, call)))
     if not demands:
         return spec
-    for form in list_forms(shape_of(buffer), DTYPES[buffer.dtype].bytes, count_own_stages(spec, buffer)):
+    for form in forms_of(spec, buffer):
         tiles = [tiles_of(form, buffer, views) for *_, views in demands]
         for f, *of_calls in zip(layouts_of(form, buffer), *tiles, strict=True):
             tried = zip(demands, of_calls, strict=True)

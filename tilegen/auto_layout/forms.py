@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilegen.layouts.constructors.shared_memory import SWIZZLES
 
 PANEL_BYTES = tuple(sorted(size for size in SWIZZLES if size))  # 16 (rows of core matrices), 32, 64, 128
-MOST_PERMUTED = 3  # dimensions of which every order is tried; of more, each with one of them moved innermost
+MOST_PERMUTED = 3  # dimensions of which every order is tried; of more, each once innermost, and the orders of views
 
 
 @dataclass(frozen=True)
@@ -94,13 +94,17 @@ def rows_form(shape: Sequence[int]) -> Form:
     return Form(tuple(shape), tuple(range(len(shape))))
 
 
-def list_forms(shape: Sequence[int], elem_bytes: int, stages: int = 0) -> tuple[Form, ...]:
+def list_forms(
+    shape: Sequence[int], elem_bytes: int, stages: int = 0, seen: Iterable[tuple[int, ...]] = ()
+) -> tuple[Form, ...]:  # fmt: skip
     """Every form of a tile, rows first, then the orders, then the panels of each order.
+
+    ``seen``: orders of the dimensions in which views of the tile have them.
 
     >>> [(f.axes, f.panel) for f in list_forms((3, 64, 32), 2, 1)]
     [((0, 1, 2), 0), ((0, 2, 1), 0), ((0, 1, 2), 8), ((0, 1, 2), 16), ((0, 2, 1), 8), ((0, 2, 1), 16), ((0, 2, 1), 32)]
     """
-    orders = [Form(tuple(shape), axes, 0, stages) for axes in _list_orders(shape, stages)]
+    orders = [Form(tuple(shape), axes, 0, stages) for axes in _list_orders(shape, stages, seen)]
     panels = [
         Form(f.shape, f.axes, size // elem_bytes, stages)
         for f in orders for size in PANEL_BYTES if _has_panels(f, size // elem_bytes)
@@ -108,14 +112,16 @@ def list_forms(shape: Sequence[int], elem_bytes: int, stages: int = 0) -> tuple[
     return (rows_form(shape), *orders[1:], *panels)
 
 
-def _list_orders(shape: Sequence[int], stages: int) -> list[tuple[int, ...]]:
+def _list_orders(shape: Sequence[int], stages: int, seen: Iterable[tuple[int, ...]]) -> list[tuple[int, ...]]:
     """Rows first. Dimensions of one element stay before the others: where they are makes no difference."""
     rest = [d for d in range(stages, len(shape))]
     fixed = (*range(stages), *(d for d in rest if shape[d] == 1))
     moved = [d for d in rest if shape[d] != 1]
     if len(moved) <= MOST_PERMUTED:
         return [(*fixed, *order) for order in permutations(moved)]
-    return [(*fixed, *(d for d in moved if d != last), last) for last in reversed(moved)]
+    innermost = [(*fixed, *(d for d in moved if d != last), last) for last in reversed(moved)]
+    viewed = [(*fixed, *(d for d in axes if d in moved)) for axes in seen]
+    return list(dict.fromkeys([*innermost, *viewed]))
 
 
 def _has_panels(f: Form, elems: int) -> bool:

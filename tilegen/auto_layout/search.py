@@ -29,7 +29,7 @@ from tilegen.auto_layout.alternatives import (
 from tilegen.auto_layout.estimates import Costed, add_costs, estimate_layouts, sort_estimates
 from tilegen.auto_layout.families import FAMILIES, VECTOR_BYTES, FamilyLayout, enumerate_form
 from tilegen.auto_layout.forms import Form, count_stages, list_forms
-from tilegen.auto_layout.pin import pin_layout
+from tilegen.auto_layout.pin import list_views, pin_layout, trace_dims
 from tilegen.auto_layout.tile_access import count_floor, count_least_sectors
 from tilegen.cost.boxes import WHOLE
 from tilegen.decisions import Cost
@@ -104,14 +104,20 @@ def search_layouts(spec: Spec, buffer: Buffer) -> Search:
 
     Raises SpecError where the memories cannot be placed, whatever the layout.
     """
-    stages = count_own_stages(spec, buffer)
-    rows, *others = list_forms(shape_of(buffer), DTYPES[buffer.dtype].bytes, stages)
+    rows, *others = forms_of(spec, buffer)
     room = _room_bytes(spec, buffer)
     ways = list_alternatives(spec, buffer, rows)
     search = _plan_ranked(spec, buffer, _estimate_form(spec, buffer, rows, ways, room), ways)
     if search.best is not None and _leaves_nothing(search.planned[search.best]):
         return replace(search, forms=len(others), is_settled=True)
     return _search_others(spec, buffer, others, room, search) if others else search
+
+
+def forms_of(spec: Spec, buffer: Buffer) -> tuple[Form, ...]:
+    """Every form of a buffer, rows first; the orders in which its views have its dimensions among them."""
+    views = (list_views(spec, b.name) for b in spec.buffers if b.root == buffer.name != b.name)
+    seen = [dims for dims in (trace_dims(buffer, v) for v in views) if sorted(dims) == [*range(len(buffer.shape))]]
+    return list_forms(shape_of(buffer), DTYPES[buffer.dtype].bytes, count_own_stages(spec, buffer), seen)
 
 
 def count_own_stages(spec: Spec, buffer: Buffer) -> int:

@@ -147,21 +147,22 @@ def element_refs(tile: OrderedTile, element: Index) -> tuple[tuple[Index, ...], 
     """The region's coordinates of an element of the tile, and each operand's reference to it."""
     values = split_number(element, [d.extent for d in tile.digits]) if tile.digits else ()
     at = coordinates(tile.digits, values, len(tile.operands[0].dims))
-    return at, tuple(ref_at(o, _run_on(tile, o, element) or at) for o in tile.operands)
+    return at, tuple(ref_at(o, _count_on(tile, o, values)) for o in tile.operands)
 
 
-def _run_on(tile: OrderedTile, operand: Operand, element: Index) -> tuple[Index, ...] | None:
-    """Where both sides keep the whole tile together: an element counted on in the last dimension, beyond its end.
-
-    There is no division in it, as there is in the element's coordinates. None where a dimension has a place of its own.
+def _count_on(tile: OrderedTile, operand: Operand, values: Sequence[Index]) -> tuple[Index, ...]:
+    """The element's coordinates; but where an operand keeps the dimensions of a digit together, the digit is counted on
+    in the last of them, beyond its end: there is no division in the address then.
     """
-    places = tile.digits[0].places if len(tile.digits) == 1 else ()
-    is_run = len(tile.operands) > 1 and len(places) > 1 and is_flat(operand, tile.digits)
-    own = [operand.dims[d] for d, _, _ in places]
-    if not is_run or STRETCHED in own or any(len(operand.iters[d]) > 1 for d in own):
-        return None
     at: list[Index] = [0] * len(operand.dims)
-    at[places[-1][0]] = mul(element, places[-1][1])
+    for digit, value in zip(tile.digits, values, strict=True):
+        own = [operand.dims[d] for d, _, _ in digit.places]
+        is_run = len(set(own)) > 1 and len(tile.operands) > 1 and is_flat(operand, tile.digits)
+        if is_run and STRETCHED not in own and all(len(operand.iters[d]) == 1 for d in own):
+            d, weight, _ = digit.places[-1]
+            at[d] = add(at[d], mul(value, weight))
+        else:
+            at = [add(x, y) for x, y in zip(at, coordinates([digit], [value], len(at)), strict=True)]
     return tuple(at)
 
 
