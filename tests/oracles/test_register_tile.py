@@ -12,7 +12,7 @@ from tests.oracles.kernels import buffer, build, choice, kernel
 from tilegen.dtypes import DTYPES
 from tilegen.errors import SpecError
 from tilegen.ops.copy.register_tiles import coalesced, count_lines, digits_at, orders_of, shapes_of, turned_tile
-from tilegen.ops.copy.register_transpose import block_elems
+from tilegen.ops.copy.register_turns import block_elems
 from tilegen.ops.operand import bind
 from tilegen.ops.placement import place_memories
 

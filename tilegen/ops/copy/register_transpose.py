@@ -14,7 +14,7 @@ from functools import lru_cache
 from tilegen.access import SECTOR_BYTES
 from tilegen.cost.count import Counted, cost_of
 from tilegen.decisions import Candidate, Choice, Cost, judge
-from tilegen.index import Index, Var, add, div, every, mod, mul, variables
+from tilegen.index import Index, add, div, every, mod, mul, variables
 from tilegen.ops.copy.register_tiles import (
     WORD_BYTES,
     Shape,
@@ -27,12 +27,13 @@ from tilegen.ops.copy.register_tiles import (
     shapes_of,
     turned_tile,
 )
+from tilegen.ops.copy.register_turns import block_elems, over, step_of, turn_columns, turn_run, turns_by_columns
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Heard, Operand, Refused, edge_guard, may_pass_end, ref_at
 from tilegen.ops.partition import is_flat
 from tilegen.ops.pins import NotHad, hear, pick, say_known
 from tilegen.ops.thread_loop import UNROLL_LIMIT, Entry, ThreadLoop, enter_trip, stage_loop
-from tilegen.plan import BYTE_PERMUTE, Block, Map, Memory, Move, Ref, Repeat, Step, effects, flat_memory, flatten, when
+from tilegen.plan import Block, Memory, Move, Ref, Step, effects, flat_memory, flatten, when
 from tilegen.scopes import threads_of
 from tilegen.spec.pinning import spell
 
@@ -82,7 +83,7 @@ def _moves(
     """A trip's loads, turns and stores: in one body, or its loads in one of their own where trips are staged."""
     regs, pairs, pack = registers
     group, first = (trip.group, mul(loop.place, shape.elems)) if loop.is_staged else (trip.inside, 0)
-    r = _step(names["r"], shape.loads)
+    r = step_of(names["r"], shape.loads)
     row, start = div(mul(r, shape.load), shape.columns), mod(mul(r, shape.load), shape.columns)
     source = tile.at(digits_at(tile, shape, order, group, row, start))
     load = Move(
@@ -98,7 +99,7 @@ def _moves(
 
     if turns_by_columns(shape, regs.elem_bytes):
         side = block_elems(regs.elem_bytes, shape.rows, shape.columns)
-        k, c = _step(names["k"], side), _step(names["c"], shape.columns // side)
+        k, c = step_of(names["k"], side), step_of(names["c"], shape.columns // side)
         step = add(mul(c, side), k)
         is_turned = shape.rows > 1 and shape.columns > 1
         store, held = put(step, 0, pack[mul(k, shape.rows)] if is_turned else regs[add(first, c)])
@@ -107,7 +108,7 @@ def _moves(
         if is_turned and turns:
             turn = turn_columns(regs, pack, pairs, shape.rows, shape.columns, at, names["r"])
     else:
-        k, c = _step(names["c"], shape.stores), 0
+        k, c = step_of(names["c"], shape.stores), 0
         step = div(mul(k, shape.store), shape.rows)
         store, held = put(step, mod(mul(k, shape.store), shape.rows), pack[mul(k, shape.store)])
         turn = turn_run(regs, pack, shape, first, names["k"]) if turns else ()
@@ -117,10 +118,6 @@ def _moves(
         load = replace(load, valid=every(trip.held, ends, load.valid))
         return over(r, (load,)), when(every(trip.held, ends), *stores)
     return (when(trip.held, *when(ends, *over(r, (load,)), *stores)),)
-
-
-def _step(name: str, count: int) -> Index:
-    return Var(name, count) if count > 1 else 0
 
 
 def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: Index, step: Index) -> Index:
@@ -286,131 +283,3 @@ def _order_choice(found: Sequence[_Found], best: _Found, ways: int) -> Choice:
     if len(same) < ways:
         proof = f"the cheapest of {len(same)} of {ways} ways; those that touch the fewest lines of global memory"
     return Choice("lanes", best.order.value, candidates, proof)
-
-
-# ---------------------------------------------------------------- registers turned over
-_NIBBLE = 4  # bits of a selector that name a byte
-# Selectors of __byte_perm (CUDA Math API, Integer Intrinsics): nibble k names the byte that becomes byte k, 0 to 3 of
-# the first word and 4 to 7 of the second.
-_LOW_HALVES, _HIGH_HALVES = 0x5410, 0x7632
-_LOW_BYTES, _HIGH_BYTES = 0x5140, 0x7362  # bytes 0 and 1, or 2 and 3, of the two words in turn
-
-
-def block_elems(elem_bytes: int, rows: int, columns: int) -> int:
-    """The side of the square blocks that are turned at once: the elements of a word, or 1 where they do not fit.
-
-    >>> block_elems(2, 8, 8), block_elems(1, 16, 2), block_elems(4, 4, 4)
-    (2, 1, 1)
-    """
-    side = WORD_BYTES // elem_bytes if elem_bytes in (1, 2) else 1
-    return side if rows % side == 0 and columns % side == 0 else 1
-
-
-def turn_columns(
-    regs: Memory, pack: Memory, pairs: Memory, rows: int, columns: int, column: Index, row: str
-) -> tuple[Step, ...]:
-    """``pack[k * rows + r] = regs[r * columns + column + k]`` for as many columns k as ``block_elems`` says.
-
-    ``row`` names the loop variable over (blocks of) rows; ``pairs`` holds 16 bytes on the way.
-    """
-    side = block_elems(regs.elem_bytes, rows, columns)
-    r: Index = Var(row, rows // side) if rows > side else 0
-    if side == 1:
-        body: tuple[Step, ...] = (Move(pack[r], regs[add(mul(r, columns), column)]),)
-    else:
-        body = _turn_block(regs, pack, pairs, rows, columns, column, mul(r, side))
-    return over(r, body)
-
-
-def turns_by_columns(shape: Shape, elem_bytes: int) -> bool:
-    """Are columns turned over one after the other, each stored before the next? A tile that is a run is turned whole,
-    but where a word of it is a square block of rows and columns and its columns are stored one by one.
-    """
-    if shape.store != shape.rows:
-        return False
-    return shape.load == shape.columns or block_elems(elem_bytes, shape.rows, shape.columns) * elem_bytes >= WORD_BYTES
-
-
-def turn_run(regs: Memory, pack: Memory, shape: Shape, first: Index, block: str) -> tuple[Step, ...]:
-    """``pack[c * rows + r] = regs[first + r * columns + c]`` for the whole tile, a word of the result after the other.
-
-    Words repeat: what the next word of each column (of each row, where dst is one run) is made of, lies as far from
-    this one's as it has elements. ``block`` names the variable that counts these repetitions.
-    """
-    per = max(1, WORD_BYTES // regs.elem_bytes)
-    rows, columns = shape.rows, shape.columns
-    if shape.store == rows:  # of each column the next rows
-        count, came, made = rows // per, per * columns, per
-        words = [[(k, c) for k in range(per)] for c in range(columns)]
-    else:  # of each row the next columns, which follow one another in the run
-        count, came, made = columns // per, per, per * rows
-        words = [[((w * per + k) % rows, (w * per + k) // rows) for k in range(per)] for w in range(rows)]
-    b = _step(block, count)
-    body: list[Step] = []
-    for elems in words:
-        (row, column), sources = elems[0], [r * columns + c for r, c in elems]
-        into = pack[add(mul(b, made), column * rows + row)]
-        body += _gather(into, regs, add(first, mul(b, came)), sources)
-    return over(b, tuple(body))
-
-
-def _gather(into: Ref, regs: Memory, first: Index, sources: Sequence[int]) -> tuple[Step, ...]:
-    """A word of the elements ``regs[first + source]``: one permute for two words that it is made of, one more for each
-    further one. ``first`` is the beginning of a word.
-    """
-    per = len(sources)
-    if per == 1:
-        return (Move(into, regs[add(first, sources[0])]),)
-    size = regs.elem_bytes
-    words = list(dict.fromkeys(s // per for s in sources))
-    own: dict[int, int] = {}  # of the word so far: which of its elements are in place
-    steps: list[Step] = []
-    other = words[1:] or words
-    for n, word in enumerate(other):
-        taken = [words[0], word] if n == 0 else [word]
-        names = []
-        for k, source in enumerate(sources):
-            if n and k in own:
-                names.append(k)  # stays where it is
-            elif source // per in taken:
-                from_second = source // per == word and (n > 0 or word != words[0])
-                names.append(source % per + (per if from_second else 0))
-                own[k] = word
-            else:
-                names.append(0)  # comes with a later word
-        selector = sum((name * size + byte) << _NIBBLE * (k * size + byte)
-                       for k, name in enumerate(names) for byte in range(size))  # fmt: skip
-        before = into if n else regs[add(first, words[0] * per)]
-        steps.append(_permute(into, before, regs[add(first, word * per)], selector))
-    return tuple(steps)
-
-
-def over(var: Index, body: tuple[Step, ...]) -> tuple[Step, ...]:
-    """``body`` for each value of ``var``, unrolled; once where ``var`` is no variable."""
-    return (Repeat(var, var.bound, body, True),) if isinstance(var, Var) else body
-
-
-def _turn_block(
-    regs: Memory, pack: Memory, pairs: Memory, rows: int, columns: int, column: Index, first: Index
-) -> tuple[Step, ...]:
-    """The block of rows ``first``.. and of ``column``..: a word of each row in, a word of each column out."""
-    side = block_elems(regs.elem_bytes, rows, columns)
-    words = [regs[add(mul(first, columns), add(column, k * columns))] for k in range(side)]
-    out = [pack[add(first, k * rows)] for k in range(side)]
-    if side == 2:
-        return _permute(out[0], words[0], words[1], _LOW_HALVES), _permute(out[1], words[0], words[1], _HIGH_HALVES)
-    half = [pairs[WORD_BYTES * k] for k in range(4)]
-    return (
-        _permute(half[0], words[0], words[1], _LOW_BYTES),
-        _permute(half[1], words[2], words[3], _LOW_BYTES),
-        _permute(half[2], words[0], words[1], _HIGH_BYTES),
-        _permute(half[3], words[2], words[3], _HIGH_BYTES),
-        _permute(out[0], half[0], half[1], _LOW_HALVES),
-        _permute(out[1], half[0], half[1], _HIGH_HALVES),
-        _permute(out[2], half[2], half[3], _LOW_HALVES),
-        _permute(out[3], half[2], half[3], _HIGH_HALVES),
-    )
-
-
-def _permute(dst: Ref, first: Ref, second: Ref, selector: int) -> Map:
-    return Map(BYTE_PERMUTE, dst, (first, second), WORD_BYTES // dst.memory.elem_bytes, selector)
