@@ -15,22 +15,10 @@ from tilegen.arch import Arch
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, Var, add, bound, mul, substitute
 from tilegen.ops.digits import join_number, split_number
-from tilegen.ops.edges import load_access, see_access, store_access
+from tilegen.ops.edges import allows_run, guard_at, load_access, may_cut, may_pass_end, see_access, store_access
 from tilegen.ops.holding import find_slot
 from tilegen.ops.op import Planned
-from tilegen.ops.operand import (
-    STRETCHED,
-    Context,
-    Formals,
-    Operand,
-    Refused,
-    allows_run,
-    bind,
-    guard_at,
-    may_cut,
-    may_pass_end,
-    ref_at,
-)  # fmt: skip
+from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, Refused, bind, ref_at
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout
 from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known

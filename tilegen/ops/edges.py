@@ -1,13 +1,100 @@
-"""Accesses that the edge of a global array may cut: as one where all of it is inside, one by one what is left of it."""
+"""Where regions may pass the ends of global arrays, how wide accesses may be, and accesses that an end may cut: as one
+where all of it is inside, one by one what is left of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from tilegen.index import Index, Var, conjuncts, every, not_
+from tilegen.index import Index, Var, add, bound, conjuncts, every, less, multiple, not_
+from tilegen.index.bounds import is_below
+from tilegen.ops.digits import Digit
+from tilegen.ops.operand import STRETCHED, Operand, absolute
 from tilegen.plan import Move, Ref, Repeat, Step, when
+from tilegen.spec.data import Region
 
+
+def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> Index:
+    """The condition that an element lies inside its global array: the dimensions that may pass the end.
+
+    ``but``: a dimension that is not asked about.
+    """
+    if operand.memory.space != "global":
+        return True
+    places = zip(absolute(operand, relative), operand.buffer.shape, strict=True)
+    return every(*(less(x, n) for d, (x, n) in enumerate(places) if d != but))
+
+
+def guard_at(operand: Operand, relative: Sequence[Index]) -> Index:
+    """The same, asked only where the region may pass the end of its array at all."""
+    return edge_guard(operand, relative) if may_pass_end(operand) else True
+
+
+def guarded_dims(operand: Operand) -> frozenset[int]:
+    """Positions in ``dims`` of the dimensions whose region may pass the end of a global array."""
+    return frozenset(k for k, d in enumerate(operand.dims) if d != STRETCHED and _may_pass(operand, d))
+
+
+def may_pass_end(operand: Operand) -> bool:
+    """Whether some dimension of the region, of length 1 too, may pass the end of a global array."""
+    return any(_may_pass(operand, d) for d in range(len(operand.region.lengths)))
+
+
+def _may_pass(operand: Operand, d: int) -> bool:
+    r, extent = operand.region, operand.buffer.shape[d]
+    last = add(r.begins[d], r.lengths[d] - 1)
+    if operand.memory.space != "global" or less(last, extent) is True or _divides(r, d, extent):
+        return False
+    held = conjuncts(operand.condition)
+    return not (held and is_below(last, extent, held))
+
+
+def _divides(r: Region, d: int, extent: Index) -> bool:
+    """A region of a length that divides a constant extent, at multiples of it that start inside, ends inside."""
+    n = r.lengths[d]
+    if not isinstance(extent, int) or extent % n or multiple(r.begins[d]) % n:
+        return False
+    return bound(r.begins[d]) <= extent
+
+
+def allows_width(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int, guarded: frozenset[int]) -> bool:
+    """May every thread access ``elems`` elements at ``ref`` at once, ``digit`` being the innermost?
+
+    They must be contiguous for operand number ``side``, inside one chunk of its layout, aligned for every thread and
+    step, at most 16 bytes (and no wider than the pointer's alignment), and not cross the edge of a guarded dimension.
+    """
+    return allows_run(operand, ref, elems, digit, side) and not _ends_inside(operand, elems, digit, guarded)
+
+
+def allows_run(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int) -> bool:
+    """The same of accesses that may reach beyond an edge."""
+    if elems == 1:
+        return True
+    limit = operand.memory.align_bytes if operand.memory.space == "global" else 16
+    if digit.strides[side] != 1 or digit.extent % elems or elems * operand.elem_bytes > min(16, limit):
+        return False
+    return operand.chunk_elems % elems == 0 and multiple(ref.offset) % elems == 0
+
+
+def may_cut(operand: Operand, elems: int, digit: Digit) -> bool:
+    """May the end of the operand's array lie between ``elems`` neighbours, ``digit`` being the innermost?"""
+    return elems > 1 and _ends_inside(operand, elems, digit, guarded_dims(operand))
+
+
+def _ends_inside(operand: Operand, elems: int, digit: Digit, guarded: frozenset[int]) -> bool:
+    """May a dimension that is guarded end between ``elems`` neighbours? One that encloses others, after a row."""
+    row = 1
+    for place, _, extent in reversed(digit.places):
+        if place in guarded:
+            d = operand.dims[place]
+            ends = multiple(operand.buffer.shape[d]) * row, multiple(operand.region.begins[d]) * row
+            return any(end % elems for end in ends)
+        row *= extent
+    return False
+
+
+# ---------------------------------------------------------------- accesses
 Register = Callable[[Index], Ref]  # that of an element of an access, by its number
 
 

@@ -19,17 +19,12 @@ from tilegen.index import (
     Var,
     add,
     bound,
-    conjuncts,
-    every,
-    less,
     mul,
-    multiple,
     terms,
     total,
     variables,
 )
-from tilegen.index.bounds import is_below
-from tilegen.ops.digits import Digit, DigitPart, Iter, split_dimension, split_number
+from tilegen.ops.digits import DigitPart, Iter, split_dimension, split_number
 from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync, flat_memory
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
@@ -330,86 +325,6 @@ def split_terms(x: Index, inner: frozenset[str]) -> tuple[Index, Index]:
 
 def _names(x: object) -> frozenset[str]:
     return frozenset(v.name for v in variables(x)) if isinstance(x, (Var, Formula)) else frozenset()
-
-
-# ---------------------------------------------------------------- edges and widths
-def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> Index:
-    """The condition that an element lies inside its global array: the dimensions that may pass the end.
-
-    ``but``: a dimension that is not asked about.
-    """
-    if operand.memory.space != "global":
-        return True
-    places = zip(absolute(operand, relative), operand.buffer.shape, strict=True)
-    return every(*(less(x, n) for d, (x, n) in enumerate(places) if d != but))
-
-
-def guard_at(operand: Operand, relative: Sequence[Index]) -> Index:
-    """The same, asked only where the region may pass the end of its array at all."""
-    return edge_guard(operand, relative) if may_pass_end(operand) else True
-
-
-def guarded_dims(operand: Operand) -> frozenset[int]:
-    """Positions in ``dims`` of the dimensions whose region may pass the end of a global array."""
-    return frozenset(k for k, d in enumerate(operand.dims) if d != STRETCHED and _may_pass(operand, d))
-
-
-def may_pass_end(operand: Operand) -> bool:
-    """Whether some dimension of the region, of length 1 too, may pass the end of a global array."""
-    return any(_may_pass(operand, d) for d in range(len(operand.region.lengths)))
-
-
-def _may_pass(operand: Operand, d: int) -> bool:
-    r, extent = operand.region, operand.buffer.shape[d]
-    last = add(r.begins[d], r.lengths[d] - 1)
-    if operand.memory.space != "global" or less(last, extent) is True or _divides(r, d, extent):
-        return False
-    held = conjuncts(operand.condition)
-    return not (held and is_below(last, extent, held))
-
-
-def _divides(r: Region, d: int, extent: Index) -> bool:
-    """A region of a length that divides a constant extent, at multiples of it that start inside, ends inside."""
-    n = r.lengths[d]
-    if not isinstance(extent, int) or extent % n or multiple(r.begins[d]) % n:
-        return False
-    return bound(r.begins[d]) <= extent
-
-
-def allows_width(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int, guarded: frozenset[int]) -> bool:
-    """May every thread access ``elems`` elements at ``ref`` at once, ``digit`` being the innermost?
-
-    They must be contiguous for operand number ``side``, inside one chunk of its layout, aligned for every thread and
-    step, at most 16 bytes (and no wider than the pointer's alignment), and not cross the edge of a guarded dimension.
-    """
-    return allows_run(operand, ref, elems, digit, side) and not _ends_inside(operand, elems, digit, guarded)
-
-
-def allows_run(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int) -> bool:
-    """The same of accesses that may reach beyond an edge."""
-    if elems == 1:
-        return True
-    limit = operand.memory.align_bytes if operand.memory.space == "global" else 16
-    if digit.strides[side] != 1 or digit.extent % elems or elems * operand.elem_bytes > min(16, limit):
-        return False
-    return operand.chunk_elems % elems == 0 and multiple(ref.offset) % elems == 0
-
-
-def may_cut(operand: Operand, elems: int, digit: Digit) -> bool:
-    """May the end of the operand's array lie between ``elems`` neighbours, ``digit`` being the innermost?"""
-    return elems > 1 and _ends_inside(operand, elems, digit, guarded_dims(operand))
-
-
-def _ends_inside(operand: Operand, elems: int, digit: Digit, guarded: frozenset[int]) -> bool:
-    """May a dimension that is guarded end between ``elems`` neighbours? One that encloses others, after a row."""
-    row = 1
-    for place, _, extent in reversed(digit.places):
-        if place in guarded:
-            d = operand.dims[place]
-            ends = multiple(operand.buffer.shape[d]) * row, multiple(operand.region.begins[d]) * row
-            return any(end % elems for end in ends)
-        row *= extent
-    return False
 
 
 def elements(operand: Operand) -> int:

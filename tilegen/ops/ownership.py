@@ -13,7 +13,8 @@ from math import prod
 from tilegen.index import Index, Var, add, div, equal, every, less, mod, mul, sub
 from tilegen.layouts import tile_of
 from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
-from tilegen.ops.operand import Context, Operand, Refused, guarded_dims, parts_of
+from tilegen.ops.edges import guarded_dims
+from tilegen.ops.operand import Context, Operand, Refused, parts_of
 from tilegen.plan import Let, Step, let, when
 from tilegen.scopes import THREAD_AXES
 

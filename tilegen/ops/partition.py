@@ -12,22 +12,20 @@ from math import gcd, prod
 
 from tilegen.index import Index, Var, add, bound, conjuncts, every, less, mul, variables
 from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
-from tilegen.ops.edges import EdgeAccess, load_access, see_access, store_access
-from tilegen.ops.operand import (
-    STRETCHED,
-    Context,
-    Formals,
-    Operand,
+from tilegen.ops.edges import (
+    EdgeAccess,
     allows_run,
     allows_width,
     edge_guard,
     guard_at,
     guarded_dims,
+    load_access,
     may_cut,
     may_pass_end,
-    parts_of,
-    ref_at,
+    see_access,
+    store_access,
 )
+from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, parts_of, ref_at
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
     FILL,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.index import Index, Var, add, less, mul
-from tilegen.ops.operand import Context, Operand, may_pass_end
+from tilegen.ops.edges import may_pass_end
+from tilegen.ops.operand import Context, Operand
 from tilegen.plan import Repeat, Step, let
 
 UNROLL_LIMIT = 16

@@ -16,7 +16,8 @@ from math import prod
 
 from tilegen.index import Index, Var, add, mul, multiple
 from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
-from tilegen.ops.operand import Operand, allows_width, guarded_dims, parts_of, ref_at
+from tilegen.ops.edges import allows_width, guarded_dims
+from tilegen.ops.operand import Operand, parts_of, ref_at
 
 _LANES = 32
 MOST_RUN_BYTES = 256  # of a register tile that is one run: 64 registers

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, add, div, evaluate, mod, mul, variables
 from tilegen.ops.digits import Digit, coordinates, fuse, join, split_number
-from tilegen.ops.operand import Context, Formals, Operand, allows_width, parts_of, ref_at
+from tilegen.ops.edges import allows_width
+from tilegen.ops.operand import Context, Formals, Operand, parts_of, ref_at
 from tilegen.ops.permute_layout.lane_search import Side
 from tilegen.plan import Block, Move, Repeat, Step, Sync, flat_memory
 from tilegen.spec.data import Call
