@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -20,7 +20,7 @@ from tilegen.proofs.meaning import parameter_cases, proving_domain, proving_inpu
 from tilegen.proofs.runs import check_run, list_runs
 from tilegen.reference import Input
 from tilegen.spec.data import Spec
-from tilegen.spec.outline import launch_of
+from tilegen.spec.outline import is_possible, launch_of
 
 EQUIVALENT = {
     "sync dropped": "orders nothing", "wait dropped": "nothing is in flight there",
@@ -37,6 +37,8 @@ _WHOLE_GRID = {
     finding.NOT_PARTITIONED,
 }  # fmt: skip
 _ALL_CTAS, _SOME_CTAS = 512, 32  # that run, to see whether a condition asks the same, and whether values are the same
+_OF_SIZES = ("guard tightened", "condition flipped", "trip dropped")  # kinds that other sizes may show
+_FIRST_SIZE = 40
 _OTHER_SEED = 2  # of inputs that no proof has seen
 
 Written = Mapping[str, Sequence[bytes]]
@@ -71,7 +73,8 @@ def find_reason(spec: Spec, plan: Plan, mutant: Mutant) -> str:
     if mutant.kind not in EQUIVALENT:
         return ""
     cases = parameter_cases(spec)
-    for case in cases:
+    sizes = _other_sizes(spec, cases[0]) if mutant.kind in _OF_SIZES else []
+    for case in (*cases, *sizes):
         ctas = choose_ctas(launch_of(spec, case).grid, mutant.kind)
         for inputs in proving_inputs(spec, plan, case, _OTHER_SEED):
             mine, other = (_write(p, ctas, inputs, case, proving_domain(spec)) for p in (plan, mutant.plan))
@@ -83,6 +86,16 @@ def find_reason(spec: Spec, plan: Plan, mutant: Mutant) -> str:
         if mine != other:
             return OTHER_ORDER.get(mutant.kind, "")
     return EQUIVALENT[mutant.kind]
+
+
+def _other_sizes(spec: Spec, default: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """Each parameter at as many sizes in a row as an access has elements: an edge lies at every place within one."""
+    for p in spec.params:
+        if p.var is not None and p.launched is None:
+            for k in range(_FIRST_SIZE, _FIRST_SIZE + 16):
+                case = {**default, p.name: k * p.var.step}
+                if case[p.name] < p.var.bound and is_possible(spec, case):
+                    yield case
 
 
 def choose_ctas(grid: tuple[int, int, int], kind: str) -> list[Cta]:

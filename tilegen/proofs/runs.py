@@ -11,6 +11,7 @@ from tilegen.interpret import Unsteady
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
 from tilegen.proofs.ctas import choose_ctas, drop_alike
+from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
 from tilegen.proofs.trips import Cut, choose_trips, is_affordable, too_long, trip_cases
@@ -33,7 +34,8 @@ def list_runs(spec: Spec, plan: Plan) -> tuple[ProofRun, ...]:
     usual = [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case)) for case in parameter_cases(spec)]
     default, ctas = usual[0]
     known = [case for case, _ in usual]
-    more = [case for case in trip_cases(spec, plan, ctas, default) if case not in known]
+    beside = [*trip_cases(spec, plan, ctas, default), *edge_cases(spec, asked, default)]
+    more = [case for k, case in enumerate(beside) if case not in known and case not in beside[:k]]
     wanted = usual + [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case)) for case in more]
     left = drop_alike(plan, asked, wanted, len(usual))
     return tuple(

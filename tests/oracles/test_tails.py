@@ -1,0 +1,109 @@
+"""Vectors at the edge of an array: as wide as inside, and of the last one only what is there."""
+
+from __future__ import annotations
+
+import pytest
+
+import tilegen
+from tests.mutants.judging import judge
+from tests.mutants.plant import plant
+from tests.oracles.kernels import build
+from tilegen.dtypes import DTYPES
+from tilegen.index import Var
+from tilegen.planner import plan_spec
+from tilegen.proofs.edges import find_period
+
+TILE = 256
+OPS = {
+    "copy": "copy: {src: XR, dst: YR, edge: clip}",
+    "fill": "fill: {dst: YR, value: 3, edge: clip}",
+    "cast": "cast: {src: XR, dst: ZR, edge: clip}",
+    "elementwise": 'elementwise: {dst: YR, expr: "x + 1", with: {x: XR}, edge: clip}',
+    "load": "copy: {src: XR, dst: r, edge: clip}\n  - copy: {src: r, dst: YR, edge: clip}",
+    "shared": "copy: {src: XR, dst: s, edge: clip}\n  - sync: cta\n  - copy: {src: s, dst: YR, edge: clip}",
+}
+
+
+def text(op: str, dtype: str = "bfloat16", default: int = 1003, row: int = 0, tile: int = TILE) -> str:
+    """One op over tiles of an array whose length the launch knows; ``row``: elements of a row of it, 0 for none."""
+    region = f"bx*{tile} : +{tile}" + (f", 0 : +{row}" if row else "")
+    shape = f"[N, {row}]" if row else "[N]"
+    written = OPS[op]
+    for name in "XYZ":
+        written = written.replace(f"{name}R", f'"{name}[{region}]"')
+    own = {"X": dtype, "Y": dtype, "Z": "float32"}
+    used = [(name, t) for name, t in own.items() if f'"{name}[' in written]
+    buffers = "".join(f"  {name}: {{scope: global, dtype: {t}, shape: {shape}}}\n" for name, t in used)
+    whole = f"[{tile}, {row}]" if row else f"[{tile}]"
+    for name, scope in (("r", "register"), ("s", "shared")):
+        if f"dst: {name}," in written:
+            buffers += f"  {name}: {{scope: {scope}, dtype: {dtype}, shape: {whole}, layout: auto}}\n"
+    params = f"params: {{N: {{default: {default}, max: 100000}}}}"
+    return f"kernel: k\nthreads: 32\n{params}\ngrid: {{bx: ceil(N / {tile})}}\nbuffers:\n{buffers}ops:\n  - {written}\n"
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32", "int64"])
+@pytest.mark.parametrize("op", OPS)
+def test_an_edge_at_any_place_leaves_accesses_as_wide_as_they_are(op, dtype):
+    """As many instructions in a CTA as with lengths that vectors divide."""
+    if (op, dtype) == ("cast", "uint8"):
+        pytest.skip("its floats are four times as long: what is cheapest is another question")
+    _, any_length = build(text(op, dtype))
+    _, whole = build(text(op, dtype, 1024).replace("max: 100000", "max: 100000, multiple_of: 16"))
+    for mine, other in zip(any_length, whole, strict=True):
+        wide = [a for a in mine["accesses"] if a["instructions"]]
+        assert [a["width_bytes"] for a in wide] == [a["width_bytes"] for a in other["accesses"]]
+        assert sum(a["instructions"] for a in wide) == sum(a["instructions"] for a in other["accesses"])
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_every_length_is_right(op):
+    """Proved for each: what a CTA writes is what the spec means, to the last element."""
+    for length in (1, 7, 8, 9, 15, 16, 255, 256, 257, 271):
+        built = tilegen.build(text(op, default=length))
+        assert built.proof.steps > 0
+
+
+@pytest.mark.parametrize(("dtype", "row"), [("uint8", 33), ("float16", 3), ("float32", 33), ("int64", 5)])
+def test_rows_that_both_sides_keep_together_are_one_run(dtype, row):
+    """A row ends anywhere in a vector, and the array does too."""
+    built, (op,) = build(text("copy", dtype, 101, row, 16))
+    elems = 16 // DTYPES[dtype].bytes
+    assert {a["width_bytes"] for a in op["accesses"] if a["instructions"]} == {16}
+    assert sum(a["instructions"] for a in op["accesses"]) == 2 * -(-16 * row // elems // 32)
+    assert f"/ {row}" not in built.source and f"% {row}" not in built.source
+
+
+@pytest.mark.parametrize(("shape", "most"), [([32, 33], 20), ([7, 5, 3], 8), ([1056], 18)])
+def test_a_copy_sees_memory_and_no_shape(shape, most):
+    spec = f"""kernel: k
+threads: 32
+buffers:
+  X: {{scope: global, dtype: float32, shape: {shape}}}
+  Y: {{scope: global, dtype: float32, shape: {shape}}}
+ops: [copy: {{src: X, dst: Y}}]
+"""
+    built, (op,) = build(spec)
+    assert sum(a["instructions"] for a in op["accesses"]) <= most
+    body = built.source.split("__device__", 1)[-1]
+    assert "/" not in body.replace("//", "") and "%" not in body
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize(("op", "row"), [*((op, 0) for op in OPS), ("copy", 33)])
+def test_every_mutant_of_a_tail_is_found(op, row):
+    """A condition that is off by one is wrong at one length of 8 or 16: proofs try as many in a row."""
+    spec = tilegen.load(text(op, "uint8" if row else "bfloat16", 101 if row else 1003, row, 16 if row else TILE))
+    plan = plan_spec(spec)
+    mutants = list(plant(plan))
+    assert {"guard tightened", "condition flipped", "trip dropped"} <= {m.kind for m in mutants}
+    assert [m.where for m in mutants if judge(spec, plan, m).survives] == []
+
+
+def test_lengths_repeat_after_the_elements_of_a_vector():
+    tx, i, n = Var("tx", 32), Var("i", 4), Var("n", 1 << 20)
+    assert find_period(n, [i * 256 + tx * 8 + 7 < n]) == 8
+    assert find_period(n, [i * 512 + tx * 16 + 15 < n * 33]) == 16
+    assert find_period(n, [i * 512 + tx * 16 < n * 8]) == 2
+    assert find_period(Var("n", 1 << 20, 8), [i * 256 + tx * 8 < Var("n", 1 << 20, 8)]) == 1
+    assert find_period(n, [tx * 64 < n, tx < n]) == 1
