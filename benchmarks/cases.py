@@ -3,7 +3,8 @@
     python benchmarks/cases.py           # list them
     python benchmarks/cases.py --draw    # draw the odd ones again and say whether they are those of odd_shapes.json
 
-The odd ones were drawn by seed 0 and committed before anything was tuned; no kernel may be made for them.
+The odd ones were drawn by seed 0 and committed before anything was tuned; no kernel may be made for them. Those of TTC
+and the tensors are in ttc.json and tensors.json, which say where they come from.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from pathlib import Path
 from random import Random
 
 ODD_FILE = Path(__file__).with_name("odd_shapes.json")
+SETS = {"ttc": Path(__file__).with_name("ttc.json"), "tensor": Path(__file__).with_name("tensors.json")}
 DTYPES = {1: "uint8", 2: "float16", 4: "float32", 8: "float64"}  # by bytes: those that every peer has
 BYTES = {name: size for size, name in DTYPES.items()}
 LARGEST_SIZE = 10007  # a prime
@@ -27,7 +29,7 @@ ODD_COUNT = 40
 class Case:
     """One permute: ``shape`` is the source's, dimension d of the destination is dimension ``axes[d]`` of the source."""
 
-    group: str  # transpose | permute | odd
+    group: str  # transpose | permute | odd | ttc | tensor
     shape: tuple[int, ...]
     axes: tuple[int, ...]
     dtype: str
@@ -71,7 +73,13 @@ def spec_text(case: Case, arch: str = "sm_90") -> str:
 
 def all_cases() -> list[Case]:
     """Every case, in the order in which it is measured."""
-    return [*transposes(), *permutes(), *odd_cases()]
+    return [*transposes(), *permutes(), *odd_cases(), *(case for group in SETS for case in cases_of(group))]
+
+
+def cases_of(group: str) -> list[Case]:
+    """The permutes of a committed set."""
+    rows = json.loads(SETS[group].read_text(encoding="utf-8"))["cases"]
+    return [Case(group, tuple(row["shape"]), tuple(row["axes"]), row["dtype"]) for row in rows]
 
 
 def transposes() -> list[Case]:

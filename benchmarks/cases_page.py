@@ -8,7 +8,7 @@ from typing import Any
 from tilegen.bench import Bar, BarGroup, svg_picture
 
 RIVALS = ("torch", "torch.compile", "triton")  # what the goals speak of; cupy and the copy stand beside
-GROUPS = ("transpose", "permute", "odd")
+GROUPS = ("transpose", "permute", "odd", "ttc", "tensor")
 HEAD = ("case", "MB", "us", "GB/s", "of a copy", *RIVALS, "of the best")
 
 
@@ -22,12 +22,19 @@ def case_tables(name: str, result: dict[str, Any], group: str) -> str:
     lines = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
     lines += [_case_line(row) for row in rows.values()]
     where = f"{result['device']}, driver {result['driver']}, from `docs/results/{name}`; a copy of 1 GiB there: "
-    return "\n".join([where + f"{result['ceiling_gb_per_s']:.0f} GB/s.", "", *lines, "", summarize(rows)])
+    changed: dict[str, int] = {}
+    for row in rows.values():
+        if "since" in row:
+            changed[row["since"]] = changed.get(row["since"], 0) + 1
+    notes = [f"\n\\* of {count}, measured before: {text}." for text, count in changed.items()]
+    said = where + f"{result['ceiling_gb_per_s']:.0f} GB/s."
+    return "\n".join([said, "", *lines, "", summarize(rows), *notes])
 
 
 def _case_line(row: dict[str, Any]) -> str:
     sizes = " x ".join(map(str, row["shape"]))
-    label = f"{sizes} by {','.join(map(str, row['axes']))}, {row['dtype']}"
+    mark = " \\*" if "since" in row else ""
+    label = f"{sizes} by {','.join(map(str, row['axes']))}, {row['dtype']}{mark}"
     if not row["correct"]:
         return f"| {label} | WRONG: {row['error'].splitlines()[0][:80]} |" + " |" * (len(HEAD) - 2)
     moved = f"{row['bytes'] / 1e6:.3g}"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from cases import (
     ODD_FILE,
     Case,
     all_cases,
+    cases_of,
     draw_odd,
     odd_cases,
     odd_text,
@@ -49,7 +52,23 @@ def test_the_cases_of_the_goals_are_there() -> None:
     for axes in ((0, 2, 1), (0, 2, 1, 3), (2, 1, 0, 3), (3, 2, 1, 0)):
         assert {("permute", axes, 4), ("permute", axes, 2)} <= found
     assert all(c.array_bytes == 256 << 20 for c in all_cases() if c.group == "permute")
-    assert len({c.name for c in all_cases()}) == len(all_cases()) == 54
+    assert len({c.name for c in all_cases()}) == len(all_cases()) == 54 + 57 + 20
+
+
+def test_the_set_of_ttc_is_what_it_is_said_to_be() -> None:
+    """57 arrays of about 200 MiB of float32, nineteen permutations three times, none with dimensions to be joined."""
+    cases = cases_of("ttc")
+    assert len(cases) == 57 and Counter(c.dtype for c in cases) == {"float32": 38, "float16": 11, "float64": 8}
+    assert all(190 << 20 < prod(c.shape) * 4 < 232 << 20 for c in cases)
+    assert [cases[k].axes for k in range(0, 57, 3)] == [cases[k + 2].axes for k in range(0, 57, 3)]
+    assert not any(b == a + 1 for c in cases for a, b in pairwise(c.axes))
+    assert cases[0].shape == (7248, 7248) and cases[-1].shape == (112, 15, 15, 15, 5, 32)
+
+
+def test_the_set_of_tensors_has_what_programs_move() -> None:
+    cases = cases_of("tensor")
+    assert len(cases) == 20 and {c.dtype for c in cases} == {"uint8", "float16", "float32", "float64"}
+    assert all(8 << 20 < c.array_bytes < 1 << 30 for c in cases)
 
 
 @every_case

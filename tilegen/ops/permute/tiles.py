@@ -17,7 +17,9 @@ from tilegen.ops.permute.dims import Dims
 MAX_TILE_BYTES = 48 * 1024  # what every arch gives a CTA without asking
 MAX_CANDIDATES = 64
 _THREADS = (128, 256, 512)
-_RUN_BYTES = (64, 128, 256, 512, 1024, 2048, 4096)
+_RUN_BYTES = (64, 128, 256, 512, 1024)
+_LONG_RUN_BYTES = (2048, 4096)  # beside a dimension so short that a box of 1024 bytes of the other is a small one
+_SHORT_BYTES = 16
 _LOPSIDED = 8  # a run is not so many times as long as the other side's, or longer
 _DIRECT_BYTES = (2048, 4096, 8192, 16384)
 _MOST_BYTES_PER_THREAD = 256  # 64 registers
@@ -69,7 +71,9 @@ def _tiled(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: 
     """Boxes with runs of so many bytes on either side; none where there is but one dimension."""
     if len(dims.dims) == 1:
         return
-    for src_bytes, dst_bytes, threads in combinations(_RUN_BYTES, _RUN_BYTES, _THREADS):
+    shortest = min(sizes[dims.src_inner], sizes[dims.dst_inner]) * elem_bytes
+    runs = (*_RUN_BYTES, *_LONG_RUN_BYTES) if shortest < _SHORT_BYTES else _RUN_BYTES
+    for src_bytes, dst_bytes, threads in combinations(runs, runs, _THREADS):
         if max(src_bytes, dst_bytes) > _LOPSIDED * min(src_bytes, dst_bytes):
             continue
         src = fill_box(range(len(sizes)), sizes, fixed, src_bytes // elem_bytes)
