@@ -12,7 +12,7 @@ from tilegen.decisions import Candidate, Choice, Cost
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import bound
 from tilegen.ops.permute.dims import Dims, is_launchable
-from tilegen.ops.permute.model import Estimate, estimate
+from tilegen.ops.permute.model import LANES, Estimate, estimate
 from tilegen.ops.permute.tiles import MAX_CANDIDATES, MAX_TILE_BYTES, TileChoice, list_candidates, next_power, sizes_of
 from tilegen.spec.data import WholeCall
 
@@ -54,9 +54,19 @@ def _estimate_all(
     sizes = sizes_of(dims, defaults)
     candidates = list_candidates(dims, elem_bytes, defaults)
     candidates = tuple(c for c in candidates if is_launchable(dims, c.box)) or candidates
-    estimated = ((c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates)
-    found = [(turn_over(c, e), e) for c, e in estimated]
+    estimated: dict[TileChoice, Estimate] = {}
+    for c in candidates:
+        e = estimate(dims, sizes, c, elem_bytes, arch)
+        fewer = replace(c, threads=min(c.threads, _busy_threads(c, e)))
+        if fewer not in estimated:
+            estimated[fewer] = e if fewer == c else estimate(dims, sizes, fewer, elem_bytes, arch)
+    found = [(turn_over(c, e), e) for c, e in estimated.items()]
     return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))
+
+
+def _busy_threads(choice: TileChoice, found: Estimate) -> int:
+    """Threads of whole warps that have anything to do where each moves one access of the narrower side."""
+    return -(-choice.elems // min(found.src_elems, found.dst_elems) // LANES) * LANES
 
 
 def turn_over(choice: TileChoice, found: Estimate) -> TileChoice:

@@ -53,7 +53,8 @@ class Estimate:
 def estimate(dims: Dims, sizes: Sequence[int], choice: TileChoice, elem_bytes: int, arch: Arch) -> Estimate:
     """The time of one candidate and what it follows from."""
     device = typical_device(arch.name)
-    sides = [_side(dims, sizes, choice.box, side, elem_bytes) for side in (0, 1)]
+    may_be_cut = choice.variant == "direct"  # what an edge cuts is moved one by one
+    sides = [_side(dims, sizes, choice.box, side, elem_bytes, may_be_cut) for side in (0, 1)]
     if choice.variant == "direct":
         width = min(s.width for s in sides)
         sides = [replace(s, width=width) for s in sides]
@@ -96,13 +97,15 @@ class _Side:
     is_ragged: bool
 
 
-def _side(dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_bytes: int) -> _Side:
+def _side(
+    dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_bytes: int, may_be_cut: bool
+) -> _Side:  # fmt: skip
     order = dims.order if side else tuple(range(len(sizes)))
     run = run_elems(order, box, sizes)
     align = gcd(_run_alignment(dims, box, side) * elem_bytes, SECTOR_BYTES)
     ragged = (run * elem_bytes) % SECTOR_BYTES > 0 or align < SECTOR_BYTES
     sectors = (run * elem_bytes + (SECTOR_BYTES - align if ragged else 0)) / SECTOR_BYTES
-    return _Side(access_elems(dims, sizes, box, side, elem_bytes), run, sectors, ragged)
+    return _Side(access_elems(dims, sizes, box, side, elem_bytes, may_be_cut), run, sectors, ragged)
 
 
 def _run_alignment(dims: Dims, box: Sequence[int], side: int) -> int:
@@ -116,14 +119,18 @@ def _inner(dims: Dims, side: int) -> int:
     return dims.dst_inner if side else dims.src_inner
 
 
-def access_elems(dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_bytes: int) -> int:
-    """The widest access of up to 16 bytes that every run of a side allows: aligned, and never across an edge."""
+def access_elems(
+    dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_bytes: int, may_be_cut: bool = False
+) -> int:  # fmt: skip
+    """The widest access of up to 16 bytes that every run of a side allows: aligned, and across an edge only if it
+    ``may_be_cut``.
+    """
     inner = _inner(dims, side)
     others = [multiple(d.dst if side else d.src) for k, d in enumerate(dims.dims) if k != inner]
     order = dims.order if side else tuple(range(len(sizes)))
     whole = box[inner] == sizes[inner]
     run = run_elems(order, box, sizes) if whole else box[inner]
-    edge = run if whole else multiple(dims.dims[inner].extent)
+    edge = run if whole else 0 if may_be_cut else multiple(dims.dims[inner].extent)
     strides = others if not whole else [o for o in others if o > run]
     width = max(1, 16 // elem_bytes)
     while width > 1 and gcd(run, edge, *strides) % width:
