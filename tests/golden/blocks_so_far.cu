@@ -7,12 +7,12 @@
 // 1. copy X[0 : +32] -> stages[0], scope cta
 //    variant: cp_async; 128 sectors, 32 wavefronts, 8 instructions, 48 address operations
 //    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 32
-//    partition: outer = 4, threads 64, elems 4, order row-major; all orders are this one
+//    partition: outer = 4, threads 64, elems 4, order row-major; the cheapest of 2 orders
 //
 // 2. copy X[(j + 1)*32 : +32] -> stages[(j + 1) % 2], scope cta
 //    variant: cp_async; 1664 sectors, 416 wavefronts, 104 instructions, 728 address operations
 //    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 32
-//    partition: outer = 4, threads 64, elems 4, order row-major; all orders are this one
+//    partition: outer = 4, threads 64, elems 4, order row-major; the cheapest of 2 orders
 //
 // 3. copy stages[stage, warpid*16 : +16] -> All[bx, row : +16], scope warp
 //    variant: gmem_smem; 1792 sectors, 448 wavefronts, 224 instructions, 672 address operations
@@ -22,7 +22,7 @@
 // 4. copy stages[stage, warpid*16 : +16] -> Y[row : +16], scope warp
 //    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 96 address operations
 //    vector_width: 4 elements, 16 bytes; the widest in runs of 32
-//    partition: outer = 4, threads 32, elems 4, order row-major; all orders are this one
+//    partition: outer = 4, threads 32, elems 4, order row-major; the cheapest of 2 orders
 
 // 16 bytes from global to shared memory, zeros unless `inside`; they land at a wait.
 __device__ __forceinline__ void cp_async_16_or_zero(void *smem, const void *gmem, bool inside)

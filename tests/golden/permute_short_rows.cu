@@ -9,7 +9,7 @@
 // 1. copy X[by : +1, bx * 64 : +64, 0 : +3] -> tile_turned, scope cta
 //    variant: gmem_smem; 12 sectors, 6 wavefronts, 12 instructions
 //    vector_width: 1 element, 1 byte; the widest in runs of 3
-//    partition: outer = 2, threads 128, elems 1, order row-major; all orders are this one
+//    partition: outer = 2, threads 128, elems 1, order row-major; the cheapest of 2 orders
 //
 // 2. copy tile -> Y[by : +1, 0 : +3, bx * 64 : +64], scope cta
 //    variant: gmem_smem; 12 sectors, 6 wavefronts, 12 instructions, 48 address operations

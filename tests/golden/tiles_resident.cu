@@ -6,17 +6,17 @@
 // 1. copy X[bx*32 : +32] -> tile[0], scope cta
 //    variant: cp_async; 128 sectors, 32 wavefronts, 8 instructions, 48 address operations
 //    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64
-//    partition: outer = 2, threads 128, elems 8, order row-major; all orders are this one
+//    partition: outer = 2, threads 128, elems 8, order row-major; the cheapest of 2 orders
 //
 // 2. copy X[next*32 : +32] -> tile[(k + 1) % 2], scope cta
 //    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 192 address operations
 //    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64
-//    partition: outer = 2, threads 128, elems 8, order row-major; all orders are this one
+//    partition: outer = 2, threads 128, elems 8, order row-major; the cheapest of 2 orders
 //
 // 3. copy tile[k % 2] -> Y[t*32 : +32], scope cta
 //    variant: gmem_smem; 640 sectors, 160 wavefronts, 80 instructions, 240 address operations
 //    vector_width: 8 elements, 16 bytes; the widest in runs of 64
-//    partition: outer = 2, threads 128, elems 8, order row-major; all orders are this one
+//    partition: outer = 2, threads 128, elems 8, order row-major; the cheapest of 2 orders
 
 typedef unsigned short half_t;  // the 16 bits of an IEEE half
 

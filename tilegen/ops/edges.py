@@ -137,9 +137,9 @@ def see_access(
     reference to it. ``e`` counts them where an edge may cut it; without it none does.
     """
     begins = guard(0)
-    if e is None or begins is True:
-        return EdgeAccess(width, see(0), begins, begins)
-    ends = guard(width - 1)
+    ends = begins if e is None else guard(width - 1)
+    if e is None or ends is True:
+        return EdgeAccess(width, see(0), begins, ends)
     cut = every(begins, not_(drop_known(ends, begins)))
     return EdgeAccess(width, see(0), begins, ends, Tail(cut, e, see(e), drop_known(guard(e), begins)))
 

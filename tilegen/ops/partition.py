@@ -100,9 +100,14 @@ def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tupl
         for together, side in ((fused, ""), *_bring_together(fused, operands, guarded)):
             said = f"{order}, {side}" if side else order
             tiles.setdefault(together, OrderedTile(tuple(operands), together, guarded, thread, threads, said, *names))
-    if is_run(run := fuse(joined), guarded):
+    if is_run(run := fuse(joined), guarded) and all(_has_known_rows(o) for o in operands):
         tiles.setdefault(run, OrderedTile(tuple(operands), run, guarded, thread, threads, "one run", *names))
     return tuple(tiles.values())
+
+
+def _has_known_rows(operand: Operand) -> bool:
+    """May an offset in the operand's memory be proved? Not where the launch alone knows an extent but the outermost."""
+    return all(isinstance(n, int) for n in operand.memory.shape[1:])
 
 
 def is_run(digits: Sequence[Digit], guarded: frozenset[int]) -> bool:

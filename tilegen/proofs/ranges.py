@@ -169,8 +169,9 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     memory, name = spot.root, spot.root.name
     if spot.coordinates is None:
         span = memory.span
-        if not place.is_below(add(spot.flat, elems - 1), span):
-            yield _outside(place, name, -1, spot.flat, span, elems)
+        last = 0 if _steps_by(spot.flat, span, elems) else elems - 1
+        if not place.is_below(add(spot.flat, last), span):
+            yield _outside(place, name, -1, spot.flat, span, last + 1)
         if not place.is_below(-1, spot.flat):
             yield _before(place, name, -1, spot.flat)
     else:
