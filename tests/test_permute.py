@@ -384,3 +384,34 @@ def test_every_address_is_proved_for_sizes_known_at_launch(dims, random, dtype, 
     sizes = [f"N{d}" if is_param else n for d, (n, is_param) in enumerate(dims)]
     named = ", ".join(f"N{d}: {{default: {n}, max: {most}}}" for d, (n, is_param) in enumerate(dims) if is_param)
     tilegen.build(text(dtype, sizes, axes, params=f"params: {{{named}}}\n" if named else ""))
+
+
+# ---------------------------------------------------------------- images and what else travels in short runs
+SHORT_RUNS = {
+    "pixels to planes": ("uint8", [32, 1080, 1920, 3], [0, 3, 1, 2]),
+    "planes to pixels": ("uint8", [128, 3, 224, 224], [0, 2, 3, 1]),
+    "five channels of halves": ("float16", [16, 512, 512, 5], [0, 3, 1, 2]),
+    "patches": ("uint8", [1024, 14, 16, 14, 16, 3], [0, 1, 3, 5, 2, 4]),
+    "weights": ("float32", [1024, 512, 3, 3], [0, 2, 3, 1]),
+}
+
+
+@pytest.mark.parametrize("what", SHORT_RUNS)
+def test_what_travels_in_short_runs_goes_in_whole_vectors(what: str) -> None:
+    """16 bytes a lane, no sector twice and no bank either: as many instructions as a copy by way of a tile."""
+    dtype, shape, axes = SHORT_RUNS[what]
+    found = tilegen.explain(text(dtype, shape, axes))
+    accesses = [a for op in found["ops"] for a in op["accesses"]]
+    assert {a["width_bytes"] for a in accesses} == {16}
+    totals = found["grid_totals"].values()
+    total = {what: sum(part[what] for part in totals) for what in ("sectors", "wavefronts", "instructions")}
+    array_bytes = prod(shape) * {"uint8": 1, "float16": 2, "float32": 4}[dtype]
+    assert total["sectors"] == 2 * array_bytes // 32
+    assert total["wavefronts"] <= 1.02 * 2 * array_bytes / 128
+    assert total["instructions"] <= 1.05 * 4 * array_bytes / 512
+
+
+@pytest.mark.parametrize(("dtype", "shape"), [("float32", [3, 40]), ("uint8", [5, 100]), ("float64", [7, 9])])
+def test_a_small_permute_has_no_warps_that_are_idle_throughout(dtype: str, shape: list[int]) -> None:
+    found = tilegen.explain(text(dtype, shape, [1, 0]))
+    assert min(a["idle_warps"] for op in found["ops"] for a in op["accesses"]) == 0
