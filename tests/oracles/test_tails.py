@@ -74,6 +74,31 @@ def test_rows_that_both_sides_keep_together_are_one_run(dtype, row):
     assert f"/ {row}" not in built.source and f"% {row}" not in built.source
 
 
+RUNTIME = {
+    "rows by 8": ("[N, 5]", "bx*32 : +32, 0 : +5", "int64", 24, 8, "copy"),
+    "rows by 8, filled": ("[N, 8, 48]", "bx*5 : +5, 0 : +8, 0 : +48", "bool", 32, 8, "fill"),
+    "rows by 4": ("[N, 3]", "bx*16 : +16, 0 : +3", "float32", 40, 4, "copy"),
+    "rows of a matrix in a batch": ("[7, N, 6]", "3, bx*16 : +16, 0 : +6", "float16", 33, 1, "copy"),
+    "columns known at the launch": ("[5, N]", "0 : +5, bx*16 : +16", "float32", 33, 1, "copy"),
+}
+
+
+@pytest.mark.parametrize("what", RUNTIME)
+def test_runs_of_any_length_are_proved(what):
+    """What a promise of multiples leaves unguarded, and where rows have a length that the launch alone knows."""
+    shape, region, dtype, default, step, op = RUNTIME[what]
+    tile = int(region.split("bx*")[1].split()[0])
+    said = f'copy: {{src: "X[{region}]", dst: "Y[{region}]", edge: clip}}'
+    said = f'fill: {{dst: "Y[{region}]", value: 1, edge: clip}}' if op == "fill" else said
+    source = f"  X: {{scope: global, dtype: {dtype}, shape: {shape}}}\n" if op == "copy" else ""
+    built = tilegen.build(
+        f"kernel: k\nthreads: 32\nparams: {{N: {{default: {default}, max: 4096, multiple_of: {step}}}}}\n"
+        f"grid: {{bx: ceil(N / {tile})}}\nbuffers:\n{source}"
+        f"  Y: {{scope: global, dtype: {dtype}, shape: {shape}, partial: true}}\nops:\n  - {said}\n"
+    )
+    assert len(built.proof.runs) > 1
+
+
 @pytest.mark.parametrize(("shape", "most"), [([32, 33], 20), ([7, 5, 3], 8), ([1056], 18)])
 def test_a_copy_sees_memory_and_no_shape(shape, most):
     spec = f"""kernel: k

@@ -158,10 +158,12 @@ def _count_on(tile: OrderedTile, operand: Operand, values: Sequence[Index]) -> t
     in the last of them, beyond its end: there is no division in the address then.
     """
     at: list[Index] = [0] * len(operand.dims)
+    is_counted = len(tile.operands) > 1 or bool(tile.guarded)  # what is filled without a guard keeps its coordinates
+    counts_on = is_counted and is_flat(operand, tile.digits)
     for digit, value in zip(tile.digits, values, strict=True):
         own = [operand.dims[d] for d, _, _ in digit.places]
-        is_run = len(set(own)) > 1 and len(tile.operands) > 1 and is_flat(operand, tile.digits)
-        if is_run and STRETCHED not in own and all(len(operand.iters[d]) == 1 for d in own):
+        is_plain = STRETCHED not in own and all(len(operand.iters[d]) == 1 for d in own)
+        if counts_on and is_plain and len(set(own)) > 1:
             d, weight, _ = digit.places[-1]
             at[d] = add(at[d], mul(value, weight))
         else:

@@ -20,9 +20,10 @@ from tilegen.index import (
     multiple,
     substitute,
     to_c,
+    total,
     variables,
 )
-from tilegen.index.bounds import is_below, undecided
+from tilegen.index.bounds import is_below, linear, undecided
 from tilegen.plan import (
     Arrive,
     Block,
@@ -168,7 +169,7 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     spot = position.find(ref)
     memory, name = spot.root, spot.root.name
     if spot.coordinates is None:
-        span = memory.span
+        span = total((c, factor) for factor, c in linear(memory.span).items())
         last = 0 if _steps_by(spot.flat, span, elems) else elems - 1
         if not place.is_below(add(spot.flat, last), span):
             yield _outside(place, name, -1, spot.flat, span, last + 1)

@@ -49,19 +49,18 @@ def _estimate_all(
 ) -> list[tuple[TileChoice, Estimate]]:
     """Every candidate with its estimate, the shortest time first; ties go to the smaller tile, then fewer threads.
 
-    Those that need more CTAs than can be launched are left out while there are others.
+    Those that need more CTAs than can be launched are left out while there are others. Threads that would have nothing
+    to do are left out once a candidate has its place: the estimates were fitted with them.
     """
     sizes = sizes_of(dims, defaults)
     candidates = list_candidates(dims, elem_bytes, defaults)
     candidates = tuple(c for c in candidates if is_launchable(dims, c.box)) or candidates
-    estimated: dict[TileChoice, Estimate] = {}
-    for c in candidates:
-        e = estimate(dims, sizes, c, elem_bytes, arch)
-        fewer = replace(c, threads=min(c.threads, _busy_threads(c, e)))
-        if fewer not in estimated:
-            estimated[fewer] = e if fewer == c else estimate(dims, sizes, fewer, elem_bytes, arch)
-    found = [(turn_over(c, e), e) for c, e in estimated.items()]
-    return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))
+    estimated = ((c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates)
+    found = [(turn_over(c, e), e) for c, e in estimated]
+    ranked: dict[TileChoice, Estimate] = {}
+    for c, e in sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads)):
+        ranked.setdefault(replace(c, threads=min(c.threads, _busy_threads(c, e))), e)
+    return list(ranked.items())
 
 
 def _busy_threads(choice: TileChoice, found: Estimate) -> int:
