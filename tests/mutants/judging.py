@@ -38,7 +38,7 @@ _WHOLE_GRID = {
 }  # fmt: skip
 _ALL_CTAS, _SOME_CTAS = 512, 32  # that run, to see whether a condition asks the same, and whether values are the same
 _OF_SIZES = ("guard tightened", "condition flipped", "trip dropped")  # kinds that other sizes may show
-_FIRST_SIZE = 40
+_FIRST_SIZE, _LARGER_SIZES = 40, (515, 4099)
 _OTHER_SEED = 2  # of inputs that no proof has seen
 
 Written = Mapping[str, Sequence[bytes]]
@@ -89,10 +89,10 @@ def find_reason(spec: Spec, plan: Plan, mutant: Mutant) -> str:
 
 
 def _other_sizes(spec: Spec, default: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Each parameter at as many sizes in a row as an access has elements: an edge lies at every place within one."""
+    """Each parameter at as many sizes in a row as an access has elements, small ones too, and at two larger ones."""
     for p in spec.params:
         if p.var is not None and p.launched is None:
-            for k in range(_FIRST_SIZE, _FIRST_SIZE + 16):
+            for k in (*range(_FIRST_SIZE, _FIRST_SIZE + 16), *range(2, 32), *_LARGER_SIZES):
                 case = {**default, p.name: k * p.var.step}
                 if case[p.name] < p.var.bound and is_possible(spec, case):
                     yield case

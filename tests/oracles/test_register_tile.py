@@ -140,15 +140,27 @@ def test_a_word_of_a_run_takes_a_permute_for_two_words_that_it_comes_from(dtype,
 
 
 def test_a_run_is_not_taken_across_an_edge():
-    """64 pixels of 3 bytes, of which the launch knows how many there are: 13 need not end with a vector."""
-    for multiple, width in ((1, 1), (16, 16)):
+    """64 pixels of 3 bytes at a time, the last time fewer: they end with a vector of each plane, or they do not."""
+    for pixels, width in ((205, 1), (208, 16)):
         text = kernel(32, [
-            "  X: {scope: global, dtype: uint8, shape: [N, 3]}", "  Y: {scope: global, dtype: uint8, shape: [3, N]}",
+            buffer("X", "global", "uint8", [pixels, 3]), buffer("Y", "global", "uint8", [3, pixels]),
             "  T: {view: Y, axes: [1, 0]}",
         ], ["copy: {src: 'X[bx*64 : +64, 0 : +3]', dst: 'T[bx*64 : +64, 0 : +3]', edge: clip}"])  # fmt: skip
-        params = f"params: {{N: {{default: 208, max: 4096, multiple_of: {multiple}}}}}"
-        _, (op,) = build(text.replace("threads: 32", f"threads: 32\n{params}\ngrid: {{bx: ceil(N / 64)}}"))
+        _, (op,) = build(text.replace("threads: 32", "threads: 32\ngrid: {bx: 4}"))
         assert {a["width_bytes"] for a in op["accesses"] if a["kind"] == "st"} == {width}
+
+
+@pytest.mark.parametrize(("dtype", "channels"), [("uint8", 3), ("uint8", 6), ("float16", 3), ("float16", 6)])
+def test_pixels_of_a_number_known_at_the_launch_are_proved(dtype, channels):
+    said = "X[0:2, bx*32 : +32, 0 : +{n}]", "V[0:2, bx*32 : +32, 0 : +{n}]"
+    src, dst = (text.format(n=channels) for text in said)
+    built = tilegen.build(
+        "kernel: k\nparams: {N: {default: 16, max: 4096, multiple_of: 16}}\ngrid: {bx: ceil(N / 32)}\nthreads: 32\n"
+        f"buffers:\n  X: {{scope: global, dtype: {dtype}, shape: [2, N, {channels}]}}\n"
+        f"  Y: {{scope: global, dtype: {dtype}, shape: [2, {channels}, N]}}\n  V: {{view: Y, axes: [0, 2, 1]}}\n"
+        f'ops:\n  - copy: {{src: "{src}", dst: "{dst}", edge: clip}}\n'
+    )
+    assert built.proof.steps > 0
 
 
 @pytest.mark.parametrize(

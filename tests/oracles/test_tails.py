@@ -11,7 +11,7 @@ from tests.oracles.kernels import build
 from tilegen.dtypes import DTYPES
 from tilegen.index import Var
 from tilegen.planner import plan_spec
-from tilegen.proofs.edges import find_period
+from tilegen.proofs.edges import find_edges
 
 TILE = 256
 OPS = {
@@ -114,6 +114,32 @@ ops: [copy: {{src: X, dst: Y}}]
     assert "/" not in body.replace("//", "") and "%" not in body
 
 
+SIZES = {
+    "a product": ({"N": "default: 11, max: 4096", "M": "default: 13, max: 4096"}, "N * M", "bfloat16", 64),
+    "a half": ({"N": "default: 101, max: 4096"}, "N // 2 + 1", "bfloat16", 64),
+    "a third, rounded up": ({"N": "default: 101, max: 4096"}, "ceil(N / 3)", "uint8", 128),
+    "a small one": ({"N": "default: 11, max: 31"}, "N", "uint8", 64),
+    "less than a tile": ({"N": "default: 101, max: 100000"}, "N", "bfloat16", 2048),
+}
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("what", SIZES)
+def test_every_mutant_is_found_whatever_the_length_is_of(what):
+    """Products, parts and small lengths: each puts the edge at places of its own."""
+    params, length, dtype, tile = SIZES[what]
+    said = ", ".join(f"{name}: {{{terms}}}" for name, terms in params.items())
+    region = f"bx*{tile} : +{tile}"
+    spec = tilegen.load(
+        f"kernel: k\nthreads: 32\nparams: {{{said}}}\ngrid: {{bx: ceil(({length}) / {tile})}}\nbuffers:\n"
+        f"  X: {{scope: global, dtype: {dtype}, shape: [{length}]}}\n"
+        f"  Y: {{scope: global, dtype: {dtype}, shape: [{length}]}}\n"
+        f'ops:\n  - copy: {{src: "X[{region}]", dst: "Y[{region}]", edge: clip, width: {16 // DTYPES[dtype].bytes}}}\n'
+    )
+    plan = plan_spec(spec)
+    assert [m.where for m in plant(plan) if judge(spec, plan, m).survives] == []
+
+
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("op", "row"), [*((op, 0) for op in OPS), ("copy", 33)])
 def test_every_mutant_of_a_tail_is_found(op, row):
@@ -125,10 +151,9 @@ def test_every_mutant_of_a_tail_is_found(op, row):
     assert [m.where for m in mutants if judge(spec, plan, m).survives] == []
 
 
-def test_lengths_repeat_after_the_elements_of_a_vector():
+def test_the_places_of_vectors_are_what_an_end_is_compared_with():
     tx, i, n = Var("tx", 32), Var("i", 4), Var("n", 1 << 20)
-    assert find_period(n, [i * 256 + tx * 8 + 7 < n]) == 8
-    assert find_period(n, [i * 512 + tx * 16 + 15 < n * 33]) == 16
-    assert find_period(n, [i * 512 + tx * 16 < n * 8]) == 2
-    assert find_period(Var("n", 1 << 20, 8), [i * 256 + tx * 8 < Var("n", 1 << 20, 8)]) == 1
-    assert find_period(n, [tx * 64 < n, tx < n]) == 1
+    assert [e.apart for e in find_edges(n, i * 256 + tx * 8 + 7 < n)] == [8]
+    assert [(str(e.end), e.apart) for e in find_edges(n, i * 512 + tx * 16 + 15 < n * 33)] == [("n * 33", 16)]
+    assert [str(e.end) for e in find_edges(n, n // 2 + 1 < tx * 8 + 8)] == ["n >> 1"]
+    assert not list(find_edges(n, tx * 64 < n)) and not list(find_edges(n, tx < n))

@@ -147,7 +147,7 @@ def _say_widths(found: Sequence[_Plan], best: _Plan, via: Instruction) -> str:
     edges = "not across an edge" if via.queue else "one by one what an edge cuts"
     rule = f"contiguous, aligned for every thread and step, inside one chunk, {edges}, 16 bytes at most; "
     rule += "runs are neighbours in this order that lie equally far apart on that side"
-    allowed = [widest(tile, side) for side in range(len(tile.operands))]
+    allowed = [widest(tile, side, not via.queue) for side in range(len(tile.operands))]
     costed = [f.widths for f in found if f.tile is tile]
     if via.queue and best.widths == max(costed):
         return f"the widest of {via.name} {runs}; {rule}"

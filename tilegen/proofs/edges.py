@@ -1,63 +1,98 @@
-"""Sizes at which the edge of an array lies at every place within a vector: one for each residue of a parameter."""
+"""Sizes that put the edge of an array at every place within a vector, and one with a whole tile before the edge."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from math import gcd, lcm
+from dataclasses import dataclass
+from math import gcd
 
-from tilegen.index import Formula, Index, Var, conjuncts, multiple, variables
-from tilegen.index.bounds import linear
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.index import Formula, Index, Var, conjuncts, evaluate, multiple, substitute, total, variables
+from tilegen.index.bounds import highest, linear
 from tilegen.proofs.questions import Question
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible
 
 MOST_ELEMENTS = 16  # of an access: one of 16 bytes has no more
+_MOST_VALUES = 1 << 14  # of a parameter that are looked at
+_AXES = {*CTA_AXES, *CLUSTER_AXES}
+
+
+@dataclass(frozen=True)
+class Edge:
+    """What a condition compares with places that lie ``apart`` elements from one another: the ``end`` of an array.
+
+    ``reach``: the farthest place of a CTA from its first.
+    """
+
+    end: Index
+    apart: int
+    reach: int
 
 
 def edge_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """Small values of each parameter that conditions compare with the places of vectors, one for each residue.
+    """For each parameter small values that put an array's end at each place within a vector, and one with which a CTA's
+    whole tile lies before the end; the other parameters have their defaults.
 
-    Vectors lie ``n`` elements apart, so the edge is at the same place in one after every n; what is right at each of n
-    places in a row is right at all. The other parameters have their defaults.
+    For each place the least value is taken, and the least with two vectors before the end. Places that no value with
+    these others reaches are not tried.
     """
     for p in spec.params:
         if p.var is None or p.launched is not None:
             continue
-        period = find_period(p.var, [c for q in asked for c in (*q.guards, q.x)])
-        first = 2 * period * p.var.step
-        for value in range(first, first + period * p.var.step, p.var.step) if period > 1 else ():
-            case = {**default, p.name: value}
-            if value < p.var.bound and is_possible(spec, case):
-                yield case
+        others = {name: value for name, value in default.items() if name != p.name}
+        conditions = dict.fromkeys(substitute(c, others) for q in asked for c in (*q.guards, q.x))
+        edges = dict.fromkeys(e for c in conditions for e in find_edges(p.var, c))
+        steps = range(max(p.var.least, p.var.step), p.var.bound, p.var.step)[:_MOST_VALUES]
+        found = [n for edge in edges for n in _telling_values(p.var, edge, np.array(steps, np.int64))]
+        cases = ({**default, p.name: value} for value in dict.fromkeys(found))
+        yield from (case for case in cases if is_possible(spec, case))
 
 
-def find_period(v: Var, conditions: Sequence[Index]) -> int:
-    """After how many steps of a parameter its comparisons with the places of vectors are as they were.
+def _telling_values(v: Var, edge: Edge, values: NDArray[np.int64]) -> Iterator[int]:
+    """Of a parameter's values, ascending, some for each place of the end within a vector, and one for a whole tile.
+
+    None where the end is at one and the same place always.
+    """
+    ends = np.broadcast_to(evaluate(edge.end, {v.name: values}), values.shape)
+    places = [values[(ends > 0) & (ends % edge.apart == k)] for k in range(edge.apart)]
+    if sum(len(own) > 0 for own in places) < 2:
+        return
+    for own in places:
+        far = own[np.broadcast_to(evaluate(edge.end, {v.name: own}), own.shape) >= 2 * edge.apart]
+        yield from map(int, {*own[:1], *far[:1]})
+    yield from map(int, values[ends > edge.reach + edge.apart][:1])
+
+
+def find_edges(v: Var, condition: Index) -> Iterator[Edge]:
+    """The ends, functions of a parameter, with which a condition compares the places of vectors.
 
     >>> n, tx = Var("n", 1000), Var("tx", 32)
-    >>> find_period(n, [tx * 8 + 7 < n, tx < n]), find_period(n, [tx * 64 < n])
-    (8, 1)
+    >>> [(str(e.end), e.apart, e.reach) for e in find_edges(n, tx * 8 + 7 < n * 3)]
+    [('n * 3', 8, 255)]
+    >>> list(find_edges(n, tx < n)), list(find_edges(n, tx * 64 < n))  # elements; tiles: CTAs are taken for those
+    ([], [])
     """
-    found = 1
-    for condition in dict.fromkeys(conditions):
-        for part in conjuncts(condition):
-            apart = _steps_apart(v, part)
-            if apart <= MOST_ELEMENTS:  # what is coarser are tiles, and CTAs are taken for those
-                found = lcm(found, apart)
-    return found
-
-
-def _steps_apart(v: Var, condition: Index) -> int:
-    """How many steps of a parameter the places are apart that a condition compares with a multiple of it."""
-    if not isinstance(condition, Formula) or condition.symbol != "<":
-        return 1
-    merged: dict[object, int] = {}
-    for side, sign in zip(condition.args, (1, -1), strict=True):
-        for factor, c in linear(side, sign).items():
-            merged[factor] = merged.get(factor, 0) + c
-    own = sum(c for f, c in merged.items() if isinstance(f, Var) and f.name == v.name)
-    others = {f: c for f, c in merged.items() if c and isinstance(f, Var | Formula) and f != v}
-    if not own or any(v.name in {u.name for u in variables(f)} for f in others):
-        return 1
-    apart = gcd(*(c * multiple(f) for f, c in others.items())) if others else 1
-    return apart // gcd(apart, own * v.step)
+    for part in conjuncts(condition):
+        if not isinstance(part, Formula) or part.symbol != "<":
+            continue
+        merged: dict[object, int] = {}
+        for side, sign in zip(part.args, (-1, 1), strict=True):
+            for factor, c in linear(side, sign).items():
+                merged[factor] = merged.get(factor, 0) + c
+        own: dict[Index, int] = {}
+        places: dict[Index, int] = {}
+        for f, c in merged.items():
+            if c and isinstance(f, Var | Formula):
+                (own if v.name in {u.name for u in variables(f)} else places)[f] = c
+        if not own or not places or any({u.name for u in variables(f)} - {v.name} for f in own):
+            continue
+        sign = 1 if sum(c > 0 for c in own.values()) else -1
+        apart = gcd(*(c * multiple(f) for f, c in places.items()))
+        if 1 < apart <= MOST_ELEMENTS:
+            inside = total((abs(c), f) for f, c in places.items() if not {u.name for u in variables(f)} & _AXES)
+            reach = highest((inside, 1)) + abs(merged.get(1, 0))
+            yield Edge(total((sign * c, f) for f, c in own.items()), apart, reach)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.errors import ProofError
 from tilegen.index.courses import ALL_TRIPS, Trips
-from tilegen.interpret import Unsteady
+from tilegen.interpret import Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
 from tilegen.proofs.ctas import choose_ctas, drop_alike
@@ -34,9 +34,10 @@ def list_runs(spec: Spec, plan: Plan) -> tuple[ProofRun, ...]:
     usual = [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case)) for case in parameter_cases(spec)]
     default, ctas = usual[0]
     known = [case for case, _ in usual]
-    beside = [*trip_cases(spec, plan, ctas, default), *edge_cases(spec, asked, default)]
-    more = [case for k, case in enumerate(beside) if case not in known and case not in beside[:k]]
+    more = [case for case in trip_cases(spec, plan, ctas, default) if case not in known]
     wanted = usual + [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case)) for case in more]
+    edges = [case for case in edge_cases(spec, asked, default) if case not in [*known, *more]]
+    wanted += [(case, corners(launch_of(spec, case).grid)) for case in edges]
     left = drop_alike(plan, asked, wanted, len(usual))
     return tuple(
         ProofRun(case, tuple(own), choose_trips(spec, plan, own, case))

@@ -128,7 +128,8 @@ def _runs(tile: TurnedTile, side: int, counts: Sequence[int]) -> Iterator[Shape]
     own, other = (tile.row, tile.column) if side else (tile.column, tile.row)
     whole = tile.digits[own].extent
     follows = tile.digits[other].strides[side] == whole and tile.digits[other].axes[side] == tile.digits[own].axes[side]
-    if not follows or tile.digits[own].places[-1][0] in tile.guarded:
+    has_known_extents = all(isinstance(n, int) for n in operand.memory.shape)  # else no vector across rows is proved
+    if not follows or not has_known_extents or tile.digits[own].places[-1][0] in tile.guarded:
         return
     is_guarded = tile.digits[other].places[-1][0] in guarded_dims(operand)
     inside, size = _widths(tile, side)[-1], operand.elem_bytes

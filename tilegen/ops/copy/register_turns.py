@@ -83,26 +83,21 @@ def _gather(into: Ref, regs: Memory, first: Index, sources: Sequence[int]) -> tu
     if per == 1:
         return (Move(into, regs[add(first, sources[0])]),)
     size = regs.elem_bytes
-    words = list(dict.fromkeys(s // per for s in sources))
-    own: dict[int, int] = {}  # of the word so far: which of its elements are in place
-    steps: list[Step] = []
-    other = words[1:] or words
-    for n, word in enumerate(other):
-        taken = [words[0], word] if n == 0 else [word]
-        names = []
+    first_word, *others = dict.fromkeys(s // per for s in sources)
+    placed = {k for k, s in enumerate(sources) if s // per == first_word}
+    before, steps = regs[add(first, first_word * per)], list[Step]()
+    for n, word in enumerate(others or [first_word]):
+        names = [0] * per  # of the elements that a permute puts in order; 0 for one that comes with a later word
         for k, source in enumerate(sources):
-            if n and k in own:
-                names.append(k)  # stays where it is
-            elif source // per in taken:
-                from_second = source // per == word and (n > 0 or word != words[0])
-                names.append(source % per + (per if from_second else 0))
-                own[k] = word
-            else:
-                names.append(0)  # comes with a later word
+            if source // per == word and k not in placed:
+                names[k] = per + source % per
+            elif k in placed:
+                names[k] = k if n else source % per
+        placed |= {k for k, s in enumerate(sources) if s // per == word}
         selector = sum((name * size + byte) << _NIBBLE * (k * size + byte)
                        for k, name in enumerate(names) for byte in range(size))  # fmt: skip
-        before = into if n else regs[add(first, words[0] * per)]
         steps.append(_permute(into, before, regs[add(first, word * per)], selector))
+        before = into
     return tuple(steps)
 
 
