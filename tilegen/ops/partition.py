@@ -106,12 +106,15 @@ def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tupl
 
 
 def _has_known_rows(operand: Operand) -> bool:
-    """May an offset in the operand's memory be proved? Not where the launch alone knows an extent but the outermost."""
+    """Can an offset be proved to lie in the operand's memory? Where the launch alone knows no extent but the outermost.
+
+    Only such operands get the order of one run, which ``is_flat`` relies on.
+    """
     return all(isinstance(n, int) for n in operand.memory.shape[1:])
 
 
 def is_run(digits: Sequence[Digit], guarded: frozenset[int]) -> bool:
-    """Are several dimensions one run of memory on each side, of which but the outermost may pass an array's end?"""
+    """Are several dimensions one run of memory on each side, where at most the outermost may pass an array's end?"""
     if len(digits) != 1 or len(digits[0].places) < 2:
         return False
     return guarded <= {digits[0].places[0][0]} and guarded.isdisjoint(p[0] for p in digits[0].places[1:])
@@ -154,8 +157,8 @@ def element_refs(tile: OrderedTile, element: Index) -> tuple[tuple[Index, ...], 
 
 
 def _count_on(tile: OrderedTile, operand: Operand, values: Sequence[Index]) -> tuple[Index, ...]:
-    """The element's coordinates; but where an operand keeps the dimensions of a digit together, the digit is counted on
-    in the last of them, beyond its end: there is no division in the address then.
+    """The element's coordinates, in which a digit of several dimensions that lie together is counted on in the last of
+    them, beyond its end: so there is no division in the address.
     """
     at: list[Index] = [0] * len(operand.dims)
     is_counted = len(tile.operands) > 1 or bool(tile.guarded)  # what is filled without a guard keeps its coordinates

@@ -44,8 +44,10 @@ def turn_columns(
 
 
 def turns_by_columns(shape: Shape, elem_bytes: int) -> bool:
-    """Are columns turned over one after the other, each stored before the next? A tile that is a run is turned whole,
-    but where a word of it is a square block of rows and columns and its columns are stored one by one.
+    """Are columns turned over one after the other, each stored before the next?
+
+    Not where dst is one run, which takes elements of all columns. Nor where src is one and a word holds no square block
+    of rows and columns: the words of a run are then taken apart together.
     """
     if shape.store != shape.rows:
         return False
@@ -55,8 +57,8 @@ def turns_by_columns(shape: Shape, elem_bytes: int) -> bool:
 def turn_run(regs: Memory, pack: Memory, shape: Shape, first: Index, block: str) -> tuple[Step, ...]:
     """``pack[c * rows + r] = regs[first + r * columns + c]`` for the whole tile, a word of the result after the other.
 
-    Words repeat: what the next word of each column (of each row, where dst is one run) is made of, lies as far from
-    this one's as it has elements. ``block`` names the variable that counts these repetitions.
+    The words are made in blocks, each as the one before from registers further on: a word of each column, or, where dst
+    is one run, as many words of it as there are rows. ``block`` names the variable that counts them.
     """
     per = max(1, WORD_BYTES // regs.elem_bytes)
     rows, columns = shape.rows, shape.columns
