@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,14 @@ needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="no node")
 needs_esbuild = pytest.mark.skipif(
     not (VIEWER / "node_modules" / "esbuild").is_dir(), reason="no esbuild: npm ci in viewer/"
 )
+
+
+def write_pages(folder: Path, texts: Mapping[str, str]) -> dict[str, Path]:
+    """A file of each page, by its name."""
+    pages = {name: folder / f"{name}.html" for name in texts}
+    for name, page in pages.items():
+        page.write_text(texts[name], encoding="utf-8")
+    return pages
 
 
 @contextmanager

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.viewing.browser import Watched, needs_browser, open_browser
+from tests.viewing.browser import Watched, needs_browser, write_pages
 from tilegen.dtypes import DTYPES
 from tilegen.viewing import layout_page, spec_page
 
@@ -21,18 +20,9 @@ MOST_MS = 50
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("controls")
     texts = {name: spec_page(str(ROOT / "specs" / f"{name}.yaml"))[1] for name in ("gemm", "copy_staged")}
-    for name, text in {**texts, "layouts": layout_page()}.items():
-        (folder / f"{name}.html").write_text(text, encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in LEAST}
+    return write_pages(tmp_path_factory.mktemp("controls"), {**texts, "layouts": layout_page()})
 
 
 def operate(control: Any) -> None:

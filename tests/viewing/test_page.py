@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.viewing.browser import AXE, Watched, needs_axe, needs_browser, open_browser
+from tests.viewing.browser import AXE, Watched, needs_axe, needs_browser, write_pages
 from tilegen import layouts as layouts_room
 from tilegen.viewing import layout_page, own_presets, spec_page
 
@@ -19,19 +19,10 @@ TABS = ("choices", "code", "time", "layout", "mma", "about")
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with open_browser() as opened:
-        yield opened
-
-
-@pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    folder = tmp_path_factory.mktemp("pages")
     texts = {"layouts": layout_page(None, None, ["specs/gemm.yaml"])}
     texts |= {name: spec_page(str(ROOT / "specs" / f"{name}.yaml"))[1] for name in SPECS}
-    for name, text in texts.items():
-        (folder / f"{name}.html").write_text(text, encoding="utf-8")
-    return {name: folder / f"{name}.html" for name in texts}
+    return write_pages(tmp_path_factory.mktemp("pages"), texts)
 
 
 @pytest.fixture

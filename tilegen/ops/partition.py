@@ -149,11 +149,19 @@ def reject_carries(operands: Sequence[Operand]) -> str | None:
     return "the two sides split the innermost dimension at places that do not nest, so no bundle is contiguous"
 
 
-def element_refs(tile: OrderedTile, element: Index) -> tuple[tuple[Index, ...], tuple[Ref, ...]]:
-    """The region's coordinates of an element of the tile, and each operand's reference to it."""
-    values = split_number(element, [d.extent for d in tile.digits]) if tile.digits else ()
-    at = coordinates(tile.digits, values, len(tile.operands[0].dims))
-    return at, tuple(ref_at(o, _count_on(tile, o, values)) for o in tile.operands)
+def _place_of(tile: OrderedTile, element: Index) -> tuple[Index, ...]:
+    """The region's coordinates of an element of the tile."""
+    return coordinates(tile.digits, _values_of(tile, element), len(tile.operands[0].dims))
+
+
+def _ref_of(tile: OrderedTile, side: int, element: Index) -> Ref:
+    """One operand's reference to an element of the tile."""
+    operand = tile.operands[side]
+    return ref_at(operand, _count_on(tile, operand, _values_of(tile, element)))
+
+
+def _values_of(tile: OrderedTile, element: Index) -> tuple[Index, ...]:
+    return split_number(element, [d.extent for d in tile.digits])
 
 
 def _count_on(tile: OrderedTile, operand: Operand, values: Sequence[Index]) -> tuple[Index, ...]:
@@ -181,10 +189,9 @@ def widest(tile: OrderedTile, side: int, has_tails: bool = True) -> int:
     """
     width, innermost = 1, tile.innermost(side)
     while innermost.extent % (width * 2) == 0:
-        _, refs = element_refs(tile, mul(_group(tile, _loop(tile, width * 2)), width * 2))
-        if not allows_run(tile.operands[side], refs[side], width * 2, innermost, side):
-            break
-        if not (has_tails or allows_width(tile.operands[side], refs[side], width * 2, innermost, side, tile.guarded)):
+        ref = _ref_of(tile, side, mul(_group(tile, _loop(tile, width * 2)), width * 2))
+        asked = tile.operands[side], ref, width * 2, innermost, side
+        if not (allows_run(*asked) if has_tails else allows_width(*asked, tile.guarded)):
             break
         width *= 2
     return width
@@ -268,13 +275,13 @@ def _see_side(
     step = Var(context.fresh("r"), count) if count > _MOST_LINES else None
     numbers: list[Index] = [mul(step, width)] if step else list(range(0, bundle, width))
     firsts = [add(mul(group, bundle), k) for k in numbers]
-    formals.share_base(side, [element_refs(tile, first)[1][side] for first in firsts])
+    formals.share_base(side, [_ref_of(tile, side, first) for first in firsts])
     e = Var(context.fresh("e"), width) if may_cut(tile.operands[side], width, tile.innermost(side)) else None
 
     def see(first: Index) -> EdgeAccess:
         return see_access(
             width, lambda k: _guard(tile, side, add(first, k)),
-            lambda k: formals.see(side, element_refs(tile, add(first, k))[1][side]), e,
+            lambda k: formals.see(side, _ref_of(tile, side, add(first, k))), e,
         )  # fmt: skip
 
     return _Side(tuple(zip(numbers, map(see, firsts), strict=True)), step)
@@ -282,14 +289,15 @@ def _see_side(
 
 def _guard(tile: OrderedTile, side: int, element: Index) -> Index:
     """Whether an element of the tile is inside of an operand's array; of a run, whether it comes before the end."""
-    operand, (at, _) = tile.operands[side], element_refs(tile, element)
+    operand = tile.operands[side]
     own = guarded_dims(operand)
     if not own or not is_run(tile.digits, tile.guarded):
-        return guard_at(operand, at)
+        return guard_at(operand, _place_of(tile, element))
     place, _, rows = tile.digits[0].places[0]
     d, row = operand.dims[place], tile.digits[0].extent // rows
     begin, end = operand.region.begins[d], operand.buffer.shape[d]
-    return every(less(add(element, mul(begin, row)), mul(end, row)), edge_guard(operand, at, but=d))
+    others = edge_guard(operand, _place_of(tile, element), but=d)
+    return every(less(add(element, mul(begin, row)), mul(end, row)), others)
 
 
 def _staged_moves(

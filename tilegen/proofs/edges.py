@@ -58,12 +58,12 @@ def _telling_values(v: Var, edge: Edge, values: NDArray[np.int64]) -> Iterator[i
     None where the end is at one and the same place always.
     """
     ends = np.broadcast_to(evaluate(edge.end, {v.name: values}), values.shape)
-    places = [values[(ends > 0) & (ends % edge.apart == k)] for k in range(edge.apart)]
-    if sum(len(own) > 0 for own in places) < 2:
+    places = [(ends > 0) & (ends % edge.apart == k) for k in range(edge.apart)]
+    if sum(bool(own.any()) for own in places) < 2:
         return
     for own in places:
-        far = own[np.broadcast_to(evaluate(edge.end, {v.name: own}), own.shape) >= 2 * edge.apart]
-        yield from map(int, {*own[:1], *far[:1]})
+        far = own & (ends >= 2 * edge.apart)
+        yield from map(int, {*values[own][:1], *values[far][:1]})
     yield from map(int, values[ends > edge.reach + edge.apart][:1])
 
 

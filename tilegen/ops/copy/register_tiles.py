@@ -133,7 +133,7 @@ def _runs(tile: TurnedTile, side: int, counts: Sequence[int]) -> Iterator[Shape]
         return
     is_guarded = tile.digits[other].places[-1][0] in guarded_dims(operand)
     inside, size = _widths(tile, side)[-1], operand.elem_bytes
-    word = max(1, WORD_BYTES // size)  # what is turned at once
+    word = word_elems(size)  # what is turned at once
     for count in (n for n in counts if n > 1 and n % word == 0 and n * whole * size <= MOST_RUN_BYTES):
         if is_guarded and not ends_between(operand, tile.digits[other], count):
             continue
@@ -145,6 +145,15 @@ def _runs(tile: TurnedTile, side: int, counts: Sequence[int]) -> Iterator[Shape]
             width *= 2
         if width > inside:
             yield Shape(whole, count, count, width) if side else Shape(count, whole, width, count)
+
+
+def word_elems(elem_bytes: int) -> int:
+    """Elements of a register; 1 of those that take several.
+
+    >>> word_elems(1), word_elems(2), word_elems(8)
+    (4, 2, 1)
+    """
+    return max(1, WORD_BYTES // elem_bytes)
 
 
 def _digit_in_steps(tile: TurnedTile, k: int, step: int) -> Index:

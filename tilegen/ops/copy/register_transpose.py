@@ -16,7 +16,6 @@ from tilegen.cost.count import Counted, cost_of
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Index, add, div, every, mod, mul, variables
 from tilegen.ops.copy.register_tiles import (
-    WORD_BYTES,
     Shape,
     TileOrder,
     TurnedTile,
@@ -26,6 +25,7 @@ from tilegen.ops.copy.register_tiles import (
     orders_of,
     shapes_of,
     turned_tile,
+    word_elems,
 )
 from tilegen.ops.copy.register_turns import block_elems, over, step_of, turn_columns, turn_run, turns_by_columns
 from tilegen.ops.edges import edge_guard, may_pass_end
@@ -72,7 +72,7 @@ def _registers(tile: TurnedTile, shape: Shape, sets: int, names: dict[str, str])
     columns = block_elems(size, shape.rows, shape.columns) if turns_by_columns(shape, size) else shape.columns
     return (
         flat_memory(names["regs"], dtype, sets * shape.elems, "register"),
-        flat_memory(names["pairs"], dtype, 4 * max(1, WORD_BYTES // size), "register"),
+        flat_memory(names["pairs"], dtype, 4 * word_elems(size), "register"),
         flat_memory(names["pack"], dtype, shape.rows * columns, "register"),
     )
 

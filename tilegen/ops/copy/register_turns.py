@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tilegen.index import Index, Var, add, mul
-from tilegen.ops.copy.register_tiles import WORD_BYTES, Shape
+from tilegen.ops.copy.register_tiles import WORD_BYTES, Shape, word_elems
 from tilegen.plan import BYTE_PERMUTE, Map, Memory, Move, Ref, Repeat, Step
 
 _NIBBLE = 4  # bits of a selector that name a byte
@@ -23,7 +23,7 @@ def block_elems(elem_bytes: int, rows: int, columns: int) -> int:
     >>> block_elems(2, 8, 8), block_elems(1, 16, 2), block_elems(4, 4, 4)
     (2, 1, 1)
     """
-    side = WORD_BYTES // elem_bytes if elem_bytes in (1, 2) else 1
+    side = word_elems(elem_bytes)
     return side if rows % side == 0 and columns % side == 0 else 1
 
 
@@ -60,7 +60,7 @@ def turn_run(regs: Memory, pack: Memory, shape: Shape, first: Index, block: str)
     The words are made in blocks, each as the one before from registers further on: a word of each column, or, where dst
     is one run, as many words of it as there are rows. ``block`` names the variable that counts them.
     """
-    per = max(1, WORD_BYTES // regs.elem_bytes)
+    per = word_elems(regs.elem_bytes)
     rows, columns = shape.rows, shape.columns
     if shape.store == rows:  # of each column the next rows
         count, came, made = rows // per, per * columns, per

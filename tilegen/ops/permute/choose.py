@@ -59,11 +59,11 @@ def _estimate_all(
     found = [(turn_over(c, e), e) for c, e in estimated]
     ranked: dict[TileChoice, Estimate] = {}
     for c, e in sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads)):
-        ranked.setdefault(replace(c, threads=_busy_threads(c, e)), e)
+        ranked.setdefault(replace(c, threads=_useful_threads(c, e)), e)
     return list(ranked.items())
 
 
-def _busy_threads(choice: TileChoice, found: Estimate) -> int:
+def _useful_threads(choice: TileChoice, found: Estimate) -> int:
     """The threads of a choice, of a direct one no more than whole warps that have an access to make."""
     if choice.variant == "tiled":  # whose accesses the layout of its tile decides
         return choice.threads
