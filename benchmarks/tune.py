@@ -4,7 +4,8 @@
     python benchmarks/tune.py --again [--out FILE]     # of an earlier file: the pick and the best three once more
     python benchmarks/tune.py --rank FILE              # no GPU: today's pick among the candidates that FILE measured
 
-The file is docs/results/tiles/<device>.json; docs/performance.md has its table (benchmarks/results_page.py).
+The file is docs/results/tiles/<device>.json; docs/performance.md has its table (benchmarks/results_page.py). It is
+written after every case, so that a run that is cut off leaves what it found.
 Candidates are planned and compiled in other processes (without the proofs: the pick itself is proved where it is
 built), checked once against the pick's own output, then timed in turns with a copy; the best three and the pick again.
 """
@@ -226,7 +227,7 @@ def main() -> int:
         Path(args.out).parent.mkdir(parents=True, exist_ok=True)
         for name, row in tune_all(session, args):
             rows[name] = row
-        Path(args.out).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+            Path(args.out).write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     shares = [r["picked_to_best"] for r in rows.values()] or [1.0]
     print(f"{len(rows)} cases, the worst pick at {min(shares)} of the best, median {statistics.median(shares)}")
     return 1 if any(r["wrong"] or r["failed"] for r in rows.values()) else 0
