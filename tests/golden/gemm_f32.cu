@@ -235,6 +235,7 @@ gemm_f32(const float *__restrict__ A, const float *__restrict__ B, float *__rest
     __shared__ __align__(128) float sb[2560];  // row [5, 8, 64]
     const int tx = threadIdx.x;
     const int bx = blockIdx.x;
+    __builtin_assume(tx < 256);
     __align__(16) float a[16];  // S[(2, 2, 16, 4):(8, 4, 16@tx, 1)] + R[16:1@tx] [2, 128, 1]
     __align__(16) float b[8];  // S[(2, 16, 4):(4, 1@tx, 1)] + R[16:16@tx] [2, 1, 64]
     __align__(16) float sums[32];  // tiled_mma('fma.f32', '(16,16,1):(16,1,0)', ('R=4', 'R=4', None), 'C', (128, 64, 8)) [128, 64]

@@ -72,6 +72,7 @@ masked_halo(const float *__restrict__ X, float *__restrict__ Y, float *__restric
     const int warpid = tx >> 5;
     const int laneid = tx & 31;
     const int bx = blockIdx.x;
+    __builtin_assume(tx < 128);
 
     fill_t(tx, t);  // fill t
     __syncthreads();

@@ -46,6 +46,7 @@ odd_tile(const float *__restrict__ X, float *__restrict__ Y)
 {
     __shared__ __align__(16) float s[481];  // row [37, 13]
     const int tx = threadIdx.x;
+    __builtin_assume(tx < 96);
 
     copy_X_s(tx, X, s);  // copy X -> s
     __syncthreads();

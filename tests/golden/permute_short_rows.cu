@@ -54,6 +54,7 @@ permute_short_rows(const unsigned char *__restrict__ X, unsigned char *__restric
     const int tx = threadIdx.x;
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
+    __builtin_assume(tx < 128);
 
     copy_X_tile_turned(tx, bx, &X[by * 18483 + bx * 192], tile);  // copy X[by : +1, bx * 64 : +64, 0 : +3] -> tile_turned
     __syncthreads();

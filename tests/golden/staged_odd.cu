@@ -70,6 +70,7 @@ staged_odd(const float *__restrict__ X, float *__restrict__ Y)
     __shared__ __align__(128) float tile[2111];  // S[(2,32,32):(1056,33,1)] [2, 32, 32]
     const int tx = threadIdx.x;
     const int bx = blockIdx.x;
+    __builtin_assume(tx < 64);
 
     start_X_tile(tx, bx, &X[bx * 2464], tile);  // copy X[bx*32 : +32, 0 : +32] -> tile[0]
     cp_async_commit();

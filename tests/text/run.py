@@ -80,6 +80,7 @@ class Runner:
         launch = (ctypes.c_uint * 7)(*grid, *info["cluster"], info["block"][0])
         flat = (ctypes.c_uint * (3 * len(wanted)))(*(x for cta in wanted for x in cta))
         code = self.function((ctypes.c_void_p * len(pointers))(*pointers), launch, flat, len(wanted))
+        assert code != 3, f"{self.plan.name}: the compiler is told what does not hold"
         assert code == 0, f"{self.plan.name}: threads wait at a barrier that others never reach"
         for name, image in images.items():
             around = _around(image)

@@ -214,6 +214,7 @@ static bool run_cluster(const std::vector<dim3> &blocks)
     return true;
 }
 // ctas: n triples (bx, by, bz), clusters one after another and in each the CTAs by their ranks; launch: grid, cluster, threads
+static bool misled = false;  // has a compiler been told what does not hold?
 static int launch(void (*kernel)(void **), void **args, const unsigned *launch, const unsigned *ctas, int n)
 {
     gridDim = {launch[0], launch[1], launch[2]};
@@ -232,7 +233,7 @@ static int launch(void (*kernel)(void **), void **args, const unsigned *launch, 
         }
         if (!run_cluster(blocks)) return 1;
     }
-    return 0;
+    return misled ? 3 : 0;
 }
 template <class To, class From> static To bits(From x)
 {
@@ -269,6 +270,7 @@ static unsigned small_from_float(float x, int exponent_bits, int mantissa_bits, 
     return sign | best;
 }
 }  // namespace cpu
+#define __builtin_assume(holds) (void)(cpu::misled |= !(holds))
 
 static inline void __syncthreads() { cpu::meet(cpu::cta, cpu::threads); }
 static inline void __syncwarp()

@@ -11,10 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from text.plans import build_cast, build_permute_sf, build_pool, build_runtime_copy, build_transpose
+from text.run import requires_gxx, run_text
 from tilegen.decisions import Choice, Cost, Operation
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import INT_LIMIT, Var, bound, compile_text, evaluate
-from tilegen.plan import Block, Memory, Move, Plan, Role, Sync, flat_memory
+from tilegen.plan import Block, Memory, Move, Plan, Repeat, Role, Sync, flat_memory, when
 from tilegen.render import declare, element, fold_line, launch_info, literal, pointer, render, subscript
 
 NAMES = ("bx", "row", "col", "v", "N", "M")
@@ -43,6 +44,32 @@ def refs(draw):
     return Memory("X", "float32", (9,) * rank, tuple(pitches), "global")[
         tuple(coordinate() for _ in range(rank))
     ], variables
+
+
+def fill_tile(elems: int, threads: int) -> Plan:
+    """Each thread copies an element of a tile, as often as all of it takes."""
+    tile, source = (flat_memory(name, "int32", elems, "global") for name in ("tile", "source"))
+    trip, tx = Var("i", -(-elems // threads)), Var("tx", threads)
+    at = trip * threads + tx
+    body = when(at < elems, Move(tile[at], source[at]))
+    filling = Repeat(trip, trip.bound, body, True)
+    return Plan("filled", "sm_90", (1, 1, 1), (tile, replace(source, access="in")), (Role("all", threads, (filling,)),))
+
+
+def test_a_compiler_is_told_how_many_threads_there_are_where_the_last_trip_leaves_some_idle():
+    assert "__builtin_assume(tx < 96);" in render(fill_tile(1000, 96))
+    assert "assume" not in render(fill_tile(960, 96))  # whole trips ask nothing
+    assert "assume" not in render(build_transpose())  # what an edge of an array asks depends on the CTA
+
+
+@requires_gxx
+def test_what_a_compiler_is_told_is_asked_where_text_runs_on_the_cpu(monkeypatch):
+    plan = fill_tile(1000, 96)
+    run_text(plan, {"source": np.arange(1000, dtype="int32")})
+    text = render(plan).replace("assume(tx < 96)", "assume(tx < 95)")
+    monkeypatch.setattr("text.run.render", lambda plan, prelude: text)
+    with pytest.raises(AssertionError, match="is told what does not hold"):
+        run_text(plan, {"source": np.arange(1000, dtype="int32")})
 
 
 @given(refs(), st.integers(0, 2**32))

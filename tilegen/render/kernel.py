@@ -8,8 +8,9 @@ from tilegen.arch import ARCHES
 from tilegen.arch.data import registers_for
 from tilegen.decisions import RESIDENT, describe_operation, printable, say_resident
 from tilegen.dtypes import DTYPES, DType
-from tilegen.index import Formula, Var, to_c
+from tilegen.index import Formula, Var, conjuncts, to_c, variables
 from tilegen.plan import Arrive, Block, Plan, Role, Step, Tma, all_steps, arguments, arrays, effects, tensor_maps
+from tilegen.plan.walk import begin, walk
 from tilegen.render.c_text import comment_lines, declare, end_comment, fold_line, int_type, parameter, with_note
 from tilegen.render.launch import SharedUse, launch_info, plan_shared
 from tilegen.render.names import free_names, multiplied_registers
@@ -178,5 +179,22 @@ def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
     name, end = printable(role.name), part.first + role.threads
     return {
         "name": name, "threads": role.threads, "end": end, "held": registers, "body": body, "builtins": builtins,
-        "registers": change,
+        "registers": change, "idles": has_idle_threads(role),
     }  # fmt: skip
+
+
+def has_idle_threads(role: Role) -> bool:
+    """Is there a loop in whose last trip some threads have nothing to do?
+
+    A compiler that knows how many threads there are asks in that trip alone, and lets the accesses of all others wait
+    for memory together.
+    """
+    for visit in walk(role.steps, begin(role.threads)):
+        trips = {var.name for var, _ in visit.position.loops}
+        for expression in visit.effects.expressions:
+            for c in conjuncts(visit.position.expand(expression)):
+                if isinstance(c, Formula) and c.symbol == "<" and isinstance(c.args[1], int):
+                    names = {v.name for v in variables(c.args[0])}
+                    if names & trips and names & set(THREAD_AXES) and names <= {*trips, *THREAD_AXES}:
+                        return True
+    return False
