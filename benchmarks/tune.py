@@ -66,7 +66,9 @@ def list_pins(case: Case, arch: str, caches: Sequence[str], turns: Sequence[str]
             for cache in caches or ["default"]:
                 pins = {"variant": choice.variant, "box": list(choice.box), "threads": choice.threads}
                 pins |= {"turn": turn} if choice.variant == "tiled" else {}
-                out.append((pins | {"cache": cache}, estimate.seconds * 1e6))
+                pins |= {"cache": cache}
+                orders = ("both", "dst") if choice.order == "both" else (choice.order,)
+                out += [(pins | {"order": order}, estimate.seconds * 1e6) for order in orders]
     return out
 
 
