@@ -1,6 +1,7 @@
 """Every tile that the model of permute enumerates, measured: how far is the pick from the best?
 
     python benchmarks/tune.py [--out FILE] [--name 021] [--cache default stream]
+    python benchmarks/tune.py --most 16                # those alone that the model ranks first
     python benchmarks/tune.py --again [--out FILE]     # of an earlier file: the pick and the best three once more
     python benchmarks/tune.py --rank FILE              # no GPU: today's pick among the candidates that FILE measured
 
@@ -32,7 +33,7 @@ from tilegen import bench, gpu
 from tilegen.arch import ARCHES
 from tilegen.bench.measuring import choose_launches, make_samplers, paired_ratio, plan_rotation, take_turns, warm_up
 from tilegen.dtypes import DTYPES
-from tilegen.ops.permute.choose import rank_candidates
+from tilegen.ops.permute.choose import has_orders, rank_candidates
 from tilegen.ops.permute.op import dims_of
 from tilegen.pipeline import load, settle
 from tilegen.planner import plan_spec
@@ -55,19 +56,25 @@ class Compiled:
     cubin: gpu.Cubin
 
 
-def list_pins(case: Case, arch: str, caches: Sequence[str], turns: Sequence[str]) -> list[tuple[dict[str, Any], float]]:
-    """The pins of every candidate, the model's own order, each with its estimate in microseconds."""
+def list_pins(
+    case: Case, arch: str, caches: Sequence[str], turns: Sequence[str], most: int | None = None
+) -> list[tuple[dict[str, Any], float]]:
+    """The pins of every candidate, the model's own order, each with its estimate in microseconds.
+
+    CTAs are numbered in both orders where these differ, that of the model first.
+    """
     call = load(spec_text(case, arch)).whole
     assert call is not None
-    ranked = rank_candidates(dims_of(call), DTYPES[case.dtype].bytes, {}, ARCHES[arch])
+    dims = dims_of(call)
+    ranked = rank_candidates(dims, DTYPES[case.dtype].bytes, {}, ARCHES[arch])
     out = []
-    for choice, estimate in ranked:
+    for choice, estimate in ranked[:most]:
         for turn in turns if choice.variant == "tiled" and turns else [choice.turn]:
             for cache in caches or ["default"]:
                 pins = {"variant": choice.variant, "box": list(choice.box), "threads": choice.threads}
                 pins |= {"turn": turn} if choice.variant == "tiled" else {}
                 pins |= {"cache": cache}
-                orders = ("both", "dst") if choice.order == "both" else (choice.order,)
+                orders = [choice.order, *({"dst", "both"} - {choice.order} if has_orders(dims, choice.box) else ())]
                 out += [(pins | {"order": order}, estimate.seconds * 1e6) for order in orders]
     return out
 
@@ -174,7 +181,7 @@ def tune_all(session: bench.Session, args: argparse.Namespace) -> Iterator[tuple
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         known = json.loads(Path(args.out).read_text(encoding="utf-8")) if args.again else {}
         pins = [
-            again_pins(c, arch, known[c.name]) if args.again else list_pins(c, arch, args.cache, args.turn)
+            again_pins(c, arch, known[c.name]) if args.again else list_pins(c, arch, args.cache, args.turn, args.most)
             for c in chosen
         ]
         waiting = [
@@ -217,6 +224,7 @@ def main() -> int:
     parser.add_argument("--group", nargs="*", default=[])
     parser.add_argument("--cache", nargs="*", default=[])
     parser.add_argument("--turn", nargs="*", default=[])
+    parser.add_argument("--most", type=int, help="candidates of a case, of those that the model ranks first; all")
     args = parser.parse_args()
     if args.rank:
         file = Path(args.rank)
