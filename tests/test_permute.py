@@ -18,7 +18,6 @@ from tilegen import spec as spec_room
 from tilegen.arch import ARCHES
 from tilegen.arithmetic import TYPED
 from tilegen.errors import ProofError, SpecError
-from tilegen.index import evaluate
 from tilegen.ops import ALL_OPS
 from tilegen.ops.op import WholeHere
 from tilegen.ops.permute.choose import rank_candidates
