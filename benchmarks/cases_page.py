@@ -129,8 +129,7 @@ def experiment_tables(folder: str, name: str, result: dict[str, Any]) -> str:
 
 def _say_tile(pins: str) -> str:
     tile = json.loads(pins)
-    order = ", by turns" if tile.get("order") == "both" else ""
-    return f"{tile['variant']} {' x '.join(map(str, tile['box']))}, {tile['threads']}{order}"
+    return f"{tile['variant']} {' x '.join(map(str, tile['box']))}, {tile['threads']}"
 
 
 def draw_cases(result: dict[str, Any]) -> str:

@@ -33,7 +33,7 @@ from tilegen import bench, gpu
 from tilegen.arch import ARCHES
 from tilegen.bench.measuring import choose_launches, make_samplers, paired_ratio, plan_rotation, take_turns, warm_up
 from tilegen.dtypes import DTYPES
-from tilegen.ops.permute.choose import has_orders, rank_candidates
+from tilegen.ops.permute.choose import rank_candidates
 from tilegen.ops.permute.op import dims_of
 from tilegen.pipeline import load, settle
 from tilegen.planner import plan_spec
@@ -59,23 +59,17 @@ class Compiled:
 def list_pins(
     case: Case, arch: str, caches: Sequence[str], turns: Sequence[str], most: int | None = None
 ) -> list[tuple[dict[str, Any], float]]:
-    """The pins of every candidate, the model's own order, each with its estimate in microseconds.
-
-    CTAs are numbered in both orders where these differ, that of the model first.
-    """
+    """The pins of every candidate, the model's own order, each with its estimate in microseconds."""
     call = load(spec_text(case, arch)).whole
     assert call is not None
-    dims = dims_of(call)
-    ranked = rank_candidates(dims, DTYPES[case.dtype].bytes, {}, ARCHES[arch])
+    ranked = rank_candidates(dims_of(call), DTYPES[case.dtype].bytes, {}, ARCHES[arch])
     out = []
     for choice, estimate in ranked[:most]:
         for turn in turns if choice.variant == "tiled" and turns else [choice.turn]:
             for cache in caches or ["default"]:
                 pins = {"variant": choice.variant, "box": list(choice.box), "threads": choice.threads}
                 pins |= {"turn": turn} if choice.variant == "tiled" else {}
-                pins |= {"cache": cache}
-                orders = [choice.order, *({"dst", "both"} - {choice.order} if has_orders(dims, choice.box) else ())]
-                out += [(pins | {"order": order}, estimate.seconds * 1e6) for order in orders]
+                out.append((pins | {"cache": cache}, estimate.seconds * 1e6))
     return out
 
 

@@ -11,7 +11,7 @@ from tilegen.arch import Arch
 from tilegen.decisions import Candidate, Choice, Cost
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import bound
-from tilegen.ops.permute.dims import Dims, is_launchable, walk_dims
+from tilegen.ops.permute.dims import Dims, is_launchable
 from tilegen.ops.permute.model import LANES, Estimate, estimate
 from tilegen.ops.permute.tiles import MAX_CANDIDATES, MAX_TILE_BYTES, TileChoice, list_candidates, next_power, sizes_of
 from tilegen.spec.data import WholeCall
@@ -32,11 +32,9 @@ def choose_tiles(
         found = estimate(dims, sizes, pinned, elem_bytes, arch)
         asked = call.fields.turn
         ranked = [(turn_over(pinned, found) if asked == "auto" else replace(pinned, turn=asked), found)]
-    order = call.fields.order
-    ranked = [(c if order == "auto" else replace(c, order=order), e) for c, e in ranked]
     best = ranked[0][0]
     shortest = f"the shortest of {len(every)} estimates, to a nanosecond, the smaller tile of equals"
-    return best, (_dims_choice(dims), _tile_choice(dims, ranked, "pinned" if pinned else shortest))
+    return best, (_dims_choice(dims), _tile_choice(ranked, "pinned" if pinned else shortest))
 
 
 def rank_candidates(
@@ -56,9 +54,9 @@ def _estimate_all(
     """
     sizes = sizes_of(dims, defaults)
     candidates = list_candidates(dims, elem_bytes, defaults)
-    candidates = tuple(c for c in candidates if is_launchable(dims, c.box, choose_order(dims, c.box))) or candidates
+    candidates = tuple(c for c in candidates if is_launchable(dims, c.box)) or candidates
     estimated = ((c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates)
-    found = [(replace(turn_over(c, e), order=choose_order(dims, c.box)), e) for c, e in estimated]
+    found = [(turn_over(c, e), e) for c, e in estimated]
     ranked: dict[TileChoice, Estimate] = {}
     for c, e in sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads)):
         ranked.setdefault(replace(c, threads=_useful_threads(c, e)), e)
@@ -79,16 +77,6 @@ def turn_over(choice: TileChoice, found: Estimate) -> TileChoice:
     in, they would be single in shared memory already.
     """
     return replace(choice, turn="store" if found.src_elems > found.dst_elems else "load")
-
-
-def choose_order(dims: Dims, box: Sequence[int]) -> str:
-    """Both orders by turns where they differ: what one array alone decided, the other would pay for."""
-    return "both" if has_orders(dims, box) else "dst"
-
-
-def has_orders(dims: Dims, box: Sequence[int]) -> bool:
-    """Do the two orders of CTAs differ?"""
-    return walk_dims(dims, box, "dst") != walk_dims(dims, box, "both")
 
 
 def _pin(
@@ -112,8 +100,7 @@ def _pin(
     if agreeing:
         return agreeing[0]
     likely = ranked[0].variant if variant == "auto" else variant
-    box = box or ranked[0].box
-    pinned = TileChoice(likely, box, fields.threads or ranked[0].threads, order=choose_order(dims, box))
+    pinned = TileChoice(likely, box or ranked[0].box, fields.threads or ranked[0].threads)
     if pinned.variant == "tiled" and prod(pinned.box) * elem_bytes > MAX_TILE_BYTES:
         bytes_ = prod(pinned.box) * elem_bytes
         message = f"a tile of {list(pinned.box)} takes {bytes_} bytes; {MAX_TILE_BYTES} are the most"
@@ -140,24 +127,22 @@ def _plain(x: Any) -> Any:
     return x if isinstance(x, int) else str(x)
 
 
-def _tile_choice(dims: Dims, ranked: Sequence[tuple[TileChoice, Estimate]], why: str) -> Choice:
+def _tile_choice(ranked: Sequence[tuple[TileChoice, Estimate]], why: str) -> Choice:
     best = ranked[0][0]
-    least = ranked[0][1]
     candidates = tuple(
-        Candidate(_value(dims, c, e), Cost(e.sectors, e.wavefronts, e.instructions), _verdict(e, least, c is best))
+        Candidate(_value(c, e), Cost(e.sectors, e.wavefronts, e.instructions), _verdict(e, ranked[0][1], c is best))
         for c, e in ranked[:_SHOWN]
     )
-    return Choice("tile", _picked(dims, best), candidates, f"{why}; {_say_bound(least)}")
+    return Choice("tile", _picked(best), candidates, f"{why}; {_say_bound(ranked[0][1])}")
 
 
-def _picked(dims: Dims, c: TileChoice) -> dict[str, Any]:
+def _picked(c: TileChoice) -> dict[str, Any]:
     turn = {"turn": c.turn} if c.variant == "tiled" else {}
-    order = {"order": c.order} if has_orders(dims, c.box) else {}
-    return {"variant": c.variant, "box": list(c.box), "threads": c.threads, **turn, **order}
+    return {"variant": c.variant, "box": list(c.box), "threads": c.threads, **turn}
 
 
-def _value(dims: Dims, c: TileChoice, e: Estimate) -> dict[str, Any]:
-    return _picked(dims, c) | {"us": round(e.seconds * 1e6, 1)}
+def _value(c: TileChoice, e: Estimate) -> dict[str, Any]:
+    return _picked(c) | {"us": round(e.seconds * 1e6, 1)}
 
 
 def _verdict(e: Estimate, best: Estimate, is_picked: bool) -> str:

@@ -67,32 +67,13 @@ class TileGrid:
     tiles: tuple[Index, ...]
 
 
-def walk_dims(dims: Dims, box: Sequence[int], order: str) -> list[int]:
-    """The dimensions along which CTAs are numbered, the fastest first; those that a box takes whole are left out.
-
-    ``dst``: as dst's lie, so that the stores of neighbours follow one another in memory. ``both``: by turns the fastest
-    that is left of dst and of src, so that the CTAs that run at a time read neighbours too.
-
-    >>> dims = merge_dims((4, 6, 8, 10), (480, 80, 10, 1), (1, 4, 24, 192))
-    >>> walk_dims(dims, (2, 2, 2, 2), "dst"), walk_dims(dims, (2, 2, 2, 2), "both")
-    ([0, 1, 2, 3], [0, 3, 1, 2])
-    """
-    counts = (ceil_div(d.extent, b) for d, b in zip(dims.dims, box, strict=True))
-    split = {k for k, n in enumerate(counts) if not (isinstance(n, int) and n == 1)}
-    of_dst = [k for k in reversed(dims.order) if k in split]
-    if order == "dst":
-        return of_dst
-    of_src = sorted(split, reverse=True)
-    return list(dict.fromkeys(k for pair in zip(of_dst, of_src, strict=True) for k in pair))
-
-
-def number_tiles(dims: Dims, box: Sequence[int], order: str = "dst") -> TileGrid:
-    """CTAs numbered along the dimensions in this order (``walk_dims``).
+def number_tiles(dims: Dims, box: Sequence[int]) -> TileGrid:
+    """CTAs in dst's order, neighbours in its fastest dimension first: their stores follow one another in memory.
 
     Up to three dimensions are axes of the grid; more, or too many tiles in one, are folded into bx.
     """
     counts = [ceil_div(d.extent, b) for d, b in zip(dims.dims, box, strict=True)]
-    tiled = walk_dims(dims, box, order)
+    tiled = [k for k in reversed(dims.order) if not (isinstance(counts[k], int) and counts[k] == 1)]
     tiles: list[Index] = [0] * len(counts)
     if len(tiled) <= 3 and all(_fits(counts[k], limit) for k, limit in zip(tiled, GRID_LIMITS, strict=False)):
         axes: list[Index] = [counts[k] for k in tiled] + [1] * (3 - len(tiled))
@@ -109,9 +90,9 @@ def number_tiles(dims: Dims, box: Sequence[int], order: str = "dst") -> TileGrid
     return TileGrid((total, 1, 1), tuple(tiles))
 
 
-def is_launchable(dims: Dims, box: Sequence[int], order: str = "dst") -> bool:
+def is_launchable(dims: Dims, box: Sequence[int]) -> bool:
     """Does CUDA launch that many CTAs, whatever the params are?"""
-    return all(_fits(n, limit) for n, limit in zip(number_tiles(dims, box, order).axes, GRID_LIMITS, strict=True))
+    return all(_fits(n, limit) for n, limit in zip(number_tiles(dims, box).axes, GRID_LIMITS, strict=True))
 
 
 def _fits(count: Index, limit: int) -> bool:

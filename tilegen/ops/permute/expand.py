@@ -27,7 +27,7 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
     src, dst = (_over_dims(call.arrays[name], dims, side) for side, name in enumerate(("src", "dst")))
     arrays = {src.name: src, dst.name: dst}
     buffers = tuple(arrays.get(b.name, b) for b in spec.buffers)
-    grid = number_tiles(dims, chosen.box, chosen.order)
+    grid = number_tiles(dims, chosen.box)
     begins = [mul(tile, b) for tile, b in zip(grid.tiles, chosen.box, strict=True)]
     regions = [_region(b, dims, side, begins, chosen.box) for side, b in enumerate((src, dst))]
     edge = "error" if all(_fits(dims, d, begins, chosen.box) for d in range(len(dims.dims))) else "clip"

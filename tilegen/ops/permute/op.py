@@ -43,9 +43,6 @@ class PermuteFields(WholeFields):
     turn: Literal["auto", "load", "store"] = Field(
         default="auto", description="whether tiles turn over on their way into shared memory, or out of it"
     )
-    order: Literal["auto", "dst", "both"] = Field(
-        default="auto", description="whom neighbouring CTAs follow: dst's dimensions, or dst's and src's by turns"
-    )
     layout: str = Field(default="auto", description="the layout of the shared tile, instead of the chosen one")
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep any"

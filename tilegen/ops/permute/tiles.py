@@ -31,14 +31,12 @@ class TileChoice:
     """How one CTA works: ``variant`` (direct or tiled), its box, in src's order of dimensions, and its threads.
 
     ``turn``: whether a tile's elements change their order on the way into shared memory (load) or out of it (store).
-    ``order``: whether neighbouring CTAs follow dst's dimensions (dst), or dst's and src's by turns (both).
     """
 
     variant: str
     box: tuple[int, ...]
     threads: int
     turn: str = "load"
-    order: str = "dst"
 
     @property
     def elems(self) -> int:
