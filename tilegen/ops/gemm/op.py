@@ -68,6 +68,9 @@ class GemmFields(WholeFields):
     panel: _Size = Field(default=None, ge=8, le=256, description="columns of d that leave together, by wgmma")
     cluster: Literal[1, 2] | None = Field(default=None, description="CTAs that share tiles of b")
     ctas: _Size = Field(default=None, ge=1, le=65535, description="CTAs that share the tiles of d")
+    k_parts: _Size = Field(
+        default=None, ge=1, le=32, description="warps that share K: each multiplies its part of every k-tile"
+    )
     turned: bool | None = Field(default=None, description="make the transpose of d, of the transposes of b and a")
     overlap: Literal["previous"] | None = Field(
         default=None, description="previous: the kernel starts while the one before it still runs"
