@@ -30,7 +30,7 @@ from tilegen.spec.printing import describe_arrays
 _FORMS = {op.name: op for op in (copy.OP, fill.OP, cast.OP, elementwise.OP, reduce.OP, mma.OP)}
 _Size = int | None
 _LATER = {
-    "split_k": "leave it out: one CTA adds up all of K, and a smaller 'tile' gives more of them",
+    "split_k": "leave it out: one CTA adds up all of K, and 'k_parts' says how many of its warps share it",
     "stream_k": "leave it out: CTAs share whole tiles, and 'ctas' says how many do",
     "groups": "give products of one size a batch, [batch, M, K], and those of others a spec each",
 }

@@ -25,7 +25,7 @@ from tilegen.ops.mma.atoms import SIMT
 _WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and addresses need the rest
 _SMALL_TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))  # of which a warp has all sums
 _PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
-_LONG_K, _FEW = 512, 2  # K that is worth sharing; tiles for each multiprocessor: more of them keep all of it busy
+_LONG_K = 512  # K that is worth sharing
 _RING_WARPS = 8  # that multiply: more have fewer than 240 registers a thread
 
 
@@ -139,7 +139,7 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     if p.factors == "float64":
         tiles = [(128, 64, (4, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
     if fields.tile:
-        tiles = [(*fields.tile[:2], (2, 2, 1))]
+        tiles = [(*fields.tile[:2], atoms) for atoms in ((2, 2, 1), *(() if is_async else ((2, 4, 1),)))]
     if "tma" in arch.features and min(p.a.unit_bytes, p.b.unit_bytes) == WIDEST and p.a.is_dense and p.b.is_dense:
         yield from _ring_recipes(p, arch, fields, atom)
     deep = (128, 64) if is_async else (512, 256, 128, 64)  # bytes of K
@@ -166,8 +166,8 @@ def _shared_k_recipes(p: Problem, arch: Arch, fields: Any, atom: str, is_async: 
     if fields.k_parts == 1 or (not is_asked and (1 in (m, n) or k < _LONG_K or fields.atoms or fields.permutation)):
         return  # of one column threads share the sums anyway
     for bm, bn in [tuple(fields.tile[:2])] if fields.tile else _SMALL_TILES:
-        if not is_asked and -(-m // bm) * -(-n // bn) * typical_batch(p) > typical_device(arch.name).sm_count * _FEW:
-            continue
+        if not is_asked and -(-m // bm) * -(-n // bn) * typical_batch(p) > typical_device(arch.name).sm_count:
+            continue  # more tiles keep all multiprocessors busy
         runs = (f"R={min(4, max(1, bm // 8))}", f"R={min(4, max(1, bn // 4))}", None) if is_simt else None
         for parts, steps in product([fields.k_parts] if is_asked else _PARTS, _STEPS_OF_PARTS[is_simt]):
             bk = fields.tile[2] if fields.tile else parts * steps * depth
