@@ -297,9 +297,13 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         chain = derive_mma(tile_mma(recipe.atom, recipe.atoms, recipe.permutation, recipe.tile))
     except LayoutError:
         return False
-    depth = chain.modes[2].atom
-    out = bm * bn * (recipe.k_parts * bytes_of(p.sums) if recipe.k_parts > 1 else bytes_of(p.d.dtype))
-    if recipe.load == BY_THREADS:  # the next k-tile waits in registers beside the sums, what came singly in one each
+    depth, out = chain.modes[2].atom, bm * bn * bytes_of(p.d.dtype)
+    if recipe.k_parts > 1:  # sums lie over the stages where these are as large
+        joined = bm * bn * bytes_of(p.sums) * recipe.k_parts
+        out = staged + joined if joined > staged else 0
+    if recipe.load == BY_THREADS:
+        staged += WIDEST * (max(bm, bk) + max(bn, bk))  # which rows are longer at most
+        # The next k-tile waits in registers beside the sums, what came singly in one each.
         each = sum(n * (max(size, 4) if x.comes_singly else size) for x, n in ((p.a, bm), (p.b, bn)))
         waiting = bk * each // recipe.k_parts + bm * bn * bytes_of(p.sums)
         if waiting > _WAITING_BYTES * chain.threads:
