@@ -195,6 +195,10 @@ SHARED_K: dict[str, dict[str, Any]] = {
                             "orders": ("row", "col", "row")},
     "float64": {"m": 40, "n": 24, "k": 520, "dtype": "float64"},
     "int8": {"m": 40, "n": 24, "k": 1040, "dtype": "int8", "result": "int32", "arch": "sm_80"},
+    "stages that leave no room for longer rows": {
+        "m": 269, "n": 25, "k": 3332, "dtype": "int8", "result": "int32", "orders": ("row", "col", "col"),
+        "tile": [16, 8, 2048], "stages": 4,
+    },
     "tf32": {"m": 40, "n": 24, "k": 1000, "dtype": "float32", "math": "tf32", "arch": "sm_80"},
     "an epilogue": {"m": 41, "n": 23, "k": 601, "dtype": "float16", "epilogue": "max(acc * x + bias, 0.0)",
                     "with": {"x": "rows"}, "bias": "bias",
