@@ -1,7 +1,9 @@
 """Every recipe that the chooser of gemm ranks, measured beside cuBLAS: what its picks and its model are worth.
 
     python benchmarks/sweep_gemm.py --out FILE [--name 4096] [--most 64]
+    python benchmarks/sweep_gemm.py --out FILE --product "907x1288x1232 bfloat16 col col row" "96x64x20000 bfloat16"
 
+``--name``: those of SHAPES whose names have it. ``--product``: names of SHAPES, FEW_TILES or gemm_cases.py, as a whole.
 Kernels are built in other processes, without proofs, and checked here against float32; then timed in CUDA graphs, in
 turns with torch.matmul, on random normal data.
 """
@@ -15,12 +17,13 @@ import os
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from math import prod
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from gemm_cases import Product
+from gemm_cases import Product, all_products
 from gpu_files import read_driver
 
 import tilegen
@@ -45,6 +48,15 @@ SHAPES = (
     Product(4096, 4096, 4096, "float64"), Product(8192, 8192, 8192, "float8_e4m3fn", "bfloat16"),
     Product(8192, 8192, 8192, "int8", "int32"),
 )  # fmt: skip
+FEW_TILES = (Product(96, 64, 20000), Product(100, 100, 30000, "float32", orders=("row", "row", "row")))  # a long K
+
+
+def find_shapes(names: list[str]) -> list[Product]:
+    """The products of these names. Raises SystemExit for one that there is not."""
+    known = {p.name: p for p in (*all_products(), *FEW_TILES, *SHAPES)}
+    if unknown := [name for name in names if name not in known]:
+        sys.exit(f"no product is called {', '.join(map(repr, unknown))}; python benchmarks/gemm_cases.py lists them")
+    return [known[name] for name in names]
 
 
 def list_pins(shape: Product) -> list[tuple[dict[str, Any], float]]:
@@ -75,8 +87,10 @@ def build_one(shape: Product, pins: dict[str, Any]) -> Built | str:
         return f"{type(error).__name__}: {error}"
 
 
-def draw(torch: Any, dtype: str, shape: tuple[int, int]) -> Any:
-    """Random normal elements, or small integers."""
+def draw(torch: Any, dtype: str, shape: tuple[int, ...], order: str = "row") -> Any:
+    """Random normal elements, or small integers; ``order`` "col": the last two dimensions lie the other way round."""
+    if order == "col":
+        return draw(torch, dtype, (*shape[:-2], shape[-1], shape[-2])).mT
     if dtype == "int8":
         return torch.randint(-127, 128, shape, device="cuda", dtype=torch.int8)
     return torch.randn(shape, device="cuda").to(getattr(torch, dtype))
@@ -86,11 +100,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--name", nargs="*")
+    parser.add_argument("--product", nargs="*")
     parser.add_argument("--most", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
     device = gpu.require_gpu()
     shapes = [s for s in SHAPES if any(name in s.name for name in args.name or [""])]
+    shapes = find_shapes(args.product) if args.product else shapes
     found: dict[str, list[dict[str, Any]]] = {}
     with ProcessPoolExecutor(max(1, (os.cpu_count() or 2) - 2), get_context("spawn")) as pool:
         listed = {s: list_pins(s)[: args.most] for s in shapes}
@@ -113,23 +129,16 @@ def time_recipes(
     torch.manual_seed(1)
     tf32 = ("math", "tf32") in shape.pinned
     torch.backends.cuda.matmul.allow_tf32 = tf32
-    elements = shape.m * shape.k + shape.n * shape.k + shape.m * shape.n
+    elements = sum(prod(x) for x in shape.shapes.values())
     each = torch.empty(0, dtype=getattr(torch, shape.dtype)).element_size() * elements
-    by_column = shape.orders[1] == "col"
-    second = (shape.n, shape.k) if by_column else (shape.k, shape.n)
+    types = {"A": shape.dtype, "B": shape.dtype, "D": shape.result_type}
     sets = [
-        (
-            *(draw(torch, shape.dtype, x) for x in ((shape.m, shape.k), second)),
-            torch.empty(shape.m, shape.n, device="cuda", dtype=getattr(torch, shape.result_type)),
-        )
+        tuple(draw(torch, types[x], shape.shapes[x], order) for x, order in zip("ABD", shape.orders, strict=True))
         for _ in range(max(2, int(ROTATED / each) + 1))
     ]
     pace = {"float64": 5e13, "float32": 4e13}.get(shape.dtype, 6e14)
-    launches = max(1, min(100, int(4e-3 / (2.0 * shape.m * shape.n * shape.k / pace))))
-    def right(b: Any) -> Any:
-        return b.t() if by_column else b
-
-    want = sets[0][0][:512].double() @ right(sets[0][1]).double()
+    launches = max(1, min(100, int(4e-3 / (shape.flops / pace))))
+    want = sets[0][0][..., :512, :].double() @ sets[0][1].double()
     one = torch.ones((), device="cuda")
 
     def capture(run: Any) -> Any:
@@ -154,13 +163,13 @@ def time_recipes(
     def cublas(k: int) -> Any:
         a, b, d = sets[k]
         if shape.dtype.startswith("float8"):
-            return torch._scaled_mm(a, right(b), one, one, out_dtype=d.dtype, use_fast_accum=True)
+            return torch._scaled_mm(a, b, one, one, out_dtype=d.dtype, use_fast_accum=True)
         if shape.dtype == "int8":
-            return torch._int_mm(a, right(b), out=d)
-        return torch.matmul(a, right(b), out=d)
+            return torch._int_mm(a, b, out=d)
+        return torch.matmul(a, b, out=d)
 
     def find_error(got: Any) -> float:
-        return float(((got[:512].double() - want).norm() / want.norm()).item())
+        return float(((got[..., :512, :].double() - want).norm() / want.norm()).item())
 
     theirs = find_error(cublas(0))
 
@@ -173,13 +182,13 @@ def time_recipes(
         try:
             kernel = kernel_of(kernel_built)
             sets[0][2].fill_(float("nan") if sets[0][2].is_floating_point() else -1)
-            kernel(sets[0][0], right(sets[0][1]), sets[0][2])
+            kernel(*sets[0])
             torch.cuda.synchronize()
             error = find_error(sets[0][2])
             if not error <= (3 if tf32 else 2) * theirs:  # wgmma cuts float32 off where others round
                 yield row | {"error": f"off by {error}, cuBLAS by {theirs}"}
                 continue
-            graph = capture(lambda k, kernel=kernel: kernel(sets[k][0], right(sets[k][1]), sets[k][2]))
+            graph = capture(lambda k, kernel=kernel: kernel(*sets[k]))
             pairs = []
             for _ in range(rounds):
                 pairs.append((time_one(graph), time_one(base)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -184,6 +185,72 @@ def test_statements_that_leave_out_or_exchange_are_found(change: str) -> None:
     assert proof_code(lambda: prove(mixed, plan_spec(mixed))) in ("TG420", "TG413", "TG433", "TG418")
 
 
+# ---------------------------------------------------------------- warps that share K
+SHARED_K: dict[str, dict[str, Any]] = {
+    "elements one by one": {"m": 37, "n": 19, "k": 1001, "orders": ("col", "row", "row")},
+    "cp.async": {"m": 40, "n": 24, "k": 2000, "arch": "sm_80", "tile": [16, 8, 256]},
+    "cp.async, one k-tile": {"m": 40, "n": 24, "k": 200, "arch": "sm_80", "tile": [16, 8, 256]},
+    "of a batch": {"m": 40, "n": 24, "k": 520, "arch": "sm_90", "batch": 3, "orders": ("col", "col", "col")},
+    "fused multiply-adds": {"m": 41, "n": 24, "k": 403, "tile": [16, 16, 32], "dtype": "float32",
+                            "orders": ("row", "col", "row")},
+    "float64": {"m": 40, "n": 24, "k": 520, "dtype": "float64"},
+    "int8": {"m": 40, "n": 24, "k": 1040, "dtype": "int8", "result": "int32", "arch": "sm_80"},
+    "stages that leave no room for longer rows": {
+        "m": 269, "n": 25, "k": 3332, "dtype": "int8", "result": "int32", "orders": ("row", "col", "col"),
+        "tile": [16, 8, 2048], "stages": 4,
+    },
+    "tf32": {"m": 40, "n": 24, "k": 1000, "dtype": "float32", "math": "tf32", "arch": "sm_80"},
+    "an epilogue": {"m": 41, "n": 23, "k": 601, "dtype": "float16", "epilogue": "max(acc * x + bias, 0.0)",
+                    "with": {"x": "rows"}, "bias": "bias",
+                    "more": {"rows": array("float32", 41, 1), "bias": array("float32", 23)}},
+    "sums that do not fit over the stages": {"m": 64, "n": 64, "k": 64, "tile": [64, 32, 64], "arch": "sm_80"},
+    "one k-tile": {"m": 33, "n": 17, "k": 40, "tile": [16, 8, 64]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", SHARED_K)
+def test_warps_that_share_k_are_proved(what: str) -> None:
+    built = tilegen.build(spec_of(**SHARED_K[what], k_parts=4))
+    assert built.spec.choices[0].picked["k_parts"] == 4 and built.proof.runs
+    assert built.spec.threads == 128 and "4 warps share K" in built.spec.notes[-1]
+
+
+@pytest.mark.parametrize("what", ["elements one by one", "cp.async", "fused multiply-adds"])
+@pytest.mark.parametrize(("before", "after"), [
+    ("for: {q: [1, 4]}", "for: {q: [1, 3]}"), ("for: {q: [1, 4]}", "for: {q: [0, 4]}"),
+    ('src: "joined[0]"', 'src: "joined[1]"'), ("total + x, with", "total - x, with"),
+    ("part: warpid *", "part: warpid % 3 *"), ("part: warpid *", "part: (3 - warpid) // 1 % 2 *"),
+    ('dst: "joined[warpid]"', 'dst: "joined[(warpid + 1) % 4 // 2]"'),
+    ("  - sync: cta\n  - copy: {src: \"joined[0]\"", '  - copy: {src: "joined[0]"'),
+    ("  - sync: cta\n  - copy: {scope: warp, src: sums", "  - copy: {scope: warp, src: sums"),
+])  # fmt: skip
+def test_parts_of_k_that_are_left_out_or_added_twice_are_found(what: str, before: str, after: str) -> None:
+    """Also sums of another warp, and meetings that are missing."""
+    spec = tilegen.load(spec_of(**SHARED_K[what], k_parts=4))
+    text = print_spec(tilegen.expand(spec))
+    assert text.count(before) == 1
+    other = tilegen.load(text.replace(before, after))
+    assert proof_code(lambda: prove(replace(other, whole=spec.whole), plan_spec(other))) != ""
+
+
+@pytest.mark.parametrize(
+    ("shape", "few"),
+    [((207, 19, 3396), True), ((96, 64, 20000), True), ((203, 8, 1784), True), ((207, 19, 96), False),
+     ((2048, 2048, 2048), False), ((1, 512, 4096), False)],
+)  # fmt: skip
+def test_few_tiles_of_a_long_k_are_shared(shape: tuple[int, int, int], few: bool) -> None:
+    m, n, k = shape
+    assert ("k_parts" in tilegen.load(spec_of(m, n, k)).choices[0].picked) == few
+
+
+def test_only_the_last_k_tile_asks_where_k_ends() -> None:
+    built = tilegen.build(spec_of(207, 19, 3396, orders=("col", "row", "row"), tile=[32, 32, 256]))
+    loads = re.findall(r"void (copy_[AB]_r[ab]\w*)\((.*?)\n}", built.source, re.S)
+    assert len(loads) == 6 and sum("< 3396" in body for _, body in loads) == 2
+    inside = next(body for name, body in loads if name == "copy_A_ra_2")
+    assert "int k," not in inside and "< 207" in inside
+
+
 # ---------------------------------------------------------------- what is chosen and printed
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_printed_is_the_same_kernel(seed: int) -> None:
@@ -222,6 +289,10 @@ def test_what_is_printed_is_the_same_kernel(seed: int) -> None:
         ({"n": 1, "tile": [3, 1, 8], "variant": "rows"}, "'tile: [3, 1, 8]' beside 'variant: rows'"),
         ({"n": 1, "tile": [1, 8, 128], "variant": "rows"}, "'tile: [1, 8, 128]' beside 'variant: rows'"),
         ({"m": 1, "tile": [8, 1, 128], "variant": "rows"}, "'tile: [8, 1, 128]' beside 'variant: rows'"),
+        ({"k_parts": 4, "variant": "wgmma"}, "'k_parts: 4' beside 'variant: wgmma'"),
+        ({"k_parts": 4, "tile": [16, 8, 40]}, "'tile: [16, 8, 40]' beside 'k_parts: 4'"),
+        ({"k_parts": 4, "load": "tma"}, "'load: tma' beside 'k_parts: 4'"),
+        ({"k_parts": 4, "atoms": [2, 2, 1]}, "'atoms: [2, 2, 1]' beside 'k_parts: 4'"),
     ],
 )  # fmt: skip
 def test_pins_that_cannot_be_say_why(fields: dict[str, Any], message: str) -> None:

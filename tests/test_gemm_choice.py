@@ -64,9 +64,11 @@ def draw_call(draw: random.Random) -> tuple[Spec, WholeCall, Problem]:
 def test_closed_forms_count_what_statements_do(seed: int) -> None:
     """Of 50 random recipes each, all that a launch does."""
     draw, counted, kinds = random.Random(seed), 0, Counter[str]()
-    while counted < 50 or len(kinds) < 2:
+    while counted < 50 or len(kinds) < 3 or not kinds["shared"]:
         spec, call, problem = draw_call(draw)
-        fields = call.fields.model_copy(update={"variant": draw.choice(VARIANTS)})
+        fields = call.fields.model_copy(
+            update={"variant": draw.choice(VARIANTS), "k_parts": draw.choice([None, None, None, 3, 8])}
+        )
         ranked, _ = rank_recipes(problem, ARCHES[spec.arch], fields)
         for one in draw.sample(ranked, min(5, len(ranked))):
             own = problem.turned() if one.recipe.is_turned else problem
@@ -74,6 +76,7 @@ def test_closed_forms_count_what_statements_do(seed: int) -> None:
             assert tally_spec(expanded, typical_values(problem)) == count_work(one.work), one.recipe
             counted += 1
             kinds[one.recipe.variant] += 1
+            kinds["shared"] += one.recipe.k_parts > 1
 
 
 @pytest.mark.parametrize(("m", "n"), [(655, 1), (1, 700), (1, 1)])

@@ -154,6 +154,31 @@ def test_regions_of_fragments_are_fragments() -> None:
     build(warp_spec(FRAGMENTS, FILL, rows))
 
 
+@pytest.mark.parametrize("atom", ["fma.f32", "mma.m16n8k8.tf32"])
+@pytest.mark.parametrize("scope", ["warp", "cta"])
+def test_the_threads_of_an_instance_own_what_is_chosen(atom: str, scope: str) -> None:
+    """Layouts that are left open are those of the op's scope: each warp multiplies a K of its own."""
+    k, is_fused = "warpid*8" if scope == "warp" else "0", atom == "fma.f32"
+    buffers: dict[str, Any] = {
+        name: {"scope": "global", "dtype": "float32", "shape": shape}
+        for name, shape in (("A", [32, 16]), ("B", [16, 32]), ("D", [2 if scope == "warp" else 1, 32, 32]))
+    }
+    shapes = {"a": [32, 8], "b": [8, 32], "c": [32, 32]}
+    buffers |= {x: {"scope": "register", "dtype": "float32", "shape": n, "layout": "auto"} for x, n in shapes.items()}
+    tiling = {"atoms": [8, 4, 1], "permutation": ["R=4", "R=2", None]} if is_fused and scope == "warp" else {}
+    built = build({
+        "kernel": "k", "arch": "sm_90", "threads": 64, "buffers": buffers,
+        "ops": [
+            {"fill": {"scope": scope, "dst": "c", "value": 0}},
+            {"copy": {"scope": scope, "src": f"A[:, {k} : +8]", "dst": "a"}},
+            {"copy": {"scope": scope, "src": f"B[{k} : +8]", "dst": "b"}},
+            {"mma": {"scope": scope, "a": "a", "b": "b", "c": "c", "atom": atom, **tiling}},
+            {"copy": {"scope": scope, "src": "c", "dst": "D[warpid]" if scope == "warp" else "D[0]"}},
+        ],
+    })  # fmt: skip
+    assert ("tx" in str(built.spec.buffers[-1].layout)) == (is_fused and scope == "cta")
+
+
 def test_half_of_a_fragment_is_one_of_a_smaller_atom() -> None:
     """What k16 holds in its first registers is what k8 holds (PTX ISA: the fragments of m16n8k16 and m16n8k8)."""
     slices = loop({"a": "a[:, i*8 : +8]", "b": "b[i*8 : +8]"}, 8)

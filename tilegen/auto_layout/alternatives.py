@@ -30,11 +30,13 @@ from tilegen.cost.boxes import WHOLE
 from tilegen.cost.count import Counted, cost_of, list_lanes
 from tilegen.decisions import Cost
 from tilegen.dtypes import DTYPES
+from tilegen.errors import SpecError
 from tilegen.layouts import ComposeLayout, TileLayout
 from tilegen.ops import OPS
 from tilegen.ops.dispatch import attempt, refuse_pins
 from tilegen.ops.op import Variant
 from tilegen.ops.operand import Context
+from tilegen.ops.placement import place_memories
 from tilegen.plan import Launch, Step
 from tilegen.planner import survey_calls
 from tilegen.spec.data import AUTO, Buffer, Call, Spec
@@ -77,6 +79,8 @@ def list_alternatives(
                 some = [v for v in asked if not (found and v.adapts)]  # these need not be asked again
                 if id(s.layout) not in pinned:
                     pinned[id(s.layout)] = pin_layout(spec, buffer.name, s.layout)
+                if group is not groups[0] and not _has_place(pinned[id(s.layout)]):
+                    continue  # padded it has no room beside the other buffers
                 heard: list[Alternative] = []
                 for call, context, own in _listen(pinned[id(s.layout)], buffer, s, some):
                     heard += own
@@ -93,6 +97,15 @@ def list_alternatives(
         free = (_move(a, before, form, DTYPES[buffer.dtype].bytes) for a in others if not a.variant.constrain)
         found += [a for a in free if a is not None]
     return _drop_repeated(found)
+
+
+def _has_place(spec: Spec) -> bool:
+    """Do the spec's shared buffers fit?"""
+    try:
+        place_memories(spec)
+    except SpecError:
+        return False
+    return True
 
 
 def touched_calls(spec: Spec, name: str) -> tuple[tuple[Call, Context], ...]:

@@ -16,7 +16,8 @@ class Tally:
     several CTAs once. ``staged``: bytes that shared memory gets of it, in all of them. ``read``: bytes of shared memory
     that products take, through registers or not: what one warp (of wgmma, a warpgroup) reads, once. ``products``:
     multiply-adds. ``stored``: bytes written to global memory. ``aside``: bytes of global memory read into registers.
-    ``waits``: for phases of mbarriers, each role's or CTA's once; ``arrivals`` at them by statements.
+    ``waits``: for phases of mbarriers, each role's or CTA's once; ``arrivals`` at them by statements. ``joined``: bytes
+    of sums that warps made of parts of K, read from shared memory to be added up.
 
     Not counted: what goes from registers through shared memory on its way out.
     """
@@ -29,6 +30,7 @@ class Tally:
     aside: int = 0
     waits: int = 0
     arrivals: int = 0
+    joined: int = 0
 
     def __add__(self, other: Tally) -> Tally:
         """
@@ -40,5 +42,5 @@ class Tally:
             {kind: self.fetched.get(kind, 0) + other.fetched.get(kind, 0) for kind in kinds},
             self.staged + other.staged, self.read + other.read, self.products + other.products,
             self.stored + other.stored, self.aside + other.aside, self.waits + other.waits,
-            self.arrivals + other.arrivals,
+            self.arrivals + other.arrivals, self.joined + other.joined,
         )  # fmt: skip

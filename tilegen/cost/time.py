@@ -24,7 +24,7 @@ from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally
 _TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "float8_e4m3fn": 8192,
            "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
 _SIMT = {"float32": 256, "float64": 128}
-_MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.25}  # of wgmma's rate, by what brings k-tiles
+_MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.45}  # of wgmma's rate, by what brings k-tiles
 _LOADS = 1.4  # instructions beside the products, for each row and column of a thread's sums
 _DOUBLE_SHARE = {BY_TMA: 0.8, BY_CP_ASYNC: 0.92, BY_THREADS: 0.5}  # the same of float64
 _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that take turns
@@ -37,7 +37,9 @@ _FIRST_K_TILE = 900  # clocks until the first k-tile has come
 _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
 _DEPTHS = {"simt": 1, "mma_sync": 16}  # of such a step
-_LATENCY, _LOAD = 1000, 1 / 16  # of a k-tile that threads bring through registers, and of one of its elements
+_LATENCY, _LOAD = 1000, 1 / 8  # of a k-tile that threads bring through registers, and of an element that comes alone
+_REGISTERS, _HELD = 65536, 56  # of a multiprocessor; of a thread for fragments and addresses
+_JOIN, _JOINED = 300, 20  # clocks in which warps that share K meet, and for each of them
 _MEETING = 400  # clocks for which the CTAs of a cluster wait for one another at either end
 
 
@@ -49,6 +51,8 @@ class Work:
     column of a tile's K. ``arrivers``: those of them that say at mbarriers that a k-tile is read, 0 without roles.
     ``panels``: parts in which a tile of d leaves. ``by_tma``: whether TMA writes them. ``aside_bytes``: of other arrays
     that a tile's epilogue reads. ``unused_reads``: elements of a and b that warps read after a tile's last k-tile.
+    ``k_parts``: warps that share K and add up sums of ``sum_bytes`` each at the end. ``singles``: elements of a and b
+    that threads load one by one for one column of a tile's K.
     """
 
     variant: str
@@ -69,6 +73,9 @@ class Work:
     by_tma: bool = True
     aside_bytes: int = 0
     unused_reads: int = 0
+    k_parts: int = 1
+    sum_bytes: int = 4
+    singles: int = 0
 
     @property
     def tiles(self) -> int:
@@ -134,6 +141,7 @@ def count_work(work: Work) -> Tally:
         aside=work.tiles * work.aside_bytes,
         waits=2 * steps if work.load == BY_TMA else 0,  # one to fill a stage, one to read it
         arrivals=steps * work.arrivers * work.cluster,
+        joined=work.tiles * bm * bn * work.k_parts * work.sum_bytes if work.k_parts > 1 else 0,
     )
 
 
@@ -152,7 +160,7 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     tiles = work.tiles
     staged = work.stages * bk * (bm + bn) * work.factor_bytes
     by_shared = ARCHES[arch].max_shared_bytes_per_cta // staged
-    per_sm = 1 if work.load == BY_TMA else max(1, min(4, 512 // work.threads, by_shared))
+    per_sm = 1 if work.load == BY_TMA else max(1, min(4, 512 // work.threads, by_shared, _fit_registers(work)))
     at_once = work.ctas or device.sm_count * per_sm
     waves = -(-tiles // at_once)
     busy = -(-min(at_once, tiles) // device.sm_count)  # CTAs of one multiprocessor
@@ -169,18 +177,21 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
         "shared": (tally.staged + tally.read) / tiles / 128,
         "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
     }
-    steps, per_step = -(-k // bk), max(1, bk // _DEPTHS.get(work.variant, bk))
+    steps, per_step = -(-k // bk), max(1, bk // _DEPTHS.get(work.variant, bk) // work.k_parts)
     if work.load != BY_TMA:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
         clocks["multiply"] = max(clocks["multiply"] + _BARRIER * steps, steps * (_WAIT + _STEP * per_step) / busy)
-    if work.load == BY_THREADS:
-        clocks["l2"] = max(clocks["l2"], steps * max((bm + bn) * bk * _LOAD, _LATENCY / busy))
-    starve = {1: 1.6, 2: 1.2, 3: 1.05}.get(work.stages, 1.0) if work.variant != "simt" else 1.0
+    if work.load == BY_THREADS:  # loads of the next k-tile, stores of this one, and reads of it come one after another
+        clocks["shared"] += steps * work.singles * bk * _LOAD
+        clocks["l2"] = max(clocks["l2"], (clocks["shared"] + steps * _LATENCY) / busy)
+    starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if work.variant != "simt" else 1.0
     each = {name: c * turns * starve / device.clock_hz for name, c in clocks.items()}
     out = tally.stored / tiles / 32 * (1 if work.by_tma else 3)
     alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves  # the rest is under other products
     together = alone if work.variant == "wgmma" else turns  # stores of several CTAs take as long as one after another
     leaving = (_EPILOGUE + work.panels * _PANEL) * alone + out * together
     edges = _FIRST_K_TILE + leaving + _MEETING * 2 * (work.cluster - 1)
+    if work.k_parts > 1:
+        edges += (_JOIN + _JOINED * work.k_parts) * waves + 2 * tally.joined / tiles / 128 * turns
     filled = (-m % bm * -(-n // bn) + -n % bn * -(-m // bm)) * k  # elements beyond the edges, which cost as others do
     moved = work.batch * ((m * k + n * k + filled) * work.factor_bytes + m * n * work.result_bytes)
     return Time(
@@ -204,9 +215,19 @@ def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
     )  # fmt: skip
 
 
+def _fit_registers(work: Work) -> int:
+    """CTAs of a multiprocessor whose threads hold the next k-tile in registers, beside their sums."""
+    (bm, bn, bk), each = work.tile, work.threads
+    if work.load != BY_THREADS:
+        return _REGISTERS // each
+    waiting = work.singles + (bm + bn - work.singles) * work.factor_bytes / 4
+    taken = (waiting * bk + bm * bn * work.k_parts * work.sum_bytes / 4) / each + _HELD
+    return _REGISTERS // (each * min(255, int(taken)))
+
+
 def _share_of_products(work: Work) -> float:
     """The share of instructions that multiply, of threads with a square of sums as near as can be: others load."""
-    (bm, bn, _), side = work.tile, int(work.threads**0.5)
+    (bm, bn, _), side = work.tile, int((work.threads // work.k_parts) ** 0.5)
     rows, columns = max(1, bm // side), max(1, bn // side)
     return rows * columns / (rows * columns + _LOADS * (rows + columns))
 

@@ -23,7 +23,7 @@ def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> In
     if operand.memory.space != "global":
         return True
     places = zip(absolute(operand, relative), operand.buffer.shape, strict=True)
-    return every(*(less(x, n) for d, (x, n) in enumerate(places) if d != but))
+    return every(*(less(x, n) for d, (x, n) in enumerate(places) if d != but and _may_pass(operand, d)))
 
 
 def guard_at(operand: Operand, relative: Sequence[Index]) -> Index:

@@ -125,6 +125,8 @@ def _tally_call(spec: Spec, call: Call, runs: int) -> Tally:
             found += Tally({BY_THREADS: times * _bytes(region)}) if waits else Tally(aside=times * _bytes(region))
         elif (here, to) == ("register", {"shared"}) and region.buffer.root in _find_waiting(spec):
             found += Tally(staged=times * _bytes(region))
+        elif (here, to) == ("shared", {"register"}) and region.buffer.root in _find_joined(spec):
+            found += Tally(joined=times * _bytes(region))
         elif (here, to) == ("shared", {"register"}):
             found += Tally(read=times * _count_read(spec, call, region))
         elif here != "register" and (here, to) != ("shared", {"global"}):
@@ -138,6 +140,14 @@ def _find_waiting(spec: Spec) -> frozenset[str]:
     moves = [(call.read[0].buffer, call.written[0].buffer) for call in outline(spec).calls if call.read]
     come = {dst.root for src, dst in moves if (src.scope, dst.scope) == ("global", "register")}
     return frozenset(src.root for src, dst in moves if src.root in come and dst.scope == "shared")
+
+
+@keep
+def _find_joined(spec: Spec) -> frozenset[str]:
+    """Shared memory to which warps bring what products have made, to be added up."""
+    made = {call.regions["c"].buffer.root for call in outline(spec).calls if call.op == mma.OP.name}
+    brought = ((call.read, call.written[0].buffer) for call in outline(spec).calls if call.scope == "warp")
+    return frozenset(b.root for read, b in brought if b.scope == "shared" and made & {r.buffer.root for r in read})
 
 
 def _bytes(region: Region) -> int:

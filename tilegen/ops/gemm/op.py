@@ -30,7 +30,7 @@ from tilegen.spec.printing import describe_arrays
 _FORMS = {op.name: op for op in (copy.OP, fill.OP, cast.OP, elementwise.OP, reduce.OP, mma.OP)}
 _Size = int | None
 _LATER = {
-    "split_k": "leave it out: one CTA adds up all of K, and a smaller 'tile' gives more of them",
+    "split_k": "leave it out: one CTA adds up all of K, and 'k_parts' says how many of its warps share it",
     "stream_k": "leave it out: CTAs share whole tiles, and 'ctas' says how many do",
     "groups": "give products of one size a batch, [batch, M, K], and those of others a spec each",
 }
@@ -68,6 +68,9 @@ class GemmFields(WholeFields):
     panel: _Size = Field(default=None, ge=8, le=256, description="columns of d that leave together, by wgmma")
     cluster: Literal[1, 2] | None = Field(default=None, description="CTAs that share tiles of b")
     ctas: _Size = Field(default=None, ge=1, le=65535, description="CTAs that share the tiles of d")
+    k_parts: _Size = Field(
+        default=None, ge=1, le=32, description="warps that share K: each multiplies its part of every k-tile"
+    )
     turned: bool | None = Field(default=None, description="make the transpose of d, of the transposes of b and a")
     overlap: Literal["previous"] | None = Field(
         default=None, description="previous: the kernel starts while the one before it still runs"

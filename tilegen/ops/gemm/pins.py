@@ -15,11 +15,11 @@ from tilegen.spec.data import WholeCall
 # Fields that say what is multiplied; and those that say how, in the order in which they are believed.
 _ASKED = frozenset({"a", "b", "d", "c", "bias", "alpha", "beta", "epilogue", "named", "math"})
 _PINS = (
-    "variant", "turned", "overlap", "tile", "atom", "atoms", "permutation", "load", "cluster", "stages", "panel",
-    "ctas", "order",
+    "variant", "turned", "overlap", "k_parts", "tile", "atom", "atoms", "permutation", "load", "cluster", "stages",
+    "panel", "ctas", "order",
 )  # fmt: skip
 _FAR = 8  # how far from a number others are tried, before those of recipes
-_UNSAID = {"cluster": 1, "turned": False, "permutation": [None] * 3}  # what a recipe has that does not say
+_UNSAID = {"cluster": 1, "turned": False, "k_parts": 1, "permutation": [None] * 3}  # where a recipe does not say it
 
 
 def read_pins(fields: Any) -> dict[str, Any]:

@@ -55,6 +55,11 @@ class Matrix:
         pitches = [batch, row if self.runs_along_rows else column]
         return gcd(WIDEST, self.align_bytes, *(multiple(mul(p, size)) for p in pitches if p not in (0,)))
 
+    @property
+    def comes_singly(self) -> bool:
+        """Do rows (or columns) begin anywhere, so that threads load elements one by one?"""
+        return self.unit_bytes < 2 * DTYPES[self.dtype].bytes
+
     def turned(self) -> Matrix:
         """The same elements, rows as columns."""
         batch, row, column = self.strides

@@ -21,7 +21,8 @@ class Recipe:
     ``cluster``: CTAs that share tiles of b. ``ctas``: that share the tiles of d, 0 where each tile has its own.
     ``panel``: columns of d that leave at once. ``load``: what brings k-tiles, tma, cp_async or threads. ``is_turned``:
     the transpose of d is made, of the transposes of b and a. ``overlap``: "previous" where the kernel starts while the
-    one before it still runs.
+    one before it still runs. ``k_parts``: warps that share K, each with sums of the whole tile, of its part of every
+    k-tile; ``atoms`` are those of one of them.
     """
 
     variant: str
@@ -37,6 +38,7 @@ class Recipe:
     load: str = "tma"
     is_turned: bool = False
     overlap: str = ""
+    k_parts: int = 1
 
     @property
     def warpgroups(self) -> int:
@@ -53,7 +55,7 @@ class Recipe:
         if self.load == "tma":
             return 32 + 32 * int(prod(self.atoms))
         tiling = tile_mma(self.atom, self.atoms, self.permutation, self.tile)
-        return prod(count_atoms(tiling.atoms)) * tiling.atom.threads
+        return prod(count_atoms(tiling.atoms)) * tiling.atom.threads * self.k_parts
 
     def fields(self) -> dict[str, Any]:
         """The fields of the op that pin it."""
@@ -66,12 +68,14 @@ class Recipe:
         said |= {"load": self.load, "stages": self.stages, "order": self.group} if self.variant != "rows" else {}
         said |= {"cluster": self.cluster, "panel": self.panel} if self.variant == "wgmma" else {}
         said |= {"ctas": self.ctas} if self.ctas else {}
+        said |= {"k_parts": self.k_parts} if self.k_parts > 1 else {}
         said |= {"overlap": self.overlap} if self.overlap else {}
         return said | ({"turned": True} if self.is_turned else {})
 
     def __str__(self) -> str:
         size = " x ".join(map(str, self.tile))
         more = ", pairs of CTAs share b" if self.cluster > 1 else ""
+        more += f", {self.k_parts} warps share K" if self.k_parts > 1 else ""
         more += ", of the transposes" if self.is_turned else ""
         return (
             f"{self.variant} {size}"

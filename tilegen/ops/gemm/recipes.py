@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -22,6 +23,9 @@ from tilegen.ops.gemm.wgmma import shared_bytes
 from tilegen.ops.mma.atoms import SIMT
 
 _WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and addresses need the rest
+_SMALL_TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))  # of which a warp has all sums
+_PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
+_LONG_K = 512  # K that is worth sharing
 _RING_WARPS = 8  # that multiply: more have fewer than 240 registers a thread
 
 
@@ -126,6 +130,7 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     tiles = [
         (256, 128, (4, 2, 1)),
         (128, 128, (2, 2, 1)),
+        *([] if is_async else [(128, 128, (2, 4, 1)), (64, 128, (2, 4, 1)), (64, 128, (2, 2, 1))]),
         (128, 64, (2, 2, 1)),
         (64, 64, (2, 2, 1)),
         (64, 32, (2, 2, 1)),
@@ -134,10 +139,11 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     if p.factors == "float64":
         tiles = [(128, 64, (4, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
     if fields.tile:
-        tiles = [(*fields.tile[:2], (2, 2, 1))]
+        tiles = [(*fields.tile[:2], atoms) for atoms in ((2, 2, 1), *(() if is_async else ((2, 4, 1),)))]
     if "tma" in arch.features and min(p.a.unit_bytes, p.b.unit_bytes) == WIDEST and p.a.is_dense and p.b.is_dense:
         yield from _ring_recipes(p, arch, fields, atom)
     deep = (128, 64) if is_async else (512, 256, 128, 64)  # bytes of K
+    yield from _shared_k_recipes(p, arch, fields, atom, is_async)
     for bm, bn, atoms in tiles:
         for bk in [fields.tile[2]] if fields.tile else [x // size for x in deep]:
             for stages in (4, 3) if is_async else (1,):
@@ -150,6 +156,34 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
                     _pin_stages(fields, stages),
                     fields.order or 8,
                     load=BY_CP_ASYNC if is_async else BY_THREADS,
+                )
+
+
+def _shared_k_recipes(p: Problem, arch: Arch, fields: Any, atom: str, is_async: bool) -> Iterator[Recipe]:
+    """Those whose warps share K, each with all sums of a small tile: for few tiles and a long K, or on demand."""
+    is_simt, depth, (m, n, k) = find_atom(atom).kind == SIMT, find_atom(atom).shape[2], typical_sides(p)
+    is_asked = fields.k_parts is not None
+    if fields.k_parts == 1 or (not is_asked and (1 in (m, n) or k < _LONG_K or fields.atoms or fields.permutation)):
+        return  # of one column threads share the sums anyway
+    for bm, bn in [tuple(fields.tile[:2])] if fields.tile else _SMALL_TILES:
+        if not is_asked and -(-m // bm) * -(-n // bn) * typical_batch(p) > typical_device(arch.name).sm_count:
+            continue  # more tiles keep all multiprocessors busy
+        runs = (f"R={min(4, max(1, bm // 8))}", f"R={min(4, max(1, bn // 4))}", None) if is_simt else None
+        for parts, steps in product([fields.k_parts] if is_asked else _PARTS, _STEPS_OF_PARTS[is_simt]):
+            bk = fields.tile[2] if fields.tile else parts * steps * depth
+            if bk > k and steps > 1 and not fields.tile:
+                continue
+            for stages in (4, 3, 2) if is_async else (1,):
+                yield Recipe(
+                    "simt" if is_simt else "mma_sync",
+                    (bm, bn, bk),
+                    atom,
+                    read_atoms(fields.atoms) or ("(8,4,1):(4,1,0)" if is_simt else (1, 1, 1)),
+                    _read_permutation(fields.permutation or runs),
+                    _pin_stages(fields, stages),
+                    fields.order or 8,
+                    load=BY_CP_ASYNC if is_async else BY_THREADS,
+                    k_parts=parts,
                 )
 
 
@@ -202,6 +236,7 @@ def _simt_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     if find_atom(atom).kind != SIMT:
         return
     is_async = _loads_by_themselves(p, fields)
+    yield from _shared_k_recipes(p, arch, fields, atom, is_async)
     runs = fields.permutation or ["R=4", "R=4", None]
     tiles = [(128, 128, 8), (128, 256, 8), (256, 128, 8), (128, 64, 8), (64, 64, 8), (64, 64, 32), (32, 32, 32)]
     for bm, bn, bk in [tuple(fields.tile)] if fields.tile else tiles:
@@ -262,13 +297,25 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         chain = derive_mma(tile_mma(recipe.atom, recipe.atoms, recipe.permutation, recipe.tile))
     except LayoutError:
         return False
-    out = bm * bn * bytes_of(p.d.dtype)
-    if recipe.load == BY_THREADS:  # the next k-tile waits in registers beside the sums
-        waiting = bk * (bm + bn) * size + bm * bn * bytes_of(p.sums)
+    depth, out = chain.modes[2].atom, bm * bn * bytes_of(p.d.dtype)
+    if recipe.k_parts > 1:  # sums lie over the stages where these are as large
+        joined = bm * bn * bytes_of(p.sums) * recipe.k_parts
+        out = staged + joined if joined > staged else 0
+    if recipe.load == BY_THREADS:
+        staged += WIDEST * (max(bm, bk) + max(bn, bk))  # which rows are longer at most
+        # The next k-tile waits in registers beside the sums, what came singly in one each.
+        each = sum(n * (max(size, 4) if x.comes_singly else size) for x, n in ((p.a, bm), (p.b, bn)))
+        waiting = bk * each // recipe.k_parts + bm * bn * bytes_of(p.sums)
         if waiting > _WAITING_BYTES * chain.threads:
             return False
+    if recipe.k_parts > 1 and (chain.threads != WARP_LANES or bk % (recipe.k_parts * depth)):
+        return False
     is_whole = chain.threads % WARP_LANES == 0 and all(mode.tile == mode.covered for mode in chain.modes)
-    return is_whole and max(staged, out) <= arch.max_shared_bytes_per_cta and chain.threads <= arch.max_threads_per_cta
+    return (
+        is_whole
+        and max(staged, out) <= arch.max_shared_bytes_per_cta
+        and recipe.k_parts * chain.threads <= arch.max_threads_per_cta
+    )
 
 
 def find_product(recipe: Recipe, p: Problem) -> MmaAtom | None:

@@ -1,17 +1,20 @@
-"""gemm by tiles of a CTA, whose threads all do the same: mma.sync or fused multiply-adds, k-tiles by cp.async."""
+"""gemm by tiles of a CTA, whose threads all do the same: mma.sync or fused multiply-adds, k-tiles by cp.async or by
+threads. They multiply together, or each warp its part of every k-tile (``k_parts``): then the sums are added up at the
+end."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
 
-from tilegen.cost.tally import BY_CP_ASYNC
+from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
 from tilegen.layouts import Iter, TileLayout, lay_out_mma, tile_mma
 from tilegen.layouts.constructors import find_atom
 from tilegen.ops.gemm.parts import Statements, Writing, bytes_of, count_ctas, finish, number_tiles, tile_buffer
-from tilegen.ops.gemm.problem import Problem
+from tilegen.ops.gemm.problem import Matrix, Problem, is_multiple
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.mma.atoms import SIMT
+from tilegen.spec.spelling import spell_index
 
 _LONG = 2048  # of K: there the products of 128 x 256 tiles take 99 % of the time (docs/gemm.md)
 
@@ -26,11 +29,14 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     counts, place = number_tiles(w, "bx")
     atom = find_atom(r.atom)
     depth = atom.shape[2]
-    steps = bk // depth
+    is_shared, part = r.k_parts > 1, w.fresh("part")
+    own = {"scope": "warp"} if is_shared else {}  # whose sums are those of a tile
+    steps = bk // depth // r.k_parts
     by_k = atom.kind == SIMT  # threads read rows of a together: they lie side by side in shared memory
     seen_a = w.fresh("sa_t") if by_k else sa
     lay_a, lay_b = _lay_out(w)
-    tiled = f"tiled_mma('{r.atom}', {_say(r.atoms)}, {_say(r.permutation)}, 'C', ({bm}, {bn}, {bk}))"
+    tiling = f"'{r.atom}', {_say(r.atoms)}, {_say(r.permutation)}"
+    is_warps = is_shared and by_k  # a warp's threads: as a layout such atoms lie on the CTA's
 
     def load(at: str, to: tuple[str, str], **more: Any) -> Statements:
         """A k-tile of a and of b."""
@@ -55,15 +61,17 @@ def write_tiles(w: Writing) -> dict[str, Any]:
 
     def bring(slot: str, at: str, to: str, **more: Any) -> Statements:
         """Fragments of one step."""
+        here = f"{part} + {at}" if is_shared else at
         return [
-            {"copy": {"src": f"{seen_a}[{slot}, :, {at} : +{depth}]", "dst": f"{a}[{to}]", **more}},
-            {"copy": {"src": f"{sb}[{slot}, {at} : +{depth}]", "dst": f"{b}[{to}]", **more}},
+            {"copy": {**own, "src": f"{seen_a}[{slot}, :, {here} : +{depth}]", "dst": f"{a}[{to}]", **more}},
+            {"copy": {**own, "src": f"{sb}[{slot}, {here} : +{depth}]", "dst": f"{b}[{to}]", **more}},
         ]
 
     def multiply(which: str) -> dict[str, Any]:
         # The longer side of a thread's part goes there and back, so that one factor of each product has just been read.
-        order = {"order": "nm_serpentine"} if by_k else {}
-        return {"mma": {"a": f"{a}[{which}]", "b": f"{b}[{which}]", "c": sums, "atom": r.atom, **order}}
+        order: dict[str, Any] = {"order": "nm_serpentine"} if by_k else {}
+        order |= {"atoms": r.atoms, "permutation": list(r.permutation)} if is_warps else {}
+        return {"mma": {**own, "a": f"{a}[{which}]", "b": f"{b}[{which}]", "c": sums, "atom": r.atom, **order}}
 
     if r.load == BY_CP_ASYNC:
         following, later, last = f"{k} + 1", f"{k} + {stages}", multiply(f"{(steps - 1) % 2}")
@@ -86,38 +94,43 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         ]
         end: Statements = [{"wait": 0}]
     else:
-        # The next k-tile waits in registers while this one is multiplied.
-        start, end, following = [*pick("0")], [], f"{k} + 1"
+        # The next k-tile waits in registers while this one is multiplied; all but the last ask for no end of K.
+        start, end = [*pick("0")], []
         walk = [*bring("0", f"{i}*{depth}", f"{i} % 2"), multiply(f"{i} % 2")]
         body = [
             {"sync": "cta"},
             {"copy": {"src": ra, "dst": f"{seen_a}[0]"}},
             {"copy": {"src": rb, "dst": f"{sb}[0]"}},
             {"sync": "cta"},
-            *pick(f"({following})*{bk}", when=f"{following} < {kt}"),
+            *(s for when in _divide_at_end(w) for s in pick(f"({k} + 1)*{bk}", when=when)),
             {"for": {i: steps}, "unroll": True, "do": walk},
         ]
     at, columns = (f"{m}*{bm}", bm), (f"{n}*{bn}", bn)
     sides = p.sides
     store = {"src": out, "dst": w.region(p.d, at, columns), **w.edge((sides[0], bm), (sides[1], bn))}
-    is_staged = stages * bk * (bm * bytes_of(p.a.dtype) + bn * bytes_of(p.b.dtype)) >= bm * bn * bytes_of(p.d.dtype)
+    room = stages * bk * (bm * bytes_of(p.a.dtype) + bn * bytes_of(p.b.dtype))
+    is_staged = room >= bm * bn * bytes_of(p.d.dtype) and not is_shared
     is_plain = not p.epilogue and p.d.dtype == p.sums
     # Sums lie as products take them; in h, neighbours of a row of d lie side by side, to be stored together. That binds
     # the compiler's hands: of a long K, its products take longer by more than the stores gain.
-    is_moved = is_plain and by_k and not (isinstance(p.sides[2], int) and p.sides[2] >= _LONG)
-    held = sums if is_plain and not is_moved else h
+    is_moved = is_plain and by_k and not is_shared and not (isinstance(p.sides[2], int) and p.sides[2] >= _LONG)
+    total, add, more = _add_up(w, sums, room) if is_shared else (sums, [], {})
+    held = total if is_plain and not is_moved else h
     leave: Statements = [{"copy": {**store, "src": held}}]
     if is_staged and not by_k:
         leave = [{"copy": {"src": held, "dst": out}}, {"sync": "cta"}, {"copy": store}]
-        end.append({"sync": "cta"})  # out lies over the stages
+    is_read = r.load == BY_THREADS or reads_past_the_end(r, p)  # after the last meeting
+    if (is_read if is_shared else is_staged and not by_k):
+        end.append({"sync": "cta"})  # what comes lies over the stages
     ops: Statements = [
-        {"let": counts | place},
-        {"fill": {"dst": sums, "value": 0}},
+        {"let": counts | place | ({part: f"warpid*{bk // r.k_parts}"} if is_shared else {})},
+        {"fill": {**own, "dst": sums, "value": 0}},
         *start,
         {"for": {k: kt}, "do": body},
         *end,
+        *add,
         *([{"copy": {"src": sums, "dst": h}}] if is_moved else []),
-        *([] if is_plain else [finish(w, "cta", sums, at, columns, h)]),
+        *([] if is_plain else [finish(w, "cta", total, at, columns, h)]),
         *leave,
     ]
     buffers = {
@@ -136,10 +149,47 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         ),
         a: tile_buffer("register", p.a.dtype, (2, bm, depth)),
         b: tile_buffer("register", p.b.dtype, (2, depth, bn)),
-        sums: tile_buffer("register", p.sums, (bm, bn), tiled),
+        sums: tile_buffer(
+            "register", p.sums, (bm, bn), "auto" if is_warps else f"tiled_mma({tiling}, 'C', ({bm}, {bn}, {bk}))"
+        ),
+        **more,
         **({} if is_plain and not is_moved else {h: tile_buffer("register", p.d.dtype, (bm, bn), _lay_out_h(r))}),
     }
-    return {"grid": {"bx": count_ctas(w)}, "threads": r.threads, "buffers": buffers, "ops": ops}
+    # One of few CTAs has a multiprocessor to itself; ptxas by itself would rather spill than let one alone fit.
+    alone = {"ctas_per_sm": 1} if is_shared else {}
+    return {"grid": {"bx": count_ctas(w)}, "threads": r.threads, **alone, "buffers": buffers, "ops": ops}
+
+
+def _add_up(w: Writing, sums: str, room: int) -> tuple[str, Statements, dict[str, Any]]:
+    """The sums of all warps in the order of warps, through shared memory: where they are, statements, and buffers.
+
+    ``room``: bytes of the stages, which nobody reads any more.
+    """
+    (bm, bn, _), warps, dtype = w.recipe.tile, w.recipe.k_parts, w.problem.sums
+    joined, total, q, x = (w.fresh(name) for name in ("joined", "total", "q", "x"))
+    over: dict[str, Any] = {"over": [w.fresh("sa"), w.fresh("sb")]} if room >= warps * bm * bn * bytes_of(dtype) else {}
+    add = {"dst": total, "expr": f"{total} + {x}", "with": {x: f"{joined}[{q}]"}}
+    statements: Statements = [
+        {"copy": {"scope": "warp", "src": sums, "dst": f"{joined}[warpid]"}},
+        {"sync": "cta"},
+        {"copy": {"src": f"{joined}[0]", "dst": total}},
+        {"for": {q: [1, warps]}, "unroll": True, "do": [{"elementwise": add}]},
+    ]
+    buffers = {
+        joined: tile_buffer("shared", dtype, (warps, bm, bn), **over),
+        total: tile_buffer("register", dtype, (bm, bn)),
+    }
+    return total, statements, buffers
+
+
+def _divide_at_end(w: Writing) -> list[str]:
+    """When the k-tile after ``k`` is loaded: apart, where K ends in it, which then has to be asked for each element."""
+    k, kt, (_, _, bk), size = w.fresh("k"), w.fresh("kt"), w.recipe.tile, w.problem.sides[2]
+    following = f"{k} + 1 < {kt}"
+    if is_multiple(size, bk) or (isinstance(size, int) and size < 2 * bk):
+        return [following]
+    inside = f"({k} + 2)*{bk} <= {spell_index(size)}"
+    return [inside, f"{following} and not ({inside})"]
 
 
 def reads_past_the_end(recipe: Recipe, p: Problem) -> bool:
@@ -157,17 +207,30 @@ def _lay_out(w: Writing) -> tuple[str, str]:
 
     Rows of b are read and written along themselves. Of a, a warp's 4-byte copies of 8 k by 4 m meet 32 banks if rows
     are 4 elements longer. The compiler folds the addresses of rows into its accesses, where a swizzle costs an
-    exclusive or for each: docs/gemm.md has the times.
+    exclusive or for each, and of what threads bring one by one many: docs/gemm.md has the times.
     """
-    p, (bm, _, bk) = w.problem, w.recipe.tile
+    p, (bm, bn, bk) = w.problem, w.recipe.tile
+    if w.recipe.load == BY_THREADS and bytes_of(p.a.dtype) == 2:
+        return _lay_out_rows(p.a, bm, bk), _lay_out_rows(p.b, bk, bn)
     is_by_rows = find_atom(w.recipe.atom).kind == SIMT and w.recipe.load == BY_CP_ASYNC and bytes_of(p.a.dtype) == 4
     if not is_by_rows or bk != 8 or bm % 4 or not (p.a.runs_along_rows and p.b.runs_along_rows):
         return "auto", "auto"
     return f"S[({w.recipe.stages}, {bk}, {bm}):({bk * (bm + 4)}, {bm + 4}, 1)]", "row"
 
 
+def _lay_out_rows(x: Matrix, rows: int, columns: int) -> str:
+    """Rows (or columns) of 16-bit elements as the array has them, each an odd number of 16 bytes: eight rows of a
+    matrix that ldmatrix reads lie in different banks."""
+    length, count = (columns, rows) if x.runs_along_rows else (rows, columns)
+    pitch = length + (8 if length % 16 == 0 else 0)
+    strides = f"{pitch}, 1" if x.runs_along_rows else f"1, {pitch}"
+    return f"S[(1, {rows}, {columns}):({count * pitch}, {strides})]"
+
+
 def _lay_out_h(recipe: Recipe) -> str:
     """Of what leaves the registers: of fused multiply-adds, each thread's elements of a row one after another."""
+    if recipe.k_parts > 1:
+        return "auto"
     layout = lay_out_mma(tile_mma(recipe.atom, recipe.atoms, recipe.permutation, recipe.tile), "C")
     if find_atom(recipe.atom).kind != SIMT or not isinstance(layout, TileLayout) or layout.replica or layout.offset:
         return "auto"
