@@ -6,7 +6,7 @@ vector of src, gets the words that it lacks from the next lane (or the one befor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.index import Formula, Index, Var, add, any_of, conjuncts, equal, every, mod, mul, not_
@@ -145,8 +145,8 @@ class _Vectors:
         loop = ThreadLoop(count, UNROLL_LIMIT, tile.step, tile.chunk)
         loop = stage_loop(loop, tile.operands, 2 * shift.elems, False)
         trip = enter_trip(self.context, add(mul(loop.number, tile.threads), tile.thread), groups)
-        row, number = split_vector(shift, trip.group)
-        start, (row, number) = self._name(row, number)
+        start, (row, number) = self._name(*split_vector(shift, trip.group))
+        alone = self._is_alone(number)
         first = mul(loop.place, shift.elems) if loop.is_staged else 0
         more = mul(loop.place, shift.lacking) if loop.is_staged else 0
         dtype = tile.operands[0].buffer.dtype
@@ -157,7 +157,6 @@ class _Vectors:
                 ("shifted", shift.elems),
             )
         )  # fmt: skip
-        alone = self._is_alone(number)
         kept = every(trip.held, self._whole(row, number))
         loaded = every(trip.held, self._inside(0, row, number, shift.own))
         loads = [Move(own[first], self._see(0, row, number, shift.own), shift.elems, loaded)]
@@ -254,7 +253,8 @@ def _ends(context: Context, shift: Shift, formals: Formals, one: Memory) -> tupl
         return ()
     loop = ThreadLoop(-(-count // tile.threads), UNROLL_LIMIT, tile.step, tile.chunk)
     trip = enter_trip(context, add(mul(loop.number, tile.threads), tile.thread), count)
-    row, position = split_end(shift, trip.inside)
+    inside = replace(trip.inside, bound=min(trip.inside.bound, count)) if isinstance(trip.inside, Var) else trip.inside
+    row, position = split_end(shift, inside)
     return loop.build(trip.start, when(trip.held, *_move_one(shift, formals, one, row, position)))
 
 

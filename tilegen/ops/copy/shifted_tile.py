@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import prod
 
-from tilegen.index import Index, Var, add, div, least, less, mod, mul, multiple, select
+from tilegen.index import Index, Var, add, div, least, less, mod, mul, multiple
 from tilegen.ops.digits import fuse, join, split_number
 from tilegen.ops.edges import edge_guard, guarded_dims, may_pass_end
 from tilegen.ops.operand import STRETCHED, Operand, parts_of
@@ -41,14 +41,19 @@ class Rows:
         return ref_of(self._from(offset), side, self._values(row, at))
 
     def inside(self, side: int, row: Index, at: Index, offset: int = 0) -> Index:
-        """Whether that element lies in its array, asked only where the region may leave it."""
-        return guard_of(self._from(offset), side, self._values(row, at))
+        """Whether that element, not before its row, lies in its array, asked only where the region may leave it."""
+        *outer, position = self._values(row, add(at, offset))
+        is_asked = (any(place in self.tile.guarded for place, _, _ in d.places) for d in self.tile.digits)
+        values = (x if asked else 0 for x, asked in zip(outer, is_asked, strict=False))
+        return guard_of(self.tile, side, (*values, position))
 
-    def is_there(self, row: Index, at: Index) -> bool:
-        """Is that element of src certainly one of its array? Where the region does not leave the array."""
-        src = self.tile.operands[0]
+    def is_there(self, row: Index, at: int) -> bool:
+        """Is that element certainly one of src's array? Where the region does not leave the array."""
+        src, ref = self.tile.operands[0], self.ref(0, row, 0, at)
         if len(self.tile.digits[-1].places) > 1:
-            return less(self.ref(0, row, at).offset, src.memory.span) is True
+            return least(ref.offset) >= 0 and less(ref.offset, src.memory.span) is True
+        if at < 0:
+            return all(least(x) >= 0 for x in ref.at)
         return edge_guard(src, place_of(self.tile, self._values(row, at))) is True
 
     def _values(self, row: Index, at: Index) -> tuple[Index, ...]:
@@ -116,10 +121,7 @@ class Shift:
 
     def end_position(self, number: Index) -> Index:
         """Where in its row the end number ``number`` lies."""
-        if self.head >= self.ends:
-            return number
-        behind = add(number, self.count * self.elems)
-        return select(less(number, self.head), number, behind) if self.head else behind
+        return add(number, mul(less(self.head - 1, number), self.count * self.elems))
 
 
 def rows_of(operands: tuple[Operand, Operand], thread: Index, threads: int, names: tuple[str, str]) -> Rows | None:
@@ -189,8 +191,7 @@ class _Reach:
     def begins(self, shift: Shift) -> bool:
         """Do the words of every row's first vector begin in the row, or else in the array?"""
         first = shift.own if shift.takes_next else shift.other
-        row = _any("row", self.rows.count)
-        return first >= 0 or (self.is_free and all(least(x) >= 0 for x in self.rows.ref(0, row, 0, first).at))
+        return first >= 0 or (self.is_free and self.rows.is_there(_any("row", self.rows.count), first))
 
     def ends(self, shift: Shift) -> bool:
         """Do the words of every row's last vector end in the row, or else in the array?
