@@ -13,7 +13,7 @@ __device__ __forceinline__ void copy_X_Y(int tx, int bx, int N, const half_t *X,
 {
     __align__(16) half_t own[16];
     __align__(8) half_t more[4];
-    __align__(4) half_t near[2];
+    __align__(4) half_t taken[2];
     __align__(16) half_t shifted[8];
     half_t one[1];
     #pragma unroll
@@ -26,9 +26,9 @@ __device__ __forceinline__ void copy_X_Y(int tx, int bx, int N, const half_t *X,
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int vector = i * 128 + tx;
-        *(unsigned *)&near[0] = __shfl_down_sync(0xffffffffu, *(const unsigned *)&own[i * 8], 1);
+        *(unsigned *)&taken[0] = __shfl_down_sync(0xffffffffu, *(const unsigned *)&own[i * 8], 1);
         if ((tx & 31) == 31) {
-            *(unsigned *)&near[0] = *(const unsigned *)&more[i * 2];
+            *(unsigned *)&taken[0] = *(const unsigned *)&more[i * 2];
         }
         *(unsigned *)&shifted[0] =
             __byte_perm(*(const unsigned *)&own[i * 8], *(const unsigned *)&own[i * 8 + 2], 0x5432);
@@ -37,7 +37,7 @@ __device__ __forceinline__ void copy_X_Y(int tx, int bx, int N, const half_t *X,
         *(unsigned *)&shifted[4] =
             __byte_perm(*(const unsigned *)&own[i * 8 + 4], *(const unsigned *)&own[i * 8 + 6], 0x5432);
         *(unsigned *)&shifted[6] =
-            __byte_perm(*(const unsigned *)&own[i * 8 + 6], *(const unsigned *)&near[0], 0x5432);
+            __byte_perm(*(const unsigned *)&own[i * 8 + 6], *(const unsigned *)&taken[0], 0x5432);
         if (bx * 2048 + vector * 8 + 15 < N) {
             *(uint4 *)&Y[vector * 8] = *(const uint4 *)&shifted[0];
         }

@@ -323,9 +323,13 @@ def test_corners():
     assert corners((9, 2, 1)) == [(x, y, 0) for y in (0, 1) for x in (0, 1, 7, 8)]
 
 
-@pytest.mark.parametrize(("way", "taken"), [("xor", lambda n: n ^ 3), ("down", lambda n: n + 3), ("up", lambda n: n - 3)])
-def test_a_shuffle_takes_words_of_the_lane_that_is_so_far_away(way, taken):
+WAYS = {"xor": lambda n: n ^ 3, "down": lambda n: n + 3, "up": lambda n: n - 3}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_shuffle_takes_words_of_the_lane_that_is_so_far_away(way):
     """CUDA C++ Programming Guide, Warp Shuffle Functions: where there is no such lane, a lane's own."""
+    taken = WAYS[way]
     out = Memory("G", "uint8", (128,), (1,), "global", "out")
     b, bytes_ = flat_memory("b", "uint8", 8, "register"), Memory("X", "uint8", (128,), (1,), "global", "in")
     steps = (Move(b[0], bytes_[lane * 4], 4), Shuffle(b[4], b[0], 3, 4, way), Move(out[lane * 4], b[4], 4))

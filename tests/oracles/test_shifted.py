@@ -301,17 +301,17 @@ def test_words_are_joined_at_every_shift(dtype):
     both = list(range(32))
     for shift in range(1, elems):
         it = Shift(_ROWS[size], elems, shift, 0, 1)
-        own, near, out = (
+        own, taken, out = (
             flat_memory(n, dtype, c, "register") for n, c in (("o", elems), ("n", it.lacking), ("r", elems))
         )
         held = {own: both[:16] if it.takes_next else both[16:]}
-        held[near] = both[16 : 16 + it.lacking * size] if it.takes_next else both[16 - it.lacking * size : 16]
+        held[taken] = both[16 : 16 + it.lacking * size] if it.takes_next else both[16 - it.lacking * size : 16]
         result = [-1] * 16
-        for step in join_words(it, own, 0, near, out):
+        for step in join_words(it, own, 0, taken, out):
             refs = step.srcs if isinstance(step, Map) else (step.src,)
-            taken = [held[r.memory][r.at[0] * size : r.at[0] * size + 4] for r in refs]
+            words = [held[r.memory][r.at[0] * size : r.at[0] * size + 4] for r in refs]
             at = step.dst.at[0] * size
-            pair = [b for word in taken for b in word]
+            pair = [b for word in words for b in word]
             picked = [step.value >> 4 * k & 7 for k in range(4)] if isinstance(step, Map) else range(4)
             result[at : at + 4] = [pair[k] for k in picked]
         assert result == both[shift * size : shift * size + 16], shift

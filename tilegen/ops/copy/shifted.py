@@ -117,7 +117,7 @@ def _value_of(shift: Shift) -> dict[str, int]:
 def shifted_block(context: Context, shift: Shift, name: str, scope: str) -> Block:
     """The function that copies the tile in vectors and the ends of its rows one by one."""
     tile = shift.rows.tile
-    names = {n: context.fresh(n) for n in ("group", "row", "vector", "own", "more", "near", "shifted", "one", "e")}
+    names = {n: context.fresh(n) for n in ("group", "row", "vector", "own", "more", "taken", "shifted", "one", "e")}
     flat = [is_flat(o, tile.digits) for o in tile.operands]
     formals = Formals(tile.operands, flat, scope, {tile.step, tile.chunk, *names.values()})
     one = flat_memory(names["one"], tile.operands[0].buffer.dtype, 1, "register")
@@ -150,10 +150,10 @@ class _Vectors:
         first = mul(loop.place, shift.elems) if loop.is_staged else 0
         more = mul(loop.place, shift.lacking) if loop.is_staged else 0
         dtype = tile.operands[0].buffer.dtype
-        own, lacking, near, out = (
+        own, lacking, taken, out = (
             flat_memory(self.names[n], dtype, elems, "register")
             for n, elems in (
-                ("own", loop.sets * shift.elems), ("more", loop.sets * shift.lacking), ("near", shift.lacking),
+                ("own", loop.sets * shift.elems), ("more", loop.sets * shift.lacking), ("taken", shift.lacking),
                 ("shifted", shift.elems),
             )
         )  # fmt: skip
@@ -165,11 +165,11 @@ class _Vectors:
             loads.append(Move(lacking[more], self._see(0, row, number, shift.other), shift.lacking, every(kept, alone)))
             word, way = (0, "down") if shift.takes_next else (shift.elems - shift.lacking, "up")
             joined = [
-                Shuffle(near[0], own[add(first, word)], 1, shift.lacking, way),
-                *when(alone, Move(near[0], lacking[more], shift.lacking)),
-                *join_words(shift, own, first, near, out),
+                Shuffle(taken[0], own[add(first, word)], 1, shift.lacking, way),
+                *when(alone, Move(taken[0], lacking[more], shift.lacking)),
+                *join_words(shift, own, first, taken, out),
             ]
-            stored, registers = out[0], [own, lacking, near, out]
+            stored, registers = out[0], [own, lacking, taken, out]
         store = when(kept, Move(self._see(1, row, number, shift.head), stored, shift.elems))
         body = (*joined, *store, *self._tail(row, number, trip.held, kept))
         bodies = (tuple(loads), body) if loop.is_staged else ((*loads, *body),)
@@ -259,9 +259,9 @@ def _ends(context: Context, shift: Shift, formals: Formals, one: Memory) -> tupl
 
 
 # ---------------------------------------------------------------- in registers
-def join_words(shift: Shift, own: Memory, first: Index, near: Memory, out: Memory) -> tuple[Step, ...]:
+def join_words(shift: Shift, own: Memory, first: Index, taken: Memory, out: Memory) -> tuple[Step, ...]:
     """``out``: so many elements after ``shift`` of the two neighbours, one of them ``own[first]`` and on; of the other,
-    ``near`` has the words that are lacking. By byte permutes where words of the result lie across words.
+    ``taken`` has the words that are lacking. By byte permutes where words of the result lie across words.
     """
     unit = shift.unit
     words = shift.elems // unit
@@ -270,8 +270,8 @@ def join_words(shift: Shift, own: Memory, first: Index, near: Memory, out: Memor
     def word(k: int) -> Ref:
         """Word k of both."""
         if shift.takes_next:
-            return own[add(first, k * unit)] if k < words else near[(k - words) * unit]
-        return near[(k - words + lacking) * unit] if k < words else own[add(first, (k - words) * unit)]
+            return own[add(first, k * unit)] if k < words else taken[(k - words) * unit]
+        return taken[(k - words + lacking) * unit] if k < words else own[add(first, (k - words) * unit)]
 
     unit_bytes = unit * shift.elem_bytes
     whole, byte = divmod(shift.shift * shift.elem_bytes, unit_bytes)
