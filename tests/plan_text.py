@@ -119,7 +119,7 @@ LINES: dict[type, Callable[[Any], str]] = {
         f"Map {_ref(step.dst)} <- {step.fn.name}({', '.join(map(_ref, step.srcs))}), {step.elems} elements"
     ),
     Compute: lambda step: f"Compute {_ref(step.dst)} <- {step.tree} of {', '.join(map(_ref, step.srcs))}",
-    Shuffle: lambda step: f"Shuffle {_ref(step.dst)} <- {_ref(step.src)}, lanes {step.lanes} apart",
+    Shuffle: lambda step: f"Shuffle {_ref(step.dst)} <- {_ref(step.src)} x{step.elems}, lanes {step.lanes} {step.way}",
     Mma: lambda step: f"Mma {_ref(step.c)} += {_ref(step.a)} {_ref(step.b)}, via {step.via.name}",
     Wgmma: _wgmma,
     Sync: lambda step: f"Sync {step.who}",

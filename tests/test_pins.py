@@ -70,6 +70,7 @@ PINNED = [
     Pinned("copy: {src: s, dst: u, @, variant: smem_smem}", "partition", "row-major", "column", "row-major"),
     Pinned("copy: {src: X, dst: Y, @, variant: gmem_gmem}", "width", 1, 5, 4),
     Pinned("copy: {src: X, dst: Y, @, variant: gmem_gmem}", "partition", "row-major", "Y", "row-major"),
+    Pinned('copy: {src: "X[:, 1:]", dst: "s[:, :63]", @, variant: shifted}', "width", 2, 8, 4),
     Pinned("copy: {src: X, dst: s, @, variant: scalar}", "width", 1, 4, 1),
     Pinned("copy: {src: X, dst: s, @, variant: scalar}", "partition", "row-major", "X's strides", "row-major"),
     Pinned("copy: {src: X, dst: s, @, async: true, variant: cp_async}", "width", 2, 8, 4),

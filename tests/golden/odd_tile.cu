@@ -4,9 +4,8 @@
 // Y: col [37, 13]
 //
 // 1. copy X -> s, scope cta
-//    variant: gmem_smem; 61 sectors, 16 wavefronts, 32 instructions
-//    vector_width: 1 element, 4 bytes; the widest in runs of 481
-//    partition: outer = 6, threads 96, elems 1, order row-major; all orders are this one
+//    variant: shifted; 61 sectors, 16 wavefronts, 10 instructions, 10 address operations
+//    shift: bytes = 16, shift_bytes 0, vectors 120, ends 1; the cheapest of 2
 //
 // 2. copy s -> Y, scope cta
 //    variant: gmem_smem; 61 sectors, 16 wavefronts, 32 instructions, 64 address operations
@@ -15,18 +14,23 @@
 
 __device__ __forceinline__ void copy_X_s(int tx, const float *X, float *s)
 {
-    __align__(16) float regs[6];
+    __align__(16) float own[8];
+    float one[1];
     #pragma unroll
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < 2; ++i) {
         const int group = i * 96 + tx;
-        regs[i] = (group < 481) ? X[group] : 0.0f;
+        *(uint4 *)&own[i * 4] = (group < 120) ? *(const uint4 *)&X[group * 4] : uint4{};
     }
     #pragma unroll
-    for (int i = 0; i < 6; ++i) {
+    for (int i = 0; i < 2; ++i) {
         const int group = i * 96 + tx;
-        if (group < 481) {
-            s[group] = regs[i];
+        if (group < 120) {
+            *(uint4 *)&s[group * 4] = *(const uint4 *)&own[i * 4];
         }
+    }
+    if (tx < 1) {
+        one[0] = X[tx + 480];
+        s[tx + 480] = one[0];
     }
 }
 

@@ -24,6 +24,7 @@ from tilegen.plan import (
     Move,
     Ref,
     Repeat,
+    Shuffle,
     Sync,
     UnknownStep,
     When,
@@ -320,3 +321,25 @@ def test_bits_travel_unchanged(dtype):
 def test_corners():
     assert corners((1, 1, 1)) == [(0, 0, 0)]
     assert corners((9, 2, 1)) == [(x, y, 0) for y in (0, 1) for x in (0, 1, 7, 8)]
+
+
+WAYS = {"xor": lambda n: n ^ 3, "down": lambda n: n + 3, "up": lambda n: n - 3}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_shuffle_takes_words_of_the_lane_that_is_so_far_away(way):
+    """CUDA C++ Programming Guide, Warp Shuffle Functions: where there is no such lane, a lane's own."""
+    taken = WAYS[way]
+    out = Memory("G", "uint8", (128,), (1,), "global", "out")
+    b, bytes_ = flat_memory("b", "uint8", 8, "register"), Memory("X", "uint8", (128,), (1,), "global", "in")
+    steps = (Move(b[0], bytes_[lane * 4], 4), Shuffle(b[4], b[0], 3, 4, way), Move(out[lane * 4], b[4], 4))
+    plan = kernel(*steps, memories=(bytes_, b, out))
+    got = values_at(interpret(plan, ONE_CTA, {"X": lambda i: i.astype(np.uint8)}), "G")
+    lanes = [taken(n) if 0 <= taken(n) < 32 else n for n in range(32)]
+    assert [got[k] for k in range(128)] == [4 * n + k for n in lanes for k in range(4)]
+
+
+def test_a_shuffle_takes_words_alone():
+    assert code(Shuffle(r[1], r[0], 32)) == "TG412"
+    b = flat_memory("b", "uint8", 8, "register")
+    assert code(Shuffle(b[4], b[0], 1, 2, "up")) == "TG412"

@@ -244,6 +244,9 @@ def _of_map(step: Map) -> Iterator[Change]:
 def _of_shuffle(step: Shuffle) -> Iterator[Change]:
     for lanes in {step.lanes ^ 1 or 2: "", step.lanes // 2 or 2: ""}:
         yield "other lanes", f"{lanes}", (replace(step, lanes=lanes),)
+    if step.way != "xor":
+        way = {"down": "up", "up": "down"}[step.way]
+        yield "other lanes", way, (replace(step, way=way),)
 
 
 def _of_mma(step: Mma) -> Iterator[Change]:

@@ -503,16 +503,19 @@ MATRICES(2)
 MATRICES(4)
 // A shuffle: the lanes lay out what they have, meet, and each takes its own; then they meet again.
 namespace cpu { static uint64_t words[WARPS][32]; }
-template <class T> static T __shfl_xor_sync(unsigned, T x, int lanes)
+template <class T> static T shuffle(T x, int lane)
 {
     uint64_t (&row)[32] = cpu::words[cpu::warp()];
     std::memcpy(&row[threadIdx.x % 32], &x, sizeof(T));
     __syncwarp();
     T taken;
-    std::memcpy(&taken, &row[threadIdx.x % 32 ^ lanes], sizeof(T));
+    std::memcpy(&taken, &row[lane < 0 || lane > 31 ? threadIdx.x % 32 : lane], sizeof(T));
     __syncwarp();
     return taken;
 }
+template <class T> static T __shfl_xor_sync(unsigned, T x, int lanes) { return shuffle(x, (int)(threadIdx.x % 32) ^ lanes); }
+template <class T> static T __shfl_down_sync(unsigned, T x, int lanes) { return shuffle(x, (int)(threadIdx.x % 32) + lanes); }
+template <class T> static T __shfl_up_sync(unsigned, T x, int lanes) { return shuffle(x, (int)(threadIdx.x % 32) - lanes); }
 // Functions of expressions.
 static inline float __fmul_rn(float a, float b) { return a * b; }
 static inline double __dmul_rn(double a, double b) { return a * b; }

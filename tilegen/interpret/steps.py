@@ -279,19 +279,24 @@ def evaluate_tree(step: Compute, touched: Effects, site: Site) -> None:
 
 
 def shuffle(step: Shuffle, touched: Effects, site: Site) -> None:
-    """Whole warps exchange an element of each lane."""
+    """Whole warps exchange an element of each lane, or a word of several."""
     (src,), (dst,), group = touched.read, touched.written, site.group
     require_whole_warps("shuffle", site)
     if {src.ref.memory.space, dst.ref.memory.space} != {"register"} or not 0 < step.lanes < WARP_THREADS:
         site.fail(MALFORMED, f"shuffle exchanges registers of lanes 1 to 31 apart, not {step.lanes}")
+    if step.elems > 1 and step.elems * src.ref.memory.elem_bytes not in _SHUFFLED_BYTES:
+        site.fail(MALFORMED, f"shuffle exchanges words, not {step.elems} elements of {src.ref.memory.elem_bytes} bytes")
     if src.ref.memory.dtype != dst.ref.memory.dtype:
         site.fail(MALFORMED, f"shuffles {src.ref.memory.dtype} to {dst.ref.memory.dtype}")
     bits = read(src, site)
-    order = np.argsort(group.warp * WARP_THREADS + (group.lane ^ step.lanes), kind="stable")
-    mine = np.argsort(group.warp * WARP_THREADS + group.lane, kind="stable")
-    taken = np.empty_like(bits)
-    taken[mine] = bits[order]
-    write(dst, taken, site)
+    warp, own = group.warp * WARP_THREADS, group.lane
+    lanes = own ^ step.lanes if step.way == "xor" else own + (step.lanes if step.way == "down" else -step.lanes)
+    lanes = np.where((lanes >= 0) & (lanes < WARP_THREADS), lanes, own)  # CUDA C++ Programming Guide, Warp Shuffle
+    by_number = np.argsort(warp + own, kind="stable")
+    write(dst, bits[by_number[np.searchsorted((warp + own)[by_number], warp + lanes)]], site)
+
+
+_SHUFFLED_BYTES = (4, 8)
 
 
 # What the instructions mean that move data. A function of registers brings its meaning with it.

@@ -100,12 +100,12 @@ def orders_of(context: Context, operands: Sequence[Operand], scope: str) -> tupl
         for together, side in ((fused, ""), *_bring_together(fused, operands, guarded)):
             said = f"{order}, {side}" if side else order
             tiles.setdefault(together, OrderedTile(tuple(operands), together, guarded, thread, threads, said, *names))
-    if is_run(run := fuse(joined), guarded) and all(_has_known_rows(o) for o in operands):
+    if is_run(run := fuse(joined), guarded) and all(has_known_rows(o) for o in operands):
         tiles.setdefault(run, OrderedTile(tuple(operands), run, guarded, thread, threads, "one run", *names))
     return tuple(tiles.values())
 
 
-def _has_known_rows(operand: Operand) -> bool:
+def has_known_rows(operand: Operand) -> bool:
     """Can an offset be proved to lie in the operand's memory? Where the launch alone knows no extent but the outermost.
 
     Only such operands get the order of one run, which ``is_flat`` relies on.
@@ -149,15 +149,20 @@ def reject_carries(operands: Sequence[Operand]) -> str | None:
     return "the two sides split the innermost dimension at places that do not nest, so no bundle is contiguous"
 
 
-def _place_of(tile: OrderedTile, element: Index) -> tuple[Index, ...]:
-    """The region's coordinates of an element of the tile."""
-    return coordinates(tile.digits, _values_of(tile, element), len(tile.operands[0].dims))
+def place_of(tile: OrderedTile, values: Sequence[Index]) -> tuple[Index, ...]:
+    """The region's coordinates of the element with these digits."""
+    return coordinates(tile.digits, values, len(tile.operands[0].dims))
+
+
+def ref_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Ref:
+    """One operand's reference to the element with these digits."""
+    operand = tile.operands[side]
+    return ref_at(operand, _count_on(tile, operand, values))
 
 
 def _ref_of(tile: OrderedTile, side: int, element: Index) -> Ref:
-    """One operand's reference to an element of the tile."""
-    operand = tile.operands[side]
-    return ref_at(operand, _count_on(tile, operand, _values_of(tile, element)))
+    """One operand's reference to an element of the tile, by its number."""
+    return ref_of(tile, side, _values_of(tile, element))
 
 
 def _values_of(tile: OrderedTile, element: Index) -> tuple[Index, ...]:
@@ -280,23 +285,25 @@ def _see_side(
 
     def see(first: Index) -> EdgeAccess:
         return see_access(
-            width, lambda k: _guard(tile, side, add(first, k)),
+            width, lambda k: guard_of(tile, side, _values_of(tile, add(first, k))),
             lambda k: formals.see(side, _ref_of(tile, side, add(first, k))), e,
         )  # fmt: skip
 
     return _Side(tuple(zip(numbers, map(see, firsts), strict=True)), step)
 
 
-def _guard(tile: OrderedTile, side: int, element: Index) -> Index:
-    """Whether an element of the tile is inside of an operand's array; of a run, whether it comes before the end."""
+def guard_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Index:
+    """Whether the element with these digits is inside of an operand's array; of a run, whether it comes before the
+    end.
+    """
     operand = tile.operands[side]
     own = guarded_dims(operand)
     if not own or not is_run(tile.digits, tile.guarded):
-        return guard_at(operand, _place_of(tile, element))
-    place, _, rows = tile.digits[0].places[0]
+        return guard_at(operand, place_of(tile, values))
+    (element,), (place, _, rows) = values, tile.digits[0].places[0]
     d, row = operand.dims[place], tile.digits[0].extent // rows
     begin, end = operand.region.begins[d], operand.buffer.shape[d]
-    others = edge_guard(operand, _place_of(tile, element), but=d)
+    others = edge_guard(operand, place_of(tile, values), but=d)
     return every(less(add(element, mul(begin, row)), mul(end, row)), others)
 
 

@@ -179,7 +179,7 @@ def _of_compute(step: Compute) -> Effects:
 
 
 def _of_shuffle(step: Shuffle) -> Effects:
-    touches = [Touch(getattr(step, o.field), o.use, o.lies, 1) for o in SHUFFLE.operands]
+    touches = [Touch(getattr(step, o.field), o.use, o.lies, step.elems) for o in SHUFFLE.operands]
     return Effects(SHUFFLE, _in_order(touches))
 
 

@@ -108,11 +108,17 @@ class Compute:
 
 @dataclass(frozen=True)
 class Shuffle:
-    """Each lane of a warp takes the element ``src`` of the lane whose number is its own xor ``lanes``."""
+    """Each lane of a warp takes ``elems`` elements from ``src`` on of the lane that is ``lanes`` away.
+
+    ``way``: xor, the lane whose number is its own xor ``lanes``; down, its own plus that; up, its own minus that. A
+    lane that has none takes its own. Several elements are 4 or 8 bytes.
+    """
 
     dst: Ref
     src: Ref
     lanes: int
+    elems: int = 1
+    way: str = "xor"
 
 
 @dataclass(frozen=True)

@@ -274,6 +274,13 @@ def _render_compute(page: Page, step: Compute, noted: bool) -> str:
     return str(page.steps.assign(element(step.dst), text))
 
 
+def _shuffled_word(step: Shuffle) -> str:
+    """The type of C that a shuffle takes several elements as, or one that C has no shuffle for."""
+    dtype = DTYPES[step.dst.memory.dtype]
+    is_known = step.way == "xor" or dtype.c in ("float", "double", "int", "unsigned")
+    return "" if step.elems == 1 and is_known else {4: "unsigned", 8: "unsigned long long"}[step.elems * dtype.bytes]
+
+
 def _render_block(page: Page, block: Block, noted: bool) -> str:
     formals = [f for f, _ in block.args]
     own = {f.name for f in (*formals, *block.registers)}
@@ -310,7 +317,9 @@ TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Wgmma: _render_product,
     Tma: _render_instruction,
     Compute: _render_compute,
-    Shuffle: lambda page, step, noted: page.steps.shuffle(element(step.dst), element(step.src), step.lanes),
+    Shuffle: lambda page, step, noted: page.steps.shuffle(
+        element(step.dst), element(step.src), step.lanes, step.way, _shuffled_word(step)
+    ),
     Sync: _render_sync,
     Fence: lambda page, step, noted: page.steps.fence(_held(page)),
     Commit: lambda page, step, noted: page.steps.commit(QUEUES[step.queue].commit),

@@ -126,9 +126,12 @@ def access_elems(
     order = dims.order if side else tuple(range(len(sizes)))
     whole = box[inner] == sizes[inner]
     run = run_elems(order, box, sizes) if whole else box[inner]
+    most = max(1, 16 // elem_bytes)
+    if may_be_cut and whole and not others and run >= most and run // most * 16 % SECTOR_BYTES == 0:
+        return most  # elements behind the last vector are moved one by one, and share no sector with it
     edge = run if whole else 0 if may_be_cut else multiple(dims.dims[inner].extent)
     strides = others if not whole else [o for o in others if o > run]
-    width = max(1, 16 // elem_bytes)
+    width = most
     while width > 1 and gcd(run, edge, *strides) % width:
         width //= 2
     return width
