@@ -87,6 +87,8 @@ PINNED = [
     Pinned(PERMUTE + "warp_vector}", "width", 2, [4, 4], [1, 4]),
     Pinned(PERMUTE + "warp_vector}", "lanes", [16, 8, 4, 2, 1], [1, 2, 3, 4, 8], [1, 2, 4, 8, 16]),
     Pinned(PERMUTE + "warp_xor_swizzle}", "xor", [1, 4], [1, 5], [0, 5]),
+    Pinned(PERMUTE + "warp_xor_swizzle}", "width", 1, 2, 1),
+    Pinned(PERMUTE + "warp_linear_swizzle}", "width", 1, [1, 4], 1),
     Pinned(PERMUTE + "warp_linear_swizzle}", "lanes", [16, 8, 4, 2, 1], [1, 2, 3, 4, 8], [4, 8, 16, 33, 66]),
 ]
 every_pin = pytest.mark.parametrize("case", PINNED, ids=lambda case: "-".join((*case.variant, case.pin)))

@@ -136,12 +136,12 @@ def test_the_owners_of_a_part_are_those_of_its_elements(text: str, box) -> None:
 def test_ownership_flows_from_a_cast_through_a_reduce_and_back() -> None:
     found = settled(Q + "\n" + S, "\n".join([LOAD, CAST, SUM, SCALE, STORE]))
     assert texts(found) == {
-        "p": "S[(4, 8, 8, 8):(8, 8@tx, 1@tx, 1)]",  # 8 bfloat16 are 16 bytes
-        "q": "S[(4, 8, 8, 8):(8, 8@tx, 1@tx, 1)]",
-        "s": "S[(4, 8):(1, 8@tx)] + R[8:1@tx]",
+        "p": "S[(8, 4, 16, 4):(4, 16@tx, 1@tx, 1)]",
+        "q": "S[(8, 4, 16, 4):(4, 16@tx, 1@tx, 1)]",  # 4 floats are 16 bytes
+        "s": "S[(8, 4):(1, 16@tx)] + R[16:1@tx]",
     }
-    assert choice_of(found, "p").proof == "copy partition of the copy at line 12, 16 bytes a thread"
-    assert choice_of(found, "q").proof == "follows from p by the cast at line 13"
+    assert choice_of(found, "q").proof.startswith("copy partition of the copy at line 16, 16 bytes a thread; ")
+    assert choice_of(found, "p").proof == "follows from q by the cast at line 13"
     assert choice_of(found, "s").proof.startswith("follows from q by the reduce at line 14")
 
 
@@ -171,17 +171,85 @@ def test_the_order_of_the_text_makes_no_difference_to_what_follows() -> None:
     assert dict(found.pop())["v"] == "S[(8, 8):(1@tx, 1)] + R[8:8@tx]"
 
 
-def test_what_a_copy_decides_is_the_first_in_the_text() -> None:
-    wide = settled(Q, "\n".join([LOAD, CAST, STORE]))
-    narrow = settled(Q, "\n".join([STORE, CAST, LOAD]))
-    assert texts(wide)["q"] == "S[(4, 8, 8, 8):(8, 8@tx, 1@tx, 1)]"
-    assert texts(narrow)["q"] == "S[(8, 4, 16, 4):(4, 16@tx, 1@tx, 1)]"
+def test_copies_decide_by_what_all_of_them_cost_in_whatever_order() -> None:
+    """Owners of 8 floats store twice as many sectors as there are; owners of 4 bfloat16 load as many."""
+    for ops in permutations([LOAD, CAST, STORE]):
+        found = settled(Q, "\n".join(ops))
+        assert texts(found)["q"] == texts(found)["p"] == "S[(8, 4, 16, 4):(4, 16@tx, 1@tx, 1)]"
+        (asked,) = (c for c in found.choices if c.candidates)
+        sectors = {c.value: (c.cost.sectors, c.cost.instructions) for c in asked.candidates}
+        assert sectors["S[(8, 4, 16, 4):(4, 16@tx, 1@tx, 1)]"] == (128 + 256, 32)
+        assert sectors["S[(4, 8, 8, 8):(8, 8@tx, 1@tx, 1)]"] == (128 + 512, 24)
+
+
+def test_of_equals_the_first_in_the_text_decides() -> None:
+    """A square by rows or by columns: as much either way."""
+    text = """kernel: k
+threads: 64
+buffers:
+  A: {scope: global, dtype: float32, shape: [32, 32]}
+  B: {scope: global, dtype: float32, shape: [32, 32], layout: "S[(32, 32):(1, 32)]"}
+  a: {scope: register, dtype: float32, shape: [32, 32], layout: auto}
+ops:
+"""
+    rows, columns = "  - copy: {src: A, dst: a}\n", "  - copy: {src: a, dst: B}\n"
+    found = [choose_registers(load_plain(text + ops)) for ops in (rows + columns, columns + rows)]
+    for one in found:
+        first, second = choice_of(one, "a").candidates
+        assert first.cost == second.cost and texts(one)["a"] == first.value
+    assert texts(found[0]) != texts(found[1])
+
+
+def aligned_to(bytes_of_y: int, shape: str, dtypes: tuple[str, str]) -> str:
+    x, y = dtypes
+    return f"""kernel: k
+threads: 64
+buffers:
+  X: {{scope: global, dtype: {x}, shape: {shape}}}
+  Y: {{scope: global, dtype: {y}, shape: {shape}, align: {bytes_of_y}}}
+  a: {{scope: register, dtype: {x}, shape: {shape}, layout: auto}}
+  b: {{scope: register, dtype: {y}, shape: {shape}, layout: auto}}
+ops:
+  - copy: {{src: X, dst: a}}
+  - cast: {{src: a, dst: b}}
+  - copy: {{src: b, dst: Y}}
+"""
+
+
+@pytest.mark.parametrize("align", [4, 8, 16])
+@pytest.mark.parametrize("dtypes", [("float32", "float32"), ("float16", "float32"), ("float32", "float16")])
+@pytest.mark.parametrize("shape", ["[4, 256]", "[32, 24]"])
+def test_no_other_candidate_makes_a_cheaper_kernel(align: int, dtypes: tuple[str, str], shape: str) -> None:
+    """Each written into the spec, and the whole kernel costed: sectors first, then instructions."""
+    text = aligned_to(align, shape, dtypes)
+    if dtypes[0] == dtypes[1]:
+        text = text.replace("cast:", "copy:")
+    found = choose_registers(load_plain(text))
+    costs = {}
+    for candidates in ([c.value for c in choice.candidates] for choice in found.choices if choice.candidates):
+        for layout in candidates:
+            written = text.replace("layout: auto", f'layout: "{layout}"')
+            ops = tilegen.explain(written)["ops"]
+            costs[layout] = tuple(sum(op["cost"][unit] for op in ops) for unit in ("sectors", "instructions"))
+    if costs:
+        assert costs[texts(found)["a"]] == min(costs.values()), costs
+    else:
+        elems = 16 // {"float32": 4, "float16": 2}[dtypes[0]], align // {"float32": 4, "float16": 2}[dtypes[1]]
+        assert elems[0] == elems[1]  # a thread takes as many of both
+
+
+def test_a_narrow_store_decides_where_a_wide_load_would_multiply_its_sectors() -> None:
+    found = choose_registers(load_plain(aligned_to(4, "[4, 256]", ("float16", "float32"))))
+    (chosen,) = (c for c in found.choices if c.candidates)
+    best, worst = sorted(c.cost.sectors for c in chosen.candidates)
+    assert worst >= 2.5 * best
+    assert next(c for c in chosen.candidates if c.verdict == "picked").cost.sectors == best
 
 
 def test_a_row_that_is_stretched_waits_for_the_tile_that_it_is_stretched_over() -> None:
     ops = "\n".join(['copy: {src: "R[bx]", dst: s}', LOAD, CAST, SCALE, STORE])
     found = settled(Q + "\n" + S, ops)
-    assert texts(found)["s"] == "S[(4, 8):(1, 8@tx)] + R[8:1@tx]"
+    assert texts(found)["s"] == "S[(8, 4):(1, 16@tx)] + R[16:1@tx]"
 
 
 def test_dimensions_that_every_op_indexes_are_copies_of_the_tile() -> None:
@@ -246,7 +314,7 @@ def test_a_pinned_text_builds_the_same_bytes(scope: str, tmp_path) -> None:
     path.write_text(text)
     built = tilegen.build(path)
     widths = [c.picked["bytes"] for o in built.plan.operations for c in o.choices if c.question == "vector_width"]
-    assert widths == [16, 16]
+    assert widths == ([16, 16] if scope == "thread" else [8, 16])  # bytes of 4 bfloat16 and of 4 floats
     path.write_text(pin(text, built.spec))
     pinned = tilegen.build(path)
     assert pinned.source == built.source and pinned.spec.choices == ()

@@ -5,16 +5,16 @@
 // Y: row [512, 1024]
 //
 // 1. copy W -> w, scope cta
-//    variant: reg; 256 sectors, 8 instructions, 24 address operations
+//    variant: reg; 128 sectors, 8 instructions, 24 address operations
 //    vector_width: 4 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 2; registers per thread / vector elements
 //
 // 2. copy X[bx*4 : +4] -> h, scope cta
-//    variant: reg; 256 sectors, 16 instructions, 48 address operations
-//    vector_width: 8 elements, 16 bytes; the widest that both sides allow
+//    variant: reg; 256 sectors, 32 instructions, 96 address operations
+//    vector_width: 4 elements, 8 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
+//    outer: 8; registers per thread / vector elements
 //
 // 3. cast h -> f, scope cta
 //    variant: registers; no cost
@@ -25,7 +25,7 @@
 //    elements_per_thread: 32; what f gives to one
 //
 // 5. copy f -> Y[bx*4 : +4], scope cta
-//    variant: reg; 1024 sectors, 32 instructions, 224 address operations
+//    variant: reg; 512 sectors, 32 instructions, 96 address operations
 //    vector_width: 4 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 8; registers per thread / vector elements
@@ -38,15 +38,15 @@ __device__ __forceinline__ void copy_W_w(int tx, float (&w)[8], const float *W)
 {
     #pragma unroll
     for (int f_ = 0; f_ < 2; ++f_) {
-        *(uint4 *)&w[f_ * 4] = *(const uint4 *)&W[tx * 8 + f_ * 4];
+        *(uint4 *)&w[f_ * 4] = *(const uint4 *)&W[f_ * 512 + tx * 4];
     }
 }
 
 __device__ __forceinline__ void copy_X_h(int tx, bfloat16_t (&h)[32], const bfloat16_t *X)
 {
     #pragma unroll
-    for (int f_ = 0; f_ < 4; ++f_) {
-        *(uint4 *)&h[f_ * 8] = *(const uint4 *)&X[f_ * 1024 + tx * 8];
+    for (int f_ = 0; f_ < 8; ++f_) {
+        *(uint2 *)&h[f_ * 4] = *(const uint2 *)&X[f_ * 512 + tx * 4];
     }
 }
 
@@ -70,7 +70,7 @@ __device__ __forceinline__ void copy_f_Y(int tx, const float (&f)[32], float *Y)
 {
     #pragma unroll
     for (int f_ = 0; f_ < 8; ++f_) {
-        *(uint4 *)&Y[(f_ >> 1) * 1024 + tx * 8 + (f_ & 1) * 4] = *(const uint4 *)&f[f_ * 4];
+        *(uint4 *)&Y[f_ * 512 + tx * 4] = *(const uint4 *)&f[f_ * 4];
     }
 }
 
@@ -79,9 +79,9 @@ cast_rows_auto(const bfloat16_t *__restrict__ X, const float *__restrict__ W, fl
 {
     const int tx = threadIdx.x;
     const int bx = blockIdx.x;
-    __align__(16) bfloat16_t h[32];  // S[(4, 128, 8):(8, 1@tx, 1)] [4, 1024]
-    __align__(16) float f[32];  // S[(4, 128, 8):(8, 1@tx, 1)] [4, 1024]
-    __align__(16) float w[8];  // S[(128, 8):(1@tx, 1)] [1024]
+    __align__(16) bfloat16_t h[32];  // S[(4, 2, 128, 4):(8, 4, 1@tx, 1)] [4, 1024]
+    __align__(16) float f[32];  // S[(4, 2, 128, 4):(8, 4, 1@tx, 1)] [4, 1024]
+    __align__(16) float w[8];  // S[(2, 128, 4):(4, 1@tx, 1)] [1024]
 
     copy_W_w(tx, w, W);  // copy W -> w
     copy_X_h(tx, h, &X[bx * 4096]);  // copy X[bx*4 : +4] -> h

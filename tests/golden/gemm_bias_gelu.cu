@@ -92,7 +92,7 @@
 //    elements_per_thread: 128; what h gives to one
 //
 // 16. copy h -> out[wm : +64, wn : +64], scope warp
-//    variant: reg; 512 wavefronts, 512 instructions, 7168 address operations
+//    variant: reg; 512 wavefronts, 512 instructions, 6656 address operations
 //    vector_width: 2 elements, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 128; the elements that the register layout gives to one thread
 //    outer: 64; registers per thread / vector elements
@@ -278,8 +278,8 @@ __device__ __forceinline__ void copy_h_out(int laneid, const bfloat16_t (&h)[128
 {
     #pragma unroll
     for (int f = 0; f < 64; ++f) {
-        *(unsigned *)&out[(f & 7) * 1024 + (laneid >> 2) * 128
-            + (((f >> 3) * 4 + (laneid & 3)) ^ ((laneid >> 2) * 4)) * 2] = *(const unsigned *)&h[f * 2];
+        *(unsigned *)&out[(f & 7) * 1024 + (laneid >> 2) * 128 + ((f >> 3) ^ (laneid >> 2)) * 8
+            + (laneid & 3) * 2] = *(const unsigned *)&h[f * 2];
     }
 }
 

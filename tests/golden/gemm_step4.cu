@@ -258,8 +258,7 @@ __device__ __forceinline__ void elementwise_sums_bias_h(int warpid, int laneid, 
     }
     #pragma unroll
     for (int f = 0; f < 128; ++f) {
-        h[f] = float_to_half(fmaxf(__fmul_rn(alpha, sums[(f >> 4) * 16 + (((f >> 1) & 7) >> 1) * 4 + (f & 3)])
-            + bias_own[(f >> 4) * 2 + (f & 1)], 0.0f));
+        h[f] = float_to_half(fmaxf(__fmul_rn(alpha, sums[f]) + bias_own[(f >> 4) * 2 + (f & 1)], 0.0f));
     }
 }
 

@@ -197,8 +197,7 @@ __device__ __forceinline__ void elementwise_c_bias_h(int warpid, int laneid, hal
     }
     #pragma unroll
     for (int f = 0; f < 128; ++f) {
-        h[f] = float_to_half(fmaxf(c[(f >> 4) * 16 + (((f >> 1) & 7) >> 1) * 4 + (f & 3)]
-            + bias_own[(f >> 4) * 2 + (f & 1)], 0.0f));
+        h[f] = float_to_half(fmaxf(c[f] + bias_own[(f >> 4) * 2 + (f & 1)], 0.0f));
     }
 }
 

@@ -5,9 +5,9 @@
 // Top: row [512]
 //
 // 1. fill t, scope cta
-//    variant: tile; 38 wavefronts, 19 instructions, 19 address operations
-//    vector_width: 2 elements, 8 bytes; the widest in runs of 1188
-//    partition: outer = 5, threads 128, elems 2, order row-major; all orders are this one
+//    variant: tile; 38 wavefronts, 10 instructions, 10 address operations
+//    vector_width: 4 elements, 16 bytes; the widest in runs of 1188
+//    partition: outer = 3, threads 128, elems 4, order row-major; all orders are this one
 //
 // 2. copy X[:, bx*64 : +64] -> t[1:17, 1:65], scope cta
 //    variant: gmem_smem; 128 sectors, 32 wavefronts, 64 instructions, 416 address operations
@@ -26,16 +26,16 @@
 
 __device__ __forceinline__ void fill_t(int tx, float *t)
 {
-    __align__(8) float regs[2];
+    __align__(16) float regs[4];
     #pragma unroll
-    for (int i = 0; i < 5; ++i) {
+    for (int i = 0; i < 3; ++i) {
         const int group = i * 128 + tx;
-        if (group < 594) {
+        if (group < 297) {
             #pragma unroll
-            for (int e = 0; e < 2; ++e) {
+            for (int e = 0; e < 4; ++e) {
                 regs[e] = 0.0f;
             }
-            *(uint2 *)&t[group * 2] = *(const uint2 *)&regs[0];
+            *(uint4 *)&t[group * 4] = *(const uint4 *)&regs[0];
         }
     }
 }

@@ -2,17 +2,17 @@
 // Launch: grid (1, 1, 1), 32 threads, 1024 bytes of static shared memory.
 // In: row [8, 32]
 // Out: row [32, 8]
-// A: Swizzle(2, 2, 3) o S[(8, 32):(1, 8)] [8, 32], shared
+// A: Swizzle(2, 2, 4) o S[(8, 32):(1, 8)] [8, 32], shared
 //
 // 1. copy In -> A, scope warp
 //    variant: register_tile; 16 sectors, 4 wavefronts, 6 instructions, 48 address operations
 //    register_tile: rows = 4, columns 2, load_bytes 4, store_bytes 8; the cheapest of 5 of 11 shapes
-//    lanes: inner = src, along_src 1, along_dst 2; the cheapest of 5 ways
+//    lanes: inner = src, along_src 16, along_dst 2; the cheapest of 5 ways
 //
 // 2. permute_layout columns -> B, scope warp
-//    variant: warp_vector; 8 wavefronts, 4 instructions, 16 address operations
-//    vector_width: 4 elements, 8 bytes (loads 8, stores 8); 1 of 2 pairs of widths were searched
-//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps [32]; constructed over F2
+//    variant: warp_vector; 8 wavefronts, 3 instructions, 11 address operations
+//    vector_width: 8 elements, 16 bytes (loads 8, stores 16); 1 of 3 pairs of widths were searched
+//    lane_vectors: lanes = [1, 2, 4, 8, 16], steps []; constructed over F2
 //    registers_per_lane: 8; 256 elements / 32 lanes
 //
 // 3. copy B -> Out, scope warp
@@ -29,7 +29,7 @@ __device__ __forceinline__ void copy_In_A(int laneid, const half_t *In, half_t *
     __align__(16) half_t pack[8];
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        *(unsigned *)&regs[r * 2] = *(const unsigned *)&In[((laneid & 1) * 4 + r) * 32 + (laneid >> 1) * 2];
+        *(unsigned *)&regs[r * 2] = *(const unsigned *)&In[((laneid >> 4) * 4 + r) * 32 + (laneid & 15) * 2];
     }
     #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -40,7 +40,7 @@ __device__ __forceinline__ void copy_In_A(int laneid, const half_t *In, half_t *
     }
     #pragma unroll
     for (int k = 0; k < 2; ++k) {
-        *(uint2 *)&A[(laneid >> 1) * 16 + ((k * 2 + (laneid & 1)) ^ ((laneid >> 2) & 3)) * 4] =
+        *(uint2 *)&A[(laneid & 15) * 16 + ((k * 2 + (laneid >> 4)) ^ ((laneid & 15) >> 2)) * 4] =
             *(const uint2 *)&pack[k * 4];
     }
 }
@@ -50,14 +50,11 @@ __device__ __forceinline__ void permute_columns_B(int laneid, const half_t *colu
 {
     __align__(16) half_t regs[8];
     #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        *(uint2 *)&regs[r * 4] = *(const uint2 *)&columns[((r * 32 + laneid) ^ (laneid >> 3)) * 4];
+    for (int d = 0; d < 2; ++d) {
+        *(uint2 *)&regs[d * 4] = *(const uint2 *)&columns[((laneid * 2 + d) ^ (laneid >> 3)) * 4];
     }
     __syncwarp();
-    #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        *(uint2 *)&B[r * 128 + laneid * 4] = *(const uint2 *)&regs[r * 4];
-    }
+    *(uint4 *)&B[laneid * 8] = *(const uint4 *)&regs[0];
     __syncwarp();
 }
 
@@ -69,7 +66,7 @@ __device__ __forceinline__ void copy_B_Out(int laneid, const half_t *B, half_t *
 extern "C" __global__ void __launch_bounds__(32)
 permute_auto(const half_t *__restrict__ In, half_t *__restrict__ Out)
 {
-    __shared__ __align__(256) half_t A[256];  // Swizzle(2, 2, 3) o S[(8, 32):(1, 8)] [8, 32]
+    __shared__ __align__(512) half_t A[256];  // Swizzle(2, 2, 4) o S[(8, 32):(1, 8)] [8, 32]
     __shared__ __align__(16) half_t B[256];  // row [32, 8]
     const int tx = threadIdx.x;
     const int laneid = tx;

@@ -1,8 +1,8 @@
 """Register buffers whose layout is 'auto': their owners follow from what is fixed, or from a copy's partition.
 
 Ownership flows along the tiles that ops declare (``ops.flows``), from layouts that are written and from what
-instructions fix, until nothing changes. What is free then takes the partition of its first op from or to memory, one
-tile at a time in the order of the text, and ownership flows on.
+instructions fix, until nothing changes. What is free then takes the partition of one of its ops from or to memory, that
+with which all of them cost least, one group of registers at a time, and ownership flows on.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from tilegen import layouts
 from tilegen.auto_layout.owners import Owners, are_equal, extend, lift, owners_of, owners_of_region, project
 from tilegen.auto_layout.partitions import partition_tile
 from tilegen.auto_layout.pin import pin_layout
-from tilegen.decisions import Choice
+from tilegen.decisions import PICKED, Candidate, Choice, Cost, judge
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Diagnostic, Mark, SpecError
 from tilegen.index import bound
 from tilegen.layouts import TileLayout, row_major
 from tilegen.ops import OPS
+from tilegen.ops.dispatch import dispatch
 from tilegen.ops.flows import Flow
 from tilegen.planner import survey_calls
 from tilegen.spec.data import Buffer, Call, Region, Spec
@@ -65,24 +66,39 @@ def choose_registers(spec: Spec) -> Spec:
     names = [b.name for b in spec.buffers if b.scope == "register" and b.is_auto and b.root == b.name]
     if not names:
         return spec
-    chosen: dict[str, _Claim] = {}
     parted: dict[int, _Claim] = {}  # tiles whose owners are a copy's partition
-    plain = spec
+    compared: dict[str, tuple[Candidate, ...]] = {}
+    plain, chosen = _follow(spec, parted, names)
     while left := [name for name in names if name not in chosen]:
-        tiles = _list_tiles(plain)
-        claims = _claim_buffers(plain, tiles, parted, left)
-        if not claims:
-            found = _part_next(plain, tiles, parted, left)
-            parted |= found
-            if not found:
-                raise SpecError(tuple(_report_free(plain, name) for name in left))
-        for name, claim in claims.items():
-            chosen[name] = claim
-            plain = pin_layout(plain, name, claim.layout)
+        options = _list_options(plain, parted, left)
+        if not options:
+            raise SpecError(tuple(_report_free(plain, name) for name in left))
+        best = min(options, key=lambda o: (o.cost is None, o.cost.key if o.cost else ()))  # the first of equals
+        compared |= _compare(options, best)
+        parted |= best.parted
+        plain, chosen = best.plain, chosen | best.chosen
     _check_size(plain, chosen)
     _check_owners(plain, chosen, parted)
-    choices = (Choice(f"layout of {n}", str(chosen[n].layout), (), chosen[n].why) for n in names)
+    choices = (_explain(name, chosen[name], compared.get(name, ())) for name in names)
     return replace(plain, choices=(*spec.choices, *choices))
+
+
+def _explain(name: str, claim: _Claim, candidates: tuple[Candidate, ...]) -> Choice:
+    why = claim.why
+    if candidates:
+        costed = f"of {len(candidates)} partitions, by what the ops cost that take these registers from or to memory"
+        why += f"; the first of the cheapest {costed}"
+    return Choice(f"layout of {name}", str(claim.layout), candidates, why)
+
+
+def _follow(spec: Spec, parted: dict[int, _Claim], names: Sequence[str]) -> tuple[Spec, dict[str, _Claim]]:
+    """The spec with every layout that follows, and who said each."""
+    chosen: dict[str, _Claim] = {}
+    while claims := _claim_buffers(spec, _list_tiles(spec), parted, [n for n in names if n not in chosen]):
+        for name, claim in claims.items():
+            chosen[name] = claim
+            spec = pin_layout(spec, name, claim.layout)
+    return spec, chosen
 
 
 def _list_tiles(spec: Spec) -> tuple[_Tile, ...]:
@@ -161,20 +177,78 @@ def _at(call: Call) -> str:
 
 
 # ---------------------------------------------------------------- a copy's partition
-def _part_next(
-    spec: Spec, tiles: Sequence[_Tile], parted: dict[int, _Claim], left: Sequence[str]
-) -> dict[int, _Claim]:
-    """The next tile that nobody owns yet and that memory takes part in, with the owners of a copy's partition of it.
+@dataclass(frozen=True)
+class _Option:
+    """A copy's partition of a tile, the spec with what follows from it, and what it costs; None where it cannot be."""
+
+    parted: dict[int, _Claim]
+    plain: Spec
+    chosen: dict[str, _Claim]
+    cost: Cost | None = None
+
+    @property
+    def layouts(self) -> dict[str, str]:
+        return {name: str(claim.layout) for name, claim in self.chosen.items()}
+
+
+def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str]) -> list[_Option]:
+    """The partitions that different ops give the next registers that nobody owns yet, in the order of the text but for
+    that of the first tile, which says whose they are: those that give all of the same buffers layouts.
+    """
+    nobodys = [t for t in _list_tiles(spec) if _memory_of(t) and _claim_tile(t, parted) is None]
+    first = _next_tile(_list_tiles(spec), nobodys, left)
+    options: list[_Option] = []
+    for tile in sorted(nobodys, key=lambda t: t != first) if first else ():
+        found = {tile.number: _part(_settle_for_a_look(spec), tile)}
+        option = _Option(found, *_follow(spec, parted | found, left))
+        is_of_all = not options or option.chosen.keys() == options[0].chosen.keys()
+        if is_of_all and all(option.layouts != o.layouts for o in options):
+            options.append(option)
+    return [replace(o, cost=_cost(o, parted)) for o in options] if len(options) > 1 else options
+
+
+def _next_tile(tiles: Sequence[_Tile], nobodys: Sequence[_Tile], left: Sequence[str]) -> _Tile | None:
+    """The first tile that nobody owns yet and that memory takes part in.
 
     Buffers that are only stretched over a tile, and that other free registers will decide, wait for these.
     """
-    nobodys = [t for t in tiles if _memory_of(t) and _claim_tile(t, parted) is None]
     for waits in (True, False):
         for tile in nobodys:
             free = [f for f, region in tile.sides() if region.buffer.root in left]
             if free and not (waits and all(_waits(tiles, tile, f) for f in free)):
-                return {tile.number: _part(_settle_for_a_look(spec), tile)}
-    return {}
+                return tile
+    return None
+
+
+def _cost(option: _Option, parted: dict[int, _Claim]) -> Cost | None:
+    """Sectors, wavefronts and instructions of the ops that take an option's registers from or to memory."""
+    plain, names = _settle_for_a_look(option.plain), option.chosen
+    costs = []
+    try:
+        _check_owners(option.plain, names, parted | option.parted)
+        for call, context in survey_calls(plain):
+            buffers = [r.buffer for r in call.regions.values()]
+            if any(b.root in names for b in buffers) and any(b.scope != "register" for b in buffers):
+                costs.append(dispatch(call, context)[1].cost)
+    except SpecError:
+        return None
+    return Cost(*(sum(figures) for figures in zip(*(c.key[:3] for c in costs), strict=True)))
+
+
+def _compare(options: Sequence[_Option], best: _Option) -> dict[str, tuple[Candidate, ...]]:
+    """The layouts that were costed, of each buffer that some partition was of."""
+    if len(options) < 2:
+        return {}
+    return {
+        name: tuple(Candidate(o.layouts[name], o.cost, _judge(o, best)) for o in options)
+        for name, claim in best.chosen.items() if claim.why in {c.why for c in best.parted.values()}
+    }  # fmt: skip
+
+
+def _judge(option: _Option, best: _Option) -> str:
+    if option.cost is None or best.cost is None:
+        return PICKED if option is best else "some op cannot take it"
+    return judge(option.cost, best.cost, option is best)
 
 
 def _part(plain: Spec, tile: _Tile) -> _Claim:
@@ -244,8 +318,9 @@ def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Clai
     for tile in _list_tiles(spec):
         threads = spec.threads_of(tile.call.role)
         for name, region in tile.sides():
-            root, own = region.buffer.root, owners_of_region(region)
-            if own is None or root not in chosen:
+            root = region.buffer.root
+            own = owners_of_region(region) if root in chosen else None
+            if own is None:
                 continue
             for other, claim in _list_claims(tile, parted):
                 wanted = project(claim.owners, tile.flow.sides[name], region.lengths)

@@ -7,10 +7,10 @@ as they build, so an address prints as a person would write it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from math import gcd
+from math import gcd, isqrt
 from typing import Any, Union
 
 from tilegen.index.text import to_c
@@ -97,6 +97,7 @@ class Formula(_Operators, Tree):
         return {k: v for k, v in self.__dict__.items() if k != "_hash"}
 
 
+_Terms = list[tuple[int, Any]]  # of a sum: coefficient, factor
 Index = Union[int, Var, Formula]  # noqa: UP007 - a runtime alias; conditions are Index too, True when they always hold
 
 
@@ -113,7 +114,7 @@ def terms(x: Index) -> list[tuple[int, Any]]:
 
 
 def total(pairs: Iterable[tuple[int, Any]]) -> Index:
-    """The sum of coefficient * factor, equal factors merged and ``(x / n) * n + x % n`` rejoined to ``x``.
+    """The sum of coefficient * factor, equal factors merged and digits of one number joined.
 
     Terms stand in falling order of their strides, as a person writes them; what is taken off stands behind.
 
@@ -128,7 +129,7 @@ def _sum(pairs: tuple[tuple[int, Any], ...]) -> Index:
     merged: dict[Any, int] = {}
     for c, f in pairs:
         merged[f] = merged.get(f, 0) + c
-    if any(_is_digit(f) for f in merged):
+    if any(map(_is_quotient, merged)):
         merged = _rejoin(merged)
     if any(c < 0 for c in merged.values()):
         up, down = (_sum(tuple((s * c, f) for f, c in merged.items() if s * c > 0)) for s in (1, -1))
@@ -149,35 +150,73 @@ def _stride(term: tuple[Any, int]) -> int:
 
 
 def _rejoin(merged: dict[Any, int]) -> dict[Any, int]:
-    """``x % n`` with the quotient's whole ``x / n`` is x, with its lowest digit ``x / n % m`` it is ``x % (n * m)``."""
-    waiting = [f for f in merged if _is_digit(f)]
+    """Digits of one number that stand side by side in a sum, as one: ``y / n * n + y % n`` is y, and with the lowest
+    digit of the quotient alone, ``y / n % m``, it is ``y % (n * m)``; so with all of it times a constant, or a factor.
+    """
+    waiting = [f for f in merged if _is_quotient(f)]
     while waiting:
         f = waiting.pop()
-        x, n = f.args
-        quotient, c = div(x, n), merged[f]
-        if not c or not isinstance(quotient, (Var, Formula)):
-            continue
-        over = next((g for g in merged if merged[g] == c * n and _is_digit_of(g, quotient)), None)
-        if merged.get(quotient) == c * n:
-            over, whole = quotient, x
-        elif over is not None:
-            whole = mod(x, n * over.args[1])
-        else:
-            continue
-        merged[f] = merged[over] = 0
-        for k, g in terms(whole):
-            merged[g] = merged.get(g, 0) + c * k
-            waiting += [g] if _is_digit(g) else []
+        for whole, rest in _readings(f, merged[f]) if merged[f] else ():
+            fewer = sum(_divisions(g) for _, g in whole) < sum(_divisions(g) for _, g in rest) + _divisions(f)
+            if fewer and all(merged.get(g) == c for c, g in rest if g != 1):
+                merged[f] = 0
+                for c, g in [*whole, *((-c, g) for c, g in rest)]:
+                    merged[g] = merged.get(g, 0) + c
+                waiting += [g for _, g in whole if _is_quotient(g)]
+                break
     return merged
 
 
-def _is_digit(f: Any) -> bool:
-    return isinstance(f, Formula) and f.symbol == "%" and isinstance(f.args[1], int)
+def _is_quotient(f: Any) -> bool:
+    """Is it a quotient, a digit of one, or a product with either?"""
+    return isinstance(f, Formula) and (f.symbol == "/" or (f.symbol in "*%" and any(map(_is_quotient, f.args))))
 
 
-def _is_digit_of(g: Any, quotient: Index) -> bool:
-    """g is ``quotient % m``."""
-    return _is_digit(g) and bool(g.args[0] == quotient)
+@lru_cache(maxsize=1 << 16)
+def _readings(f: Formula, c: int) -> tuple[tuple[_Terms, _Terms], ...]:
+    """Ways to see ``c * f`` as ``whole - rest``: with f a quotient y / n, as what is left of c / n * y over y % n."""
+    if f.symbol == "*":
+        return tuple(_readings_of_product(f, c))
+    x, a, m = _digit(f)
+    if not m and has_signs(x):  # nothing would be left that divides x, by which proofs hold it to be no less than 0
+        return ()
+    ways = ((div(x, a // n), n) for n in _divisors(gcd(a, c)))
+    return tuple((terms(mul(mod(y, n * m) if m else y, c // n)), terms(mul(mod(y, n), c // n))) for y, n in ways)
+
+
+@lru_cache(maxsize=1 << 12)
+def _divisors(n: int) -> tuple[int, ...]:
+    """Those over 1, the largest first."""
+    small = [d for d in range(1, isqrt(n) + 1) if n % d == 0]
+    return tuple(sorted({d for s in small for d in (s, n // s)} - {1}, reverse=True))
+
+
+def _readings_of_product(f: Formula, c: int) -> Iterator[tuple[_Terms, _Terms]]:
+    """Those of a quotient times the runtime number that it is by, and of one factor times the other."""
+    for k, (q, by) in enumerate((f.args, f.args[::-1])):
+        if not _is_quotient(q):
+            continue
+        if q.symbol == "/" and q.args[1] == by and not has_signs(q.args[0]):
+            yield terms(mul(q.args[0], c)), terms(mul(mod(*q.args), c))
+        for found in _readings(q, c):
+            whole, rest = (terms(mul(by, total(s)) if k else mul(total(s), by)) for s in found)
+            yield whole, rest
+
+
+def _digit(f: Any) -> tuple[Index, int, int]:
+    """(x, a, m) with f == x / a % m for x >= 0; m is 0 where all of x / a is meant."""
+    if not isinstance(f, Formula) or f.symbol not in "/%" or not isinstance(f.args[1], int):
+        return f, 1, 0
+    n = f.args[1]
+    x, a, m = _digit(f.args[0])
+    if f.symbol == "%":
+        return (x, a, n) if m % n == 0 else (f.args[0], 1, n)
+    return (x, a * n, m // n) if m % n == 0 else (f.args[0], n, 0)
+
+
+@lru_cache(maxsize=1 << 16)
+def _divisions(x: Any) -> int:
+    return sum(map(_divisions, x.args)) + (x.symbol in "/%") if isinstance(x, Formula) else 0
 
 
 def _times(f: Any, c: int) -> Index:

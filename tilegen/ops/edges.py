@@ -71,8 +71,13 @@ def allows_run(operand: Operand, ref: Ref, elems: int, digit: Digit, side: int) 
     """The same of accesses that may reach beyond an edge."""
     if elems == 1:
         return True
+    return digit.strides[side] == 1 and digit.extent % elems == 0 and is_aligned(operand, ref, elems)
+
+
+def is_aligned(operand: Operand, ref: Ref, elems: int) -> bool:
+    """Are ``elems`` neighbours from ``ref`` on in one chunk of the operand's layout, aligned, of 16 bytes at most?"""
     limit = operand.memory.align_bytes if operand.memory.space == "global" else 16
-    if digit.strides[side] != 1 or digit.extent % elems or elems * operand.elem_bytes > min(16, limit):
+    if elems * operand.elem_bytes > min(16, limit):
         return False
     return operand.chunk_elems % elems == 0 and multiple(ref.offset) % elems == 0
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import combinations
+from math import perm
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,11 @@ _SUBSETS = 300  # choices of five single bits tried where addresses are not line
 
 _CONSTRUCTED = "constructed over F2"
 _AT_FLOOR = "no access has more wavefronts or sectors than its floor"
+# What a search that did not reach the floor left out.
+_NOT_LINEAR = "sums of bits were not tried, since addresses are no XOR of bits"
+_FIRST = "other sums of bits that leave no conflicts were not measured"
+_NONE = "none of all sums of bits leave no conflicts, and how many each leaves was not measured"
+_GAVE_UP = f"of sums of bits only {_NODES} beginnings an order were tried"
 
 Ints = NDArray[np.int64]
 
@@ -83,15 +89,17 @@ def is_linear(addresses: Ints) -> bool:
 def search_lanes(sides: Sequence[Side], orders: Sequence[Sequence[int]]) -> LaneMap:
     """The cheapest lane map found. ``orders``: preferences, each all the bits, most wanted in a lane first."""
     bits = len(orders[0])
-    linear = all(is_linear(s.addresses) for s in sides)
     best: LaneMap | None = None
-    if linear:
+    limit = _NOT_LINEAR
+    if all(is_linear(s.addresses) for s in sides):
         for order in orders:
-            lanes = _columns(sides, order)
+            lanes, limit = _columns(sides, order)
             if lanes is not None:
                 best = _better(best, _measured(sides, bits, lanes, _CONSTRUCTED))
                 if best.reaches_floor:
                     return _with_proof(best, f"{_CONSTRUCTED}; {_AT_FLOOR}")
+            elif limit == _NONE:
+                break
     tried = 0
     for lanes in _single_bits(orders):
         tried += 1
@@ -99,7 +107,7 @@ def search_lanes(sides: Sequence[Side], orders: Sequence[Sequence[int]]) -> Lane
         if best.reaches_floor:
             return _with_proof(best, f"one bit of the element's number for each of the lane's; {_AT_FLOOR}")
     assert best is not None
-    return _with_proof(best, _say_bounded(best, tried))
+    return _with_proof(best, f"{_say_bounded(best, tried, perm(bits, LANE_BITS))}; {limit}")
 
 
 def measure_pinned(sides: Sequence[Side], bits: int, lanes: tuple[int, ...], searched: LaneMap) -> LaneMap:
@@ -117,12 +125,13 @@ def measure_pinned(sides: Sequence[Side], bits: int, lanes: tuple[int, ...], sea
     return _with_proof(found, f"beside a pin, at {figures}")
 
 
-def _say_bounded(best: LaneMap, tried: int) -> str:
-    """How far a search came that did not reach the floor."""
+def _say_bounded(best: LaneMap, tried: int, total: int) -> str:
+    """How far a search came that did not reach the floor: ``tried`` of ``total`` ways to give a lane single bits."""
     figures = zip(("sectors", "wavefronts"), best.cost, best.floor, strict=True)
     above = " and ".join(f"{n} {name} above a floor of {least}" for name, n, least in figures if n > least)
-    how = best.proof or f"bounded: the best of {tried} choices of five bits"
-    return f"{how}; {above}" + (f"; bounded: {tried} choices of five bits were no better" if best.proof else "")
+    choices = f"{tried} of {total} choices of five bits"
+    how = best.proof or f"bounded: the best of {choices}"
+    return f"{how}; {above}" + (f"; bounded: {choices} were no better" if best.proof else "")
 
 
 def _with_proof(m: LaneMap, proof: str) -> LaneMap:
@@ -150,8 +159,8 @@ def _single_bits(orders: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
 
 
 # ---------------------------------------------------------------- construction over F2
-def _columns(sides: Sequence[Side], order: Sequence[int]) -> tuple[int, ...] | None:
-    """Five lane vectors such that no phase of any shared side has a conflict, or None."""
+def _columns(sides: Sequence[Side], order: Sequence[int]) -> tuple[tuple[int, ...] | None, str]:
+    """Five lane vectors such that no phase of any shared side has a conflict, or None; and what was left out."""
     candidates = _preferred(tuple(order))
     numbers = np.arange(1 << len(order))
     phases = [LANE_BITS] + [s.lanes_per_phase.bit_length() - 1 for s in sides if s.space == "shared"]
@@ -174,7 +183,8 @@ def _columns(sides: Sequence[Side], order: Sequence[int]) -> tuple[int, ...] | N
                 return found
         return None
 
-    return extend((), np.stack([numbers == 0, *(_clashes(s) for s in sides if s.space == "shared")]))
+    found = extend((), np.stack([numbers == 0, *(_clashes(s) for s in sides if s.space == "shared")]))
+    return found, _FIRST if found else _GAVE_UP if budget[0] < 0 else _NONE
 
 
 @cache

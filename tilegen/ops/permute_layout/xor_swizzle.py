@@ -1,4 +1,4 @@
-"""The XOR that turns a lane's steps: lane l takes element ``l + 32 * (r ^ ((l >> shift) & mask))`` at step r."""
+"""The XOR that turns a lane's steps: lane l takes word ``l + 32 * (r ^ ((l >> shift) & mask))`` at step r."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Turn:
 
 
 def choose_xor(sides: Sequence[Side], count: int, pinned: list[int] | None = None) -> tuple[Turn, Choice]:
-    """The cheapest turn, the smallest k among equals, for a tile of ``count`` elements numbered as in ``sides``.
+    """The cheapest turn, the smallest k among equals, for a tile of ``count`` words numbered as in ``sides``.
 
     The seed's family (shift = 5 - k, mask = 2^k - 1) is tried first, then every other shift. ``pinned``: [k, shift].
     Raises NotHad where no turn is that.
