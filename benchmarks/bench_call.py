@@ -26,8 +26,8 @@ import tilegen
 from tilegen import calling, gpu
 from tilegen.gpu.call import Kernel
 from tilegen.gpu.call import libraries as readers
-from tilegen.gpu.call.launch_memory import LaunchForm, make_memory
-from tilegen.gpu.driver import CONFIG_STREAM_AT, Driver, Function, load_driver
+from tilegen.gpu.call.launch_memory import LaunchForm, make_memory, write_launch
+from tilegen.gpu.driver import Driver, Function, load_driver
 
 ROOT = Path(__file__).resolve().parent.parent
 CALLS, CHUNK = 10_000, 500  # a chunk fits the driver's queue of launches, so that no call waits for the GPU
@@ -40,7 +40,7 @@ threads: 256
 {params}
 buffers:
   X: {{scope: global, dtype: float32, shape: [{m}, {n}]}}
-  Y: {{scope: global, dtype: float32, shape: [{m}, {n}]}}
+  Y: {{scope: global, partial: true, dtype: float32, shape: [{m}, {n}]}}
   t: {{scope: shared, dtype: float32, shape: [64, 64]}}
 ops:
   - copy: {{src: "X[0:64, 0:64]", dst: t, edge: clip}}
@@ -119,7 +119,7 @@ def time_driver(x: Any, y: Any, sync: Callable[[], Any]) -> dict[str, float]:
     """What the driver alone takes for such a launch, without Python."""
     form = LaunchForm((1, 1, 1), 256, 0, 2)
     memory = make_memory(form)
-    form.varying.pack_into(memory.whole, CONFIG_STREAM_AT, 0, 0, 0, x.data.ptr, y.data.ptr)
+    write_launch(memory, 0, (x.data.ptr, y.data.ptr))
     arch = "sm_{}{}".format(*gpu.require_gpu().compute_capability)
     cubin = gpu.compile_cubin(tilegen.build(FIXED, arch).source, arch, "bench_call")
     driver, loop = load_driver(), compile_c(LOOP)
