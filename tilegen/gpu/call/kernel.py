@@ -37,6 +37,7 @@ class Kernel:
         self._functions: dict[int, Function] = {}
         self._kinds: dict[tuple[Any, ...], CallKind] = {}
         self._again: Again = launch_nothing  # the short way of calls of the last kind
+        self._ways: dict[tuple[type, Any], Again] = {}  # type and shape of a first array -> the last such
         self._readers = Readers(terms.kernel, any(DTYPES[a.dtype].kind == "complex" for a in terms.arrays), driver)
         self._floats = tuple((p.name, float(p.default)) for p in terms.params if p.var is None)
 
@@ -45,9 +46,20 @@ class Kernel:
         return f"<kernel {self.terms.kernel}({', '.join(words)}), {self.cubin.arch}>"
 
     def __call__(self, /, *arrays: Any, **params: Any) -> Any:
-        if not params and self._again(arrays):
+        if not params and (self._again(arrays) or self._again_in_turn(arrays)):
             return None
         return self._call(arrays, params)
+
+    def _again_in_turn(self, arrays: tuple[Any, ...]) -> bool:
+        """The short way of a kind before the last: such as that of another size."""
+        try:
+            again = self._ways[type(arrays[0]), arrays[0].shape]
+        except Exception:
+            return False
+        if again is self._again or not again(arrays):
+            return False
+        self._again = again
+        return True
 
     def _call(self, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Any call: read, looked up or decided, compared, launched."""
@@ -141,10 +153,13 @@ class Kernel:
 
         (torch's modes are a part of what it compares. Arrays that interleave never go the short way.)
         """
-        if kind.again is None or (kind.again is self._again and not kind.apart):
+        shape = getattr(arrays[0], "shape", None)
+        key = type(arrays[0]), shape if isinstance(shape, tuple) else None
+        was_tried = kind.again is self._again or kind.again is self._ways.get(key)
+        if kind.again is None or (was_tried and not kind.apart):
             x, y = (self._readers.libraries[type(array)].match(array) for array in arrays)
             kind.again = repeat_over_two(kind, x, y, self._launch_again)
-        self._again = kind.again
+        self._again = self._ways[key] = kind.again
 
     def _load(self, device: int) -> Function:
         if device not in self._functions:
