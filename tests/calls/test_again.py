@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from calls.pretended import Cupy, Exchange, Guards, Interface, Torch, aligned, offer_functions, pretend_kernel
-from calls.test_call import ANY, PITCHED, PLAIN, encoder, refused, spec  # noqa: F401 - a fixture
+from calls.test_call import ANY, PITCHED, PLAIN, refused, spec
 from tilegen.errors import CallError
 from tilegen.gpu import device
-from tilegen.gpu.call import libraries
+from tilegen.gpu.call import again, libraries
 from tilegen.gpu.call.again import launch_nothing
 from tilegen.gpu.call.dlpack import exchange_library
 
@@ -128,6 +128,20 @@ def test_a_tensor_that_moved_to_another_gpu(make: Make, request: pytest.FixtureR
     assert [device for _, device, _ in pretended.loaded] == [0, 1]
 
 
+@pytest.mark.parametrize("built", [ANY, PITCHED], ids=["sizes", "pitches"])
+def test_any_call_after_any_other_is_as_if_it_were_the_first(make: Make, built: Any) -> None:
+    pool = {name: (make(x), make(aligned(x.shape, x.dtype))) for name, x in forms().items()}
+    fresh = {name: outcome(*pretend_kernel(built, runs=False), *given) for name, given in pool.items()}
+    launched = [name for name, found in fresh.items() if isinstance(found, dict)]
+    assert len(launched) >= 6
+    for before in launched:
+        for name, given in pool.items():
+            kernel, pretended = pretend_kernel(built, runs=False)
+            for _ in range(2):
+                kernel(*pool[before])
+            assert outcome(kernel, pretended, *given) == fresh[name], (before, name)
+
+
 def test_any_order_of_calls_is_as_if_each_were_the_first(make: Make) -> None:
     rng = random.Random(1)
     kernel, pretended = pretend_kernel(PITCHED, runs=False)
@@ -159,7 +173,7 @@ def test_kinds_in_turn_are_decided_once_each(make: Make, monkeypatch: pytest.Mon
     pairs = [[make(aligned(shape)) for _ in range(2)] for shape in ((4, 8), (5, 12))]
     for pair in pairs:
         kernel(*pair)
-    monkeypatch.setattr(kernel, "_decide", forbid)
+    monkeypatch.setattr(kernel, "_call" if hasattr(pairs[0][0], "shape") else "_decide", forbid)
     for pair in 2 * pairs:
         kernel(*pair)
     assert [launched["arguments"][2:] for launched in pretended.seen] == 3 * [[4, 8], [5, 12]]
@@ -264,9 +278,17 @@ def test_a_launch_that_failed_leaves_nothing_behind(make: Make) -> None:
     assert pretended.seen[-1] == pretended.seen[0] and len(pretended.seen) == 4
 
 
-def test_descriptors_that_failed_are_made_again(encoder: Any) -> None:  # noqa: F811 - the fixture
+def test_descriptors_that_failed_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, pretended = pretend_kernel(ANY, runs=False)
     answers: list[Any] = []
+    written: list[bytes] = []
+    write = again.write_maps
+
+    def write_and_tell(form: Any, memory: Any, maps: bytes) -> None:
+        written.append(maps)
+        write(form, memory, maps)
+
+    monkeypatch.setattr(again, "write_maps", write_and_tell)
 
     def encode(pointers: Any, values: Any) -> list[bytes]:
         answer = answers.pop(0)
@@ -281,9 +303,37 @@ def test_descriptors_that_failed_are_made_again(encoder: Any) -> None:  # noqa: 
     with pytest.raises(ValueError, match="no"):
         kernel(*second)
     kernel(*first)
+    kernel(*first)
+    assert len(written) == 1, "not again where the memory holds them"
     kernel(*second)
     maps = [launched["arguments"][-1][0] for launched in pretended.seen]
-    assert maps == [1, 1, 2]
+    assert maps == [1, 1, 1, 2]
+
+
+# ---------------------------------------------------------------- CuPy
+def test_cupys_own_arrays() -> None:
+    """They need no GPU to lie somewhere."""
+    cupy = pytest.importorskip("cupy")
+    memory = cupy.cuda.UnownedMemory(1 << 40, 1 << 20, None, 0)
+
+    def array(*shape: int, dtype: Any = "float32", at: int = 0, device_id: int = 0) -> Any:
+        where = cupy.cuda.UnownedMemory(1 << 40, 1 << 20, None, device_id) if device_id else memory
+        return cupy.ndarray(shape, dtype, cupy.cuda.MemoryPointer(where, at))
+
+    match = libraries.match_cupy(array(4, 8))
+    assert match(array(4, 8)) == 1 << 40 and match(array(4, 8, at=256)) == (1 << 40) + 256
+    reshaped = array(4, 8)
+    reshaped.shape = (8, 4)
+    others = {
+        "dtype": array(4, 8, dtype="int32"), "viewed": array(4, 8).view("uint32"), "shape": array(8, 4),
+        "in place": reshaped, "transposed": array(8, 4).T, "strides": array(4, 16)[:, :8],
+        "steps": array(4, 16)[:, ::2], "flat": array(32), "a row": array(1, 8), "another GPU": array(4, 8, device_id=1),
+        "no array": np.zeros((4, 8)),
+    }  # fmt: skip
+    assert {name: match(other) for name, other in others.items() if match(other)} == {}
+    for form in (array(4, 16)[:, :8], array(2, 32)[:1, :8], array(8, 4).T):
+        match = libraries.match_cupy(form)
+        assert match(form) == 1 << 40 and not match(array(*form.shape))
 
 
 # ---------------------------------------------------------------- torch
@@ -403,13 +453,17 @@ def test_functions_of_a_type_are_called_in_place_of_its_methods() -> None:
 
 def test_functions_wait_for_no_stream_so_the_method_is_asked() -> None:
     Exported, _ = exported()
-    Other, _ = exported()
+    Other, said = exported()
+    said.stream = 6
     kernel, pretended = pretend_kernel(PLAIN, runs=False)
     x, y, plain = Exported(aligned((4, 8))), Other(aligned((4, 8))), Exchange(aligned((4, 8)))
     kernel(x, y)
     assert (x.asked, y.asked, pretended.seen[-1]["stream"]) == ([], [5], 5)
     kernel(x, plain)
     assert plain.asked[-1] == 5
+    z = Other(aligned((4, 8)))
+    kernel(z, x)
+    assert (x.asked, z.asked, pretended.seen[-1]["stream"]) == ([6], [], 6), "each type has its own"
     kernel(plain, y)
     assert pretended.seen[-1]["stream"] == 0 and y.asked == [5, 1]
     kernel(Interface(aligned((4, 8)), stream=9), plain)

@@ -139,9 +139,10 @@ def find_guard(torch: Any) -> Callable[..., Any] | None:
     """
     try:
         make = partial(torch._C._dynamo.guards.TensorGuards, dynamic_dims_sizes=None, dynamic_dims_strides=None)
-        known, same = torch.empty(4, 2), torch.empty(4, 2)
-        negated = torch.empty(8, dtype=torch.complex64).conj().imag.resize_(4, 2)
-        others = (torch.empty(2, 4), torch.empty(2, 4).t(), torch.empty(4, 2, dtype=torch.int32), negated, None)
+        empty = partial(torch.empty, device="cpu")
+        known, same = empty(4, 2), empty(4, 2)
+        negated = empty(8, dtype=torch.complex64).conj().imag.resize_(4, 2)
+        others = (empty(2, 4), empty(2, 4).t(), empty(4, 2, dtype=torch.int32), negated, None)
         found = [make(known).check(other) for other in (known, same, *others)]
     except Exception:
         return None
