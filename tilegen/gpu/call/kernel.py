@@ -46,7 +46,7 @@ class Kernel:
         return f"<kernel {self.terms.kernel}({', '.join(words)}), {self.cubin.arch}>"
 
     def __call__(self, /, *arrays: Any, **params: Any) -> Any:
-        if not params and (self._again(arrays) or self._again_in_turn(arrays)):
+        if len(arrays) == 2 and not params and (self._again(arrays) or self._again_in_turn(arrays)):
             return None
         return self._call(arrays, params)
 
