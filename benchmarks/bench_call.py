@@ -26,12 +26,12 @@ import tilegen
 from tilegen import calling, gpu
 from tilegen.gpu.call import Kernel
 from tilegen.gpu.call import libraries as readers
-from tilegen.gpu.call.launch_memory import LaunchForm, make_memory
-from tilegen.gpu.driver import CONFIG_STREAM_AT, Driver, Function, load_driver
+from tilegen.gpu.call.launch_memory import LaunchForm, make_memory, write_launch
+from tilegen.gpu.driver import Driver, Function, load_driver
 
 ROOT = Path(__file__).resolve().parent.parent
 CALLS, CHUNK = 10_000, 500  # a chunk fits the driver's queue of launches, so that no call waits for the GPU
-LIMITS_US = {"cupy": 5.0, "torch": 5.0, "DLPack": 15.0, "__cuda_array_interface__": 15.0}
+LIMITS_US = {"cupy": 5.0, "torch": 5.0, "DLPack": 15.0, "DLPack's C functions": 15.0, "__cuda_array_interface__": 15.0}
 SHAPE = (64, 64)
 SPEC = """kernel: bench_call
 arch: sm_90
@@ -40,7 +40,7 @@ threads: 256
 {params}
 buffers:
   X: {{scope: global, dtype: float32, shape: [{m}, {n}]}}
-  Y: {{scope: global, dtype: float32, shape: [{m}, {n}]}}
+  Y: {{scope: global, partial: true, dtype: float32, shape: [{m}, {n}]}}
   t: {{scope: shared, dtype: float32, shape: [64, 64]}}
 ops:
   - copy: {{src: "X[0:64, 0:64]", dst: t, edge: clip}}
@@ -65,7 +65,11 @@ def measure_calls(pretend: bool) -> Iterator[dict[str, Any]]:
         for name, kernel in kernels.items():
             call = repeat(lambda x=x, y=y, kernel=kernel: kernel(x, y))
             yield say_row({"arrays": library, "sizes": name, "limit_us": LIMITS_US[library]} | time_calls(call, sync))
-        if pretend or library not in ("cupy", "torch"):
+        if library not in ("cupy", "torch"):
+            continue
+        call = repeat_in_turn(kernels["fixed"], x, y)
+        yield say_row({"arrays": library, "sizes": "fixed, other arrays each time"} | time_calls(call, sync))
+        if pretend:
             continue
         call = repeat(lambda x=x: kernels["fixed"](x))
         yield say_row({"arrays": library, "sizes": "fixed, k(x) allocates"} | time_calls(call, sync))
@@ -88,6 +92,17 @@ def repeat(call: Callable[[], Any]) -> Callable[[int], None]:
     def calls(times: int) -> None:
         for _ in range(times):
             call()
+
+    return calls
+
+
+def repeat_in_turn(kernel: Any, x: Any, y: Any) -> Callable[[int], None]:
+    """Calls over arrays that are never those of the call before."""
+
+    def calls(times: int) -> None:
+        for _ in range(times // 2):
+            kernel(x, y)
+            kernel(y, x)
 
     return calls
 
@@ -119,7 +134,7 @@ def time_driver(x: Any, y: Any, sync: Callable[[], Any]) -> dict[str, float]:
     """What the driver alone takes for such a launch, without Python."""
     form = LaunchForm((1, 1, 1), 256, 0, 2)
     memory = make_memory(form)
-    form.varying.pack_into(memory.whole, CONFIG_STREAM_AT, 0, 0, 0, x.data.ptr, y.data.ptr)
+    write_launch(memory, 0, (x.data.ptr, y.data.ptr))
     arch = "sm_{}{}".format(*gpu.require_gpu().compute_capability)
     cubin = gpu.compile_cubin(tilegen.build(FIXED, arch).source, arch, "bench_call")
     driver, loop = load_driver(), compile_c(LOOP)
@@ -159,7 +174,10 @@ def libraries(pretend: bool) -> Iterator[tuple[str, Any, Any, Callable[[], Any]]
         if not pretend:
             yield "__cuda_array_interface__", Interface(x), Interface(y), sync
             yield "DLPack", Exchange(x), Exchange(y), sync
+        if not pretend and name == "cupy":
+            yield "DLPack's C functions", *offer_functions(x.data.ptr, y.data.ptr), sync
     if pretend:
+        yield "DLPack's C functions", *offer_functions(1 << 40, 2 << 40), lambda: None
         yield "__cuda_array_interface__", Interface(Nowhere(1 << 40)), Interface(Nowhere(2 << 40)), lambda: None
 
 
@@ -194,6 +212,48 @@ class Exchange:
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return tuple(self.array.__dlpack_device__())
+
+
+FUNCTIONS = """
+#include <stdint.h>
+#include <stdlib.h>
+typedef struct { void *data; int32_t kind, device, ndim; uint8_t code, bits; uint16_t lanes; int64_t *shape, *strides;
+                 uint64_t offset; } Tensor;
+typedef struct Managed { uint32_t major, minor; void *manager; void (*deleter)(struct Managed *); uint64_t flags;
+                         Tensor tensor; } Managed;
+static int64_t shape[2] = {64, 64}, strides[2] = {64, 1};
+static void *objects[2], *places[2];
+static void delete(Managed *managed) { free(managed); }
+static int export(void *object, Managed **out) {
+    *out = malloc(sizeof(Managed));
+    **out = (Managed){1, 3, 0, delete, 0, {places[object == objects[1]], 2, 0, 2, 2, 32, 1, shape, strides, 0}};
+    return 0;
+}
+static int current(int kind, int device, void **out) { *out = 0; return 0; }
+static const struct { uint32_t major, minor; void *older, *allocate, *export, *import, *view, *current; } api =
+    {1, 3, 0, 0, export, 0, 0, current};
+const void *functions(void) { return &api; }
+void know(int k, void *object, void *place) { objects[k] = object; places[k] = place; }
+"""
+
+
+class Exported:
+    """An array of no library whose type offers DLPack's C functions."""
+
+
+def offer_functions(*places: int) -> list[Exported]:
+    """Arrays of SHAPE at these two places."""
+    library = compile_c(FUNCTIONS)
+    library.functions.restype = ctypes.c_void_p
+    make = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
+        ("PyCapsule_New", ctypes.pythonapi)
+    )
+    name = b"dlpack_exchange_api"
+    Exported.__dlpack_c_exchange_api__, Exported.name = make(library.functions(), name, None), name
+    arrays = [Exported() for _ in places]
+    for k, (array, place) in enumerate(zip(arrays, places, strict=True)):
+        library.know(k, ctypes.py_object(array), ctypes.c_void_p(place))
+    return arrays
 
 
 # ---------------------------------------------------------------- without one

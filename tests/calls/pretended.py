@@ -48,7 +48,8 @@ class PretendedDriver(Driver):
         ctas = [cta for cta in product(*map(range, grid))]
         flat = (ctypes.c_uint * (3 * len(ctas)))(*(n for cta in ctas for n in cta))
         pointers = launched["arguments"][: self.form.pointers]  # it takes these themselves, and values by address
-        args = (ctypes.c_void_p * len(arguments))(*pointers, *list(arguments)[self.form.pointers :])
+        addresses = list(arguments._obj)
+        args = (ctypes.c_void_p * len(addresses))(*pointers, *addresses[self.form.pointers :])
         assert self.runner.function(args, shape, flat, len(ctas)) == 0
 
     def load(self, image: bytes, kernel: str, device: int, dynamic_bytes: int) -> Function:
@@ -148,9 +149,11 @@ class Cupy:
 
         class ndarray:
             def __init__(self, shape: Any, dtype: Any, memory: Any, strides: Any, device: int = 0):
-                self.array = np.ndarray(shape, dtype, memory, strides=strides)
+                steps = strides or np.empty(shape, dtype).strides
+                self.array = np.lib.stride_tricks.as_strided(memory.view(dtype), shape, steps)
                 self.shape, self.dtype, self.strides = self.array.shape, self.array.dtype, self.array.strides
                 self.data = SimpleNamespace(ptr=self.array.ctypes.data, device_id=device)
+                self._c_contiguous = self.array.flags.c_contiguous
 
         self.ndarray, self.dtype = ndarray, np.dtype
         self.cuda = SimpleNamespace(
@@ -169,21 +172,18 @@ class Torch:
         class Tensor:
             is_cuda = True
 
-            def __init__(self, array: np.ndarray[Any, Any], conj: bool = False, device: int = 0):
-                self.array, self._conj, self._device = array, conj, device
+            def __init__(self, array: np.ndarray[Any, Any], conj: bool = False, device: int = 0, neg: bool = False):
+                self.array, self._conj, self._neg, self._device = array, conj, neg, device
                 self.shape, self.dtype = array.shape, f"torch.{array.dtype.name}"
 
             def stride(self) -> tuple[int, ...]:
                 return tuple(n // self.array.itemsize for n in self.array.strides)
 
-            def is_contiguous(self) -> bool:
-                return bool(self.array.flags.c_contiguous)
-
             def is_conj(self) -> bool:
                 return self._conj
 
             def is_neg(self) -> bool:
-                return False
+                return self._neg
 
             def get_device(self) -> int:
                 return self._device
@@ -210,25 +210,36 @@ class Exchange:
                  flags: int = 0, bare: bool = False):  # fmt: skip
         self.array, self.device, self.versioned, self.flags, self.bare = array, device, versioned, flags, bare
         self.asked: list[int | None] = []
+        self.asked_device = 0
+        self.given: list[_Versioned] = []  # as long as the array is: several threads may be reading
 
     def __dlpack_device__(self) -> tuple[int, int]:
+        self.asked_device += 1
         return self.device
 
     def __dlpack__(self, stream: int | None = None) -> Any:
+        if stream is not None and self.device[0] not in (2, 13):
+            raise RuntimeError("this memory has no streams")
         self.asked.append(stream)
+        given = self.describe()
+        if self.versioned:
+            return _new_capsule(ctypes.addressof(given), b"dltensor_versioned", None)
+        return _new_capsule(ctypes.addressof(given) + _Versioned.tensor.offset, b"dltensor", None)
+
+    def describe(self, deleter: Any = None) -> _Versioned:
         array = self.array
         rank = array.ndim
-        self.shape = (ctypes.c_int64 * rank)(*array.shape)
-        self.strides = (ctypes.c_int64 * rank)(*(n // array.itemsize for n in array.strides))
+        shape = (ctypes.c_int64 * rank)(*array.shape)
+        strides = (ctypes.c_int64 * rank)(*(n // array.itemsize for n in array.strides))
         code = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}[array.dtype.kind]
-        self.tensor = _Tensor(
-            array.ctypes.data - 64, *self.device, rank, code, 8 * array.itemsize, 1, ctypes.addressof(self.shape),
-            None if self.bare else ctypes.addressof(self.strides), 64,
+        tensor = _Tensor(
+            array.ctypes.data - 64, *self.device, rank, code, 8 * array.itemsize, 1, ctypes.addressof(shape),
+            None if self.bare else ctypes.addressof(strides), 64,
         )  # fmt: skip
-        self.managed = _Versioned(1, 0, None, None, self.flags, self.tensor)
-        at = ctypes.addressof(self.managed if self.versioned else self.tensor)
-        self.name = b"dltensor_versioned" if self.versioned else b"dltensor"
-        return _new_capsule(at, self.name, None)
+        given = _Versioned(1, 0, None, deleter, self.flags, tensor)
+        given.tables = shape, strides
+        self.given.append(given)
+        return given
 
 
 class _Tensor(ctypes.Structure):
@@ -240,6 +251,7 @@ class _Tensor(ctypes.Structure):
 
 
 class _Versioned(ctypes.Structure):
+    tables: Any  # what the tensor points to
     _fields_ = (
         ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p),
         ("deleter", ctypes.c_void_p), ("flags", ctypes.c_uint64), ("tensor", _Tensor),
@@ -249,3 +261,60 @@ class _Versioned(ctypes.Structure):
 _new_capsule = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p)(
     ("PyCapsule_New", ctypes.pythonapi)
 )
+
+
+class _Api(ctypes.Structure):
+    _fields_ = (
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("older", ctypes.c_void_p),
+        ("allocate", ctypes.c_void_p), ("export", ctypes.c_void_p), ("import", ctypes.c_void_p),
+        ("export_view", ctypes.c_void_p), ("current", ctypes.c_void_p),
+    )  # fmt: skip
+
+
+def offer_functions(cls: type[Exchange], major: int = 1, name: bytes = b"dlpack_exchange_api") -> SimpleNamespace:
+    """Give a type DLPack's C functions. ``stream`` is the one that they call current, ``refuses`` the next export;
+    ``exported`` and ``freed`` are the places of tensors.
+    """
+    said = SimpleNamespace(stream=5, refuses=False, exported=[], freed=[], name=name)
+
+    def delete(at: int) -> None:
+        said.freed.append(at)
+
+    def export(array: Exchange, out: int) -> int:
+        if said.refuses:
+            return -1
+        at = ctypes.addressof(array.describe(ctypes.cast(said.delete, ctypes.c_void_p)))
+        ctypes.c_void_p.from_address(out).value = at
+        said.exported.append(at)
+        return 0
+
+    def current(kind: int, device: int, out: int) -> int:
+        assert kind == 2
+        ctypes.c_void_p.from_address(out).value = said.stream + device
+        return 0
+
+    said.delete = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(delete)
+    said.export = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_void_p)(export)
+    said.current = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p)(current)
+    functions = (ctypes.cast(f, ctypes.c_void_p) if f else None for f in (0, said.export, 0, 0, said.current))
+    said.api = _Api(major, 3, None, *functions)
+    cls.__dlpack_c_exchange_api__ = _new_capsule(  # type: ignore[attr-defined]
+        ctypes.addressof(said.api), said.name, None
+    )
+    return said
+
+
+class Guards:
+    """torch's check of a tensor's form, in one call."""
+
+    def __init__(self, tensor: Any):
+        self.form = self.form_of(tensor)
+
+    def check(self, tensor: Any) -> bool:
+        return self.form == self.form_of(tensor)
+
+    @staticmethod
+    def form_of(t: Any) -> Any:
+        return type(t), getattr(t, "array", None) is not None and (
+            t.shape, t.dtype, t.stride(), t.get_device(), t.is_conj(), t.is_neg()
+        )  # fmt: skip

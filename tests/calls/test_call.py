@@ -29,6 +29,7 @@ from tilegen import calling
 from tilegen.dtypes import numpy_dtype
 from tilegen.errors import CallError, EnvironmentLack, TilegenError
 from tilegen.gpu import Cubin, device, driver, tensor_maps
+from tilegen.gpu.call.again import launch_nothing
 from tilegen.gpu.call.kind_of_call import form_of_output
 from tilegen.index import evaluate
 from tilegen.pipeline import Built, build
@@ -544,23 +545,23 @@ def test_a_cubin_that_does_not_load(monkeypatch: pytest.MonkeyPatch, status: int
 def test_threads_that_call_at_once_share_no_memory() -> None:
     kernel, pretended = pretend_kernel(PLAIN, runs=False)
     pairs = [(aligned((4, 8)), aligned((4, 8))) for _ in range(8)]
-    kernel(*map(Interface, pairs[0]))
-    pretended.seen.clear()
     start, inner = threading.Barrier(len(pairs)), pretended.launch
 
     def slow(*args: Any) -> int:
-        start.wait(10)  # every thread has written its arguments, none has been launched
+        if pretended.seen:
+            start.wait(10)  # every thread has written its arguments, none has been launched
         return inner(*args)
 
-    for kind in kernel._kinds.values():
-        kind.launch = slow
+    object.__setattr__(pretended, "launch", slow)
+    kernel(*map(Interface, pairs[0]))
+    assert kernel._again is not launch_nothing
     threads = [threading.Thread(target=kernel, args=tuple(map(Interface, pair))) for pair in pairs]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     wanted = {tuple(a.ctypes.data for a in pair) for pair in pairs}
-    assert {tuple(launched["arguments"]) for launched in pretended.seen} == wanted
+    assert {tuple(launched["arguments"]) for launched in pretended.seen[1:]} == wanted
 
 
 def test_a_grid_that_cuda_does_not_launch() -> None:
@@ -632,7 +633,7 @@ def test_descriptors_of_arrays_that_come_again_are_kept(encoder: PretendedEncode
     assert len(encoder.asked) == 4, "two for each pair of arrays"
     images = [launched["arguments"][-2:] for launched in pretended.seen]
     assert images[0] == images[1] == images[3] != images[2] == images[4]
-    assert len(kernel._short) == 1, "a call with descriptors takes the short way"
+    assert kernel._again is not launch_nothing, "a call with descriptors takes the short way"
     kernel(Interface(aligned((32, 212))), Interface(aligned((212, 32))))
     assert len(encoder.asked) == 6, "another size, other descriptors"
 

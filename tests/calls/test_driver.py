@@ -15,7 +15,7 @@ from specs.test_launchers import cuda_includes
 
 from tilegen.errors import EnvironmentLack
 from tilegen.gpu import driver
-from tilegen.gpu.call.launch_memory import LaunchForm, make_memory, write_params
+from tilegen.gpu.call.launch_memory import LaunchForm, as_argument, make_memory, write_launch, write_params
 from tilegen.gpu.driver import ATTRIBUTE_BYTES, CONFIG_BYTES, CONFIG_STREAM_AT, Driver, DriverError, load_driver
 
 LIBRARY = """
@@ -107,10 +107,10 @@ def noting(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Driver]:
 def test_a_launch_is_what_cuda_h_says(noting: Driver) -> None:
     form = LaunchForm((3, 4, 5), 128, 65536, 2, (("i", -7), ("f", None)))
     memory = make_memory(form)
-    form.varying.pack_into(memory.whole, CONFIG_STREAM_AT, 0x5000000000, 0, 0, 0x6000000001, 0xF000000000000002)
+    write_launch(memory, 0x5000000000, (0x6000000001, 0xF000000000000002))
     write_params(form, memory, [0.25])
     function = noting.load(b"\x7fELF\0x", "kernel", 1, 65536)
-    assert noting.launch(memory.config, function.handle, memory.arguments, None) == 0
+    assert noting.launch(memory.config, as_argument(function.handle), memory.arguments, None) == 0
     noting.library.notes.restype = ctypes.POINTER(ctypes.c_int64)
     seen = noting.library.notes()[:21]
     signed = 0xF000000000000002 - (1 << 64)
@@ -124,9 +124,9 @@ def test_a_launch_is_what_cuda_h_says(noting: Driver) -> None:
 def test_a_launch_that_overlaps_the_kernel_before(noting: Driver, maps: int) -> None:
     form = LaunchForm((3, 4, 5), 128, 0, 2, (("i", -7), ("f", 0.25)), maps, overlaps=True)
     memory = make_memory(form)
-    form.varying.pack_into(memory.whole, CONFIG_STREAM_AT, 5, memory.attributes_at, memory.attributes, 8, 9)
+    write_launch(memory, 5, (8, 9))
     function = noting.load(b"\x7fELF\0x", "kernel", 1, 0)
-    assert noting.launch(memory.config, function.handle, memory.arguments, None) == 0
+    assert noting.launch(memory.config, as_argument(function.handle), memory.arguments, None) == 0
     noting.library.notes.restype = ctypes.POINTER(ctypes.c_int64)
     seen = noting.library.notes()[:20]
     assert seen[:8] == [3, 4, 5, 128, 1, 1, 0, 5] and seen[9] == 1 and seen[11:15] == [8, 9, -7, 1]

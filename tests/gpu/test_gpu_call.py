@@ -127,6 +127,19 @@ def test_what_a_call_does_not_take(library: Any, transpose: Any) -> None:
         square(library.random(128 * 128 + 1)[1:].reshape(128, 128))
 
 
+def test_what_comes_after_calls_of_one_kind(library: Any, transpose: Any) -> None:
+    """The short way of such calls takes nothing that the first call would not have taken."""
+    x, y = library.random(256, 200), library.zeros(200, 256)
+    for _ in range(3):
+        transpose(x, y)
+    for other in (library.random(200, 256).T, library.random(256, 201)[:, :200], library.random(200, 256)):
+        with pytest.raises(CallError, match=r"TG70[45]"):
+            transpose(other, y)
+    again = library.random(256, 200)
+    transpose(again, y)
+    assert library.equal(y, again.T)
+
+
 class Interface:
     """An array that has nothing but this protocol."""
 

@@ -27,7 +27,7 @@ NO_CONTEXT = (201, 400)  # CUDA_ERROR_INVALID_CONTEXT, CUDA_ERROR_INVALID_HANDLE
 _LIBRARY = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
 
 # struct CUlaunchConfig: gridDim, blockDim, sharedMemBytes (7 ints and 4 bytes of padding), hStream, attrs, numAttrs
-CONFIG_BYTES, CONFIG_STREAM_AT = 56, 32
+CONFIG_BYTES, CONFIG_STREAM_AT, CONFIG_ATTRIBUTES_AT = 56, 32, 40
 _CLUSTER_DIMENSION, _PROGRAMMATIC_STREAM_SERIALIZATION = 4, 6  # CUlaunchAttributeID
 ATTRIBUTE_BYTES = 72  # struct CUlaunchAttribute: an id, 4 bytes of padding, a value of 64 bytes
 
@@ -152,7 +152,7 @@ def describe_overlap(
     return memory
 
 
-def write_overlap(memory: ctypes.Array[ctypes.c_char], at: int) -> None:
+def write_overlap(memory: ctypes.Array[Any], at: int) -> None:
     """The attribute of a launch that may start while the kernel before still runs, into some memory."""
     struct.pack_into("=I4xI", memory, at, _PROGRAMMATIC_STREAM_SERIALIZATION, 1)
 

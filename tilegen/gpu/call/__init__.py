@@ -1,7 +1,8 @@
 """Calling a kernel from Python: arrays of any library, checked, launched in microseconds.
 
-What a kernel asks (signature), the ways in which arrays come (arrays, libraries), the checks of a new kind of call
-(checking, params), what is decided once for it (kind_of_call), and the launch (launch_memory, kernel).
+What a kernel asks (signature), the ways in which arrays come (arrays, libraries, dlpack), the checks of a new kind of
+call (checking, params), what is decided once for it (kind_of_call), the launch (launch_memory, kernel), and the short
+way of calls that are of a known kind (again).
 """
 
 from tilegen.gpu.call.kernel import Kernel

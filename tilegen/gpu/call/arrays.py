@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Part = tuple[Any, ...]  # hashable: all that decides whether a call is right but where the arrays lie
+Match = Callable[[Any], int]  # an array -> where it lies, if it is of one known form; else 0
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,11 @@ class Seen:
 
 @dataclass(frozen=True)
 class Library:
-    """How arrays of a library are read: ``read`` on every call, ``look`` when a call is of a new kind.
+    """How arrays of a library are read: ``match`` on every call, ``read`` where that finds something else than in the
+    call before, ``look`` when a call is of a new kind.
+
+    ``match(array)`` gives a function that knows this array's form again: it finds a pointer in an array of which
+    ``read`` says the same part, and 0 in any other.
 
     ``stream(device)`` is the stream that its user has made current. ``allocate(shape, strides, dtype, device)`` gives a
     function that makes uninitialised arrays. ``syncs(array, stream)`` makes the stream wait for what fills the array,
@@ -35,9 +40,23 @@ class Library:
     name: str
     read: Callable[[Any], tuple[Part, int]]
     look: Callable[[Any], Seen]
+    match: Callable[[Any], Match]
     stream: Callable[[int], int] | None
     allocate: Callable[..., Callable[[], Any]] | None = None
     syncs: Callable[[Any, int], Any] | None = None
+
+
+def match_by_reading(read: Callable[[Any], tuple[Part, int]], array: Any) -> Match:
+    """How an array's form is known again where nothing is faster than to read all of it."""
+    kind, (part, _) = type(array), read(array)
+
+    def match(other: Any) -> int:
+        if type(other) is not kind:
+            return 0
+        found, pointer = read(other)
+        return pointer if found == part else 0
+
+    return match
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:

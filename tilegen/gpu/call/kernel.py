@@ -12,12 +12,13 @@ from typing import Any
 
 from tilegen.dtypes import DTYPES
 from tilegen.errors import CallError, Diagnostic, EnvironmentLack, TilegenError
+from tilegen.gpu.call.again import Again, launch_nothing, repeat_over_two
 from tilegen.gpu.call.kind_of_call import CallKind, check_alignment, check_overlap, decide, unreadable
-from tilegen.gpu.call.launch_memory import MAP_BYTES, LaunchMemory, make_memory, write_maps, write_params
+from tilegen.gpu.call.launch_memory import MAP_BYTES, LaunchMemory, make_memory, write_launch, write_maps, write_params
 from tilegen.gpu.call.libraries import Readers
 from tilegen.gpu.call.signature import KernelSignature
 from tilegen.gpu.cubins import Cubin
-from tilegen.gpu.driver import CONFIG_STREAM_AT, NO_BINARY, NO_CONTEXT, Driver, DriverError, Function, load_driver
+from tilegen.gpu.driver import NO_BINARY, NO_CONTEXT, Driver, DriverError, Function, load_driver
 
 
 class Kernel:
@@ -35,7 +36,8 @@ class Kernel:
         self._driver = driver
         self._functions: dict[int, Function] = {}
         self._kinds: dict[tuple[Any, ...], CallKind] = {}
-        self._short: dict[tuple[Any, ...], CallKind] = {}  # those of two arrays that need nothing but a launch
+        self._again: Again = launch_nothing  # the short way of calls of the last kind
+        self._ways: dict[tuple[type, Any], Again] = {}  # type and shape of a first array -> the last such
         self._readers = Readers(terms.kernel, any(DTYPES[a.dtype].kind == "complex" for a in terms.arrays), driver)
         self._floats = tuple((p.name, float(p.default)) for p in terms.params if p.var is None)
 
@@ -44,17 +46,20 @@ class Kernel:
         return f"<kernel {self.terms.kernel}({', '.join(words)}), {self.cubin.arch}>"
 
     def __call__(self, /, *arrays: Any, **params: Any) -> Any:
-        if len(arrays) == 2 and not params:  # the short way of most calls: two arrays, nothing new about them
-            readers, (x, y) = self._readers, arrays
-            try:
-                x_part, x_at = readers[type(x)](x)
-                y_part, y_at = readers[type(y)](y)
-                kind = self._short.get((x_part, y_part))
-            except Exception:  # the long way says what it is
-                return self._call(arrays, params)
-            if kind and not (x_at | y_at) & kind.mask and not -kind.reach < x_at - y_at < kind.reach:
-                return self._launch(kind, (x_at, y_at))
+        if len(arrays) == 2 and not params and (self._again(arrays) or self._again_in_turn(arrays)):
+            return None
         return self._call(arrays, params)
+
+    def _again_in_turn(self, arrays: tuple[Any, ...]) -> bool:
+        """The short way of a kind before the last: such as that of another size."""
+        try:
+            again = self._ways[type(arrays[0]), arrays[0].shape]
+        except Exception:
+            return False
+        if again is self._again or not again(arrays):
+            return False
+        self._again = again
+        return True
 
     def _call(self, arrays: tuple[Any, ...], params: dict[str, Any]) -> Any:
         """Any call: read, looked up or decided, compared, launched."""
@@ -85,15 +90,19 @@ class Kernel:
         for k, sync in kind.syncs:
             sync(arrays[k], kind.stream(kind.device))
         self._launch(kind, pointers, floats)
+        if kind.is_short:
+            self._shorten(kind, arrays)
         return (made[0] if len(made) == 1 else tuple(made)) if made else None
 
     def _launch(self, kind: CallKind, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
-        memory = kind.spare.pop() if kind.spare else make_memory(kind.form)
-        whole, config, arguments, attributes_at, attributes = memory
-        kind.write(whole, CONFIG_STREAM_AT, kind.stream(kind.device), attributes_at, attributes, *pointers)
+        try:
+            memory = kind.spare.pop()
+        except IndexError:
+            memory = make_memory(kind.form)
+        write_launch(memory, kind.stream(kind.device), pointers)
         if kind.varies:
             self._write_varying(kind, memory, pointers, floats)
-        status = kind.launch(config, kind.handle, arguments, None)
+        status = kind.launch(memory.config, kind.handle, memory.arguments, None)
         if status:
             self._launch_again(kind, memory, status)
         kind.spare.append(memory)
@@ -136,9 +145,21 @@ class Kernel:
             kind.keep_maps(lambda pointers: self._encode(kind, pointers))
         with suppress(TypeError):  # an array whose form is nothing to look up is decided on every time
             self._kinds[key] = kind
-            if len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or self._floats):
-                self._short[key] = kind
+            kind.is_short = len(key) == len(arrays) == 2 and not (kind.makers or kind.syncs or self._floats)
         return kind
+
+    def _shorten(self, kind: CallKind, arrays: Sequence[Any]) -> None:
+        """Take the short way of a kind in the next call; anew where it did not know these arrays of its kind again.
+
+        (torch's modes are a part of what it compares. Arrays that interleave never go the short way.)
+        """
+        shape = getattr(arrays[0], "shape", None)
+        key = type(arrays[0]), shape if isinstance(shape, tuple) else None
+        was_tried = kind.again is self._again or kind.again is self._ways.get(key)
+        if kind.again is None or (was_tried and not kind.apart):
+            x, y = (self._readers.libraries[type(array)].match(array) for array in arrays)
+            kind.again = repeat_over_two(kind, x, y, self._launch_again)
+        self._again = self._ways[key] = kind.again
 
     def _load(self, device: int) -> Function:
         if device not in self._functions:
@@ -160,7 +181,7 @@ class Kernel:
         driver, function = self._driver(), kind.function
         if status in NO_CONTEXT:
             with driver.in_context(function.context):
-                status = driver.launch(memory.config, function.handle, memory.arguments, None)
+                status = driver.launch(memory.config, kind.handle, memory.arguments, None)
         if status:
             message = f"CUDA does not launch {self.terms.kernel}: {driver.name_status(status)}"
             raise CallError(Diagnostic("TG491", message, hint="an earlier kernel may have failed"))

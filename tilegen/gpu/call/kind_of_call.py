@@ -10,7 +10,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import CallError, Diagnostic, TilegenError
 from tilegen.gpu.call.arrays import Library, Seen
 from tilegen.gpu.call.checking import Checked, check_call, is_image, share_elements
-from tilegen.gpu.call.launch_memory import LaunchForm, LaunchMemory
+from tilegen.gpu.call.launch_memory import LaunchForm, LaunchMemory, as_argument
 from tilegen.gpu.call.signature import ArrayArgument, KernelSignature
 from tilegen.gpu.driver import Driver, Function
 from tilegen.index import evaluate
@@ -24,17 +24,16 @@ _KEPT_MAPS = 64  # sets of pointers of one kind whose tensor maps are kept; anot
 class CallKind:
     """Calls that differ in pointers, streams and float parameters alone."""
 
-    __slots__ = ("apart", "device", "encode", "form", "function", "given", "handle", "launch", "makers", "mask",
-                 "pairs", "reach", "spare", "stream", "syncs", "values", "varies", "write")  # fmt: skip
+    __slots__ = ("again", "apart", "device", "encode", "form", "function", "given", "handle", "is_short", "launch",
+                 "makers", "mask", "pairs", "reach", "spare", "stream", "syncs", "values", "varies")  # fmt: skip
 
     def __init__(
         self, given: Sequence[Given], checked: Checked, form: LaunchForm, function: Function, launch: Callable[..., int]
     ):
         self.given, self.form, self.function = tuple(given), form, function
         self.values, self.device = checked.values, checked.device
-        self.launch, self.handle = launch, function.handle
+        self.launch, self.handle = launch, as_argument(function.handle)
         self.varies = form.maps > 0 or any(value is None for _, value in form.params)
-        self.write = form.varying.pack_into
         self.spare: list[LaunchMemory] = []  # what no thread is using
         self.mask = max(a.align_bytes for a, _, _ in given) - 1  # what no pointer may have, unless its array may
         self.pairs = pairs_of([a for a, _, _ in given], checked.span_bytes)
@@ -44,6 +43,8 @@ class CallKind:
         self.makers: tuple[Maker, ...] = ()
         self.syncs = syncs_of(given)
         self.encode: Encode | None = None
+        self.is_short = False  # whether the short way is open to such calls: two arrays, and all is in them
+        self.again: Callable[[tuple[Any, ...]], bool] | None = None
 
     def keep_maps(self, encode: Encode) -> None:
         """Tensor maps depend on the pointers alone: those of arrays that come again are not encoded again."""
@@ -111,11 +112,13 @@ def choose_stream(given: Sequence[Given]) -> Callable[[int], int]:
 
     (0 is the legacy default stream.)
     """
-    library = given[0][2]
-    if library.stream is not None:
-        return library.stream
-    own = next((s.stream for _, s, _ in given if s.stream is not None), 0)
-    return lambda device: own
+    library, own = given[0][2], own_stream(given)
+    return library.stream or (lambda device: own)
+
+
+def own_stream(given: Sequence[Given]) -> int:
+    """The stream on which an array says that it is made; 0 where none says so."""
+    return next((s.stream for _, s, _ in given if s.stream is not None), 0)
 
 
 def check_streams(kernel: str, given: Sequence[Given]) -> None:
@@ -128,10 +131,18 @@ def check_streams(kernel: str, given: Sequence[Given]) -> None:
 
 
 def syncs_of(given: Sequence[Given]) -> tuple[tuple[int, Callable[[Any, int], Any]], ...]:
-    """Arrays that must be asked to wait for what fills them: reading them did, but for CUDA's default stream alone."""
-    if given[0][2].stream is None:
-        return ()
-    return tuple((k, library.syncs) for k, (_, _, library) in enumerate(given) if library.syncs)
+    """Arrays that the launch's stream must be made to wait for, and how.
+
+    It need not for those whose library names that stream, nor for those that were ready on it when they were read:
+    a library that names no stream was asked to be ready on CUDA's default stream.
+    """
+    first = given[0][2]
+    is_default = first.stream is None and not own_stream(given)
+    return tuple(
+        (k, library.syncs)
+        for k, (_, _, library) in enumerate(given)
+        if library.syncs and not (is_default if library.stream is None else library is first)
+    )
 
 
 # ---------------------------------------------------------------- outputs

@@ -1,6 +1,6 @@
 """The memory of one launch: its configuration, its arguments and their addresses, laid out for the driver once.
 
-A launch writes a stream and the pointers, in one go, and calls. They are taken from a list and put back, so threads
+A launch writes a stream and the pointers, a word each, and calls. They are taken from a list and put back, so threads
 that call at the same time never share one, even while the driver reads it without Python's lock.
 """
 
@@ -13,9 +13,16 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from tilegen.gpu.driver import ATTRIBUTE_BYTES, CONFIG_BYTES, CONFIG_STREAM_AT, write_overlap
+from tilegen.gpu.driver import (
+    ATTRIBUTE_BYTES,
+    CONFIG_ATTRIBUTES_AT,
+    CONFIG_BYTES,
+    CONFIG_STREAM_AT,
+    write_overlap,
+)
 
-_CELL_BYTES = 8  # each pointer and parameter has a cell of its own
+_CELL_BYTES = 8  # each pointer and parameter has a cell of its own, a word
+STREAM_WORD, FIRST_POINTER_WORD = CONFIG_STREAM_AT // _CELL_BYTES, CONFIG_BYTES // _CELL_BYTES
 MAP_BYTES, _MAP_ALIGN_BYTES = 128, 64  # CUtensorMap, cuda.h
 
 
@@ -34,11 +41,6 @@ class LaunchForm:
     params: tuple[tuple[str, Any], ...] = ()
     maps: int = 0
     overlaps: bool = False
-
-    @property
-    def varying(self) -> struct.Struct:
-        """Stream, launch attributes, the pointers: what each launch writes, from CONFIG_STREAM_AT on."""
-        return struct.Struct(f"=QQQ{self.pointers}Q")
 
     @property
     def cells(self) -> tuple[int, ...]:
@@ -68,16 +70,11 @@ class LaunchForm:
 
 
 class LaunchMemory(NamedTuple):
-    """``whole`` starts with a CUlaunchConfig, where ``config`` points; ``arguments`` are all addresses.
+    """``words`` start with a CUlaunchConfig, where ``config`` points; ``arguments`` points to all addresses."""
 
-    ``attributes``: so many, at ``attributes_at``.
-    """
-
-    whole: Any
+    words: Any
     config: Any
     arguments: Any
-    attributes_at: int
-    attributes: int
 
 
 def make_memory(form: LaunchForm) -> LaunchMemory:
@@ -91,16 +88,27 @@ def make_memory(form: LaunchForm) -> LaunchMemory:
             struct.pack_into(f"={code}", memory, at, value)
     start = ctypes.addressof(memory)
     addresses = (ctypes.c_void_p * len(places))(*(start + at for at in places))
-    if not form.overlaps:
-        return LaunchMemory(memory, ctypes.byref(memory), addresses, 0, 0)
-    write_overlap(memory, end)
-    return LaunchMemory(memory, ctypes.byref(memory), addresses, start + end, 1)
+    if form.overlaps:
+        struct.pack_into("=QQ", memory, CONFIG_ATTRIBUTES_AT, start + end, 1)
+        write_overlap(memory, end)
+    return LaunchMemory(memory, ctypes.byref(memory), ctypes.byref(addresses))
 
 
 def _aligned_memory(size: int) -> Any:
     raw = bytearray(size + _MAP_ALIGN_BYTES)
     start = ctypes.addressof(ctypes.c_char.from_buffer(raw))
-    return (ctypes.c_char * size).from_buffer(raw, -start % _MAP_ALIGN_BYTES)
+    return (ctypes.c_uint64 * (size // _CELL_BYTES)).from_buffer(raw, -start % _MAP_ALIGN_BYTES)
+
+
+def write_launch(memory: LaunchMemory, stream: int, pointers: Sequence[int]) -> None:
+    """What differs from launch to launch of one kind: the stream and the pointers of all arrays."""
+    memory.words[STREAM_WORD] = stream
+    memory.words[FIRST_POINTER_WORD : FIRST_POINTER_WORD + len(pointers)] = pointers
+
+
+def as_argument(handle: ctypes.c_void_p) -> Any:
+    """A handle of the driver's in the form that ctypes passes on fastest: a reference, made once. Nothing reads it."""
+    return ctypes.byref(ctypes.c_char.from_address(handle.value or 0))
 
 
 def write_params(form: LaunchForm, memory: LaunchMemory, values: Sequence[float]) -> None:
@@ -108,12 +116,12 @@ def write_params(form: LaunchForm, memory: LaunchMemory, values: Sequence[float]
     cells = zip(form.params, form.cells[form.pointers :], strict=True)
     varying = [(code, at) for (code, value), at in cells if value is None]
     for (code, at), value in zip(varying, values, strict=True):
-        struct.pack_into(f"={code}", memory.whole, at, value)
+        struct.pack_into(f"={code}", memory.words, at, value)
 
 
 def write_maps(form: LaunchForm, memory: LaunchMemory, images: bytes) -> None:
     """The tensor maps of a call, each MAP_BYTES as the driver encoded it, one behind the other, into its memory."""
-    form.all_maps.pack_into(memory.whole, form.map_places[0], images)
+    form.all_maps.pack_into(memory.words, form.map_places[0], images)
 
 
 def read_memory(config: Any, arguments: Any, form: LaunchForm) -> dict[str, Any]:
@@ -122,7 +130,7 @@ def read_memory(config: Any, arguments: Any, form: LaunchForm) -> dict[str, Any]
     x, y, z, threads, _, _, dynamic = struct.unpack_from("=7I", raw, 0)
     stream, _, attributes = struct.unpack_from("=QQI", raw, CONFIG_STREAM_AT)
     codes = ["Q"] * form.pointers + [code for code, _ in form.params] + [f"{MAP_BYTES}s"] * form.maps
-    cells = [ctypes.string_at(at, struct.calcsize(f"={code}")) for at, code in zip(arguments, codes, strict=True)]
+    cells = [ctypes.string_at(at, struct.calcsize(f"={code}")) for at, code in zip(arguments._obj, codes, strict=True)]
     values = [struct.unpack(f"={code}", cell)[0] for code, cell in zip(codes, cells, strict=True)]
     return {"grid": (x, y, z), "threads": threads, "dynamic_bytes": dynamic, "stream": stream,
             "attributes": attributes, "arguments": values}

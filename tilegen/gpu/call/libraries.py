@@ -1,13 +1,10 @@
 """Libraries of arrays: how each is read, by the type of its arrays.
 
-Sources: "CUDA Array Interface (Version 3)" in Numba's manual; dlpack.h (DLTensor, DLManagedTensorVersioned) and the
-Python specification of the DLPack protocol.
+Source: "CUDA Array Interface (Version 3)" in Numba's manual. DLPack's ways are in dlpack.py.
 """
 
 from __future__ import annotations
 
-import ctypes
-import struct
 import sys
 from collections.abc import Callable
 from functools import cache, partial
@@ -16,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from tilegen.errors import CallError, Diagnostic
-from tilegen.gpu.call.arrays import Library, Part, Seen, dense_strides
+from tilegen.gpu.call.arrays import Library, Match, Part, Seen, dense_strides, match_by_reading
+from tilegen.gpu.call.dlpack import dlpack_library, exchange_library
 from tilegen.gpu.device import load_cupy
 from tilegen.gpu.driver import Driver
 
@@ -29,7 +27,7 @@ def library_of(cls: type, driver: Driver) -> Library | None:
         return torch_library()
     if hasattr(cls, "__cuda_array_interface__"):
         return interface_library(driver)
-    return dlpack_library() if hasattr(cls, "__dlpack__") else None
+    return exchange_library(cls) or (dlpack_library() if hasattr(cls, "__dlpack__") else None)
 
 
 def _is_of(cls: type, module: str, name: str) -> bool:
@@ -58,7 +56,7 @@ class Readers(dict[type, Callable[[Any], tuple[Part, int]]]):
         return self[cls]
 
 
-# ---------------------------------------------------------------- cuPy's arrays
+# ---------------------------------------------------------------- CuPy's arrays
 _AS_BITS = {"bfloat16": "uint16", "float8_e4m3fn": "uint8", "float8_e5m2": "uint8"}
 
 
@@ -82,7 +80,7 @@ def cupy_library() -> Library:
 
         return make
 
-    return Library("cupy", read_cupy, look_at_cupy, stream, allocate)
+    return Library("cupy", read_cupy, look_at_cupy, match_cupy, stream, allocate)
 
 
 def read_cupy(array: Any) -> tuple[Part, int]:
@@ -100,6 +98,23 @@ def look_at_cupy(array: Any) -> Seen:
     return Seen(tuple(array.shape), strides, array.dtype.name, data.device_id, data.ptr, fault=fault)
 
 
+def match_cupy(array: Any) -> Match:
+    """How an array's form is known again: contiguous arrays of a shape without a 1 have the same strides."""
+    kind, shape, dtype, device = type(array), array.shape, array.dtype, array.data.device_id
+    if 1 in shape or not getattr(array, "_c_contiguous", False):
+        return match_by_reading(read_cupy, array)
+
+    def match(other: Any) -> int:
+        if type(other) is kind and other._c_contiguous and other.shape == shape and other.dtype == dtype:
+            data = other.data
+            if data.device_id == device:
+                pointer: int = data.ptr
+                return pointer
+        return 0
+
+    return match
+
+
 # ---------------------------------------------------------------- torch: who has a tensor has it loaded
 def torch_library() -> Library:
     """How torch's tensors are read."""
@@ -114,13 +129,42 @@ def torch_library() -> Library:
         kind = {"dtype": getattr(torch, dtype), "device": torch.device("cuda", device)}
         return partial(torch.empty_strided, shape, strides, **kind)
 
-    return Library("torch", read_torch, look_at_torch, raw or stream, allocate)
+    return Library("torch", read_torch, look_at_torch, partial(match_torch, find_guard(torch)), raw or stream, allocate)
+
+
+@cache
+def find_guard(torch: Any) -> Callable[..., Any] | None:
+    """The check that torch's compiled graphs make of their inputs: type, dtype, device, shape, strides, and whether a
+    conjugate or negation is left to compute, all in one call. It is not public: it is tried out before it is trusted.
+    """
+    try:
+        make = partial(torch._C._dynamo.guards.TensorGuards, dynamic_dims_sizes=None, dynamic_dims_strides=None)
+        empty = partial(torch.empty, device="cpu")
+        known, same = empty(4, 2), empty(4, 2)
+        negated = empty(8, dtype=torch.complex64).conj().imag.resize_(4, 2)
+        others = (empty(2, 4), empty(2, 4).t(), empty(4, 2, dtype=torch.int32), negated, None)
+        found = [make(known).check(other) for other in (known, same, *others)]
+    except Exception:
+        return None
+    return make if found == [True, True] + [False] * len(others) else None
+
+
+def match_torch(guard: Callable[..., Any] | None, tensor: Any) -> Match:
+    """How a tensor's form is known again."""
+    if guard is None:
+        return match_by_reading(read_complex_torch, tensor)
+    check = guard(tensor).check
+
+    def match(other: Any) -> int:
+        return other.data_ptr() if check(other) else 0
+
+    return match
 
 
 def read_torch(tensor: Any) -> tuple[Part, int]:
-    """Shape, dtype, device and strides of a tensor, and where it lies."""
-    form = tensor.is_contiguous() or (tensor.stride(), tensor.is_neg())
-    return (tensor.shape, tensor.dtype, tensor.get_device(), form), tensor.data_ptr()
+    """Shape, dtype, device and strides of a tensor, whether it is a negation not yet computed, and where it lies."""
+    part = tensor.shape, tensor.dtype, tensor.get_device(), tensor.stride(), tensor.is_neg()
+    return part, tensor.data_ptr()
 
 
 def read_complex_torch(tensor: Any) -> tuple[Part, int]:
@@ -164,63 +208,4 @@ def interface_library(driver: Driver) -> Library:
         made_on = said.get("stream")
         return Seen(shape, strides, dtype.name, driver.device_of(pointer), pointer, not read_only, fault, made_on)
 
-    return Library("__cuda_array_interface__", read, look, None)
-
-
-# ---- DLPack
-# DLTensor: data, device (type, id), ndim, dtype (code, bits, lanes), shape, strides, byte_offset
-_TENSOR = struct.Struct("=QiiiBBHQQQ")
-_VERSIONED_AT = 32  # version, manager_ctx, deleter and flags lie before the tensor
-_FLAGS_AT, _READ_ONLY = 24, 1
-_GPU_TYPES = (2, 13)  # kDLCUDA, kDLCUDAManaged
-_LEGACY_STREAM = 1  # how DLPack calls the stream that CUDA calls 0
-_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex"}
-_NAMES = {6: "bool", 10: "float8_e4m3fn", 12: "float8_e5m2"}
-_api = ctypes.pythonapi
-_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
-    ("PyCapsule_GetPointer", _api)
-)
-_bytes_type = cache(lambda count: ctypes.c_char * count)  # memory read so costs a tenth of ctypes.string_at
-
-
-def dlpack_library() -> Library:
-    """How objects with __dlpack__ are read."""
-    return Library("DLPack", read_dlpack, look_at_dlpack, None, syncs=sync_dlpack)
-
-
-def read_dlpack(array: Any) -> tuple[Part, int]:
-    """Device, dtype, shape and strides as they lie in memory, whether it may be written; and where the array lies.
-
-    The capsule is not consumed: its owner frees it when it goes, and the array itself keeps the memory.
-    """
-    if array.__dlpack_device__()[0] in _GPU_TYPES:
-        capsule = array.__dlpack__(stream=_LEGACY_STREAM)
-    else:
-        capsule = array.__dlpack__()
-    flags = 0
-    try:
-        at = _capsule_pointer(capsule, b"dltensor")
-    except ValueError:
-        start = _capsule_pointer(capsule, b"dltensor_versioned")
-        flags = ctypes.c_uint64.from_address(start + _FLAGS_AT).value
-        at = start + _VERSIONED_AT
-    raw = _bytes_type(_TENSOR.size).from_address(at).raw
-    data, kind, device, rank, code, bits, lanes, shape, strides, offset = _TENSOR.unpack(raw)
-    table = _bytes_type(8 * rank)
-    extents = table.from_address(shape).raw
-    steps = table.from_address(strides).raw if strides else b""
-    return (kind, device, code, bits, lanes, extents, steps, flags & _READ_ONLY), data + offset
-
-
-def look_at_dlpack(array: Any) -> Seen:
-    """The array, named and counted as specs do."""
-    (kind, device, code, bits, lanes, extents, steps, read_only), pointer = read_dlpack(array)
-    shape = tuple(np.frombuffer(extents, np.int64).tolist())
-    strides = tuple(np.frombuffer(steps, np.int64).tolist()) if steps else dense_strides(shape)
-    dtype = _NAMES.get(code) or f"{_KINDS.get(code, f'type {code} of ')}{bits}" + (f"x{lanes}" if lanes > 1 else "")
-    return Seen(shape, strides, dtype, device if kind in _GPU_TYPES else None, pointer, not read_only)
-
-
-def sync_dlpack(array: Any, stream: int) -> None:
-    """Make the stream wait for what fills the array."""
-    array.__dlpack__(stream=stream or _LEGACY_STREAM)
+    return Library("__cuda_array_interface__", read, look, partial(match_by_reading, read), None)
