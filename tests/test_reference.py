@@ -1,4 +1,6 @@
-"""The meaning of a spec does not depend on how it is worked out: products at once or late, CTAs together or alone."""
+"""What a spec means, and what its plan does, is the same however it is worked out: products at once or late, CTAs
+together or alone.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ import pytest
 
 from tilegen import load
 from tilegen.arithmetic import Modular
-from tilegen.interpret import corners
+from tilegen.interpret import FaultFound, corners, interpret
+from tilegen.interpret.fault import UNWRITTEN
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs.meaning import proving_domain, proving_inputs
@@ -81,6 +84,30 @@ def test_products_that_are_made_late(name: str, monkeypatch: pytest.MonkeyPatch,
     assert are_equal(late, mean(spec, plan, ctas)) and late
     assert sum(counted) == total and few <= len(counted)
     assert few < len(counted) or name == "mma_tile"
+
+
+@pytest.mark.parametrize("name", ["gemm_mma", "hgemm_step4", "PERSISTENT"])
+def test_fragments_that_are_summed_late(name: str, monkeypatch: pytest.MonkeyPatch, counted: list[int]) -> None:
+    spec = load(PERSISTENT if name == "PERSISTENT" else str(SPECS / f"{name}.yaml"))
+    plan, ctas, domain = plan_spec(spec), corners(launch_of(spec).grid)[:2], proving_domain(spec)
+    (inputs,) = proving_inputs(spec, plan, {})
+    late = interpret(plan, ctas, inputs, domain=domain)
+    few = len(counted)
+    monkeypatch.setattr(Modular, "adds_freely", False)
+    counted.clear()
+    once = interpret(plan, ctas, inputs, domain=domain)
+    assert are_equal(dict(late.written), dict(once.written)) and late.steps == once.steps
+    assert 0 < few < len(counted)
+
+
+def test_an_accumulator_that_nothing_wrote() -> None:
+    text = PERSISTENT.replace("      - fill: {dst: sums, value: 0}\n", "").replace(", accumulate: k != 2", "")
+    spec = load(text)
+    plan = plan_spec(spec)
+    (inputs,) = proving_inputs(spec, plan, {})
+    with pytest.raises(FaultFound) as found:
+        interpret(plan, [(0, 0, 0)], inputs, domain=proving_domain(spec))
+    assert found.value.fault.code == UNWRITTEN
 
 
 def test_what_is_owed_counts_where_it_is_begun_anew(counted: list[int]) -> None:
