@@ -33,6 +33,7 @@ from tilegen.dtypes import DTYPES, bits_dtype
 P = (1 << 22) - 3
 NEG, POS, NAN = P, P + 1, P + 2  # what is no number
 _BLOCK = 512  # products whose sum float64 holds: P * P * 512 < 2^53
+_PIECE = 1 << 14  # elements that are drawn at a time, in a processor's caches
 _INT_EXTREME = 1 << 31  # integers from here on, either way, are infinite: identities of min and max
 _ODD32 = 0x9E3779B1
 _INVERSE32, _INVERSE64 = pow(_ODD32, -1, 1 << 32), pow(ODD64, -1, 1 << 64)
@@ -85,8 +86,12 @@ class Modular(Domain):
 
     def draw(self, name: str, dtype: str, index: Array, seed: int = 1) -> Array:
         """The stored elements of an input array at flat indices: hashes of its name and theirs; of a bool 0 or 1."""
-        values = _fold_to_number(mix(index.astype(np.uint64), salt(f"array {name} {seed}")))
-        return self.encode(values & 1 if dtype == "bool" else values, dtype)
+        at, word = np.asarray(index).ravel(), salt(f"array {name} {seed}")
+        drawn = np.empty(len(at), self.stored(dtype))
+        for first in range(0, len(at), _PIECE):
+            values = _fold_to_number(mix(at[first : first + _PIECE].astype(np.uint64), word))
+            drawn[first : first + _PIECE] = self.encode(values & 1 if dtype == "bool" else values, dtype)
+        return drawn.reshape(np.shape(index))
 
     # ---------------------------------------------------------------- numbers of the text
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
