@@ -154,12 +154,17 @@ class OwedProducts:
     buffer: Buffer
     at: Array
     products: list[Factors]
+    depth: int = 0  # of K, of all of them
 
     def goes_on(self, at: Array, more: Factors) -> bool:
         """Whether a product is one more of the same elements."""
-        first = self.products[0]
+        first = self.products[-1]
         is_alike = (first.multiplied, first.summed) == (more.multiplied, more.summed)
-        return at is self.at and is_alike and sum(p.a.shape[-1] for p in self.products) < _MOST_OWED
+        return at is self.at and is_alike and self.depth < _MOST_OWED
+
+    def put(self, more: Factors) -> None:
+        self.products.append(more)
+        self.depth += more.a.shape[-1]
 
 
 def owe(machine: CtaBatch, region: Region, env: Mapping[str, Any], more: Factors) -> bool:
@@ -168,11 +173,10 @@ def owe(machine: CtaBatch, region: Region, env: Mapping[str, Any], more: Factors
     if buffer.scope not in _IMAGES or found.inside is not None:
         return False
     owed = machine.owed.get(buffer.root)
-    if owed is not None and owed.goes_on(found.at, more):
-        owed.products.append(more)
-    else:
+    if owed is None or not owed.goes_on(found.at, more):
         _pay(machine, buffer.root)
-        machine.owed[buffer.root] = OwedProducts(buffer, found.at, [more])
+        owed = machine.owed[buffer.root] = OwedProducts(buffer, found.at, [])
+    owed.put(more)
     return True
 
 
