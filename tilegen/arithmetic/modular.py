@@ -25,7 +25,7 @@ import numpy as np
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import holds_all
 from tilegen.arithmetic.hashes import ODD64, mix, odds, salt
-from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS, multiply_by_rows
+from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS, multiply_by_rows, multiply_exactly
 from tilegen.arithmetic.tree import Element, Literal, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, bits_dtype
@@ -293,7 +293,7 @@ def _multiply(a: Array, b: Array, more: Array | int = 0) -> Array:
     """The product of matrices of numbers, and ``more``."""
     x, y, total = a.astype(np.float64), b.astype(np.float64), np.asarray(more)
     for k in range(0, a.shape[-1], _BLOCK):
-        block = multiply_by_rows(x[..., k : k + _BLOCK], y[..., k : k + _BLOCK, :])
+        block = multiply_exactly(x[..., k : k + _BLOCK], y[..., k : k + _BLOCK, :])
         total = _modulo(total + block.astype(np.int64))
     return total
 
