@@ -20,18 +20,18 @@ from tilegen.ops.permute.dims import Dims
 from tilegen.ops.permute.tiles import TileChoice, count_ctas, run_elems
 
 LANES = 32
-_RUN_OVERHEAD_BYTES = (19.0, 15.0)  # what each run of src, and of dst, costs besides its own bytes
-_RAGGED_BYTES = (9.6, 24.0)  # what each costs more where runs do not begin with sectors
-_ENOUGH_IN_FLIGHT = 13 * 1024  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
+_RUN_OVERHEAD_BYTES = (22.5, 18.6)  # what each run of src, and of dst, costs besides its own bytes
+_RAGGED_BYTES = (6.1, 23.1)  # what each costs more where runs do not begin with sectors
+_ENOUGH_IN_FLIGHT = 15600  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
 _TOO_MUCH_IN_FLIGHT = 56 * 1024  # beyond this CTAs are in each other's way: so many places are read and written at once
-_CROWDED = 0.12  # of the time, for each doubling beyond it
+_CROWDED = 0.17  # of the time, for each doubling beyond it
 _L2_TO_MEMORY = 1.5  # bytes that the L2 moves in the time in which memory moves one
-_ISSUE_PER_CYCLE = 1.8  # instructions of a multiprocessor, of at most four
-_CYCLES_PER_INSTRUCTION = 11.0  # of a warp, each of which waits for the one before
-_ACCESS_INSTRUCTIONS = 1.7  # the access, its address and its guard
-_DIVISION_INSTRUCTIONS = 1.8  # more for each dimension of a box whose extent is no power of two
+_ISSUE_PER_CYCLE = 2.76  # instructions of a multiprocessor, of at most four
+_CYCLES_PER_INSTRUCTION = 6.35  # of a warp, each of which waits for the one before
+_ACCESS_INSTRUCTIONS = 4.3  # the access, its address and its guard
+_DIVISION_INSTRUCTIONS = 1.35  # more for each dimension of a box whose extent is no power of two
 _WARP_SECONDS = 25e-9  # that each warp adds to the time that a CTA takes
-_LAST_CTAS = 1.6  # how many times what a CTA takes alone is seen at the end and the beginning of a launch
+_LAST_CTAS = 1.2  # how many times what a CTA takes alone is seen at the end and the beginning of a launch
 _START_SECONDS = 1e-6  # a launch
 _SHARPNESS = 5  # of the norm that joins what overlaps: the longest counts most
 
