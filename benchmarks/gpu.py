@@ -4,7 +4,7 @@
     python benchmarks/gpu.py --part kernels loop          # specs/ and their counters, the loop of permutes
     python benchmarks/gpu.py --part kernels sanitizer --specs specs/copy_tile.yaml    # some of the specs
     python benchmarks/gpu.py --part cases --group odd     # some of the cases of cases.py
-    python benchmarks/gpu.py --part cases --name 3210     # those whose name has this in it
+    python benchmarks/gpu.py --part cases --name 3210 210_  # those whose name has one of these in it
     python benchmarks/gpu.py --part compute               # specs that compute on rows, beside torch: about 3 minutes
     python benchmarks/gpu.py --part compute --name softmax
 
@@ -86,7 +86,7 @@ def main() -> int:
                 write_result(target, result)
         if "compute" in args.part:
             known = result.get("compute", {}) if args.stale else {}
-            computed = [c for c in compute_cases() if args.name in c.name and not is_measured(c, known.get(c.name))]
+            computed = [c for c in compute_cases() if is_named(c.name, args) and not is_measured(c, known.get(c.name))]
             for name, row in measure_compute(session, computed, args.rounds):
                 result.setdefault("compute", {})[name] = row
                 write_result(target, result)
@@ -107,7 +107,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--specs", nargs="*", default=sorted(map(str, (ROOT / "specs").glob("*.yaml"))))
     parser.add_argument("--part", nargs="*", choices=PARTS, default=list(PARTS))
     parser.add_argument("--group", nargs="*", default=[], help="cases of these groups alone")
-    parser.add_argument("--name", default="", help="cases with this in their name alone")
+    parser.add_argument("--name", nargs="*", default=[""], help="cases with one of these in their name alone")
     parser.add_argument("--stale", action="store_true", help="of compute, those whose kernel was not measured alone")
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--peers", nargs="*", choices=bench.NAMES, default=list(bench.NAMES))
@@ -115,7 +115,11 @@ def read_arguments() -> argparse.Namespace:
 
 
 def chosen_cases(args: argparse.Namespace) -> list[Case]:
-    return [c for c in all_cases() if (not args.group or c.group in args.group) and args.name in c.name]
+    return [c for c in all_cases() if (not args.group or c.group in args.group) and is_named(c.name, args)]
+
+
+def is_named(name: str, args: argparse.Namespace) -> bool:
+    return any(part in name for part in args.name)
 
 
 def is_measured(case: ComputeCase, row: dict[str, Any] | None) -> bool:

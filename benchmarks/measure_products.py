@@ -87,10 +87,10 @@ CASES = (
 )
 
 
-def measure_products(session: bench.Session, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """(name, row) of every case with ``name`` in its name, as soon as it has been measured."""
+def measure_products(session: bench.Session, names: Sequence[str] = ("",)) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(name, row) of every case with one of ``names`` in its name, as soon as it has been measured."""
     arch = "sm_{}{}".format(*session.device.compute_capability)
-    cases = [case for case in CASES if name in case.name]
+    cases = [case for case in CASES if any(name in case.name for name in names)]
     with ProcessPoolExecutor(max(1, min(8, (os.cpu_count() or 2) - 2)), get_context("spawn")) as pool:
         waiting = [pool.submit(_build, case, arch) for case in cases]
         for case, waited in zip(cases, waiting, strict=True):
