@@ -88,26 +88,26 @@
 //    outer: 2; registers per thread / vector elements
 //
 // 14. copy joined[0] -> total, scope cta
-//    variant: reg; 4 wavefronts, 1 instruction, 6 address operations
-//    vector_width: 4 elements, 16 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
+//    variant: reg; 4 wavefronts, 4 instructions, 4 address operations
+//    vector_width: 1 element, 4 bytes; the widest that both sides allow
+//    registers_per_thread: 1; the elements that the register layout gives to one thread
 //    outer: 1; registers per thread / vector elements
 //
 // 15. elementwise total joined[q] -> total, scope cta
-//    variant: threads; 28 wavefronts, 7 instructions, 42 address operations
-//    vector_width: elems = 4; the widest that any operand in memory allows
-//    elements_per_thread: 4; what total gives to one
+//    variant: threads; 28 wavefronts, 28 instructions, 28 address operations
+//    vector_width: elems = 1; the widest that any operand in memory allows
+//    elements_per_thread: 1; what total gives to one
 //
 // 16. elementwise total bias[n*8 : +8] -> h, scope cta
-//    variant: threads; 1 sector, 1 instruction, 2 address operations
-//    vector_width: elems = 4; the widest that any operand in memory allows
-//    elements_per_thread: 4; what h gives to one
+//    variant: threads; 4 sectors, 4 instructions, 4 address operations
+//    vector_width: elems = 1; the widest that any operand in memory allows
+//    elements_per_thread: 1; what h gives to one
 //
 // 17. copy h -> D[m*16 : +16, n*8 : +8], scope cta
-//    variant: reg; 76 sectors, 4 instructions, 28 address operations
+//    variant: reg; 20 sectors, 4 instructions, 20 address operations
 //    vector_width: 1 element, 2 bytes; the widest that both sides allow
-//    registers_per_thread: 4; the elements that the register layout gives to one thread
-//    outer: 4; registers per thread / vector elements
+//    registers_per_thread: 1; the elements that the register layout gives to one thread
+//    outer: 1; registers per thread / vector elements
 
 typedef unsigned short bfloat16_t;  // the upper 16 bits of a float
 
@@ -241,53 +241,37 @@ __device__ __forceinline__ void copy_sums_joined(int laneid, const float (&sums)
     }
 }
 
-__device__ __forceinline__ void copy_joined_total(int tx, float (&total)[4], const float *joined)
+__device__ __forceinline__ void copy_joined_total(int tx, float (&total)[1], const float *joined)
 {
-    if (tx < 32) {
-        *(uint4 *)&total[0] = *(const uint4 *)&joined[((tx & 31) >> 1) * 8 + (tx & 1) * 4];
+    if (tx < 128) {
+        total[0] = joined[tx & 127];
     }
 }
 
-__device__ __forceinline__ void elementwise_joined_total(int tx, float (&total)[4], const float *joined)
+__device__ __forceinline__ void elementwise_joined_total(int tx, float (&total)[1], const float *joined)
 {
-    __align__(16) float joined_own[4];
-    if (tx < 32) {
-        *(uint4 *)&joined_own[0] = *(const uint4 *)&joined[((tx & 31) >> 1) * 8 + (tx & 1) * 4];
-        #pragma unroll
-        for (int f = 0; f < 4; ++f) {
-            total[f] = total[f] + joined_own[f];
-        }
+    float joined_own[1];
+    if (tx < 128) {
+        joined_own[0] = joined[tx & 127];
+        total[0] = total[0] + joined_own[0];
     }
 }
 
-__device__ __forceinline__ void elementwise_total_bias_h(int tx, int n, bfloat16_t (&h)[4],
-    const float (&total)[4], const float *bias)
+__device__ __forceinline__ void elementwise_total_bias_h(int tx, int n, bfloat16_t (&h)[1],
+    const float (&total)[1], const float *bias)
 {
-    __align__(16) float bias_own[4];
-    if (tx < 32) {
-        *(uint4 *)&bias_own[0] =
-            (n * 8 + (tx & 1) * 4 + 3 < 19) ? *(const uint4 *)&bias[(tx & 1) * 4] : uint4{};
-        if (n * 8 + (tx & 1) * 4 < 19 && 19 < n * 8 + (tx & 1) * 4 + 4) {
-            #pragma unroll
-            for (int e = 0; e < 4; ++e) {
-                bias_own[e] = (n * 8 + (tx & 1) * 4 + e < 19) ? bias[(tx & 1) * 4 + e] : 0.0f;
-            }
-        }
-        #pragma unroll
-        for (int f = 0; f < 4; ++f) {
-            h[f] = float_to_bfloat16(fmaxf(total[f] + bias_own[f], 0.0f));
-        }
+    float bias_own[1];
+    if (tx < 128) {
+        bias_own[0] = (n * 8 + (tx & 7) < 19) ? bias[tx & 7] : 0.0f;
+        h[0] = float_to_bfloat16(fmaxf(total[0] + bias_own[0], 0.0f));
     }
 }
 
-__device__ __forceinline__ void copy_h_D(int tx, int m, int n, const bfloat16_t (&h)[4], bfloat16_t *D)
+__device__ __forceinline__ void copy_h_D(int tx, int m, int n, const bfloat16_t (&h)[1], bfloat16_t *D)
 {
-    if (tx < 32) {
-        #pragma unroll
-        for (int f = 0; f < 4; ++f) {
-            if (m * 16 + ((tx >> 1) & 15) < 39 && n * 8 + (tx & 1) * 4 + f < 19) {
-                D[((tx >> 1) & 15) * 19 + (tx & 1) * 4 + f] = h[f];
-            }
+    if (tx < 128) {
+        if (m * 16 + ((tx >> 3) & 15) < 39 && n * 8 + (tx & 7) < 19) {
+            D[((tx >> 3) & 15) * 19 + (tx & 7)] = h[0];
         }
     }
 }
@@ -304,13 +288,14 @@ gemm_few_tiles(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
     const int warpid = tx >> 5;
     const int laneid = tx & 31;
     const int bx = blockIdx.x;
+    __builtin_assume(tx < 256);
     __align__(16) bfloat16_t ra[32];  // S[(16, 32, 16):(1@tx, 1, 16@tx)] [16, 512]
     __align__(16) bfloat16_t rb[16];  // S[(16, 32, 8):(1, 8@tx, 1@tx)] [512, 8]
     __align__(16) bfloat16_t a[16];  // S[(2, 2, 8, 2, 4, 2):(8, 2, 4@laneid, 4, 1@laneid, 1)] [2, 16, 16]
     __align__(16) bfloat16_t b[8];  // S[(2, 2, 4, 2, 8):(4, 2, 1@laneid, 1, 4@laneid)] [2, 16, 8]
     __align__(16) float sums[4];  // tiled_mma('mma.m16n8k16.f32.bf16.bf16.f32', (1, 1, 1), (None, None, None), 'C', (16, 8, 512)) [16, 8]
-    __align__(16) float total[4];  // S[(16, 2, 4):(2@tx, 1@tx, 1)] [16, 8]
-    __align__(8) bfloat16_t h[4];  // S[(16, 2, 4):(2@tx, 1@tx, 1)] [16, 8]
+    float total[1];  // S[(16, 8):(8@tx, 1@tx)] [16, 8]
+    bfloat16_t h[1];  // S[(16, 8):(8@tx, 1@tx)] [16, 8]
 
     const int i = bx;
     const int m = i % 3;

@@ -209,6 +209,7 @@ gemm_odd(const half_t *__restrict__ A, const half_t *__restrict__ B, float *__re
     const int warpid = tx >> 5;
     const int laneid = tx & 31;
     const int bx = blockIdx.x;
+    __builtin_assume(tx < 128);
     __align__(16) half_t ra[8];  // S[(8, 4, 32):(1, 32@tx, 1@tx)] [32, 32]
     __align__(16) half_t rb[8];  // S[(8, 4, 32):(1, 32@tx, 1@tx)] [32, 32]
     __align__(16) half_t a[16];  // S[(2, 2, 2, 8, 2, 4, 2):(8, 1@warpid, 2, 4@laneid, 4, 1@laneid, 1)] + R[2:2@warpid] [2, 32, 16]

@@ -57,13 +57,13 @@
 //    outer: 4; registers per thread / vector elements
 //
 // 10. copy joined[0] -> sum, scope cta
-//    variant: reg; 8 wavefronts, 2 instructions, 20 address operations
+//    variant: reg; 8 wavefronts, 2 instructions, 12 address operations
 //    vector_width: 4 elements, 16 bytes; the widest that both sides allow
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
 //    outer: 1; registers per thread / vector elements
 //
 // 11. elementwise sum joined[q] -> sum, scope cta
-//    variant: threads; 56 wavefronts, 14 instructions, 140 address operations
+//    variant: threads; 56 wavefronts, 14 instructions, 112 address operations
 //    vector_width: elems = 4; the widest that any operand in memory allows
 //    elements_per_thread: 4; what sum gives to one
 //
@@ -193,17 +193,16 @@ __device__ __forceinline__ void copy_c_joined(int laneid, const float (&c)[8], f
 __device__ __forceinline__ void copy_joined_sum(int tx, float (&sum)[4], const float *joined)
 {
     if (tx < 64) {
-        *(uint4 *)&sum[0] =
-            *(const uint4 *)&joined[((tx & 63) >> 2) * 16 + ((tx & 3) ^ (((tx >> 3) & 1) * 2)) * 4];
+        *(uint4 *)&sum[0] = *(const uint4 *)&joined[((tx & 63) ^ (((tx >> 3) & 1) * 2)) * 4];
     }
 }
 
-__device__ __forceinline__ void elementwise_joined_sum(int tx, float (&sum)[4], const float *joined)
+__device__ __forceinline__ void elementwise_joined_sum(int tx, int q, float (&sum)[4], const float *joined)
 {
     __align__(16) float joined_own[4];
     if (tx < 64) {
         *(uint4 *)&joined_own[0] =
-            *(const uint4 *)&joined[((tx & 63) >> 2) * 16 + ((tx & 3) ^ (((tx >> 3) & 1) * 2)) * 4];
+            *(const uint4 *)&joined[((q * 64 + (tx & 63)) ^ (((tx >> 3) & 1) * 2)) * 4];
         #pragma unroll
         for (int f = 0; f < 4; ++f) {
             sum[f] = sum[f] + joined_own[f];
@@ -274,7 +273,7 @@ hgemm_shared_k(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
     #pragma unroll
     for (int q_trip = 0; q_trip < 7; ++q_trip) {
         const int q = q_trip + 1;
-        elementwise_joined_sum(tx, sum, &joined[q * 256]);  // elementwise sum joined[q] -> sum
+        elementwise_joined_sum(tx, q, sum, joined);  // elementwise sum joined[q] -> sum
     }
     cast_sum_D(tx, &D[row * 48 + col], sum);  // cast sum -> D[row : +16, col : +16]
 }

@@ -15,7 +15,10 @@
 __device__ __forceinline__ void copy_X_s(int tx, const float *X, float *s)
 {
     __align__(16) float own[8];
-    float one[1];
+    float end[1];
+    if (tx < 1) {
+        end[0] = X[tx + 480];
+    }
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         const int group = i * 96 + tx;
@@ -29,8 +32,7 @@ __device__ __forceinline__ void copy_X_s(int tx, const float *X, float *s)
         }
     }
     if (tx < 1) {
-        one[0] = X[tx + 480];
-        s[tx + 480] = one[0];
+        s[tx + 480] = end[0];
     }
 }
 

@@ -35,6 +35,7 @@ MATRIX_ROWS = {f"{direction}matrix{n}": 8 * n for direction in ("ld", "st") for 
 KINDS = ("ld", "st", *MATRIX_ROWS)
 
 CHUNK = 2048  # accesses worked on at a time
+_MANY, _SPARSE = 2048, 4  # of so many numbers, on average this far apart, it takes less to mark each than to sort them
 _WIDTHS = {"global": (*WIDTHS, 32)} | dict.fromkeys(("ld", "st"), WIDTHS) | dict.fromkeys(MATRIX_ROWS, (16,))
 
 
@@ -217,8 +218,17 @@ def distinct(numbers: NDArray[Any]) -> NDArray[Any]:
     >>> distinct(np.array([3, 1, 1, 3]))
     array([1, 3])
     """
+    if len(numbers) >= _MANY and numbers.dtype.kind == "i":
+        least, most = int(numbers.min()), int(numbers.max())
+        if most - least < len(numbers) * _SPARSE:
+            is_there = np.zeros(most - least + 1, bool)
+            is_there[numbers - least] = True
+            found: NDArray[Any] = (np.flatnonzero(is_there) + least).astype(numbers.dtype, copy=False)
+            return found
     ordered = np.sort(numbers)
-    result: NDArray[Any] = ordered[np.diff(ordered, prepend=ordered[:1] - 1) > 0]
+    is_new = np.ones(len(ordered), bool)
+    np.not_equal(ordered[1:], ordered[:-1], out=is_new[1:])
+    result: NDArray[Any] = ordered[is_new]
     return result
 
 

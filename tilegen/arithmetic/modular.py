@@ -25,7 +25,7 @@ import numpy as np
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
 from tilegen.arithmetic.formats import holds_all
 from tilegen.arithmetic.hashes import ODD64, mix, odds, salt
-from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS, multiply_by_rows
+from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS, multiply_by_rows, multiply_exactly
 from tilegen.arithmetic.tree import Element, Literal, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, bits_dtype
@@ -33,6 +33,7 @@ from tilegen.dtypes import DTYPES, bits_dtype
 P = (1 << 22) - 3
 NEG, POS, NAN = P, P + 1, P + 2  # what is no number
 _BLOCK = 512  # products whose sum float64 holds: P * P * 512 < 2^53
+_PIECE = 1 << 14  # elements that are drawn at a time, in a processor's caches
 _INT_EXTREME = 1 << 31  # integers from here on, either way, are infinite: identities of min and max
 _ODD32 = 0x9E3779B1
 _INVERSE32, _INVERSE64 = pow(_ODD32, -1, 1 << 32), pow(ODD64, -1, 1 << 64)
@@ -85,8 +86,12 @@ class Modular(Domain):
 
     def draw(self, name: str, dtype: str, index: Array, seed: int = 1) -> Array:
         """The stored elements of an input array at flat indices: hashes of its name and theirs; of a bool 0 or 1."""
-        values = _fold_to_number(mix(index.astype(np.uint64), salt(f"array {name} {seed}")))
-        return self.encode(values & 1 if dtype == "bool" else values, dtype)
+        at, word = np.asarray(index).ravel(), salt(f"array {name} {seed}")
+        drawn = np.empty(len(at), self.stored(dtype))
+        for first in range(0, len(at), _PIECE):
+            values = _fold_to_number(mix(at[first : first + _PIECE].astype(np.uint64), word))
+            drawn[first : first + _PIECE] = self.encode(values & 1 if dtype == "bool" else values, dtype)
+        return drawn.reshape(np.shape(index))
 
     # ---------------------------------------------------------------- numbers of the text
     def fill(self, value: float | int | complex | bool, dtype: str) -> Array:
@@ -288,7 +293,7 @@ def _multiply(a: Array, b: Array, more: Array | int = 0) -> Array:
     """The product of matrices of numbers, and ``more``."""
     x, y, total = a.astype(np.float64), b.astype(np.float64), np.asarray(more)
     for k in range(0, a.shape[-1], _BLOCK):
-        block = multiply_by_rows(x[..., k : k + _BLOCK], y[..., k : k + _BLOCK, :])
+        block = multiply_exactly(x[..., k : k + _BLOCK], y[..., k : k + _BLOCK, :])
         total = _modulo(total + block.astype(np.int64))
     return total
 

@@ -20,6 +20,7 @@ _DROPPED_BITS = 13  # of a float32's mantissa that a tfloat32 has not
 _EXACT = 1 << 53  # integers below this are exact in float64
 _DEEP = 128  # of K that it takes at once, so that what it multiplies stays in its caches
 _ALONE = 1 << 18  # multiplications that OpenBLAS makes without other threads
+_SIDE, _LEAST_SIDE = 64, 16  # of a block: so many rows and columns, and no fewer
 
 
 def multiply(a: Array, b: Array, c: Array, dtype_ab: str, dtype_acc: str) -> Array:
@@ -108,4 +109,26 @@ def multiply_by_rows(a: Array, b: Array) -> Array:
     part = next(n for n in range(most, 0, -1) if rows % n == 0) if rows else 1
     parts: Array = np.matmul(a.reshape(*a.shape[:-2], rows // part, part, depth), b[..., None, :, :])
     product: Array = parts.reshape(*parts.shape[:-3], rows, b.shape[-1])
+    return product
+
+
+def multiply_exactly(a: Array, b: Array) -> Array:
+    """a @ b for float64 integers of which every sum is exact, so that their order is free: block by block, each as
+    near a cube as BLAS takes in one thread.
+
+    >>> bool((multiply_exactly(np.ones((128, 512)), np.ones((512, 256))) == 512).all())
+    True
+    """
+    rows, depth, columns = *a.shape[-2:], b.shape[-1]
+    m, n = (next((d for d in range(min(size, _SIDE), 0, -1) if size % d == 0), 0) for size in (rows, columns))
+    if m < min(rows, _LEAST_SIDE) or n < min(columns, _LEAST_SIDE) or not rows * columns * depth:
+        return multiply_by_rows(a, b)
+    left = a.reshape(*a.shape[:-2], rows // m, 1, m, depth)
+    right = b.reshape(*b.shape[:-2], 1, depth, columns // n, n).swapaxes(-2, -3)
+    right = np.ascontiguousarray(right) if n < columns else right
+    most = max(1, _ALONE // (m * n))
+    total: Array = np.matmul(left[..., :most], right[..., :most, :])
+    for k in range(most, depth, most):
+        total += np.matmul(left[..., k : k + most], right[..., k : k + most, :])
+    product: Array = total.swapaxes(-2, -3).reshape(*total.shape[:-4], rows, columns)
     return product

@@ -38,7 +38,12 @@ def sectors_of_boxes(row_bytes: int, rows: Sequence[tuple[int, int]], first: Int
     >>> sectors_of_boxes(32, [(2, 128)], np.array([0, 32]))
     array([0, 1, 4, 5])
     """
-    chunks = (first[:, None] + _chunks_of(_starts_of_rows(rows), row_bytes)).ravel()
+    starts = (first[:, None] + _starts_of_rows(rows)).ravel()
+    if row_bytes % access.SECTOR_BYTES == 0 and not (starts % row_bytes).any():  # rows of sectors, no two of which meet
+        each = row_bytes // access.SECTOR_BYTES
+        sectors: Ints = (access.distinct(starts // row_bytes)[:, None] * each + np.arange(each)).ravel()
+        return sectors
+    chunks = _chunks_of(starts, row_bytes)
     begin, end = _ends_of(chunks)
     sides = [begin] if np.array_equal(begin, end) else [begin, end]
     return access.distinct(np.concatenate(sides) // access.SECTOR_BYTES)

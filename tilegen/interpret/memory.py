@@ -35,10 +35,24 @@ class Store(Protocol):
     def write(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None: ...
 
 
+class Owed(Protocol):
+    """Products of which the sum has not been made."""
+
+    group: Group
+
+    @property
+    def columns(self) -> slice | Array: ...
+
+    def total(self) -> Array:
+        """The bits of the elements, (threads, columns)."""
+        ...
+
+
 class Registers:
     """Elements private to each thread; ``flat`` is uniform, so the accesses are slices.
 
-    ``everywhere``: which elements every thread is known to have written.
+    ``everywhere``: which elements every thread is known to have written. Of what is ``owed`` to an accumulator the sum
+    is made when somebody looks at the registers.
     """
 
     def __init__(self, memory: Memory, crew: Crew, elems: int, domain: Domain):
@@ -46,6 +60,7 @@ class Registers:
         self.bits = np.zeros(self.shape, domain.bits(memory.elem_bytes))
         self.known = np.zeros(self.shape, bool)
         self.everywhere = np.zeros(elems, bool)
+        self.owed: Owed | None = None
 
     def read(self, flat: int, elems: int, group: Group, site: Reporter) -> Array:
         return self.read_columns(slice(flat, flat + elems), group, site)
@@ -55,13 +70,22 @@ class Registers:
 
     def read_columns(self, columns: slice | Array, group: Group, site: Reporter) -> Array:
         """The bits of each thread's elements, (threads, columns); a copy."""
-        at = places_of(columns, group)
+        self.check_columns(columns, group, site)
+        return self.held(columns, group)
+
+    def check_columns(self, columns: slice | Array, group: Group, site: Reporter) -> None:
+        """Refuse a read of elements, as ``read_columns`` does, without one."""
         if not self.everywhere[columns].all():
-            known = self.known[at]
+            known = self.known[places_of(columns, group)]
             if not known.all():
                 thread, e = (int(x[0]) for x in np.nonzero(~known.reshape(len(group), -1)))
                 element = e + columns.start if isinstance(columns, slice) else int(columns[e])
                 site.fail(UNWRITTEN, f"register {self.name}[{element}] is read before anything wrote it", thread)
+
+    def held(self, columns: slice | Array, group: Group) -> Array:
+        """The bits of elements that were written; nothing is owed then."""
+        self.pay()
+        at = places_of(columns, group)
         if not group.box:
             held = self.bits[at]
         else:
@@ -71,7 +95,23 @@ class Registers:
 
     def write_columns(self, columns: slice | Array, bits: Array, group: Group, site: Reporter) -> None:
         """Store bits (threads, columns)."""
+        self.settle(columns, bits, group)
+
+    def settle(self, columns: slice | Array, bits: Array, group: Group) -> None:
+        """The elements are these bits, whoever writes them; nothing is owed then."""
+        self.pay()
         self.put(columns, bits, group)
+
+    def owe(self, owed: Owed) -> None:
+        """From now on these elements, which were written, are what is owed."""
+        self.pay()
+        self.owed = owed
+
+    def pay(self) -> None:
+        """What is owed is put where it belongs."""
+        if self.owed is not None:
+            owed, self.owed = self.owed, None
+            self.put(owed.columns, owed.total(), owed.group)
 
     def put(self, columns: slice | Array, bits: Array, group: Group) -> None:
         """The elements are these bits (threads, columns)."""
@@ -83,10 +123,12 @@ class Registers:
 
     def save(self) -> Any:
         """What it holds, to be put back."""
+        self.pay()
         return self.bits.copy(), self.known.copy(), self.everywhere.copy()
 
     def restore(self, state: Any) -> None:
         """Be again as when it was saved."""
+        self.owed = None
         self.bits[:], self.known[:], self.everywhere[:] = state
 
 

@@ -1,4 +1,4 @@
-"""Products of matrices: mma.sync, whose lanes hold parts of three matrices, and wgmma, which a warpgroup starts."""
+"""Products of matrices that a warpgroup starts: wgmma. Beside them the table of all products."""
 
 from __future__ import annotations
 
@@ -14,76 +14,39 @@ from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
 from tilegen.interpret.address import find, locate, value_of
 from tilegen.interpret.asynchronous import names_of, refuse_unfenced
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
+from tilegen.interpret.fragments import (
+    HELD_AS,
+    MOST_OWED,
+    held_as,
+    holders,
+    multiply_fragments,
+    require_registers,
+)
 from tilegen.interpret.memory import Shared
 from tilegen.interpret.order import TOGETHER, Clocks, Shadow
 from tilegen.interpret.reporting import report
-from tilegen.interpret.site import Site, require_whole_warpgroups, require_whole_warps
+from tilegen.interpret.site import Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
-from tilegen.interpret.together import read_held, write_held
 from tilegen.interpret.watched import Watched
-from tilegen.layouts import ATOMS, MmaAtom, find_atom, fragment_of
-from tilegen.plan import Effects, Fence, MatrixDescriptor, Mma, Touch, Wgmma
+from tilegen.layouts import ATOMS, MmaAtom
+from tilegen.plan import Effects, Fence, MatrixDescriptor, Touch, Wgmma
 from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.scopes import SCOPES
 
 _LANES = SCOPES["warp"].threads
 _TEAM = SCOPES["warpgroup"].threads
-_MOST_OWED = 32  # products that are made as one: 512 bytes of K hold them for BLAS
-_HELD_AS = {TFLOAT32: "float32"}  # what holds the elements of a type
-
-
-def multiply_fragments(step: Mma, touched: Effects, site: Site) -> None:
-    """Whole warps put the product of a and b on top of c: gathered from the lanes, multiplied, handed back."""
-    atom, group = find_atom(step.via.name), site.group
-    require_whole_warps(atom.name, site)
-    (written,) = touched.written
-    first, second, _ = touched.touches  # a and b are read, then c
-    a, b, c = (_gather(t, o, atom, site) for t, o in zip((first, second, written), "ABC", strict=True))
-    lane, register = _holders(atom, "C")
-    product = site.machine.domain.matmul(a, b, c, atom.a, atom.c).reshape(len(c), -1, *c.shape[-2:])
-    held = np.empty((len(c), _LANES, product.shape[1], written.elems), c.dtype)
-    held.swapaxes(1, 2)[:, :, lane, register] = product
-    bits = np.empty((len(group), *held.shape[2:]), site.machine.domain.bits(written.ref.memory.elem_bytes))
-    bits[group.by_lane] = held.reshape(bits.shape).view(bits.dtype)
-    write_held(written, bits, site)
-
-
-def _gather(touch: Touch, operand: str, atom: MmaAtom, site: Site) -> Array:
-    """The matrices of an operand, (warps, *grid of trips, rows, columns); once along loops in which it stays."""
-    dtype = _HELD_AS.get(atom.dtype(operand), atom.dtype(operand))
-    root, bits = read_held(touch, site)
-    if root.memory.space != "register" or touch.ref.memory.dtype != dtype:
-        found = f"{root.memory.space} {touch.ref.memory.dtype}"
-        site.fail(MALFORMED, f"{atom.name} takes {operand} as {dtype} in registers, not {found}")
-    held = bits[site.group.by_lane].view(site.machine.domain.stored(dtype))
-    lane, register = _holders(atom, operand)
-    trips = held.reshape(len(held) // _LANES, _LANES, -1, held.shape[-1]).swapaxes(1, 2)
-    result: Array = trips[:, :, lane, register].reshape(len(trips), *held.shape[1:-1], *lane.shape)
-    return result
-
-
-@cache
-def _holders(atom: MmaAtom, operand: str) -> tuple[Array, Array]:
-    """(lane, register) of every element of an atom's operand, rows by columns; lanes count over a warpgroup's warps."""
-    m, n, k = atom.shape
-    shape = {"A": (m, k), "B": (k, n), "C": (m, n)}[operand]
-    place = fragment_of(atom, operand).place(tuple(np.indices(shape)), shape)
-    axes = ("laneid", "wid_in_wg", "m")
-    lane, warp, register = (np.broadcast_to(np.asarray(place.get(axis, 0)), shape) for axis in axes)
-    return lane + _LANES * warp, register
 
 
 @cache
 def _elements_of_holders(atom: MmaAtom, elems: int) -> Array:
     """Which element of its sum, row after row, each register of each thread of a warpgroup holds."""
-    lane, register = _holders(atom, "C")
+    lane, register = holders(atom, "C")
     held = np.full((_TEAM, elems), -1)
     held[lane, register] = np.arange(lane.size).reshape(lane.shape)
     assert held.min() == 0 and lane.size == held.size, f"{atom.name}: not every register holds an element of its own"
     return held.ravel()
 
 
-# ---------------------------------------------------------------- wgmma
 @dataclass(frozen=True)
 class Multiplying:
     """The products of one step, until each thread has waited for its group.
@@ -152,7 +115,8 @@ def start_product(step: Wgmma, touched: Effects, site: Site) -> None:
 
 @dataclass
 class Sum:
-    """An accumulator, as it was ``before`` and with the products of ``left`` and ``right`` that are still to be added.
+    """Accumulators of warpgroups, as they were ``before``, with the products of ``left`` and ``right`` that are still
+    to be added.
 
     One product of matrices put side by side along K is their sum, where the domain adds freely.
     """
@@ -193,12 +157,13 @@ def _add_product(
         owed = None
     elif not adds.any():
         owed = store.owed = None  # nobody has looked at that sum
-    if owed is None or not adds.all() or len(owed.left) >= _MOST_OWED:
+    if owed is None or not adds.all() or len(owed.left) >= MOST_OWED:
         before = np.zeros((len(group), columns.stop - columns.start), store.bits.dtype)
         some = group.where(adds)
         if adds.any():
             before[adds] = store.known_of(columns, some, site.narrow(some))
         owed = Sum(atom, domain, group, columns, before)
+        store.settle(columns, before, group)
         store.owe(owed)
     owed.left.append(a)
     owed.right.append(b)
@@ -235,20 +200,17 @@ def _same_in_a_team(value: Any, what: str, site: Site) -> Array:
 
 def _of_team(bits: Array, atom: MmaAtom, operand: str, group: Group, domain: Domain) -> Array:
     """The matrices that warpgroups hold, (warpgroups, rows, columns), from the bits of each thread."""
-    stored = domain.stored(_HELD_AS.get(atom.dtype(operand), atom.dtype(operand)))
+    stored = domain.stored(held_as(atom, operand))
     held = np.ascontiguousarray(bits[group.by_lane]).view(stored).reshape(-1, _TEAM * bits.shape[1])
-    lane, register = _holders(atom, operand)
+    lane, register = holders(atom, operand)
     result: Array = held.take(lane * bits.shape[1] + register, axis=1)
     return result
 
 
 def _watched(touch: Touch, atom: MmaAtom, operand: str, site: Site) -> tuple[Watched, slice]:
     """The registers of an operand, and which of them."""
-    dtype = _HELD_AS.get(atom.dtype(operand), atom.dtype(operand))
     root, flat = locate(touch.ref, touch.elems, site)
-    if root.memory.space != "register" or touch.ref.memory.dtype != dtype:
-        found = f"{root.memory.space} {touch.ref.memory.dtype}"
-        site.fail(MALFORMED, f"{atom.name} takes {operand} as {dtype} in registers, not {found}")
+    require_registers(root, touch, operand, atom, site)
     assert isinstance(root.store, Watched)
     return root.store, slice(flat, flat + touch.elems)
 
@@ -256,7 +218,7 @@ def _watched(touch: Touch, atom: MmaAtom, operand: str, site: Site) -> tuple[Wat
 def _read_matrix(touch: Touch, matrix: MatrixDescriptor, dtype: str, agent: Array, site: Site) -> Array:
     """A matrix in shared memory, (warpgroups, rows, depth), which the agents read until they are waited for."""
     place, group = find(touch.ref, site), site.group
-    shared, held = place.root.store, _HELD_AS.get(dtype, dtype)
+    shared, held = place.root.store, HELD_AS.get(dtype, dtype)
     if place.root.memory.space != "shared" or touch.ref.memory.dtype != held:
         found = f"{place.root.memory.space} {touch.ref.memory.dtype}"
         site.fail(MALFORMED, f"wgmma reads {held} in shared memory by a descriptor, not {found}")

@@ -193,9 +193,16 @@ def read_held(touch: Touch, site: Site) -> tuple[Root, Array]:
     if site.together is None:
         root, flat = locate(touch.ref, touch.elems, site)
         return root, root.store.read(flat, touch.elems, site.group, site)[:, None]
-    root = site.frame.places[touch.ref.memory.name].root
-    columns, grid = site.together.find(touch)
+    root, columns, grid = locate_held(touch, site)
     return root, root.store.read_columns(columns, site.group, site).reshape(len(site.group), *grid, touch.elems)
+
+
+def locate_held(touch: Touch, site: Site) -> tuple[Root, slice | Array, tuple[int, ...]]:
+    """Which elements of registers an operand is, and the grid of trips that they are of."""
+    if site.together is None:
+        root, flat = locate(touch.ref, touch.elems, site)
+        return root, slice(flat, flat + touch.elems), (1,)
+    return site.frame.places[touch.ref.memory.name].root, *site.together.find(touch)
 
 
 def write_held(touch: Touch, bits: Array, site: Site) -> None:

@@ -7,7 +7,7 @@ between wgmmas of one shape that go on with an accumulator.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -21,23 +21,8 @@ from tilegen.plan import Memory
 _FENCED, _TOUCHED, _TAKEN = 0, -1, -2  # by nobody since the last fence, by the thread, as A; else a shape's number
 
 
-class Owed(Protocol):
-    """Products of which the sum has not been made."""
-
-    group: Group
-    columns: slice
-    before: Array  # bits to which they are added
-
-    def total(self) -> Array:
-        """The bits of the elements, (threads, columns)."""
-        ...
-
-
 class Watched(Registers):
-    """Registers of a kernel with wgmma: who touched each last, and which are accumulators or A of one in flight.
-
-    Of what is ``owed`` to an accumulator the sum is made when somebody looks at the registers.
-    """
+    """Registers of a kernel with wgmma: who touched each last, and which are accumulators or A of one in flight."""
 
     def __init__(self, memory: Memory, crew: Crew, elems: int, domain: Domain):
         super().__init__(memory, crew, elems, domain)
@@ -45,12 +30,11 @@ class Watched(Registers):
         self.number = np.zeros(self.shape, np.int16)  # the shape of the wgmma whose accumulator an element is, or was
         self.summing = np.zeros(self.shape, np.int16)  # wgmmas in flight that add to it
         self.lent = np.zeros(self.shape, np.int16)  # wgmmas in flight that read it as A
-        self.owed: Owed | None = None
 
     # ---- by the threads themselves
-    def read_columns(self, columns: slice | Array, group: Group, site: Reporter) -> Array:
+    def check_columns(self, columns: slice | Array, group: Group, site: Reporter) -> None:
         self._touch("reads", columns, group, site)
-        return self.known_of(columns, group, site)
+        super().check_columns(columns, group, site)
 
     def write_columns(self, columns: slice | Array, bits: Array, group: Group, site: Reporter) -> None:
         self._touch("writes", columns, group, site)
@@ -93,24 +77,8 @@ class Watched(Registers):
 
     def known_of(self, columns: slice | Array, group: Group, site: Reporter) -> Array:
         """The bits as they are, for wgmma; nothing is owed then."""
-        self.pay()
-        return super().read_columns(columns, group, site)
-
-    def settle(self, columns: slice | Array, bits: Array, group: Group) -> None:
-        """The elements are these bits, whoever writes them."""
-        self.pay()
-        self.put(columns, bits, group)
-
-    def owe(self, owed: Owed) -> None:
-        """From now on these elements are what is owed."""
-        self.settle(owed.columns, owed.before, owed.group)
-        self.owed = owed
-
-    def pay(self) -> None:
-        """What is owed is put where it belongs."""
-        if self.owed is not None:
-            owed, self.owed = self.owed, None
-            self.put(owed.columns, owed.total(), owed.group)
+        super().check_columns(columns, group, site)
+        return self.held(columns, group)
 
     def land(self, columns: slice, as_a: bool, group: Group) -> None:
         """A wgmma that was in flight is done, for these threads."""
@@ -138,11 +106,9 @@ class Watched(Registers):
 
     # ---- trips together
     def save(self) -> Any:
-        self.pay()
         return super().save(), self.last.copy()
 
     def restore(self, state: Any) -> None:
-        self.owed = None
         super().restore(state[0])
         self.last[:] = state[1]
 

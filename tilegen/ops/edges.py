@@ -16,7 +16,7 @@ from tilegen.spec.data import Region
 
 
 def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> Index:
-    """The condition that an element lies inside its global array: the dimensions that may pass the end.
+    """The condition that an element of the region lies inside its global array: the dimensions that may pass the end.
 
     ``but``: a dimension that is not asked about.
     """

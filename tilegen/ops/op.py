@@ -82,6 +82,19 @@ class Here:
 
 
 @dataclass(frozen=True)
+class Factors:
+    """Matrices (.., M, K) and (.., K, N), instances first, whose product is put on top of what an op updates.
+
+    ``multiplied``, ``summed``: the types that ``Domain.matmul`` takes.
+    """
+
+    a: Array
+    b: Array
+    multiplied: str
+    summed: str
+
+
+@dataclass(frozen=True)
 class Op(OpForm):
     """An op on tiles.
 
@@ -92,7 +105,8 @@ class Op(OpForm):
     converts. ``instructions`` are rows that it brings along beside those of
     ``plan.INSTRUCTIONS``. ``axes(call)``: dimension d of what it writes is dimension axes[d] of what it reads, for ops
     that only rearrange; None for others. ``flows(call, threads)``: the tiles whose owners its
-    operands share.
+    operands share. ``factors(call, values, here)``: all that such a call does, where that is to put a product on top of
+    its one updated operand, of ``values`` without it; else None. Many products are then made as one.
     """
 
     reference: Callable[[Call, Mapping[str, Array], Here], dict[str, Array]] = field(kw_only=True)
@@ -101,6 +115,7 @@ class Op(OpForm):
     instructions: tuple[Instruction, ...] = ()
     axes: Callable[[Call], tuple[int, ...] | None] = lambda call: None
     flows: Flows = no_flows
+    factors: Callable[[Call, Mapping[str, Array], Here], Factors | None] = lambda call, values, here: None
     rounds: Callable[[Call], bool] = lambda call: False
 
     def exactness_of(self, call: Call) -> str:

@@ -27,22 +27,23 @@ class NotUniform(Exception):
 class CtaBatch:
     """CTAs run together: bytes of each shared root, registers of each register root, what was written to arrays.
 
-    ``role``: whose ``threads`` run. Roles have numbers, lets and guards of their own, and memory in common.
+    ``role``: whose ``threads`` run. Roles have names and guards of their own, and memory in common. A name stands for
+    an expression, or for the number that each CTA has.
     """
 
     spec: Spec
     ctas: Sequence[tuple[int, int, int]]
     inputs: Mapping[str, Input]
-    env: dict[str, Any]  # numbers: runtime params and loop variables
+    env: Mapping[str, Any]  # runtime params
     trips: Trips = ALL_TRIPS
     domain: Domain = TYPED
     role: str = ""
-    lets: list[tuple[str, Index]] = field(default_factory=list)  # that are in sight, the outermost first
+    named: list[tuple[str, Index | Array]] = field(default_factory=list)  # in sight, the outermost first
     guards: list[Index] = field(default_factory=list)  # conditions around
-    instances: dict[str, dict[str, Any]] = field(default_factory=dict)  # the axes of each scope
-    sight: dict[str, dict[str, Any]] = field(default_factory=dict)  # numbers by scope, until env or lets change
+    sight: dict[str, list[dict[str, Any]]] = field(default_factory=dict)  # numbers by scope, with 0, 1, .. names
     shared: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
+    owed: dict[str, Any] = field(default_factory=dict)  # by root, the sums that nobody has looked at
     written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
 
     @property
@@ -58,15 +59,26 @@ class CtaBatch:
 
 def numbers_in_sight(machine: CtaBatch, scope: str = "") -> Mapping[str, Any]:
     """The axes of a scope's instances (of the CTAs, an entry for each, without a scope), numbers, and the values of
-    those lets whose axes are known.
+    those names whose axes are known.
     """
     if scope not in machine.sight:
-        env = find_instances(machine, scope) | machine.env if scope else machine.env | cta_axes(machine, 1)
-        for name, value in machine.lets:
-            if all(v.name in env for v in variables(value)):
-                env[name] = evaluate(value, env)
-        machine.sight[scope] = env
-    return machine.sight[scope]
+        machine.sight[scope] = [{**find_instances(machine, scope), **machine.env}]
+    found = machine.sight[scope]
+    for name, value in machine.named[len(found) - 1 :]:
+        env = found[-1]
+        if isinstance(value, np.ndarray):
+            env = {**env, name: value[env["block"]] if scope else value}
+        elif all(v.name in env for v in variables(value)):
+            env = {**env, name: evaluate(value, env)}
+        found.append(env)
+    return found[-1]
+
+
+def forget_names(machine: CtaBatch, depth: int) -> None:
+    """Only the outermost so many names are left."""
+    del machine.named[depth:]
+    for found in machine.sight.values():
+        del found[depth + 1 :]
 
 
 def cta_axes(machine: CtaBatch, each: int) -> dict[str, Array]:
@@ -79,13 +91,12 @@ def cta_axes(machine: CtaBatch, each: int) -> dict[str, Array]:
 
 
 def find_instances(machine: CtaBatch, scope: str) -> dict[str, Any]:
-    """The axes that number an op's instances, as arrays. ``instance`` is the first thread of each, over all CTAs."""
-    if scope not in machine.instances:
-        machine.instances[scope] = _number_instances(machine, scope)
-    return machine.instances[scope]
+    """The axes that number an op's instances, as arrays. ``instance`` is the first thread of each, over all CTAs.
 
-
-def _number_instances(machine: CtaBatch, scope: str) -> dict[str, Any]:
+    Without a scope, those that number CTAs.
+    """
+    if not scope:
+        return cta_axes(machine, 1)
     threads = machine.threads
     first = np.arange(0, threads, SCOPES[scope].size(threads), dtype=np.int64)
     axes = {

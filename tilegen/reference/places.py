@@ -12,21 +12,23 @@ from tilegen import layouts
 from tilegen.dtypes import DTYPES
 from tilegen.index import Index, evaluate
 from tilegen.kept import keep
+from tilegen.ops.op import Factors
 from tilegen.reference.machine import Array, CtaBatch
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import Buffer, Region, Spec
 
 _POISON = 0xA5
 _MOST_KEPT = 1 << 22  # elements whose places are kept
+_MOST_OWED = 512  # of K, of products that are made as one
 
 
 # ---------------------------------------------------------------- where elements lie
-def _starts(region: Region, env: Mapping[str, Any]) -> list[Array]:
+def _starts(region: Region, env: Mapping[str, Any]) -> list[int | Array]:
     """Where the region begins, by dimension: one number, or one for each instance."""
-    return [np.asarray(evaluate(begin, env), np.int64) for begin in region.begins]
+    return [begin if isinstance(begin, int) else evaluate(begin, env) for begin in region.begins]
 
 
-def _coordinates(region: Region, starts: Sequence[Array], count: int) -> list[Array]:
+def _coordinates(region: Region, starts: Sequence[int | Array], count: int) -> list[Array]:
     """Absolute coordinates, one array per dimension, broadcasting to (instances, *lengths)."""
     rank, out = len(region.lengths), []
     for d, (start, length) in enumerate(zip(starts, region.lengths, strict=True)):
@@ -51,8 +53,8 @@ class _Elements:
 
 
 @keep
-def _kept_elements(spec: Spec) -> dict[object, tuple[Region, _Elements]]:
-    """What was found out of shared memory and registers, by region and where it begins; with the region."""
+def _kept_elements(spec: Spec) -> dict[object, _Elements]:
+    """What was found out of shared memory and registers, by buffer and where a region of it begins and ends."""
     return {}
 
 
@@ -62,17 +64,18 @@ def _find_elements(machine: CtaBatch, region: Region, env: Mapping[str, Any]) ->
     if region.buffer.scope == "global":
         return _place_elements(machine, region, env, starts)
     kept = _kept_elements(machine.spec)
-    key = id(region), env["instance"].tobytes(), tuple(start.tobytes() for start in starts)
+    begins = tuple(start if isinstance(start, int) else start.tobytes() for start in starts)
+    key = machine.role, region.buffer.name, region.lengths, begins, env["instance"].tobytes()
     if key not in kept:
         found = _place_elements(machine, region, env, starts)
-        if sum(e.at.size for _, e in kept.values()) > _MOST_KEPT:
+        if sum(e.at.size for e in kept.values()) > _MOST_KEPT:
             kept.clear()
-        kept[key] = region, found
-    return kept[key][1]
+        kept[key] = found
+    return kept[key]
 
 
 def _place_elements(
-    machine: CtaBatch, region: Region, env: Mapping[str, Any], starts: Sequence[Array]
+    machine: CtaBatch, region: Region, env: Mapping[str, Any], starts: Sequence[int | Array]
 ) -> _Elements:  # fmt: skip
     place, inside = _places(region, env, starts)
     buffer = region.buffer
@@ -83,7 +86,9 @@ def _place_elements(
     return _Elements(at, inside)
 
 
-def _places(region: Region, env: Mapping[str, Any], starts: Sequence[Array]) -> tuple[dict[str, Array], Array | None]:
+def _places(
+    region: Region, env: Mapping[str, Any], starts: Sequence[int | Array]
+) -> tuple[dict[str, Array], Array | None]:
     """(axis -> coordinates, inside): where the region's elements lie, and which are inside the buffer (None: all)."""
     buffer = region.buffer
     at = _coordinates(region, starts, len(env["instance"]))
@@ -117,7 +122,7 @@ def gather(machine: CtaBatch, region: Region, env: Mapping[str, Any]) -> Array:
     dtype = machine.domain.stored(buffer.dtype)
     found = _find_elements(machine, region, env)
     if buffer.scope in _IMAGES:
-        values = _IMAGES[buffer.scope](machine, buffer).ravel().take(found.at)
+        values = _elements_of(machine, buffer).take(found.at)
     else:
         values = _read_global(machine, buffer, found.at)
     if found.inside is None:
@@ -131,11 +136,65 @@ def scatter(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: A
     found = _find_elements(machine, region, env)
     values = np.ascontiguousarray(values).view(machine.domain.stored(buffer.dtype))
     if buffer.scope in _IMAGES:
-        _IMAGES[buffer.scope](machine, buffer).reshape(-1)[found.at] = values
+        _elements_of(machine, buffer)[found.at] = values
         return
     raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
     inside = ... if found.inside is None else found.inside
     machine.written.setdefault(buffer.root, []).append((found.at[inside].ravel(), raw[inside].ravel()))
+
+
+# ---------------------------------------------------------------- sums that are made when somebody looks
+@dataclass
+class OwedProducts:
+    """Elements of a buffer, and the products of matrices that are still to be put on top of them.
+
+    One product of matrices put side by side along K is their sum, where the domain adds freely.
+    """
+
+    buffer: Buffer
+    at: Array
+    products: list[Factors]
+    depth: int = 0  # of K, of all of them
+
+    def goes_on(self, at: Array, more: Factors) -> bool:
+        """Whether a product is one more of the same elements."""
+        first = self.products[-1]
+        is_alike = (first.multiplied, first.summed) == (more.multiplied, more.summed)
+        return at is self.at and is_alike and self.depth < _MOST_OWED
+
+    def put(self, more: Factors) -> None:
+        self.products.append(more)
+        self.depth += more.a.shape[-1]
+
+
+def owe(machine: CtaBatch, region: Region, env: Mapping[str, Any], more: Factors) -> bool:
+    """Put a product on top of a region's elements when somebody looks; False, and nothing done, where it cannot be."""
+    buffer, found = region.buffer, _find_elements(machine, region, env)
+    if buffer.scope not in _IMAGES or found.inside is not None:
+        return False
+    owed = machine.owed.get(buffer.root)
+    if owed is None or not owed.goes_on(found.at, more):
+        _pay(machine, buffer.root)
+        owed = machine.owed[buffer.root] = OwedProducts(buffer, found.at, [])
+    owed.put(more)
+    return True
+
+
+def _pay(machine: CtaBatch, root: str) -> None:
+    """What is owed to a buffer is put where it belongs."""
+    owed = machine.owed.pop(root, None)
+    if owed is not None:
+        held, first = _elements_of(machine, owed.buffer), owed.products[0]
+        a, b = (np.concatenate(x, k) for x, k in (([p.a for p in owed.products], 2), ([p.b for p in owed.products], 1)))
+        before = held.take(owed.at).reshape(len(a), a.shape[1], b.shape[2])
+        total = machine.domain.matmul(a, b, before, first.multiplied, first.summed)
+        held[owed.at] = total.reshape(owed.at.shape).view(held.dtype)
+
+
+def _elements_of(machine: CtaBatch, buffer: Buffer) -> Array:
+    """The image of a buffer in registers or shared memory, with nothing owed to it, as one row of elements."""
+    _pay(machine, buffer.root)
+    return _IMAGES[buffer.scope](machine, buffer).reshape(-1)
 
 
 def _block_of(env: Mapping[str, Any], like: Array) -> Array:

@@ -21,8 +21,8 @@ from tilegen.index import Formula, Index, evaluate, variables
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
-from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, numbers_in_sight
-from tilegen.reference.places import gather, scatter
+from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, forget_names, numbers_in_sight
+from tilegen.reference.places import gather, owe, scatter
 from tilegen.reference.signals import Blocks, Signals
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import (
@@ -110,7 +110,7 @@ def _run_roles(machine: CtaBatch) -> None:
     """Every role in turn, each until it must wait; raises ProofError TG413 where all wait for one another."""
     signals = Signals(machine)
     live = {
-        r.name: _run(replace(machine, role=r.name, env=dict(machine.env), lets=[], guards=[], instances={}, sight={}),
+        r.name: _run(replace(machine, role=r.name, named=[], guards=[], sight={}),
                      machine.spec.ops, signals)
         for r in machine.spec.roles
     }  # fmt: skip
@@ -137,13 +137,12 @@ def _run(
     machine: CtaBatch, statements: Sequence[Statement], signals: Signals | None = None
 ) -> Iterator[tuple[Waiting | Meeting, bool]]:
     """Carry out a list; yields where a role must wait, and whether it has moved since it last did."""
-    outside = len(machine.lets)
+    outside = len(machine.named)
     for s in statements:
         if isinstance(s, Loop):
             yield from _run_loop(machine, s, signals)
         elif isinstance(s, Naming):
-            machine.lets += [(var.name, value) for var, value in s.entries]
-            machine.sight.clear()
+            machine.named += [(var.name, value) for var, value in s.entries]
         elif isinstance(s, Guarded):
             machine.guards.append(s.when)
             if _may_hold(machine, s.when):
@@ -160,8 +159,7 @@ def _run(
                 assert isinstance(s, Waiting | Meeting)
                 yield s, moved
                 moved = False
-    del machine.lets[outside:]
-    machine.sight.clear()
+    forget_names(machine, outside)
 
 
 def _signal(machine: CtaBatch, s: Arriving | Waiting | Meeting, signals: Signals) -> Blocks | None:
@@ -185,8 +183,11 @@ def _signal(machine: CtaBatch, s: Arriving | Waiting | Meeting, signals: Signals
 def _narrow(machine: CtaBatch, scope: str, condition: Index) -> Mapping[str, Any] | None:
     """The numbers of the instances for which a condition and those around hold, None if there are none."""
     env = numbers_in_sight(machine, scope)
+    conditions = [c for c in (*machine.guards, condition) if c is not True]
+    if not conditions:
+        return env
     runs = np.ones(len(env["instance"]), bool)
-    for one in (*machine.guards, condition):
+    for one in conditions:
         runs = runs & np.asarray(evaluate(one, env), bool)
     if not runs.any():
         return None
@@ -204,16 +205,22 @@ def _may_hold(machine: CtaBatch, condition: Index) -> bool:
 def _run_loop(
     machine: CtaBatch, loop: Loop, signals: Signals | None
 ) -> Iterator[tuple[Waiting | Meeting, bool]]:
-    """The trips of the CTA that makes most of them; the others sit out where they have ended."""
+    """The trips of the CTA that makes most of them; the others sit out where they have ended.
+
+    Those that begin elsewhere than others must make as many.
+    """
     starts, steps, stops = (_values(machine, x) for x in (loop.start, loop.step, loop.stop))
-    if len(starts) > 1 or len(steps) > 1:
+    counts = {len(range(*one)) for one in zip(starts, stops, steps, strict=True)}
+    has_one_start = len(set(starts)) == 1
+    if len(set(steps)) > 1 or (not has_one_start and len(counts) > 1):
         raise NotUniform
-    start, step = starts[0], steps[0]
+    outside = len(machine.named)
+    start, step = starts[0] if has_one_start else np.array(starts, np.int64), steps[0]
     name = trip_of(loop, outline(machine.spec).names)[0].name
-    differ = len(stops) > 1
+    differ = len(counts) > 1
     if differ:
         machine.guards.append(Formula("<", (loop.var, loop.stop), 2))
-    stretches = machine.trips.stretches(name, len(range(start, max(stops), step)))
+    stretches = machine.trips.stretches(name, max(counts))
     gaps: dict[int, tuple[Any, int]] = {}
     period = machine.trips.period(name) if len(stretches) > 1 else 0
     marks = {s.stop - period: after.start for s, after in pairwise(stretches)}  # the last trips before a gap
@@ -222,34 +229,34 @@ def _run_loop(
             signals.skip(machine.role, *gaps.pop(trip))
         if signals is not None and trip in marks:
             gaps[marks[trip]] = signals.count(machine.role), (marks[trip] - trip) // period - 1
-        machine.env[loop.var.name] = start + trip * step
-        machine.sight.clear()
+        machine.named.append((loop.var.name, start + trip * step))
         yield from _run(machine, loop.body, signals)
+        forget_names(machine, outside)
     if differ:
         machine.guards.pop()
-    machine.env.pop(loop.var.name, None)
-    machine.sight.clear()
 
 
 def _values(machine: CtaBatch, x: Index) -> list[int]:
-    """The different values of an expression in the CTAs that run together."""
+    """The value of an expression in each of the CTAs that run together."""
     found = np.asarray(evaluate(x, numbers_in_sight(machine)))
-    return sorted({int(value) for value in found.ravel()})
+    return [int(value) for value in np.broadcast_to(found.ravel(), len(machine.ctas))]
 
 
 def _call(machine: CtaBatch, call: Call, signals: Signals | None) -> None:
     env = _narrow(machine, call.scope, call.when)
     if env is None:
         return
-    form = call.form
-    values = {name: gather(machine, call.regions[name], env) for name in call.fields_read}
-    results = OPS[call.op].reference(call, values, Here(env, machine.scalars, machine.domain))
-    count = len(env["instance"])
-    for name in (*form.updates, *form.writes):
-        dst, result = call.regions[name], results[name]
-        has_instances = bool(values) or result.size == count * prod(dst.lengths)
-        full = (count, *dst.lengths)
-        result = result.reshape(full) if has_instances else np.broadcast_to(result, full)
-        scatter(machine, dst, env, result)
+    form, op, here = call.form, OPS[call.op], Here(env, machine.scalars, machine.domain)
+    values = {n: gather(machine, call.regions[n], env) for n in call.fields_read if n not in form.updates}
+    factors = op.factors(call, values, here) if machine.domain.adds_freely else None
+    if factors is None or not owe(machine, call.regions[form.updates[0]], env, factors):
+        values |= {name: gather(machine, call.regions[name], env) for name in form.updates}
+        results, count = op.reference(call, values, here), len(env["instance"])
+        for name in (*form.updates, *form.writes):
+            dst, result = call.regions[name], results[name]
+            has_instances = bool(values) or result.size == count * prod(dst.lengths)
+            full = (count, *dst.lengths)
+            result = result.reshape(full) if has_instances else np.broadcast_to(result, full)
+            scatter(machine, dst, env, result)
     if signals is not None and call.barrier is not None:
         signals.arrive(machine, call, env)

@@ -117,14 +117,16 @@ def _value_of(shift: Shift) -> dict[str, int]:
 def shifted_block(context: Context, shift: Shift, name: str, scope: str) -> Block:
     """The function that copies the tile in vectors and the ends of its rows one by one."""
     tile = shift.rows.tile
-    names = {n: context.fresh(n) for n in ("group", "row", "vector", "own", "more", "taken", "shifted", "one", "e")}
+    words = ("group", "row", "vector", "own", "more", "taken", "shifted", "one", "end", "e")
+    names = {n: context.fresh(n) for n in words}
     flat = [is_flat(o, tile.digits) for o in tile.operands]
     formals = Formals(tile.operands, flat, scope, {tile.step, tile.chunk, *names.values()})
-    one = flat_memory(names["one"], tile.operands[0].buffer.dtype, 1, "register")
-    body, registers = _Vectors(context, shift, formals, names, one).build()
-    body = (*body, *_ends(context, shift, formals, one))
+    one, end = (flat_memory(names[n], tile.operands[0].buffer.dtype, 1, "register") for n in ("one", "end"))
+    vectors, registers = _Vectors(context, shift, formals, names, one).build()
+    before, after = _ends(context, shift, formals, end)
+    body = (*before, *vectors, *after)
     used = {t.ref.memory.name for step in flatten(body) for t in effects(step).written}
-    return formals.block(name, body, context.op, tuple(m for m in (*registers, one) if m.name in used))
+    return formals.block(name, body, context.op, tuple(m for m in (*registers, one, end) if m.name in used))
 
 
 @dataclass(frozen=True)
@@ -240,22 +242,36 @@ def _move_one(
 
     ``known``: what holds anyway.
     """
+    held, *moves = _see_one(shift, formals, one, row, at, offset, known)
+    return when(held, *moves)
+
+
+def _see_one(
+    shift: Shift, formals: Formals, one: Memory, row: Index, at: Index, offset: int = 0, known: Index = True
+) -> tuple[Index, Move, Move]:
+    """Whether an element is inside of dst, its load into ``one``, its store."""
     src, dst = (formals.see(side, shift.rows.ref(side, row, at, offset)) for side in (0, 1))
     held = _left_of(shift.rows.inside(1, row, at, offset), known)
     valid = _left_of(shift.rows.inside(0, row, at, offset), every(held, known))
-    return when(held, Move(one[0], src, 1, valid), Move(dst, one[0]))
+    return held, Move(one[0], src, 1, valid), Move(dst, one[0])
 
 
-def _ends(context: Context, shift: Shift, formals: Formals, one: Memory) -> tuple[Step, ...]:
-    """The elements of all rows that are in no vector, shared out one by one."""
+def _ends(context: Context, shift: Shift, formals: Formals, end: Memory) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+    """The elements of all rows that are in no vector, shared out one by one: what comes before the vectors, and after.
+
+    Where no thread has more than one, all loads come before all stores, and wait for memory together.
+    """
     tile, count = shift.rows.tile, shift.rows.count * shift.ends
     if not count:
-        return ()
+        return (), ()
     loop = ThreadLoop(-(-count // tile.threads), UNROLL_LIMIT, tile.step, tile.chunk)
     trip = enter_trip(context, add(mul(loop.number, tile.threads), tile.thread), count)
     inside = replace(trip.inside, bound=min(trip.inside.bound, count)) if isinstance(trip.inside, Var) else trip.inside
-    row, position = split_end(shift, inside)
-    return loop.build(trip.start, when(trip.held, *_move_one(shift, formals, one, row, position)))
+    held, load, store = _see_one(shift, formals, end, *split_end(shift, inside))
+    if loop.count == 1:
+        loads, stores = (when(trip.held, *when(held, move)) for move in (load, store))
+        return (*trip.start, *loads), stores
+    return (), loop.build(trip.start, when(trip.held, *when(held, load, store)))
 
 
 # ---------------------------------------------------------------- in registers

@@ -13,8 +13,8 @@ from math import prod
 
 from tilegen.index import Index, Var, add, div, least, less, mod, mul, multiple
 from tilegen.ops.digits import fuse, join, split_number
-from tilegen.ops.edges import edge_guard, guarded_dims, may_pass_end
-from tilegen.ops.operand import STRETCHED, Operand, parts_of
+from tilegen.ops.edges import guarded_dims, may_pass_end
+from tilegen.ops.operand import STRETCHED, Operand, absolute, parts_of
 from tilegen.ops.partition import OrderedTile, guard_of, has_known_rows, is_flat, is_run, place_of, ref_of
 from tilegen.plan import Ref
 
@@ -54,7 +54,8 @@ class Rows:
             return least(ref.offset) >= 0 and less(ref.offset, src.memory.span) is True
         if at < 0:
             return all(least(x) >= 0 for x in ref.at)
-        return edge_guard(src, place_of(self.tile, self._values(row, at))) is True
+        places = absolute(src, place_of(self.tile, self._values(row, at)))
+        return all(less(x, n) is True for x, n in zip(places, src.buffer.shape, strict=True))
 
     def _values(self, row: Index, at: Index) -> tuple[Index, ...]:
         """The digits of an element."""

@@ -16,7 +16,7 @@ from tilegen.ops.mma.flows import flow_of_product
 from tilegen.ops.mma.products import plan_product
 from tilegen.ops.mma.rows import ROWS, WGMMA_ROWS
 from tilegen.ops.mma.warpgroups import plan_warpgroup, refuse_warpgroup, reject_layout
-from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
+from tilegen.ops.op import COMPUTES, Array, Factors, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
 from tilegen.plan import PRODUCTS
 from tilegen.scopes import SCOPES
@@ -95,17 +95,30 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> tu
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The product of the logical matrices, on top of c where it accumulates."""
-    a, b, c = (values[name].reshape(-1, *call.regions[name].shape) for name in ("a", "b", "c"))
-    dtype_acc = call.regions["c"].buffer.dtype
-    accumulates = here.whole(call.conditions["accumulate"], {}, 2).astype(bool)
+    c, of = values["c"].reshape(-1, *call.regions["c"].shape), _read_factors(call, values)
+    accumulates = _accumulates(call, here)
     kept = c
     if not accumulates.all():
         kept = c.copy()
-        kept[np.broadcast_to(~accumulates, c.shape)] = here.domain.fill(0, dtype_acc)
+        kept[np.broadcast_to(~accumulates, c.shape)] = here.domain.fill(0, of.summed)
+    return {"c": here.domain.matmul(of.a, of.b, kept, of.multiplied, of.summed)}
+
+
+def _factors(call: Call, values: Mapping[str, Array], here: Here) -> Factors | None:
+    """What is multiplied, where every instance accumulates."""
+    return _read_factors(call, values) if _accumulates(call, here).all() else None
+
+
+def _accumulates(call: Call, here: Here) -> Array:
+    return here.whole(call.conditions["accumulate"], {}, 2).astype(bool)
+
+
+def _read_factors(call: Call, values: Mapping[str, Array]) -> Factors:
+    a, b = (values[name].reshape(-1, *call.regions[name].shape) for name in ("a", "b"))
     dtype = call.regions["a"].buffer.dtype
     if call.fields.atom != "auto" and (atom := find_atom(call.fields.atom)).a == TFLOAT32:
         dtype = TFLOAT32_CUT if atom.kind == WGMMA else TFLOAT32
-    return {"c": here.domain.matmul(a, b, kept, dtype, dtype_acc)}
+    return Factors(a, b, dtype, call.regions["c"].buffer.dtype)
 
 
 def _refuse(kind: str, call: Call, context: Context) -> str | None:
@@ -148,7 +161,7 @@ def _plan_warpgroup(call: Call, context: Context) -> Planned:
 
 OP = Op(
     "mma", MmaFields, reads=("a", "b"), updates=("c",), conditions=("accumulate",),
-    check_fields=_check_fields, check=_check, reference=_reference, exactness=COMPUTES,
+    check_fields=_check_fields, check=_check, reference=_reference, factors=_factors, exactness=COMPUTES,
     variants=(
         _variant(SIMT, 20), _variant(MMA_SYNC, 30),
         Variant(WGMMA, 40, refuse_warpgroup, _plan_warpgroup, constrain=reject_layout),

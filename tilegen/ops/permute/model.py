@@ -20,17 +20,18 @@ from tilegen.ops.permute.dims import Dims
 from tilegen.ops.permute.tiles import TileChoice, count_ctas, run_elems
 
 LANES = 32
-_RUN_OVERHEAD_BYTES = (28.0, 25.0)  # what each run of src, and of dst, costs besides its own bytes
-_ENOUGH_IN_FLIGHT = 16 * 1024  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
+_RUN_OVERHEAD_BYTES = (22.5, 18.6)  # what each run of src, and of dst, costs besides its own bytes
+_RAGGED_BYTES = (6.1, 23.1)  # what each costs more where runs do not begin with sectors
+_ENOUGH_IN_FLIGHT = 15600  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
 _TOO_MUCH_IN_FLIGHT = 56 * 1024  # beyond this CTAs are in each other's way: so many places are read and written at once
-_CROWDED = 0.15  # of the time, for each doubling beyond it
+_CROWDED = 0.17  # of the time, for each doubling beyond it
 _L2_TO_MEMORY = 1.5  # bytes that the L2 moves in the time in which memory moves one
-_ISSUE_PER_CYCLE = 2.1  # instructions of a multiprocessor, of at most four
-_CYCLES_PER_INSTRUCTION = 5.6  # of a warp, each of which waits for the one before
-_ACCESS_INSTRUCTIONS = 4.1  # the access, its address and its guard
-_DIVISION_INSTRUCTIONS = 2.0  # more for each dimension of a box whose extent is no power of two
-_WARP_SECONDS = 43e-9  # that each warp adds to the time that a CTA takes
-_LAST_CTAS = 2.3  # how many times what a CTA takes alone is seen at the end and the beginning of a launch
+_ISSUE_PER_CYCLE = 2.76  # instructions of a multiprocessor, of at most four
+_CYCLES_PER_INSTRUCTION = 6.35  # of a warp, each of which waits for the one before
+_ACCESS_INSTRUCTIONS = 4.3  # the access, its address and its guard
+_DIVISION_INSTRUCTIONS = 1.35  # more for each dimension of a box whose extent is no power of two
+_WARP_SECONDS = 25e-9  # that each warp adds to the time that a CTA takes
+_LAST_CTAS = 1.2  # how many times what a CTA takes alone is seen at the end and the beginning of a launch
 _START_SECONDS = 1e-6  # a launch
 _SHARPNESS = 5  # of the norm that joins what overlaps: the longest counts most
 
@@ -91,6 +92,7 @@ class _Side:
     width: int
     run_elems: int
     sectors_per_run: float
+    is_ragged: bool
 
 
 def _side(
@@ -101,7 +103,8 @@ def _side(
     align = gcd(_run_alignment(dims, box, side) * elem_bytes, SECTOR_BYTES)
     ragged = (run * elem_bytes) % SECTOR_BYTES > 0 or align < SECTOR_BYTES
     sectors = (run * elem_bytes + (SECTOR_BYTES - align if ragged else 0)) / SECTOR_BYTES
-    return _Side(access_elems(dims, sizes, box, side, elem_bytes, may_be_cut), run, sectors)
+    width = access_elems(dims, sizes, box, side, elem_bytes, may_be_cut)
+    return _Side(width, run, sectors, align < SECTOR_BYTES)
 
 
 def _run_alignment(dims: Dims, box: Sequence[int], side: int) -> int:
@@ -175,8 +178,9 @@ def _memory_seconds(
     array_bytes: int, sides: Sequence[_Side], elem_bytes: int, in_flight_bytes: int, device: TypicalDevice
 ) -> float:
     """Both arrays once, each run with its overhead, slower where too little is in flight, or too much."""
-    runs = zip(sides, _RUN_OVERHEAD_BYTES, strict=True)
-    moved = sum(array_bytes * (1 + bytes_ / (s.run_elems * elem_bytes)) for s, bytes_ in runs)
+    moved = 0.0
+    for s, each, ragged in zip(sides, _RUN_OVERHEAD_BYTES, _RAGGED_BYTES, strict=True):
+        moved += array_bytes * (1 + (each + ragged * s.is_ragged) / (s.run_elems * elem_bytes))
     waiting = sqrt(1 + (_ENOUGH_IN_FLIGHT / in_flight_bytes) ** 2)
     crowded = 1 + _CROWDED * max(0.0, log2(in_flight_bytes / _TOO_MUCH_IN_FLIGHT))
     return moved * waiting * crowded / device.memory_bytes_per_s

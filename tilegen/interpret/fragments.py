@@ -1,0 +1,121 @@
+"""Products that lanes of whole warps hold the matrices of: mma.sync."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+
+from tilegen.arithmetic import TFLOAT32, Domain
+from tilegen.interpret.fault import MALFORMED
+from tilegen.interpret.memory import Registers
+from tilegen.interpret.reading import Root
+from tilegen.interpret.site import Site, require_whole_warps
+from tilegen.interpret.threads import Array, Group
+from tilegen.interpret.together import locate_held, read_held
+from tilegen.layouts import MmaAtom, find_atom, fragment_of
+from tilegen.plan import Effects, Mma, Touch
+from tilegen.scopes import SCOPES
+
+MOST_OWED = 32  # products that are made as one: 512 bytes of K hold them for BLAS
+HELD_AS = {TFLOAT32: "float32"}  # what holds the elements of a type
+_LANES = SCOPES["warp"].threads
+
+
+def multiply_fragments(step: Mma, touched: Effects, site: Site) -> None:
+    """Whole warps put the product of a and b on top of c, when somebody looks at it."""
+    atom, group = find_atom(step.via.name), site.group
+    require_whole_warps(atom.name, site)
+    (written,) = touched.written
+    first, second, _ = touched.touches  # a and b are read, then c
+    a, b = (_gather(touch, operand, atom, site) for touch, operand in ((first, "A"), (second, "B")))
+    root, columns, grid = locate_held(written, site)
+    require_registers(root, written, "C", atom, site)
+    root.store.check_columns(columns, group, site)
+    owed = root.store.owed
+    if not isinstance(owed, FragmentSum) or not owed.goes_on(atom, group, columns, a, b):
+        owed = FragmentSum(atom, site.machine.domain, group, root.store, columns, grid)
+        root.store.owe(owed)
+    owed.left.append(a)
+    owed.right.append(b)
+    if not owed.domain.adds_freely:
+        root.store.pay()
+
+
+def _gather(touch: Touch, operand: str, atom: MmaAtom, site: Site) -> Array:
+    """The matrices of an operand, (warps, *grid of trips, rows, columns); once along loops in which it stays."""
+    root, bits = read_held(touch, site)
+    require_registers(root, touch, operand, atom, site)
+    return _of_warps(bits, atom, operand, site.group, site.machine.domain)
+
+
+def _of_warps(bits: Array, atom: MmaAtom, operand: str, group: Group, domain: Domain) -> Array:
+    """The matrices that warps hold, (warps, *grid, rows, columns), from the bits (threads, *grid, elements)."""
+    held = bits[group.by_lane].view(domain.stored(held_as(atom, operand)))
+    lane, register = holders(atom, operand)
+    trips = held.reshape(len(held) // _LANES, _LANES, -1, held.shape[-1]).swapaxes(1, 2)
+    result: Array = trips[:, :, lane, register].reshape(len(trips), *held.shape[1:-1], *lane.shape)
+    return result
+
+
+def held_as(atom: MmaAtom, operand: str) -> str:
+    return HELD_AS.get(atom.dtype(operand), atom.dtype(operand))
+
+
+def require_registers(root: Root, touch: Touch, operand: str, atom: MmaAtom, site: Site) -> None:
+    dtype = held_as(atom, operand)
+    if root.memory.space != "register" or touch.ref.memory.dtype != dtype:
+        found = f"{root.memory.space} {touch.ref.memory.dtype}"
+        site.fail(MALFORMED, f"{atom.name} takes {operand} as {dtype} in registers, not {found}")
+
+
+@dataclass
+class FragmentSum:
+    """Accumulators of warps, with the products of ``left`` and ``right`` that are still to be added.
+
+    Both are (warps, *grid, rows, columns). One product of matrices put side by side along K is their sum, where the
+    domain adds freely.
+    """
+
+    atom: MmaAtom
+    domain: Domain
+    group: Group
+    store: Registers
+    columns: slice | Array
+    grid: tuple[int, ...]
+    left: list[Array] = field(default_factory=list)
+    right: list[Array] = field(default_factory=list)
+
+    def goes_on(self, atom: MmaAtom, group: Group, columns: slice | Array, a: Array, b: Array) -> bool:
+        """Whether a product of these threads is one more of its own."""
+        if atom is not self.atom or len(self.left) >= MOST_OWED:
+            return False
+        is_alike = (a.shape, b.shape) == (self.left[0].shape, self.right[0].shape)
+        is_there = type(columns) is type(self.columns) and bool(np.all(columns == self.columns))
+        return is_alike and is_there and np.array_equal(group.thread, self.group.thread)
+
+    def total(self) -> Array:
+        """The bits of the accumulators, (threads, elements)."""
+        atom, group = self.atom, self.group
+        bits = self.store.held(self.columns, group).reshape(len(group), *self.grid, -1)
+        c = _of_warps(bits, atom, "C", group, self.domain)
+        a, b = (x[0] if len(x) == 1 else np.concatenate(x, k) for x, k in ((self.left, -1), (self.right, -2)))
+        product = self.domain.matmul(a, b, c, atom.a, atom.c).reshape(len(c), -1, *c.shape[-2:])
+        lane, register = holders(atom, "C")
+        held = np.empty((len(c), _LANES, product.shape[1], bits.shape[-1]), c.dtype)
+        held.swapaxes(1, 2)[:, :, lane, register] = product
+        result = np.empty((len(group), *held.shape[2:]), bits.dtype)
+        result[group.by_lane] = held.reshape(result.shape).view(bits.dtype)
+        return result.reshape(len(group), -1)
+
+
+@cache
+def holders(atom: MmaAtom, operand: str) -> tuple[Array, Array]:
+    """(lane, register) of every element of an atom's operand, rows by columns; lanes count over a warpgroup's warps."""
+    m, n, k = atom.shape
+    shape = {"A": (m, k), "B": (k, n), "C": (m, n)}[operand]
+    place = fragment_of(atom, operand).place(tuple(np.indices(shape)), shape)
+    axes = ("laneid", "wid_in_wg", "m")
+    lane, warp, register = (np.broadcast_to(np.asarray(place.get(axis, 0)), shape) for axis in axes)
+    return lane + _LANES * warp, register
