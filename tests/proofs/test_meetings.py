@@ -42,8 +42,10 @@ def conditions() -> dict[str, Index]:
     v = variables_of(plan_spec(tilegen.load(SHIFTED)))
     own = v["tx"] % 32
     return {
-        "a size": any_of(differ(v["N"], 5000), differ(own, 3)), "large sizes": any_of(less(v["N"], 70000), less(own, 31)),
-        "a CTA": any_of(differ(v["bx"], 5), less(own, 31)), "far CTAs": any_of(less(v["bx"], 100), less(own, 31)),
+        "a size": any_of(differ(v["N"], 5000), differ(own, 3)),
+        "large sizes": any_of(less(v["N"], 70000), less(own, 31)),
+        "a CTA": any_of(differ(v["bx"], 5), less(own, 31)),
+        "far CTAs": any_of(less(v["bx"], 100), less(own, 31)),
         "an end": less(v["bx"] * 512 + v["tx"] * 8 + 15, v["N"]),
     }  # fmt: skip
 
