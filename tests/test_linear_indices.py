@@ -125,6 +125,19 @@ def test_drawn_sums_of_digits_have_their_value():
     assert joined > 150
 
 
+def test_sums_have_their_value_whatever_their_signs():
+    """x / y * y * c + x % y * d, also of a runtime y, 1 too, and of digits times a factor."""
+    joined = 0
+    for c, d, k in product([-3, -1, 1, 2], [-3, -2, -1, 1, 2, 3], [2, 8]):
+        for q, rest in ((TX // k, TX % k), (mul(TX // N, N), TX % N), (mul(mul(TX // k, N), k), mul(TX % k, N)),
+                        (mul(N, TX // k % 3) * k, mul(TX % k, N))):  # fmt: skip
+            y = total((s * t, f) for s, x in ((c, q), (d, rest)) for t, f in terms(x))
+            env = every_value(TX, N)
+            check_value(y, env, c * evaluate(q, env) + d * evaluate(rest, env))
+            joined += len(dividends(y)) == 0
+    assert joined >= 8
+
+
 # ---------------------------------------------------------------- what may be negative
 def test_what_may_be_negative_is_divided_still_so_that_proofs_ask():
     v, w = Var("v", 60), Var("w", 30)
@@ -141,3 +154,5 @@ def test_what_may_be_negative_is_divided_still_so_that_proofs_ask():
             wanted = direct(env["v"] - env["w"], n, d)
             assert np.array_equal(evaluate(y, env)[where], wanted[where]), to_c(y)
     assert mod(div(x, 3), 4) * 3 + x % 3 == x % 12
+    for y in (x // N * N + x % N, N * (x // N) * 3 + x % N * 3, add(mul(x // 8, N * 8), mul(x % 8, N))):
+        assert any(part == x for part, _ in dividends(y)), to_c(y)

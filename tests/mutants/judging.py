@@ -33,8 +33,8 @@ EQUIVALENT = {
 }  # fmt: skip
 OTHER_ORDER = {"half away": "adds the same terms in another order"}  # the results differ in their rounding alone
 _WHOLE_GRID = {
-    finding.UNPROVEN_RANGE, finding.UNPROVEN_ALIGNMENT, finding.UNPROVEN_CLAIM, finding.TWO_OWNERS, finding.NO_OWNER,
-    finding.NOT_PARTITIONED,
+    finding.UNPROVEN_MEETING, finding.UNPROVEN_RANGE, finding.UNPROVEN_ALIGNMENT, finding.UNPROVEN_CLAIM,
+    finding.TWO_OWNERS, finding.NO_OWNER, finding.NOT_PARTITIONED,
 }  # fmt: skip
 _ALL_CTAS, _SOME_CTAS = 512, 32  # that run, to see whether a condition asks the same, and whether values are the same
 _OF_SIZES = ("guard tightened", "condition flipped", "trip dropped")  # kinds that other sizes may show

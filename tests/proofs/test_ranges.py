@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import replace
 from itertools import product
 
@@ -11,9 +12,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import tilegen
 from tests.interpret.edits import S, fault_of, kernel, moves, mutate, put, q, r, tx, values
 from tests.plans import permute_sf, transpose
 from tilegen.index import (
+    Formula,
     Index,
     Var,
     any_of,
@@ -29,7 +32,7 @@ from tilegen.index import (
     sub,
     variables,
 )
-from tilegen.index.bounds import is_below
+from tilegen.index.bounds import _follows_from_two, is_below
 from tilegen.plan import FILL, Block, Let, Map, Memory, Move, Owned, Param, Plan, Repeat, When, flat_memory, let
 from tilegen.proofs import check_partition, find_unowned, unproven_ranges
 
@@ -226,6 +229,37 @@ def test_what_is_proved_holds(x: Index, n: Index, guards: list[Index]):
     assert truth or not proved
     if {v.name for v in variables(condition)} <= {v.name for v in variables(x) | variables(n)}:
         assert proved == truth  # few values: all were tried
+    sides = [c.args for c in conjuncts(condition) if isinstance(c, Formula) and c.symbol == "<"]
+    assert truth or not _follows_from_two(x, n, sides)  # by that rule alone, as of variables too large to try
+
+
+def test_two_guards_say_together_what_neither_says():
+    """That all of a region is inside, and that a trip is one of it."""
+    n, bx, i, tx = Var("n", 1 << 20), Var("bx", 1 << 14), Var("i", 2), Var("tx", 32)
+    group = i * 32 + tx
+    whole, held = less(bx * 100 + 102, n), less(group, 50)
+    last = bx * 100 + group * 2 + 4
+    assert is_below(last, n, (whole, held)) and is_below(last, n, (held, whole))
+    assert not is_below(last, n, (whole,)) and not is_below(last, n, (held,))
+    assert not is_below(last + 1, n, (whole, held)) and not is_below(last, n, (whole, less(group, 51)))
+
+
+@pytest.mark.parametrize("variant", ["shifted", "gmem_gmem", "auto"])
+@pytest.mark.parametrize(("dtype", "threads", "rest"), [("int64", 32, 100), ("int64", 32, 128), ("bfloat16", 96, 256)])
+def test_a_copy_of_what_a_condition_says_is_inside_is_proved(variant, dtype, threads, rest):
+    """Where the last trip is not of all threads."""
+    built = tilegen.build(f"""kernel: k
+threads: {threads}
+params: {{N: {{default: 1003, max: 1048576}}}}
+grid: {{bx: ceil(N / {rest})}}
+buffers:
+  X: {{scope: global, dtype: {dtype}, shape: [N]}}
+  Y: {{scope: global, dtype: {dtype}, shape: [N], partial: true}}
+ops:
+  - copy: {{src: "X[bx*{rest} + 3 : +{rest}]", dst: "Y[bx*{rest} + 1 : +{rest}]", variant: {variant},
+            when: bx*{rest} + {rest + 3} <= N}}
+""")
+    assert len(re.findall(r"< N\b", built.source)) == 1  # asked once, by the condition
 
 
 # ---------------------------------------------------------------- partition

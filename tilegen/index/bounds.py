@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import chain
 from math import prod
 from typing import Any
 
@@ -164,11 +163,11 @@ def _is_below(x: Index, n: Index, guards: tuple[Index, ...], cases: int) -> bool
             for value, when in _cases(picked[0])
         )  # fmt: skip
     divisors = sorted(_divisors(x) | _divisors(n))
-    for guard in chain(guards, _floored(guards, divisors)):
-        if isinstance(guard, Formula) and guard.symbol == "<":
-            a, b = (substitute(part, known) for part in guard.args)
-            if any(_follows(x, n, a, b, d) for d in (1, *divisors)):
-                return True
+    own, floored = (_sides(part, known) for part in (guards, _floored(guards, divisors)))
+    if any(_follows(x, n, a, b, d) for a, b in (*own, *floored) for d in (1, *divisors)):
+        return True
+    if _follows_from_two(x, n, own):
+        return True
     if cases >= 0 and any(_is_below(*sides, guards, -1) for sides in _divide_out(x, n)):
         return True
     domain = domains(variables(x) | variables(n))
@@ -216,6 +215,24 @@ def _follows(x: Index, n: Index, a: Index, b: Index, d: int) -> bool:
     return any(highest((x, d), (a, -k), (b, k), (n, -d)) - k < 0 for k in scales)
 
 
+def _follows_from_two(x: Index, n: Index, guards: Sequence[tuple[Index, Index]]) -> bool:
+    """Does x < n follow from two guards a < b, the second of which says enough of what the first leaves open?"""
+    for a, b in guards:
+        wanted, given = _merge([linear(x), linear(n, -1)]), _merge([linear(a), linear(b, -1)])
+        for k in _cancelling(wanted, given):
+            left = _merge([wanted, {f: -k * c for f, c in given.items()}, {1: -k}])  # to be below 0
+            up, down = (total((s * c, f) for f, c in left.items() if s * c > 0) for s in (1, -1))
+            if any(_follows(up, down, *other, 1) for other in guards if other != (a, b)):
+                return True
+    return False
+
+
+def _sides(guards: Iterable[Index], known: Mapping[str, Index]) -> list[tuple[Index, Index]]:
+    """Of each guard a < b the two sides, with what is known of variables."""
+    found = (guard.args for guard in guards if isinstance(guard, Formula) and guard.symbol == "<")
+    return [(substitute(a, known), substitute(b, known)) for a, b in found]
+
+
 def _is_digit_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     """x < n for a digit to a base m that is known at launch, 1 or more: y % m < m, and y / m < n where y < m * n."""
     if not isinstance(x, Formula) or x.symbol not in ("%", "/") or isinstance(x.args[1], int) or least(x.args[1]) < 1:
@@ -242,7 +259,11 @@ def _divisors(x: Index) -> frozenset[int]:
 
 def _scales(wanted: Mapping[Any, int], given: Mapping[Any, int]) -> set[int]:
     """How often a guard may count for what is wanted of a difference: so that a term of both cancels."""
-    return {1} | {wanted[f] // c for f, c in given.items() if f != 1 and c and wanted.get(f, 0) // c > 0}
+    return {1} | _cancelling(wanted, given)
+
+
+def _cancelling(wanted: Mapping[Any, int], given: Mapping[Any, int]) -> set[int]:
+    return {wanted[f] // c for f, c in given.items() if f != 1 and c and wanted.get(f, 0) // c > 0}
 
 
 def undecided(x: Index, n: Index) -> Index:

@@ -1,8 +1,9 @@
 """Proofs: every access in range and aligned, no element with two owners, what is written is what the spec means."""
 
 from tilegen.proofs.finding import Finding
+from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.partition import check_partition, find_unowned
 from tilegen.proofs.prove import Proof, prove
 from tilegen.proofs.ranges import unproven_ranges
 
-__all__ = ["Finding", "Proof", "check_partition", "find_unowned", "prove", "unproven_ranges"]
+__all__ = ["Finding", "Proof", "check_partition", "find_unowned", "prove", "unproven_meetings", "unproven_ranges"]

@@ -13,6 +13,7 @@ from tilegen.index import Index, Var, evaluate, every, substitute, variables
 from tilegen.plan import Plan, default_values
 from tilegen.scopes import thread_variables
 
+UNPROVEN_MEETING = "TG406"
 UNPROVEN_RANGE = "TG414"
 UNPROVEN_ALIGNMENT = "TG415"
 UNPROVEN_CLAIM = "TG416"

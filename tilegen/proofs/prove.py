@@ -24,6 +24,7 @@ from tilegen.proofs.meaning import (
     mark_of,
     parameter_cases,
 )
+from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.needless_syncs import find_needless_syncs
 from tilegen.proofs.partition import check_partition, find_unowned
 from tilegen.proofs.ranges import unproven_ranges
@@ -53,14 +54,14 @@ class Proof:
 
 
 def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
-    """Ranges and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning.
+    """Ranges, meetings and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning.
 
     Where the spec computes, the last CTA runs again with floats, against the bounds of their errors. Runs of kernels
     that take long are shared out over ``processes``.
     """
     if negative := unproven_indices(spec, plan):
         raise ProofError(negative)
-    unproven = unproven_ranges(plan)
+    unproven = (*unproven_ranges(plan), *unproven_meetings(plan))
     errors = [_finding(spec, plan, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
     usual = parameter_cases(spec)

@@ -178,7 +178,8 @@ BUILD_RULES = {
     "TG405": Rule("two CTAs write one byte", "CTAs are not ordered: each byte of an output belongs to one of them."),
     "TG406": Rule(
         "a sync that not all threads reach",
-        "All threads of a sync's scope must reach it: its condition is equal in them.",
+        "All threads of a sync's scope must reach it: its condition is equal in them. So it is with what a warp "
+        "carries out together.",
     ),
     "TG407": Rule("registers indexed by a variable", "Registers have no addresses: unroll the loop."),
     "TG408": Rule("two lanes write one byte in one step", "Which of them wins is not defined."),
