@@ -234,6 +234,43 @@ def test_parts_of_k_that_are_left_out_or_added_twice_are_found(what: str, before
 
 
 @pytest.mark.parametrize(
+    ("before", "after"), [("<= K}", "<= K - STEP}"), ("not ((k + 2)*128 <= K)", "not ((k + 2)*128 <= K + STEP)")]
+)
+@pytest.mark.parametrize("step", [1, 2])
+def test_k_tiles_left_out_at_some_sizes_alone_are_found(before: str, after: str, step: int) -> None:
+    """The last k-tile of a is not loaded where K, known at a launch, is a multiple of 128, or one less."""
+    params = {"K": {"default": 1000 + step % 2, "max": 5000, "multiple_of": step}}
+    given = spec_of(37, 19, 1001, tile=[16, 8, 128], k_parts=4, load="threads", params=params)
+    for name, shape in (("A", [37, "K"]), ("B", ["K", 19])):
+        given["buffers"][name]["shape"] = shape
+    spec = tilegen.load(given)
+    text = print_spec(tilegen.expand(spec))
+    other = tilegen.load(text.replace(before, after.replace("STEP", str(step)), 1))
+    assert before in text and proof_code(lambda: prove(replace(other, whole=spec.whole), plan_spec(other))) == "TG420"
+
+
+@pytest.mark.parametrize(("dtype", "k", "fields"), [
+    ("float32", 17, {"k_parts": 16}), ("float32", 5, {"k_parts": 32}), ("float64", 17, {"k_parts": 16}),
+    ("bfloat16", 17, {"k_parts": 16}),
+])  # fmt: skip
+def test_a_short_k_is_shared_on_demand(dtype: str, k: int, fields: dict[str, Any]) -> None:
+    assert tilegen.build(spec_of(40, 24, k, dtype, **fields)).proof.runs
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize(("dtype", "result", "layout"), [
+    ("float16", "", "S[(130,33):(34,1)]"), ("bfloat16", "float32", "S[(130,33):(64,1)]"),
+    ("int8", "int32", "S[(130,33):(48,1)]"), ("float16", "", "S[(130,33):(128,2)]"),
+])  # fmt: skip
+def test_rows_whose_ends_cut_their_words_are_loaded_by_threads(dtype: str, result: str, layout: str, arch: str) -> None:
+    """Rows begin at words, but 33 elements are no whole number of them, or lie apart: cp.async does not copy these."""
+    spec = spec_of(48, 33, 130, dtype, result, arch=arch)
+    spec["buffers"]["B"]["layout"] = layout
+    built = tilegen.build(spec)
+    assert built.spec.choices[0].picked["load"] == "threads" and built.proof.runs
+
+
+@pytest.mark.parametrize(
     ("shape", "few"),
     [((207, 19, 3396), True), ((96, 64, 20000), True), ((203, 8, 1784), True), ((207, 19, 96), False),
      ((2048, 2048, 2048), False), ((1, 512, 4096), False)],
@@ -293,6 +330,10 @@ def test_what_is_printed_is_the_same_kernel(seed: int) -> None:
         ({"k_parts": 4, "tile": [16, 8, 40]}, "'tile: [16, 8, 40]' beside 'k_parts: 4'"),
         ({"k_parts": 4, "load": "tma"}, "'load: tma' beside 'k_parts: 4'"),
         ({"k_parts": 4, "atoms": [2, 2, 1]}, "'atoms: [2, 2, 1]' beside 'k_parts: 4'"),
+        (
+            {"k": 3001, "orders": ("col", "col", "row"), "k_parts": 16, "tile": [32, 32, 1024]},
+            "'tile: [32, 32, 1024]' beside 'k_parts: 16'",
+        ),  # 512 threads have 128 registers each, too few for sums and a k-tile
     ],
 )  # fmt: skip
 def test_pins_that_cannot_be_say_why(fields: dict[str, Any], message: str) -> None:

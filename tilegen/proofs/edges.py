@@ -1,4 +1,6 @@
-"""Sizes that put the edge of an array at every place within a vector, and one with a whole tile before the edge."""
+"""Sizes that put the edge of an array at every place within a vector, one with a whole tile before the edge, and those
+at which a condition on tiles turns.
+"""
 
 from __future__ import annotations
 
@@ -25,17 +27,24 @@ _AXES = {*CTA_AXES, *CLUSTER_AXES}
 class Edge:
     """What a condition compares with places that lie ``apart`` elements from one another: the ``end`` of an array.
 
-    ``reach``: the farthest place of a CTA from its first.
+    ``reach``: the farthest place of a CTA from its first. ``turn``: how far behind such a place the end lies when the
+    condition has just turned.
     """
 
     end: Index
     apart: int
     reach: int
+    turn: int
+
+    @property
+    def is_of_vectors(self) -> bool:
+        return self.apart <= MOST_ELEMENTS
 
 
 def edge_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """For each parameter small values that put an array's end at each place within a vector, and one with which a CTA's
-    whole tile lies before the end; the other parameters have their defaults.
+    """For each parameter small values that put an array's end at each place within a vector, one with which a CTA's
+    whole tile lies before the end, and those at which a condition on whole tiles turns; the other parameters have their
+    defaults.
 
     For each place the least value is taken, and the least with two vectors before the end. Places that no value with
     these others reaches are not tried.
@@ -53,28 +62,35 @@ def edge_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, int]
 
 
 def _telling_values(v: Var, edge: Edge, values: NDArray[np.int64]) -> Iterator[int]:
-    """Of a parameter's values, ascending, some for each place of the end within a vector, and one for a whole tile.
+    """Of a parameter's values, ascending, some for each place of the end, and of vectors one for a whole tile.
 
     None where the end is at one and the same place always.
     """
     ends = np.broadcast_to(evaluate(edge.end, {v.name: values}), values.shape)
-    places = [(ends > 0) & (ends % edge.apart == k) for k in range(edge.apart)]
+    lies, told = ends % edge.apart, list(range(edge.apart))
+    if not edge.is_of_vectors:  # those nearest to a turn, on either side
+        lies = (ends - edge.turn) % edge.apart
+        told = sorted({lies.min(initial=edge.apart), lies.max(initial=0)})
+    places = [(ends > 0) & (lies == k) for k in told]
     if sum(bool(own.any()) for own in places) < 2:
         return
     for own in places:
         far = own & (ends >= 2 * edge.apart)
         yield from map(int, {*values[own][:1], *values[far][:1]})
-    yield from map(int, values[ends > edge.reach + edge.apart][:1])
+    if edge.is_of_vectors:
+        yield from map(int, values[ends > edge.reach + edge.apart][:1])
 
 
 def find_edges(v: Var, condition: Index) -> Iterator[Edge]:
-    """The ends, functions of a parameter, with which a condition compares the places of vectors.
+    """The ends, functions of a parameter, with which a condition compares the places of vectors, or of tiles.
 
     >>> n, tx = Var("n", 1000), Var("tx", 32)
     >>> [(str(e.end), e.apart, e.reach) for e in find_edges(n, tx * 8 + 7 < n * 3)]
     [('n * 3', 8, 255)]
-    >>> list(find_edges(n, tx < n)), list(find_edges(n, tx * 64 < n))  # elements; tiles: CTAs are taken for those
-    ([], [])
+    >>> [(e.apart, e.turn) for e in find_edges(n, tx * 64 + 62 < n)]  # of 63 elements of a tile all are inside
+    [(64, 63)]
+    >>> list(find_edges(n, tx < n))  # elements
+    []
     """
     for part in conjuncts(condition):
         if not isinstance(part, Formula) or part.symbol != "<":
@@ -92,7 +108,8 @@ def find_edges(v: Var, condition: Index) -> Iterator[Edge]:
             continue
         sign = 1 if sum(c > 0 for c in own.values()) else -1
         apart = gcd(*(c * multiple(f) for f, c in places.items()))
-        if 1 < apart <= MOST_ELEMENTS:
+        if apart > 1:
             inside = total((abs(c), f) for f, c in places.items() if not {u.name for u in variables(f)} & _AXES)
-            reach = highest((inside, 1)) + abs(merged.get(1, 0))
-            yield Edge(total((sign * c, f) for f, c in own.items()), apart, reach)
+            offset = merged.get(1, 0)
+            turn = offset if sign < 0 else 1 - offset
+            yield Edge(total((sign * c, f) for f, c in own.items()), apart, highest((inside, 1)) + abs(offset), turn)

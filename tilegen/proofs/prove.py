@@ -107,7 +107,7 @@ def _carry_out_all(
         tasks.insert(1, partial(_try_floats, spec, plan, runs[0], runs[0].cut.trips))
     before: list[Callable[[], Any]] = []
     if spec.whole is not None and with_floats:
-        before.append(partial(check_whole, spec, plan, parameter_cases(spec)[0]))
+        before += [partial(check_whole, spec, plan, run.case) for run in runs]
     found = run_tasks([*before, *tasks], processes if is_long else 1)[len(before) :]
     if not with_floats:
         return found, []

@@ -22,7 +22,8 @@ _ONE_TRIP = (Course(1), 1)
 
 
 def check_whole(spec: Spec, plan: Plan, case: Mapping[str, int]) -> None:
-    """The spec of an op that computes, with all of K, against the op: of the first and last CTA some elements.
+    """The spec of an op that computes, with all of K and these params, against the op: of the first and last CTA some
+    elements.
 
     Of the tiles that a CTA goes through the first and the last are made. Raises ProofError TG420.
     """

@@ -56,6 +56,12 @@ class Matrix:
         return gcd(WIDEST, self.align_bytes, *(multiple(mul(p, size)) for p in pitches if p not in (0,)))
 
     @property
+    def whole_bytes(self) -> int:
+        """The same of what rows (or columns) consist of to their ends: beyond these there may be other elements."""
+        size, extent = DTYPES[self.dtype].bytes, self.columns if self.runs_along_rows else self.rows
+        return gcd(self.unit_bytes, multiple(mul(extent, size))) if self.is_dense else size
+
+    @property
     def comes_singly(self) -> bool:
         """Do rows (or columns) begin anywhere, so that threads load elements one by one?"""
         return self.unit_bytes < 2 * DTYPES[self.dtype].bytes

@@ -10,7 +10,7 @@ from typing import Any
 
 from tilegen.access import WARP_LANES
 from tilegen.arch import Arch
-from tilegen.arch.data import typical_device
+from tilegen.arch.data import registers_for, typical_device
 from tilegen.arithmetic import TFLOAT32
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
 from tilegen.errors import LayoutError
@@ -23,6 +23,7 @@ from tilegen.ops.gemm.wgmma import shared_bytes
 from tilegen.ops.mma.atoms import SIMT
 
 _WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and addresses need the rest
+_OTHERS = 28  # registers that these need of small tiles at least, where many threads leave each few
 _SMALL_TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))  # of which a warp has all sums
 _PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
 _LONG_K = 512  # K that is worth sharing
@@ -171,7 +172,7 @@ def _shared_k_recipes(p: Problem, arch: Arch, fields: Any, atom: str, is_async: 
         runs = (f"R={min(4, max(1, bm // 8))}", f"R={min(4, max(1, bn // 4))}", None) if is_simt else None
         for parts, steps in product([fields.k_parts] if is_asked else _PARTS, _STEPS_OF_PARTS[is_simt]):
             bk = fields.tile[2] if fields.tile else parts * steps * depth
-            if bk > k and steps > 1 and not fields.tile:
+            if bk > k and steps > _STEPS_OF_PARTS[is_simt][0] and not fields.tile:
                 continue
             for stages in (4, 3, 2) if is_async else (1,):
                 yield Recipe(
@@ -189,7 +190,7 @@ def _shared_k_recipes(p: Problem, arch: Arch, fields: Any, atom: str, is_async: 
 
 def _loads_by_themselves(p: Problem, fields: Any) -> bool:
     """Can k-tiles be copied while others are multiplied, and is nothing else pinned?"""
-    return min(p.a.unit_bytes, p.b.unit_bytes) >= 4 and fields.load != "threads"
+    return min(p.a.whole_bytes, p.b.whole_bytes) >= 4 and fields.load != "threads"
 
 
 def _pin_stages(fields: Any, stages: int) -> int:
@@ -303,10 +304,11 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         out = staged + joined if joined > staged else 0
     if recipe.load == BY_THREADS:
         staged += WIDEST * (max(bm, bk) + max(bn, bk))  # which rows are longer at most
-        # The next k-tile waits in registers beside the sums, what came singly in one each.
-        each = sum(n * (max(size, 4) if x.comes_singly else size) for x, n in ((p.a, bm), (p.b, bn)))
+        # The next k-tile waits in registers beside the sums, each access in whole ones.
+        each = sum(n * size * max(1, 4 // x.unit_bytes) for x, n in ((p.a, bm), (p.b, bn)))
         waiting = bk * each // recipe.k_parts + bm * bn * bytes_of(p.sums)
-        if waiting > _WAITING_BYTES * chain.threads:
+        left = 4 * (registers_for(arch, recipe.threads, 1) - _OTHERS)
+        if waiting > min(_WAITING_BYTES, left) * chain.threads:
             return False
     if recipe.k_parts > 1 and (chain.threads != WARP_LANES or bk % (recipe.k_parts * depth)):
         return False
