@@ -19,7 +19,7 @@ SEEN = {
     "TG401": _again("TG207"),
     "TG402": _again(),
     "TG405": _again("TG417"),
-    "TG406": _again("TG113"),
+    "TG406": f"A spec that says this has TG113 before. {_OWN}.",
     "TG407": "`copy: {src: 'X[i]', dst: 'r[i]'}` in `for: {i: 4}`, r in registers. Write `unroll: true` beside `do`.",
     "TG408": _again(),
     "TG409": _again(),
