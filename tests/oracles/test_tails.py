@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import tilegen
@@ -9,9 +10,9 @@ from tests.mutants.judging import judge
 from tests.mutants.plant import plant
 from tests.oracles.kernels import build
 from tilegen.dtypes import DTYPES
-from tilegen.index import Var
+from tilegen.index import Var, evaluate
 from tilegen.planner import plan_spec
-from tilegen.proofs.edges import find_edges
+from tilegen.proofs.edges import _telling_values, find_edges
 
 TILE = 256
 OPS = {
@@ -156,4 +157,19 @@ def test_the_places_of_vectors_are_what_an_end_is_compared_with():
     assert [e.apart for e in find_edges(n, i * 256 + tx * 8 + 7 < n)] == [8]
     assert [(str(e.end), e.apart) for e in find_edges(n, i * 512 + tx * 16 + 15 < n * 33)] == [("n * 33", 16)]
     assert [str(e.end) for e in find_edges(n, n // 2 + 1 < tx * 8 + 8)] == ["n >> 1"]
-    assert not list(find_edges(n, tx * 64 < n)) and not list(find_edges(n, tx < n))
+    assert not list(find_edges(n, tx < n))
+
+
+def test_conditions_on_tiles_turn_where_the_end_passes_a_tile():
+    """Whatever is compared: one size just before the turn and one just behind it, also of sizes that go in steps."""
+    k = Var("k", 40)
+    for step in (1, 8):
+        n = Var("n", 5000, step=step)
+        for offset in (-8, -1, 0, 1, 8):
+            for condition in (k * 128 + 128 + offset < n + 1, n < k * 128 + 128 + offset):
+                (edge,) = find_edges(n, condition)
+                values = np.arange(step, 5000, step)
+                told = set(_telling_values(n, edge, values))
+                holds = {v: bool(evaluate(condition, {"n": v, "k": 1})) for v in values.tolist()}
+                turn = next(v for v in holds if holds[v] != holds[step])
+                assert {v % 128 for v in told} == {turn % 128, (turn - step) % 128}
