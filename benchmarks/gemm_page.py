@@ -11,6 +11,7 @@ HEAD = ("product", "picked", "measured, us", "model, us", "t_cublas / t", "best 
 def gemm_table(name: str, result: dict[str, Any]) -> str:
     """A row for each product of the sweep; its first recipe is the one that is picked."""
     where = f"{result['device']}, driver {result['driver']}, {result['date']}, from `docs/results/gemm/{name}`."
+    where += f" {result['note']}" if "note" in result else ""
     rows = [_row(product, rows) for product, rows in result["shapes"].items()]
     lines = [f"| {' | '.join(HEAD)} |", "|" + "---|" * len(HEAD)]
     return "\n".join([where, "", *lines, *(f"| {' | '.join(row)} |" for row in rows)])
@@ -18,6 +19,8 @@ def gemm_table(name: str, result: dict[str, Any]) -> str:
 
 def _row(product: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
     right = [row for row in rows if "ratio" in row]
+    if not right:
+        return (product, f"none of {len(rows)} is right: {rows[0]['error']}", *["-"] * (len(HEAD) - 2))
     picked, best = min(right, key=lambda row: row["predicted_us"]), max(right, key=lambda row: row["ratio"])
     regret = 100 * (best["ratio"] / picked["ratio"] - 1)
     error = picked["rms"] / picked["rms_cublas"] if picked["rms_cublas"] else 1.0
@@ -28,7 +31,8 @@ def _row(product: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 
 def _say(pins: dict[str, Any]) -> str:
-    more = [f"{pins['stages']} stages"] + ["pairs"] * (pins.get("cluster") == 2) + ["turned"] * bool(pins.get("turned"))
+    more = [f"{pins['k_parts']} parts"] if pins.get("k_parts", 1) > 1 else []
+    more += [f"{pins['stages']} stages"] + ["pairs"] * (pins.get("cluster") == 2) + ["turned"] * bool(pins.get("turned"))
     return f"{pins['variant']} {' x '.join(map(str, pins['tile']))}, {', '.join(more)}"
 
 

@@ -131,7 +131,6 @@ broadcast_cluster(const float *__restrict__ X, float *__restrict__ Y, int M,
     } else {  // move: 128 threads
         const int tx = threadIdx.x - 128;
         const int laneid = tx & 31;
-        __builtin_assume(tx < 128);
         #pragma unroll 1
         for (int k = 0; k < 5; ++k) {
             mbarrier_wait(&full[k & 1], (k >> 1) & 1);

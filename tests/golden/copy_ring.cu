@@ -107,7 +107,6 @@ copy_ring(const half_t *__restrict__ X, half_t *__restrict__ Y, int M,
     } else {  // move: 128 threads
         const int tx = threadIdx.x - 128;
         const int laneid = tx & 31;
-        __builtin_assume(tx < 128);
         #pragma unroll 1
         for (int k = 0; k < 7; ++k) {
             mbarrier_wait(&full[k % 3], (k / 3) & 1);

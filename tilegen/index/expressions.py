@@ -167,6 +167,7 @@ def _rejoin(merged: dict[Any, int]) -> dict[Any, int]:
     return merged
 
 
+@lru_cache(maxsize=1 << 16)
 def _is_quotient(f: Any) -> bool:
     """Is it a quotient, a digit of one, or a product with either?"""
     return isinstance(f, Formula) and (f.symbol == "/" or (f.symbol in "*%" and any(map(_is_quotient, f.args))))

@@ -49,6 +49,7 @@ def render(plan: Plan, prelude: bool = True) -> str:
         maps=bool(tensor_maps(plan)),
         barriers=barriers,
         overlaps=overlaps,
+        idles=alone and has_idle_threads(plan.roles[0]),
     )
     return "\n".join(folded for line in text.strip().splitlines() for folded in fold_line(line)) + "\n"
 
@@ -179,7 +180,7 @@ def _render_role(page: Page, role: Role, part: WrittenRole) -> dict[str, Any]:
     name, end = printable(role.name), part.first + role.threads
     return {
         "name": name, "threads": role.threads, "end": end, "held": registers, "body": body, "builtins": builtins,
-        "registers": change, "idles": has_idle_threads(role),
+        "registers": change,
     }  # fmt: skip
 
 
