@@ -87,7 +87,7 @@ def tile_table(name: str, rows: dict[str, Any]) -> str:
             near = sum(row["picked_to_best"] >= 0.97 for row in own)
             copies = [float(row["picked_to_copy"]) for row in own]
             counts.append(
-                f"* {near} of {len(own)} {said}, the farthest at {min(row['picked_to_best'] for row in own)} of the best;"
+                f"* {near} of {len(own)} {said}, the farthest at {min(r['picked_to_best'] for r in own)} of the best;"
                 f" of a copy the picks are at least {min(copies)}, at the median {median(copies):.3f}"
             )
     said = f"From `docs/results/tiles/{name}`, picks within 3 % of the best candidate:"

@@ -32,7 +32,8 @@ def _row(product: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 def _say(pins: dict[str, Any]) -> str:
     more = [f"{pins['k_parts']} parts"] if pins.get("k_parts", 1) > 1 else []
-    more += [f"{pins['stages']} stages"] + ["pairs"] * (pins.get("cluster") == 2) + ["turned"] * bool(pins.get("turned"))
+    more += [f"{pins['stages']} stages"] + ["pairs"] * (pins.get("cluster") == 2)
+    more += ["turned"] * bool(pins.get("turned"))
     return f"{pins['variant']} {' x '.join(map(str, pins['tile']))}, {', '.join(more)}"
 
 
