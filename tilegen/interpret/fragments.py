@@ -92,8 +92,7 @@ class FragmentSum:
         if atom is not self.atom or len(self.left) >= MOST_OWED:
             return False
         is_alike = (a.shape, b.shape) == (self.left[0].shape, self.right[0].shape)
-        is_there = type(columns) is type(self.columns) and bool(np.all(columns == self.columns))
-        return is_alike and is_there and np.array_equal(group.thread, self.group.thread)
+        return is_alike and _are_same(columns, self.columns) and np.array_equal(group.thread, self.group.thread)
 
     def total(self) -> Array:
         """The bits of the accumulators, (threads, elements)."""
@@ -108,6 +107,13 @@ class FragmentSum:
         result = np.empty((len(group), *held.shape[2:]), bits.dtype)
         result[group.by_lane] = held.reshape(result.shape).view(bits.dtype)
         return result.reshape(len(group), -1)
+
+
+def _are_same(one: slice | Array, other: slice | Array) -> bool:
+    """Are they the same columns? Trips of other loops may name another number of them."""
+    if isinstance(one, slice) or isinstance(other, slice):
+        return type(one) is type(other) and one == other
+    return np.array_equal(one, other)
 
 
 @cache
