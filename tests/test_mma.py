@@ -154,6 +154,14 @@ def test_regions_of_fragments_are_fragments() -> None:
     build(warp_spec(FRAGMENTS, FILL, rows))
 
 
+def test_sums_of_all_rows_and_of_some_are_told_apart() -> None:
+    """One product on top of another that has more sums: what is owed of them is not the same."""
+    whole = {"mma": {"scope": "warp", "a": "a[:, 0:16]", "b": "b[0:16]", "c": "c"}}
+    some = {"mma": {"scope": "warp", "a": "a[0:16, 16:32]", "b": "b[16:32]", "c": "c[0:16]"}}
+    build(warp_spec(FRAGMENTS, FILL, whole, some))
+    build(warp_spec(FRAGMENTS, FILL, some, whole, some))
+
+
 @pytest.mark.parametrize("atom", ["fma.f32", "mma.m16n8k8.tf32"])
 @pytest.mark.parametrize("scope", ["warp", "cta"])
 def test_the_threads_of_an_instance_own_what_is_chosen(atom: str, scope: str) -> None:
