@@ -156,10 +156,14 @@ def test_regions_of_fragments_are_fragments() -> None:
 
 def test_sums_of_all_rows_and_of_some_are_told_apart() -> None:
     """One product on top of another that has more sums: what is owed of them is not the same."""
-    whole = {"mma": {"scope": "warp", "a": "a[:, 0:16]", "b": "b[0:16]", "c": "c"}}
-    some = {"mma": {"scope": "warp", "a": "a[0:16, 16:32]", "b": "b[16:32]", "c": "c[0:16]"}}
-    build(warp_spec(FRAGMENTS, FILL, whole, some))
-    build(warp_spec(FRAGMENTS, FILL, some, whole, some))
+    sides = {"a": (64, 32), "b": (32, 16), "c": (64, 16)}
+    spec = warp_spec({x: f"mma_fragment('m16n8k16', '{x.upper()}', {n})" for x, n in sides.items()}, FILL)
+    for name, buffer in spec["buffers"].items():
+        buffer["shape"] = list(sides[name.lower()])
+    whole = {"mma": {"scope": "warp", "a": "a[:, 0:16]", "b": "b[0:16, 0:8]", "c": "c[:, 0:8]"}}
+    some = {"mma": {"scope": "warp", "a": "a[0:32, 16:32]", "b": "b[16:32, 0:8]", "c": "c[0:32, 0:8]"}}
+    spec["ops"][3:3] = [whole, some, whole]
+    build(spec)
 
 
 @pytest.mark.parametrize("atom", ["fma.f32", "mma.m16n8k8.tf32"])
