@@ -25,13 +25,14 @@ from tilegen.spec.outline import is_possible, launch_of
 EQUIVALENT = {
     "sync dropped": "orders nothing", "wait dropped": "nothing is in flight there",
     "wait weakened": "nothing is in flight there", "guard tightened": "asks the same of every thread",
-    "half away": "fills the same elements", "other lanes": "exchanges the same values",
+    "half away": "fills the same elements", "one residue": "fills the same elements", "other lanes": "exchanges the same values",
     "step dropped": "what it writes was there or is not read",
     "trip dropped": "what it writes was there or is not read",
     "other literal": "what it sets changes no result", "other register": "holds the same values",
     "step twice": "changes nothing the second time", "other stage": "is told at another time, and orders no less",
 }  # fmt: skip
-OTHER_ORDER = {"half away": "adds the same terms in another order"}  # the results differ in their rounding alone
+_IN_ANOTHER_ORDER = "adds the same terms in another order"  # the results differ in their rounding alone
+OTHER_ORDER = {"half away": _IN_ANOTHER_ORDER, "one residue": _IN_ANOTHER_ORDER}
 _WHOLE_GRID = {
     finding.UNPROVEN_MEETING, finding.UNPROVEN_RANGE, finding.UNPROVEN_ALIGNMENT, finding.UNPROVEN_CLAIM,
     finding.TWO_OWNERS, finding.NO_OWNER, finding.NOT_PARTITIONED,

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -102,15 +103,24 @@ class Judged:
 def load_spec(path: Path) -> tuple[Spec, Plan]:
     """A spec at the sizes at which it is judged, and its plan; CTAs of a product make two tiles, or more.
 
-    What a CTA tells after its last tile nobody waits for.
+    What a CTA tells after its last tile nobody waits for. Warps share K where they do at the spec's own sizes.
     """
-    spec = tilegen.load(path, params=SIZES.get(path.stem))
-    picked = next((c.picked for c in spec.choices if c.question == "gemm"), {})
-    if picked.get("ctas", 0) > 1:
-        source = yaml.safe_load(path.read_text(encoding="utf-8"))
-        source["ops"][0]["gemm"] |= picked | {"ctas": picked["ctas"] // 2}
-        spec = tilegen.load(source, params=SIZES.get(path.stem))
+    params = SIZES.get(path.stem)
+    source = yaml.safe_load(path.read_text(encoding="utf-8"))
+    gemm = next((op["gemm"] for op in source["ops"] if "gemm" in op), None)
+    if params and gemm is not None:
+        gemm["k_parts"] = _pick(tilegen.load(path)).get("k_parts", 1)
+    spec = tilegen.load(source, params=params)
+    picked = _pick(spec)
+    if gemm is not None and picked.get("ctas", 0) > 1:
+        gemm |= picked | {"ctas": picked["ctas"] // 2}
+        spec = tilegen.load(source, params=params)
     return spec, plan_spec(spec)
+
+
+def _pick(spec: Spec) -> dict[str, Any]:
+    """What was chosen for a gemm; nothing of another spec."""
+    return next((c.picked for c in spec.choices if c.question == "gemm"), {})
 
 
 def judge_spec(path: Path) -> Judged:
