@@ -25,7 +25,8 @@ from tilegen.spec.outline import is_possible, launch_of
 EQUIVALENT = {
     "sync dropped": "orders nothing", "wait dropped": "nothing is in flight there",
     "wait weakened": "nothing is in flight there", "guard tightened": "asks the same of every thread",
-    "half away": "fills the same elements", "one residue": "fills the same elements", "other lanes": "exchanges the same values",
+    "half away": "fills the same elements", "one residue": "fills the same elements",
+    "other lanes": "exchanges the same values",
     "step dropped": "what it writes was there or is not read",
     "trip dropped": "what it writes was there or is not read",
     "other literal": "what it sets changes no result", "other register": "holds the same values",
