@@ -30,6 +30,7 @@ EQUIVALENT = {
     "step dropped": "what it writes was there or is not read",
     "trip dropped": "what it writes was there or is not read",
     "other literal": "what it sets changes no result", "other register": "holds the same values",
+    "register index": "holds the same values",
     "step twice": "changes nothing the second time", "other stage": "is told at another time, and orders no less",
 }  # fmt: skip
 _IN_ANOTHER_ORDER = "adds the same terms in another order"  # the results differ in their rounding alone
@@ -39,7 +40,7 @@ _WHOLE_GRID = {
     finding.TWO_OWNERS, finding.NO_OWNER, finding.NOT_PARTITIONED,
 }  # fmt: skip
 _ALL_CTAS, _SOME_CTAS = 512, 32  # that run, to see whether a condition asks the same, and whether values are the same
-_OF_SIZES = ("guard tightened", "condition flipped", "trip dropped")  # kinds that other sizes may show
+_OF_SIZES = ("guard tightened", "condition flipped", "trip dropped", "register index")  # what other sizes may show
 _FIRST_SIZE, _LARGER_SIZES = 40, (515, 4099)
 _OTHER_SEED = 2  # of inputs that no proof has seen
 
