@@ -1,8 +1,8 @@
 """How long a permute takes with one candidate, estimated: traffic, accesses, instructions, bytes in flight, latency.
 
 The estimate ranks candidates; what a kernel really costs is counted and measured afterwards. Its constants were fitted
-to the candidates of all cases of benchmarks/cases.py as an H200 timed them (docs/performance.md says how well); those of
-the L2, of a launch, of the norm and of what is too much in flight were set.
+to the candidates of all cases of benchmarks/cases.py as an H200 timed them (docs/performance.md says how well); those
+of the L2, of a launch, of the norm and of what is too much in flight were set.
 """
 
 from __future__ import annotations
