@@ -260,7 +260,8 @@ def product_table(rows: dict[str, Any]) -> str:
         peers = ", ".join(f"{peer} {data['ratio']:.3f}" for peer, data in row["peers"].items())
         spilled = f"{row['registers']} | {row['spill_bytes']}"
         lines.append(f"| {name} | {row['median_us']} | {row['tflops']} | {peers} | {spilled} |")
-    return "\n".join(lines)
+    since = [f"{name} was measured before: {row['since']}." for name, row in rows.items() if "since" in row]
+    return "\n".join([*lines, *(f"\n{said}" for said in since)])
 
 
 def main() -> None:

@@ -58,6 +58,9 @@ def test_the_measured_kernel_is_the_one_that_is_built(row: dict[str, Any]) -> No
 def test_the_measured_product_is_the_one_that_is_built(row: dict[str, Any]) -> None:
     from gpu_files import hash_code
 
+    if "since" in row:  # it says what has changed
+        assert row["since"] and "code_sha256" not in row
+        return
     built = draft(ROOT / "specs" / f"{row['spec']}.yaml", row["arch"], row["params"])
     assert row["correct"] and hash_code(built.source) == row["code_sha256"]
 
