@@ -235,12 +235,11 @@ def _with_witness(device: gpu.Device, built: Any, counted: dict[str, int] | None
 
 
 def sanitize_kernels(specs: list[str], result: dict[str, Any]) -> Iterator[None]:
-    """What compute-sanitizer sums up of a launch of each of these kernels; yields when some rows have come."""
-    for group, said in run_sanitizer(specs):
-        names = {Path(path).name for path in group}
-        print(f"{', '.join(f'{tool} {words}' for tool, words in said.items())}: {' '.join(names)}", flush=True)
+    """What compute-sanitizer sums up of a launch of each of these kernels; yields when a row has come."""
+    for path, said in run_sanitizer(specs):
+        print(f"{Path(path).stem}: {', '.join(f'{tool} {words}' for tool, words in said.items())}", flush=True)
         for name, row in result["kernels"].items():
-            if row["spec"] in names and not name.endswith(" large"):
+            if row["spec"] == Path(path).name and not name.endswith(" large"):
                 row["sanitizer"] = said
         yield
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
@@ -15,40 +17,46 @@ from launch_once import COUNTED_AT
 ROOT = Path(__file__).resolve().parent.parent
 TOOLS = ("memcheck", "racecheck")
 OF_BARRIERS = "synccheck"  # of kernels whose warps wait for one another beside __syncthreads
-SIDE_BY_SIDE = 6  # processes that share the GPU
+SIDE_BY_SIDE = max(2, (os.cpu_count() or 2) - 4)  # processes that share the GPU
+LIMIT_S = 240  # of one tool over one kernel: it is reported as not ended
 CLEAN = re.compile(r"0 (errors|hazards displayed \(0 errors, 0 warnings\))")
 _SUMMARY = re.compile(r"^========= (?:ERROR|RACECHECK) SUMMARY: (.*)$", re.M)
 
 
-def run_sanitizer(specs: Sequence[str]) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """(specs, what each tool sums up after one launch of each), groups side by side, as each ends.
+def run_sanitizer(specs: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
+    """(spec, what each tool sums up after one launch of it), side by side, each when its last tool has ended.
 
-    A spec that is large or has barriers, which racecheck is slow at or dies of, is a group of its own. Nothing where
-    compute-sanitizer is not installed.
+    Nothing where compute-sanitizer is not installed.
     """
     if not shutil.which("compute-sanitizer"):
         return
-    small = [path for path in specs if Path(path).stem not in COUNTED_AT and not _has_barriers(path)]
-    groups = [[path] for path in specs if path not in small]
-    groups += [small[k::SIDE_BY_SIDE] for k in range(SIDE_BY_SIDE) if small[k::SIDE_BY_SIDE]]
+    said: dict[str, dict[str, str]] = defaultdict(dict)
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        waiting = {pool.submit(_run_all, group): group for group in groups}
+        waiting = {pool.submit(_run, tool, path): (tool, path)
+                   for path in _longest_first(specs) for tool in _tools_of(path)}  # fmt: skip
         for done in as_completed(waiting):
-            yield waiting[done], done.result()
+            tool, path = waiting[done]
+            said[path][tool] = done.result()
+            if len(said[path]) == len(_tools_of(path)):
+                yield path, {tool: said[path][tool] for tool in _tools_of(path)}
 
 
-def _run_all(specs: Sequence[str]) -> dict[str, str]:
-    waits = any(_has_barriers(path) for path in specs)
-    return {tool: _run(tool, specs) for tool in (*TOOLS, *((OF_BARRIERS,) if waits else ()))}
+def _longest_first(specs: Sequence[str]) -> list[str]:
+    """Those that are launched at a size of the spec's own before those that have a small one for it."""
+    return sorted(specs, key=lambda path: (Path(path).stem in COUNTED_AT, "permute" not in Path(path).read_text()))
 
 
-def _has_barriers(path: str) -> bool:
-    return "\nbarriers:" in Path(path).read_text(encoding="utf-8")
+def _tools_of(path: str) -> tuple[str, ...]:
+    has_barriers = "\nbarriers:" in Path(path).read_text(encoding="utf-8")
+    return (*TOOLS, OF_BARRIERS) if has_barriers else TOOLS
 
 
-def _run(tool: str, specs: Sequence[str]) -> str:
-    command = ["compute-sanitizer", "--tool", tool, sys.executable, "benchmarks/launch_once.py", "--sanitized", *specs]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+def _run(tool: str, path: str) -> str:
+    command = ["compute-sanitizer", "--tool", tool, sys.executable, "benchmarks/launch_once.py", "--sanitized", path]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=LIMIT_S)
+    except subprocess.TimeoutExpired:
+        return f"not ended after {LIMIT_S} s"
     found = _SUMMARY.findall(done.stdout)
     if done.returncode or not found:
         print(done.stdout[-2000:], done.stderr[-2000:], file=sys.stderr)
