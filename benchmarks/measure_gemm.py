@@ -80,7 +80,8 @@ def _measure(session: Any, product: Product, built: Any, args: Any) -> dict[str,
 
 
 def _name(pins: dict[str, Any]) -> str:
-    return f"{pins['variant']} {'x'.join(map(str, pins['tile']))} {pins['load']} {pins['stages']}"
+    tile = "x".join(map(str, pins.get("tile", ())))
+    return " ".join(str(word) for word in (pins["variant"], tile, pins.get("load"), pins.get("stages")) if word)
 
 
 def _say(row: dict[str, Any]) -> str:

@@ -2,6 +2,7 @@
 
     python benchmarks/tune.py [--out FILE] [--name 021] [--cache default stream]
     python benchmarks/tune.py --most 16                # those alone that the model ranks first
+    python benchmarks/tune.py --most 16 --also FILE    # and the best four that FILE measured
     python benchmarks/tune.py --again [--out FILE]     # of an earlier file: the pick and the best three once more
     python benchmarks/tune.py --rank FILE              # no GPU: today's pick among the candidates that FILE measured
 
@@ -39,8 +40,8 @@ from tilegen.pipeline import load, settle
 from tilegen.planner import plan_spec
 from tilegen.render import launch_info, render
 
-ROUNDS, FINAL_ROUNDS = 9, 25
-BEST = 3
+ROUNDS, FINAL_ROUNDS = 15, 25
+BEST, ALSO = 3, 4
 TILES = Path(__file__).resolve().parent.parent / "docs" / "results" / "tiles"
 
 
@@ -71,6 +72,15 @@ def list_pins(
                 pins |= {"turn": turn} if choice.variant == "tiled" else {}
                 out.append((pins | {"cache": cache}, estimate.seconds * 1e6))
     return out
+
+
+def also_pins(
+    chosen: list[tuple[dict[str, Any], float]], known: dict[str, Any]
+) -> list[tuple[dict[str, Any], float]]:  # fmt: skip
+    """The chosen pins, and the best of an earlier run that are not among them."""
+    listed = [pins for pins, _ in chosen]
+    best = (json.loads(p) for p in list(known.get("all", {}))[:ALSO])
+    return [*chosen, *((pins, 0.0) for pins in best if pins not in listed)]
 
 
 def again_pins(case: Case, arch: str, known: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
@@ -174,10 +184,13 @@ def tune_all(session: bench.Session, args: argparse.Namespace) -> Iterator[tuple
     chosen = [c for c in named if not args.group or c.group in args.group]
     with ProcessPoolExecutor(workers, get_context("spawn")) as pool:
         known = json.loads(Path(args.out).read_text(encoding="utf-8")) if args.again else {}
+        also = json.loads(Path(args.also).read_text(encoding="utf-8")) if args.also else {}
         pins = [
-            again_pins(c, arch, known[c.name]) if args.again else list_pins(c, arch, args.cache, args.turn, args.most)
+            again_pins(c, arch, known[c.name]) if args.again else also_pins(
+                list_pins(c, arch, args.cache, args.turn, args.most), also.get(c.name, {})
+            )
             for c in chosen
-        ]
+        ]  # fmt: skip
         waiting = [
             [pool.submit(compile_candidate, c, arch, *p) for p in mine] for c, mine in zip(chosen, pins, strict=True)
         ]
@@ -218,6 +231,7 @@ def main() -> int:
     parser.add_argument("--group", nargs="*", default=[])
     parser.add_argument("--cache", nargs="*", default=[])
     parser.add_argument("--turn", nargs="*", default=[])
+    parser.add_argument("--also", default="", help="an earlier file, whose best candidates are measured too")
     parser.add_argument("--most", type=int, help="candidates of a case, of those that the model ranks first; all")
     args = parser.parse_args()
     if args.rank:

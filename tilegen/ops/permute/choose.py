@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -12,8 +11,16 @@ from tilegen.decisions import Candidate, Choice, Cost
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import bound
 from tilegen.ops.permute.dims import Dims, is_launchable
-from tilegen.ops.permute.model import LANES, Estimate, estimate
-from tilegen.ops.permute.tiles import MAX_CANDIDATES, MAX_TILE_BYTES, TileChoice, list_candidates, next_power, sizes_of
+from tilegen.ops.permute.model import Estimate, describe_work, estimate
+from tilegen.ops.permute.tiles import (
+    MAX_CANDIDATES,
+    MAX_TILE_BYTES,
+    TileChoice,
+    list_boxes,
+    list_threads,
+    next_power,
+    sizes_of,
+)
 from tilegen.spec.data import WholeCall
 
 TILE_PINS = ("turn", "layout")  # fields that say something of a tile in shared memory, and so pin 'tiled'
@@ -29,9 +36,8 @@ def choose_tiles(
     ranked = every[:MAX_CANDIDATES]
     pinned = _pin(call, dims, sizes, [c for c, _ in ranked], elem_bytes)
     if pinned is not None:
-        found = estimate(dims, sizes, pinned, elem_bytes, arch)
-        asked = call.fields.turn
-        ranked = [(turn_over(pinned, found) if asked == "auto" else replace(pinned, turn=asked), found)]
+        work = describe_work(dims, sizes, pinned.variant, pinned.box, elem_bytes, call.fields.turn)
+        ranked = [(work.choose(pinned.threads), estimate(work, pinned.threads, arch))]
     best = ranked[0][0]
     shortest = f"the shortest of {len(every)} estimates, to a nanosecond, the smaller tile of equals"
     return best, (_dims_choice(dims), _tile_choice(ranked, "pinned" if pinned else shortest))
@@ -49,34 +55,17 @@ def _estimate_all(
 ) -> list[tuple[TileChoice, Estimate]]:
     """Every candidate with its estimate, the shortest time first; ties go to the smaller tile, then fewer threads.
 
-    Those that need more CTAs than can be launched are left out while there are others. Threads that would have nothing
-    to do are left out once a candidate has its place: the estimates were fitted with them.
+    Those that need more CTAs than can be launched are left out while there are others.
     """
     sizes = sizes_of(dims, defaults)
-    candidates = list_candidates(dims, elem_bytes, defaults)
-    candidates = tuple(c for c in candidates if is_launchable(dims, c.box)) or candidates
-    estimated = ((c, estimate(dims, sizes, c, elem_bytes, arch)) for c in candidates)
-    found = [(turn_over(c, e), e) for c, e in estimated]
-    ranked: dict[TileChoice, Estimate] = {}
-    for c, e in sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads)):
-        ranked.setdefault(replace(c, threads=_useful_threads(c, e)), e)
-    return list(ranked.items())
-
-
-def _useful_threads(choice: TileChoice, found: Estimate) -> int:
-    """The threads of a choice, of a direct one no more than whole warps that have an access to make."""
-    if choice.variant == "tiled":  # whose accesses the layout of its tile decides
-        return choice.threads
-    return min(choice.threads, -(-choice.elems // found.src_elems // LANES) * LANES)
-
-
-def turn_over(choice: TileChoice, found: Estimate) -> TileChoice:
-    """The choice, its elements turned over on the way out where what comes in is wider, else on the way in.
-
-    Elements that are stored one by one can be in any order; where they come in as vectors, and turned over on the way
-    in, they would be single in shared memory already.
-    """
-    return replace(choice, turn="store" if found.src_elems > found.dst_elems else "load")
+    boxes = list_boxes(dims, elem_bytes, defaults)
+    boxes = tuple(b for b in boxes if is_launchable(dims, b[1])) or boxes
+    found = []
+    for variant, box in boxes:
+        work = describe_work(dims, sizes, variant, box, elem_bytes)
+        for threads in list_threads([way.groups for way in work.ways], work.box_bytes):
+            found.append((work.choose(threads), estimate(work, threads, arch)))
+    return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))
 
 
 def _pin(

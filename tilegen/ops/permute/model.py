@@ -1,8 +1,9 @@
 """How long a permute takes with one candidate, estimated: traffic, accesses, instructions, bytes in flight, latency.
 
-The estimate ranks candidates; what a kernel really costs is counted and measured afterwards. Its constants were fitted
+``describe_work`` says what a CTA does with a box, ``estimate`` how long that takes with so many threads. The estimate
+ranks candidates; what a kernel really costs is counted and measured afterwards. Its constants were fitted
 to the candidates of all cases of benchmarks/cases.py as an H200 timed them (docs/performance.md says how well); those
-of the L2, of a launch, of the norm and of what is too much in flight were set.
+of the L2 and of a launch were set.
 """
 
 from __future__ import annotations
@@ -17,23 +18,26 @@ from tilegen.arch.data import TypicalDevice, typical_device
 from tilegen.index import multiple
 from tilegen.ops.copy.register_tiles import MOST_RUN_BYTES
 from tilegen.ops.permute.dims import Dims
-from tilegen.ops.permute.tiles import TileChoice, count_ctas, run_elems
+from tilegen.ops.permute.tiles import LANES, TileChoice, count_ctas, run_elems
 
-LANES = 32
-_RUN_OVERHEAD_BYTES = (22.5, 18.6)  # what each run of src, and of dst, costs besides its own bytes
-_RAGGED_BYTES = (6.1, 23.1)  # what each costs more where runs do not begin with sectors
-_ENOUGH_IN_FLIGHT = 15600  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
-_TOO_MUCH_IN_FLIGHT = 56 * 1024  # beyond this CTAs are in each other's way: so many places are read and written at once
-_CROWDED = 0.17  # of the time, for each doubling beyond it
-_L2_TO_MEMORY = 1.5  # bytes that the L2 moves in the time in which memory moves one
-_ISSUE_PER_CYCLE = 2.76  # instructions of a multiprocessor, of at most four
-_CYCLES_PER_INSTRUCTION = 6.35  # of a warp, each of which waits for the one before
-_ACCESS_INSTRUCTIONS = 4.3  # the access, its address and its guard
-_DIVISION_INSTRUCTIONS = 1.35  # more for each dimension of a box whose extent is no power of two
-_WARP_SECONDS = 25e-9  # that each warp adds to the time that a CTA takes
-_LAST_CTAS = 1.2  # how many times what a CTA takes alone is seen at the end and the beginning of a launch
+_RUN_OVERHEAD_BYTES = (52.7, 39.8)  # what each run of src, and of dst, costs besides its own bytes
+_RAGGED_BYTES = (9.0, 7.1)  # what each costs more where runs do not begin with sectors
+_REACHED = 1.0  # of the memory's bandwidth, at the most
+_ENOUGH_IN_FLIGHT = 9756  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
+_TOO_MUCH_IN_FLIGHT = 31 * 1024  # beyond this CTAs are in each other's way: so many places are read and written at once
+_CROWDED = 0.149  # of the time, for each doubling beyond it
+_L2_TO_MEMORY = 2.96  # bytes that the L2 moves in the time in which memory moves one
+_ISSUE_PER_CYCLE = 0.744  # instructions of a multiprocessor, of at most four
+_CYCLES_PER_INSTRUCTION = 11.3  # of a warp, each of which waits for the one before
+_CYCLES_OF_A_WAY = 159  # that a CTA waits for memory, or for its own threads, besides
+_ACCESS_INSTRUCTIONS = 5.1  # an access of global memory, its address and its guard
+_SHARED_INSTRUCTIONS = 0.82  # one of shared memory
+_DIVISION_INSTRUCTIONS = 1.13  # more for each dimension of a box whose extent is no power of two
+_GUARD_INSTRUCTIONS = 0.44  # more where the last trip leaves threads out
+_WARP_SECONDS = 40e-9  # that each warp adds to the time that a CTA takes
+_LAST_CTAS = 1.88  # how many times what a CTA takes alone is seen at the end and the beginning of a launch
 _START_SECONDS = 1e-6  # a launch
-_SHARPNESS = 5  # of the norm that joins what overlaps: the longest counts most
+_SHARPNESS = 1.44  # of the norm that joins what overlaps: the longest counts most
 
 
 @dataclass(frozen=True)
@@ -50,43 +54,106 @@ class Estimate:
     dst_elems: int
 
 
-def estimate(dims: Dims, sizes: Sequence[int], choice: TileChoice, elem_bytes: int, arch: Arch) -> Estimate:
+@dataclass(frozen=True)
+class Way:
+    """One way of a CTA's elements: all of it (direct), into shared memory, or out of it.
+
+    Its threads share out ``groups``: accesses, or register tiles. Each takes so many accesses of global and of shared
+    memory.
+    """
+
+    groups: int
+    accesses: float
+    shared_accesses: float
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a CTA of a permute does with its box, however many threads it has.
+
+    ``at_once``: the most elements that a thread moves at a time. ``divided``: dimensions of the box that are no power
+    of two, by which addresses divide.
+    """
+
+    variant: str
+    box: tuple[int, ...]
+    turn: str
+    sides: tuple[Side, Side]
+    ways: tuple[Way, ...]
+    at_once: int
+    divided: int
+    ctas: int
+    elem_bytes: int
+    array_bytes: int
+
+    def choose(self, threads: int) -> TileChoice:
+        """The candidate that has so many threads."""
+        return TileChoice(self.variant, self.box, threads, self.turn)
+
+    @property
+    def box_bytes(self) -> int:
+        return prod(self.box) * self.elem_bytes
+
+
+def describe_work(
+    dims: Dims, sizes: Sequence[int], variant: str, box: tuple[int, ...], elem_bytes: int, turn: str = "auto"
+) -> Work:  # fmt: skip
+    """What a CTA does with a box.
+
+    Elements of a tile turn over on the way in, but where what comes in is wider than what goes out: those that are
+    stored one by one can be in any order; turned over on the way in, they would be single in shared memory already.
+    """
+    is_tiled = variant == "tiled"
+    found = [_side(dims, sizes, box, side, elem_bytes, not is_tiled) for side in (0, 1)]
+    if not is_tiled:  # what an edge cuts is moved one by one
+        found = [replace(s, width=min(s.width for s in found)) for s in found]
+    src, dst = found
+    elems = prod(box)
+    at_once = _elems_at_once(dims, sizes, variant, box, (src, dst), elem_bytes)
+    if turn == "auto":
+        turn = "store" if src.width > dst.width else "load"
+    if is_tiled:
+        turning, other = (src.width, dst.width) if turn == "load" else (dst.width, src.width)
+        tiles = Way(-(-elems // at_once), at_once / turning, at_once / other)
+        ways: tuple[Way, ...] = (tiles, Way(-(-elems // other), 1, 1))
+    else:
+        ways = (Way(-(-elems // at_once), 2, 0),)
+    divided = sum(1 for n in box if n & (n - 1))
+    ctas = count_ctas(box, sizes)
+    return Work(variant, box, turn, (src, dst), ways, at_once, divided, ctas, elem_bytes, prod(sizes) * elem_bytes)
+
+
+def estimate(work: Work, threads: int, arch: Arch) -> Estimate:
     """The time of one candidate and what it follows from.
 
     What a box has beyond an edge takes instructions, and moves no bytes.
     """
     device = typical_device(arch.name)
-    is_tiled = choice.variant == "tiled"
-    sides = [_side(dims, sizes, choice.box, side, elem_bytes, not is_tiled) for side in (0, 1)]
-    if not is_tiled:  # what an edge cuts is moved one by one
-        width = min(s.width for s in sides)
-        sides = [replace(s, width=width) for s in sides]
-    ctas = count_ctas(choice.box, sizes)
-    whole = prod(sizes) * elem_bytes
-    sectors = sum(int(prod(sizes) / s.run_elems * s.sectors_per_run) for s in sides)
-    accesses = sum(ctas * choice.elems / s.width / LANES for s in sides) * (2 if is_tiled else 1)
-    wavefronts = int(ctas * choice.elems * elem_bytes / 128 * (4 if is_tiled else 2))
-    instructions = int(accesses * _access_instructions(choice.box))
-    at_once = _elems_at_once(dims, sizes, choice, sides, elem_bytes)
-    resident = _resident_ctas(choice, at_once, elem_bytes, arch)
-    in_flight = max(1, int(min(resident, ctas / device.sm_count) * whole / ctas))
+    ctas = work.ctas
+    sectors = sum(int(work.array_bytes // work.elem_bytes / s.run_elems * s.sectors_per_run) for s in work.sides)
+    wavefronts = int(ctas * work.box_bytes / 128 * 2 * len(work.ways))
+    instructions = [_way_instructions(way, work, threads) for way in work.ways]
+    issued = sum(-(-way.groups // LANES) * each for way, each in zip(work.ways, instructions, strict=True))
+    waited = sum(-(-way.groups // threads) * each for way, each in zip(work.ways, instructions, strict=True))
+    alone = (waited * _CYCLES_PER_INSTRUCTION + len(work.ways) * _CYCLES_OF_A_WAY) / device.clock_hz
+    alone += _WARP_SECONDS * threads / LANES
+    resident = _resident_ctas(work, threads, arch)
+    in_flight = max(1, int(min(resident, ctas / device.sm_count) * work.array_bytes / ctas))
     rounds = -(-ctas // device.sm_count)  # CTAs of the busiest multiprocessor
-    alone = _cta_seconds(choice, instructions / ctas, at_once, device)
     times = {
-        "memory": _memory_seconds(whole, sides, elem_bytes, in_flight, device),
+        "memory": _memory_seconds(work, in_flight, device),
         "L2": sectors * SECTOR_BYTES / (device.memory_bytes_per_s * _L2_TO_MEMORY),
-        "instructions": rounds * instructions / ctas / (device.clock_hz * _ISSUE_PER_CYCLE),
+        "instructions": rounds * issued / (device.clock_hz * _ISSUE_PER_CYCLE),
         "turns of CTAs": ctas / (resident * device.sm_count) * alone,
     }
     bound_by = max(times, key=lambda k: times[k])
     together = sum(t**_SHARPNESS for t in times.values()) ** (1 / _SHARPNESS)
     seconds = together + _LAST_CTAS * alone + _START_SECONDS
-    widths = (side.width for side in sides)
-    return Estimate(seconds, bound_by, sectors, wavefronts, instructions, in_flight, *widths)
+    return Estimate(seconds, bound_by, sectors, wavefronts, int(ctas * issued), in_flight, *(s.width for s in work.sides))
 
 
 @dataclass(frozen=True)
-class _Side:
+class Side:
     """One array's accesses: elements of one, elements of a run of the box, sectors that such a run takes."""
 
     width: int
@@ -97,14 +164,14 @@ class _Side:
 
 def _side(
     dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_bytes: int, may_be_cut: bool
-) -> _Side:  # fmt: skip
+) -> Side:  # fmt: skip
     order = dims.order if side else tuple(range(len(sizes)))
     run = run_elems(order, box, sizes)
     align = gcd(_run_alignment(dims, box, side) * elem_bytes, SECTOR_BYTES)
     ragged = (run * elem_bytes) % SECTOR_BYTES > 0 or align < SECTOR_BYTES
     sectors = (run * elem_bytes + (SECTOR_BYTES - align if ragged else 0)) / SECTOR_BYTES
     width = access_elems(dims, sizes, box, side, elem_bytes, may_be_cut)
-    return _Side(width, run, sectors, align < SECTOR_BYTES)
+    return Side(width, run, sectors, align < SECTOR_BYTES)
 
 
 def _run_alignment(dims: Dims, box: Sequence[int], side: int) -> int:
@@ -141,7 +208,7 @@ def access_elems(
 
 
 def _elems_at_once(
-    dims: Dims, sizes: Sequence[int], choice: TileChoice, sides: Sequence[_Side], elem_bytes: int
+    dims: Dims, sizes: Sequence[int], variant: str, box: Sequence[int], sides: Sequence[Side], elem_bytes: int
 ) -> int:  # fmt: skip
     """Elements that a thread moves at a time: an access, or a register tile where both arrays are accessed in vectors
     along dimensions of their own.
@@ -149,43 +216,37 @@ def _elems_at_once(
     Where one array's vectors go on from one row of its fastest dimension to the next, a tile takes that one whole.
     """
     counts = [s.width for s in sides]
-    if choice.variant != "tiled" or dims.src_inner == dims.dst_inner or min(counts) == 1:
+    if variant != "tiled" or dims.src_inner == dims.dst_inner or min(counts) == 1:
         return min(counts)
     for side, inner, other in ((0, dims.src_inner, dims.dst_inner), (1, dims.dst_inner, dims.src_inner)):
         follows = (dims.dims[other].dst if side else dims.dims[other].src) == sizes[inner]
         own = sizes[inner]
-        if follows and choice.box[inner] == own and own % sides[side].width:
+        if follows and box[inner] == own and own % sides[side].width:
             counts[side] = own if own * counts[1 - side] * elem_bytes <= MOST_RUN_BYTES else gcd(own, counts[side])
     return counts[0] * counts[1]
 
 
-def _cta_seconds(choice: TileChoice, instructions: float, at_once: int, device: TypicalDevice) -> float:
-    """What a CTA takes alone: its warps start, and each waits for its instructions one after the other."""
-    busy = min(choice.threads, max(LANES, choice.elems // at_once)) / LANES
-    return instructions / busy * _CYCLES_PER_INSTRUCTION / device.clock_hz + _WARP_SECONDS * choice.threads / LANES
+def _way_instructions(way: Way, work: Work, threads: int) -> float:
+    """Instructions for a group of a way: its accesses, its address, and a guard where the last trip leaves some out."""
+    accesses = way.accesses * _ACCESS_INSTRUCTIONS + way.shared_accesses * _SHARED_INSTRUCTIONS
+    guard = _GUARD_INSTRUCTIONS if way.groups % threads else 0
+    return accesses + work.divided * _DIVISION_INSTRUCTIONS + guard
 
 
-def _resident_ctas(choice: TileChoice, at_once: int, elem_bytes: int, arch: Arch) -> int:
+def _resident_ctas(work: Work, threads: int, arch: Arch) -> int:
     """CTAs that a multiprocessor holds, if the compiler keeps a thread's elements in registers besides some others."""
-    each = max(choice.elems / choice.threads, at_once) * elem_bytes / 4
-    is_tiled = choice.variant == "tiled"
+    each = max(prod(work.box) / threads, work.at_once) * work.elem_bytes / 4
+    is_tiled = work.variant == "tiled"
     registers = min(255, int(24 + each * 1.1) if is_tiled else int(16 + each * 1.25))
-    shared = choice.elems * elem_bytes if is_tiled else 0
-    return max(1, occupancy(arch, choice.threads, registers, shared) * LANES // choice.threads)
+    shared = work.box_bytes if is_tiled else 0
+    return max(1, occupancy(arch, threads, registers, shared) * LANES // threads)
 
 
-def _memory_seconds(
-    array_bytes: int, sides: Sequence[_Side], elem_bytes: int, in_flight_bytes: int, device: TypicalDevice
-) -> float:
+def _memory_seconds(work: Work, in_flight_bytes: int, device: TypicalDevice) -> float:
     """Both arrays once, each run with its overhead, slower where too little is in flight, or too much."""
     moved = 0.0
-    for s, each, ragged in zip(sides, _RUN_OVERHEAD_BYTES, _RAGGED_BYTES, strict=True):
-        moved += array_bytes * (1 + (each + ragged * s.is_ragged) / (s.run_elems * elem_bytes))
+    for s, each, ragged in zip(work.sides, _RUN_OVERHEAD_BYTES, _RAGGED_BYTES, strict=True):
+        moved += work.array_bytes * (1 + (each + ragged * s.is_ragged) / (s.run_elems * work.elem_bytes))
     waiting = sqrt(1 + (_ENOUGH_IN_FLIGHT / in_flight_bytes) ** 2)
     crowded = 1 + _CROWDED * max(0.0, log2(in_flight_bytes / _TOO_MUCH_IN_FLIGHT))
-    return moved * waiting * crowded / device.memory_bytes_per_s
-
-
-def _access_instructions(box: Sequence[int]) -> float:
-    """Instructions for an access of a box: itself, its guard, and its address, which divides by extents of the box."""
-    return _ACCESS_INSTRUCTIONS + _DIVISION_INSTRUCTIONS * sum(1 for n in box if n & (n - 1))
+    return moved * waiting * crowded / (device.memory_bytes_per_s * _REACHED)

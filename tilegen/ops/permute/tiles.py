@@ -1,4 +1,4 @@
-"""What a CTA of a permute may take: candidates of variant, box and threads.
+"""What a CTA of a permute may take: boxes, each with a variant, and how many threads may move one.
 
 A box is one extent per dimension. ``direct`` boxes go from src to dst through registers alone, ``tiled`` ones through
 shared memory: first along src's fastest dimensions, then along dst's.
@@ -9,14 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import product as combinations
-from math import prod
+from math import log, prod
 
+from tilegen.access import SECTOR_BYTES
 from tilegen.index import evaluate, variables
 from tilegen.ops.permute.dims import Dims
 
 MAX_TILE_BYTES = 48 * 1024  # what every arch gives a CTA without asking
 MAX_CANDIDATES = 64
-_THREADS = (128, 256, 512)
+LANES = 32
+_THREADS = (64, 128, 256, 512)
+_MOST_THREADS = 640
+_FULL = 0.95  # of the threads have something to do, over all trips of each way: any number of warps may do that
 _RUN_BYTES = (64, 128, 256, 512, 1024)
 _LONG_RUN_BYTES = (2048, 4096)  # beside a dimension so short that a box of 1024 bytes of the other is a small one
 _SHORT_BYTES = 16
@@ -24,6 +28,7 @@ _LOPSIDED = 8  # a run is not so many times as long as the other side's, or long
 _DIRECT_BYTES = (2048, 4096, 8192, 16384)
 _MOST_BYTES_PER_THREAD = 256  # 64 registers
 _LEAST_BYTES_PER_THREAD = 4
+_PART_RATIO = 1.7  # a divisor of a dimension stands for a part up to so many times longer or shorter
 
 
 @dataclass(frozen=True)
@@ -48,65 +53,96 @@ def sizes_of(dims: Dims, defaults: dict[str, int]) -> tuple[int, ...]:
     return tuple(int(evaluate(d.extent, {v.name: defaults[v.name] for v in variables(d.extent)})) for d in dims.dims)
 
 
-def list_candidates(dims: Dims, elem_bytes: int, defaults: dict[str, int]) -> tuple[TileChoice, ...]:
-    """Every candidate, duplicates dropped, in a fixed order."""
+def list_boxes(dims: Dims, elem_bytes: int, defaults: dict[str, int]) -> tuple[tuple[str, tuple[int, ...]], ...]:
+    """Every (variant, box), duplicates dropped, in a fixed order."""
     sizes = sizes_of(dims, defaults)
     fixed = [isinstance(d.extent, int) for d in dims.dims]
-    found: dict[TileChoice, None] = {}
-    for choice in (*_direct(dims, sizes, fixed, elem_bytes), *_tiled(dims, sizes, fixed, elem_bytes)):
-        found.setdefault(choice)
-    return tuple(found)
+    direct = (("direct", box) for box in _direct(dims, sizes, fixed, elem_bytes))
+    tiled = (("tiled", box) for box in _tiled(dims, sizes, fixed, elem_bytes))
+    return tuple(dict.fromkeys((*direct, *tiled)))
 
 
-def _direct(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: int) -> Iterable[TileChoice]:
+def list_threads(groups: Sequence[int], box_bytes: int) -> tuple[int, ...]:
+    """How many threads may share out so many groups of elements, one number for each way of a box: powers of two, and
+    whole warps that have something to do in nearly all trips; no more than there are groups.
+
+    >>> list_threads((576, 2304), 36864)
+    (192, 256, 288, 512, 576)
+    >>> list_threads((20,), 320)
+    (64,)
+    """
+    most = min(_MOST_THREADS, max(_THREADS[0], -(-max(groups) // LANES) * LANES))
+    return tuple(
+        threads for threads in range(_THREADS[0], most + 1, LANES)
+        if (threads in _THREADS or min(n / (-(-n // threads) * threads) for n in groups) >= _FULL)
+        and (box_bytes >= _LEAST_BYTES_PER_THREAD * threads or threads == _THREADS[0])
+        and (box_bytes <= _MOST_BYTES_PER_THREAD * threads or threads == most)
+    )  # fmt: skip
+
+
+def _direct(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: int) -> Iterable[tuple[int, ...]]:
     """Boxes that dst stores in one run after another; none where src runs along another dimension than dst."""
-    if dims.src_inner != dims.dst_inner:
-        return
-    for bytes_, threads in combinations(_DIRECT_BYTES, _THREADS):
-        box = fill_box(dims.order, sizes, fixed, bytes_ // elem_bytes)
-        yield from _sized("direct", box, threads, elem_bytes)
+    if dims.src_inner == dims.dst_inner:
+        for bytes_ in _DIRECT_BYTES:
+            yield fill_box(dims.order, sizes, fixed, bytes_ // elem_bytes)
 
 
-def _tiled(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: int) -> Iterable[TileChoice]:
+def _tiled(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: int) -> Iterable[tuple[int, ...]]:
     """Boxes with runs of so many bytes on either side; none where there is but one dimension."""
     if len(dims.dims) == 1:
         return
     shortest = min(sizes[dims.src_inner], sizes[dims.dst_inner]) * elem_bytes
     runs = (*_RUN_BYTES, *_LONG_RUN_BYTES) if shortest < _SHORT_BYTES else _RUN_BYTES
-    for src_bytes, dst_bytes, threads in combinations(runs, runs, _THREADS):
+    sector = max(1, SECTOR_BYTES // elem_bytes)
+    for src_bytes, dst_bytes, src_sector, dst_sector in combinations(runs, runs, (0, sector), (0, sector)):
         if max(src_bytes, dst_bytes) > _LOPSIDED * min(src_bytes, dst_bytes):
             continue
-        src = fill_box(range(len(sizes)), sizes, fixed, src_bytes // elem_bytes)
-        dst = fill_box(dims.order, sizes, fixed, dst_bytes // elem_bytes)
+        src = fill_box(range(len(sizes)), sizes, fixed, src_bytes // elem_bytes, src_sector)
+        dst = fill_box(dims.order, sizes, fixed, dst_bytes // elem_bytes, dst_sector)
         box = tuple(max(a, b) for a, b in zip(src, dst, strict=True))
         if prod(box) * elem_bytes <= MAX_TILE_BYTES:
-            yield from _sized("tiled", box, threads, elem_bytes)
+            yield box
 
 
-def _sized(variant: str, box: tuple[int, ...], threads: int, elem_bytes: int) -> Iterable[TileChoice]:
-    each = prod(box) * elem_bytes / threads
-    is_enough = each >= _LEAST_BYTES_PER_THREAD or threads == _THREADS[0]
-    if is_enough and (each <= _MOST_BYTES_PER_THREAD or threads == _THREADS[-1]):
-        yield TileChoice(variant, box, threads)
+def fill_box(
+    order: Iterable[int], sizes: Sequence[int], fixed: Sequence[bool], elems: int, sector: int = 0
+) -> tuple[int, ...]:  # fmt: skip
+    """The box that holds about ``elems`` neighbours in ``order`` (slowest first): whole dimensions, then a part.
 
-
-def fill_box(order: Iterable[int], sizes: Sequence[int], fixed: Sequence[bool], elems: int) -> tuple[int, ...]:
-    """The box that holds at least ``elems`` neighbours in ``order`` (slowest first): whole dimensions, then a part.
-
-    A part is a power of two; a dimension of fixed size that is not larger is taken whole.
+    A part is the power of two that holds at least so many. Where elements of a ``sector`` are given it is a divisor of
+    the dimension, if one is near: no box is cut by an edge then. The fastest dimension is divided into whole sectors,
+    unless it is none itself. A dimension of fixed size that is not larger than its part is taken whole.
 
     >>> fill_box((0, 1, 2), (100, 7, 3), (True, True, True), 64)
     (4, 7, 3)
+    >>> fill_box((0, 1, 2), (100, 7, 3), (True, True, True), 64, sector=8)
+    (4, 7, 3)
+    >>> fill_box((0, 1), (75, 352), (True, True), 100, sector=8)
+    (1, 88)
     """
     box = [1] * len(sizes)
-    held = 1
+    held, fastest = 1, True
     for d in reversed(list(order)):
         if held >= elems:
             break
-        part = next_power(-(-elems // held))
-        box[d] = sizes[d] if fixed[d] and sizes[d] <= part else min(part, next_power(sizes[d]))
+        want = -(-elems // held)
+        part = next_power(want)
+        if fixed[d] and sizes[d] <= part:
+            box[d] = sizes[d]
+        else:
+            divisor = _near_divisor(sizes[d], want, sector if fastest else 1) if sector and fixed[d] else None
+            box[d] = divisor or min(part, next_power(sizes[d]))
         held *= box[d]
+        fastest = False
     return tuple(box)
+
+
+def _near_divisor(size: int, want: int, unit: int) -> int | None:
+    """The divisor of a size that is nearest to what is wanted, by their ratio; a multiple of ``unit`` if the size is."""
+    least, most = want / _PART_RATIO, want * _PART_RATIO
+    found = (n for n in range(max(1, int(least)), int(most) + 1) if least <= n and size % n == 0)
+    fitting = [n for n in found if n % unit == 0 or size % unit]
+    return min(fitting, key=lambda n: (abs(log(n / want)), -n), default=None)
 
 
 def run_elems(order: Sequence[int], box: Sequence[int], sizes: Sequence[int]) -> int:
