@@ -22,9 +22,9 @@ from tilegen.ops import ALL_OPS
 from tilegen.ops.op import WholeHere
 from tilegen.ops.permute.choose import rank_candidates
 from tilegen.ops.permute.dims import Dims, is_launchable, merge_dims
-from tilegen.ops.permute.model import access_elems, estimate
+from tilegen.ops.permute.model import access_elems, describe_work, estimate
 from tilegen.ops.permute.op import OP, dims_of
-from tilegen.ops.permute.tiles import MAX_CANDIDATES, TileChoice, fill_box, list_candidates, run_elems, sizes_of
+from tilegen.ops.permute.tiles import MAX_CANDIDATES, fill_box, list_boxes, list_threads, run_elems, sizes_of
 from tilegen.pipeline import load
 from tilegen.planner import plan_spec
 from tilegen.proofs import unproven_ranges
@@ -107,18 +107,18 @@ def test_every_access_is_aligned_and_inside_of_its_run(case, elem_bytes):
     shape, axes = case
     dims = merged(shape, axes)
     sizes = sizes_of(dims, {})
-    for choice in list_candidates(dims, elem_bytes, {})[::7]:
+    for _, box in list_boxes(dims, elem_bytes, {})[::3]:
         for side in (0, 1):
-            width = access_elems(dims, sizes, choice.box, side, elem_bytes)
+            width = access_elems(dims, sizes, box, side, elem_bytes)
             order = dims.order if side else tuple(range(len(sizes)))
             strides = [d.dst if side else d.src for d in dims.dims]
-            run = run_elems(order, choice.box, sizes)
-            inner = [d for d in order if d in whole_suffix(order, choice.box, sizes)]
-            for at in product(*(range(0, n, b) for n, b in zip(sizes, choice.box, strict=True))):
+            run = run_elems(order, box, sizes)
+            inner = [d for d in order if d in whole_suffix(order, box, sizes)]
+            for at in product(*(range(0, n, b) for n, b in zip(sizes, box, strict=True))):
                 for rest in product(*(range(1 if d in inner else min(b, n - a)) for d, (a, b, n) in
-                                      enumerate(zip(at, choice.box, sizes, strict=True)))):  # fmt: skip
+                                      enumerate(zip(at, box, sizes, strict=True)))):  # fmt: skip
                     first = sum((a + r) * s for a, r, s in zip(at, rest, strides, strict=True))
-                    assert first % width == 0, (choice, side)
+                    assert first % width == 0, (box, side)
             assert run % width == 0 and width * elem_bytes <= 16
 
 
@@ -142,16 +142,42 @@ def test_candidates_are_few_and_the_first_is_the_shortest(case, elem_bytes):
     assert ranked[0][1].seconds <= min(e.seconds for _, e in ranked) + 1e-9
 
 
+@settings(deadline=None, max_examples=60)
+@given(permutes(), st.sampled_from([1, 2, 4, 8, 16]))
+def test_a_part_that_divides_its_dimension_is_near_to_what_was_asked_for(case, elem_bytes):
+    dims = merged(*case)
+    sizes = sizes_of(dims, {})
+    for order in (tuple(range(len(sizes))), dims.order):
+        for elems in (4, 16, 100):
+            box = fill_box(order, sizes, [True] * len(sizes), elems, max(1, 32 // elem_bytes))
+            powers = fill_box(order, sizes, [True] * len(sizes), elems)
+            for b, n in zip(box, sizes, strict=True):
+                assert n % b == 0 or b & (b - 1) == 0
+            assert prod(powers) / 3.5 <= prod(box) <= 1.75 * max(elems, prod(powers))
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(1, 20000), min_size=1, max_size=2), st.integers(1, 48 * 1024))
+def test_threads_are_whole_warps_that_have_something_to_do(groups, box_bytes):
+    found = list_threads(groups, box_bytes)
+    assert found and list(found) == sorted(set(found)) and all(t % 32 == 0 for t in found)
+    for threads in found:
+        assert threads == 64 or threads < max(groups) + 32  # no warp without a group on either way
+        trips = [-(-n // threads) for n in groups]
+        full = min(n / (threads * t) for n, t in zip(groups, trips, strict=True))
+        assert threads & (threads - 1) == 0 or full >= 0.95
+
+
 def test_wider_accesses_and_longer_runs_take_less_time():
     arch, dims = ARCHES["sm_90"], merged([4096, 4096], [1, 0])
 
     def seconds(box: tuple[int, int], threads: int = 256) -> float:
-        return estimate(dims, (4096, 4096), TileChoice("tiled", box, threads), 4, arch).seconds
+        return estimate(describe_work(dims, (4096, 4096), "tiled", box, 4), threads, arch).seconds
 
     assert seconds((64, 64)) < seconds((16, 64)) < seconds((8, 64))
     odd = merged([4095, 4097], [1, 0])
     aligned, ragged = (
-        estimate(d, sizes_of(d, {}), TileChoice("tiled", (64, 64), 256), 2, arch) for d in (dims, odd)
+        estimate(describe_work(d, sizes_of(d, {}), "tiled", (64, 64), 2), 256, arch) for d in (dims, odd)
     )  # fmt: skip
     assert (aligned.src_elems, aligned.dst_elems, ragged.src_elems, ragged.dst_elems) == (8, 8, 1, 1)
     assert aligned.instructions * 4 < ragged.instructions
@@ -287,7 +313,7 @@ LARGE = "params: {M: {default: 4096, max: 2097152}, N: {default: 4096, max: 2097
 def test_boxes_that_cannot_be_launched_are_left_out_while_there_are_others():
     (call,) = spec_room.load(text("float32", ["M", "N"], [1, 0], params=LARGE), ALL_OPS, None, {}).ops
     dims, defaults = dims_of(call), {"M": 4096, "N": 4096}
-    assert not all(is_launchable(dims, c.box) for c in list_candidates(dims, 4, defaults))
+    assert not all(is_launchable(dims, box) for _, box in list_boxes(dims, 4, defaults))
     assert all(is_launchable(dims, c.box) for c, _ in rank_candidates(dims, 4, defaults, ARCHES["sm_90"]))
 
 

@@ -151,21 +151,46 @@ def see_access(
 
 def load_access(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
     """The access into registers, where ``asked`` holds; zeros beyond the edge. ``known``: what holds anyway."""
-    whole = Move(register(0), access.ref, access.width, every(access.implied(asked), access.asks(known)))
-    tail = access.tail
+    whole, tail = load_whole(access, register, asked, known), access.tail
     if tail is None:
-        return (whole,)
-    return (whole, *_one_by_one(tail, asked, known, (Move(register(tail.e), tail.ref, 1, tail.inside),)))
+        return whole
+    return (*whole, *_one_by_one(tail, asked, known, (Move(register(tail.e), tail.ref, 1, tail.inside),)))
 
 
 def store_access(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
     """The access from registers, where ``asked`` holds, of what is inside. ``known``: what holds anyway."""
-    condition = every(access.implied(asked), access.asks(known))
-    whole = when(condition, Move(access.ref, register(0), access.width))
-    tail = access.tail
+    whole, tail = store_whole(access, register, asked, known), access.tail
     if tail is None:
         return whole
     return (*whole, *_one_by_one(tail, asked, known, when(tail.inside, Move(tail.ref, register(tail.e), 1))))
+
+
+def load_whole(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
+    """``load_access`` but for what an edge cuts."""
+    condition = every(access.implied(asked), access.asks(known))
+    return (Move(register(0), access.ref, access.width, condition),)
+
+
+def store_whole(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
+    """``store_access`` but for what an edge cuts."""
+    condition = every(access.implied(asked), access.asks(known))
+    return when(condition, Move(access.ref, register(0), access.width))
+
+
+def are_cut_alike(load: EdgeAccess, store: EdgeAccess) -> bool:
+    """Does an edge cut both at the same elements?"""
+    if load.tail is None or store.tail is None or load.width != store.width:
+        return False
+    return (load.tail.cut, load.tail.inside, load.tail.e) == (store.tail.cut, store.tail.inside, store.tail.e)
+
+
+def move_cut(load: EdgeAccess, store: EdgeAccess, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
+    """What an edge cuts off both ``are_cut_alike`` accesses, from one array to the other.
+
+    Its registers are its own, so it does not wait for the vectors that are loaded before.
+    """
+    assert load.tail and store.tail
+    return _one_by_one(store.tail, asked, known, when(store.tail.inside, Move(store.tail.ref, load.tail.ref, 1)))
 
 
 def _one_by_one(tail: Tail, asked: Index, known: Index, steps: tuple[Step, ...]) -> tuple[Step, ...]:

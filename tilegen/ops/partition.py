@@ -16,14 +16,18 @@ from tilegen.ops.edges import (
     EdgeAccess,
     allows_run,
     allows_width,
+    are_cut_alike,
     edge_guard,
     guard_at,
     guarded_dims,
     load_access,
+    load_whole,
     may_cut,
     may_pass_end,
+    move_cut,
     see_access,
     store_access,
+    store_whole,
 )
 from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, parts_of, ref_at
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
@@ -257,15 +261,15 @@ class _Side:
 
     def load(self, regs: Memory, first: Index, asked: Index, known: Index = True) -> tuple[Step, ...]:
         """Its accesses into registers from ``first`` on, as ``load_access`` says."""
-        found = (load_access(a, self._registers(regs, add(first, k)), asked, known) for k, a in self.accesses)
+        found = (load_access(a, self.registers(regs, add(first, k)), asked, known) for k, a in self.accesses)
         return self._repeat(step for steps in found for step in steps)
 
     def store(self, regs: Memory, first: Index, asked: Index, known: Index = True) -> tuple[Step, ...]:
         """Its accesses from registers from ``first`` on, as ``store_access`` says."""
-        found = (store_access(a, self._registers(regs, add(first, k)), asked, known) for k, a in self.accesses)
+        found = (store_access(a, self.registers(regs, add(first, k)), asked, known) for k, a in self.accesses)
         return self._repeat(step for steps in found for step in steps)
 
-    def _registers(self, regs: Memory, first: Index) -> Callable[[Index], Ref]:
+    def registers(self, regs: Memory, first: Index) -> Callable[[Index], Ref]:
         return lambda k: regs[add(first, k)]
 
     def _repeat(self, steps: Iterable[Step]) -> tuple[Step, ...]:
@@ -307,24 +311,40 @@ def guard_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Index:
     return every(less(add(element, mul(begin, row)), mul(end, row)), others)
 
 
-def _staged_moves(
-    src: _Side, dst: _Side, regs: Memory, held: Index, first: Index
-) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
-    """One trip's loads into its own registers (``first`` and on), and its stores; each under its own condition."""
+def _staged_moves(src: _Side, dst: _Side, regs: Memory, held: Index, first: Index) -> tuple[tuple[Step, ...], ...]:
+    """One trip's loads into its own registers (``first`` and on), and its stores, each under its own condition;
+    between them what an edge cuts off both.
+    """
     kept = every(held, dst.common())  # what is not stored is not loaded either
-    return src.load(regs, first, kept), dst.store(regs, first, held)
+    cut = _cut_alike(src, dst)
+    if cut is None:
+        return src.load(regs, first, kept), dst.store(regs, first, held)
+    load, store = cut
+    register = src.registers(regs, first)
+    return load_whole(load, register, kept), move_cut(load, store, kept), store_whole(store, register, held)
 
 
 def _moves(src: _Side, dst: _Side, regs: Memory, widths: tuple[int, int], source: Fill | None) -> tuple[Step, ...]:
     common = dst.common()  # what is not stored is not loaded either
     if source:
         loads: tuple[Step, ...] = (Map(FILL, regs[0], (), max(widths), source.value),)
-    else:
-        (_, load), (_, store) = src.accesses[0], dst.accesses[0]
-        if load.width == store.width and load.asks(common) is True and not (load.tail or store.tail):
-            return when(common, Move(store.ref, load.ref, store.width))
-        loads = src.load(regs, 0, True, common)
-    return when(common, *loads, *dst.store(regs, 0, True, common))
+        return when(common, *loads, *dst.store(regs, 0, True, common))
+    (_, load), (_, store) = src.accesses[0], dst.accesses[0]
+    if load.width == store.width and load.asks(common) is True and not (load.tail or store.tail):
+        return when(common, Move(store.ref, load.ref, store.width))
+    if _cut_alike(src, dst) is None:
+        return when(common, *src.load(regs, 0, True, common), *dst.store(regs, 0, True, common))
+    register = src.registers(regs, 0)
+    wholes = load_whole(load, register, True, common), store_whole(store, register, True, common)
+    return when(common, *wholes[0], *move_cut(load, store, True, common), *wholes[1])
+
+
+def _cut_alike(src: _Side, dst: _Side) -> tuple[EdgeAccess, EdgeAccess] | None:
+    """The one access of each side, of two arrays, where an edge cuts both at the same elements."""
+    if len(src.accesses) != 1 or len(dst.accesses) != 1 or src.step or dst.step:
+        return None
+    (_, load), (_, store) = src.accesses[0], dst.accesses[0]
+    return (load, store) if load.ref.memory != store.ref.memory and are_cut_alike(load, store) else None
 
 
 def _uses(steps: Sequence[Step], memory: Memory) -> bool:

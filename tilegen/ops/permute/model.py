@@ -20,24 +20,25 @@ from tilegen.ops.copy.register_tiles import MOST_RUN_BYTES
 from tilegen.ops.permute.dims import Dims
 from tilegen.ops.permute.tiles import LANES, TileChoice, count_ctas, run_elems
 
-_RUN_OVERHEAD_BYTES = (52.7, 39.8)  # what each run of src, and of dst, costs besides its own bytes
-_RAGGED_BYTES = (9.0, 7.1)  # what each costs more where runs do not begin with sectors
-_REACHED = 1.0  # of the memory's bandwidth, at the most
-_ENOUGH_IN_FLIGHT = 9756  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
-_TOO_MUCH_IN_FLIGHT = 31 * 1024  # beyond this CTAs are in each other's way: so many places are read and written at once
-_CROWDED = 0.149  # of the time, for each doubling beyond it
-_L2_TO_MEMORY = 2.96  # bytes that the L2 moves in the time in which memory moves one
-_ISSUE_PER_CYCLE = 0.744  # instructions of a multiprocessor, of at most four
-_CYCLES_PER_INSTRUCTION = 11.3  # of a warp, each of which waits for the one before
-_CYCLES_OF_A_WAY = 159  # that a CTA waits for memory, or for its own threads, besides
-_ACCESS_INSTRUCTIONS = 5.1  # an access of global memory, its address and its guard
-_SHARED_INSTRUCTIONS = 0.82  # one of shared memory
-_DIVISION_INSTRUCTIONS = 1.13  # more for each dimension of a box whose extent is no power of two
-_GUARD_INSTRUCTIONS = 0.44  # more where the last trip leaves threads out
-_WARP_SECONDS = 40e-9  # that each warp adds to the time that a CTA takes
-_LAST_CTAS = 1.88  # how many times what a CTA takes alone is seen at the end and the beginning of a launch
-_START_SECONDS = 1e-6  # a launch
-_SHARPNESS = 1.44  # of the norm that joins what overlaps: the longest counts most
+_RUN_OVERHEAD_BYTES = (46.7, 41.6)  # what each run of src, and of dst, costs besides its own bytes
+_RAGGED_BYTES = (2.87, 7.75)  # what each costs more where runs do not begin with sectors
+_REACHED = 1.349  # of the typical bandwidth, by runs that cost nothing besides
+_ENOUGH_IN_FLIGHT = 14471  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
+_TOO_MUCH_IN_FLIGHT = 31064  # bytes; beyond this CTAs are in each other's way: so many places are read and written at once
+_CROWDED = 0.164  # of the time, for each doubling beyond it
+_L2_TO_MEMORY = 1.5  # bytes that the L2 moves in the time in which memory moves one
+_ISSUE_PER_CYCLE = 2.64  # instructions of a multiprocessor, of at most four
+_CYCLES_PER_INSTRUCTION = 14.9  # of a warp, each of which waits for the one before
+_ACCESS_INSTRUCTIONS = 5.14  # an access of global memory, its address and its guard
+_SHARED_INSTRUCTIONS = 0.75  # one of shared memory
+_DIVISION_INSTRUCTIONS = 1.69  # more for each dimension of a box whose extent is no power of two
+_UNEVEN_INSTRUCTIONS = 0.98  # more in each trip for each dimension in which it is not a constant step from the one before
+_GUARD_INSTRUCTIONS = 0.58  # more where the last trip leaves threads out
+_WARP_SECONDS = 60e-9  # that each warp adds to the time that a CTA takes
+_CTA_SECONDS = 0.47e-9  # that the device takes to start a CTA
+_LAST_CTAS = 1.21  # how many times what a CTA takes alone is seen at the end and the beginning of a launch
+_START_SECONDS = 0.80e-6  # a launch
+_SHARPNESS = 2.25  # of the norm that joins what overlaps: the longest counts most
 
 
 @dataclass(frozen=True)
@@ -59,12 +60,13 @@ class Way:
     """One way of a CTA's elements: all of it (direct), into shared memory, or out of it.
 
     Its threads share out ``groups``: accesses, or register tiles. Each takes so many accesses of global and of shared
-    memory.
+    memory. ``extents``: of the box in groups, the fastest dimension first.
     """
 
     groups: int
     accesses: float
     shared_accesses: float
+    extents: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -112,12 +114,18 @@ def describe_work(
     at_once = _elems_at_once(dims, sizes, variant, box, (src, dst), elem_bytes)
     if turn == "auto":
         turn = "store" if src.width > dst.width else "load"
-    if is_tiled:
-        turning, other = (src.width, dst.width) if turn == "load" else (dst.width, src.width)
-        tiles = Way(-(-elems // at_once), at_once / turning, at_once / other)
-        ways: tuple[Way, ...] = (tiles, Way(-(-elems // other), 1, 1))
+    in_src, in_dst = range(len(sizes)), dims.order
+    if not is_tiled:
+        ways: tuple[Way, ...] = (Way(-(-elems // at_once), 2, 0, _extents(box, in_dst, {dims.dst_inner: dst.width})),)
     else:
-        ways = (Way(-(-elems // at_once), 2, 0),)
+        first, second = (src, dst) if turn == "load" else (dst, src)  # on one way elements turn over in register tiles
+        orders, inner = (in_src, in_dst), (dims.src_inner, dims.dst_inner)
+        if turn != "load":
+            orders, inner = orders[::-1], inner[::-1]
+        is_turned = dims.src_inner != dims.dst_inner and min(src.width, dst.width) > 1
+        tile = {inner[0]: first.width, inner[1]: second.width} if is_turned else {inner[0]: at_once}
+        turning = Way(-(-elems // at_once), at_once / first.width, at_once / second.width, _extents(box, orders[0], tile))
+        ways = (turning, Way(-(-elems // second.width), 1, 1, _extents(box, orders[1], {inner[1]: second.width})))
     divided = sum(1 for n in box if n & (n - 1))
     ctas = count_ctas(box, sizes)
     return Work(variant, box, turn, (src, dst), ways, at_once, divided, ctas, elem_bytes, prod(sizes) * elem_bytes)
@@ -135,8 +143,7 @@ def estimate(work: Work, threads: int, arch: Arch) -> Estimate:
     instructions = [_way_instructions(way, work, threads) for way in work.ways]
     issued = sum(-(-way.groups // LANES) * each for way, each in zip(work.ways, instructions, strict=True))
     waited = sum(-(-way.groups // threads) * each for way, each in zip(work.ways, instructions, strict=True))
-    alone = (waited * _CYCLES_PER_INSTRUCTION + len(work.ways) * _CYCLES_OF_A_WAY) / device.clock_hz
-    alone += _WARP_SECONDS * threads / LANES
+    alone = waited * _CYCLES_PER_INSTRUCTION / device.clock_hz + _WARP_SECONDS * threads / LANES
     resident = _resident_ctas(work, threads, arch)
     in_flight = max(1, int(min(resident, ctas / device.sm_count) * work.array_bytes / ctas))
     rounds = -(-ctas // device.sm_count)  # CTAs of the busiest multiprocessor
@@ -144,6 +151,7 @@ def estimate(work: Work, threads: int, arch: Arch) -> Estimate:
         "memory": _memory_seconds(work, in_flight, device),
         "L2": sectors * SECTOR_BYTES / (device.memory_bytes_per_s * _L2_TO_MEMORY),
         "instructions": rounds * issued / (device.clock_hz * _ISSUE_PER_CYCLE),
+        "starts of CTAs": ctas * _CTA_SECONDS,
         "turns of CTAs": ctas / (resident * device.sm_count) * alone,
     }
     bound_by = max(times, key=lambda k: times[k])
@@ -226,11 +234,31 @@ def _elems_at_once(
     return counts[0] * counts[1]
 
 
+def _extents(box: Sequence[int], order: Sequence[int], group: dict[int, int]) -> tuple[int, ...]:
+    """A box in groups of so many elements of some of its dimensions, the fastest in ``order`` first."""
+    return tuple(max(1, -(-box[d] // group.get(d, 1))) for d in reversed(order))
+
+
+def count_uneven(extents: Sequence[int], threads: int) -> int:
+    """Dimensions in which a thread's next group is not a constant step from the one before.
+
+    >>> count_uneven((16, 12), 128), count_uneven((12, 16), 128)
+    (0, 2)
+    """
+    left = threads
+    for k, extent in enumerate(extents):
+        if left % extent:
+            return 0 if extent % left == 0 else sum(1 for n in extents[k:] if n > 1)
+        left //= extent
+    return 0
+
+
 def _way_instructions(way: Way, work: Work, threads: int) -> float:
     """Instructions for a group of a way: its accesses, its address, and a guard where the last trip leaves some out."""
     accesses = way.accesses * _ACCESS_INSTRUCTIONS + way.shared_accesses * _SHARED_INSTRUCTIONS
     guard = _GUARD_INSTRUCTIONS if way.groups % threads else 0
-    return accesses + work.divided * _DIVISION_INSTRUCTIONS + guard
+    uneven = count_uneven(way.extents, threads) if way.groups > threads else 0
+    return accesses + work.divided * _DIVISION_INSTRUCTIONS + uneven * _UNEVEN_INSTRUCTIONS + guard
 
 
 def _resident_ctas(work: Work, threads: int, arch: Arch) -> int:

@@ -17,7 +17,7 @@ from tilegen.ops.permute.dims import Dims
 
 MAX_TILE_BYTES = 48 * 1024  # what every arch gives a CTA without asking
 MAX_CANDIDATES = 64
-LANES = 32
+LANES = 32  # of a warp
 _THREADS = (64, 128, 256, 512)
 _MOST_THREADS = 640
 _FULL = 0.95  # of the threads have something to do, over all trips of each way: any number of warps may do that
