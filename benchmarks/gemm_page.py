@@ -32,9 +32,9 @@ def _row(product: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
 
 def _say(pins: dict[str, Any]) -> str:
     more = [f"{pins['k_parts']} parts"] if pins.get("k_parts", 1) > 1 else []
-    more += [f"{pins['stages']} stages"] + ["pairs"] * (pins.get("cluster") == 2)
-    more += ["turned"] * bool(pins.get("turned"))
-    return f"{pins['variant']} {' x '.join(map(str, pins['tile']))}, {', '.join(more)}"
+    more += [f"{pins['stages']} stages"] if "stages" in pins else []  # the variant rows has none
+    more += ["pairs"] * (pins.get("cluster") == 2) + ["turned"] * bool(pins.get("turned"))
+    return ", ".join([f"{pins['variant']} {' x '.join(map(str, pins['tile']))}", *more])
 
 
 PRODUCT_HEAD = ("product", "picked", "us", "t_cublas / t", "t_triton / t", "of the ceiling", "rms of cuBLAS's",
@@ -65,7 +65,7 @@ def _product_row(product: str, row: dict[str, Any]) -> tuple[str, ...]:
     def error(name: str) -> str:
         return f"{row[name] / cublas[name]:.2f}" if cublas.get(name) else "-"
 
-    picked = _say(row["picked"]) + f" by {row['picked']['load']}"
+    picked = _say(row["picked"]) + (f" by {row['picked']['load']}" if "load" in row["picked"] else "")
     mark = " *" if "since" in row else ""
     return (
         product + mark, picked, f"{row['median_us']}", ratio("cublas"), ratio("triton"),
