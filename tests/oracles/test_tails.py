@@ -65,6 +65,16 @@ def test_every_length_is_right(op):
         assert built.proof.steps > 0
 
 
+def test_what_an_edge_cuts_off_both_sides_does_not_wait_for_the_vectors():
+    """It goes from array to array between the loads of vectors and their stores, through no register of theirs."""
+    built, _ = build(text("copy", "float32", tile=1024))
+    load, cut, store = (built.source.index(t) for t in ("&regs[i", "= X[", "&Y["))
+    assert load < cut < store and "regs[i * 4 + e]" not in built.source
+    two = text("copy", "float32", tile=1024).replace("{N:", "{M: {default: 990, max: 100000}, N:")
+    built, _ = build(two.replace("  X: {scope: global, dtype: float32, shape: [N]}", "  X: {scope: global, dtype: float32, shape: [M]}"))
+    assert "regs[i * 4 + e]" in built.source  # of arrays that end at other places each edge is its own
+
+
 @pytest.mark.parametrize(("dtype", "row"), [("uint8", 33), ("float16", 3), ("float32", 33), ("int64", 5)])
 def test_rows_that_both_sides_keep_together_are_one_run(dtype, row):
     """A row ends anywhere in a vector, and the array does too."""

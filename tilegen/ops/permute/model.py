@@ -24,7 +24,7 @@ _RUN_OVERHEAD_BYTES = (46.7, 41.6)  # what each run of src, and of dst, costs be
 _RAGGED_BYTES = (2.87, 7.75)  # what each costs more where runs do not begin with sectors
 _REACHED = 1.349  # of the typical bandwidth, by runs that cost nothing besides
 _ENOUGH_IN_FLIGHT = 14471  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
-_TOO_MUCH_IN_FLIGHT = 31064  # bytes; beyond this CTAs are in each other's way: so many places are read and written at once
+_TOO_MUCH_IN_FLIGHT = 31064  # bytes; beyond, CTAs are in each other's way: so many places are read and written at once
 _CROWDED = 0.164  # of the time, for each doubling beyond it
 _L2_TO_MEMORY = 1.5  # bytes that the L2 moves in the time in which memory moves one
 _ISSUE_PER_CYCLE = 2.64  # instructions of a multiprocessor, of at most four
@@ -32,7 +32,7 @@ _CYCLES_PER_INSTRUCTION = 14.9  # of a warp, each of which waits for the one bef
 _ACCESS_INSTRUCTIONS = 5.14  # an access of global memory, its address and its guard
 _SHARED_INSTRUCTIONS = 0.75  # one of shared memory
 _DIVISION_INSTRUCTIONS = 1.69  # more for each dimension of a box whose extent is no power of two
-_UNEVEN_INSTRUCTIONS = 0.98  # more in each trip for each dimension in which it is not a constant step from the one before
+_UNEVEN_INSTRUCTIONS = 0.98  # more for each dimension in which a trip is no constant step from the one before
 _GUARD_INSTRUCTIONS = 0.58  # more where the last trip leaves threads out
 _WARP_SECONDS = 60e-9  # that each warp adds to the time that a CTA takes
 _CTA_SECONDS = 0.47e-9  # that the device takes to start a CTA
@@ -110,25 +110,33 @@ def describe_work(
     if not is_tiled:  # what an edge cuts is moved one by one
         found = [replace(s, width=min(s.width for s in found)) for s in found]
     src, dst = found
-    elems = prod(box)
     at_once = _elems_at_once(dims, sizes, variant, box, (src, dst), elem_bytes)
     if turn == "auto":
         turn = "store" if src.width > dst.width else "load"
-    in_src, in_dst = range(len(sizes)), dims.order
-    if not is_tiled:
-        ways: tuple[Way, ...] = (Way(-(-elems // at_once), 2, 0, _extents(box, in_dst, {dims.dst_inner: dst.width})),)
-    else:
-        first, second = (src, dst) if turn == "load" else (dst, src)  # on one way elements turn over in register tiles
-        orders, inner = (in_src, in_dst), (dims.src_inner, dims.dst_inner)
-        if turn != "load":
-            orders, inner = orders[::-1], inner[::-1]
-        is_turned = dims.src_inner != dims.dst_inner and min(src.width, dst.width) > 1
-        tile = {inner[0]: first.width, inner[1]: second.width} if is_turned else {inner[0]: at_once}
-        turning = Way(-(-elems // at_once), at_once / first.width, at_once / second.width, _extents(box, orders[0], tile))
-        ways = (turning, Way(-(-elems // second.width), 1, 1, _extents(box, orders[1], {inner[1]: second.width})))
+    ways = _list_ways(dims, variant, box, turn, (src.width, dst.width), at_once)
     divided = sum(1 for n in box if n & (n - 1))
     ctas = count_ctas(box, sizes)
     return Work(variant, box, turn, (src, dst), ways, at_once, divided, ctas, elem_bytes, prod(sizes) * elem_bytes)
+
+
+def _list_ways(
+    dims: Dims, variant: str, box: tuple[int, ...], turn: str, widths: tuple[int, int], at_once: int
+) -> tuple[Way, ...]:  # fmt: skip
+    """The one way of a direct box; of a tiled one that on which elements turn over, and the other."""
+    elems = prod(box)
+    sides = (
+        (tuple(range(len(box))), dims.src_inner, widths[0]),
+        (dims.order, dims.dst_inner, widths[1]),
+    )  # fmt: skip
+    turning, other = sides if turn == "load" else sides[::-1]
+    order, inner, width = other
+    accesses = _extents(box, order, {inner: width})
+    if variant != "tiled":
+        return (Way(-(-elems // at_once), 2, 0, accesses),)
+    has_tiles = dims.src_inner != dims.dst_inner and min(widths) > 1
+    group = {turning[1]: turning[2], inner: width} if has_tiles else {turning[1]: at_once}
+    tiles = Way(-(-elems // at_once), at_once / turning[2], at_once / width, _extents(box, turning[0], group))
+    return tiles, Way(-(-elems // width), 1, 1, accesses)
 
 
 def estimate(work: Work, threads: int, arch: Arch) -> Estimate:
@@ -157,7 +165,8 @@ def estimate(work: Work, threads: int, arch: Arch) -> Estimate:
     bound_by = max(times, key=lambda k: times[k])
     together = sum(t**_SHARPNESS for t in times.values()) ** (1 / _SHARPNESS)
     seconds = together + _LAST_CTAS * alone + _START_SECONDS
-    return Estimate(seconds, bound_by, sectors, wavefronts, int(ctas * issued), in_flight, *(s.width for s in work.sides))
+    widths = (side.width for side in work.sides)
+    return Estimate(seconds, bound_by, sectors, wavefronts, int(ctas * issued), in_flight, *widths)
 
 
 @dataclass(frozen=True)

@@ -138,7 +138,7 @@ def fill_box(
 
 
 def _near_divisor(size: int, want: int, unit: int) -> int | None:
-    """The divisor of a size that is nearest to what is wanted, by their ratio; a multiple of ``unit`` if the size is."""
+    """The divisor of a size that is nearest to what is wanted, by ratio; a multiple of ``unit`` if the size is one."""
     least, most = want / _PART_RATIO, want * _PART_RATIO
     found = (n for n in range(max(1, int(least)), int(most) + 1) if least <= n and size % n == 0)
     fitting = [n for n in found if n % unit == 0 or size % unit]
