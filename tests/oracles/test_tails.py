@@ -65,13 +65,23 @@ def test_every_length_is_right(op):
         assert built.proof.steps > 0
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32", "int64"])
+@pytest.mark.parametrize("op", ["copy", "fill", "shared"])
+def test_a_launch_of_one_cta_that_an_edge_cuts_has_accesses_as_wide(op, dtype):
+    """What is counted then is the CTA with the edge, which says nothing of the others of a longer array."""
+    for tile, length in ((1024, 1003), (1024, 1021), (512, 509), (256, 131)):
+        _, ops = build(text(op, dtype, length, tile=tile))
+        assert {max(a["width_bytes"] for a in o["accesses"] if a["instructions"]) for o in ops} == {16}, (tile, length)
+
+
 def test_what_an_edge_cuts_off_both_sides_does_not_wait_for_the_vectors():
     """It goes from array to array between the loads of vectors and their stores, through no register of theirs."""
     built, _ = build(text("copy", "float32", tile=1024))
     load, cut, store = (built.source.index(t) for t in ("&regs[i", "= X[", "&Y["))
     assert load < cut < store and "regs[i * 4 + e]" not in built.source
     two = text("copy", "float32", tile=1024).replace("{N:", "{M: {default: 990, max: 100000}, N:")
-    built, _ = build(two.replace("  X: {scope: global, dtype: float32, shape: [N]}", "  X: {scope: global, dtype: float32, shape: [M]}"))
+    x = "  X: {scope: global, dtype: float32, shape: [N]}"
+    built, _ = build(two.replace(x, x.replace("[N]", "[M]")))
     assert "regs[i * 4 + e]" in built.source  # of arrays that end at other places each edge is its own
 
 

@@ -214,11 +214,20 @@ def _loop(tile: OrderedTile, bundle: int) -> ThreadLoop:
     return ThreadLoop(-(-tile.count // bundle // tile.threads), UNROLL_LIMIT, tile.step, tile.chunk)
 
 
+def may_be_cut(tile: OrderedTile, widths: tuple[int, int]) -> bool:
+    """May an edge cut an access of these widths of load and store?"""
+    sides = range(len(tile.operands))
+    return any(may_cut(tile.operands[s], widths[min(s, 1)], tile.innermost(s)) for s in sides)
+
+
 def tile_block(
     context: Context, tile: OrderedTile, widths: tuple[int, int], name: str, scope: str, source: Fill | None = None,
-    via: Instruction = MOVE,
+    via: Instruction = MOVE, is_cut: bool = True,
 ) -> Block:  # fmt: skip
-    """The function that copies (or fills) the tile with these widths of load and store, in elements."""
+    """The function that copies (or fills) the tile with these widths of load and store, in elements.
+
+    ``is_cut`` false: as if no edge cut an access, for its sectors to be counted.
+    """
     bundle, dtype = max(widths), source.dtype if source else tile.operands[0].buffer.dtype
     loop = _loop(tile, bundle)
     if not source and not via.queue:
@@ -232,7 +241,7 @@ def tile_block(
     )
     regs = flat_memory(context.fresh("regs"), dtype, bundle * loop.sets, "register")
     group = trip.group if loop.is_staged else trip.inside
-    src, dst = (_see_side(context, tile, formals, k, group, widths) for k in (0, len(tile.operands) - 1))
+    src, dst = (_see_side(context, tile, formals, k, group, widths, is_cut) for k in (0, len(tile.operands) - 1))
     if loop.is_staged:
         body = loop.build(trip.start, *_staged_moves(src, dst, regs, trip.held, mul(loop.place, bundle)))
     elif via.queue:  # what lies past the edge is filled with zeros by the instruction itself
@@ -277,15 +286,17 @@ class _Side:
 
 
 def _see_side(
-    context: Context, tile: OrderedTile, formals: Formals, side: int, group: Index, widths: tuple[int, int]
-) -> _Side:
+    context: Context, tile: OrderedTile, formals: Formals, side: int, group: Index, widths: tuple[int, int],
+    is_cut: bool,
+) -> _Side:  # fmt: skip
     width, bundle = widths[min(side, 1)], max(widths)
     count = bundle // width
     step = Var(context.fresh("r"), count) if count > _MOST_LINES else None
     numbers: list[Index] = [mul(step, width)] if step else list(range(0, bundle, width))
     firsts = [add(mul(group, bundle), k) for k in numbers]
     formals.share_base(side, [_ref_of(tile, side, first) for first in firsts])
-    e = Var(context.fresh("e"), width) if may_cut(tile.operands[side], width, tile.innermost(side)) else None
+    is_cut = is_cut and may_cut(tile.operands[side], width, tile.innermost(side))
+    e = Var(context.fresh("e"), width) if is_cut else None
 
     def see(first: Index) -> EdgeAccess:
         return see_access(

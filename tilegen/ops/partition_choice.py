@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from tilegen.decisions import Candidate, Choice, Cost, judge
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Operand, Refused
-from tilegen.ops.partition import Fill, OrderedTile, orders_of, tile_block, widest
+from tilegen.ops.partition import Fill, OrderedTile, may_be_cut, orders_of, tile_block, widest
 from tilegen.ops.pins import NotHad, hear, pick, write_width
 from tilegen.plan import MOVE, Block, Instruction
 
@@ -55,12 +55,16 @@ def plan_tile(
     """
     tiles = orders_of(context, operands, scope)
 
-    def cost(tile: OrderedTile, widths: tuple[int, int]) -> _Plan:
+    def plan(tile: OrderedTile, widths: tuple[int, int]) -> _Plan:
         block = tile_block(context, tile, widths, name, scope, source, via)
-        return _Plan(tile, widths, block, hear(context, pins.has(tile, widths)).cost((block,)))
+        cost = hear(context, pins.has(tile, widths)).cost((block,))
+        if may_be_cut(tile, widths):
+            uncut = tile_block(context, tile, widths, name, scope, source, via, is_cut=False)
+            cost = _leave_out_cut(operands, cost, hear(context, False).cost((uncut,)))
+        return _Plan(tile, widths, block, cost)
 
     found = [
-        cost(tile, widths)
+        plan(tile, widths)
         for tile in tiles
         for widths in ([(1, 1)] if scalar else _async_widths(tile, via) if via.queue else _widths(tile, source))
     ]
@@ -70,12 +74,23 @@ def plan_tile(
         own = [(t, w) for t in tiles for w in _allowed(t) if pins.has(t, w) and not scalar and not via.queue]
         if not own:
             raise _miss(tiles, found, pins, scalar, via)
-        found.append(min((cost(*one) for one in own), key=lambda f: f.cost.key))
+        found.append(min((plan(*one) for one in own), key=lambda f: f.cost.key))
     best, why_pinned = pick(found, lambda f: pins.has(f.tile, f.widths), lambda f: f.cost)
     why = "this variant takes one element at a time" if scalar else _say_widths(found, best, via)
     choices = _width_choice(found, best, why_pinned or why), _partition_choice(tiles, found, best, why_pinned)
     written = ("width", write_width(*best.widths)), ("partition", best.tile.order)
     return Planned((best.block,), best.cost, choices, written)
+
+
+def _leave_out_cut(operands: Sequence[Operand], cost: Cost, uncut: Cost) -> Cost:
+    """The cost of a candidate without what an edge makes of its accesses.
+
+    Elements that are moved one by one ask for sectors of their vector again. Where the launch alone knows how long the
+    arrays are, whether the CTA that is counted has an edge says nothing of others.
+    """
+    if all(isinstance(n, int) for o in operands for n in o.buffer.shape):
+        return replace(cost, sectors=min(cost.sectors, uncut.sectors))
+    return uncut
 
 
 def _allowed(tile: OrderedTile) -> list[tuple[int, int]]:
