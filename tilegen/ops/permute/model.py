@@ -70,7 +70,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Work:
+class BoxWork:
     """What a CTA of a permute does with its box, however many threads it has.
 
     ``at_once``: the most elements that a thread moves at a time. ``divided``: dimensions of the box that are no power
@@ -80,7 +80,7 @@ class Work:
     variant: str
     box: tuple[int, ...]
     turn: str
-    sides: tuple[Side, Side]
+    sides: tuple[_Side, _Side]
     ways: tuple[Way, ...]
     at_once: int
     divided: int
@@ -99,7 +99,7 @@ class Work:
 
 def describe_work(
     dims: Dims, sizes: Sequence[int], variant: str, box: tuple[int, ...], elem_bytes: int, turn: str = "auto"
-) -> Work:  # fmt: skip
+) -> BoxWork:  # fmt: skip
     """What a CTA does with a box.
 
     Elements of a tile turn over on the way in, but where what comes in is wider than what goes out: those that are
@@ -116,7 +116,7 @@ def describe_work(
     ways = _list_ways(dims, variant, box, turn, (src.width, dst.width), at_once)
     divided = sum(1 for n in box if n & (n - 1))
     ctas = count_ctas(box, sizes)
-    return Work(variant, box, turn, (src, dst), ways, at_once, divided, ctas, elem_bytes, prod(sizes) * elem_bytes)
+    return BoxWork(variant, box, turn, (src, dst), ways, at_once, divided, ctas, elem_bytes, prod(sizes) * elem_bytes)
 
 
 def _list_ways(
@@ -139,7 +139,7 @@ def _list_ways(
     return tiles, Way(-(-elems // width), 1, 1, accesses)
 
 
-def estimate(work: Work, threads: int, arch: Arch) -> Estimate:
+def estimate(work: BoxWork, threads: int, arch: Arch) -> Estimate:
     """The time of one candidate and what it follows from.
 
     What a box has beyond an edge takes instructions, and moves no bytes.
@@ -170,7 +170,7 @@ def estimate(work: Work, threads: int, arch: Arch) -> Estimate:
 
 
 @dataclass(frozen=True)
-class Side:
+class _Side:
     """One array's accesses: elements of one, elements of a run of the box, sectors that such a run takes."""
 
     width: int
@@ -181,14 +181,14 @@ class Side:
 
 def _side(
     dims: Dims, sizes: Sequence[int], box: Sequence[int], side: int, elem_bytes: int, may_be_cut: bool
-) -> Side:  # fmt: skip
+) -> _Side:  # fmt: skip
     order = dims.order if side else tuple(range(len(sizes)))
     run = run_elems(order, box, sizes)
     align = gcd(_run_alignment(dims, box, side) * elem_bytes, SECTOR_BYTES)
     ragged = (run * elem_bytes) % SECTOR_BYTES > 0 or align < SECTOR_BYTES
     sectors = (run * elem_bytes + (SECTOR_BYTES - align if ragged else 0)) / SECTOR_BYTES
     width = access_elems(dims, sizes, box, side, elem_bytes, may_be_cut)
-    return Side(width, run, sectors, align < SECTOR_BYTES)
+    return _Side(width, run, sectors, align < SECTOR_BYTES)
 
 
 def _run_alignment(dims: Dims, box: Sequence[int], side: int) -> int:
@@ -225,7 +225,7 @@ def access_elems(
 
 
 def _elems_at_once(
-    dims: Dims, sizes: Sequence[int], variant: str, box: Sequence[int], sides: Sequence[Side], elem_bytes: int
+    dims: Dims, sizes: Sequence[int], variant: str, box: Sequence[int], sides: Sequence[_Side], elem_bytes: int
 ) -> int:  # fmt: skip
     """Elements that a thread moves at a time: an access, or a register tile where both arrays are accessed in vectors
     along dimensions of their own.
@@ -251,7 +251,7 @@ def _extents(box: Sequence[int], order: Sequence[int], group: dict[int, int]) ->
 def count_uneven(extents: Sequence[int], threads: int) -> int:
     """Dimensions in which a thread's next group is not a constant step from the one before.
 
-    >>> count_uneven((16, 12), 128), count_uneven((12, 16), 128)
+    >>> count_uneven((16, 8), 128), count_uneven((12, 16), 128)
     (0, 2)
     """
     left = threads
@@ -262,7 +262,7 @@ def count_uneven(extents: Sequence[int], threads: int) -> int:
     return 0
 
 
-def _way_instructions(way: Way, work: Work, threads: int) -> float:
+def _way_instructions(way: Way, work: BoxWork, threads: int) -> float:
     """Instructions for a group of a way: its accesses, its address, and a guard where the last trip leaves some out."""
     accesses = way.accesses * _ACCESS_INSTRUCTIONS + way.shared_accesses * _SHARED_INSTRUCTIONS
     guard = _GUARD_INSTRUCTIONS if way.groups % threads else 0
@@ -270,7 +270,7 @@ def _way_instructions(way: Way, work: Work, threads: int) -> float:
     return accesses + work.divided * _DIVISION_INSTRUCTIONS + uneven * _UNEVEN_INSTRUCTIONS + guard
 
 
-def _resident_ctas(work: Work, threads: int, arch: Arch) -> int:
+def _resident_ctas(work: BoxWork, threads: int, arch: Arch) -> int:
     """CTAs that a multiprocessor holds, if the compiler keeps a thread's elements in registers besides some others."""
     each = max(prod(work.box) / threads, work.at_once) * work.elem_bytes / 4
     is_tiled = work.variant == "tiled"
@@ -279,7 +279,7 @@ def _resident_ctas(work: Work, threads: int, arch: Arch) -> int:
     return max(1, occupancy(arch, threads, registers, shared) * LANES // threads)
 
 
-def _memory_seconds(work: Work, in_flight_bytes: int, device: TypicalDevice) -> float:
+def _memory_seconds(work: BoxWork, in_flight_bytes: int, device: TypicalDevice) -> float:
     """Both arrays once, each run with its overhead, slower where too little is in flight, or too much."""
     moved = 0.0
     for s, each, ragged in zip(work.sides, _RUN_OVERHEAD_BYTES, _RAGGED_BYTES, strict=True):

@@ -72,12 +72,13 @@ def list_threads(groups: Sequence[int], box_bytes: int) -> tuple[int, ...]:
     (64,)
     """
     most = min(_MOST_THREADS, max(_THREADS[0], -(-max(groups) // LANES) * LANES))
-    return tuple(
+    found = tuple(
         threads for threads in range(_THREADS[0], most + 1, LANES)
         if (threads in _THREADS or min(n / (-(-n // threads) * threads) for n in groups) >= _FULL)
         and (box_bytes >= _LEAST_BYTES_PER_THREAD * threads or threads == _THREADS[0])
-        and (box_bytes <= _MOST_BYTES_PER_THREAD * threads or threads == most)
+        and box_bytes <= _MOST_BYTES_PER_THREAD * threads
     )  # fmt: skip
+    return found or (most,)
 
 
 def _direct(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: int) -> Iterable[tuple[int, ...]]:
@@ -118,7 +119,7 @@ def fill_box(
     >>> fill_box((0, 1, 2), (100, 7, 3), (True, True, True), 64, sector=8)
     (4, 7, 3)
     >>> fill_box((0, 1), (75, 352), (True, True), 100, sector=8)
-    (1, 88)
+    (3, 88)
     """
     box = [1] * len(sizes)
     held, fastest = 1, True
