@@ -226,7 +226,7 @@ def tile_block(
 ) -> Block:  # fmt: skip
     """The function that copies (or fills) the tile with these widths of load and store, in elements.
 
-    ``is_cut`` false: as if no edge cut an access, for its sectors to be counted.
+    ``is_cut`` false: as if no edge cut an access, to be counted.
     """
     bundle, dtype = max(widths), source.dtype if source else tile.operands[0].buffer.dtype
     loop = _loop(tile, bundle)
