@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import gcd, prod
 
 from tilegen.index import Index, Var, add, bound, conjuncts, every, less, mul, variables
@@ -323,39 +324,37 @@ def guard_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Index:
 
 
 def _staged_moves(src: _Side, dst: _Side, regs: Memory, held: Index, first: Index) -> tuple[tuple[Step, ...], ...]:
-    """One trip's loads into its own registers (``first`` and on), and its stores, each under its own condition;
-    between them what an edge cuts off both.
-    """
-    kept = every(held, dst.common())  # what is not stored is not loaded either
-    cut = _cut_alike(src, dst)
-    if cut is None:
-        return src.load(regs, first, kept), dst.store(regs, first, held)
-    load, store = cut
-    register = src.registers(regs, first)
-    return load_whole(load, register, kept), move_cut(load, store, kept), store_whole(store, register, held)
+    """One trip's loads into its own registers (``first`` and on), and its stores, each under its own condition."""
+    return _load_and_store(src, dst, regs, first, (every(held, dst.common()), held))
 
 
 def _moves(src: _Side, dst: _Side, regs: Memory, widths: tuple[int, int], source: Fill | None) -> tuple[Step, ...]:
-    common = dst.common()  # what is not stored is not loaded either
+    common = dst.common()
     if source:
         loads: tuple[Step, ...] = (Map(FILL, regs[0], (), max(widths), source.value),)
         return when(common, *loads, *dst.store(regs, 0, True, common))
     (_, load), (_, store) = src.accesses[0], dst.accesses[0]
     if load.width == store.width and load.asks(common) is True and not (load.tail or store.tail):
         return when(common, Move(store.ref, load.ref, store.width))
-    if _cut_alike(src, dst) is None:
-        return when(common, *src.load(regs, 0, True, common), *dst.store(regs, 0, True, common))
-    register = src.registers(regs, 0)
-    wholes = load_whole(load, register, True, common), store_whole(store, register, True, common)
-    return when(common, *wholes[0], *move_cut(load, store, True, common), *wholes[1])
+    return when(common, *chain.from_iterable(_load_and_store(src, dst, regs, 0, (True, True), common)))
 
 
-def _cut_alike(src: _Side, dst: _Side) -> tuple[EdgeAccess, EdgeAccess] | None:
-    """The one access of each side, of two arrays, where an edge cuts both at the same elements."""
-    if len(src.accesses) != 1 or len(dst.accesses) != 1 or src.step or dst.step:
-        return None
+def _load_and_store(
+    src: _Side, dst: _Side, regs: Memory, first: Index, asked: tuple[Index, Index], known: Index = True
+) -> tuple[tuple[Step, ...], ...]:  # fmt: skip
+    """Loads into registers from ``first`` on, and stores, where ``asked`` of each holds; what is not stored is not
+    loaded either. What an edge cuts off two arrays alike goes between them, through no register of theirs.
+    """
     (_, load), (_, store) = src.accesses[0], dst.accesses[0]
-    return (load, store) if load.ref.memory != store.ref.memory and are_cut_alike(load, store) else None
+    is_one = len(src.accesses) == len(dst.accesses) == 1 and not (src.step or dst.step)
+    if not is_one or load.ref.memory == store.ref.memory or not are_cut_alike(load, store):
+        return src.load(regs, first, asked[0], known), dst.store(regs, first, asked[1], known)
+    register = src.registers(regs, first)
+    return (
+        load_whole(load, register, asked[0], known),
+        move_cut(load, store, asked[0], known),
+        store_whole(store, register, asked[1], known),
+    )
 
 
 def _uses(steps: Sequence[Step], memory: Memory) -> bool:

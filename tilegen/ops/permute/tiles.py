@@ -94,14 +94,15 @@ def _tiled(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: 
         return
     shortest = min(sizes[dims.src_inner], sizes[dims.dst_inner]) * elem_bytes
     runs = (*_RUN_BYTES, *_LONG_RUN_BYTES) if shortest < _SHORT_BYTES else _RUN_BYTES
-    sector = max(1, SECTOR_BYTES // elem_bytes)
-    for src_bytes, dst_bytes, src_sector, dst_sector in combinations(runs, runs, (0, sector), (0, sector)):
-        if max(src_bytes, dst_bytes) > _LOPSIDED * min(src_bytes, dst_bytes):
-            continue
-        src = fill_box(range(len(sizes)), sizes, fixed, src_bytes // elem_bytes, src_sector)
-        dst = fill_box(dims.order, sizes, fixed, dst_bytes // elem_bytes, dst_sector)
+    ways = tuple(combinations(runs, (0, max(1, SECTOR_BYTES // elem_bytes))))
+    of_src, of_dst = (
+        [(bytes_, fill_box(order, sizes, fixed, bytes_ // elem_bytes, sector)) for bytes_, sector in ways]
+        for order in (range(len(sizes)), dims.order)
+    )
+    for (src_bytes, src), (dst_bytes, dst) in combinations(of_src, of_dst):
         box = tuple(max(a, b) for a, b in zip(src, dst, strict=True))
-        if prod(box) * elem_bytes <= MAX_TILE_BYTES:
+        is_lopsided = max(src_bytes, dst_bytes) > _LOPSIDED * min(src_bytes, dst_bytes)
+        if not is_lopsided and prod(box) * elem_bytes <= MAX_TILE_BYTES:
             yield box
 
 
