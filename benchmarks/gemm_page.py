@@ -25,12 +25,13 @@ def _row(product: str, rows: list[dict[str, Any]]) -> tuple[str, ...]:
     regret = 100 * (best["ratio"] / picked["ratio"] - 1)
     error = picked["rms"] / picked["rms_cublas"] if picked["rms_cublas"] else 1.0
     return (
-        product, _say(picked["pins"]), f"{picked['us']}", f"{picked['predicted_us']}", f"{picked['ratio']:.3f}",
-        _say(best["pins"]), f"{best['ratio']:.3f}", f"{regret:.1f} %", f"{error:.2f}",
+        product, say_recipe(picked["pins"]), f"{picked['us']}", f"{picked['predicted_us']}", f"{picked['ratio']:.3f}",
+        say_recipe(best["pins"]), f"{best['ratio']:.3f}", f"{regret:.1f} %", f"{error:.2f}",
     )  # fmt: skip
 
 
-def _say(pins: dict[str, Any]) -> str:
+def say_recipe(pins: dict[str, Any]) -> str:
+    """A recipe in a few words: its variant, its tile, and what else tells it from others."""
     more = [f"{pins['k_parts']} parts"] if pins.get("k_parts", 1) > 1 else []
     more += [f"{pins['stages']} stages"] if "stages" in pins else []  # the variant rows has none
     more += ["pairs"] * (pins.get("cluster") == 2) + ["turned"] * bool(pins.get("turned"))
@@ -65,7 +66,7 @@ def _product_row(product: str, row: dict[str, Any]) -> tuple[str, ...]:
     def error(name: str) -> str:
         return f"{row[name] / cublas[name]:.2f}" if cublas.get(name) else "-"
 
-    picked = _say(row["picked"]) + (f" by {row['picked']['load']}" if "load" in row["picked"] else "")
+    picked = say_recipe(row["picked"]) + (f" by {row['picked']['load']}" if "load" in row["picked"] else "")
     mark = " *" if "since" in row else ""
     return (
         product + mark, picked, f"{row['median_us']}", ratio("cublas"), ratio("triton"),

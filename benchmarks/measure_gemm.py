@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from gemm_cases import Product, all_products
+from gemm_page import say_recipe
 from gpu_files import hash_code, read_driver
 from sweep_gemm import build_one
 
@@ -79,17 +80,12 @@ def _measure(session: Any, product: Product, built: Any, args: Any) -> dict[str,
     return code | {name: data[name] for name in kept if name in data}
 
 
-def _name(pins: dict[str, Any]) -> str:
-    tile = "x".join(map(str, pins.get("tile", ())))
-    return " ".join(str(word) for word in (pins["variant"], tile, pins.get("load"), pins.get("stages")) if word)
-
-
 def _say(row: dict[str, Any]) -> str:
     if "error" in row:
         return row["error"][:200]
     ratios = {name: peer["ratio"] for name, peer in row["peers"].items()}
     errors = {n: round(row["rms_error"] / p["rms_error"], 2) for n, p in row["peers"].items() if p.get("rms_error")}
-    return f"{_name(row['picked'])}: {row['median_us']} us, {ratios}, rms {errors}, absent {row['absent']}"
+    return f"{say_recipe(row['picked'])}: {row['median_us']} us, {ratios}, rms {errors}, absent {row['absent']}"
 
 
 if __name__ == "__main__":

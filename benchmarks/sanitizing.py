@@ -30,20 +30,20 @@ def run_sanitizer(specs: Sequence[str]) -> Iterator[tuple[str, dict[str, str]]]:
     """
     if not shutil.which("compute-sanitizer"):
         return
+    tools = {path: _tools_of(path) for path in _longest_first(specs)}
     said: dict[str, dict[str, str]] = defaultdict(dict)
     with ThreadPoolExecutor(SIDE_BY_SIDE) as pool:
-        waiting = {pool.submit(_run, tool, path): (tool, path)
-                   for path in _longest_first(specs) for tool in _tools_of(path)}  # fmt: skip
+        waiting = {pool.submit(_run, tool, path): (tool, path) for path, own in tools.items() for tool in own}
         for done in as_completed(waiting):
             tool, path = waiting[done]
             said[path][tool] = done.result()
-            if len(said[path]) == len(_tools_of(path)):
-                yield path, {tool: said[path][tool] for tool in _tools_of(path)}
+            if len(said[path]) == len(tools[path]):
+                yield path, {tool: said[path][tool] for tool in tools[path]}
 
 
 def _longest_first(specs: Sequence[str]) -> list[str]:
     """Those that are launched at a size of the spec's own before those that have a small one for it."""
-    return sorted(specs, key=lambda path: (Path(path).stem in COUNTED_AT, "permute" not in Path(path).read_text()))
+    return sorted(specs, key=lambda path: Path(path).stem in COUNTED_AT)
 
 
 def _tools_of(path: str) -> tuple[str, ...]:

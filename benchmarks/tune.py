@@ -74,19 +74,13 @@ def list_pins(
     return out
 
 
-def also_pins(
-    chosen: list[tuple[dict[str, Any], float]], known: dict[str, Any]
+def with_best(
+    chosen: list[tuple[dict[str, Any], float]], known: dict[str, Any], most: int
 ) -> list[tuple[dict[str, Any], float]]:  # fmt: skip
-    """The chosen pins, and the best of an earlier run that are not among them."""
+    """The chosen pins, and of the best ``most`` of an earlier run those that are not among them."""
     listed = [pins for pins, _ in chosen]
-    best = (json.loads(p) for p in list(known.get("all", {}))[:ALSO])
+    best = (json.loads(p) for p in list(known.get("all", {}))[:most])
     return [*chosen, *((pins, 0.0) for pins in best if pins not in listed)]
-
-
-def again_pins(case: Case, arch: str, known: dict[str, Any]) -> list[tuple[dict[str, Any], float]]:
-    """The pick of today's model and the best three that are known of."""
-    pick = list_pins(case, arch, [], [])[0]
-    return [pick, *((json.loads(p), 0.0) for p in list(known["all"])[:BEST] if json.loads(p) != pick[0])]
 
 
 def compile_candidate(case: Case, arch: str, pins: dict[str, Any], estimate_us: float) -> Compiled | str:
@@ -135,7 +129,7 @@ def tune_case(
         "candidates": known["candidates"] if known else len(kernels), "failed": failed,
         "wrong": [kernels[k].pins for k in wrong], "picked": say_pins(kernels[0].pins), "picked_to_copy": ratios[0],
         "best": say_pins(kernels[best].pins), "best_to_copy": ratios[best],
-        "picked_to_best": round(ratios[0] / ratios[best], 4),
+        "picked_to_best": round(ratios[0] / ratios[best], 4), "rounds": FINAL_ROUNDS,
         "all": known["all"] if known else {say_pins(kernels[k].pins): round(first[k + 1], 4) for k in order},
     }  # fmt: skip
 
@@ -186,9 +180,8 @@ def tune_all(session: bench.Session, args: argparse.Namespace) -> Iterator[tuple
         known = json.loads(Path(args.out).read_text(encoding="utf-8")) if args.again else {}
         also = json.loads(Path(args.also).read_text(encoding="utf-8")) if args.also else {}
         pins = [
-            again_pins(c, arch, known[c.name]) if args.again else also_pins(
-                list_pins(c, arch, args.cache, args.turn, args.most), also.get(c.name, {})
-            )
+            with_best(list_pins(c, arch, [], [], 1), known[c.name], BEST) if args.again else
+            with_best(list_pins(c, arch, args.cache, args.turn, args.most), also.get(c.name, {}), ALSO)
             for c in chosen
         ]  # fmt: skip
         waiting = [
@@ -218,7 +211,7 @@ def rank_known(known: dict[str, Any], arch: str) -> dict[str, Any]:
             continue
         best, highest = max(row["all"].items(), key=lambda r: float(r[1]))
         row |= {"picked": pick, "picked_to_copy": row["all"][pick], "best": best, "best_to_copy": highest}
-        row["picked_to_best"] = round(row["all"][pick] / highest, 4)
+        row |= {"picked_to_best": round(row["all"][pick] / highest, 4), "rounds": ROUNDS}
     return known
 
 
