@@ -7,6 +7,11 @@ that they read, the L2 that tiles come from. What is not side by side is added: 
 The shares of each rate that kernels reach, and what a panel and a cluster cost, are fitted to docs/results/gemm (H200).
 A warpgroup alone cannot start its next product while it waits, and N below 128 reads more of a than it multiplies.
 
+K-tiles that threads bring lie in registers while the one before is multiplied, and are stored between two meetings: for
+the port of shared memory CTAs of a multiprocessor stand in line, and while one waits for loads, meetings and its own
+warps' products, others go on. What is waited for is fitted to the 41 recipes of 907 x 1288 x 1232, 173 x 3216 x 2288
+and 207 x 19 x 3396 in docs/results/gemm and the six other products of docs/results/products that are carried out so.
+
 Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
 "Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data
 sheet divided by 132 multiprocessors at 1.83 GHz.
@@ -17,7 +22,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import pairwise
 
-from tilegen.arch import ARCHES
+from tilegen.access import WARP_LANES
+from tilegen.arch import ARCHES, Arch
 from tilegen.arch.data import typical_device
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally
 
@@ -37,9 +43,12 @@ _FIRST_K_TILE = 900  # clocks until the first k-tile has come
 _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
 _DEPTHS = {"simt": 1, "mma_sync": 16}  # of such a step
-_LATENCY, _LOAD = 1000, 1 / 8  # of a k-tile that threads bring through registers, and of an element that comes alone
-_REGISTERS, _HELD = 65536, 56  # of a multiprocessor; of a thread for fragments and addresses
-_JOIN, _JOINED = 300, 20  # clocks in which warps that share K meet, and for each of them
+_SINGLE = 1 / 32  # clocks of an element that is loaded, or stored, alone: 32 are a wavefront
+_MEETINGS, _LATENCY = 300, 400  # clocks of a k-tile that threads bring: the two meetings; until its loads are there
+_ALONE = 0.3  # of a quarter of the rate: what a warp reaches that waits for its own products and their fragments
+_FIRST_LOAD = 30  # clocks of each load of a thread's first k-tile: up to ten instructions, most of them for addresses
+_HELD, _PER_WAITING = 28, 1.2  # registers of a thread; for 4 bytes, or an element alone, that wait: nvrtc's, 28 kernels
+_JOIN, _JOINED = 300, 100  # clocks in which warps that share K meet, and for each of them
 _MEETING = 400  # clocks for which the CTAs of a cluster wait for one another at either end
 
 
@@ -160,7 +169,8 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     tiles = work.tiles
     staged = work.stages * bk * (bm + bn) * work.factor_bytes
     by_shared = ARCHES[arch].max_shared_bytes_per_cta // staged
-    per_sm = 1 if work.load == BY_TMA else max(1, min(4, 512 // work.threads, by_shared, _fit_registers(work)))
+    by_registers = _fit_registers(work, ARCHES[arch])
+    per_sm = 1 if work.load == BY_TMA else max(1, min(4, 512 // work.threads, by_shared, by_registers))
     at_once = work.ctas or device.sm_count * per_sm
     waves = -(-tiles // at_once)
     busy = -(-min(at_once, tiles) // device.sm_count)  # CTAs of one multiprocessor
@@ -180,9 +190,9 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     steps, per_step = -(-k // bk), max(1, bk // _DEPTHS.get(work.variant, bk) // work.k_parts)
     if work.load != BY_TMA:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
         clocks["multiply"] = max(clocks["multiply"] + _BARRIER * steps, steps * (_WAIT + _STEP * per_step) / busy)
-    if work.load == BY_THREADS:  # loads of the next k-tile, stores of this one, and reads of it come one after another
-        clocks["shared"] += steps * work.singles * bk * _LOAD
-        clocks["l2"] = max(clocks["l2"], (clocks["shared"] + steps * _LATENCY) / busy)
+    if work.load == BY_THREADS:
+        clocks["shared"] += work.singles * (k + steps * bk) * _SINGLE  # zeros beyond K are stored, and not loaded
+        clocks["l2"] = max(clocks["l2"], clocks["shared"] + _wait_for_threads(work, steps) / busy)
     starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if work.variant != "simt" else 1.0
     each = {name: c * turns * starve / device.clock_hz for name, c in clocks.items()}
     out = tally.stored / tiles / 32 * (1 if work.by_tma else 3)
@@ -215,14 +225,25 @@ def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
     )  # fmt: skip
 
 
-def _fit_registers(work: Work) -> int:
+def _wait_for_threads(work: Work, steps: int) -> float:
+    """Clocks that a CTA whose threads bring k-tiles does not need the port of shared memory for, one after another.
+
+    The next k-tile's loads are on their way while a warp multiplies: it waits for the later of both.
+    """
+    (bm, bn, bk), rate = work.tile, (_SIMT if work.variant == "simt" else _TENSOR)[work.factors]
+    products = 2 * bm * bn * bk / (rate / 4 * _ALONE * work.threads / WARP_LANES)
+    loads = (work.singles + (bm + bn - work.singles) * work.factor_bytes / 16) * bk / work.threads
+    return steps * _MEETINGS + (steps - 1) * max(_LATENCY, products) + products + loads * _FIRST_LOAD
+
+
+def _fit_registers(work: Work, arch: Arch) -> int:
     """CTAs of a multiprocessor whose threads hold the next k-tile in registers, beside their sums."""
     (bm, bn, bk), each = work.tile, work.threads
     if work.load != BY_THREADS:
-        return _REGISTERS // each
+        return arch.registers_per_sm // each
     waiting = work.singles + (bm + bn - work.singles) * work.factor_bytes / 4
-    taken = (waiting * bk + bm * bn * work.k_parts * work.sum_bytes / 4) / each + _HELD
-    return _REGISTERS // (each * min(255, int(taken)))
+    taken = (waiting * bk * _PER_WAITING + bm * bn * work.k_parts * work.sum_bytes / 4) / each + _HELD
+    return arch.registers_per_sm // (each * min(arch.max_registers_per_thread, int(taken)))
 
 
 def _share_of_products(work: Work) -> float:
