@@ -10,7 +10,8 @@ A warpgroup alone cannot start its next product while it waits, and N below 128 
 K-tiles that threads bring lie in registers while the one before is multiplied, and are stored between two meetings: for
 the port of shared memory CTAs of a multiprocessor stand in line, and while one waits for loads, meetings and its own
 warps' products, others go on. What is waited for is fitted to the 41 recipes of 907 x 1288 x 1232, 173 x 3216 x 2288
-and 207 x 19 x 3396 in docs/results/gemm and the six other products of docs/results/products that are carried out so.
+and 207 x 19 x 3396 in docs/results/gemm and the six other products of docs/results/products that are carried out so. Of
+warps that share K and load by cp.async, bytes and rounds are fitted to the 28 of 96 x 64 x 20000 and 203 x 8 x 1784.
 
 Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
 "Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data
@@ -48,6 +49,7 @@ _MEETINGS, _LATENCY = 300, 400  # clocks of a k-tile that threads bring: the two
 _ALONE = 0.3  # of a quarter of the rate: what a warp reaches that waits for its own products and their fragments
 _FIRST_LOAD = 30  # clocks of each load of a thread's first k-tile: up to ten instructions, most of them for addresses
 _HELD, _PER_WAITING = 28, 1.2  # registers of a thread; for 4 bytes, or an element alone, that wait: nvrtc's, 28 kernels
+_COPIED_BYTES_PER_CLOCK, _ROUND = 45.0, 800  # by cp.async to warps that share K; clocks until a round of loads is there
 _JOIN, _JOINED = 300, 100  # clocks in which warps that share K meet, and for each of them
 _MEETING = 400  # clocks for which the CTAs of a cluster wait for one another at either end
 
@@ -188,7 +190,11 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
         "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
     }
     steps, per_step = -(-k // bk), max(1, bk // _DEPTHS.get(work.variant, bk) // work.k_parts)
-    if work.load != BY_TMA:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
+    if work.load == BY_CP_ASYNC and work.k_parts > 1:  # few products: what takes long is the way of the stages
+        clocks["multiply"] = max(clocks["multiply"], steps * _STEP * per_step) + _BARRIER * steps
+        come = sum(tally.fetched.values()) / tiles / _COPIED_BYTES_PER_CLOCK
+        clocks["l2"] = come + _count_rounds(work.stages, steps) * _ROUND
+    elif work.load != BY_TMA:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
         clocks["multiply"] = max(clocks["multiply"] + _BARRIER * steps, steps * (_WAIT + _STEP * per_step) / busy)
     if work.load == BY_THREADS:
         clocks["shared"] += work.singles * (k + steps * bk) * _SINGLE  # zeros beyond K are stored, and not loaded
@@ -234,6 +240,15 @@ def _wait_for_threads(work: Work, steps: int) -> float:
     products = 2 * bm * bn * bk / (rate / 4 * _ALONE * work.threads / WARP_LANES)
     loads = (work.singles + (bm + bn - work.singles) * work.factor_bytes / 16) * bk / work.threads
     return steps * _MEETINGS + (steps - 1) * max(_LATENCY, products) + products + loads * _FIRST_LOAD
+
+
+def _count_rounds(stages: int, steps: int) -> int:
+    """How often loads wait for others before them: all stages are under way at first, later all but the one in use.
+
+    >>> [_count_rounds(stages, 4) for stages in (4, 3, 2)]
+    [0, 1, 2]
+    """
+    return -(-max(0, steps - stages) // (stages - 1))
 
 
 def _fit_registers(work: Work, arch: Arch) -> int:
