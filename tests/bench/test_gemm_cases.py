@@ -1,15 +1,19 @@
-"""The measured products: the odd ones are those that seed 1 draws, and every one is a spec of the op gemm."""
+"""The measured products: the odd ones are those that seed 1 draws, every one is a spec of the op gemm, and where many
+recipes of one were measured, the pick is about as fast as the best."""
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "benchmarks"))
 
 from gemm_cases import ODD_COUNT, ODD_FILE, Product, all_products, draw_odd, odd_products, odd_text
+from sweep_gemm import find_shapes, list_pins
 
 from tilegen.ops import ALL_OPS
 from tilegen.spec import load
@@ -36,3 +40,21 @@ def test_names_tell_products_apart() -> None:
 def test_a_product_is_a_spec(product: Product) -> None:
     spec = load(product.spec(), ALL_OPS)
     assert [call.op for call in spec.ops] == ["gemm"] and {b.name: b.shape for b in spec.buffers} == product.shapes
+
+
+SWEEPS = Path(__file__).resolve().parents[2] / "docs" / "results" / "gemm"
+SWEPT = [
+    pytest.param(name, rows, id=name)
+    for path in sorted(SWEEPS.glob("*.json"))
+    for name, rows in json.loads(path.read_text(encoding="utf-8")).get("shapes", {}).items()
+    if any("ratio" in row for row in rows)
+]
+MISSED = {"8192x8192x8192 int8": 1.07, "96x64x20000 bfloat16": 1.09}  # how much faster the best is, where it is known
+
+
+@pytest.mark.parametrize(("name", "rows"), SWEPT)
+def test_the_pick_is_nearly_the_best_that_was_measured(name: str, rows: list[dict[str, Any]]) -> None:
+    (product,) = find_shapes([name])
+    pins, _ = list_pins(product)[0]
+    (picked,) = [row for row in rows if row["pins"] == pins]
+    assert max(row["ratio"] for row in rows if "ratio" in row) <= MISSED.get(name, 1.05) * picked["ratio"]
