@@ -17,7 +17,6 @@ from tilegen.ops.permute.tiles import (
     MAX_TILE_BYTES,
     TileChoice,
     list_boxes,
-    list_threads,
     next_power,
     sizes_of,
 )
@@ -63,7 +62,7 @@ def _estimate_all(
     found = []
     for variant, box in boxes:
         work = describe_work(dims, sizes, variant, box, elem_bytes)
-        for threads in list_threads([way.groups for way in work.ways], work.box_bytes):
+        for threads in work.list_threads():
             found.append((work.choose(threads), estimate(work, threads, arch)))
     return sorted(found, key=lambda f: (round(f[1].seconds * 1e9), f[0].elems, f[0].threads))
 

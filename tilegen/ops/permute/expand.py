@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from tilegen import layouts
 from tilegen.errors import Diagnostic, LayoutError, SpecError
@@ -34,11 +36,12 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
     cache = call.fields.cache
     names = frozenset({spec.kernel, *(b.name for b in spec.buffers), *(p.name for p in spec.params)})
     names |= {c.name for c in spec.constants}
-    if chosen.variant == "direct":
+    if chosen.variant != "tiled":
         seen = _in_order_of_src(dst, dims, chosen.box, names)
         buffers += () if seen is dst else (seen,)
         target = regions[1] if seen is dst else _region(seen, dims, 0, begins, chosen.box)
-        ops: tuple[Statement, ...] = (_copy(call, regions[0], target, edge, cache),)
+        pins = {"variant": "scalar", "partition": "row-major"} if chosen.variant == "scalar" else {}
+        ops: tuple[Statement, ...] = (_copy(call, regions[0], target, edge, cache, pins),)
     else:
         tile, turned = _tile_buffers(call, dims, chosen, names)
         buffers += (tile,) if turned is tile else (tile, turned)
@@ -149,6 +152,8 @@ def _region(buffer: Buffer, dims: Dims, side: int, begins: Sequence[Index], box:
     return Region(buffer, own, lengths, (True,) * len(box), text, buffer.mark)
 
 
-def _copy(call: WholeCall, src: Region, dst: Region, edge: str, cache: str) -> Call:
-    fields = CopyFields(src=src.text, dst=dst.text, edge=edge, cache=cache)  # type: ignore[arg-type]
+def _copy(
+    call: WholeCall, src: Region, dst: Region, edge: str, cache: str, pins: Mapping[str, Any] = MappingProxyType({})
+) -> Call:
+    fields = CopyFields(src=src.text, dst=dst.text, edge=edge, cache=cache, **pins)  # type: ignore[arg-type]
     return Call(COPY, "cta", fields, {"src": src, "dst": dst}, True, call.mark)

@@ -3,14 +3,17 @@
 ``describe_work`` says what a CTA does with a box, ``estimate`` how long that takes with so many threads. The estimate
 ranks candidates; what a kernel really costs is counted and measured afterwards. Its constants were fitted
 to the candidates of all cases of benchmarks/cases.py as an H200 timed them (docs/performance.md says how well); those
-of the L2 and of a launch were set.
+of the L2 and of a launch were set. Those of scalar permutes were fitted apart, to 11 arrays of 2 to 500 KB.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
+from itertools import product as combinations
 from math import gcd, log2, prod, sqrt
+from operator import mul
 
 from tilegen.access import SECTOR_BYTES
 from tilegen.arch import Arch, occupancy
@@ -18,27 +21,39 @@ from tilegen.arch.data import TypicalDevice, typical_device
 from tilegen.index import multiple
 from tilegen.ops.copy.register_tiles import MOST_RUN_BYTES
 from tilegen.ops.permute.dims import Dims
-from tilegen.ops.permute.tiles import LANES, TileChoice, count_ctas, run_elems
+from tilegen.ops.permute.tiles import (
+    LANES,
+    MOST_SCALAR_THREADS,
+    TileChoice,
+    count_ctas,
+    list_threads,
+    run_elems,
+)
 
-_RUN_OVERHEAD_BYTES = (46.7, 41.6)  # what each run of src, and of dst, costs besides its own bytes
-_RAGGED_BYTES = (2.87, 7.75)  # what each costs more where runs do not begin with sectors
-_REACHED = 1.349  # of the typical bandwidth, by runs that cost nothing besides
-_ENOUGH_IN_FLIGHT = 14471  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
-_TOO_MUCH_IN_FLIGHT = 31064  # bytes; beyond, CTAs are in each other's way: so many places are read and written at once
-_CROWDED = 0.164  # of the time, for each doubling beyond it
+_RUN_OVERHEAD_BYTES = (53.3, 44.3)  # what each run of src, and of dst, costs besides its own bytes
+_RAGGED_BYTES = (2.87, 7.17)  # what each costs more where runs do not begin with sectors
+_REACHED = 1.177  # of the typical bandwidth, by runs that cost nothing besides
+_ENOUGH_IN_FLIGHT = 13118  # bytes of a multiprocessor; twice as many keep the memory busy to nine tenths
+_TOO_MUCH_IN_FLIGHT = 32010  # bytes; beyond, CTAs are in each other's way: so many places are read and written at once
+_CROWDED = 0.180  # of the time, for each doubling beyond it
 _L2_TO_MEMORY = 1.5  # bytes that the L2 moves in the time in which memory moves one
-_ISSUE_PER_CYCLE = 2.64  # instructions of a multiprocessor, of at most four
-_CYCLES_PER_INSTRUCTION = 14.9  # of a warp, each of which waits for the one before
-_ACCESS_INSTRUCTIONS = 5.14  # an access of global memory, its address and its guard
-_SHARED_INSTRUCTIONS = 0.75  # one of shared memory
-_DIVISION_INSTRUCTIONS = 1.69  # more for each dimension of a box whose extent is no power of two
-_UNEVEN_INSTRUCTIONS = 0.98  # more for each dimension in which a trip is no constant step from the one before
-_GUARD_INSTRUCTIONS = 0.58  # more where the last trip leaves threads out
-_WARP_SECONDS = 60e-9  # that each warp adds to the time that a CTA takes
-_CTA_SECONDS = 0.47e-9  # that the device takes to start a CTA
-_LAST_CTAS = 1.21  # how many times what a CTA takes alone is seen at the end and the beginning of a launch
+_ISSUE_PER_CYCLE = 2.96  # instructions of a multiprocessor, of at most four
+_CYCLES_PER_INSTRUCTION = 17.4  # of a warp, each of which waits for the one before
+_ACCESS_INSTRUCTIONS = 5.73  # an access of global memory, its address and its guard
+_SHARED_INSTRUCTIONS = 0.83  # one of shared memory
+_DIVISION_INSTRUCTIONS = 1.70  # more for each dimension of a box whose extent is no power of two
+_UNEVEN_INSTRUCTIONS = 0.864  # more for each dimension in which a trip is no constant step from the one before
+_GUARD_INSTRUCTIONS = 0.57  # more where the last trip leaves threads out
+_EDGE_INSTRUCTIONS = 0.97  # more of an access, for each edge whose guard is neither a thread's own nor the same for all
+_WARP_SECONDS = 63.3e-9  # that each warp adds to the time that a CTA takes
+_CTA_SECONDS = 0.529e-9  # that the device takes to start a CTA
+_LAST_CTAS = 1.215  # how many times what a CTA takes alone is seen at the end and the beginning of a launch
 _START_SECONDS = 0.80e-6  # a launch
-_SHARPNESS = 2.25  # of the norm that joins what overlaps: the longest counts most
+_SCALAR_START_SECONDS = 1.15e-6  # a launch of a scalar permute, and one trip through memory
+_SCALAR_TRIP_CYCLES = 78  # each trip of a thread
+_SCALAR_DIVISION_CYCLES = 58  # more for each dimension of its box whose extent is no power of two
+_SCALAR_WARP_SECONDS = 3.7e-9  # of a CTA
+_SHARPNESS = 1.944  # of the norm that joins what overlaps: the longest counts most
 
 
 @dataclass(frozen=True)
@@ -60,13 +75,15 @@ class Way:
     """One way of a CTA's elements: all of it (direct), into shared memory, or out of it.
 
     Its threads share out ``groups``: accesses, or register tiles. Each takes so many accesses of global and of shared
-    memory. ``extents``: of the box in groups, the fastest dimension first.
+    memory. ``extents``: of the box in groups, the fastest dimension first; ``cut``: whether an edge of the arrays cuts
+    boxes there.
     """
 
     groups: int
     accesses: float
     shared_accesses: float
     extents: tuple[int, ...]
+    cut: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -96,6 +113,13 @@ class BoxWork:
     def box_bytes(self) -> int:
         return prod(self.box) * self.elem_bytes
 
+    def list_threads(self) -> tuple[int, ...]:
+        """How many threads may share the box out."""
+        groups = [way.groups for way in self.ways]
+        if self.variant == "scalar":
+            return list_threads(groups, self.box_bytes, self.elem_bytes, MOST_SCALAR_THREADS)
+        return list_threads(groups, self.box_bytes)
+
 
 def describe_work(
     dims: Dims, sizes: Sequence[int], variant: str, box: tuple[int, ...], elem_bytes: int, turn: str = "auto"
@@ -108,19 +132,25 @@ def describe_work(
     is_tiled = variant == "tiled"
     found = [_side(dims, sizes, box, side, elem_bytes, not is_tiled) for side in (0, 1)]
     if not is_tiled:  # what an edge cuts is moved one by one
-        found = [replace(s, width=min(s.width for s in found)) for s in found]
+        width = 1 if variant == "scalar" else min(s.width for s in found)
+        found = [replace(s, width=width) for s in found]
+    if variant == "scalar":
+        found = [replace(s, sectors_per_run=s.run_elems * _warp_sectors(dims, box, k, elem_bytes) / LANES)
+                 for k, s in enumerate(found)]  # fmt: skip
     src, dst = found
     at_once = _elems_at_once(dims, sizes, variant, box, (src, dst), elem_bytes)
     if turn == "auto":
         turn = "store" if src.width > dst.width else "load"
-    ways = _list_ways(dims, variant, box, turn, (src.width, dst.width), at_once)
+    cut = [n % b > 0 for n, b in zip(sizes, box, strict=True)]
+    ways = _list_ways(dims, variant, box, turn, (src.width, dst.width), at_once, cut)
     divided = sum(1 for n in box if n & (n - 1))
     ctas = count_ctas(box, sizes)
     return BoxWork(variant, box, turn, (src, dst), ways, at_once, divided, ctas, elem_bytes, prod(sizes) * elem_bytes)
 
 
 def _list_ways(
-    dims: Dims, variant: str, box: tuple[int, ...], turn: str, widths: tuple[int, int], at_once: int
+    dims: Dims, variant: str, box: tuple[int, ...], turn: str, widths: tuple[int, int], at_once: int,
+    cut: Sequence[bool],
 ) -> tuple[Way, ...]:  # fmt: skip
     """The one way of a direct box; of a tiled one that on which elements turn over, and the other."""
     elems = prod(box)
@@ -130,13 +160,14 @@ def _list_ways(
     )  # fmt: skip
     turning, other = sides if turn == "load" else sides[::-1]
     order, inner, width = other
-    accesses = _extents(box, order, {inner: width})
+    accesses, along = _extents(box, order, {inner: width}), tuple(cut[d] for d in reversed(order))
     if variant != "tiled":
-        return (Way(-(-elems // at_once), 2, 0, accesses),)
+        return (Way(-(-elems // at_once), 2, 0, accesses, along),)
     has_tiles = dims.src_inner != dims.dst_inner and min(widths) > 1
     group = {turning[1]: turning[2], inner: width} if has_tiles else {turning[1]: at_once}
-    tiles = Way(-(-elems // at_once), at_once / turning[2], at_once / width, _extents(box, turning[0], group))
-    return tiles, Way(-(-elems // width), 1, 1, accesses)
+    extents, across = _extents(box, turning[0], group), tuple(cut[d] for d in reversed(turning[0]))
+    tiles = Way(-(-elems // at_once), at_once / turning[2], at_once / width, extents, across)
+    return tiles, Way(-(-elems // width), 1, 1, accesses, along)
 
 
 def estimate(work: BoxWork, threads: int, arch: Arch) -> Estimate:
@@ -146,7 +177,7 @@ def estimate(work: BoxWork, threads: int, arch: Arch) -> Estimate:
     """
     device = typical_device(arch.name)
     ctas = work.ctas
-    sectors = sum(int(work.array_bytes // work.elem_bytes / s.run_elems * s.sectors_per_run) for s in work.sides)
+    sectors = sum(_count_sectors(work, side) for side in (0, 1))
     wavefronts = int(ctas * work.box_bytes / 128 * 2 * len(work.ways))
     instructions = [_way_instructions(way, work, threads) for way in work.ways]
     issued = sum(-(-way.groups // LANES) * each for way, each in zip(work.ways, instructions, strict=True))
@@ -155,6 +186,10 @@ def estimate(work: BoxWork, threads: int, arch: Arch) -> Estimate:
     resident = _resident_ctas(work, threads, arch)
     in_flight = max(1, int(min(resident, ctas / device.sm_count) * work.array_bytes / ctas))
     rounds = -(-ctas // device.sm_count)  # CTAs of the busiest multiprocessor
+    widths = (side.width for side in work.sides)
+    if work.variant == "scalar":
+        seconds, bound_by = _scalar_seconds(work, threads, device), "latency"
+        return Estimate(seconds, bound_by, sectors, 0, int(ctas * issued), in_flight, *widths)
     times = {
         "memory": _memory_seconds(work, in_flight, device),
         "L2": sectors * SECTOR_BYTES / (device.memory_bytes_per_s * _L2_TO_MEMORY),
@@ -165,7 +200,6 @@ def estimate(work: BoxWork, threads: int, arch: Arch) -> Estimate:
     bound_by = max(times, key=lambda k: times[k])
     together = sum(t**_SHARPNESS for t in times.values()) ** (1 / _SHARPNESS)
     seconds = together + _LAST_CTAS * alone + _START_SECONDS
-    widths = (side.width for side in work.sides)
     return Estimate(seconds, bound_by, sectors, wavefronts, int(ctas * issued), in_flight, *widths)
 
 
@@ -189,6 +223,13 @@ def _side(
     sectors = (run * elem_bytes + (SECTOR_BYTES - align if ragged else 0)) / SECTOR_BYTES
     width = access_elems(dims, sizes, box, side, elem_bytes, may_be_cut)
     return _Side(width, run, sectors, align < SECTOR_BYTES)
+
+
+def _warp_sectors(dims: Dims, box: Sequence[int], side: int, elem_bytes: int) -> int:
+    """Sectors of one array that 32 elements of a box touch which are neighbours in src's order."""
+    strides = [multiple(d.dst if side else d.src) for d in dims.dims]
+    lanes = list(islice(combinations(*(range(n) for n in box)), LANES))
+    return len({sum(map(mul, at, strides)) * elem_bytes // SECTOR_BYTES for at in lanes}) * LANES // len(lanes)
 
 
 def _run_alignment(dims: Dims, box: Sequence[int], side: int) -> int:
@@ -262,11 +303,46 @@ def count_uneven(extents: Sequence[int], threads: int) -> int:
     return 0
 
 
+def count_guarded(extents: Sequence[int], cut: Sequence[bool], threads: int) -> int:
+    """Cut dimensions in which a group's place depends on its thread and on its trip: each access has a guard of its own.
+
+    >>> count_guarded((96, 64), (False, True), 96), count_guarded((96, 64), (False, True), 192)
+    (0, 1)
+    """
+    left, is_even, found = threads, True, 0
+    for extent, is_cut in zip(extents, cut, strict=True):
+        is_even = is_even and (left % extent == 0 or extent % left == 0)
+        found += is_cut and extent > 1 and (not is_even or 1 < left < extent)
+        left = max(1, left // extent)
+    return found
+
+
+def _count_sectors(work: BoxWork, side: int) -> int:
+    """Sectors of one array that all CTAs ask for."""
+    its = work.sides[side]
+    return int(work.array_bytes // work.elem_bytes / its.run_elems * its.sectors_per_run)
+
+
+def _scalar_seconds(work: BoxWork, threads: int, device: TypicalDevice) -> float:
+    """What a small array takes that goes element by element: all CTAs are there at a time, and the L2 has all sectors.
+
+    Stores are waited for by nobody.
+    """
+    trips = -(-prod(work.box) // threads)
+    cycles = trips * (_SCALAR_TRIP_CYCLES + work.divided * _SCALAR_DIVISION_CYCLES)
+    loads = _count_sectors(work, 0) * SECTOR_BYTES / (device.memory_bytes_per_s * _L2_TO_MEMORY)
+    starts = threads / LANES * _SCALAR_WARP_SECONDS + work.ctas * _CTA_SECONDS
+    return _SCALAR_START_SECONDS + cycles / device.clock_hz + loads + starts
+
+
 def _way_instructions(way: Way, work: BoxWork, threads: int) -> float:
     """Instructions for a group of a way: its accesses, its address, and a guard where the last trip leaves some out."""
-    accesses = way.accesses * _ACCESS_INSTRUCTIONS + way.shared_accesses * _SHARED_INSTRUCTIONS
+    again = way.groups > threads
+    guarded = count_guarded(way.extents, way.cut, threads) if again else 0
+    accesses = way.accesses * (_ACCESS_INSTRUCTIONS + guarded * _EDGE_INSTRUCTIONS)
+    accesses += way.shared_accesses * _SHARED_INSTRUCTIONS
     guard = _GUARD_INSTRUCTIONS if way.groups % threads else 0
-    uneven = count_uneven(way.extents, threads) if way.groups > threads else 0
+    uneven = count_uneven(way.extents, threads) if again else 0
     return accesses + work.divided * _DIVISION_INSTRUCTIONS + uneven * _UNEVEN_INSTRUCTIONS + guard
 
 

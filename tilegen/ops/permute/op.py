@@ -32,8 +32,9 @@ class PermuteFields(WholeFields):
     src: str = Field(description="the array read")
     dst: str = Field(description="the array written: its dimension i is dimension axes[i] of src")
     axes: list[int] = Field(min_length=1, max_length=MAX_RANK, description="for each dimension of dst, that of src")
-    variant: Literal["auto", "direct", "tiled"] = Field(
-        default="auto", description="direct: through registers alone; tiled: through a tile in shared memory"
+    variant: Literal["auto", "direct", "tiled", "scalar"] = Field(
+        default="auto",
+        description="direct: through registers alone; tiled: through a tile in shared memory; scalar: one by one",
     )
     box: list[int] | None = Field(
         default=None, min_length=1, max_length=MAX_RANK,
@@ -77,8 +78,8 @@ def _check_pins(fields: PermuteFields) -> tuple[str, str, str, str] | None:
     if fields.box is not None and min(fields.box) < 1:
         return "TG106", f"a box has at least one element of each dimension, not {fields.box}", "box", ""
     pinned = next((name for name in TILE_PINS if getattr(fields, name) != "auto"), None)
-    if fields.variant == "direct" and pinned:
-        message = f"a direct permute has no tile in shared memory, so '{pinned}' says nothing"
+    if fields.variant in ("direct", "scalar") and pinned:
+        message = f"a {fields.variant} permute has no tile in shared memory, so '{pinned}' says nothing"
         return "TG302", message, pinned, "remove it, or take 'variant: tiled'"
     if fields.layout in ("auto", *PLAIN_LAYOUTS):
         return None
@@ -124,8 +125,10 @@ def _too_many_ctas(spec: Spec, call: WholeCall, ctas: int, chosen: TileChoice) -
 def describe_tiles(call: WholeCall, chosen: TileChoice) -> str:
     """What is carried out and how, for the head of the CUDA file."""
     axes, box = (", ".join(map(str, x)) for x in (call.fields.axes, chosen.box))
-    through = f"through a tile in shared memory, turned over on the {chosen.turn}"
-    how = through if chosen.variant == "tiled" else "through registers alone"
+    how = {
+        "direct": "through registers alone", "scalar": "element by element",
+        "tiled": f"through a tile in shared memory, turned over on the {chosen.turn}",
+    }[chosen.variant]  # fmt: skip
     text = f"permute {call.arrays['src'].name} -> {call.arrays['dst'].name}, axes [{axes}]"
     return f"{text}: boxes of [{box}] elements of src's dimensions, {how}"
 

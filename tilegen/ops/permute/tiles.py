@@ -1,7 +1,8 @@
 """What a CTA of a permute may take: boxes, each with a variant, and how many threads may move one.
 
 A box is one extent per dimension. ``direct`` boxes go from src to dst through registers alone, ``tiled`` ones through
-shared memory: first along src's fastest dimensions, then along dst's.
+shared memory: first along src's fastest dimensions, then along dst's. ``scalar`` boxes go element by element: where
+arrays are small their one trip through memory takes less time than whole accesses in two.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ MAX_TILE_BYTES = 48 * 1024  # what every arch gives a CTA without asking
 MAX_CANDIDATES = 64
 LANES = 32  # of a warp
 _THREADS = (64, 128, 256, 512)
-_MOST_THREADS = 640
+MOST_THREADS = 640
 _FULL = 0.95  # of the threads have something to do, over all trips of each way: any number of warps may do that
 _RUN_BYTES = (64, 128, 256, 512, 1024)
 _LONG_RUN_BYTES = (2048, 4096)  # beside a dimension so short that a box of 1024 bytes of the other is a small one
@@ -27,13 +28,16 @@ _SHORT_BYTES = 16
 _LOPSIDED = 8  # a run is not so many times as long as the other side's, or longer
 _DIRECT_BYTES = (2048, 4096, 8192, 16384)
 _MOST_BYTES_PER_THREAD = 256  # 64 registers
-_LEAST_BYTES_PER_THREAD = 4
+LEAST_BYTES_PER_THREAD = 4  # but of one element
+_SCALAR_ELEMS = (256, 512)
+MOST_SCALAR_THREADS = 256
+_MOST_SCALAR_BYTES = 512 * 1024  # of an array; larger ones lost with every box that was timed (docs/performance.md)
 _PART_RATIO = 1.7  # a divisor of a dimension stands for a part up to so many times longer or shorter
 
 
 @dataclass(frozen=True)
 class TileChoice:
-    """How one CTA works: ``variant`` (direct or tiled), its box, in src's order of dimensions, and its threads.
+    """How one CTA works: ``variant`` (direct, tiled or scalar), its box, in src's order of dimensions, and its threads.
 
     ``turn``: whether a tile's elements change their order on the way into shared memory (load) or out of it (store).
     """
@@ -59,23 +63,26 @@ def list_boxes(dims: Dims, elem_bytes: int, defaults: dict[str, int]) -> tuple[t
     fixed = [isinstance(d.extent, int) for d in dims.dims]
     direct = (("direct", box) for box in _direct(dims, sizes, fixed, elem_bytes))
     tiled = (("tiled", box) for box in _tiled(dims, sizes, fixed, elem_bytes))
-    return tuple(dict.fromkeys((*direct, *tiled)))
+    scalar = (("scalar", box) for box in _scalar(dims, sizes, fixed, elem_bytes))
+    return tuple(dict.fromkeys((*direct, *tiled, *scalar)))
 
 
-def list_threads(groups: Sequence[int], box_bytes: int) -> tuple[int, ...]:
+def list_threads(
+    groups: Sequence[int], box_bytes: int, least_bytes: int = LEAST_BYTES_PER_THREAD, most: int = MOST_THREADS
+) -> tuple[int, ...]:  # fmt: skip
     """How many threads may share out so many groups of elements, one number for each way of a box: powers of two, and
-    whole warps that have something to do in nearly all trips; no more than there are groups.
+    whole warps that have something to do in nearly all trips; no more than there are groups, none with fewer bytes.
 
     >>> list_threads((576, 2304), 36864)
     (192, 256, 288, 512, 576)
     >>> list_threads((20,), 320)
     (64,)
     """
-    most = min(_MOST_THREADS, max(_THREADS[0], -(-max(groups) // LANES) * LANES))
+    most = min(most, max(_THREADS[0], -(-max(groups) // LANES) * LANES))
     found = tuple(
         threads for threads in range(_THREADS[0], most + 1, LANES)
         if (threads in _THREADS or min(n / (-(-n // threads) * threads) for n in groups) >= _FULL)
-        and (box_bytes >= _LEAST_BYTES_PER_THREAD * threads or threads == _THREADS[0])
+        and (box_bytes >= least_bytes * threads or threads == _THREADS[0])
         and box_bytes <= _MOST_BYTES_PER_THREAD * threads
     )  # fmt: skip
     return found or (most,)
@@ -104,6 +111,13 @@ def _tiled(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: 
         is_lopsided = max(src_bytes, dst_bytes) > _LOPSIDED * min(src_bytes, dst_bytes)
         if not is_lopsided and prod(box) * elem_bytes <= MAX_TILE_BYTES:
             yield box
+
+
+def _scalar(dims: Dims, sizes: Sequence[int], fixed: Sequence[bool], elem_bytes: int) -> Iterable[tuple[int, ...]]:
+    """Boxes that follow one another in dst, of arrays that are small whatever the params are."""
+    if all(fixed) and prod(sizes) * elem_bytes <= _MOST_SCALAR_BYTES:
+        for elems in _SCALAR_ELEMS:
+            yield fill_box(dims.order, sizes, fixed, elems)
 
 
 def fill_box(
