@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import re
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -16,14 +17,14 @@ from tilegen.arch import ARCHES
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.needs import count_bytes
 from tilegen.decisions import TILING
-from tilegen.errors import SpecError
+from tilegen.errors import ProofError, SpecError
 from tilegen.layouts import parse, tiled_mma
 from tilegen.ops.gemm.choose import rank_recipes
 from tilegen.ops.gemm.op import GemmFields
 from tilegen.ops.gemm.pins import read_pins
 from tilegen.ops.gemm.problem import read_problem
 from tilegen.planner import plan_spec
-from tilegen.proofs import prove
+from tilegen.proofs import Proof, prove
 from tilegen.spec.data import Following
 from tilegen.spec.outline import launch_of, outline
 from tilegen.spec.printing import print_spec
@@ -167,6 +168,21 @@ def test_tiles_of_another_product_are_found(wrong: str, arch: str) -> None:
     assert proof_code(lambda: prove(meant, plan_spec(meant))) == ""
     mixed = replace(other, whole=meant.whole)
     assert proof_code(lambda: prove(mixed, plan_spec(mixed))) == "TG420"
+
+
+@pytest.mark.parametrize("wrong", ["", "a factor twice", "B turned"])
+def test_a_product_proved_in_parts_side_by_side_is_judged_as_one(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was proved, or what is wrong, to the word."""
+    monkeypatch.setattr(sys.modules["tilegen.proofs.prove"], "_SHARED_WORK", 0)
+    meant, other = (tilegen.load(spec_of(**RIGHT | more)) for more in ({}, WRONG.get(wrong, {})))
+    mixed = replace(other, whole=meant.whole)
+    said: list[Any] = []
+    for processes in (1, 2):
+        try:
+            said.append(prove(mixed, plan_spec(mixed), processes))
+        except ProofError as found:
+            said.append(found.diagnostics)
+    assert said[0] == said[1] and isinstance(said[0], Proof) == (not wrong)
 
 
 @pytest.mark.parametrize("change", ["k - 1", "first", "m and n"])

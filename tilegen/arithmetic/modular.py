@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tilegen.arithmetic.domain import FOLDS, Array, Domain
+from tilegen.arithmetic.domain import FOLDS, Array, Domain, multiply_in_parts
 from tilegen.arithmetic.formats import holds_all
 from tilegen.arithmetic.hashes import ODD64, mix, odds, salt
 from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS, multiply_by_rows, multiply_exactly
@@ -122,6 +122,10 @@ class Modular(Domain):
         return self.encode(_round_to_tfloat32(self.decode(values, "float32")), "float32")
 
     def matmul(self, a: Array, b: Array, c: Array | None, dtype_ab: str, dtype_acc: str) -> Array:
+        return multiply_in_parts(lambda *some: self._multiply_some(some, dtype_ab, dtype_acc), a, b, c)
+
+    def _multiply_some(self, some: Sequence[Any], dtype_ab: str, dtype_acc: str) -> Array:
+        a, b, c = some
         held = "float32" if dtype_ab in TFLOAT32_UNITS else dtype_ab
         x, y, z = self._read(a, held), self._read(b, held), 0 if c is None else self.decode(c, dtype_acc)
         if dtype_ab in TFLOAT32_UNITS and dtype_ab != TFLOAT32_CUT:

@@ -57,7 +57,7 @@ def list_joint_classes(
 ) -> Iterable[tuple[dict[str, Ints], Ints]]:
     """The same of accesses whose addresses are seen together: those of one class lie as far from each other, too.
 
-    Each side comes with the variables that it knows, arrays of one length.
+    Each side comes with the variables that it knows: threads as arrays, and trips of loops as columns.
     """
     return _list(sides, extents, period, True)
 
@@ -175,7 +175,7 @@ def _keys(a: Access, values: Mapping[str, Ints], known: Mapping[str, object]) ->
     if len(sides) < 2 * len(guards) or len(few) > _FEW:
         return None
     keys = [zero + evaluate(address.outer, env), *tangled]
-    inside = {**known, **{n: v[few, None] for n, v in values.items()}}
+    inside = {**known, **{n: v[few, None, None] for n, v in values.items()}}
     for left, right in zip(split[::2], split[1::2], strict=True):
         limit = zero + evaluate(right.outer, env) - evaluate(left.outer, env)
         inner = np.asarray(evaluate(left.inner, inside) - evaluate(right.inner, inside))

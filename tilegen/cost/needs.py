@@ -63,47 +63,47 @@ def count_needed_sectors(
     """
     fixed, axes = split_axes(launch, cta)
     sides: list[tuple[Access, Mapping[str, object]]] = []
+    sizes: list[tuple[int, int]] = []
     for a in accesses:
-        known = _spread_trips(a, launch, fixed)
-        if known is None:
+        known, trips = _spread_trips(a, launch, fixed)
+        if trips * a.threads > MOST_ADDRESSES:
             return None
-        if _length(known):  # of loops without a trip nothing is touched
+        if trips:  # of loops without a trip nothing is touched
             sides.append((a, known))
+            sizes.append((trips, a.threads))
     if not sides:
         return 0
     named = {v.name for a, _ in sides for x in (a.byte, *a.conditions) for v in variables(x)}
     outer = {n: extent for n, extent in axes.items() if n in named}
     weight = prod(extent for n, extent in axes.items() if n not in named)
-    each, looked_at, total = sum(_length(known) for _, known in sides), 0, 0
+    each, looked_at, total = sum(map(prod, sizes)), 0, 0
     for values, counts in list_joint_classes(sides, outer, SECTOR_BYTES):
         looked_at += each * len(counts)
         if looked_at > MOST_ADDRESSES:
             return None
-        env = {n: v[:, None] for n, v in values.items()}
-        touched = [_sectors_touched(a, {**known, **env}, (len(counts), _length(known))) for a, known in sides]
+        env = {n: v[:, None, None] for n, v in values.items()}
+        touched = [
+            _sectors_touched(a, {**known, **env}, (len(counts), *size))
+            for (a, known), size in zip(sides, sizes, strict=True)
+        ]
         for row, count in enumerate(counts.tolist()):
             total += count * len(distinct(np.concatenate([t[row][t[row] >= 0] for t in touched])))
     return total * weight
 
 
-def _spread_trips(a: Access, launch: Launch, fixed: Mapping[str, int]) -> dict[str, object] | None:
-    """Threads and the trips of the loops that matter, every combination an entry; None if there are too many."""
+def _spread_trips(a: Access, launch: Launch, fixed: Mapping[str, int]) -> tuple[dict[str, object], int]:
+    """Threads side by side, and below each other the trips of the loops that matter; how many trips they are."""
     named = {v.name for x in (a.byte, *a.conditions) for v in variables(x)}
     loops: dict[Var, int] = {v: trips_of(count, launch, fixed) for v, count in a.loops if v.name in named}
     trips = prod(loops.values())
     if trips * a.threads > MOST_ADDRESSES:
-        return None
+        return {}, trips
     numbers = np.unravel_index(np.arange(trips), tuple(loops.values())) if loops else ()
-    spread = {v.name: np.repeat(number, a.threads) for v, number in zip(loops, numbers, strict=True)}
-    threads = {n: np.broadcast_to(x, (a.threads,)) for n, x in values_of_threads(a.threads).items()}  # one may be 0
-    return {**fixed, **{n: np.tile(x, trips) for n, x in threads.items()}, **spread}
+    below = {v.name: number[:, None] for v, number in zip(loops, numbers, strict=True)}
+    return {**fixed, **values_of_threads(a.threads), **below}, trips
 
 
-def _length(known: Mapping[str, object]) -> int:
-    return len(known["tx"])  # type: ignore[arg-type]
-
-
-def _sectors_touched(a: Access, env: Mapping[str, object], shape: tuple[int, int]) -> list[Ints]:
+def _sectors_touched(a: Access, env: Mapping[str, object], shape: tuple[int, int, int]) -> list[Ints]:
     """For each class the sectors of every address, -1 where a lane is inactive."""
     offsets = lane_offsets(a, env, shape).reshape(shape[0], -1)
     if a.kind != TMA:

@@ -177,7 +177,17 @@ def evaluate(x: Text, values: Mapping[str, Any]) -> Any:
     >>> evaluate(Var("laneid", 32) // 8 ^ 1, {"laneid": 9})
     0
     """
-    return eval(compile_text(to_c(x)), {**_CALLS, **values}) if isinstance(x, (Name, Tree)) else x
+    if not isinstance(x, (Name, Tree)):
+        return x
+    code = _code_of(x)
+    if "pick__" in code.co_names:  # its arms are functions, which see globals alone
+        return eval(code, {**_CALLS, **values})
+    return eval(code, _CALLS, values)
+
+
+@lru_cache(maxsize=None, typed=True)
+def _code_of(x: Text) -> Any:
+    return compile_text(to_c(x))
 
 
 def _smaller(a: Any, b: Any) -> Any:

@@ -11,6 +11,7 @@ from typing import Any
 
 from tilegen.arithmetic import Parameter, list_nodes
 from tilegen.index import Index, Var, less, variables
+from tilegen.kept import keep
 from tilegen.plan.descriptors import MatrixDescriptor
 from tilegen.plan.instructions import (
     BOX,
@@ -141,13 +142,15 @@ def flatten(steps: Iterable[Step]) -> Iterator[Step]:
 
 def names_used(steps: Iterable[Step]) -> frozenset[str]:
     """The variables that steps, or those in them, name anywhere."""
-    found: set[str] = set()
-    for step in flatten(steps):
-        touched = effects(step)
-        places = [x for ref in (*touched.bases, *(t.ref for t in touched.touches)) for x in ref.at]
-        texts = (*touched.expressions, *places, *(s.at for s in touched.slots), *(t.where for t in touched.touches))
-        found |= {v.name for x in texts for v in variables(x)} | set(touched.axes)
-    return frozenset(found)
+    return frozenset[str]().union(*map(_names_in, steps))
+
+
+@keep
+def _names_in(step: Step) -> frozenset[str]:
+    touched = effects(step)
+    places = [x for ref in (*touched.bases, *(t.ref for t in touched.touches)) for x in ref.at]
+    texts = (*touched.expressions, *places, *(s.at for s in touched.slots), *(t.where for t in touched.touches))
+    return names_used(touched.body).union(touched.axes, (v.name for x in texts for v in variables(x)))
 
 
 # ---------------------------------------------------------------- data

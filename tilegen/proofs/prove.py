@@ -99,7 +99,7 @@ def _carry_out_all(
     """
     with_floats = computes(spec)
     is_long = sum(count_work(plan, run.ctas, run.case, run.cut.trips) for run in runs) > _SHARED_WORK
-    has_parts = len(runs) == 1 and with_floats and spec.whole is None and is_long and processes > 1
+    has_parts = len(runs) == 1 and with_floats and is_long and processes > 1
     if has_parts and (done := _carry_out_in_parts(spec, plan, runs[0], processes)) is not None:
         return done
     tasks: list[Callable[[], Any]] = [partial(check_run, spec, plan, run) for run in runs]
@@ -122,15 +122,18 @@ def _carry_out_all(
 def _carry_out_in_parts(
     spec: Spec, plan: Plan, run: ProofRun, processes: int
 ) -> tuple[list[tuple[int, Trips]], list[str]] | None:  # fmt: skip
-    """The same of a single run, the plan beside what it means; None where all is not well: ``check_run`` tells what."""
+    """The same of a single run, the plan beside what it means; None where all is not well: what is wrong is said by
+    the same checks one after another.
+    """
     trips = run.cut.trips
     if not is_affordable(plan, run.ctas, run.case, trips):
         return None
     of = spec, plan, run.ctas, run.case, trips
-    tasks: list[Callable[[], Any]] = [partial(digest_outcome, *of), partial(digest_meaning, *of)]
-    tasks.append(partial(_try_floats, spec, plan, run, trips))
+    tasks: list[Callable[[], Any]] = [partial(digest_outcome, *of)]
+    tasks += [partial(check_whole, spec, plan, run.case)] if spec.whole is not None else []
+    tasks += [partial(_try_floats, spec, plan, run, trips), partial(digest_meaning, *of)]
     try:
-        (steps, did), meant, floats = run_tasks(tasks, processes)
+        (steps, did), *_, floats, meant = run_tasks(tasks, processes)
     except (ProofError, Unsteady):
         return None
     return None if did != meant or isinstance(floats, Exception) else ([(steps, trips)], floats)

@@ -10,6 +10,7 @@ from tilegen.arithmetic import Node
 from tilegen.decisions import Choice
 from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index, Var
+from tilegen.kept import keep
 from tilegen.plan import Param
 from tilegen.spec.form import OpForm, WholeForm
 from tilegen.spec.nodes import Node as WrittenNode
@@ -172,11 +173,7 @@ class Call:
     @property
     def fields_read(self) -> tuple[str, ...]:
         """The fields of the regions that the call reads, those of its expression last."""
-        named = (*self.form.reads, *self.form.updates)
-        if self.form.takes_written(self.fields):
-            named = (*named, *self.form.writes)
-        computed = self.expression.operands if self.expression else ()
-        return (*(n for n in named if n in self.regions), *map(operand_field, computed))
+        return _list_read(self)
 
     @property
     def written(self) -> tuple[Region, ...]:
@@ -187,6 +184,15 @@ class Call:
     def queue(self) -> str:
         """Where the call's data is waited for, "" if it is done when its threads go on."""
         return self.form.queue(self)
+
+
+@keep
+def _list_read(call: Call) -> tuple[str, ...]:
+    named = (*call.form.reads, *call.form.updates)
+    if call.form.takes_written(call.fields):
+        named = (*named, *call.form.writes)
+    computed = call.expression.operands if call.expression else ()
+    return (*(n for n in named if n in call.regions), *map(operand_field, computed))
 
 
 def operand_field(name: str) -> str:
@@ -374,4 +380,9 @@ class Spec:
 
     def buffer(self, name: str) -> Buffer:
         """The buffer of that name (KeyError if there is none)."""
-        return {b.name: b for b in self.buffers}[name]
+        return _buffers_by_name(self)[name]
+
+
+@keep
+def _buffers_by_name(spec: Spec) -> dict[str, Buffer]:
+    return {b.name: b for b in spec.buffers}

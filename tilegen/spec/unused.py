@@ -16,7 +16,8 @@ def find_unused(root: Mapping, threads: int) -> tuple[Diagnostic, ...]:
     """
     if not (isinstance(ops := root.get("ops"), Sequence) and ops.items):
         return ()
-    found = [*_find_unnamed(root, "params", "param"), *_find_unnamed(root, "buffers", "buffer")]
+    said = tuple((value, frozenset(list_words(value))) for value in _list_values(root))
+    found = [*_find_unnamed(root, "params", "param", said), *_find_unnamed(root, "buffers", "buffer", said)]
     node, lanes = root.get("threads"), SCOPES["warp"].threads
     if node is not None and (rest := threads % lanes):
         message = f"{threads} threads leave {lanes - rest} of {lanes} lanes of the last warp without one"
@@ -26,23 +27,25 @@ def find_unused(root: Mapping, threads: int) -> tuple[Diagnostic, ...]:
     return tuple(found)
 
 
-def _find_unnamed(root: Mapping, section: str, what: str) -> Iterator[Diagnostic]:
+def _find_unnamed(
+    root: Mapping, section: str, what: str, said: tuple[tuple[Node, frozenset[str]], ...]
+) -> Iterator[Diagnostic]:
+    """Warnings for what a section declares and no other value says; ``said``: all values with the words in them."""
     declared = root.get(section)
     if not isinstance(declared, Mapping):
         return
     for key, value in declared.entries:
-        elsewhere = (word for node in _other_values(root, value) for word in list_words(node))
-        if key.text not in elsewhere:
+        if not any(key.text in words for node, words in said if node is not value):
             message = f"nothing uses the {what} '{key.text}'"
             in_tmem = isinstance(value, Mapping) and "scope" in value and "tmem" in list_words(value["scope"])
             hint = "no op uses tensor memory yet, and the CUDA allocates none" if in_tmem else "remove it"
             yield Diagnostic("TG123", message, key.mark, hint, "warning")
 
 
-def _other_values(root: Mapping, own: Node) -> Iterator[Node]:
-    """Every value of the spec but that of a declaration."""
+def _list_values(root: Mapping) -> Iterator[Node]:
+    """Every value of the spec; of a section, those of its entries."""
     for _, value in root.entries:
         if isinstance(value, Mapping):
-            yield from (inner for _, inner in value.entries if inner is not own)
+            yield from (inner for _, inner in value.entries)
         else:
             yield value

@@ -82,7 +82,8 @@ def _check_words(field: str, atom: MmaAtom, held: Held, at: tuple[int, ...]) -> 
 def _number(*lists: Numbers) -> tuple[Numbers, ...]:
     """The same number for equal lists of rows (or columns), over (groups, fragments) of several operands."""
     flat = np.concatenate([x.reshape(-1, x.shape[-1]) for x in lists])
-    numbers = np.unique(flat, axis=0, return_inverse=True)[1].reshape(-1)
+    seen: dict[bytes, int] = {}
+    numbers = np.array([seen.setdefault(one.tobytes(), len(seen)) for one in flat])
     ends = np.cumsum([x.shape[0] * x.shape[1] for x in lists])[:-1]
     return tuple(n.reshape(x.shape[:2]) for n, x in zip(np.split(numbers, ends), lists, strict=True))
 
