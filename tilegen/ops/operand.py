@@ -252,7 +252,8 @@ class Formals:
         self.operands = tuple(operands)
         names = _formal_names(self.operands)
         self.formals = tuple(_formal_of(o, f, n) for o, f, n in zip(operands, flat, names, strict=True))
-        self.inner = SCOPES[scope].inner | frozenset(own)
+        self.own = frozenset(own)
+        self.inner = SCOPES[scope].inner | self.own
         self.bases: dict[int, Ref] = {}
 
     def see(self, side: int, ref: Ref) -> Ref:
@@ -268,12 +269,13 @@ class Formals:
         inside = Ref(ref.memory, tuple(rest for rest in apart if rest is not None))
         return Ref(formal, (inside.offset,) if formal.pitches == (1,) else inside.at)
 
-    def share_base(self, side: int, refs: Sequence[Ref]) -> Ref:
-        """The base of an operand: what all these elements add over variables that are constant during a call.
+    def share_base(self, side: int, refs: Sequence[Ref], inner: frozenset[str] | None = None) -> Ref:
+        """The base of an operand: what all these elements add over variables that are constant during a call, or over
+        all but ``inner``.
 
         A swizzle XORs such variables with an element's own place, so that not all elements add the same.
         """
-        outside = [[terms(split_terms(x, self.inner)[0]) for x in ref.at] for ref in refs]
+        outside = [[terms(split_terms(x, self.inner if inner is None else inner)[0]) for x in ref.at] for ref in refs]
         common = [[t for t in own if all(t in o[d] for o in outside)] for d, own in enumerate(outside[0])]
         self.bases[side] = Ref(refs[0].memory, tuple(total(c) for c in common))
         return self.bases[side]
