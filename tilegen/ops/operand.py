@@ -246,13 +246,21 @@ class Formals:
 
     ``see`` turns a reference into the one seen from inside. What it adds over variables that are constant during a call
     (CTA axes, loops around the op, the axes that number instances of its scope) moves to the base, once per call.
+
+    ``own``: variables of the function itself. ``guarded``: operands whose accesses ask each for the end of its array;
+    what a thread adds to all of them moves to the base as well, unless they are in a loop over ``rolled`` that is not
+    unrolled. A compiler sees such a base itself, but not behind guards: there it makes each address anew
+    (docs/performance.md).
     """
 
-    def __init__(self, operands: Sequence[Operand], flat: Sequence[bool], scope: str, own: Iterable[str]):
+    def __init__(
+        self, operands: Sequence[Operand], flat: Sequence[bool], scope: str, own: Iterable[str],
+        guarded: Sequence[bool] = (), rolled: str = "",
+    ):  # fmt: skip
         self.operands = tuple(operands)
         names = _formal_names(self.operands)
         self.formals = tuple(_formal_of(o, f, n) for o, f, n in zip(operands, flat, names, strict=True))
-        self.own = frozenset(own)
+        self.own, self.guarded, self.rolled = frozenset(own), tuple(guarded), rolled
         self.inner = SCOPES[scope].inner | self.own
         self.bases: dict[int, Ref] = {}
 
@@ -269,16 +277,22 @@ class Formals:
         inside = Ref(ref.memory, tuple(rest for rest in apart if rest is not None))
         return Ref(formal, (inside.offset,) if formal.pitches == (1,) else inside.at)
 
-    def share_base(self, side: int, refs: Sequence[Ref], inner: frozenset[str] | None = None) -> Ref:
-        """The base of an operand: what all these elements add over variables that are constant during a call, or over
-        all but ``inner``.
+    def share_base(self, side: int, refs: Sequence[Ref]) -> Ref:
+        """The base of an operand: what all these elements add over variables that are constant during a call.
 
         A swizzle XORs such variables with an element's own place, so that not all elements add the same.
         """
-        outside = [[terms(split_terms(x, self.inner if inner is None else inner)[0]) for x in ref.at] for ref in refs]
+        inner = self.own if self._gains_by_own_base(side, refs) else self.inner
+        outside = [[terms(split_terms(x, inner)[0]) for x in ref.at] for ref in refs]
         common = [[t for t in own if all(t in o[d] for o in outside)] for d, own in enumerate(outside[0])]
         self.bases[side] = Ref(refs[0].memory, tuple(total(c) for c in common))
         return self.bases[side]
+
+    def _gains_by_own_base(self, side: int, refs: Sequence[Ref]) -> bool:
+        """Should each thread have a base of its own, from which its accesses are constants away?"""
+        named = frozenset[str]().union(*(_names(x) for ref in refs for x in ref.at))
+        is_repeated = len(refs) > 1 or bool(named & self.own)
+        return any(self.guarded[side : side + 1]) and is_repeated and self.rolled not in named
 
     def block(
         self, name: str, body: tuple[Step, ...], op: int, registers: tuple[Memory, ...] = (), note: str = ""

@@ -239,6 +239,8 @@ def tile_block(
         [is_flat(o, tile.digits) for o in tile.operands],
         scope,
         {tile.step, tile.chunk, context.fresh("group"), context.fresh("r"), context.fresh("e")},
+        [may_pass_end(o) for o in tile.operands],
+        tile.chunk,
     )
     regs = flat_memory(context.fresh("regs"), dtype, bundle * loop.sets, "register")
     group = trip.group if loop.is_staged else trip.inside
@@ -295,9 +297,7 @@ def _see_side(
     step = Var(context.fresh("r"), count) if count > _MOST_LINES else None
     numbers: list[Index] = [mul(step, width)] if step else list(range(0, bundle, width))
     firsts = [add(mul(group, bundle), k) for k in numbers]
-    is_base_own = _gains_by_own_base(tile, side, group, step is not None or len(firsts) > 1)
-    own = formals.own if is_base_own else None
-    formals.share_base(side, [_ref_of(tile, side, first) for first in firsts], own)
+    formals.share_base(side, [_ref_of(tile, side, first) for first in firsts])
     is_cut = is_cut and may_cut(tile.operands[side], width, tile.innermost(side))
     e = Var(context.fresh("e"), width) if is_cut else None
 
@@ -308,16 +308,6 @@ def _see_side(
         )  # fmt: skip
 
     return _Side(tuple(zip(numbers, map(see, firsts), strict=True)), step)
-
-
-def _gains_by_own_base(tile: OrderedTile, side: int, group: Index, has_several: bool) -> bool:
-    """Should each thread have a base of its own in an operand's memory, from which its accesses are constants away?
-
-    A compiler sees that itself, but not behind guards: there it makes each address anew (docs/performance.md).
-    """
-    operand, named = tile.operands[side], {v.name for v in variables(group)}
-    is_guarded = operand.memory.space == "global" and may_pass_end(operand)
-    return is_guarded and tile.chunk not in named and (has_several or tile.step in named)
 
 
 def guard_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Index:

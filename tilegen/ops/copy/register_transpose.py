@@ -55,7 +55,8 @@ def turn_block(
     loop = stage_loop(loop, tile.operands, shape.elems, groups % threads == 0)
     trip = enter_trip(context, add(mul(loop.number, threads), thread), groups)
     flat = [is_flat(o, tile.digits) for o in tile.operands]
-    formals = Formals(tile.operands, flat, scope, {*names.values(), context.fresh("group")})
+    guarded = [may_pass_end(o) for o in tile.operands]
+    formals = Formals(tile.operands, flat, scope, {*names.values(), context.fresh("group")}, guarded, names["j"])
     registers = _registers(tile, shape, loop.sets, names)
     body = loop.build(trip.start, *_moves(tile, shape, order, formals, registers, loop, trip, names, turns))
     if not turns:

@@ -31,7 +31,7 @@ _MOST_BYTES_PER_THREAD = 256  # 64 registers
 LEAST_BYTES_PER_THREAD = 4  # but of one element
 _SCALAR_ELEMS = (256, 512)
 MOST_SCALAR_THREADS = 256
-_MOST_SCALAR_BYTES = 512 * 1024  # of an array; larger ones lost with every box that was timed (docs/performance.md)
+_MOST_SCALAR_BYTES = 384 * 1024  # of an array; larger ones lost with every box that was timed (docs/performance.md)
 _PART_RATIO = 1.7  # a divisor of a dimension stands for a part up to so many times longer or shorter
 
 
