@@ -11,17 +11,17 @@
 // sv: Swizzle(3, 3, 4) o S[(2, 64, 128):(8192, 128, 1)] [2, 64, 128], shared
 //
 // 1. copy Q[by, bx*128 : +128] -> sq, scope cta
-//    variant: cp_async; 1024 sectors, 256 wavefronts, 64 instructions, 704 address operations
+//    variant: cp_async; 1024 sectors, 256 wavefronts, 64 instructions, 576 address operations
 //    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 128
 //    partition: outer = 16, threads 128, elems 8, order row-major; all orders are this one
 //
 // 2. copy K[by, 0 : +64] -> sk[0], scope cta
-//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 256 address operations
+//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 192 address operations
 //    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 128
 //    partition: outer = 8, threads 128, elems 8, order row-major; all orders are this one
 //
 // 3. copy V[by, 0 : +64] -> sv[0], scope cta
-//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 256 address operations
+//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 192 address operations
 //    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 128
 //    partition: outer = 8, threads 128, elems 8, order row-major; all orders are this one
 //
@@ -38,12 +38,12 @@
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
 //
 // 7. copy K[by, (j + 1)*64 : +64] -> sk[(j + 1) % 2], scope cta
-//    variant: cp_async; 32256 sectors, 8064 wavefronts, 2016 instructions, 26208 address operations
+//    variant: cp_async; 32256 sectors, 8064 wavefronts, 2016 instructions, 22176 address operations
 //    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 128
 //    partition: outer = 8, threads 128, elems 8, order row-major; all orders are this one
 //
 // 8. copy V[by, (j + 1)*64 : +64] -> sv[(j + 1) % 2], scope cta
-//    variant: cp_async; 32256 sectors, 8064 wavefronts, 2016 instructions, 26208 address operations
+//    variant: cp_async; 32256 sectors, 8064 wavefronts, 2016 instructions, 22176 address operations
 //    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 128
 //    partition: outer = 8, threads 128, elems 8, order row-major; all orders are this one
 //
@@ -126,7 +126,7 @@
 //    elements_per_thread: 128; what o gives to one
 //
 // 25. copy sq[warpid*32 : +32] -> O[by, row : +32], scope warp
-//    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 832 address operations
+//    variant: gmem_smem; 1024 sectors, 256 wavefronts, 128 instructions, 704 address operations
 //    vector_width: 8 elements, 16 bytes; the widest in runs of 128
 //    partition: outer = 16, threads 32, elems 8, order row-major; all orders are this one
 
@@ -190,8 +190,8 @@ __device__ __forceinline__ void start_Q_sq(int tx, int bx, int S, const bfloat16
 {
     #pragma unroll
     for (int i_ = 0; i_ < 16; ++i_) {
-        cp_async_16_or_zero(&sq[((i_ * 128 + tx) ^ ((i_ & 1) * 8 + (tx >> 4))) * 8],
-            &Q[(i_ * 8 + (tx >> 4)) * 128 + (tx & 15) * 8], bx * 128 + i_ * 8 + (tx >> 4) < S);
+        cp_async_16_or_zero(&sq[((i_ * 128 + tx) ^ ((i_ & 1) * 8 + (tx >> 4))) * 8], &Q[i_ * 1024], bx * 128
+            + i_ * 8 + (tx >> 4) < S);
     }
 }
 
@@ -199,8 +199,7 @@ __device__ __forceinline__ void start_K_sk(int tx, int S, const bfloat16_t *K, b
 {
     #pragma unroll
     for (int i_ = 0; i_ < 8; ++i_) {
-        cp_async_16_or_zero(&sk[((i_ * 128 + tx) ^ (tx >> 4)) * 8],
-            &K[(i_ * 8 + (tx >> 4)) * 128 + (tx & 15) * 8], i_ * 8 + (tx >> 4) < S);
+        cp_async_16_or_zero(&sk[((i_ * 128 + tx) ^ (tx >> 4)) * 8], &K[i_ * 1024], i_ * 8 + (tx >> 4) < S);
     }
 }
 
@@ -208,8 +207,7 @@ __device__ __forceinline__ void start_V_sv(int tx, int S, const bfloat16_t *V, b
 {
     #pragma unroll
     for (int i_ = 0; i_ < 8; ++i_) {
-        cp_async_16_or_zero(&sv[((i_ * 128 + tx) ^ (tx >> 4)) * 8],
-            &V[(i_ * 8 + (tx >> 4)) * 128 + (tx & 15) * 8], i_ * 8 + (tx >> 4) < S);
+        cp_async_16_or_zero(&sv[((i_ * 128 + tx) ^ (tx >> 4)) * 8], &V[i_ * 1024], i_ * 8 + (tx >> 4) < S);
     }
 }
 
@@ -242,7 +240,7 @@ __device__ __forceinline__ void start_K_sk_2(int tx, int S, int j, const bfloat1
     #pragma unroll
     for (int i_ = 0; i_ < 8; ++i_) {
         cp_async_16_or_zero(&sk[((((j + 1) & 1) * 1024 + i_ * 128 + tx) ^ (tx >> 4)) * 8],
-            &K[(i_ * 8 + (tx >> 4) + 64) * 128 + (tx & 15) * 8], j * 64 + i_ * 8 + (tx >> 4) + 64 < S);
+            &K[(i_ * 8 + 64) * 128], j * 64 + i_ * 8 + (tx >> 4) + 64 < S);
     }
 }
 
@@ -251,7 +249,7 @@ __device__ __forceinline__ void start_V_sv_2(int tx, int S, int j, const bfloat1
     #pragma unroll
     for (int i_ = 0; i_ < 8; ++i_) {
         cp_async_16_or_zero(&sv[((((j + 1) & 1) * 1024 + i_ * 128 + tx) ^ (tx >> 4)) * 8],
-            &V[(i_ * 8 + (tx >> 4) + 64) * 128 + (tx & 15) * 8], j * 64 + i_ * 8 + (tx >> 4) + 64 < S);
+            &V[(i_ * 8 + 64) * 128], j * 64 + i_ * 8 + (tx >> 4) + 64 < S);
     }
 }
 
@@ -457,7 +455,7 @@ __device__ __forceinline__ void copy_sq_O(int warpid, int laneid, int S, int row
     #pragma unroll
     for (int i_ = 0; i_ < 16; ++i_) {
         if (i_ * 2 + row + (laneid >> 4) < S) {
-            *(uint4 *)&O[(i_ * 2 + (laneid >> 4)) * 128 + (laneid & 15) * 8] =
+            *(uint4 *)&O[i_ * 256] =
                 *(const uint4 *)&sq[((warpid * 512 + i_ * 32 + laneid) ^ ((i_ & 7) * 2 + (laneid >> 4))) * 8];
         }
     }
@@ -488,9 +486,9 @@ attention(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict__ K,
 
     const int row = bx * 128 + warpid * 32;
     const int blocks = (S + 63) >> 6;
-    start_Q_sq(tx, bx, S, &Q[(size_t)by * S * 128 + bx * 16384], sq);  // copy Q[by, bx*128 : +128] -> sq
-    start_K_sk(tx, S, &K[(size_t)by * S * 128], sk);  // copy K[by, 0 : +64] -> sk[0]
-    start_V_sv(tx, S, &V[(size_t)by * S * 128], sv);  // copy V[by, 0 : +64] -> sv[0]
+    start_Q_sq(tx, bx, S, &Q[(size_t)by * S * 128 + (bx * 128 + (tx >> 4)) * 128 + (tx & 15) * 8], sq);  // copy Q[by, bx*128 : +128] -> sq
+    start_K_sk(tx, S, &K[(size_t)by * S * 128 + (tx >> 4) * 128 + (tx & 15) * 8], sk);  // copy K[by, 0 : +64] -> sk[0]
+    start_V_sv(tx, S, &V[(size_t)by * S * 128 + (tx >> 4) * 128 + (tx & 15) * 8], sv);  // copy V[by, 0 : +64] -> sv[0]
     cp_async_commit();
     fill_o(o);  // fill o
     fill_l(l);  // fill l
@@ -500,10 +498,10 @@ attention(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict__ K,
         cp_async_wait<0>();
         __syncthreads();
         if (j + 1 < blocks) {
-            start_K_sk_2(tx, S, j, &K[(size_t)by * S * 128 + j * 8192], sk);  // copy K[by, (j + 1)*64 : +64] -> sk[(j + 1) % 2]
+            start_K_sk_2(tx, S, j, &K[(size_t)by * S * 128 + (j * 64 + (tx >> 4)) * 128 + (tx & 15) * 8], sk);  // copy K[by, (j + 1)*64 : +64] -> sk[(j + 1) % 2]
         }
         if (j + 1 < blocks) {
-            start_V_sv_2(tx, S, j, &V[(size_t)by * S * 128 + j * 8192], sv);  // copy V[by, (j + 1)*64 : +64] -> sv[(j + 1) % 2]
+            start_V_sv_2(tx, S, j, &V[(size_t)by * S * 128 + (j * 64 + (tx >> 4)) * 128 + (tx & 15) * 8], sv);  // copy V[by, (j + 1)*64 : +64] -> sv[(j + 1) % 2]
         }
         cp_async_commit();
         #pragma unroll
@@ -536,5 +534,6 @@ attention(const bfloat16_t *__restrict__ Q, const bfloat16_t *__restrict__ K,
     __syncwarp();
     elementwise_o_l_sq(laneid, &sq[warpid * 4096], o, l);  // elementwise o l -> sq[warpid*32 : +32]
     __syncwarp();
-    copy_sq_O(warpid, laneid, S, row, sq, &O[(size_t)by * S * 128 + row * 128]);  // copy sq[warpid*32 : +32] -> O[by, row : +32]
+    copy_sq_O(warpid, laneid, S, row, sq,
+        &O[(size_t)by * S * 128 + (row + (laneid >> 4)) * 128 + (laneid & 15) * 8]);  // copy sq[warpid*32 : +32] -> O[by, row : +32]
 }

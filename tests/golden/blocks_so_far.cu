@@ -5,22 +5,22 @@
 // All: row [(S + 63) >> 6, S, 32]
 //
 // 1. copy X[0 : +32] -> stages[0], scope cta
-//    variant: cp_async; 128 sectors, 32 wavefronts, 8 instructions, 48 address operations
+//    variant: cp_async; 128 sectors, 32 wavefronts, 8 instructions, 32 address operations
 //    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 32
 //    partition: outer = 4, threads 64, elems 4, order row-major; the cheapest of 2 orders
 //
 // 2. copy X[(j + 1)*32 : +32] -> stages[(j + 1) % 2], scope cta
-//    variant: cp_async; 1664 sectors, 416 wavefronts, 104 instructions, 728 address operations
+//    variant: cp_async; 1664 sectors, 416 wavefronts, 104 instructions, 520 address operations
 //    vector_width: 4 elements, 16 bytes; the widest of cp.async in runs of 32
 //    partition: outer = 4, threads 64, elems 4, order row-major; the cheapest of 2 orders
 //
 // 3. copy stages[stage, warpid*16 : +16] -> All[bx, row : +16], scope warp
-//    variant: gmem_smem; 1792 sectors, 448 wavefronts, 224 instructions, 672 address operations
+//    variant: gmem_smem; 1792 sectors, 448 wavefronts, 224 instructions, 448 address operations
 //    vector_width: 4 elements, 16 bytes; the widest in runs of 32
 //    partition: outer = 4, threads 32, elems 4, order row-major; all orders are this one
 //
 // 4. copy stages[stage, warpid*16 : +16] -> Y[row : +16], scope warp
-//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 96 address operations
+//    variant: gmem_smem; 256 sectors, 64 wavefronts, 32 instructions, 64 address operations
 //    vector_width: 4 elements, 16 bytes; the widest in runs of 32
 //    partition: outer = 4, threads 32, elems 4, order row-major; the cheapest of 2 orders
 
@@ -44,8 +44,7 @@ __device__ __forceinline__ void start_X_stages(int tx, int S, const float *X, fl
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        cp_async_16_or_zero(&stages[i * 256 + tx * 4], &X[(i * 8 + (tx >> 3)) * 32 + (tx & 7) * 4], i * 8
-            + (tx >> 3) < S);
+        cp_async_16_or_zero(&stages[i * 256 + tx * 4], &X[i * 256], i * 8 + (tx >> 3) < S);
     }
 }
 
@@ -53,8 +52,8 @@ __device__ __forceinline__ void start_X_stages_2(int tx, int S, int j, const flo
 {
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        cp_async_16_or_zero(&stages[i * 256 + tx * 4], &X[(i * 8 + (tx >> 3) + 32) * 32 + (tx & 7) * 4],
-            j * 32 + i * 8 + (tx >> 3) + 32 < S);
+        cp_async_16_or_zero(&stages[i * 256 + tx * 4], &X[(i * 8 + 32) * 32], j * 32 + i * 8 + (tx >> 3)
+            + 32 < S);
     }
 }
 
@@ -64,8 +63,7 @@ __device__ __forceinline__ void copy_stages_All(int laneid, int bx, int S, int r
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (bx < (S + 63) >> 6 && i * 4 + row + (laneid >> 3) < S) {
-            *(uint4 *)&All[(i * 4 + (laneid >> 3)) * 32 + (laneid & 7) * 4] =
-                *(const uint4 *)&stages[i * 128 + laneid * 4];
+            *(uint4 *)&All[i * 128] = *(const uint4 *)&stages[i * 128 + laneid * 4];
         }
     }
 }
@@ -75,8 +73,7 @@ __device__ __forceinline__ void copy_stages_Y(int laneid, int S, int row, const 
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (i * 4 + row + (laneid >> 3) < S) {
-            *(uint4 *)&Y[(i * 4 + (laneid >> 3)) * 32 + (laneid & 7) * 4] =
-                *(const uint4 *)&stages[i * 128 + laneid * 4];
+            *(uint4 *)&Y[i * 128] = *(const uint4 *)&stages[i * 128 + laneid * 4];
         }
     }
 }
@@ -92,22 +89,24 @@ blocks_so_far(const float *__restrict__ X, float *__restrict__ Y, float *__restr
 
     const int first = bx * 2;
     const int blocks = min((S + 31) >> 5, first + 2);
-    start_X_stages(tx, S, X, stages);  // copy X[0 : +32] -> stages[0]
+    start_X_stages(tx, S, &X[(tx >> 3) * 32 + (tx & 7) * 4], stages);  // copy X[0 : +32] -> stages[0]
     cp_async_commit();
     #pragma unroll 1
     for (int j = 0; j < blocks; ++j) {
         cp_async_wait<0>();
         __syncthreads();
         if (j + 1 < blocks) {
-            start_X_stages_2(tx, S, j, &X[j * 1024], &stages[((j + 1) & 1) * 1024]);  // copy X[(j + 1)*32 : +32] -> stages[(j + 1) % 2]
+            start_X_stages_2(tx, S, j, &X[(j * 32 + (tx >> 3)) * 32 + (tx & 7) * 4],
+                &stages[((j + 1) & 1) * 1024]);  // copy X[(j + 1)*32 : +32] -> stages[(j + 1) % 2]
         }
         cp_async_commit();
         const int row = j * 32 + warpid * 16;
         const int stage = j & 1;
         copy_stages_All(laneid, bx, S, row, &stages[stage * 1024 + warpid * 512],
-            &All[bx * S * 32 + row * 32]);  // copy stages[stage, warpid*16 : +16] -> All[bx, row : +16]
+            &All[bx * S * 32 + (row + (laneid >> 3)) * 32 + (laneid & 7) * 4]);  // copy stages[stage, warpid*16 : +16] -> All[bx, row : +16]
         if (first < j + 1) {
-            copy_stages_Y(laneid, S, row, &stages[stage * 1024 + warpid * 512], &Y[row * 32]);  // copy stages[stage, warpid*16 : +16] -> Y[row : +16]
+            copy_stages_Y(laneid, S, row, &stages[stage * 1024 + warpid * 512],
+                &Y[(row + (laneid >> 3)) * 32 + (laneid & 7) * 4]);  // copy stages[stage, warpid*16 : +16] -> Y[row : +16]
         }
     }
 }

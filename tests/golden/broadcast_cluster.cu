@@ -10,7 +10,7 @@
 //    tma_box: box = [32, 32], count 1, bytes 4096, swizzle none; the innermost part of each dimension
 //
 // 2. copy tile[k % 2] -> Y[bx, by*64 : +64, k*32 : +32], scope role
-//    variant: gmem_smem; 1152 sectors, 320 wavefronts, 160 instructions, 800 address operations
+//    variant: gmem_smem; 1152 sectors, 320 wavefronts, 160 instructions, 320 address operations
 //    vector_width: 4 elements, 16 bytes; the widest in runs of 32
 //    partition: outer = 4, threads 128, elems 4, order row-major; all orders are this one
 
@@ -93,7 +93,7 @@ __device__ __forceinline__ void copy_tile_Y(int tx, int by, int M, int k, const 
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (by * 64 + i * 16 + (tx >> 3) < M && k * 32 + (tx & 7) * 4 < 144) {
-            *(uint4 *)&Y[(i * 16 + (tx >> 3)) * 144 + (tx & 7) * 4] = *(const uint4 *)&tile[i * 512 + tx * 4];
+            *(uint4 *)&Y[i * 2304] = *(const uint4 *)&tile[i * 512 + tx * 4];
         }
     }
 }
@@ -134,7 +134,8 @@ broadcast_cluster(const float *__restrict__ X, float *__restrict__ Y, int M,
         #pragma unroll 1
         for (int k = 0; k < 5; ++k) {
             mbarrier_wait(&full[k & 1], (k >> 1) & 1);
-            copy_tile_Y(tx, by, M, k, &tile[(k & 1) * 2048], &Y[bx * M * 144 + by * 9216 + k * 32]);  // copy tile[k % 2] -> Y[bx, by*64 : +64, k*32 : +32]
+            copy_tile_Y(tx, by, M, k, &tile[(k & 1) * 2048],
+                &Y[bx * M * 144 + (by * 64 + (tx >> 3)) * 144 + k * 32 + (tx & 7) * 4]);  // copy tile[k % 2] -> Y[bx, by*64 : +64, k*32 : +32]
             __syncwarp();
             if (laneid < 2) {
                 mbarrier_arrive_peer_released(&free[k & 1], laneid);

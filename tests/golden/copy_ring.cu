@@ -9,7 +9,7 @@
 //    tma_box: box = [64, 64], count 1, bytes 8192, swizzle none; the innermost part of each dimension
 //
 // 2. copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64], scope role
-//    variant: gmem_smem; 1600 sectors, 448 wavefronts, 224 instructions, 1120 address operations
+//    variant: gmem_smem; 1600 sectors, 448 wavefronts, 224 instructions, 448 address operations
 //    vector_width: 8 elements, 16 bytes; the widest in runs of 64
 //    partition: outer = 4, threads 128, elems 8, order row-major; all orders are this one
 
@@ -70,8 +70,7 @@ __device__ __forceinline__ void copy_tile_Y(int tx, int bx, int M, int k, const 
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (bx * 64 + i * 16 + (tx >> 3) < M && k * 64 + (tx & 7) * 8 < 400) {
-            *(uint4 *)&Y[(i * 16 + (tx >> 3)) * 400 + (tx & 7) * 8] =
-                *(const uint4 *)&tile[i * 1024 + tx * 8];
+            *(uint4 *)&Y[i * 6400] = *(const uint4 *)&tile[i * 1024 + tx * 8];
         }
     }
 }
@@ -110,7 +109,8 @@ copy_ring(const half_t *__restrict__ X, half_t *__restrict__ Y, int M,
         #pragma unroll 1
         for (int k = 0; k < 7; ++k) {
             mbarrier_wait(&full[k % 3], (k / 3) & 1);
-            copy_tile_Y(tx, bx, M, k, &tile[k % 3 * 4096], &Y[bx * 25600 + k * 64]);  // copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64]
+            copy_tile_Y(tx, bx, M, k, &tile[k % 3 * 4096],
+                &Y[(bx * 64 + (tx >> 3)) * 400 + k * 64 + (tx & 7) * 8]);  // copy tile[k % 3] -> Y[bx*64 : +64, k*64 : +64]
             __syncwarp();
             if (laneid == 0) {
                 mbarrier_arrive(&free[k % 3]);

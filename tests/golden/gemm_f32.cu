@@ -11,7 +11,7 @@
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //
 // 2. copy A[m*128 : +128, s*8 : +8] -> sa_t[s], scope cta
-//    variant: cp_async; 630 sectors, 250 wavefronts, 160 instructions, 1920 address operations
+//    variant: cp_async; 630 sectors, 250 wavefronts, 160 instructions, 1120 address operations
 //    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 8
 //    partition: outer = 4, threads 256, elems 1, order row-major; the cheapest of 2 orders
 //
@@ -66,7 +66,7 @@
 //    outer: 1; registers per thread / vector elements
 //
 // 11. copy A[m*128 : +128, (k + 5)*8 : +8] -> sa_t[k % 5], scope cta
-//    variant: cp_async; 486 sectors, 182 wavefronts, 128 instructions, 1664 address operations
+//    variant: cp_async; 486 sectors, 182 wavefronts, 128 instructions, 1024 address operations
 //    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 8
 //    partition: outer = 4, threads 256, elems 1, order row-major; the cheapest of 2 orders
 //
@@ -129,8 +129,8 @@ __device__ __forceinline__ void start_A_sa_t(int tx, int M, int m, const float *
 {
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_4_or_zero(&sa_t[(tx & 7) * 132 + i_ * 32 + (tx >> 3)],
-            &A[(i_ * 32 + (tx >> 3)) * 70 + (tx & 7)], m * 128 + i_ * 32 + (tx >> 3) < M);
+        cp_async_4_or_zero(&sa_t[(tx & 7) * 132 + i_ * 32 + (tx >> 3)], &A[i_ * 2240], m * 128 + i_ * 32
+            + (tx >> 3) < M);
     }
 }
 
@@ -183,9 +183,8 @@ __device__ __forceinline__ void start_A_sa_t_2(int tx, int M, int k, int m, cons
 {
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) {
-        cp_async_4_or_zero(&sa_t[(tx & 7) * 132 + i_ * 32 + (tx >> 3)],
-            &A[(i_ * 32 + (tx >> 3)) * 70 + (tx & 7) + 40], m * 128 + i_ * 32 + (tx >> 3) < M && k * 8
-                + (tx & 7) + 40 < 70);
+        cp_async_4_or_zero(&sa_t[(tx & 7) * 132 + i_ * 32 + (tx >> 3)], &A[i_ * 2240 + 40], m * 128 + i_ * 32
+            + (tx >> 3) < M && k * 8 + (tx & 7) + 40 < 70);
     }
 }
 
@@ -250,7 +249,7 @@ gemm_f32(const float *__restrict__ A, const float *__restrict__ B, float *__rest
     fill_sums(sums);  // fill sums
     #pragma unroll
     for (int s = 0; s < 5; ++s) {
-        start_A_sa_t(tx, M, m, &A[m * 8960 + s * 8], &sa[s * 1056]);  // copy A[m*128 : +128, s*8 : +8] -> sa_t[s]
+        start_A_sa_t(tx, M, m, &A[(m * 128 + (tx >> 3)) * 70 + s * 8 + (tx & 7)], &sa[s * 1056]);  // copy A[m*128 : +128, s*8 : +8] -> sa_t[s]
         start_B_sb(tx, n, &B[s * 1040 + n * 64], &sb[s * 512]);  // copy B[s*8 : +8, n*64 : +64] -> sb[s]
         cp_async_commit();
     }
@@ -271,7 +270,7 @@ gemm_f32(const float *__restrict__ A, const float *__restrict__ B, float *__rest
         copy_sa_t_a(tx, a, &sa[(k + 1) % 5 * 1056]);  // copy sa_t[(k + 1) % 5, :, 0 : +1] -> a[0]
         copy_sb_b(tx, b, &sb[(k + 1) % 5 * 512]);  // copy sb[(k + 1) % 5, 0 : +1] -> b[0]
         if (k + 5 < 9) {
-            start_A_sa_t_2(tx, M, k, m, &A[m * 8960 + k * 8], &sa[k % 5 * 1056]);  // copy A[m*128 : +128, (k + 5)*8 : +8] -> sa_t[k % 5]
+            start_A_sa_t_2(tx, M, k, m, &A[(m * 128 + (tx >> 3)) * 70 + k * 8 + (tx & 7)], &sa[k % 5 * 1056]);  // copy A[m*128 : +128, (k + 5)*8 : +8] -> sa_t[k % 5]
         }
         if (k + 5 < 9) {
             start_B_sb_2(tx, k, n, &B[k * 1040 + n * 64], &sb[k % 5 * 512]);  // copy B[(k + 5)*8 : +8, n*64 : +64] -> sb[k % 5]

@@ -115,7 +115,7 @@
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //
 // 20. copy out[warpid] -> D[m*128 + wm + q*16 : +16, n*128 + wn : +64], scope warp
-//    variant: gmem_smem; 704 sectors, 192 wavefronts, 128 instructions, 1088 address operations
+//    variant: gmem_smem; 704 sectors, 192 wavefronts, 128 instructions, 704 address operations
 //    vector_width: 8 elements, 16 bytes; the widest in runs of 64
 //    partition: outer = 4, threads 32, elems 8, order row-major; all orders are this one
 
@@ -322,7 +322,7 @@ __device__ __forceinline__ void copy_out_D(int warpid, int laneid, int m, int n,
     #pragma unroll
     for (int i_ = 0; i_ < 4; ++i_) {
         if (m * 128 + q * 16 + i_ * 4 + wm + (laneid >> 3) < 300 && n * 128 + (laneid & 7) * 8 + wn < 200) {
-            *(uint4 *)&D[(i_ * 4 + (laneid >> 3)) * 200 + (laneid & 7) * 8] =
+            *(uint4 *)&D[i_ * 800] =
                 *(const uint4 *)&out[((warpid * 128 + i_ * 32 + laneid) ^ ((i_ & 1) * 4
                     + (laneid >> 3))) * 8];
         }
@@ -438,7 +438,7 @@ gemm_mma(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ B, bfl
                 copy_h_out(laneid, h, &out[warpid * 1024]);  // copy h -> out[warpid]
                 __syncwarp();
                 copy_out_D(warpid, laneid, m, n, q, wm, wn, out,
-                    &D[(m * 128 + q * 16 + wm) * 200 + n * 128 + wn]);  // copy out[warpid] -> D[m*128 + wm + q*16 : +16, n*128 + wn : +64]
+                    &D[(m * 128 + q * 16 + wm + (laneid >> 3)) * 200 + n * 128 + (laneid & 7) * 8 + wn]);  // copy out[warpid] -> D[m*128 + wm + q*16 : +16, n*128 + wn : +64]
                 __syncwarp();
             }
         }

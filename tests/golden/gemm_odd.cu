@@ -74,7 +74,7 @@
 //    outer: 8; registers per thread / vector elements
 //
 // 12. copy out -> D[m*32 : +32, n*32 : +32], scope cta
-//    variant: gmem_smem; 40 sectors, 3 wavefronts, 5 instructions, 34 address operations
+//    variant: gmem_smem; 40 sectors, 3 wavefronts, 5 instructions, 14 address operations
 //    vector_width: 4 elements, 16 bytes (loads 16, stores 4); the widest in runs of 32
 //    partition: outer = 2, threads 128, elems 4, order out's strides; the cheapest of 2 orders
 
@@ -183,16 +183,16 @@ __device__ __forceinline__ void copy_out_D(int tx, int n, int m, const float *ou
         if (n * 32 + i_ * 16 + (tx >> 3) < 35) {
             *(uint4 *)&regs[0] = *(const uint4 *)&out[((i_ * 128 + tx) ^ (((tx >> 4) & 3) * 2)) * 4];
             if (m * 32 + (tx & 7) * 4 < 33) {
-                D[(tx & 7) * 140 + i_ * 16 + (tx >> 3)] = regs[0];
+                D[i_ * 16] = regs[0];
             }
             if (m * 32 + (tx & 7) * 4 + 1 < 33) {
-                D[((tx & 7) * 4 + 1) * 35 + i_ * 16 + (tx >> 3)] = regs[1];
+                D[i_ * 16 + 35] = regs[1];
             }
             if (m * 32 + (tx & 7) * 4 + 2 < 33) {
-                D[((tx & 7) * 4 + 2) * 35 + i_ * 16 + (tx >> 3)] = regs[2];
+                D[i_ * 16 + 70] = regs[2];
             }
             if (m * 32 + (tx & 7) * 4 + 3 < 33) {
-                D[((tx & 7) * 4 + 3) * 35 + i_ * 16 + (tx >> 3)] = regs[3];
+                D[i_ * 16 + 105] = regs[3];
             }
         }
     }
@@ -237,5 +237,5 @@ gemm_odd(const half_t *__restrict__ A, const half_t *__restrict__ B, float *__re
     __syncthreads();
     copy_sums_out(warpid, laneid, sums, out);  // copy sums -> out
     __syncthreads();
-    copy_out_D(tx, n, m, out, &D[m * 1120 + n * 32]);  // copy out -> D[m*32 : +32, n*32 : +32]
+    copy_out_D(tx, n, m, out, &D[(m * 32 + (tx & 7) * 4) * 35 + n * 32 + (tx >> 3)]);  // copy out -> D[m*32 : +32, n*32 : +32]
 }

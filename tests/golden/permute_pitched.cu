@@ -7,12 +7,12 @@
 //   memory, turned over on the load
 //
 // 1. copy X[bx * 64 : +64, by * 32 : +32] -> tile_turned, scope cta
-//    variant: register_tile; 160 sectors, 32 wavefronts, 40 instructions, 480 address operations
+//    variant: register_tile; 160 sectors, 32 wavefronts, 40 instructions, 160 address operations
 //    register_tile: rows = 8, columns 2, load_bytes 4, store_bytes 16; the cheapest of 6 of 15 shapes
 //    lanes: inner = dst, along_src 16, along_dst 2; the cheapest of 2 of 7 ways
 //
 // 2. copy tile -> Y[by * 32 : +32, bx * 64 : +64], scope cta
-//    variant: gmem_smem; 144 sectors, 32 wavefronts, 16 instructions, 104 address operations
+//    variant: gmem_smem; 144 sectors, 32 wavefronts, 16 instructions, 56 address operations
 //    vector_width: 8 elements, 16 bytes; the widest in runs of 64
 //    partition: outer = 2, threads 128, elems 8, order row-major; all orders are this one
 
@@ -27,8 +27,7 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, const bfloat1
     #pragma unroll
     for (int r = 0; r < 8; ++r) {
         *(unsigned *)&regs[r * 2] =
-            (bx * 64 + (tx >> 5) * 16 + (tx & 1) * 8 + 7 < 200)
-                ? *(const unsigned *)&X[((tx >> 5) * 16 + (tx & 1) * 8 + r) * 104 + ((tx >> 1) & 15) * 2] : 0;
+            (bx * 64 + (tx >> 5) * 16 + (tx & 1) * 8 + 7 < 200) ? *(const unsigned *)&X[r * 104] : 0;
     }
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
@@ -49,8 +48,7 @@ __device__ __forceinline__ void copy_tile_Y(int tx, int bx, const bfloat16_t *ti
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         if (bx * 64 + (tx & 7) * 8 < 200) {
-            *(uint4 *)&Y[(i * 16 + (tx >> 3)) * 200 + (tx & 7) * 8] =
-                *(const uint4 *)&tile[((i * 128 + tx) ^ ((tx >> 3) & 7)) * 8];
+            *(uint4 *)&Y[i * 3200] = *(const uint4 *)&tile[((i * 128 + tx) ^ ((tx >> 3) & 7)) * 8];
         }
     }
 }
@@ -63,7 +61,8 @@ permute_pitched(const bfloat16_t *__restrict__ X, bfloat16_t *__restrict__ Y)
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_tile_turned(tx, bx, &X[bx * 6656 + by * 32], tile);  // copy X[bx * 64 : +64, by * 32 : +32] -> tile_turned
+    copy_X_tile_turned(tx, bx,
+        &X[(bx * 64 + (tx >> 5) * 16 + (tx & 1) * 8) * 104 + by * 32 + ((tx >> 1) & 15) * 2], tile);  // copy X[bx * 64 : +64, by * 32 : +32] -> tile_turned
     __syncthreads();
-    copy_tile_Y(tx, bx, tile, &Y[by * 6400 + bx * 64]);  // copy tile -> Y[by * 32 : +32, bx * 64 : +64]
+    copy_tile_Y(tx, bx, tile, &Y[(by * 32 + (tx >> 3)) * 200 + bx * 64 + (tx & 7) * 8]);  // copy tile -> Y[by * 32 : +32, bx * 64 : +64]
 }

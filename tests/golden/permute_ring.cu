@@ -10,7 +10,7 @@
 //    tma_box: box = [1, 64, 32], count 1, bytes 8192, swizzle 128; the innermost part of each dimension
 //
 // 2. copy turned[k % 4] -> Y[b, n : +32, m : +64], scope role
-//    variant: register_tile; 152 sectors, 32 wavefronts, 40 instructions, 328 address operations
+//    variant: register_tile; 152 sectors, 32 wavefronts, 40 instructions, 168 address operations
 //    register_tile: rows = 1, columns 4, load_bytes 16, store_bytes 4; the cheapest of 2 shapes
 //    lanes: inner = dst, along_src 1, along_dst 32; the cheapest of 2 of 9 ways
 
@@ -66,7 +66,7 @@ __device__ __forceinline__ void copy_turned_Y(int tx, int B, int M, int b, int m
                 *(const uint4 *)&turned[(tx & 63) * 32 + ((i * 2 + (tx >> 6)) ^ (tx & 7)) * 4];
             #pragma unroll
             for (int c = 0; c < 4; ++c) {
-                Y[(i * 8 + (tx >> 6) * 4 + c) * M + (tx & 63)] = regs[c];
+                Y[(i * 8 + c) * M] = regs[c];
             }
         }
     }
@@ -116,7 +116,8 @@ permute_ring(const float *__restrict__ X, float *__restrict__ Y, int B, int M,
             const int n = t / tm % 3 * 32;
             const int b = t / (tm * 3);
             mbarrier_wait(&full[k & 3], (k >> 2) & 1);
-            copy_turned_Y(tx, B, M, b, m, n, &tile[(k & 3) * 2048], &Y[(size_t)b * M * 80 + n * M + m]);  // copy turned[k % 4] -> Y[b, n : +32, m : +64]
+            copy_turned_Y(tx, B, M, b, m, n, &tile[(k & 3) * 2048],
+                &Y[(size_t)b * M * 80 + ((tx >> 6) * 4 + n) * M + m + (tx & 63)]);  // copy turned[k % 4] -> Y[b, n : +32, m : +64]
             __syncwarp();
             if (laneid == 0) {
                 mbarrier_arrive(&free[k & 3]);

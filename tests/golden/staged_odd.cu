@@ -5,17 +5,17 @@
 // tile: S[(2,32,32):(1056,33,1)] [2, 32, 32], shared
 //
 // 1. copy X[bx*32 : +32, 0 : +32] -> tile[0], scope cta
-//    variant: cp_async; 156 sectors, 32 wavefronts, 32 instructions, 384 address operations
+//    variant: cp_async; 156 sectors, 32 wavefronts, 32 instructions, 224 address operations
 //    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 32
 //    partition: outer = 16, threads 64, elems 1, order row-major; all orders are this one
 //
 // 2. copy X[bx*32 : +32, (k + 1)*32 : +32] -> tile[(k + 1) % 2], scope cta
-//    variant: cp_async; 236 sectors, 64 wavefronts, 64 instructions, 832 address operations
+//    variant: cp_async; 236 sectors, 64 wavefronts, 64 instructions, 512 address operations
 //    vector_width: 1 element, 4 bytes; the widest of cp.async in runs of 32
 //    partition: outer = 16, threads 64, elems 1, order row-major; all orders are this one
 //
 // 3. copy tileT[k % 2] -> Y[k*32 : +32, bx*32 : +32], scope cta
-//    variant: gmem_smem; 375 sectors, 77 wavefronts, 154 instructions, 924 address operations
+//    variant: gmem_smem; 375 sectors, 77 wavefronts, 154 instructions, 539 address operations
 //    vector_width: 1 element, 4 bytes; the widest in runs of 32
 //    partition: outer = 16, threads 64, elems 1, order row-major; the cheapest of 2 orders
 
@@ -39,8 +39,8 @@ __device__ __forceinline__ void start_X_tile(int tx, int bx, const float *X, flo
 {
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
-        cp_async_4_or_zero(&tile[i * 66 + (tx >> 5) * 33 + (tx & 31)],
-            &X[(i * 2 + (tx >> 5)) * 77 + (tx & 31)], bx * 32 + i * 2 + (tx >> 5) < 101);
+        cp_async_4_or_zero(&tile[i * 66 + (tx >> 5) * 33 + (tx & 31)], &X[i * 154], bx * 32 + i * 2
+            + (tx >> 5) < 101);
     }
 }
 
@@ -48,9 +48,8 @@ __device__ __forceinline__ void start_X_tile_2(int tx, int bx, int k, const floa
 {
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
-        cp_async_4_or_zero(&tile[i * 66 + (tx >> 5) * 33 + (tx & 31)],
-            &X[(i * 2 + (tx >> 5)) * 77 + (tx & 31) + 32], bx * 32 + i * 2 + (tx >> 5) < 101 && k * 32
-                + (tx & 31) + 32 < 77);
+        cp_async_4_or_zero(&tile[i * 66 + (tx >> 5) * 33 + (tx & 31)], &X[i * 154 + 32], bx * 32 + i * 2
+            + (tx >> 5) < 101 && k * 32 + (tx & 31) + 32 < 77);
     }
 }
 
@@ -59,7 +58,7 @@ __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, int k, const float 
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
         if (k * 32 + i * 2 + (tx >> 5) < 77 && bx * 32 + (tx & 31) < 101) {
-            Y[(i * 2 + (tx >> 5)) * 101 + (tx & 31)] = tileT[(tx & 31) * 33 + i * 2 + (tx >> 5)];
+            Y[i * 202] = tileT[(tx & 31) * 33 + i * 2 + (tx >> 5)];
         }
     }
 }
@@ -72,17 +71,18 @@ staged_odd(const float *__restrict__ X, float *__restrict__ Y)
     const int bx = blockIdx.x;
     __builtin_assume(tx < 64);
 
-    start_X_tile(tx, bx, &X[bx * 2464], tile);  // copy X[bx*32 : +32, 0 : +32] -> tile[0]
+    start_X_tile(tx, bx, &X[(bx * 32 + (tx >> 5)) * 77 + (tx & 31)], tile);  // copy X[bx*32 : +32, 0 : +32] -> tile[0]
     cp_async_commit();
     #pragma unroll 1
     for (int k = 0; k < 3; ++k) {
         if (k + 1 < 3) {
-            start_X_tile_2(tx, bx, k, &X[bx * 2464 + k * 32], &tile[((k + 1) & 1) * 1056]);  // copy X[bx*32 : +32, (k + 1)*32 : +32] -> tile[(k + 1) % 2]
+            start_X_tile_2(tx, bx, k, &X[(bx * 32 + (tx >> 5)) * 77 + k * 32 + (tx & 31)],
+                &tile[((k + 1) & 1) * 1056]);  // copy X[bx*32 : +32, (k + 1)*32 : +32] -> tile[(k + 1) % 2]
         }
         cp_async_commit();
         cp_async_wait<1>();
         __syncthreads();
-        copy_tileT_Y(tx, bx, k, &tile[(k & 1) * 1056], &Y[k * 3232 + bx * 32]);  // copy tileT[k % 2] -> Y[k*32 : +32, bx*32 : +32]
+        copy_tileT_Y(tx, bx, k, &tile[(k & 1) * 1056], &Y[(k * 32 + (tx >> 5)) * 101 + bx * 32 + (tx & 31)]);  // copy tileT[k % 2] -> Y[k*32 : +32, bx*32 : +32]
         __syncthreads();
     }
 }

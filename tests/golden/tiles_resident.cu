@@ -4,17 +4,17 @@
 // Y: row [M, 64]
 //
 // 1. copy X[bx*32 : +32] -> tile[0], scope cta
-//    variant: cp_async; 128 sectors, 32 wavefronts, 8 instructions, 48 address operations
+//    variant: cp_async; 128 sectors, 32 wavefronts, 8 instructions, 32 address operations
 //    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64
 //    partition: outer = 2, threads 128, elems 8, order row-major; the cheapest of 2 orders
 //
 // 2. copy X[next*32 : +32] -> tile[(k + 1) % 2], scope cta
-//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 192 address operations
+//    variant: cp_async; 512 sectors, 128 wavefronts, 32 instructions, 128 address operations
 //    vector_width: 8 elements, 16 bytes; the widest of cp.async in runs of 64
 //    partition: outer = 2, threads 128, elems 8, order row-major; the cheapest of 2 orders
 //
 // 3. copy tile[k % 2] -> Y[t*32 : +32], scope cta
-//    variant: gmem_smem; 640 sectors, 160 wavefronts, 80 instructions, 240 address operations
+//    variant: gmem_smem; 640 sectors, 160 wavefronts, 80 instructions, 160 address operations
 //    vector_width: 8 elements, 16 bytes; the widest in runs of 64
 //    partition: outer = 2, threads 128, elems 8, order row-major; the cheapest of 2 orders
 
@@ -40,8 +40,7 @@ __device__ __forceinline__ void start_X_tile(int tx, int bx, int M, const half_t
 {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        cp_async_16_or_zero(&tile[i * 1024 + tx * 8], &X[(i * 16 + (tx >> 3)) * 64 + (tx & 7) * 8], bx * 32
-            + i * 16 + (tx >> 3) < M);
+        cp_async_16_or_zero(&tile[i * 1024 + tx * 8], &X[i * 1024], bx * 32 + i * 16 + (tx >> 3) < M);
     }
 }
 
@@ -49,8 +48,7 @@ __device__ __forceinline__ void start_X_tile_2(int tx, int M, int next, const ha
 {
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        cp_async_16_or_zero(&tile[i * 1024 + tx * 8], &X[(i * 16 + (tx >> 3)) * 64 + (tx & 7) * 8], next * 32
-            + i * 16 + (tx >> 3) < M);
+        cp_async_16_or_zero(&tile[i * 1024 + tx * 8], &X[i * 1024], next * 32 + i * 16 + (tx >> 3) < M);
     }
 }
 
@@ -59,7 +57,7 @@ __device__ __forceinline__ void copy_tile_Y(int tx, int M, int t, const half_t *
     #pragma unroll
     for (int i = 0; i < 2; ++i) {
         if (t * 32 + i * 16 + (tx >> 3) < M) {
-            *(uint4 *)&Y[(i * 16 + (tx >> 3)) * 64 + (tx & 7) * 8] = *(const uint4 *)&tile[i * 1024 + tx * 8];
+            *(uint4 *)&Y[i * 1024] = *(const uint4 *)&tile[i * 1024 + tx * 8];
         }
     }
 }
@@ -74,7 +72,7 @@ tiles_resident(const half_t *__restrict__ X, half_t *__restrict__ Y, int M)
 
     const int tiles = (M + 31) >> 5;
     if (bx < tiles) {
-        start_X_tile(tx, bx, M, &X[bx * 2048], tile);  // copy X[bx*32 : +32] -> tile[0]
+        start_X_tile(tx, bx, M, &X[(bx * 32 + (tx >> 3)) * 64 + (tx & 7) * 8], tile);  // copy X[bx*32 : +32] -> tile[0]
     }
     cp_async_commit();
     #pragma unroll 1
@@ -83,10 +81,11 @@ tiles_resident(const half_t *__restrict__ X, half_t *__restrict__ Y, int M)
         const int k = t / bx_count;
         const int next = t + bx_count;
         if (next < tiles) {
-            start_X_tile_2(tx, M, next, &X[next * 2048], &tile[((k + 1) & 1) * 2048]);  // copy X[next*32 : +32] -> tile[(k + 1) % 2]
+            start_X_tile_2(tx, M, next, &X[(next * 32 + (tx >> 3)) * 64 + (tx & 7) * 8],
+                &tile[((k + 1) & 1) * 2048]);  // copy X[next*32 : +32] -> tile[(k + 1) % 2]
         }
         cp_async_commit();
         cp_async_wait<1>();
-        copy_tile_Y(tx, M, t, &tile[(k & 1) * 2048], &Y[t * 2048]);  // copy tile[k % 2] -> Y[t*32 : +32]
+        copy_tile_Y(tx, M, t, &tile[(k & 1) * 2048], &Y[(t * 32 + (tx >> 3)) * 64 + (tx & 7) * 8]);  // copy tile[k % 2] -> Y[t*32 : +32]
     }
 }

@@ -7,12 +7,12 @@
 //   memory, turned over on the load
 //
 // 1. copy X[bx * 16 : +16, by * 32 : +32] -> tile_turned, scope cta
-//    variant: register_tile; 78 sectors, 16 wavefronts, 20 instructions, 128 address operations
+//    variant: register_tile; 78 sectors, 16 wavefronts, 20 instructions, 48 address operations
 //    register_tile: rows = 4, columns 1, load_bytes 4, store_bytes 16; the cheapest of 1 of 2 shapes
 //    lanes: inner = src, along_src 32, along_dst 1; the cheapest of 1 of 7 ways
 //
 // 2. copy tile -> Y[by * 32 : +32, bx * 16 : +16], scope cta
-//    variant: gmem_smem; 92 sectors, 16 wavefronts, 32 instructions, 176 address operations
+//    variant: gmem_smem; 92 sectors, 16 wavefronts, 32 instructions, 112 address operations
 //    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
 //    partition: outer = 4, threads 128, elems 1, order row-major; all orders are this one
 
@@ -22,9 +22,7 @@ __device__ __forceinline__ void copy_X_tile_turned(int tx, int bx, int by, int M
     __align__(16) float regs[4];
     #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        regs[r] =
-            (bx * 16 + (tx >> 5) * 4 + r < M && by * 32 + (tx & 31) < N)
-                ? X[((tx >> 5) * 4 + r) * N + (tx & 31)] : 0.0f;
+        regs[r] = (bx * 16 + (tx >> 5) * 4 + r < M && by * 32 + (tx & 31) < N) ? X[r * N] : 0.0f;
     }
     *(uint4 *)&tile_turned[(tx & 31) * 16 + ((tx >> 5) ^ ((tx >> 1) & 3)) * 4] = *(const uint4 *)&regs[0];
 }
@@ -34,7 +32,7 @@ __device__ __forceinline__ void copy_tile_Y(int tx, int bx, int by, int M, int N
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
         if (by * 32 + i * 8 + (tx >> 4) < N && bx * 16 + (tx & 15) < M) {
-            Y[(i * 8 + (tx >> 4)) * M + (tx & 15)] = tile[(i * 128 + tx) ^ ((tx >> 5) * 4)];
+            Y[i * M * 8] = tile[(i * 128 + tx) ^ ((tx >> 5) * 4)];
         }
     }
 }
@@ -47,7 +45,8 @@ transpose_any_size(const float *__restrict__ X, float *__restrict__ Y, int M, in
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_tile_turned(tx, bx, by, M, N, &X[(size_t)bx * N * 16 + by * 32], tile);  // copy X[bx * 16 : +16, by * 32 : +32] -> tile_turned
+    copy_X_tile_turned(tx, bx, by, M, N, &X[(size_t)(bx * 16 + (tx >> 5) * 4) * N + by * 32 + (tx & 31)],
+        tile);  // copy X[bx * 16 : +16, by * 32 : +32] -> tile_turned
     __syncthreads();
-    copy_tile_Y(tx, bx, by, M, N, tile, &Y[(size_t)by * M * 32 + bx * 16]);  // copy tile -> Y[by * 32 : +32, bx * 16 : +16]
+    copy_tile_Y(tx, bx, by, M, N, tile, &Y[(size_t)(by * 32 + (tx >> 4)) * M + bx * 16 + (tx & 15)]);  // copy tile -> Y[by * 32 : +32, bx * 16 : +16]
 }

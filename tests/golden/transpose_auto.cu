@@ -5,12 +5,12 @@
 // tile: Swizzle(2, 4, 6) o S[(64, 64):(64, 1)] [64, 64], shared
 //
 // 1. copy X[by*64 : +64, bx*64 : +64] -> tile, scope cta
-//    variant: gmem_smem; 512 sectors, 128 wavefronts, 64 instructions, 448 address operations
+//    variant: gmem_smem; 512 sectors, 128 wavefronts, 64 instructions, 256 address operations
 //    vector_width: 4 elements, 16 bytes; the widest in runs of 64
 //    partition: outer = 4, threads 256, elems 4, order row-major; all orders are this one
 //
 // 2. copy tileT -> Y[bx*64 : +64, by*64 : +64], scope cta
-//    variant: register_tile; 512 sectors, 128 wavefronts, 64 instructions, 512 address operations
+//    variant: register_tile; 512 sectors, 128 wavefronts, 64 instructions, 320 address operations
 //    register_tile: rows = 4, columns 4, load_bytes 16, store_bytes 16; the cheapest of 1 of 8 shapes
 //    lanes: inner = src, along_src 1, along_dst 16; the cheapest of 2 of 8 ways
 
@@ -19,9 +19,7 @@ __device__ __forceinline__ void copy_X_tile(int tx, int bx, const float *X, floa
     __align__(16) float regs[16];
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
-        *(uint4 *)&regs[i * 4] =
-            (bx * 64 + (tx & 15) * 4 < 1000) ? *(const uint4 *)&X[(i * 16 + (tx >> 4)) * 1000 + (tx & 15) * 4]
-                : uint4{};
+        *(uint4 *)&regs[i * 4] = (bx * 64 + (tx & 15) * 4 < 1000) ? *(const uint4 *)&X[i * 16000] : uint4{};
     }
     #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -46,7 +44,7 @@ __device__ __forceinline__ void copy_tileT_Y(int tx, int bx, const float *tileT,
             for (int r = 0; r < 4; ++r) {
                 pack[r] = regs[r * 4 + c];
             }
-            *(uint4 *)&Y[((tx >> 4) * 4 + c) * 1024 + (tx & 15) * 4] = *(const uint4 *)&pack[0];
+            *(uint4 *)&Y[c * 1024] = *(const uint4 *)&pack[0];
         }
     }
 }
@@ -59,7 +57,7 @@ transpose_auto(const float *__restrict__ X, float *__restrict__ Y)
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_tile(tx, bx, &X[by * 64000 + bx * 64], tile);  // copy X[by*64 : +64, bx*64 : +64] -> tile
+    copy_X_tile(tx, bx, &X[(by * 64 + (tx >> 4)) * 1000 + bx * 64 + (tx & 15) * 4], tile);  // copy X[by*64 : +64, bx*64 : +64] -> tile
     __syncthreads();
-    copy_tileT_Y(tx, bx, tile, &Y[bx * 65536 + by * 64]);  // copy tileT -> Y[bx*64 : +64, by*64 : +64]
+    copy_tileT_Y(tx, bx, tile, &Y[(bx * 64 + (tx >> 4) * 4) * 1024 + by * 64 + (tx & 15) * 4]);  // copy tileT -> Y[bx*64 : +64, by*64 : +64]
 }

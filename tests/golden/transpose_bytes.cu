@@ -5,12 +5,12 @@
 // tile: Swizzle(4,3,7) o S[(128,128):(128,1)] [128, 128], shared
 //
 // 1. copy X[by*128 : +128, bx*128 : +128] -> turned, scope cta
-//    variant: register_tile; 576 sectors, 128 wavefronts, 64 instructions, 576 address operations
+//    variant: register_tile; 576 sectors, 128 wavefronts, 64 instructions, 384 address operations
 //    register_tile: rows = 16, columns 16, load_bytes 16, store_bytes 16; the cheapest of 1 of 24 shapes
 //    lanes: inner = src, along_src 8, along_dst 4; the cheapest of 1 of 6 ways
 //
 // 2. copy tile -> Y[bx*128 : +128, by*128 : +128], scope cta
-//    variant: gmem_smem; 576 sectors, 128 wavefronts, 64 instructions, 384 address operations
+//    variant: gmem_smem; 576 sectors, 128 wavefronts, 64 instructions, 224 address operations
 //    vector_width: 16 elements, 16 bytes; the widest in runs of 128
 //    partition: outer = 16, threads 64, elems 16, order row-major; all orders are this one
 
@@ -24,8 +24,8 @@ __device__ __forceinline__ void copy_X_turned(int tx, int bx, int by, int M, int
     #pragma unroll
     for (int r = 0; r < 16; ++r) {
         *(uint4 *)&regs[r * 16] =
-            (by * 128 + (tx >> 3) * 16 + 15 < M && bx * 128 + (tx & 7) * 16 < N)
-                ? *(const uint4 *)&X[((tx >> 3) * 16 + r) * N + (tx & 7) * 16] : uint4{};
+            (by * 128 + (tx >> 3) * 16 + 15 < M && bx * 128 + (tx & 7) * 16 < N) ? *(const uint4 *)&X[r * N]
+                : uint4{};
     }
     #pragma unroll
     for (int c = 0; c < 4; ++c) {
@@ -66,8 +66,7 @@ __device__ __forceinline__ void copy_tile_Y(int tx, int bx, int by, int M, int N
     #pragma unroll
     for (int i = 0; i < 16; ++i) {
         if (bx * 128 + i * 8 + (tx >> 3) < N && by * 128 + (tx & 7) * 16 < M) {
-            *(uint4 *)&Y[(i * 8 + (tx >> 3)) * M + (tx & 7) * 16] =
-                *(const uint4 *)&tile[((i * 64 + tx) ^ (i >> 1)) * 16];
+            *(uint4 *)&Y[i * M * 8] = *(const uint4 *)&tile[((i * 64 + tx) ^ (i >> 1)) * 16];
         }
     }
 }
@@ -80,7 +79,7 @@ transpose_bytes(const unsigned char *__restrict__ X, unsigned char *__restrict__
     const int bx = blockIdx.x;
     const int by = blockIdx.y;
 
-    copy_X_turned(tx, bx, by, M, N, &X[by * N * 128 + bx * 128], tile);  // copy X[by*128 : +128, bx*128 : +128] -> turned
+    copy_X_turned(tx, bx, by, M, N, &X[(by * 128 + (tx >> 3) * 16) * N + bx * 128 + (tx & 7) * 16], tile);  // copy X[by*128 : +128, bx*128 : +128] -> turned
     __syncthreads();
-    copy_tile_Y(tx, bx, by, M, N, tile, &Y[bx * M * 128 + by * 128]);  // copy tile -> Y[bx*128 : +128, by*128 : +128]
+    copy_tile_Y(tx, bx, by, M, N, tile, &Y[(bx * 128 + (tx >> 3)) * M + by * 128 + (tx & 7) * 16]);  // copy tile -> Y[bx*128 : +128, by*128 : +128]
 }
