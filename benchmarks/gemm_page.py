@@ -53,6 +53,11 @@ def product_rows(name: str, result: dict[str, Any]) -> str:
     notes = [f"* since {', '.join(names)} was measured, {text}" for text, names in changed.items()]
     absent = {f"{product}: {why}" for product, row in result["products"].items() for why in row["absent"].values()}
     notes += [f"- without a peer: {text}" for text in sorted(absent)]
+    compiled = {n: row["peers"]["torch.compile"]["ratio"] for n, row in result["products"].items()
+                if "torch.compile" in row["peers"]}  # fmt: skip
+    if compiled:
+        said = ", ".join(f"{n} {ratio:.3f}" for n, ratio in compiled.items())
+        notes.append(f"- beside torch.compile (max-autotune), t / t: {said}")
     return "\n".join([where, "", *lines, "", *notes])
 
 

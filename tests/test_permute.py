@@ -18,6 +18,7 @@ from tilegen import spec as spec_room
 from tilegen.arch import ARCHES
 from tilegen.arithmetic import TYPED
 from tilegen.errors import ProofError, SpecError
+from tilegen.index import variables
 from tilegen.ops import ALL_OPS
 from tilegen.ops.op import WholeHere
 from tilegen.ops.permute.choose import rank_candidates
@@ -26,6 +27,7 @@ from tilegen.ops.permute.model import access_elems, describe_work, estimate
 from tilegen.ops.permute.op import OP, dims_of
 from tilegen.ops.permute.tiles import MAX_CANDIDATES, fill_box, list_boxes, list_threads, run_elems, sizes_of
 from tilegen.pipeline import load
+from tilegen.plan import Block, all_steps, effects, flatten
 from tilegen.planner import plan_spec
 from tilegen.proofs import unproven_ranges
 from tilegen.proofs.meaning import check_meaning
@@ -193,9 +195,10 @@ SHAPES = [
 
 
 @requires_gxx
+@pytest.mark.parametrize("pins", ["", ", variant: tiled", ", variant: scalar"])
 @pytest.mark.parametrize(("shape", "axes", "dtype"), SHAPES, ids=lambda x: str(x).replace(" ", ""))
-def test_the_text_permutes_as_numpy_does(shape, axes, dtype):
-    built = tilegen.build(text(dtype, shape, axes))
+def test_the_text_permutes_as_numpy_does(shape, axes, dtype, pins):
+    built = tilegen.build(text(dtype, shape, axes, pins))
     size = tilegen.dtypes.DTYPES[dtype].bytes
     x = np.random.default_rng(0).integers(0, 256, prod(shape) * size, np.uint8)
     got = run_text(built.plan, {"X": x})["Y"].view(np.uint8)
@@ -240,7 +243,7 @@ def test_pins_are_kept(turn, cache):
     ("pins", "why"),
     [
         (", box: [64]", "1 extents, but the permute has 2 dimensions once merged"),
-        (", box: [256, 256]", "a tile of [256, 256] takes 262144 bytes"),
+        (", variant: tiled, box: [256, 256]", "a tile of [256, 256] takes 262144 bytes"),
         (", box: [512, 4]", "the box takes 512 of dimension 0, which has 256 elements"),
         (', box: [64, 64], layout: "S[(32,32):(32,1)]"', "is no layout of a shared tile"),
         (', box: [64, 64], layout: "S[(64,64):(1@laneid,1)]"', "it places elements on laneid"),
@@ -292,7 +295,7 @@ def test_nobody_is_warned_of_a_sync_that_is_not_the_specs():
 
 
 def test_costs_are_those_of_a_whole_tile_where_the_second_of_two_is_cut():
-    explained = tilegen.explain(text("uint8", [33, 65], [1, 0], ", box: [64, 64], threads: 256"))
+    explained = tilegen.explain(text("uint8", [33, 65], [1, 0], ", variant: tiled, box: [64, 64], threads: 256"))
     (load_x,) = (a for a in explained["ops"][0]["accesses"] if a["space"] == "global")
     assert 33 * 2 < load_x["sectors"] <= 33 * 2 * 2  # 32 bytes of a row of X in two sectors; columns take 33 * 64
 
@@ -393,6 +396,7 @@ def test_merged_arrays_of_a_call():
     ],
 )
 def test_every_address_is_proved(dtype, shape, axes, most, pins):
+    pins = pins if most or "box" in pins else f", variant: tiled{pins}"
     params = f"params: {{N: {{default: 29, max: {most}}}}}\n" if most else ""
     assert tilegen.build(text(dtype, shape, axes, pins, params)).proof.steps > 0
 
@@ -409,7 +413,50 @@ def test_every_address_is_proved_for_sizes_known_at_launch(dims, random, dtype, 
     axes = random.sample(range(len(dims)), len(dims))
     sizes = [f"N{d}" if is_param else n for d, (n, is_param) in enumerate(dims)]
     named = ", ".join(f"N{d}: {{default: {n}, max: {most}}}" for d, (n, is_param) in enumerate(dims) if is_param)
-    tilegen.build(text(dtype, sizes, axes, params=f"params: {{{named}}}\n" if named else ""))
+    pins = random.choice(["", ", variant: scalar"])
+    tilegen.build(text(dtype, sizes, axes, pins, f"params: {{{named}}}\n" if named else ""))
+
+
+# ---------------------------------------------------------------- small arrays, element by element
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axes", "variant"),
+    [
+        ("uint8", [13, 32, 34], [1, 2, 0], "scalar"), ("float64", [10007, 3], [1, 0], "scalar"),
+        ("float32", [9, 10007], [1, 0], "scalar"), ("float32", [9, 20014], [1, 0], "tiled"),
+        ("uint8", [6, 7, 103, 3, 38], [0, 3, 4, 1, 2], "tiled"),
+    ],
+)  # fmt: skip
+def test_small_arrays_go_element_by_element(dtype: str, shape: list[int], axes: list[int], variant: str) -> None:
+    """In one trip through memory, and with no more instructions than there are warps of elements."""
+    found = tilegen.explain(text(dtype, shape, axes))
+    (tile,) = [c for c in found["choices"] if c["question"] == "tile"]
+    assert tile["picked"]["variant"] == variant
+    if variant == "scalar":
+        assert len(found["ops"]) == 1
+        warps = sum(part["instructions"] for part in found["grid_totals"].values()) / 2
+        assert prod(shape) / 32 <= warps <= 1.25 * prod(shape) / 32
+
+
+def test_sizes_that_may_be_large_do_not_go_element_by_element() -> None:
+    params = "params: {N: {default: 3, max: 100000}}\n"
+    (tile,) = [c for c in tilegen.explain(text("float32", [9, "N"], [1, 0], params=params))["choices"]
+               if c["question"] == "tile"]  # fmt: skip
+    assert tile["picked"]["variant"] == "tiled"
+
+
+# ---------------------------------------------------------------- guards
+@pytest.mark.parametrize("threads", [256, 512])
+@pytest.mark.parametrize("box", [[64, 64], [32, 64]])
+def test_accesses_behind_guards_are_constants_away_from_a_base_of_their_thread(box: list[int], threads: int) -> None:
+    """Behind a guard a compiler makes each address anew."""
+    built = tilegen.build(text("float32", [111, 250], [1, 0], f", variant: tiled, box: {box}, threads: {threads}"))
+    blocks = [step for step in all_steps(built.plan) if isinstance(step, Block)]
+    bases = {formal.name: (block, base) for block in blocks for formal, base in block.args}
+    for name in ("X", "Y"):
+        block, base = bases[name]
+        refs = [t.ref for s in flatten(block.body) for t in effects(s).touches if t.ref.memory.name == name]
+        assert refs and not {v.name for r in refs for x in r.at for v in variables(x)} & {"tx", "laneid", "warpid"}
+        assert "tx" in {v.name for x in base.at for v in variables(x)}
 
 
 # ---------------------------------------------------------------- images and what else travels in short runs
@@ -446,7 +493,7 @@ def test_what_travels_in_short_runs_goes_in_whole_vectors(what: str) -> None:
 )  # fmt: skip
 def test_a_small_direct_permute_has_no_warps_that_are_idle(dtype: str, shape: list[int], variant: str) -> None:
     """But those that have none of the few elements that are in no vector."""
-    found = tilegen.explain(text(dtype, shape, [1, 0, 2]))
+    found = tilegen.explain(text(dtype, shape, [1, 0, 2], ", variant: direct"))
     assert [op["variant"] for op in found["ops"]] == [variant]
     accesses = [a for op in found["ops"] for a in op["accesses"]]
     assert min(a["idle_warps"] for a in accesses if a["width_bytes"] > 1) == 0

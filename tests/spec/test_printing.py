@@ -215,7 +215,7 @@ def draw_permute(pick: random.Random) -> str:
         layout = f', layout: "S[({shape[0]},{shape[1]}):({shape[1]} + 8,1)]"'
     more = pick.choice(
         ["", "", ", cache: stream", ", threads: 64", ", turn: store", ", turn: load", ", layout: row", ", layout: col",
-         ', layout: "Swizzle(3,3,3)"', ", variant: tiled", ", variant: direct"]
+         ', layout: "Swizzle(3,3,3)"', ", variant: tiled", ", variant: direct", ", variant: scalar"]
     )  # fmt: skip
     arrays = [(pick.choice(["X", "X_"]), shape, layout), (pick.choice(["Y", "Y_"]), [], "")]
     dtype = pick.choice(["uint8", "float16", "float32", "complex128"])

@@ -304,7 +304,7 @@ def count_uneven(extents: Sequence[int], threads: int) -> int:
 
 
 def count_guarded(extents: Sequence[int], cut: Sequence[bool], threads: int) -> int:
-    """Cut dimensions in which a group's place depends on its thread and on its trip: each access has a guard of its own.
+    """Cut dimensions in which a group's place comes from its thread and its trip: each access has a guard of its own.
 
     >>> count_guarded((96, 64), (False, True), 96), count_guarded((96, 64), (False, True), 192)
     (0, 1)
