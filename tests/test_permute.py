@@ -243,7 +243,7 @@ def test_pins_are_kept(turn, cache):
     ("pins", "why"),
     [
         (", box: [64]", "1 extents, but the permute has 2 dimensions once merged"),
-        (", variant: tiled, box: [256, 256]", "a tile of [256, 256] takes 262144 bytes"),
+        (", box: [256, 256]", "a tile of [256, 256] takes 262144 bytes"),
         (", box: [512, 4]", "the box takes 512 of dimension 0, which has 256 elements"),
         (', box: [64, 64], layout: "S[(32,32):(32,1)]"', "is no layout of a shared tile"),
         (', box: [64, 64], layout: "S[(64,64):(1@laneid,1)]"', "it places elements on laneid"),

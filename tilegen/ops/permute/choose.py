@@ -87,7 +87,8 @@ def _pin(
     ]  # fmt: skip
     if agreeing:
         return agreeing[0]
-    likely = ranked[0].variant if variant == "auto" else variant
+    whole = [c.variant for c in ranked if c.variant != "scalar"]  # what a box is for that is no candidate's
+    likely = next(iter(whole), ranked[0].variant) if variant == "auto" else variant
     pinned = TileChoice(likely, box or ranked[0].box, fields.threads or ranked[0].threads)
     if pinned.variant == "tiled" and prod(pinned.box) * elem_bytes > MAX_TILE_BYTES:
         bytes_ = prod(pinned.box) * elem_bytes
