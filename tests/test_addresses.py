@@ -21,16 +21,16 @@ BY_HAND = {
         ("permute_sf", "B"): ["s * 128"],
     },
     "transpose_tile": {  # row i * 4 + tx / 64, column tx % 64 of a 64x64 tile
-        ("copy_X_tile", "X"): ["(i * 4 + (tx >> 6)) * 1000 + (tx & 63)"],
+        ("copy_X_tile", "X"): ["i * 4000"],  # from the thread's own place on: the edge guards each access
         ("copy_X_tile", "tile"): ["(i * 4 + (tx >> 6)) * 65 + (tx & 63)"],
         ("copy_tileT_Y", "tileT"): [  # four rows of a column: 8 x 4 lanes a warp, 2 x 4 warps, 16 columns a step
             "(((tx >> 5) & 1) * 32 + (tx & 7) * 4 + r) * 65 + i * 16 + (tx >> 6) * 4 + ((tx >> 3) & 3)",
         ],
-        ("copy_tileT_Y", "Y"): [
-            "(i * 16 + (tx >> 6) * 4 + ((tx >> 3) & 3)) * 1024 + ((tx >> 5) & 1) * 32 + (tx & 7) * 4",
+        ("copy_tileT_Y", "Y"): ["i * 16384"],
+        ("transpose_tile", "X"): ["(by * 64 + (tx >> 6)) * 1000 + bx * 64 + (tx & 63)"],
+        ("transpose_tile", "Y"): [
+            "(bx * 64 + (tx >> 6) * 4 + ((tx >> 3) & 3)) * 1024 + by * 64 + ((tx >> 5) & 1) * 32 + (tx & 7) * 4",
         ],
-        ("transpose_tile", "X"): ["by * 64000 + bx * 64"],
-        ("transpose_tile", "Y"): ["bx * 65536 + by * 64"],
     },
     "mma_fragments": {  # PTX's tables: row laneid / 4 (+ 8), columns laneid % 4 * 2 (+ 8)
         ("copy_sa_a", "sa"): ["(laneid & 15) * 16 + (laneid >> 4) * 8"],  # the rows whose addresses ldmatrix takes
