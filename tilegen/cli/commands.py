@@ -56,6 +56,9 @@ def main() -> NoReturn:
     raise AssertionError("cli.main ends the process")
 
 
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
+
+
 def _keep_freed_memory() -> None:
     """What large arrays leave stays with the process for the next ones, where glibc is asked for it: pages that go back
     to the system come again one fault at a time, which is a tenth of a proof.
@@ -63,9 +66,6 @@ def _keep_freed_memory() -> None:
     if sys.platform == "linux" and (mallopt := getattr(ctypes.CDLL(None), "mallopt", None)) is not None:
         mallopt(_M_MMAP_THRESHOLD, 32 << 20)  # the most that it takes
         mallopt(_M_TRIM_THRESHOLD, 1 << 30)
-
-
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 
 @click.group(

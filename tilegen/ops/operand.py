@@ -260,7 +260,8 @@ class Formals:
         self.operands = tuple(operands)
         names = _formal_names(self.operands)
         self.formals = tuple(_formal_of(o, f, n) for o, f, n in zip(operands, flat, names, strict=True))
-        self.own, self.guarded, self.rolled = frozenset(own), tuple(guarded), rolled
+        self.own, self.rolled = frozenset(own), rolled
+        self.guarded = [side for side, is_guarded in enumerate(guarded) if is_guarded]
         self.inner = SCOPES[scope].inner | self.own
         self.bases: dict[int, Ref] = {}
 
@@ -292,7 +293,7 @@ class Formals:
         """Should each thread have a base of its own, from which its accesses are constants away?"""
         named = frozenset[str]().union(*(_names(x) for ref in refs for x in ref.at))
         is_repeated = len(refs) > 1 or bool(named & self.own)
-        return any(self.guarded[side : side + 1]) and is_repeated and self.rolled not in named
+        return side in self.guarded and is_repeated and self.rolled not in named
 
     def block(
         self, name: str, body: tuple[Step, ...], op: int, registers: tuple[Memory, ...] = (), note: str = ""

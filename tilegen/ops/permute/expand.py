@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from types import MappingProxyType
 from typing import Any
 
 from tilegen import layouts
@@ -41,7 +40,7 @@ def tile_statements(spec: Spec, call: WholeCall, dims: Dims, chosen: TileChoice)
         buffers += () if seen is dst else (seen,)
         target = regions[1] if seen is dst else _region(seen, dims, 0, begins, chosen.box)
         pins = {"variant": "scalar", "partition": "row-major"} if chosen.variant == "scalar" else {}
-        ops: tuple[Statement, ...] = (_copy(call, regions[0], target, edge, cache, pins),)
+        ops: tuple[Statement, ...] = (_copy(call, regions[0], target, edge, cache, **pins),)
     else:
         tile, turned = _tile_buffers(call, dims, chosen, names)
         buffers += (tile,) if turned is tile else (tile, turned)
@@ -152,8 +151,6 @@ def _region(buffer: Buffer, dims: Dims, side: int, begins: Sequence[Index], box:
     return Region(buffer, own, lengths, (True,) * len(box), text, buffer.mark)
 
 
-def _copy(
-    call: WholeCall, src: Region, dst: Region, edge: str, cache: str, pins: Mapping[str, Any] = MappingProxyType({})
-) -> Call:
+def _copy(call: WholeCall, src: Region, dst: Region, edge: str, cache: str, **pins: Any) -> Call:
     fields = CopyFields(src=src.text, dst=dst.text, edge=edge, cache=cache, **pins)  # type: ignore[arg-type]
     return Call(COPY, "cta", fields, {"src": src, "dst": dst}, True, call.mark)

@@ -20,7 +20,7 @@ MAX_TILE_BYTES = 48 * 1024  # what every arch gives a CTA without asking
 MAX_CANDIDATES = 64
 LANES = 32  # of a warp
 _THREADS = (64, 128, 256, 512)
-MOST_THREADS = 640
+_MOST_THREADS = 640
 _FULL = 0.95  # of the threads have something to do, over all trips of each way: any number of warps may do that
 _RUN_BYTES = (64, 128, 256, 512, 1024)
 _LONG_RUN_BYTES = (2048, 4096)  # beside a dimension so short that a box of 1024 bytes of the other is a small one
@@ -28,7 +28,7 @@ _SHORT_BYTES = 16
 _LOPSIDED = 8  # a run is not so many times as long as the other side's, or longer
 _DIRECT_BYTES = (2048, 4096, 8192, 16384)
 _MOST_BYTES_PER_THREAD = 256  # 64 registers
-LEAST_BYTES_PER_THREAD = 4
+_LEAST_BYTES_PER_THREAD = 4
 _SCALAR_ELEMS = (256, 512)
 MOST_SCALAR_THREADS = 256
 _MOST_SCALAR_BYTES = 384 * 1024  # of an array; larger ones lost with every box that was timed (docs/performance.md)
@@ -68,7 +68,7 @@ def list_boxes(dims: Dims, elem_bytes: int, defaults: dict[str, int]) -> tuple[t
 
 
 def list_threads(
-    groups: Sequence[int], box_bytes: int, least_bytes: int = LEAST_BYTES_PER_THREAD, most: int = MOST_THREADS
+    groups: Sequence[int], box_bytes: int, least_bytes: int = _LEAST_BYTES_PER_THREAD, most: int = _MOST_THREADS
 ) -> tuple[int, ...]:  # fmt: skip
     """How many threads may share out so many groups of elements, one number for each way of a box: powers of two, and
     whole warps that have something to do in nearly all trips; no more than there are groups, none with fewer bytes.
