@@ -4,8 +4,9 @@
     python benchmarks/sweep_gemm.py --out FILE --product "907x1288x1232 bfloat16 col col row" "96x64x20000 bfloat16"
 
 ``--name``: those of SHAPES whose names have it. ``--product``: names of SHAPES, FEW_TILES or gemm_cases.py, as a whole.
-Kernels are built in other processes, without proofs, and checked here against float32; then timed in CUDA graphs, in
-turns with torch.matmul, on random normal data.
+Kernels are built in other processes, without proofs, and checked here against float64; then timed in CUDA graphs, in
+turns with torch.matmul, on random normal data. The pick and the best are timed once more, all in turns (``together``):
+one after another they run on a device that is not equally warm, which is more than what tells them apart.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import json
 import os
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from math import prod
 from multiprocessing import get_context
@@ -25,6 +25,7 @@ from statistics import median
 from typing import Any
 
 from gemm_cases import Product, all_products
+from gemm_page import find_pick_and_best
 from gpu_files import read_driver
 
 import tilegen
@@ -37,6 +38,7 @@ from tilegen.proofs import Proof
 from tilegen.render import render
 
 ROTATED = 200e6  # bytes of all sets of inputs
+BEST = 3  # recipes that are timed together with the pick
 WARM = 1.0  # seconds of cuBLAS before the first recipe, which else runs on a cooler and faster device than all others
 
 
@@ -115,9 +117,9 @@ def main() -> int:
         waiting = {s: [pool.submit(build_one, s, pins) for pins, _ in rows] for s, rows in listed.items()}
         for shape, rows in listed.items():
             built = [w.result() for w in waiting[shape]]
-            found[shape.name] = list(time_recipes(shape, rows, built, args.rounds))
-            best = max(found[shape.name], key=lambda row: row.get("ratio", 0))
-            print(f"{shape.name}: picked {found[shape.name][0]}, best {best}", flush=True)
+            found[shape.name] = time_recipes(shape, rows, built, args.rounds)
+            picked, best = find_pick_and_best(found[shape.name]) or (found[shape.name][0],) * 2
+            print(f"{shape.name}: picked {picked}, best {best}", flush=True)
             head = {"device": device.name, "driver": read_driver(), "date": datetime.date.today().isoformat()}
             args.out.write_text(json.dumps(head | {"shapes": found}, indent=1) + "\n", encoding="utf-8")
     return 0
@@ -125,8 +127,9 @@ def main() -> int:
 
 def time_recipes(
     shape: Product, rows: list[tuple[dict[str, Any], float]], built: list[Built | str], rounds: int
-) -> Iterator[dict[str, Any]]:
-    """A row for each recipe: the model's time, its own, and cuBLAS's time over it."""
+) -> list[dict[str, Any]]:
+    """A row for each recipe: the model's time, its own, and cuBLAS's time over it; of the pick and the best, as they
+    are timed together too."""
     torch = load_library("torch")
     torch.manual_seed(1)
     tf32 = ("math", "tf32") in shape.pinned
@@ -162,6 +165,17 @@ def time_recipes(
         end.synchronize()
         return float(start.elapsed_time(end)) / launches * 1e3
 
+    def compare(graphs: list[Any], rounds: int) -> list[dict[str, float]]:
+        """Of all graphs but the first: microseconds, and the first one's time over theirs. The first round warms up."""
+        first, *others = zip(*([time_one(graph) for graph in graphs] for _ in range(rounds + 1)), strict=True)
+        return [
+            {
+                "us": round(median(times[1:]), 2),
+                "ratio": round(median(b / a for a, b in zip(times[1:], first[1:], strict=True)), 4),
+            }
+            for times in others
+        ]
+
     def cublas(k: int) -> Any:
         a, b, d = sets[k]
         if shape.dtype.startswith("float8"):
@@ -179,10 +193,12 @@ def time_recipes(
     begin = time.perf_counter()
     while time.perf_counter() - begin < WARM:
         time_one(base)
-    for (pins, predicted), kernel_built in zip(rows, built, strict=True):
-        row: dict[str, Any] = {"pins": pins, "predicted_us": round(predicted, 1)}
+    found: list[dict[str, Any]] = []
+    graphs: dict[int, Any] = {}
+    for k, ((pins, predicted), kernel_built) in enumerate(zip(rows, built, strict=True)):
+        found.append({"pins": pins, "predicted_us": round(predicted, 1)})
         if isinstance(kernel_built, str):
-            yield row | {"error": kernel_built[:300]}
+            found[k]["error"] = kernel_built[:300]
             continue
         try:
             kernel = kernel_of(kernel_built)
@@ -191,19 +207,18 @@ def time_recipes(
             torch.cuda.synchronize()
             error = find_error(sets[0][2])
             if not error <= (3 if tf32 else 2) * theirs:  # wgmma cuts float32 off where others round
-                yield row | {"error": f"off by {error}, cuBLAS by {theirs}"}
+                found[k]["error"] = f"off by {error}, cuBLAS by {theirs}"
                 continue
-            graph = capture(lambda k, kernel=kernel: kernel(*sets[k]))
-            pairs = []
-            for _ in range(rounds):
-                pairs.append((time_one(graph), time_one(base)))
-            ratio = median(b / a for a, b in pairs[1:])
-            yield row | {
-                "us": round(median(a for a, _ in pairs[1:]), 2), "ratio": round(ratio, 4), "rms": float(f"{error:.3g}"),
-                "rms_cublas": float(f"{theirs:.3g}"),
-            }  # fmt: skip
+            graphs[k] = capture(lambda at, kernel=kernel: kernel(*sets[at]))
+            found[k] |= compare([base, graphs[k]], rounds)[0]
+            found[k] |= {"rms": float(f"{error:.3g}"), "rms_cublas": float(f"{theirs:.3g}")}
         except Exception as problem:
-            yield row | {"error": str(problem)[:300]}
+            found[k]["error"] = str(problem)[:300]
+    order = sorted((k for k in graphs if "ratio" in found[k]), key=lambda k: -found[k]["ratio"])
+    again = [k for k in order if k == 0 or k in order[:BEST]]
+    for k, row in zip(again, compare([base, *(graphs[k] for k in again)], 3 * rounds) if again else [], strict=True):
+        found[k]["together"] = row
+    return found
 
 
 if __name__ == "__main__":

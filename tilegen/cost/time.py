@@ -8,9 +8,9 @@ The shares of each rate that kernels reach, and what a panel and a cluster cost,
 A warpgroup alone cannot start its next product while it waits, and N below 128 reads more of a than it multiplies.
 
 K-tiles that threads bring lie in registers while the one before is multiplied, and are stored between two meetings: for
-the port of shared memory CTAs of a multiprocessor stand in line, and while one waits for loads, meetings and its own
-warps' products, others go on. What is waited for is fitted to the 41 recipes of 907 x 1288 x 1232, 173 x 3216 x 2288
-and 207 x 19 x 3396 in docs/results/gemm and the six other products of docs/results/products that are carried out so. Of
+the port of shared memory CTAs of a multiprocessor stand in line, and while one waits for meetings and its own warps'
+products, others go on. What is waited for is fitted to the 137 recipes of 3 x 5601 x 1134 x 501, 907 x 1288 x 1232,
+173 x 3216 x 2288 and 207 x 19 x 3396 in docs/results/gemm, how many CTAs fit to the registers of 78 kernels. Of
 warps that share K and load by cp.async, bytes and rounds are fitted to the 28 of 96 x 64 x 20000 and 203 x 8 x 1784.
 
 Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
@@ -45,10 +45,10 @@ _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; wha
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
 _DEPTHS = {"simt": 1, "mma_sync": 16}  # of such a step
 _SINGLE = 1 / 32  # clocks of an element that is loaded, or stored, alone: 32 are a wavefront
-_MEETINGS, _LATENCY = 300, 400  # clocks of a k-tile that threads bring: the two meetings; until its loads are there
-_ALONE = 0.3  # of a quarter of the rate: what a warp reaches that waits for its own products and their fragments
+_MEETINGS, _LATENCY = 550, 400  # clocks: of a k-tile that threads bring, both its meetings; until elements are there
+_ALONE = 0.4  # of a quarter of the rate: what a warp reaches that waits for its own products and their fragments
 _FIRST_LOAD = 30  # clocks of each load of a thread's first k-tile: up to ten instructions, most of them for addresses
-_HELD, _PER_WAITING = 28, 1.2  # registers of a thread; for 4 bytes, or an element alone, that wait: nvrtc's, 28 kernels
+_HELD, _PER_WAITING = 10, 1.2  # registers of a thread; for 4 bytes, or an element alone, that wait: nvrtc's, 78 kernels
 _COPIED_BYTES_PER_CLOCK, _ROUND = 45.0, 800  # by cp.async to warps that share K; clocks until a round of loads is there
 _JOIN, _JOINED = 300, 100  # clocks in which warps that share K meet, and for each of them
 _MEETING = 400  # clocks for which the CTAs of a cluster wait for one another at either end
@@ -234,12 +234,12 @@ def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
 def _wait_for_threads(work: Work, steps: int) -> float:
     """Clocks that a CTA whose threads bring k-tiles does not need the port of shared memory for, one after another.
 
-    The next k-tile's loads are on their way while a warp multiplies: it waits for the later of both.
+    The next k-tile's loads are on their way while a warp multiplies, and have come by the time that it has.
     """
     (bm, bn, bk), rate = work.tile, (_SIMT if work.variant == "simt" else _TENSOR)[work.factors]
     products = 2 * bm * bn * bk / (rate / 4 * _ALONE * work.threads / WARP_LANES)
     loads = (work.singles + (bm + bn - work.singles) * work.factor_bytes / 16) * bk / work.threads
-    return steps * _MEETINGS + (steps - 1) * max(_LATENCY, products) + products + loads * _FIRST_LOAD
+    return steps * (_MEETINGS + products) + loads * _FIRST_LOAD
 
 
 def _count_rounds(stages: int, steps: int) -> int:
@@ -252,12 +252,14 @@ def _count_rounds(stages: int, steps: int) -> int:
 
 
 def _fit_registers(work: Work, arch: Arch) -> int:
-    """CTAs of a multiprocessor whose threads hold the next k-tile in registers, beside their sums."""
+    """CTAs of a multiprocessor whose threads hold the next k-tile in registers, beside their sums and the fragments of
+    two steps."""
     (bm, bn, bk), each = work.tile, work.threads
     if work.load != BY_THREADS:
         return arch.registers_per_sm // each
-    waiting = work.singles + (bm + bn - work.singles) * work.factor_bytes / 4
-    taken = (waiting * bk * _PER_WAITING + bm * bn * work.k_parts * work.sum_bytes / 4) / each + _HELD
+    waiting = (work.singles + (bm + bn - work.singles) * work.factor_bytes / 4) * bk
+    fragments = 2 * _DEPTHS[work.variant] * work.reads * work.factor_bytes / 4
+    taken = (waiting * _PER_WAITING + fragments + bm * bn * work.k_parts * work.sum_bytes / 4) / each + _HELD
     return arch.registers_per_sm // (each * min(arch.max_registers_per_thread, int(taken)))
 
 
