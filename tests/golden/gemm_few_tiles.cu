@@ -15,13 +15,13 @@
 //    registers_per_thread: 4; the elements that the register layout gives to one thread
 //
 // 2. copy A[m*16 : +16, 0 : +512] -> ra, scope cta
-//    variant: reg; 992 sectors, 256 instructions, 1536 address operations
+//    variant: reg; 992 sectors, 256 instructions, 256 address operations
 //    vector_width: 1 element, 2 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 32; registers per thread / vector elements
 //
 // 3. copy B[0 : +512, n*8 : +8] -> rb, scope cta
-//    variant: reg; 640 sectors, 128 instructions, 768 address operations
+//    variant: reg; 640 sectors, 128 instructions, 128 address operations
 //    vector_width: 1 element, 2 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 16; registers per thread / vector elements
@@ -39,25 +39,25 @@
 //    outer: 16; registers per thread / vector elements
 //
 // 6. copy A[m*16 : +16, (k + 1)*512 : +512] -> ra, scope cta
-//    variant: reg; 992 sectors, 256 instructions, 1792 address operations
+//    variant: reg; 992 sectors, 256 instructions, 512 address operations
 //    vector_width: 1 element, 2 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 32; registers per thread / vector elements
 //
 // 7. copy B[(k + 1)*512 : +512, n*8 : +8] -> rb, scope cta
-//    variant: reg; 640 sectors, 128 instructions, 896 address operations
+//    variant: reg; 640 sectors, 128 instructions, 256 address operations
 //    vector_width: 1 element, 2 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 16; registers per thread / vector elements
 //
 // 8. copy A[m*16 : +16, (k + 1)*512 : +512] -> ra, scope cta
-//    variant: reg; 730 sectors, 189 instructions, 1323 address operations
+//    variant: reg; 730 sectors, 189 instructions, 378 address operations
 //    vector_width: 1 element, 2 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 32; registers per thread / vector elements
 //
 // 9. copy B[(k + 1)*512 : +512, n*8 : +8] -> rb, scope cta
-//    variant: reg; 471 sectors, 95 instructions, 665 address operations
+//    variant: reg; 471 sectors, 95 instructions, 190 address operations
 //    vector_width: 1 element, 2 bytes; the widest that both sides allow
 //    registers_per_thread: 16; the elements that the register layout gives to one thread
 //    outer: 16; registers per thread / vector elements
@@ -153,7 +153,7 @@ __device__ __forceinline__ void copy_A_ra(int tx, int m, bfloat16_t (&ra)[32], c
 {
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
-        ra[f] = (m * 16 + (tx & 15) < 39) ? A[(tx & 15) + (f * 16 + (tx >> 4)) * 39] : 0;
+        ra[f] = (m * 16 + (tx & 15) < 39) ? A[f * 624] : 0;
     }
 }
 
@@ -161,7 +161,7 @@ __device__ __forceinline__ void copy_B_rb(int tx, int n, bfloat16_t (&rb)[16], c
 {
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        rb[f] = (n * 8 + (tx & 7) < 19) ? B[(f * 32 + (tx >> 3)) * 19 + (tx & 7)] : 0;
+        rb[f] = (n * 8 + (tx & 7) < 19) ? B[f * 608] : 0;
     }
 }
 
@@ -185,7 +185,7 @@ __device__ __forceinline__ void copy_A_ra_2(int tx, int m, bfloat16_t (&ra)[32],
 {
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
-        ra[f] = (m * 16 + (tx & 15) < 39) ? A[(tx & 15) + (f * 16 + (tx >> 4) + 512) * 39] : 0;
+        ra[f] = (m * 16 + (tx & 15) < 39) ? A[(f * 16 + 512) * 39] : 0;
     }
 }
 
@@ -193,7 +193,7 @@ __device__ __forceinline__ void copy_B_rb_2(int tx, int n, bfloat16_t (&rb)[16],
 {
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        rb[f] = (n * 8 + (tx & 7) < 19) ? B[(f * 32 + (tx >> 3) + 512) * 19 + (tx & 7)] : 0;
+        rb[f] = (n * 8 + (tx & 7) < 19) ? B[(f * 32 + 512) * 19] : 0;
     }
 }
 
@@ -202,7 +202,7 @@ __device__ __forceinline__ void copy_A_ra_3(int tx, int k, int m, bfloat16_t (&r
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
         ra[f] = (m * 16 + (tx & 15) < 39 && k * 512 + f * 16 + (tx >> 4) + 512 < 1401)
-            ? A[(tx & 15) + (f * 16 + (tx >> 4) + 512) * 39] : 0;
+            ? A[(f * 16 + 512) * 39] : 0;
     }
 }
 
@@ -210,8 +210,8 @@ __device__ __forceinline__ void copy_B_rb_3(int tx, int k, int n, bfloat16_t (&r
 {
     #pragma unroll
     for (int f = 0; f < 16; ++f) {
-        rb[f] = (k * 512 + f * 32 + (tx >> 3) + 512 < 1401 && n * 8 + (tx & 7) < 19)
-            ? B[(f * 32 + (tx >> 3) + 512) * 19 + (tx & 7)] : 0;
+        rb[f] = (k * 512 + f * 32 + (tx >> 3) + 512 < 1401 && n * 8 + (tx & 7) < 19) ? B[(f * 32 + 512) * 19]
+            : 0;
     }
 }
 
@@ -302,24 +302,24 @@ gemm_few_tiles(const bfloat16_t *__restrict__ A, const bfloat16_t *__restrict__ 
     const int n = i / 3;
     const int part = warpid * 64;
     fill_sums(sums);  // fill sums
-    copy_A_ra(tx, m, ra, &A[m * 16]);  // copy A[m*16 : +16, 0 : +512] -> ra
-    copy_B_rb(tx, n, rb, &B[n * 8]);  // copy B[0 : +512, n*8 : +8] -> rb
+    copy_A_ra(tx, m, ra, &A[m * 16 + (tx & 15) + (tx >> 4) * 39]);  // copy A[m*16 : +16, 0 : +512] -> ra
+    copy_B_rb(tx, n, rb, &B[(tx >> 3) * 19 + n * 8 + (tx & 7)]);  // copy B[0 : +512, n*8 : +8] -> rb
     for (int k = 0; k < 3; ++k) {
         __syncthreads();
         copy_ra_sa(tx, ra, sa);  // copy ra -> sa[0]
         copy_rb_sb(tx, rb, sb);  // copy rb -> sb[0]
         __syncthreads();
         if (k * 512 + 1024 < 1402) {
-            copy_A_ra_2(tx, m, ra, &A[m * 16 + k * 19968]);  // copy A[m*16 : +16, (k + 1)*512 : +512] -> ra
+            copy_A_ra_2(tx, m, ra, &A[m * 16 + (tx & 15) + (k * 512 + (tx >> 4)) * 39]);  // copy A[m*16 : +16, (k + 1)*512 : +512] -> ra
         }
         if (k * 512 + 1024 < 1402) {
-            copy_B_rb_2(tx, n, rb, &B[k * 9728 + n * 8]);  // copy B[(k + 1)*512 : +512, n*8 : +8] -> rb
+            copy_B_rb_2(tx, n, rb, &B[(k * 512 + (tx >> 3)) * 19 + n * 8 + (tx & 7)]);  // copy B[(k + 1)*512 : +512, n*8 : +8] -> rb
         }
         if (k + 1 < 3 && 1402 < k * 512 + 1025) {
-            copy_A_ra_3(tx, k, m, ra, &A[m * 16 + k * 19968]);  // copy A[m*16 : +16, (k + 1)*512 : +512] -> ra
+            copy_A_ra_3(tx, k, m, ra, &A[m * 16 + (tx & 15) + (k * 512 + (tx >> 4)) * 39]);  // copy A[m*16 : +16, (k + 1)*512 : +512] -> ra
         }
         if (k + 1 < 3 && 1402 < k * 512 + 1025) {
-            copy_B_rb_3(tx, k, n, rb, &B[k * 9728 + n * 8]);  // copy B[(k + 1)*512 : +512, n*8 : +8] -> rb
+            copy_B_rb_3(tx, k, n, rb, &B[(k * 512 + (tx >> 3)) * 19 + n * 8 + (tx & 7)]);  // copy B[(k + 1)*512 : +512, n*8 : +8] -> rb
         }
         #pragma unroll
         for (int j = 0; j < 4; ++j) {

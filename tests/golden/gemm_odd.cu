@@ -13,13 +13,13 @@
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //
 // 2. copy A[m*32 : +32, 0 : +32] -> ra, scope cta
-//    variant: reg; 64 sectors, 32 instructions, 192 address operations
+//    variant: reg; 64 sectors, 32 instructions, 32 address operations
 //    vector_width: 1 element, 2 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 8; registers per thread / vector elements
 //
 // 3. copy B[0 : +32, n*32 : +32] -> rb, scope cta
-//    variant: reg; 19 sectors, 17 instructions, 102 address operations
+//    variant: reg; 19 sectors, 17 instructions, 17 address operations
 //    vector_width: 1 element, 2 bytes; the widest that both sides allow
 //    registers_per_thread: 8; the elements that the register layout gives to one thread
 //    outer: 8; registers per thread / vector elements
@@ -115,8 +115,7 @@ __device__ __forceinline__ void copy_A_ra(int tx, int m, half_t (&ra)[8], const 
 {
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        ra[f] = (m * 32 + f * 4 + (tx >> 5) < 33 && (tx & 31) < 17) ? A[(f * 4 + (tx >> 5)) * 17 + (tx & 31)]
-            : 0;
+        ra[f] = (m * 32 + f * 4 + (tx >> 5) < 33 && (tx & 31) < 17) ? A[f * 68] : 0;
     }
 }
 
@@ -124,8 +123,7 @@ __device__ __forceinline__ void copy_B_rb(int tx, int n, half_t (&rb)[8], const 
 {
     #pragma unroll
     for (int f = 0; f < 8; ++f) {
-        rb[f] = (f * 4 + (tx >> 5) < 17 && n * 32 + (tx & 31) < 35) ? B[(f * 4 + (tx >> 5)) * 35 + (tx & 31)]
-            : 0;
+        rb[f] = (f * 4 + (tx >> 5) < 17 && n * 32 + (tx & 31) < 35) ? B[f * 140] : 0;
     }
 }
 
@@ -220,8 +218,8 @@ gemm_odd(const half_t *__restrict__ A, const half_t *__restrict__ B, float *__re
     const int m = i & 1;
     const int n = i >> 1;
     fill_sums(sums);  // fill sums
-    copy_A_ra(tx, m, ra, &A[m * 544]);  // copy A[m*32 : +32, 0 : +32] -> ra
-    copy_B_rb(tx, n, rb, &B[n * 32]);  // copy B[0 : +32, n*32 : +32] -> rb
+    copy_A_ra(tx, m, ra, &A[(m * 32 + (tx >> 5)) * 17 + (tx & 31)]);  // copy A[m*32 : +32, 0 : +32] -> ra
+    copy_B_rb(tx, n, rb, &B[(tx >> 5) * 35 + n * 32 + (tx & 31)]);  // copy B[0 : +32, n*32 : +32] -> rb
     for (int k = 0; k < 1; ++k) {
         __syncthreads();
         copy_ra_sa(tx, ra, sa);  // copy ra -> sa[0]

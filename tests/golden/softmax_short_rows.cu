@@ -4,7 +4,7 @@
 // Y: row [M, N]
 //
 // 1. copy X[bx*4 + warpid : +1, 0 : +1024] -> x, scope warp
-//    variant: reg; 500 sectors, 128 instructions, 256 address operations
+//    variant: reg; 500 sectors, 128 instructions, 128 address operations
 //    vector_width: 1 element, 4 bytes; the widest that both sides allow
 //    registers_per_thread: 32; the elements that the register layout gives to one thread
 //    outer: 32; registers per thread / vector elements
@@ -43,7 +43,7 @@ __device__ __forceinline__ void copy_X_x(int warpid, int laneid, int bx, int M, 
 {
     #pragma unroll
     for (int f = 0; f < 32; ++f) {
-        x[f] = (bx * 4 + warpid < M && f * 32 + laneid < N) ? X[f * 32 + laneid] : 0.0f;
+        x[f] = (bx * 4 + warpid < M && f * 32 + laneid < N) ? X[f * 32] : 0.0f;
     }
 }
 
@@ -134,7 +134,7 @@ softmax_short_rows(const float *__restrict__ X, float *__restrict__ Y, int M, in
     float top[1];  // S[1:1] + R[32:1@laneid] [1, 1]
     float sum[1];  // S[1:1] + R[32:1@laneid] [1, 1]
 
-    copy_X_x(warpid, laneid, bx, M, N, x, &X[(size_t)(bx * 4 + warpid) * N]);  // copy X[bx*4 + warpid : +1, 0 : +1024] -> x
+    copy_X_x(warpid, laneid, bx, M, N, x, &X[(size_t)(bx * 4 + warpid) * N + laneid]);  // copy X[bx*4 + warpid : +1, 0 : +1024] -> x
     elementwise_x(laneid, N, x);  // elementwise x -> x
     max_x_top(top, x);  // reduce x -> top
     elementwise_top_x(x, top);  // elementwise x top -> x

@@ -75,7 +75,9 @@ def _transfer_block(
     number = _number(owned, width)
     e = Var(context.fresh("e"), width) if may_cut(other, width, owned.innermost) else None
     own_names = owned.names | {context.fresh("e")}
-    formals = Formals((owned.operand, other), (True, not may_pass_end(other)), call.scope, own_names)
+    is_guarded = may_pass_end(other)
+    flat, guarded = (True, not is_guarded), (False, is_guarded)
+    formals = Formals((owned.operand, other), flat, call.scope, own_names, guarded)
     one = see_access(
         width, lambda k: guard_at(other, owned.element(add(number, k))[0]),
         lambda k: formals.see(1, ref_at(other, owned.element(add(number, k))[0])), e,
