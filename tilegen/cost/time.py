@@ -45,7 +45,7 @@ _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; wha
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
 _DEPTHS = {"simt": 1, "mma_sync": 16}  # of such a step
 _SINGLE = 1 / 32  # clocks of an element that is loaded, or stored, alone: 32 are a wavefront
-_MEETING_OF_TILE, _LATENCY = 275, 400  # clocks: of a meeting at a k-tile that threads bring; until elements are there
+_MEETINGS, _LATENCY = 550, 400  # clocks: of a k-tile that threads bring, both its meetings; until elements are there
 _ALONE = 0.4  # of a quarter of the rate: what a warp reaches that waits for its own products and their fragments
 _FIRST_LOAD = 30  # clocks of each load of a thread's first k-tile: up to ten instructions, most of them for addresses
 _HELD, _PER_WAITING = 10, 1.2  # registers of a thread; for 4 bytes, or an element alone, that wait: nvrtc's, 78 kernels
@@ -199,8 +199,7 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     if work.load == BY_THREADS:
         clocks["shared"] += work.singles * (k + steps * bk) * _SINGLE  # zeros beyond K are stored, and not loaded
         clocks["l2"] = max(clocks["l2"], clocks["shared"] + _wait_for_threads(work, steps) / busy)
-    is_starved = work.variant != "simt" and work.load != BY_THREADS
-    starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if is_starved else 1.0
+    starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if work.variant != "simt" else 1.0
     each = {name: c * turns * starve / device.clock_hz for name, c in clocks.items()}
     out = tally.stored / tiles / 32 * (1 if work.by_tma else 3)
     alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves  # the rest is under other products
@@ -240,8 +239,7 @@ def _wait_for_threads(work: Work, steps: int) -> float:
     (bm, bn, bk), rate = work.tile, (_SIMT if work.variant == "simt" else _TENSOR)[work.factors]
     products = 2 * bm * bn * bk / (rate / 4 * _ALONE * work.threads / WARP_LANES)
     loads = (work.singles + (bm + bn - work.singles) * work.factor_bytes / 16) * bk / work.threads
-    meetings = 2 * steps if work.stages == 1 else steps + 1
-    return meetings * _MEETING_OF_TILE + steps * products + loads * _FIRST_LOAD
+    return steps * (_MEETINGS + products) + loads * _FIRST_LOAD
 
 
 def _count_rounds(stages: int, steps: int) -> int:

@@ -26,7 +26,6 @@ _WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and
 _OTHERS = 28  # registers that these need of small tiles at least, where many threads leave each few
 _SMALL_TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))  # of which a warp has all sums
 _PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
-_BY_THREADS = (1, 2)  # stages: the next k-tile waits in registers, and more than two are never used at once
 _LONG_K = 512  # K that is worth sharing
 _RING_WARPS = 8  # that multiply: more have fewer than 240 registers a thread
 
@@ -148,14 +147,14 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     yield from _shared_k_recipes(p, arch, fields, atom, is_async)
     for bm, bn, atoms in tiles:
         for bk in [fields.tile[2]] if fields.tile else [x // size for x in deep]:
-            for stages in (4, 3) if is_async else _BY_THREADS:
+            for stages in (4, 3) if is_async else (1,):
                 yield Recipe(
                     "mma_sync",
                     (bm, bn, max(bk, depth)),
                     atom,
                     read_atoms(fields.atoms) or atoms,
                     _read_permutation(fields.permutation),
-                    _pin_stages(fields, stages) if is_async else stages,
+                    _pin_stages(fields, stages),
                     fields.order or 8,
                     load=BY_CP_ASYNC if is_async else BY_THREADS,
                 )
@@ -175,14 +174,14 @@ def _shared_k_recipes(p: Problem, arch: Arch, fields: Any, atom: str, is_async: 
             bk = fields.tile[2] if fields.tile else parts * steps * depth
             if bk > k and steps > _STEPS_OF_PARTS[is_simt][0] and not fields.tile:
                 continue
-            for stages in (4, 3, 2) if is_async else _BY_THREADS:
+            for stages in (4, 3, 2) if is_async else (1,):
                 yield Recipe(
                     "simt" if is_simt else "mma_sync",
                     (bm, bn, bk),
                     atom,
                     read_atoms(fields.atoms) or ("(8,4,1):(4,1,0)" if is_simt else (1, 1, 1)),
                     _read_permutation(fields.permutation or runs),
-                    _pin_stages(fields, stages) if is_async else stages,
+                    _pin_stages(fields, stages),
                     fields.order or 8,
                     load=BY_CP_ASYNC if is_async else BY_THREADS,
                     k_parts=parts,
@@ -195,8 +194,8 @@ def _loads_by_themselves(p: Problem, fields: Any) -> bool:
 
 
 def _pin_stages(fields: Any, stages: int) -> int:
-    """As many as are pinned, where that can be (any number above 1 can); else as many as there are."""
-    return fields.stages if fields.stages and fields.stages > 1 else stages
+    """As many as are pinned, where any number above 1 can be; else as many as there are."""
+    return fields.stages if stages > 1 and fields.stages != 1 and fields.stages else stages
 
 
 def _ring_recipes(p: Problem, arch: Arch, fields: Any, atom: str) -> Iterator[Recipe]:
@@ -242,14 +241,14 @@ def _simt_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     runs = fields.permutation or ["R=4", "R=4", None]
     tiles = [(128, 128, 8), (128, 256, 8), (256, 128, 8), (128, 64, 8), (64, 64, 8), (64, 64, 32), (32, 32, 32)]
     for bm, bn, bk in [tuple(fields.tile)] if fields.tile else tiles:
-        for stages in (5, 3, 2) if is_async else _BY_THREADS:
+        for stages in (5, 3, 2) if is_async else (1,):
             yield Recipe(
                 "simt",
                 (bm, bn, bk),
                 atom,
                 read_atoms(fields.atoms) or ("(8,8,1):(8,1,0)" if bm < 64 else "(16,16,1):(16,1,0)"),
                 _read_permutation(runs),
-                _pin_stages(fields, stages) if is_async else stages,
+                _pin_stages(fields, stages),
                 fields.order or 8,
                 load=BY_CP_ASYNC if is_async else BY_THREADS,
             )
@@ -304,7 +303,7 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         joined = bm * bn * bytes_of(p.sums) * recipe.k_parts
         out = staged + joined if joined > staged else 0
     if recipe.load == BY_THREADS:
-        staged += recipe.stages * WIDEST * (max(bm, bk) + max(bn, bk))  # which rows are longer at most
+        staged += WIDEST * (max(bm, bk) + max(bn, bk))  # which rows are longer at most
         # The next k-tile waits in registers beside the sums, each access in whole ones.
         each = sum(n * size * max(1, 4 // x.unit_bytes) for x, n in ((p.a, bm), (p.b, bn)))
         waiting = bk * each // recipe.k_parts + bm * bn * bytes_of(p.sums)

@@ -4,7 +4,6 @@ end."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -95,11 +94,17 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         ]
         end: Statements = [{"wait": 0}]
     else:
-        slot = f"{k} % {stages}" if stages > 1 else "0"
-        walk = [*bring(slot, f"{i}*{depth}", f"{i} % 2"), multiply(f"{i} % 2")]
-        products: Statements = [{"for": {i: steps}, "unroll": True, "do": walk}]
-        start, body = _write_by_threads(w, pick, products)
-        end = []
+        # The next k-tile waits in registers while this one is multiplied; all but the last ask for no end of K.
+        start, end = [*pick("0")], []
+        walk = [*bring("0", f"{i}*{depth}", f"{i} % 2"), multiply(f"{i} % 2")]
+        body = [
+            {"sync": "cta"},
+            {"copy": {"src": ra, "dst": f"{seen_a}[0]"}},
+            {"copy": {"src": rb, "dst": f"{sb}[0]"}},
+            {"sync": "cta"},
+            *(s for when in _divide_at_end(w) for s in pick(f"({k} + 1)*{bk}", when=when)),
+            {"for": {i: steps}, "unroll": True, "do": walk},
+        ]
     at, columns = (f"{m}*{bm}", bm), (f"{n}*{bn}", bn)
     sides = p.sides
     store = {"src": out, "dst": w.region(p.d, at, columns), **w.edge((sides[0], bm), (sides[1], bn))}
@@ -115,8 +120,7 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     if is_staged and not by_k:
         leave = [{"copy": {"src": held, "dst": out}}, {"sync": "cta"}, {"copy": store}]
     is_read = r.load == BY_THREADS or reads_past_the_end(r, p)  # after the last meeting
-    have_met = r.load == BY_THREADS and stages > 1
-    if not have_met and (is_read if is_shared else is_staged and not by_k):
+    if (is_read if is_shared else is_staged and not by_k):
         end.append({"sync": "cta"})  # what comes lies over the stages
     ops: Statements = [
         {"let": counts | place | ({part: f"warpid*{bk // r.k_parts}"} if is_shared else {})},
@@ -154,29 +158,6 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     # One of few CTAs has a multiprocessor to itself; ptxas by itself would rather spill than let one alone fit.
     alone = {"ctas_per_sm": 1} if is_shared else {}
     return {"grid": {"bx": count_ctas(w)}, "threads": r.threads, **alone, "buffers": buffers, "ops": ops}
-
-
-def _write_by_threads(
-    w: Writing, pick: Callable[..., Statements], products: Statements
-) -> tuple[Statements, Statements]:  # fmt: skip
-    """The statements before the loop over k-tiles, and those of a k-tile: the next one waits in registers while this
-    one is multiplied.
-
-    Of one stage, threads meet before it is written over and after; of two, the other one is free, and they meet once.
-    ``pick(at, when=...)``: the k-tile at an element of K, into registers; all but the last ask for no end of K.
-    """
-    r, (k, kt) = w.recipe, (w.fresh(x) for x in ("k", "kt"))
-    following = f"{k} + 1 < {kt}"
-
-    def put(slot: str, **more: Any) -> Statements:
-        pairs = (w.fresh("ra"), w.fresh("sa_t" if find_atom(r.atom).kind == SIMT else "sa")), (w.fresh("rb"), w.fresh("sb"))
-        return [{"copy": {"src": held, "dst": f"{stage}[{slot}]", **more}} for held, stage in pairs]
-
-    come = [s for when in _divide_at_end(w) for s in pick(f"({k} + 1)*{r.tile[2]}", when=when)]
-    if r.stages == 1:
-        return pick("0"), [{"sync": "cta"}, *put("0"), {"sync": "cta"}, *come, *products]
-    after = f"({k} + 1) % {r.stages}"
-    return [*pick("0"), *put("0"), {"sync": "cta"}], [*come, *products, *put(after, when=following), {"sync": "cta"}]
 
 
 def _add_up(w: Writing, sums: str, room: int) -> tuple[str, Statements, dict[str, Any]]:
@@ -230,21 +211,20 @@ def _lay_out(w: Writing) -> tuple[str, str]:
     """
     p, (bm, bn, bk) = w.problem, w.recipe.tile
     if w.recipe.load == BY_THREADS and bytes_of(p.a.dtype) == 2:
-        stages = w.recipe.stages
-        return _lay_out_rows(p.a, stages, bm, bk), _lay_out_rows(p.b, stages, bk, bn)
+        return _lay_out_rows(p.a, bm, bk), _lay_out_rows(p.b, bk, bn)
     is_by_rows = find_atom(w.recipe.atom).kind == SIMT and w.recipe.load == BY_CP_ASYNC and bytes_of(p.a.dtype) == 4
     if not is_by_rows or bk != 8 or bm % 4 or not (p.a.runs_along_rows and p.b.runs_along_rows):
         return "auto", "auto"
     return f"S[({w.recipe.stages}, {bk}, {bm}):({bk * (bm + 4)}, {bm + 4}, 1)]", "row"
 
 
-def _lay_out_rows(x: Matrix, stages: int, rows: int, columns: int) -> str:
-    """Stages of rows (or columns) of 16-bit elements as the array has them, each an odd number of 16 bytes: eight rows of a
+def _lay_out_rows(x: Matrix, rows: int, columns: int) -> str:
+    """Rows (or columns) of 16-bit elements as the array has them, each an odd number of 16 bytes: eight rows of a
     matrix that ldmatrix reads lie in different banks."""
     length, count = (columns, rows) if x.runs_along_rows else (rows, columns)
     pitch = length + (8 if length % 16 == 0 else 0)
     strides = f"{pitch}, 1" if x.runs_along_rows else f"1, {pitch}"
-    return f"S[({stages}, {rows}, {columns}):({count * pitch}, {strides})]"
+    return f"S[(1, {rows}, {columns}):({count * pitch}, {strides})]"
 
 
 def _lay_out_h(recipe: Recipe) -> str:
