@@ -170,7 +170,8 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     (m, n, k), (bm, bn, bk) = work.sides, work.tile
     tiles = work.tiles
     staged = work.stages * bk * (bm + bn) * work.factor_bytes
-    by_shared = ARCHES[arch].max_shared_bytes_per_cta // staged
+    leaving = bm * bn * work.result_bytes if work.variant == "mma_sync" and work.k_parts == 1 else 0
+    by_shared = ARCHES[arch].max_shared_bytes_per_cta // (staged + (leaving if leaving > staged else 0))
     by_registers = _fit_registers(work, ARCHES[arch])
     per_sm = 1 if work.load == BY_TMA else max(1, min(4, 512 // work.threads, by_shared, by_registers))
     at_once = work.ctas or device.sm_count * per_sm

@@ -298,10 +298,11 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         chain = derive_mma(tile_mma(recipe.atom, recipe.atoms, recipe.permutation, recipe.tile))
     except LayoutError:
         return False
-    depth, out = chain.modes[2].atom, bm * bn * bytes_of(p.d.dtype)
-    if recipe.k_parts > 1:  # sums lie over the stages where these are as large
-        joined = bm * bn * bytes_of(p.sums) * recipe.k_parts
-        out = staged + joined if joined > staged else 0
+    depth, is_simt = chain.modes[2].atom, find_atom(recipe.atom).kind == SIMT
+    # What leaves, or is added up, lies over the stages where these are as large.
+    leaving = 0 if is_simt else bm * bn * bytes_of(p.d.dtype)
+    leaving = bm * bn * bytes_of(p.sums) * recipe.k_parts if recipe.k_parts > 1 else leaving
+    beside = leaving if leaving > staged else 0
     if recipe.load == BY_THREADS:
         staged += WIDEST * (max(bm, bk) + max(bn, bk))  # which rows are longer at most
         # The next k-tile waits in registers beside the sums, each access in whole ones.
@@ -315,7 +316,7 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
     is_whole = chain.threads % WARP_LANES == 0 and all(mode.tile == mode.covered for mode in chain.modes)
     return (
         is_whole
-        and max(staged, out) <= arch.max_shared_bytes_per_cta
+        and staged + beside <= arch.max_shared_bytes_per_cta
         and recipe.k_parts * chain.threads <= arch.max_threads_per_cta
     )
 

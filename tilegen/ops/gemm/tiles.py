@@ -109,7 +109,9 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     sides = p.sides
     store = {"src": out, "dst": w.region(p.d, at, columns), **w.edge((sides[0], bm), (sides[1], bn))}
     room = stages * bk * (bm * bytes_of(p.a.dtype) + bn * bytes_of(p.b.dtype))
-    is_staged = room >= bm * bn * bytes_of(p.d.dtype) and not is_shared
+    is_staged = not is_shared and not by_k
+    is_over = room >= bm * bn * bytes_of(p.d.dtype)  # the stages, which nobody reads any more
+    over: dict[str, Any] = {"over": [sa, sb]} if is_over else {}
     is_plain = not p.epilogue and p.d.dtype == p.sums
     # Sums lie as products take them; in h, neighbours of a row of d lie side by side, to be stored together. That binds
     # the compiler's hands: of a long K, its products take longer by more than the stores gain.
@@ -117,10 +119,10 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     total, add, more = _add_up(w, sums, room) if is_shared else (sums, [], {})
     held = total if is_plain and not is_moved else h
     leave: Statements = [{"copy": {**store, "src": held}}]
-    if is_staged and not by_k:
+    if is_staged:
         leave = [{"copy": {"src": held, "dst": out}}, {"sync": "cta"}, {"copy": store}]
     is_read = r.load == BY_THREADS or reads_past_the_end(r, p)  # after the last meeting
-    if (is_read if is_shared else is_staged and not by_k):
+    if is_read if is_shared else is_staged and is_over:
         end.append({"sync": "cta"})  # what comes lies over the stages
     ops: Statements = [
         {"let": counts | place | ({part: f"warpid*{bk // r.k_parts}"} if is_shared else {})},
@@ -138,7 +140,7 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         sa: tile_buffer("shared", p.a.dtype, (stages, bk, bm) if by_k else (stages, bm, bk), lay_a),
         **({seen_a: {"view": sa, "axes": [0, 2, 1]}} if by_k else {}),
         sb: tile_buffer("shared", p.b.dtype, (stages, bk, bn), lay_b),
-        **({out: tile_buffer("shared", p.d.dtype, (bm, bn), over=[sa, sb])} if is_staged and not by_k else {}),
+        **({out: tile_buffer("shared", p.d.dtype, (bm, bn), **over)} if is_staged else {}),
         **(
             {}
             if r.load == BY_CP_ASYNC
