@@ -2,6 +2,7 @@
 
     python benchmarks/sweep_gemm.py --out FILE [--name 4096] [--most 64]
     python benchmarks/sweep_gemm.py --out FILE --product "907x1288x1232 bfloat16 col col row" "96x64x20000 bfloat16"
+    python benchmarks/sweep_gemm.py --rank FILE  # no GPU: what FILE measured, as today's model ranks it
 
 ``--name``: those of SHAPES whose names have it. ``--product``: names of SHAPES, FEW_TILES or gemm_cases.py, as a whole.
 Kernels are built in other processes, without proofs, and checked here against float64; then timed in CUDA graphs, in
@@ -102,12 +103,19 @@ def draw(torch: Any, dtype: str, shape: tuple[int, ...], order: str = "row") -> 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--rank", type=Path)
     parser.add_argument("--name", nargs="*")
     parser.add_argument("--product", nargs="*")
     parser.add_argument("--most", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=7)
     args = parser.parse_args()
+    if args.rank:
+        ranked = rank_known(json.loads(args.rank.read_text(encoding="utf-8")))
+        args.rank.write_text(json.dumps(ranked, indent=1) + "\n", encoding="utf-8")
+        return 0
+    if args.out is None:
+        parser.error("say where the results go: --out FILE")
     device = gpu.require_gpu()
     shapes = [s for s in SHAPES if any(name in s.name for name in args.name or [""])]
     shapes = find_shapes(args.product) if args.product else shapes
@@ -123,6 +131,16 @@ def main() -> int:
             head = {"device": device.name, "driver": read_driver(), "date": datetime.date.today().isoformat()}
             args.out.write_text(json.dumps(head | {"shapes": found}, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def rank_known(result: dict[str, Any]) -> dict[str, Any]:
+    """A file's rows in the order of today's model, with its times; recipes that there are no more are left out."""
+    shapes: dict[str, list[dict[str, Any]]] = {}
+    for name, rows in result["shapes"].items():
+        measured = {json.dumps(row["pins"]): row for row in rows}
+        ranked = [(json.dumps(pins), round(us, 1)) for pins, us in list_pins(*find_shapes([name]))]
+        shapes[name] = [measured[pins] | {"predicted_us": us} for pins, us in ranked if pins in measured]
+    return result | {"shapes": shapes}
 
 
 def time_recipes(

@@ -11,7 +11,7 @@ K-tiles that threads bring lie in registers while the one before is multiplied, 
 the port of shared memory CTAs of a multiprocessor stand in line, and while one waits for meetings and its own warps'
 products, others go on. What is waited for is fitted to the 137 recipes of 3 x 5601 x 1134 x 501, 907 x 1288 x 1232,
 173 x 3216 x 2288 and 207 x 19 x 3396 in docs/results/gemm, how many CTAs fit to the registers of 78 kernels. Of
-warps that share K and load by cp.async, bytes and rounds are fitted to the 28 of 96 x 64 x 20000 and 203 x 8 x 1784.
+warps that share K and load by cp.async, bytes and their way are fitted to the 42 of 96 x 64 x 20000 and 203 x 8 x 1784.
 
 Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
 "Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data
@@ -49,7 +49,7 @@ _MEETINGS, _LATENCY = 550, 400  # clocks: of a k-tile that threads bring, both i
 _ALONE = 0.4  # of a quarter of the rate: what a warp reaches that waits for its own products and their fragments
 _FIRST_LOAD = 30  # clocks of each load of a thread's first k-tile: up to ten instructions, most of them for addresses
 _HELD, _PER_WAITING = 10, 1.2  # registers of a thread; for 4 bytes, or an element alone, that wait: nvrtc's, 78 kernels
-_COPIED_BYTES_PER_CLOCK, _ROUND = 45.0, 800  # by cp.async to warps that share K; clocks until a round of loads is there
+_COPIED_BYTES_PER_CLOCK, _ON_THE_WAY = 38.0, 1600  # by cp.async to warps that share K; clocks until a load is there
 _JOIN, _JOINED = 300, 100  # clocks in which warps that share K meet, and for each of them
 _MEETING = 400  # clocks for which the CTAs of a cluster wait for one another at either end
 
@@ -191,10 +191,10 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
         "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
     }
     steps, per_step = -(-k // bk), max(1, bk // _DEPTHS.get(work.variant, bk) // work.k_parts)
-    if work.load == BY_CP_ASYNC and work.k_parts > 1:  # few products: what takes long is the way of the stages
+    is_copied = work.load == BY_CP_ASYNC and work.k_parts > 1
+    if is_copied:  # few products: what takes long is the way of the stages, the first one's too
         clocks["multiply"] = max(clocks["multiply"], steps * _STEP * per_step) + _BARRIER * steps
-        come = sum(tally.fetched.values()) / tiles / _COPIED_BYTES_PER_CLOCK
-        clocks["l2"] = come + _count_rounds(work.stages, steps) * _ROUND
+        clocks["l2"] = _wait_for_copies(sum(tally.fetched.values()) / tiles, steps, work.stages)
     elif work.load != BY_TMA:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
         clocks["multiply"] = max(clocks["multiply"] + _BARRIER * steps, steps * (_WAIT + _STEP * per_step) / busy)
     if work.load == BY_THREADS:
@@ -206,7 +206,8 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves  # the rest is under other products
     together = alone if work.variant == "wgmma" else turns  # stores of several CTAs take as long as one after another
     leaving = (_EPILOGUE + work.panels * _PANEL) * alone + out * together
-    edges = _FIRST_K_TILE + leaving + _MEETING * 2 * (work.cluster - 1)
+    first = 0.0 if is_copied else float(_FIRST_K_TILE)
+    edges = first + leaving + _MEETING * 2 * (work.cluster - 1)
     if work.k_parts > 1:
         edges += (_JOIN + _JOINED * work.k_parts) * waves + 2 * tally.joined / tiles / 128 * turns
     filled = (-m % bm * -(-n // bn) + -n % bn * -(-m // bm)) * k  # elements beyond the edges, which cost as others do
@@ -243,13 +244,15 @@ def _wait_for_threads(work: Work, steps: int) -> float:
     return steps * (_MEETINGS + products) + loads * _FIRST_LOAD
 
 
-def _count_rounds(stages: int, steps: int) -> int:
-    """How often loads wait for others before them: all stages are under way at first, later all but the one in use.
+def _wait_for_copies(copied: float, steps: int, stages: int) -> float:
+    """Clocks until so many bytes have been copied in so many k-tiles: nothing is multiplied before the first has come,
+    and while one is multiplied no more are on their way than there are other stages.
 
-    >>> [_count_rounds(stages, 4) for stages in (4, 3, 2)]
-    [0, 1, 2]
+    >>> [round(_wait_for_copies(80_000, steps, stages)) for steps, stages in ((2, 2), (20, 4), (20, 2))]
+    [3705, 10344, 30611]
     """
-    return -(-max(0, steps - stages) // (stages - 1))
+    each = copied / steps / _COPIED_BYTES_PER_CLOCK
+    return (steps + 1) * each + (steps - 1) * max(0.0, _ON_THE_WAY / (stages - 1) - each)
 
 
 def _fit_registers(work: Work, arch: Arch) -> int:
