@@ -170,8 +170,7 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     (m, n, k), (bm, bn, bk) = work.sides, work.tile
     tiles = work.tiles
     staged = work.stages * bk * (bm + bn) * work.factor_bytes
-    leaving = bm * bn * work.result_bytes if work.variant == "mma_sync" and work.k_parts == 1 else 0
-    by_shared = ARCHES[arch].max_shared_bytes_per_cta // (staged + (leaving if leaving > staged else 0))
+    by_shared = ARCHES[arch].max_shared_bytes_per_cta // (staged + _count_beside(work, staged))
     by_registers = _fit_registers(work, ARCHES[arch])
     per_sm = 1 if work.load == BY_TMA else max(1, min(4, 512 // work.threads, by_shared, by_registers))
     at_once = work.ctas or device.sm_count * per_sm
@@ -206,7 +205,7 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     alone = 1 + 0.3 * (waves - 1) if work.variant == "wgmma" else waves  # the rest is under other products
     together = alone if work.variant == "wgmma" else turns  # stores of several CTAs take as long as one after another
     leaving = (_EPILOGUE + work.panels * _PANEL) * alone + out * together
-    first = 0.0 if is_copied else float(_FIRST_K_TILE)
+    first = 0 if is_copied else _FIRST_K_TILE
     edges = first + leaving + _MEETING * 2 * (work.cluster - 1)
     if work.k_parts > 1:
         edges += (_JOIN + _JOINED * work.k_parts) * waves + 2 * tally.joined / tiles / 128 * turns
@@ -253,6 +252,13 @@ def _wait_for_copies(copied: float, steps: int, stages: int) -> float:
     """
     each = copied / steps / _COPIED_BYTES_PER_CLOCK
     return (steps + 1) * each + (steps - 1) * max(0.0, _ON_THE_WAY / (stages - 1) - each)
+
+
+def _count_beside(work: Work, staged: int) -> int:
+    """Bytes of shared memory for what leaves a tile beside its stages, over which it lies where they are as large."""
+    is_staged = work.variant == "mma_sync" and work.k_parts == 1
+    leaving = work.tile[0] * work.tile[1] * work.result_bytes if is_staged else 0
+    return leaving if leaving > staged else 0
 
 
 def _fit_registers(work: Work, arch: Arch) -> int:
