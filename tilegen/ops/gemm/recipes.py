@@ -302,7 +302,8 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
     # What leaves, or is added up, lies over the stages where these are as large.
     leaving = 0 if is_simt else bm * bn * bytes_of(p.d.dtype)
     leaving = bm * bn * bytes_of(p.sums) * recipe.k_parts if recipe.k_parts > 1 else leaving
-    beside = leaving if leaving > staged else 0
+    stages_bytes = recipe.stages * bk * (bm * size + bn * bytes_of(p.b.dtype))
+    beside = leaving if leaving > stages_bytes else 0
     if recipe.load == BY_THREADS:
         staged += WIDEST * (max(bm, bk) + max(bn, bk))  # which rows are longer at most
         # The next k-tile waits in registers beside the sums, each access in whole ones.
