@@ -299,6 +299,8 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
     except LayoutError:
         return False
     depth, is_simt = chain.modes[2].atom, find_atom(recipe.atom).kind == SIMT
+    if bm * bn * bytes_of(p.sums) > 4 * arch.max_registers_per_thread * chain.threads:
+        return False
     # What leaves, or is added up, lies over the stages where these are as large.
     leaving = 0 if is_simt else bm * bn * bytes_of(p.d.dtype)
     leaving = bm * bn * bytes_of(p.sums) * recipe.k_parts if recipe.k_parts > 1 else leaving
