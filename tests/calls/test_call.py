@@ -110,10 +110,12 @@ def test_a_call_hands_over_every_array(path: Any, encoder: PretendedEncoder) -> 
         places[terms.name] = placed.ctypes.data
     assert kernel(*given) is None
     (launched,) = pretended.seen
-    assert launched["threads"] == built.plan.threads
-    wanted = launch_info(built.plan, case)["args"]
+    held = pretended.held * int(np.prod(built.plan.cluster))  # CTAs that the device says it holds at once
+    info = launch_info(built.plan, case | {p.name: held for p in built.spec.params if p.launched is not None})
+    assert (launched["threads"], launched["dynamic_bytes"]) == (built.plan.threads, info["dynamic_shared_bytes"])
+    assert launched["grid"] == tuple(info["grid"])
     maps = iter(encoder.kept)
-    for arg, got in zip(wanted, launched["arguments"], strict=True):
+    for arg, got in zip(info["args"], launched["arguments"], strict=True):
         if arg["kind"] == "tensor_map":
             described = next(maps)
             assert int.from_bytes(got[:8], sys.byteorder) == described.ctypes.data

@@ -130,5 +130,11 @@ def tile_buffer(space: str, dtype: str, shape: Sequence[int], layout: str = "aut
     return {"scope": space, "dtype": dtype, "shape": list(shape), "layout": layout, **more}
 
 
+def count_staged_bytes(recipe: Recipe, p: Problem) -> int:
+    """Of the k-tiles of all stages: the room over which may lie what leaves a tile, once nobody reads them any more."""
+    bm, bn, bk = recipe.tile
+    return recipe.stages * bk * (bm * bytes_of(p.a.dtype) + bn * bytes_of(p.b.dtype))
+
+
 def bytes_of(dtype: str) -> int:
     return DTYPES[dtype].bytes

@@ -15,7 +15,7 @@ from tilegen.arithmetic import TFLOAT32
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
 from tilegen.errors import LayoutError
 from tilegen.layouts.constructors import MmaAtom, derive_mma, find_atom, tile_mma
-from tilegen.ops.gemm.parts import Writing, bytes_of
+from tilegen.ops.gemm.parts import Writing, bytes_of, count_staged_bytes
 from tilegen.ops.gemm.pins import read_atoms
 from tilegen.ops.gemm.problem import WIDEST, Problem, typical_batch, typical_sides
 from tilegen.ops.gemm.recipe import Recipe
@@ -300,12 +300,11 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         return False
     depth, is_simt = chain.modes[2].atom, find_atom(recipe.atom).kind == SIMT
     if bm * bn * bytes_of(p.sums) > 4 * arch.max_registers_per_thread * chain.threads:
-        return False
+        return False  # a thread's sums alone need more registers than it may have
     # What leaves, or is added up, lies over the stages where these are as large.
     leaving = 0 if is_simt else bm * bn * bytes_of(p.d.dtype)
     leaving = bm * bn * bytes_of(p.sums) * recipe.k_parts if recipe.k_parts > 1 else leaving
-    stages_bytes = recipe.stages * bk * (bm * size + bn * bytes_of(p.b.dtype))
-    beside = leaving if leaving > stages_bytes else 0
+    beside = leaving if leaving > count_staged_bytes(recipe, p) else 0
     if recipe.load == BY_THREADS:
         staged += WIDEST * (max(bm, bk) + max(bn, bk))  # which rows are longer at most
         # The next k-tile waits in registers beside the sums, each access in whole ones.

@@ -10,7 +10,16 @@ from typing import Any
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
 from tilegen.layouts import Iter, TileLayout, lay_out_mma, tile_mma
 from tilegen.layouts.constructors import find_atom
-from tilegen.ops.gemm.parts import Statements, Writing, bytes_of, count_ctas, finish, number_tiles, tile_buffer
+from tilegen.ops.gemm.parts import (
+    Statements,
+    Writing,
+    bytes_of,
+    count_ctas,
+    count_staged_bytes,
+    finish,
+    number_tiles,
+    tile_buffer,
+)
 from tilegen.ops.gemm.problem import Matrix, Problem, is_multiple
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.mma.atoms import SIMT
@@ -108,9 +117,9 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     at, columns = (f"{m}*{bm}", bm), (f"{n}*{bn}", bn)
     sides = p.sides
     store = {"src": out, "dst": w.region(p.d, at, columns), **w.edge((sides[0], bm), (sides[1], bn))}
-    room = stages * bk * (bm * bytes_of(p.a.dtype) + bn * bytes_of(p.b.dtype))
+    room = count_staged_bytes(r, p)
     is_staged = not is_shared and not by_k
-    is_over = room >= bm * bn * bytes_of(p.d.dtype)  # the stages, which nobody reads any more
+    is_over = room >= bm * bn * bytes_of(p.d.dtype)
     over: dict[str, Any] = {"over": [sa, sb]} if is_over else {}
     is_plain = not p.epilogue and p.d.dtype == p.sums
     # Sums lie as products take them; in h, neighbours of a row of d lie side by side, to be stored together. That binds
