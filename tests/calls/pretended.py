@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,8 +19,9 @@ from text.run import Runner, compile_plans, describe_map, runner_of
 from tilegen.calling import terms_of
 from tilegen.gpu import Cubin
 from tilegen.gpu.call import Kernel
-from tilegen.gpu.call.launch_memory import read_memory
-from tilegen.gpu.driver import Driver, Function
+from tilegen.gpu.call.launch_memory import MAP_BYTES
+from tilegen.gpu.call.signature import KernelSignature
+from tilegen.gpu.driver import CONFIG_STREAM_AT, Driver, Function
 from tilegen.pipeline import Built
 
 
@@ -27,16 +30,16 @@ class PretendedDriver(Driver):
     ``held``: clusters that it says it holds at once.
     """
 
-    def __init__(self, built: Built | Draft | None = None):
+    def __init__(self, terms: KernelSignature, built: Built | Draft | None = None):
         object.__setattr__(self, "launch", self.start)
         object.__setattr__(self, "library", None)
-        self.__dict__.update(seen=[], refuse=[], entered=0, loaded=[], form=None, held=3)
+        self.__dict__.update(terms=terms, seen=[], refuse=[], entered=0, loaded=[], held=3)
         self.__dict__["runner"] = _find_runner(built) if built else None
 
     def start(self, config: Any, handle: Any, arguments: Any, extra: Any) -> int:
         if self.refuse:
             return self.refuse.pop(0)
-        launched = read_memory(config, arguments, self.form)
+        launched = read_launch(config, arguments, self.terms)
         self.seen.append(launched)
         if self.runner:
             self.run(launched, arguments)
@@ -47,9 +50,10 @@ class PretendedDriver(Driver):
         shape = (ctypes.c_uint * 7)(*grid, *plan.cluster, launched["threads"])
         ctas = [cta for cta in product(*map(range, grid))]
         flat = (ctypes.c_uint * (3 * len(ctas)))(*(n for cta in ctas for n in cta))
-        pointers = launched["arguments"][: self.form.pointers]  # it takes these themselves, and values by address
+        count = len(self.terms.arrays)
+        pointers = launched["arguments"][:count]  # it takes these themselves, and values by address
         addresses = list(arguments._obj)
-        args = (ctypes.c_void_p * len(addresses))(*pointers, *addresses[self.form.pointers :])
+        args = (ctypes.c_void_p * len(addresses))(*pointers, *addresses[count:])
         assert self.runner.function(args, shape, flat, len(ctas)) == 0
 
     def load(self, image: bytes, kernel: str, device: int, dynamic_bytes: int) -> Function:
@@ -77,20 +81,25 @@ def _find_runner(built: Built | Draft) -> Runner:
     return runner_of(path) if is_spec else compile_plans([built.plan])[0]
 
 
-def pretend_kernel(built: Built | Draft, runs: bool = True) -> tuple[Kernel, PretendedDriver]:
+def pretend_kernel(built: Built | Draft, runs: bool = True, **terms_instead: Any) -> tuple[Kernel, PretendedDriver]:
     """A spec's kernel on the pretended GPU; without ``runs`` launches are only noted."""
-    driver = PretendedDriver(built if runs else None)
+    terms = replace(terms_of(built.spec, built.plan), **terms_instead)
+    driver = PretendedDriver(terms, built if runs else None)
     cubin = Cubin(built.plan.name, built.plan.arch, "g++", b"", "", 0, 0, 0, 0, 0)
-    kernel = Kernel(terms_of(built.spec, built.plan), cubin, built.source, lambda: driver)
-    decide = kernel._decide
+    return Kernel(terms, cubin, built.source, lambda: driver), driver
 
-    def decide_and_tell(*args: Any) -> Any:
-        kind = decide(*args)
-        driver.__dict__["form"] = kind.form
-        return kind
 
-    kernel._decide = decide_and_tell  # type: ignore[method-assign]
-    return kernel, driver
+def read_launch(config: Any, arguments: Any, terms: KernelSignature) -> dict[str, Any]:
+    """What a launch starts, read from memory as the driver reads it, and its arguments as the kernel declares them."""
+    raw = bytes(config._obj)
+    x, y, z, threads, _, _, dynamic = struct.unpack_from("=7I", raw, 0)
+    stream, _, attributes = struct.unpack_from("=QQI", raw, CONFIG_STREAM_AT)
+    params = ["f" if p.var is None else "i" for p in terms.params]
+    codes = ["Q"] * len(terms.arrays) + params + [f"{MAP_BYTES}s"] * terms.tensor_maps
+    cells = [ctypes.string_at(at, struct.calcsize(f"={code}")) for at, code in zip(arguments._obj, codes, strict=True)]
+    values = [struct.unpack(f"={code}", cell)[0] for code, cell in zip(codes, cells, strict=True)]
+    return {"grid": (x, y, z), "threads": threads, "dynamic_bytes": dynamic, "stream": stream,
+            "attributes": attributes, "arguments": values}  # fmt: skip
 
 
 class PretendedEncoder:

@@ -279,7 +279,6 @@ def test_a_launch_that_failed_leaves_nothing_behind(make: Make) -> None:
 
 
 def test_descriptors_that_failed_are_made_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    kernel, pretended = pretend_kernel(ANY, runs=False)
     answers: list[Any] = []
     written: list[bytes] = []
     write = again.write_maps
@@ -296,7 +295,7 @@ def test_descriptors_that_failed_are_made_again(monkeypatch: pytest.MonkeyPatch)
             raise answer
         return [bytes([answer]) * 128]
 
-    kernel.terms = type(kernel.terms)(**{**vars(kernel.terms), "tensor_maps": 1, "encode_maps": encode})
+    kernel, pretended = pretend_kernel(ANY, runs=False, tensor_maps=1, encode_maps=encode)
     first, second = ([Interface(aligned((4, 8))) for _ in range(2)] for _ in range(2))
     answers += [1, ValueError("no"), 2]
     kernel(*first)

@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ from calls.pretended import (
     Cupy,
     Exchange,
     Interface,
-    PretendedDriver,
     PretendedEncoder,
     Torch,
     aligned,
@@ -597,14 +596,13 @@ def test_a_grid_of_the_ctas_that_fit_at_once(held: int, cluster: int, ctas: int)
 
 
 def test_tensor_maps_follow_the_parameters() -> None:
-    kernel, pretended = pretend_kernel(ANY, runs=False)
     asked = []
 
     def encode(pointers: Any, values: Any) -> list[bytes]:
         asked.append((tuple(pointers), dict(values)))
         return [bytes([k]) * 128 for k in (1, 2)]
 
-    kernel.terms = replace(kernel.terms, tensor_maps=2, encode_maps=encode)
+    kernel, pretended = pretend_kernel(ANY, runs=False, tensor_maps=2, encode_maps=encode)
     x, y = filled((4, 8)), aligned((4, 8))
     kernel(Interface(x), Interface(y))
     assert asked == [((x.ctypes.data, y.ctypes.data), {"M": 4, "N": 8})]
@@ -680,15 +678,9 @@ def test_compile_builds_for_the_gpu_and_takes_params(monkeypatch: pytest.MonkeyP
         compiled.append((arch, name))
         return Cubin(name, arch, "none", b"", "", 0, 0, 0, 0, 0)
 
-    class Ada(PretendedDriver):
-        def compute_capability(self, device: int) -> tuple[int, int]:
-            return (8, 9)
-
-        def current_device(self) -> int:
-            return 0
-
+    ada = SimpleNamespace(compute_capability=lambda device: (8, 9), current_device=lambda: 0)
     monkeypatch.setattr(calling, "compile_cubin", compile_cubin)
-    monkeypatch.setattr(calling, "load_driver", lambda: Ada())
+    monkeypatch.setattr(calling, "load_driver", lambda: ada)
     path = next(p for p in SPECS if p.stem == "transpose_tile")
     kernel = tilegen.compile(path, params={"M": 128, "N": 64})
     assert compiled == [("sm_89", "transpose_tile")]

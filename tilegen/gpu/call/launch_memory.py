@@ -122,15 +122,3 @@ def write_params(form: LaunchForm, memory: LaunchMemory, values: Sequence[float]
 def write_maps(form: LaunchForm, memory: LaunchMemory, images: bytes) -> None:
     """The tensor maps of a call, each MAP_BYTES as the driver encoded it, one behind the other, into its memory."""
     form.all_maps.pack_into(memory.words, form.map_places[0], images)
-
-
-def read_memory(config: Any, arguments: Any, form: LaunchForm) -> dict[str, Any]:
-    """What a launch with these arguments starts, read as the driver reads it."""
-    raw = bytes(config._obj)
-    x, y, z, threads, _, _, dynamic = struct.unpack_from("=7I", raw, 0)
-    stream, _, attributes = struct.unpack_from("=QQI", raw, CONFIG_STREAM_AT)
-    codes = ["Q"] * form.pointers + [code for code, _ in form.params] + [f"{MAP_BYTES}s"] * form.maps
-    cells = [ctypes.string_at(at, struct.calcsize(f"={code}")) for at, code in zip(arguments._obj, codes, strict=True)]
-    values = [struct.unpack(f"={code}", cell)[0] for code, cell in zip(codes, cells, strict=True)]
-    return {"grid": (x, y, z), "threads": threads, "dynamic_bytes": dynamic, "stream": stream,
-            "attributes": attributes, "arguments": values}
