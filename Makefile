@@ -26,6 +26,7 @@ slow: .venv/installed
 
 check: .venv/installed-check
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 # Rewrites tests/golden, tilegen/viewing/examples.json and the generated parts of README.md and docs/: only of kernels whose proofs pass.

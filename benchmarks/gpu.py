@@ -214,9 +214,7 @@ def run_kernels(session: bench.Session, specs: list[str], result: dict[str, Any]
                           for way, said in ways.items()}  # fmt: skip
     counted = count_kernels(specs)
     for built in builds.values():
-        kernels[built.plan.name]["counters"] = _with_witness(
-            session.device, built, counted.get(built.plan.name)
-        )
+        kernels[built.plan.name]["counters"] = _with_witness(session.device, built, counted.get(built.plan.name))
     result["per_instruction"] = result.get("per_instruction", {}) | {
         b.plan.name: count_instructions(b, path) for path, b in builds.items() if b.plan.name in PER_INSTRUCTION
     }

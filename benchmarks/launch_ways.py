@@ -44,7 +44,7 @@ def check_ways(device: gpu.Device, builds: Sequence[Built]) -> dict[str, dict[st
 
 
 def check_kernel(built: Built, start: Start) -> str:
-    """"ok", or the first thing that is wrong."""
+    """The word "ok", or the first thing that is wrong."""
     names = [m.name for m in arrays(built.plan)]
     try:
         for case in parameter_cases(built.spec):

@@ -125,8 +125,10 @@ LINES: dict[type, Callable[[Any], str]] = {
     Sync: lambda step: f"Sync {step.who}",
     Fence: lambda step: "Fence",
     Tma: _tma,
-    Arrive: lambda step: f"Arrive {_slot(step.slot)}, {step.bytes} bytes{_rank(step)}"
-    + (f", when {step.landed} has landed" if step.landed else ""),
+    Arrive: lambda step: (
+        f"Arrive {_slot(step.slot)}, {step.bytes} bytes{_rank(step)}"
+        + (f", when {step.landed} has landed" if step.landed else "")
+    ),
     Await: lambda step: f"Await {_slot(step.slot)}, parity {step.parity}",
     Commit: lambda step: f"Commit {step.queue}",
     Follow: lambda step: "Follow",

@@ -103,7 +103,6 @@ def test_every_spec_was_measured_and_every_count_is_as_predicted(path: Path) -> 
             assert counter["counted"] in (counter["predicted"], counter.get("least")), (name, what)
 
 
-
 @pytest.mark.parametrize("path", RESULTS, ids=lambda p: p.stem)
 def test_every_kernel_was_sanitized_and_those_with_roles_were_soaked(path: Path) -> None:
     from sanitizing import CLEAN, OF_BARRIERS

@@ -157,8 +157,6 @@ def describe_cost(cost: Cost) -> str:
     return ", ".join(count_words(n, *_COST_WORDS[name]) for name, n in asdict(cost).items() if n) or "no cost"
 
 
-
-
 def describe_value(question: str, value: Any) -> str:
     """An answer to a question, in words.
 

@@ -249,8 +249,14 @@ class _Builder:
     def context(self, call: Call, enclose: Enclose) -> Context:
         guard: Enclose = lambda inner: enclose(when(call.when, *inner))  # noqa: E731
         return Context(
-            ARCHES[self.spec.arch], self.launch, self.memories, guard, self.numbers[id(call)],
-            self.outline.names, call.when, self.outline.barriers,
+            ARCHES[self.spec.arch],
+            self.launch,
+            self.memories,
+            guard,
+            self.numbers[id(call)],
+            self.outline.names,
+            call.when,
+            self.outline.barriers,
             announced_bytes=self.outline.announced_bytes.get(id(call), 0),
         )
 

@@ -245,9 +245,7 @@ def verify_run(built: Built, case: Mapping[str, int], seed: int, run: Run) -> in
     return elems
 
 
-def verify_floats_run(
-    built: Built, case: Mapping[str, int], seed: int, run: Run, against: Meaning | None
-) -> list[str]:
+def verify_floats_run(built: Built, case: Mapping[str, int], seed: int, run: Run, against: Meaning | None) -> list[str]:
     """Run the kernel in any way and compare what it computes within its bounds; the rest of its bytes are untouched."""
     spec, memories = built.spec, {m.name: m for m in arrays(built.plan)}
     inputs = float_inputs(built.plan, seed)

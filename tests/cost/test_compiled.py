@@ -123,4 +123,3 @@ def test_joined_accesses_move_what_the_single_ones_did():
             first = int(evaluate(a.byte, {"tx": 0})) // case["width"]
             seen.update(range(first, first + a.width_bytes // case["width"]))
         assert asked.keys() <= seen.keys() and (case["kind"] == "ld" or seen == asked)
-

@@ -119,6 +119,7 @@ def random_plan(seed: int) -> Plan:
 def test_random_loops_run_alike(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     domain, wide, faults = DOMAINS[name], 0, 0
     for seed in range(120):
+
         def values(flat: Any, seed: int = seed) -> Any:
             return domain.encode((flat * 7 + seed) % 23, "float32")
 

@@ -72,6 +72,7 @@ FILE = "tirx_layouts.json"
 SWIZZLE_BYTES = {0: 0, 1: 32, 2: 64, 3: 128}
 BYTES = {"float64": 8, "float32": 4, "float16": 2, "bfloat16": 2, "uint8": 1, "int8": 1}
 
+
 def comparable(layout: Layout) -> Any:
     """Replica iters compare as a set, zero offsets do not count."""
     tile = tile_of(layout)

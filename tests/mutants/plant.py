@@ -118,9 +118,7 @@ def sample_mutants(name: str, mutants: Sequence[Mutant], most: int) -> list[Muta
     return [m for m in mutants if id(m) in picked]
 
 
-def _variants(
-    steps: tuple[Step, ...], path: str, scene: _Scene
-) -> Iterator[tuple[str, str, tuple[Step, ...], str]]:
+def _variants(steps: tuple[Step, ...], path: str, scene: _Scene) -> Iterator[tuple[str, str, tuple[Step, ...], str]]:
     """(kind, where, steps, what was changed) with one change in the steps or below them."""
     for i, step in enumerate(steps):
         before, after = steps[:i], steps[i + 1 :]
@@ -318,8 +316,12 @@ def _of_tma(step: Tma) -> Iterator[Operand]:
 def _of_block(step: Block) -> Iterator[Operand]:
     for n, (formal, actual) in enumerate(step.args):
         if isinstance(actual, Ref):
-            yield f"{formal.name} at", actual, lambda ref, n=n, formal=formal: replace(  # type: ignore[misc]
-                step, args=(*step.args[:n], (formal, ref), *step.args[n + 1 :])
+            yield (
+                f"{formal.name} at",
+                actual,
+                lambda ref, n=n, formal=formal: replace(  # type: ignore[misc]
+                    step, args=(*step.args[:n], (formal, ref), *step.args[n + 1 :])
+                ),
             )
 
 

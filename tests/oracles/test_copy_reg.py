@@ -94,9 +94,7 @@ def test_recorded_copies(case):
     shared_shape = case.get("sshape", shape)
     box = case.get("region_s", whole(shared_shape))
     shared = repeated(case["s_layout"], shared_shape)
-    _, ops = check(
-        case["scope"], case["dtype"], shape, case["r_layout"], shared, shared_shape, box, case["oracle_vec"]
-    )
+    _, ops = check(case["scope"], case["dtype"], shape, case["r_layout"], shared, shared_shape, box, case["oracle_vec"])
     theirs = case.get("expect", {}).get("vec")  # where it differs from the oracle, the file calls it a defect of TIRx
     assert theirs in (None, case["oracle_vec"]) or "tirx_defect" in case
     if "expect" in case and theirs == case["oracle_vec"]:

@@ -129,7 +129,8 @@ def test_pixels_of_an_odd_number_of_channels_go_in_whole_vectors(dtype, channels
 
 
 @pytest.mark.parametrize(
-    ("dtype", "channels", "each"), [("uint8", 3, 2), ("uint8", 5, 3), ("uint16", 3, 1), ("uint16", 5, 1)],
+    ("dtype", "channels", "each"),
+    [("uint8", 3, 2), ("uint8", 5, 3), ("uint16", 3, 1), ("uint16", 5, 1)],
 )
 def test_a_word_of_a_run_takes_a_permute_for_two_words_that_it_comes_from(dtype, channels, each):
     """3 bytes of pixels lie in three words, bytes of wider ones in four, halves in two."""

@@ -225,9 +225,7 @@ def draw_permute(pick: random.Random) -> str:
     return f"{head}ops:\n  - permute: {{src: {arrays[0][0]}, dst: {arrays[1][0]}, axes: {axes}{more}}}\n"
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(30), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(30, 60))]
-)
+@pytest.mark.parametrize("seed", [*range(30), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(30, 60))])
 def test_random_permutes(seed: int) -> None:
     text = draw_permute(random.Random(seed))
     try:

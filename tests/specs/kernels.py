@@ -35,7 +35,6 @@ def every_spec(test: Callable[..., None]) -> Callable[..., None]:
     return marked
 
 
-
 @once
 def build_spec(path: Path) -> Built:
     """The proved kernel of a spec, for its own arch."""

@@ -86,7 +86,7 @@ def test_mistakes_of_order_say_what_to_write(ops, code, hint):
 
 
 def test_columns_wider_than_the_swizzle_are_several_boxes():
-    wide = 'shape: [32, 64], layout: "mma_shared_layout(\'float32\', \'128B\', (32, 64))"'
+    wide = "shape: [32, 64], layout: \"mma_shared_layout('float32', '128B', (32, 64))\""
     built = build(kernel(LOAD, FULL, OUT, s=wide))
     picked = {c["question"]: c["picked"] for c in built.manifest["ops"][0]["choices"]}
     assert picked["tma_box"] == {"box": [32, 32], "count": 2, "bytes": 4096, "swizzle": 128}

@@ -19,8 +19,7 @@ ORDERS = ("load move", "move load")
 THREADS = {"load": 32, "move": 64}
 WAIT_FREE = '          - wait: {barrier: "free[k % 2]"}\n'
 FILL = (
-    '          - copy: {src: "X[bx // 2, k]", dst: "s[k % 2]", variant: tma, barrier: "full[k % 2]", '
-    "multicast: cbx}\n"
+    '          - copy: {src: "X[bx // 2, k]", dst: "s[k % 2]", variant: tma, barrier: "full[k % 2]", multicast: cbx}\n'
 )
 WAIT_FULL = '          - wait: {barrier: "full[k % 2]"}\n'
 READ = '          - copy: {src: "s[k % 2]", dst: "Y[bx, k]"}\n'

@@ -280,7 +280,7 @@ def test_explain_prints_events_as_json() -> None:
 
 def test_a_fault_is_said_after_the_events(tmp_path: Path) -> None:
     path = tmp_path / "ring.yaml"
-    keeps_one = WAIT_FULL + READ + MET + RELEASE.replace("]\"", "]\", when: k != 3")
+    keeps_one = WAIT_FULL + READ + MET + RELEASE.replace(']"', ']", when: k != 3')
     path.write_text(ring("load move", move=keeps_one))
     result = tilegen("explain", path, "--events")
     assert result.exit_code == 1 and "error[TG413]" in result.stderr and "wait full[0] phase 0" in result.stdout

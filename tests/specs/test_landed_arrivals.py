@@ -49,8 +49,10 @@ def test_how_many_arrive() -> None:
 FAULTS = {
     "nobody waits for the data": ({"move": READ + RELEASE}, "TG422 TG404"),
     "nobody waits for a free slot": ({"load": FILL}, "TG422"),
-    "a slot is freed by one lane before the others have read":
-        ({"move": WAIT_FULL + READ + RELEASE.partition("\n")[2]}, "TG403"),
+    "a slot is freed by one lane before the others have read": (
+        {"move": WAIT_FULL + READ + RELEASE.partition("\n")[2]},
+        "TG403",
+    ),
     "the slot is freed before it is read": ({"move": WAIT_FULL + RELEASE + READ}, "TG403"),
     "the wait is for the other slot": ({"move": WAIT_FULL.replace("k %", "(k + 1) %") + READ + RELEASE}, "TG422"),
 }

@@ -109,7 +109,7 @@ def test_counts_that_pass_64_bits_are_refused_too(tmp_path: Path) -> None:
     built = build(spec + 'ops:\n  - fill: {dst: "Y[bx]", value: 0}\n')
     (refuse,) = re.findall(r"if \((.* > 2147483647)\) return", render_launcher(built.plan).replace("\n        ", " "))
     cases = [(3, 5, 7), (1 << 22, 1 << 21, 1 << 21), (1 << 24, 1 << 24, (1 << 24) + 1), (1 << 30, 1, 1)]
-    lines = "".join(f"    {{ int A = {a}, B = {b}, C = {c}; std::printf(\"%d \", {refuse}); }}\n" for a, b, c in cases)
+    lines = "".join(f'    {{ int A = {a}, B = {b}, C = {c}; std::printf("%d ", {refuse}); }}\n' for a, b, c in cases)
     (tmp_path / "main.cpp").write_text(f"#include <cstddef>\n#include <cstdio>\nint main()\n{{\n{lines}}}\n")
     run(tmp_path, "g++", "-Wall", "-Wextra", "-Werror", "main.cpp", "-o", "main")
     assert run(tmp_path, "./main").split() == ["0", "1", "1", "0"]

@@ -17,7 +17,7 @@ LOOP = "[bx, tiles, bx_count]"
 
 def tiles(loop: str = LOOP, grid: str = "resident", more: str = "") -> str:
     return (
-        f"kernel: by_turns\nthreads: 64\nparams: {{M: {{default: 3000, max: 65536}}}}\ngrid: {{bx: \"{grid}\"}}\n{more}"
+        f'kernel: by_turns\nthreads: 64\nparams: {{M: {{default: 3000, max: 65536}}}}\ngrid: {{bx: "{grid}"}}\n{more}'
         "buffers:\n  X: {scope: global, dtype: float32, shape: [M, 32]}\n"
         "  Y: {scope: global, dtype: float32, shape: [M, 32]}\n"
         f"ops:\n  - let: {{tiles: ceil(M / 8)}}\n  - for: {{t: {loop}}}\n    do:\n"

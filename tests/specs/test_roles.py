@@ -49,9 +49,9 @@ every_order = pytest.mark.parametrize("order", ORDERS)
 @every_order
 def test_a_ring_is_proved(order: str) -> None:
     assert codes(ring(order)) == set()
-    by_warps = MET.replace("role", "warp") + RELEASE.replace("]\"", "]\", scope: warp")
+    by_warps = MET.replace("role", "warp") + RELEASE.replace(']"', ']", scope: warp')
     assert codes(ring(order, move=WAIT_FULL + READ + by_warps)) == set()
-    by_threads = MET.replace("role", "warp") + RELEASE.replace("]\"", "]\", scope: thread")
+    by_threads = MET.replace("role", "warp") + RELEASE.replace(']"', ']", scope: thread')
     assert codes(ring(order, move=WAIT_FULL + READ + by_threads)) == set()
 
 
@@ -122,13 +122,13 @@ def test_the_next_stage_is_waited_for_within_the_loop_that_reads_this_one(order:
 
 def test_what_never_runs_fills_no_phase_and_divides_nothing() -> None:
     """Of one trip: no slot is freed, the conditions say so, and ``k - 1`` is -1 nowhere that runs."""
-    release = RELEASE.replace("k % 2]\"", "(k - 1) % 2]\", when: k > 0")
+    release = RELEASE.replace('k % 2]"', '(k - 1) % 2]", when: k > 0')
     one = ring("load move", move=WAIT_FULL + READ + MET + release).replace("k: 7", "k: 1").replace("[7,", "[1,")
     assert codes(one) == set()
     listed = "          - when: k > 0\n            do:\n" + RELEASE.replace("          -", "              -")
     assert codes(one.replace(release, listed)) == set()
     assert codes(one.replace(release, release.replace("when: k > 0", "when: k >= 0"))) == {"TG414"}
-    assert codes(one.replace("          - wait: {barrier: \"free[k % 2]\"}\n", "")) == set()
+    assert codes(one.replace('          - wait: {barrier: "free[k % 2]"}\n', "")) == set()
 
 
 def test_roles_of_whole_warpgroups_begin_at_one() -> None:

@@ -168,6 +168,7 @@ INSTRUCTIONS: dict[str, Example] = {
     FILL.name: example((Map(FILL, r[0], value=1.0), STORE), (Map(FILL, S[tx], value=1.0), STORE), "TG412"),
 }  # fmt: skip
 
+
 def product(row: Instruction) -> Example:
     """Fragments from memory, each lane's elements side by side, and their product; the fault is half a warp."""
     atom = find_atom(row.name)

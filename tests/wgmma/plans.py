@@ -166,9 +166,7 @@ def parts_of(tiles: Tiles) -> Parts:
         if elems % (chunk * THREADS):
             moves = (When(less(place, elems), moves),)
         fill += [Repeat(t, trips, moves)] if trips > 1 else moves
-        found = describe_tile(
-            tiles.layout(operand), tiles.shape(operand), dtype, rows, tiles.shape(operand)[0] != rows
-        )
+        found = describe_tile(tiles.layout(operand), tiles.shape(operand), dtype, rows, tiles.shape(operand)[0] != rows)
         lies[operand] = found.descriptor
         sources[operand] = [shared[start] for start in found.starts[0]]
         memories += [array, shared, word]

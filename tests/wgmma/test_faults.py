@@ -209,8 +209,18 @@ def test_a_wrong_place_is_found(what: str) -> None:
     assert differs(with_first(parts, change), tiles) in codes
 
 
-@pytest.mark.parametrize("what", ["a step along K too far", "half a chunk", "eight rows on", "along N instead of K",
-                                  "a stride that leaves the buffer", "a row of K on, along N", "other registers"])
+@pytest.mark.parametrize(
+    "what",
+    [
+        "a step along K too far",
+        "half a chunk",
+        "eight rows on",
+        "along N instead of K",
+        "a stride that leaves the buffer",
+        "a row of K on, along N",
+        "other registers",
+    ],
+)
 def test_the_proof_of_ranges_finds_it_too(what: str) -> None:
     parts, _, change, _ = PLACES[what]
     assert unproven_ranges(with_first(parts, change))

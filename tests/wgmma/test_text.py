@@ -91,8 +91,10 @@ def test_a_loop_assembles_without_warnings(n: int, tmp_path: Path) -> None:
 
 
 @requires_nvcc
-@pytest.mark.parametrize("kind", ["a in registers, b along n", "f16 into f16", "s8 a in registers", "tf32",
-                                  "both, no swizzle", "e5m2 by e4m3"])
+@pytest.mark.parametrize(
+    "kind",
+    ["a in registers, b along n", "f16 into f16", "s8 a in registers", "tf32", "both, no swizzle", "e5m2 by e4m3"],
+)
 def test_every_form_assembles(kind: str, tmp_path: Path) -> None:
     parts = parts_of(KINDS[kind])
     check_log(assemble(render(parts.plan(*parts.right)), tmp_path))

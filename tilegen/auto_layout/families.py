@@ -80,9 +80,7 @@ def enumerate_form(form: Form, elem_bytes: int) -> tuple[FamilyLayout, ...]:
         bits, padded = _panel_bits(form, elem_bytes), []
     else:
         bits, padded = _swizzle_bits(prod(form.shape).bit_length() - 1), _padded(form, elem_bytes)
-    swizzled = [
-        FamilyLayout("swizzle", ComposeLayout(SwizzleLayout(*own), tile), strides, form, own) for own in bits
-    ]
+    swizzled = [FamilyLayout("swizzle", ComposeLayout(SwizzleLayout(*own), tile), strides, form, own) for own in bits]
     return (dense, *padded, *swizzled)
 
 

@@ -252,9 +252,7 @@ def _keep_one(a: TileAccess, *keys: Ints, in_order: bool = False) -> TileAccess:
     if in_order:
         order = np.argsort(index)
         index, weights = index[order], weights[order]
-    return replace(
-        a, elements=a.elements[index], weights=weights, source=None if a.source is None else a.source[index]
-    )
+    return replace(a, elements=a.elements[index], weights=weights, source=None if a.source is None else a.source[index])
 
 
 def distinct_rows(rows: Ints) -> tuple[Ints, Ints]:

@@ -40,9 +40,7 @@ class Access:
     matrix: MatrixDescriptor | None = None
 
 
-def find_accesses(
-    steps: Iterable[Step], threads: int, cluster: tuple[int, int, int] = (1, 1, 1)
-) -> tuple[Access, ...]:
+def find_accesses(steps: Iterable[Step], threads: int, cluster: tuple[int, int, int] = (1, 1, 1)) -> tuple[Access, ...]:
     """Every shared or global access of the steps of a role, addresses written out in base variables."""
     return tuple(a for visit in visit_role(steps, threads, cluster) for a in list_accesses(visit))
 

@@ -55,9 +55,7 @@ def count_bytes(a: Access, launch: Launch, cta: tuple[int, int, int] | None) -> 
 
 
 @lru_cache(maxsize=1 << 10)
-def count_needed_sectors(
-    accesses: tuple[Access, ...], launch: Launch, cta: tuple[int, int, int] | None
-) -> int | None:
+def count_needed_sectors(accesses: tuple[Access, ...], launch: Launch, cta: tuple[int, int, int] | None) -> int | None:
     """Sectors that hold the bytes of one global array that these accesses touch in a CTA, each counted once: no order
     of the same CTA's accesses takes fewer. Over the grid, the sum over its CTAs. None: more than MOST_ADDRESSES.
     """

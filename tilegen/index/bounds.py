@@ -312,4 +312,3 @@ def project(guard: Index, names: frozenset[str]) -> Index:
             room -= c * (least(f) if c > 0 else bound(f) - 1)
     up = total((c, f) for c, f in kept if c > 0)
     return Formula("<", (up, add(total((-c, f) for c, f in kept if c < 0), max(0, room))), 2)
-

@@ -196,9 +196,7 @@ def move(step: Move, touched: Effects, site: Site) -> None:
         write(dst, read(src, site), site)
         return
     if dst.ref.memory.space != "register":
-        site.fail(
-            MALFORMED, f"a move with a condition writes {dst.ref.memory.name}: only registers can receive zeros"
-        )
+        site.fail(MALFORMED, f"a move with a condition writes {dst.ref.memory.name}: only registers can receive zeros")
     holds = group.spread(value_of(site.text(src.where), site))
     bits = np.zeros((len(group), src.elems), site.machine.domain.bits(size))
     some = site.narrow(group.where(holds))
@@ -310,7 +308,12 @@ MEANINGS: dict[str, Callable[[Any, Effects, Any], None]] = {
 
 # ---------------------------------------------------------------- order
 ORDER: dict[type, Callable[[Any, Any], Blocked | None]] = {
-    Sync: sync, Fence: fence_registers, Commit: commit, Wait: wait, Follow: follow, Arrive: arrive,
+    Sync: sync,
+    Fence: fence_registers,
+    Commit: commit,
+    Wait: wait,
+    Follow: follow,
+    Arrive: arrive,
     Await: await_phase,
 }
 

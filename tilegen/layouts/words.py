@@ -9,7 +9,8 @@ from tilegen.errors import LayoutError
 
 _WORD = re.compile(
     r"(?P<int>\d+)|(?P<name>[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)|(?P<text>'[^']*'|\"[^\"]*\")|"
-    r"(?P<symbol>//|[][():,+*%@=-])", re.ASCII,
+    r"(?P<symbol>//|[][():,+*%@=-])",
+    re.ASCII,
 )
 _SPACE = re.compile(r"\s*")
 

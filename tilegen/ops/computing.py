@@ -118,9 +118,7 @@ def _stride(operand: Operand, d: int) -> int:
     return bound(operand.iters[d][-1][1]) - 1
 
 
-def plan_computed(
-    context: Context, call: Call, dst: Operand, computed: Computed, make: MakeStep, name: str
-) -> Planned:
+def plan_computed(context: Context, call: Call, dst: Operand, computed: Computed, make: MakeStep, name: str) -> Planned:
     """The function that computes every element of dst, the cheapest of the widths of access that all of it allows."""
     operands = (dst, *computed.operands)
     owner = find_owner(context, call, operands, computed.shape)
@@ -321,4 +319,3 @@ def _distinct(operands: Sequence[Operand]) -> tuple[Operand, ...]:
         if o.memory.space != "register" or all(o.memory != other.memory for other in found):
             found.append(o)
     return tuple(found)
-

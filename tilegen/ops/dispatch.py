@@ -116,8 +116,15 @@ def dispatch(call: Call, context: Context) -> tuple[Planned, Operation]:
     refused += [_lost(name, planned[name], planned[best], reason) for name in planned if name != best]
     line = call.mark.line if call.mark else 0
     return planned[best], Operation(
-        call.op, best, call.scope, describe_call(call), line, planned[best].cost, tuple(refused),
-        planned[best].choices, planned[best].pins,
+        call.op,
+        best,
+        call.scope,
+        describe_call(call),
+        line,
+        planned[best].cost,
+        tuple(refused),
+        planned[best].choices,
+        planned[best].pins,
     )
 
 
@@ -127,9 +134,7 @@ def _lost(name: str, loser: Planned, winner: Planned, reason: str) -> Refusal:
     return Refusal(name, reason or why, loser.cost, choices)
 
 
-def _refuse(
-    call: Call, code: str, message: str, refused: Sequence[Refusal], missed: Mapping[str, NotHad]
-) -> SpecError:
+def _refuse(call: Call, code: str, message: str, refused: Sequence[Refusal], missed: Mapping[str, NotHad]) -> SpecError:
     """The error; variants that say the same say it together, those that few say first.
 
     Where all that some lack is what is pinned (``missed``), it is at such a pin. Those say something that know others

@@ -63,9 +63,7 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
     return {"dst": np.broadcast_to(computed, (*computed.shape[:1], *dst.shape))}
 
 
-def evaluate_call(
-    call: Call, values: Mapping[str, Array], here: Here, shape: tuple[int, ...], dtype: str
-) -> Array:
+def evaluate_call(call: Call, values: Mapping[str, Array], here: Here, shape: tuple[int, ...], dtype: str) -> Array:
     """A call's expression over a region of a shape, instances first, as elements of ``dtype``."""
     expression = call.expression
     assert expression is not None

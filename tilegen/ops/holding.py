@@ -46,9 +46,7 @@ def _digit_of(x: Index, weight: int, extent: int, length: int) -> Index:
     return high if weight * extent == length else mod(high, extent)
 
 
-def _check_held(
-    context: Context, owned: Ownership, other: Operand, scope: str, number: Index, slot: Index
-) -> None:
+def _check_held(context: Context, owned: Ownership, other: Operand, scope: str, number: Index, slot: Index) -> None:
     """Every thread holds what it reads, in the register that it reads: looked up thread by thread."""
     threads = context.launch.threads
     tx = np.arange(SCOPES[scope].size(threads))[:, None]
@@ -105,4 +103,3 @@ def _places(owned: Ownership, other: Operand, env: Mapping[str, Any]) -> Iterato
     picked = [s if prod(map(len, spans)) <= _MOST_PLACES else sorted({s[0], s[len(s) // 2], s[-1]}) for s in spans]
     for values in islice(product(*picked), 4 * _MOST_PLACES):
         yield dict(zip(named, values, strict=True))
-

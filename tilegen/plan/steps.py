@@ -246,7 +246,23 @@ class Await:
 
 
 Step = Union[  # noqa: UP007 - a runtime alias
-    Let, Repeat, When, Block, Move, Map, Compute, Shuffle, Mma, Wgmma, Tma, Sync, Fence, Commit, Wait, Follow, Arrive,
+    Let,
+    Repeat,
+    When,
+    Block,
+    Move,
+    Map,
+    Compute,
+    Shuffle,
+    Mma,
+    Wgmma,
+    Tma,
+    Sync,
+    Fence,
+    Commit,
+    Wait,
+    Follow,
+    Arrive,
     Await,
 ]
 

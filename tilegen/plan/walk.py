@@ -79,9 +79,7 @@ def spot_of(memory: Memory) -> Spot:
     return Spot(memory, (0,) * len(memory.shape), 0)
 
 
-def begin(
-    threads: int, values: Mapping[str, Index] | None = None, known: Mapping[str, Var] | None = None
-) -> Position:
+def begin(threads: int, values: Mapping[str, Index] | None = None, known: Mapping[str, Var] | None = None) -> Position:
     """The start of a role:
 
     its threads, names that are written out as others, what is known of the kernel's variables.

@@ -34,8 +34,7 @@ def meant_places(asked: Sequence[Question]) -> dict[str, Question]:
 
 
 def decisions_of(spec: Spec, placed: Placed) -> list[Index]:
-    """What decides whether, how often and with which integers a statement runs, written out; of a loop, its count too.
-    """
+    """What decides whether, how often and with which integers a statement runs, written out; a loop's count too."""
     s, values = placed.statement, write_out(placed, outline(spec).names).values
     counts = trip_of(s, outline(spec).names)[1:2] if isinstance(s, Loop) else ()
     return [substitute(x, values) for x in (*deciding(s), *wholes_of(s), *counts)]

@@ -63,4 +63,3 @@ def check_run(spec: Spec, plan: Plan, run: ProofRun, seed: int = 1) -> tuple[int
         if trips == ALL_TRIPS or not is_affordable(plan, run.ctas, run.case, ALL_TRIPS):
             raise
     return check_meaning(spec, plan, run.ctas, run.case, seed), ALL_TRIPS
-

@@ -59,8 +59,12 @@ def run_reference(
 
 
 def run_batches(
-    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
-    trips: Trips = ALL_TRIPS, domain: Domain = TYPED,
+    spec: Spec,
+    ctas: Sequence[tuple[int, int, int]],
+    inputs: Mapping[str, Input],
+    params: Mapping[str, int],
+    trips: Trips = ALL_TRIPS,
+    domain: Domain = TYPED,
 ) -> Iterator[dict[str, list[tuple[Array, Array]]]]:
     """The writes of the CTAs, some CTAs at a time: per global array (offsets, raw bits) in the order of the ops."""
     size = max(1, _BATCH_ELEMS // (_widest(spec) * domain.scale))
@@ -202,9 +206,7 @@ def _may_hold(machine: CtaBatch, condition: Index) -> bool:
     return any(v.name not in env for v in variables(condition)) or bool(np.any(evaluate(condition, env)))
 
 
-def _run_loop(
-    machine: CtaBatch, loop: Loop, signals: Signals | None
-) -> Iterator[tuple[Waiting | Meeting, bool]]:
+def _run_loop(machine: CtaBatch, loop: Loop, signals: Signals | None) -> Iterator[tuple[Waiting | Meeting, bool]]:
     """The trips of the CTA that makes most of them; the others sit out where they have ended.
 
     Those that begin elsewhere than others must make as many.

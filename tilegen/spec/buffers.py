@@ -306,9 +306,7 @@ def _transpose(key: Scalar, node: Mapping, axes: list[int], other: Buffer, dtype
     )  # fmt: skip
 
 
-def _follow(
-    key: Scalar, node: Mapping, other: Buffer, dtype: str, shape: tuple[Index, ...], state: Buffers
-) -> Buffer:
+def _follow(key: Scalar, node: Mapping, other: Buffer, dtype: str, shape: tuple[Index, ...], state: Buffers) -> Buffer:
     """A view of a buffer whose layout is chosen: another shape or another type of one size; raises TG115 else."""
     fix = f"write the layout of '{other.root}' instead of 'auto', or leave it out of the view"
     if "layout" in node:

@@ -335,9 +335,7 @@ def parse_value(passage: Passage, names: Names, is_size: bool = False) -> Value:
     return value
 
 
-def read_number(
-    node: Node, names: Names, what: str, is_size: bool = False, may_be_negative: bool = False
-) -> Index:
+def read_number(node: Node, names: Names, what: str, is_size: bool = False, may_be_negative: bool = False) -> Index:
     """An integer or an expression of one; ``what`` says in a message what it is for, ``is_size`` as a Parser has it."""
     if isinstance(node, Scalar) and node.value is None:
         raise Flaw("TG007", f"{what} is missing", node.mark, "write a number or an expression")

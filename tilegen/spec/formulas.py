@@ -276,4 +276,3 @@ def parse_formula(
                            hint=suggest(parser.tokens[parser.at - 1].text, known) if is_call else "")  # fmt: skip
     tree = parser.node_of(_term(value))
     return Expression(tree, tuple(parser.collected.wholes), dict(parser.collected.operands), passage.text)
-

@@ -62,7 +62,9 @@ class BufferFields(_Fields):
     )
     partial: bool = Field(default=False, description="whether elements of an output may be left unwritten")
     over: list[str] | None = Field(
-        default=None, min_length=1, max_length=64,
+        default=None,
+        min_length=1,
+        max_length=64,
         description="shared buffers, neighbours in memory, on whose bytes this one lies once they are not needed",
     )
     align: int = Field(

@@ -95,9 +95,7 @@ def _make_variable(name: str, start: Index, stop: Index, step: Index) -> Var:
 
 
 # ---------------------------------------------------------------- names and conditions
-def read_naming(
-    node: Mapping, around: Surroundings, claimed: list[str]
-) -> tuple[Naming | None, Surroundings]:
+def read_naming(node: Mapping, around: Surroundings, claimed: list[str]) -> tuple[Naming | None, Surroundings]:
     """``let: {m: E}``, and the surroundings of what follows it."""
     fields = check_fields(node, LetFields, "this let", around.findings, node.key("let").mark)
     entries = node["let"]

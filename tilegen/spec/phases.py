@@ -125,9 +125,7 @@ def _walk(statements: Sequence[Statement]) -> Iterator[Statement]:
             yield from _walk(s.body)
 
 
-def _arrivals_of(
-    statements: Sequence[Statement], threads: int, cluster: tuple[int, int, int]
-) -> dict[str, int]:
+def _arrivals_of(statements: Sequence[Statement], threads: int, cluster: tuple[int, int, int]) -> dict[str, int]:
     """The arrivals for a phase of each mbarrier that a role of so many threads brings."""
     arrivals: dict[str, tuple[int, Mark | None]] = {}
     for filling in _phases(statements):

@@ -171,9 +171,7 @@ def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node
                 if len(allowed) == 1
                 else f"registers have {', '.join(allowed)}"
             )
-            raise Flaw(
-                "TG203", f"the axis '{axis}' has no place in the layout of {what}", find_axis(node, axis), kind
-            )
+            raise Flaw("TG203", f"the axis '{axis}' has no place in the layout of {what}", find_axis(node, axis), kind)
     if scope == "register" and setting.threads:
         units = instance_variables(setting.threads)
         for axis in layout_axes(layout):

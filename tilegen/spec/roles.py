@@ -138,4 +138,3 @@ def _is_section(node: Node, name: str, findings: Findings) -> bool:
     if not (isinstance(node, Scalar) and node.value is None):
         findings.report("TG103", f"'{name}' must be a mapping of names, not {describe_node(node)}", node.mark)
     return False
-

@@ -80,8 +80,10 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
         "let": _describe_let(),
         "when": _describe_block(WhenFields),
         "role": _describe_block(RoleBlockFields),
-        "statement": {"description": "an op, a loop, names, a block, a sync, a commit, a wait or an arrival",
-                      "anyOf": statements},
+        "statement": {
+            "description": "an op, a loop, names, a block, a sync, a commit, a wait or an arrival",
+            "anyOf": statements,
+        },
         **{f"op_{name}": _describe_op(form) for name, form in forms.items()},
     }
     head = {"$schema": "http://json-schema.org/draft-07/schema#", "title": "tilegen spec"}

@@ -111,4 +111,3 @@ def _split_modulo(index: Passage, names: Names) -> tuple[Index, int] | None:
 
 def _part(passage: Passage, start: int, end: int) -> Passage:
     return Passage(passage.text[start:end], lambda a, b: passage.locate(start + a, start + b))
-

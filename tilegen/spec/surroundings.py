@@ -45,7 +45,6 @@ class Surroundings:
                 message = f"{what} is run by {SCOPES[scope].one} together, but stands under a condition on {differing}"
                 raise Flaw("TG113", message, mark, f"the condition is on {place.spot}")
 
-
     @property
     def is_outside(self) -> bool:
         """Does it stand beside role blocks, and all threads run it?"""

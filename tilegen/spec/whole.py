@@ -16,9 +16,7 @@ from tilegen.spec.nodes import Mapping, Node, Scalar
 _CHOSEN = ("grid", "cluster", "threads", "ctas_per_sm", "overlap", "roles", "barriers")
 
 
-def read_whole(
-    key: Scalar, node: Node, form: WholeForm, buffers: Buffers, findings: Findings
-) -> WholeCall | None:
+def read_whole(key: Scalar, node: Node, form: WholeForm, buffers: Buffers, findings: Findings) -> WholeCall | None:
     """The call of an op on whole arrays; None if some of it was reported. Raises what its form finds wrong.
 
     Reported are TG105 and TG205, for its operands. Raised first is TG190, for a field that comes later.

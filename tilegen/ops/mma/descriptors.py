@@ -45,9 +45,7 @@ def describe_tile(
     ('k', 1024, ((0, 16, 32, 48, 4096, 4112, 4128, 4144),))
     """
     size = DTYPES[dtype].bytes
-    return describe_places(
-        _linear_bytes(layout, shape, size, transposed), size, swizzle_bytes_of(layout, dtype), rows
-    )
+    return describe_places(_linear_bytes(layout, shape, size, transposed), size, swizzle_bytes_of(layout, dtype), rows)
 
 
 def describe_places(linear: NDArray[np.int64], size: int, swizzle_bytes: int, rows: int) -> DescribedTile:
