@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from math import isfinite
 from typing import Any
 
-from tilegen.arithmetic import Apply, Literal, Node
+from tilegen.arithmetic import Apply, Literal, Node, Parameter
 from tilegen.index import (
     Formula,
     Index,
@@ -60,7 +60,7 @@ KINDS = (
     "arrival dropped", "other peers", "box",
     "global address", "shared address",
     "step dropped", "step twice", "trip dropped", "condition flipped", "other stage",
-    "other integer", "other literal", "other function", "operands exchanged", "other lanes", "other register",
+    "other integer", "other literal", "parameter fixed", "other function", "operands exchanged", "other lanes", "other register",
     "register index", "base of a function", "half away", "one residue", "swizzle dropped", "guard tightened",
 )  # fmt: skip
 _RESIDUE = 3  # of bx: one CTA in so many is wrong
@@ -78,10 +78,13 @@ class Mutant:
 
 @dataclass(frozen=True)
 class _Scene:
-    """Where a step stands: the registers that it could name, and the variables of the loops around."""
+    """Where a step stands: the registers that it could name, and the variables of the loops around; what params are
+    when a launch does not say.
+    """
 
     registers: tuple[Memory, ...]
     loops: frozenset[str] = frozenset()
+    defaults: Mapping[str, float] = field(default_factory=dict)
 
     def inside(self, step: Step) -> _Scene:
         if isinstance(step, Repeat):
@@ -101,7 +104,8 @@ def plant(plan: Plan) -> Iterator[Mutant]:
     for number, role in enumerate(plan.roles):
         far = int(evaluate(plan.grid[0], default_values(plan.params))) >= _RESIDUE
         path = f"{role.name}." if len(plan.roles) > 1 else ""
-        for kind, where, steps, of in _variants(role.steps, path, _Scene(_registers(plan.memories))):
+        scene = _Scene(_registers(plan.memories), defaults={p.name: p.default for p in plan.params})
+        for kind, where, steps, of in _variants(role.steps, path, scene):
             if kind == "one residue" and not far:
                 continue
             roles = (*plan.roles[:number], replace(role, steps=steps), *plan.roles[number + 1 :])
@@ -137,6 +141,9 @@ Change = tuple[str, str, tuple[Step, ...]]
 def _changes(step: Step, scene: _Scene) -> Iterator[Change]:
     """The mutations of one step: those of its kind, and each of its operands at another place."""
     yield from CHANGES.get(type(step), lambda step: ())(step)
+    if isinstance(step, Compute):
+        for n, (name, tree) in enumerate(_fixed_trees(step.tree, scene.defaults)):
+            yield "parameter fixed", f"{name} ({n})", (replace(step, tree=tree),)
     for slot in effects(step).slots:
         if slot.barrier.slots > 1:
             field = "done" if isinstance(step, Tma) else "slot"
@@ -225,6 +232,15 @@ def _other_trees(node: Node) -> Iterator[tuple[str, str, Node]]:
     for n, arg in enumerate(node.args):
         for kind, what, changed in _other_trees(arg):
             yield kind, what, replace(node, args=(*node.args[:n], changed, *node.args[n + 1 :]))
+
+
+def _fixed_trees(node: Node, defaults: Mapping[str, float]) -> Iterator[tuple[str, Node]]:
+    """The tree with one of its params as a number, what it is where a launch does not say."""
+    if isinstance(node, Parameter):
+        yield node.name, Literal(defaults[node.name], node.type)
+    for n, arg in enumerate(node.args if isinstance(node, Apply) else ()):
+        for name, changed in _fixed_trees(arg, defaults):
+            yield name, replace(node, args=(*node.args[:n], changed, *node.args[n + 1 :]))
 
 
 def _other_number(value: Any) -> Any:

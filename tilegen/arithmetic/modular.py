@@ -11,7 +11,8 @@ them twice is told from what takes it once.
 
 -inf lies below all numbers and inf above; both absorb sums and products; exp(-inf) is 0; NaN stays. Comparisons are
 of the representatives 0 .. P - 1. Integers of the place (indices, params) and conditions on them are what they are
-until they meet a value. Literals are opaque but for 0, 1, -1 and the infinities.
+until they meet a value. Literals are opaque but for 0, 1, -1 and the infinities; a floating param is one number of its
+name, whatever a launch gives, so that no plan is right for its default alone.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def _value(node: Node, at: _Leaves) -> _Value:
     if isinstance(node, Whole):
         return _Value(True, np.asarray(at.wholes[node.number]).astype(node.type))
     if isinstance(node, Parameter):
-        return _Value(False, np.asarray(_literal(float(at.params[node.name]))))
+        return _Value(False, np.asarray(_opaque_number(f"parameter {node.name}")))
     if isinstance(node, Literal):
         if node.type in ("float32", "float64"):
             return _Value(False, np.asarray(_literal(float(node.value))))
