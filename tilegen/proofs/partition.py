@@ -1,4 +1,6 @@
-"""No element of an output has two owners: the owned boxes of the whole grid, compared exactly."""
+"""No element of an output has two owners, and none is read by another CTA than its owner: the boxes of the whole grid,
+compared exactly.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +16,13 @@ from tilegen.access import distinct
 from tilegen.index import Index, Var, add, bound, evaluate, less, mod, substitute, variables
 from tilegen.index.bounds import highest
 from tilegen.index.courses import course, join_courses, pick_values
+from tilegen.interpret.fault import TWO_CTAS
 from tilegen.plan import Memory, Owned, Plan, default_values
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
 Array = np.ndarray[Any, Any]
-_MOST_BOXES = 20_000_000  # boxes, and cells that they cover
+MOST_BOXES = 20_000_000  # boxes, and cells that they cover
 _MOST_VALUES = 1 << 20  # of an axis near an end or a turn
 _MOST_GAPS = 6  # twice the work for each
 _CHUNK = 1 << 18  # elements looked at together
@@ -27,7 +30,7 @@ _ALL = 64  # so many values of an axis are taken without asking which are enough
 
 
 def check_partition(
-    plan: Plan, params: Mapping[str, int] | None = None, most_boxes: int = _MOST_BOXES
+    plan: Plan, params: Mapping[str, int] | None = None, most_boxes: int = MOST_BOXES
 ) -> tuple[Finding, ...]:
     """Elements that two CTAs own (errors), how many nobody owns, and what was too large to compare (notes).
 
@@ -49,8 +52,7 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int], 
         return [Finding(NOT_PARTITIONED, f"not proven: views of {name} split dimensions", "note", memory=name)]
     bids = [_bid(plan, owned, params) for owned in owns]
     thinned = _thin(bids) if len(forms) == 1 else {}
-    boxes = sum(prod(len(thinned[n].values) if n in thinned else extent for n, extent in b.axes.items()) for b in bids)
-    if boxes > most_boxes:
+    if (boxes := _count_boxes(bids, thinned)) > most_boxes:
         return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name}", "note", memory=name)]
     cover = _cover(bids, {n: t.values for n, t in thinned.items()}, as_rows=len(forms) > 1)
     if isinstance(cover, str):
@@ -64,6 +66,81 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int], 
     if nobody := _count_bare(cover, bids, thinned):
         return [Finding(NO_OWNER, f"{nobody} of {cover.elems} elements of {name} have no owner", "note", memory=name)]
     return []
+
+
+def check_reads(
+    plan: Plan, reads: Sequence[Owned], params: Mapping[str, int] | None = None, most_boxes: int = MOST_BOXES
+) -> tuple[Finding, ...]:
+    """Elements that a CTA reads and another one owns (errors), and what was too large to compare (notes).
+
+    ``reads``: boxes of arrays that the plan writes too. That no element has two owners is proved.
+    """
+    values = default_values(plan.params) | dict(params or {})
+    found: list[Finding] = []
+    for name in dict.fromkeys(r.memory.name for r in reads):
+        owns = [o for o in plan.owns if o.memory.name == name]
+        found += _check_reads(plan, owns, [r for r in reads if r.memory.name == name], values, most_boxes)
+    return tuple(found)
+
+
+def _check_reads(
+    plan: Plan, owns: Sequence[Owned], reads: Sequence[Owned], params: Mapping[str, int], most_boxes: int
+) -> list[Finding]:
+    name, both = reads[0].memory.name, (*owns, *reads)
+    if all(any(_covers(own, read) for own in owns) for read in reads):
+        return []
+    as_rows = len({(o.memory.shape, o.memory.pitches) for o in both}) > 1
+    if as_rows and not all(any(_same(o.memory, m) for m in plan.memories) for o in both):
+        return [_unread(f"views of {name} split dimensions", name)]
+    bids = [_bid(plan, one, params) for one in both]
+    thinned = {} if as_rows else _thin(bids)
+    if (boxes := _count_boxes(bids, thinned)) > most_boxes:
+        return [_unread(f"{boxes} boxes of {name}", name)]
+    values = {axis: t.values for axis, t in thinned.items()}
+    parts = [_boxes(bid, values, {}) for bid in bids]
+    if as_rows:
+        if sum(int((high - low).prod(axis=1).sum()) for _, low, high in parts) > MOST_BOXES:
+            return [_unread(f"a large array with views of {name}", name)]
+        parts = [_rows(*part, bid.pitches) for part, bid in zip(parts, bids, strict=True)]
+    cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
+    is_owned = np.arange(len(cta)) < sum(len(part[0]) for part in parts[: len(owns)])
+    edges = [distinct(np.concatenate([low[:, d], high[:, d]])) for d in range(low.shape[1])]
+    covered = _cells(low, high, edges)
+    if covered is None:
+        return [_unread(f"overlaps of {len(cta)} boxes of {name}", name)]
+    box, cell = covered
+    own, read = np.flatnonzero(is_owned[box]), np.flatnonzero(~is_owned[box])
+    own = own[np.argsort(cell[own], kind="stable")]
+    if not len(own):
+        return []
+    at = np.minimum(np.searchsorted(cell[own], cell[read]), len(own) - 1)
+    owner = cta[box[own[at]]]
+    wrong = np.flatnonzero((cell[own[at]] == cell[read]) & (owner != cta[box[read]]))
+    if not len(wrong):
+        return []
+    first = read[wrong[0]]
+    counts = [len(e) - 1 for e in edges]
+    element = [int(e[i]) for e, i in zip(edges, np.unravel_index(cell[first], counts), strict=True)]
+    reader, other = (_name(int(number), bids[0].grid) for number in (cta[box[first]], owner[wrong[0]]))
+    which = f"{name} at element offset {element[0]}" if as_rows else f"{name}{element}"
+    op = int(np.repeat([b.op for b in bids], [len(part[0]) for part in parts])[box[first]])
+    message = f"CTA {reader} reads {which}, which CTA {other} writes: no sync orders CTAs"
+    return [Finding(TWO_CTAS, message, op=op, memory=name, witness=dict(zip(CTA_AXES, reader, strict=True)))]
+
+
+def _unread(what: str, name: str) -> Finding:
+    return Finding(NOT_PARTITIONED, f"not proven: who reads what others write, {what}", "note", memory=name)
+
+
+def _covers(own: Owned, read: Owned) -> bool:
+    """Is what is read what the same CTA owns: the same box, wherever it is read?"""
+    asked = read.condition if own.condition == read.condition else True
+    return replace(own, op=0) == replace(read, condition=asked, op=0)
+
+
+def _count_boxes(bids: Sequence[_Bid], thinned: Mapping[str, _Thinned]) -> int:
+    sizes = (prod(len(thinned[n].values) if n in thinned else extent for n, extent in b.axes.items()) for b in bids)
+    return sum(sizes)
 
 
 @dataclass(frozen=True)
@@ -218,10 +295,10 @@ def find_unowned(plan: Plan, name: str, params: Mapping[str, int]) -> list[int] 
 
 def _find_unowned_of_views(array: Memory, bids: Sequence[_Bid], params: Mapping[str, int]) -> list[int] | None:
     """The same of an array that is written through views, by what of its memory they own."""
-    if sum(prod(b.axes.values()) for b in bids) > _MOST_BOXES:
+    if sum(prod(b.axes.values()) for b in bids) > MOST_BOXES:
         return None
     boxes = [_boxes(b, {}, {}) for b in bids]
-    if sum(int((high - low).prod(axis=1).sum()) for _, low, high in boxes) > _MOST_BOXES:
+    if sum(int((high - low).prod(axis=1).sum()) for _, low, high in boxes) > MOST_BOXES:
         return None
     rows = [_rows(*part, b.pitches) for part, b in zip(boxes, bids, strict=True)]
     start, end = (np.concatenate([row[k][:, 0] for row in rows]) for k in (1, 2))
@@ -284,7 +361,7 @@ def _cover(
     for bid in bids:
         shape, part = bid.shape, _boxes(bid, values, closed or {})
         if as_rows:
-            if int((part[2] - part[1]).prod(axis=1).sum()) > _MOST_BOXES:
+            if int((part[2] - part[1]).prod(axis=1).sum()) > MOST_BOXES:
                 return "a large array with views"
             shape, begin = (sum((n - 1) * p for n, p in zip(shape, bid.pitches, strict=True)) + 1,), (0,)
             part = _rows(*part, bid.pitches)
@@ -367,7 +444,7 @@ def _cells(low: Array, high: Array, edges: Sequence[Array]) -> tuple[Array, Arra
     """(box, cell) of each cell of the grid of edges that a box covers; None if there are too many."""
     first = np.stack([np.searchsorted(e, low[:, d]) for d, e in enumerate(edges)], axis=1)
     count = np.stack([np.searchsorted(e, high[:, d]) for d, e in enumerate(edges)], axis=1) - first
-    if int(count.prod(axis=1).sum()) > _MOST_BOXES:
+    if int(count.prod(axis=1).sum()) > MOST_BOXES:
         return None
     box, at = _spread_out(count)
     return box, np.ravel_multi_index(tuple((first[box] + at).T), tuple(len(e) - 1 for e in edges))

@@ -13,6 +13,7 @@ from tilegen.index import Var, evaluate, variables
 from tilegen.index.courses import Trips, course, join_courses
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.plan import Plan
+from tilegen.proofs.boxes import read_boxes
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes
 from tilegen.proofs.indices import unproven_indices
@@ -26,9 +27,10 @@ from tilegen.proofs.meaning import (
 )
 from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.needless_syncs import find_needless_syncs
-from tilegen.proofs.partition import check_partition, find_unowned
+from tilegen.proofs.partition import MOST_BOXES, check_partition, check_reads, find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
+from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -54,20 +56,21 @@ class Proof:
 
 
 def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
-    """Ranges, meetings and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning.
+    """The launch, ranges, meetings and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning.
 
     Where the spec computes, the last CTA runs again with floats, against the bounds of their errors. Runs of kernels
     that take long are shared out over ``processes``.
     """
     if negative := unproven_indices(spec, plan):
         raise ProofError(negative)
-    unproven = (*unproven_ranges(plan), *unproven_meetings(plan))
+    unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan))
     errors = [_finding(spec, plan, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
-    usual = parameter_cases(spec)
+    usual, reads = parameter_cases(spec), read_boxes(spec)
     usual += [c for c in launch_cases(spec, usual[0]) if c not in usual]
     for case in [*usual, *(c for c in coverage_cases(spec, plan, usual[0]) if c not in usual)]:
-        for f in check_partition(plan, case) if case in usual else check_partition(plan, case, _FEW_BOXES):
+        most = MOST_BOXES if case in usual else _FEW_BOXES
+        for f in (*check_partition(plan, case, most), *check_reads(plan, reads, case, most)):
             if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
                 errors.append(_unowned(spec, plan, f, case))
             elif f.severity == "error":

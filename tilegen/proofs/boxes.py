@@ -1,0 +1,52 @@
+"""What CTAs write and read of global arrays, taken from the spec's regions: boxes over CTAs, loops and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tilegen.index import Index, conjuncts, every, less, substitute, variables
+from tilegen.ops.placement import logical_memory, place_memories
+from tilegen.plan import Owned
+from tilegen.scopes import thread_variables
+from tilegen.spec.data import Call, Region, Spec
+from tilegen.spec.outline import Meant, outline, write_out
+
+
+def written_boxes(spec: Spec) -> tuple[Owned, ...]:
+    """Every box that the spec writes, in the order of its ops."""
+    return _list_boxes(spec, lambda call: call.written)
+
+
+def read_boxes(spec: Spec) -> tuple[Owned, ...]:
+    """Every box that it reads of an array that it writes too: nobody but the CTA that reads one may own it."""
+    roots = {r.buffer.root for call in outline(spec).calls for r in call.written}
+    return _list_boxes(spec, lambda call: [r for r in call.read if r.buffer.root in roots])
+
+
+def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> tuple[Owned, ...]:
+    found: list[tuple[int, Owned]] = []
+    memories, names, calls = place_memories(spec), outline(spec).names, outline(spec).calls
+    numbers = {id(call): k for k, call in enumerate(calls)}
+    for placed in outline(spec).placed:
+        call = placed.statement
+        if not isinstance(call, Call):
+            continue
+        meant, number = write_out(placed, names), numbers[id(call)]
+        for region in regions_of(call):
+            if region.buffer.scope == "global":
+                memory = logical_memory(region.buffer, memories[region.buffer.name])
+                start = tuple(substitute(x, meant.values) for x in region.begins)
+                threads = spec.threads_of(call.role)
+                named = {v for x in start for v in variables(x) if v.name in thread_variables(threads)}
+                loops = tuple((trip, count) for _, trip, count in meant.trips)
+                loops += tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name))
+                box = Owned(memory, start, region.lengths, loops, _condition_of(call, meant), number, threads)
+                found.append((number, box))
+    return tuple(box for _, box in sorted(found, key=lambda one: one[0]))
+
+
+def _condition_of(call: Call, meant: Meant) -> Index:
+    """When the call runs, without what its loops ask of their trips: a box says that itself."""
+    of_loops = [less(trip, count) for _, trip, count in meant.trips if not isinstance(count, int)]
+    asked = [*meant.guards, substitute(call.when, meant.values)]
+    return every(*(part for x in asked for part in conjuncts(x) if part not in of_loops))

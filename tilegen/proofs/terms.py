@@ -1,0 +1,45 @@
+"""What a plan says of its launch is what the spec says: grid, params, roles, barriers, arrays, who writes what."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from tilegen.ops.placement import place_memories
+from tilegen.plan import Plan
+from tilegen.proofs.boxes import written_boxes
+from tilegen.proofs.finding import UNPROVEN_CLAIM, Finding
+from tilegen.spec.data import Spec
+from tilegen.spec.outline import outline, parts_of_cta
+
+
+def check_terms(spec: Spec, plan: Plan) -> tuple[Finding, ...]:
+    """An error for each term of the plan that is not the spec's: no run of the plan, which takes the spec's, shows it."""
+    found = (_compare(what, meant, planned) for what, meant, planned in _list_terms(spec, plan))
+    return tuple(finding for finding in found if finding is not None)
+
+
+def _compare(what: str, meant: Any, planned: Any) -> Finding | None:
+    if planned == meant:
+        return None
+    return Finding(UNPROVEN_CLAIM, f"the plan's {what} is not the spec's: {_show(planned)}, and {_show(meant)} is meant")
+
+
+def _show(x: Any) -> str:
+    return f"({', '.join(map(str, x))})" if isinstance(x, tuple) else str(x)
+
+
+def _list_terms(spec: Spec, plan: Plan) -> Iterator[tuple[str, Any, Any]]:
+    """(what it is, as the spec has it, as the plan has it)."""
+    yield "grid", spec.grid, plan.grid
+    yield "cluster", spec.cluster, plan.cluster
+    yield "arch", spec.arch, plan.arch
+    yield "params", spec.params, plan.params
+    yield "count of CTAs a multiprocessor", spec.ctas_per_sm, plan.ctas_per_sm
+    yield "overlap with the kernel before", spec.overlaps, plan.overlaps
+    yield "barriers", tuple(outline(spec).barriers.values()), plan.barriers
+    parts = [(p.name, p.threads, p.registers) for p in parts_of_cta(spec)] or [("all", spec.threads, 0)]
+    yield "roles", tuple(parts), tuple((r.name, r.threads, r.registers) for r in plan.roles)
+    arrays = [m for m in place_memories(spec).values() if m.space == "global"]
+    yield "arrays", tuple(dict.fromkeys(arrays)), tuple(m for m in plan.memories if m.space == "global")
+    yield "owned boxes", written_boxes(spec), plan.owns
