@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import reduce
 from math import isfinite
+from types import MappingProxyType
 from typing import Any
 
 from tilegen.arithmetic import Apply, Literal, Node, Parameter
@@ -60,8 +61,9 @@ KINDS = (
     "arrival dropped", "other peers", "box",
     "global address", "shared address",
     "step dropped", "step twice", "trip dropped", "condition flipped", "other stage",
-    "other integer", "other literal", "parameter fixed", "other function", "operands exchanged", "other lanes", "other register",
-    "register index", "base of a function", "half away", "one residue", "swizzle dropped", "guard tightened",
+    "other integer", "other literal", "parameter fixed", "other function", "operands exchanged", "other lanes",
+    "other register", "register index", "base of a function", "half away", "one residue",
+    "swizzle dropped", "guard tightened",
 )  # fmt: skip
 _RESIDUE = 3  # of bx: one CTA in so many is wrong
 
@@ -84,7 +86,7 @@ class _Scene:
 
     registers: tuple[Memory, ...]
     loops: frozenset[str] = frozenset()
-    defaults: Mapping[str, float] = field(default_factory=dict)
+    defaults: Mapping[str, float] = MappingProxyType({})
 
     def inside(self, step: Step) -> _Scene:
         if isinstance(step, Repeat):

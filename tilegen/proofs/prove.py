@@ -14,7 +14,7 @@ from tilegen.index.courses import Trips, course, join_courses
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.plan import Plan
 from tilegen.proofs.boxes import read_boxes
-from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
+from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes
 from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.meaning import (
@@ -39,7 +39,8 @@ from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, launch_of
 
 _MOST_ELEMENTS = 1 << 45  # of an array whose owners are counted; no GPU holds more
-_FEW_RESIDUES = 8  # of a parameter, where no rule is known
+_FEW_RESIDUES = 8  # of a parameter of more values than these, where no rule is known
+_MOST_VALUES = 1 << 10
 _MOST_RESIDUES = 64
 _SHARED_WORK = 1 << 23  # threads that carry out steps: half a second; less is not worth other processes
 _FEW_BOXES = 1 << 14  # of one array, where its owners are counted at many sizes
@@ -56,7 +57,8 @@ class Proof:
 
 
 def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
-    """The launch, ranges, meetings and partition over the whole grid, then the corner CTAs in NumPy against the spec's own meaning.
+    """Terms, ranges, meetings and partition over the whole grid, then the corner CTAs in NumPy against the spec's own
+    meaning.
 
     Where the spec computes, the last CTA runs again with floats, against the bounds of their errors. Runs of kernels
     that take long are shared out over ``processes``.
@@ -66,7 +68,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan))
     errors = [_finding(spec, plan, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
-    usual, reads = parameter_cases(spec), read_boxes(spec)
+    usual, reads, warnings = parameter_cases(spec), read_boxes(spec), list[Diagnostic]()
     usual += [c for c in launch_cases(spec, usual[0]) if c not in usual]
     for case in [*usual, *(c for c in coverage_cases(spec, plan, usual[0]) if c not in usual)]:
         most = MOST_BOXES if case in usual else _FEW_BOXES
@@ -75,6 +77,8 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
                 errors.append(_unowned(spec, plan, f, case))
             elif f.severity == "error":
                 errors.append(_finding(spec, plan, f))
+            elif f.code == NOT_PARTITIONED and case in usual:
+                warnings.append(_unlooked(spec, f))
             elif case in usual:
                 notes.append(f.message)
         if errors:
@@ -89,7 +93,9 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
     steps = [taken for taken, _ in exact]
     first = sum(steps[: len(parameter_cases(spec))])
-    return Proof(done, sum(steps), needless_syncs(spec, plan, runs, first), tuple(dict.fromkeys(notes)))
+    warnings += needless_syncs(spec, plan, runs, first)
+    notes += _say_sizes(spec, plan)
+    return Proof(done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)))
 
 
 def _carry_out_all(
@@ -168,7 +174,7 @@ def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[d
     """Values of the parameters beside those of ``parameter_cases`` with which owners are counted.
 
     Each parameter alone as large as it may be (as an array can be), and at every residue that conditions on the owned
-    boxes depend on; then all of them large.
+    boxes depend on, or at every value where no rule is known; then all of them large.
     """
     own = [(p.name, p.var) for p in spec.params if p.var is not None]
     cases: list[dict[str, int]] = []
@@ -177,10 +183,26 @@ def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[d
         last = (var.bound - 1) // var.step * var.step
         while last > default[name] and not _is_sized(spec, {**default, name: last}):
             last = last // 2 // var.step * var.step
-        values = [default[name] + k * var.step for k in range(1, _count_residues(plan, var))]
-        cases += [{**default, name: value} for value in [*values, last] if default[name] < value <= last]
+        residues = _count_residues(plan, var)
+        if residues is None and len(every := _all_values(var)) <= _MOST_VALUES:
+            values = list(every)
+        else:
+            counted = range(1, _FEW_RESIDUES if residues is None else residues)
+            values = [v for v in (*(default[name] + k * var.step for k in counted), last) if default[name] < v <= last]
+        cases += [{**default, name: value} for value in values]
         largest[name] = max(last, default[name])
     return [case for case in [*cases, largest] if _is_sized(spec, case)]
+
+
+def _all_values(var: Var) -> range:
+    return range(-(-max(1, var.least) // var.step) * var.step, var.bound, var.step)
+
+
+def _say_sizes(spec: Spec, plan: Plan) -> list[str]:
+    """A note for each parameter of which only some values say who owns what: no rule is known, and there are many."""
+    many = [(p.name, len(_all_values(p.var))) for p in spec.params if p.var and _count_residues(plan, p.var) is None]
+    said = "not proven: who owns what at every size, {} of the {} values of {} were looked at"
+    return [said.format(_FEW_RESIDUES, count, name) for name, count in many if count > _MOST_VALUES]
 
 
 def _is_sized(spec: Spec, case: Mapping[str, int]) -> bool:
@@ -189,13 +211,14 @@ def _is_sized(spec: Spec, case: Mapping[str, int]) -> bool:
     return is_possible(spec, case) and all(size <= _MOST_ELEMENTS for size in sizes)
 
 
-def _count_residues(plan: Plan, var: Var) -> int:
-    """After how many steps of a parameter what the owned boxes depend on repeats, as far as a rule is known."""
+def _count_residues(plan: Plan, var: Var) -> int | None:
+    """After how many steps of a parameter what the owned boxes depend on repeats; None where no rule is known."""
     asked = (x for o in plan.owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
     courses = [course(x, replace(var, step=1)) for x in asked if not isinstance(x, int) and var in variables(x)]
-    common = join_courses(courses) if courses else None
-    period = common.period if common else (_FEW_RESIDUES if courses else 1)
-    return min(max(1, period // gcd(period, var.step)), _MOST_RESIDUES)
+    if not courses:
+        return 1
+    common = join_courses(courses)
+    return None if common is None else min(max(1, common.period // gcd(common.period, var.step)), _MOST_RESIDUES)
 
 
 def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
@@ -211,6 +234,12 @@ def _unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) 
     hint = "write every element, or say 'partial: true' on the buffer"
     message = f"{finding.message}{used and f' with {used}'}{named}"
     return Diagnostic(finding.code, message, spec.buffer(finding.memory).mark, hint)
+
+
+def _unlooked(spec: Spec, finding: Finding) -> Diagnostic:
+    """A warning that it is not known who owns the elements of an array."""
+    hint = "let neighbouring CTAs write neighbouring boxes, of the array itself"
+    return Diagnostic(finding.code, finding.message, spec.buffer(finding.memory).mark, hint, severity="warning")
 
 
 def _finding(spec: Spec, plan: Plan, finding: Finding) -> Diagnostic:

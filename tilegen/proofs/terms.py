@@ -14,7 +14,7 @@ from tilegen.spec.outline import outline, parts_of_cta
 
 
 def check_terms(spec: Spec, plan: Plan) -> tuple[Finding, ...]:
-    """An error for each term of the plan that is not the spec's: no run of the plan, which takes the spec's, shows it."""
+    """An error for each term of the plan that is not the spec's; runs take the spec's, and do not show it."""
     found = (_compare(what, meant, planned) for what, meant, planned in _list_terms(spec, plan))
     return tuple(finding for finding in found if finding is not None)
 
@@ -22,7 +22,9 @@ def check_terms(spec: Spec, plan: Plan) -> tuple[Finding, ...]:
 def _compare(what: str, meant: Any, planned: Any) -> Finding | None:
     if planned == meant:
         return None
-    return Finding(UNPROVEN_CLAIM, f"the plan's {what} is not the spec's: {_show(planned)}, and {_show(meant)} is meant")
+    return Finding(
+        UNPROVEN_CLAIM, f"the plan's {what} is not the spec's: {_show(planned)}, and {_show(meant)} is meant"
+    )
 
 
 def _show(x: Any) -> str:

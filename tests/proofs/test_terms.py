@@ -1,0 +1,149 @@
+"""What no run of a plan shows: another grid, other params, other roles than the spec's; boxes that it does not own."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+import tilegen
+from tilegen.errors import ProofError
+from tilegen.index import Var, less
+from tilegen.pipeline import load
+from tilegen.plan import Plan
+from tilegen.planner import plan_spec
+from tilegen.proofs import prove
+
+IN_PLACE = """kernel: in_place
+params: {N: {default: 1000, max: 100000}}
+threads: 32
+grid: {bx: ceil(N / 256)}
+buffers:
+  X: {scope: global, dtype: float32, shape: [N]}
+  x: {scope: register, dtype: float32, shape: [256], layout: auto}
+ops:
+  - copy: {src: "X[bx*256 : +256]", dst: x, edge: clip}
+  - elementwise: {dst: "X[bx*256 : +256]", expr: "x * scale", edge: clip}
+""".replace("max: 100000}}", "max: 100000}, scale: {dtype: float32, default: 2}}")
+
+
+def shorter(plan: Plan) -> Plan:
+    (n, *_), (first, *more) = plan.grid, plan.owns
+    assert more == []
+    return replace(plan, owns=(replace(first, condition=less(Var("bx", 1 << 20), n - 1)),))
+
+
+CHANGES: dict[str, Callable[[Plan], Plan]] = {
+    "a CTA fewer": lambda p: replace(p, grid=(p.grid[0] // 2, 1, 1)),
+    "clusters": lambda p: replace(p, cluster=(2, 1, 1)),
+    "fewer sizes": lambda p: replace(
+        p, params=(replace(p.params[0], var=replace(p.params[0].var, step=8)), *p.params[1:])
+    ),
+    "an int for a float": lambda p: replace(p, params=(p.params[0], replace(p.params[1], dtype="int32"))),
+    "registers of a role": lambda p: replace(p, roles=(replace(p.roles[0], registers=248),)),
+    "nobody owns anything": lambda p: replace(p, owns=()),
+    "the last owns nothing": shorter,
+    "an array that is aligned further": lambda p: replace(
+        p, memories=tuple(replace(m, align_bytes=64) if m.space == "global" else m for m in p.memories)
+    ),
+    "CTAs a multiprocessor": lambda p: replace(p, ctas_per_sm=4),
+}
+
+
+@pytest.mark.parametrize("what", CHANGES)
+def test_a_term_that_is_not_the_specs_is_found(what):
+    spec = load(IN_PLACE)
+    plan = plan_spec(spec)
+    prove(spec, plan)
+    changed = CHANGES[what](plan)
+    assert changed != plan
+    with pytest.raises(ProofError) as error:
+        prove(spec, changed)
+    assert "TG416" in {d.code for d in error.value.diagnostics}
+
+
+# ---------------------------------------------------------------- what others own
+MOVED = """kernel: moved
+grid: {{bx: {ctas}}}
+threads: 32
+buffers:
+  X: {{scope: global, dtype: float32, shape: [{rows}, 128]}}
+{ops}
+"""
+ONE = '  - copy: {{src: "X[{src}]", dst: "X[{dst}]", variant: gmem_gmem}}'
+
+
+def moved(src: str, dst: str = "bx", ctas: int = 4096, rows: int = 4096, more: str = "") -> str:
+    return MOVED.format(ctas=ctas, rows=rows, ops="ops:\n" + ONE.format(src=src, dst=dst) + more)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        moved("bx % 64 * 64 + bx // 64"),  # the CTAs on the diagonal stay where they are
+        moved("bx * 37 % 4096"),
+        moved("where(bx % 1000 == 501, bx + 1003, bx)"),
+        moved("where(bx == 2900, 2901, bx)"),
+        moved(
+            "bx + 4096", rows=8192, more='\n  - when: bx == 77\n    do:\n      - copy: {src: "X[bx]", dst: "X[5000]"}'
+        ),
+        moved("bx + 1 - bx % 2 * 2"),
+    ],
+)
+def test_a_cta_that_reads_what_another_one_writes(text):
+    with pytest.raises(ProofError) as error:
+        tilegen.build(text)
+    (found,) = error.value.diagnostics
+    assert found.code == "TG405" and " reads X[" in found.message
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        moved("bx"),
+        moved("bx + 4096", rows=8192),  # what nobody writes
+        moved("(bx + 1) % 2 + bx // 2 * 2", dst="bx + 4096", rows=8192),
+        moved("bx * 2 + 1", dst="bx * 2", ctas=2048),
+    ],
+)
+def test_a_cta_that_reads_its_own_or_what_nobody_writes(text):
+    tilegen.build(text)
+
+
+SCATTERED = """kernel: scattered
+params: {{N: {{default: {default}, max: {most}, multiple_of: 64}}}}
+threads: 32
+grid: {{bx: N // 64}}
+buffers:
+  X: {{scope: global, dtype: float32, shape: [N]}}
+  Y: {{scope: global, dtype: float32, shape: [N]}}
+ops:
+  - let: {{t: bx * {step} % (N // 64)}}
+  - copy: {{src: "X[t*64 : +64]", dst: "Y[t*64 : +64]"}}
+"""
+
+
+def test_a_few_sizes_of_which_no_rule_is_known_are_all_looked_at():
+    with pytest.raises(ProofError) as error:
+        tilegen.build(SCATTERED.format(default=6400, most=65536, step=19))
+    assert {d.code for d in error.value.diagnostics} <= {"TG417", "TG418"}
+    assert not [n for n in tilegen.build(SCATTERED.format(default=6400, most=65536, step=1)).proof.notes if "size" in n]
+
+
+def test_of_many_such_sizes_it_is_said_how_many_were_looked_at():
+    notes = tilegen.build(SCATTERED.format(default=6400, most=1 << 20, step=1031)).proof.notes
+    assert "not proven: who owns what at every size, 8 of the 16384 values of N were looked at" in notes
+
+
+def test_boxes_that_are_too_many_to_compare_are_a_warning(monkeypatch):
+    monkeypatch.setattr(sys.modules["tilegen.proofs.prove"], "MOST_BOXES", 1 << 12)
+    built = tilegen.build(
+        "kernel: spread\nthreads: 32\ngrid: {bx: 512}\nbuffers:\n"
+        "  X: {scope: global, dtype: float32, shape: [16384]}\n"
+        "  Y: {scope: global, dtype: float32, shape: [16384]}\n"
+        'ops:\n  - copy: {scope: thread, src: "X[bx*32 + tx]", dst: "Y[(bx*32 + tx) * 5 % 16384]"}\n'
+    )
+    (found,) = built.warnings
+    assert (found.code, found.severity) == ("TG419", "warning") and found.mark is not None
