@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from math import isfinite
-from types import MappingProxyType
 from typing import Any
 
 from tilegen.arithmetic import Apply, Literal, Node, Parameter
@@ -85,8 +84,8 @@ class _Scene:
     """
 
     registers: tuple[Memory, ...]
+    defaults: Mapping[str, float]
     loops: frozenset[str] = frozenset()
-    defaults: Mapping[str, float] = MappingProxyType({})
 
     def inside(self, step: Step) -> _Scene:
         if isinstance(step, Repeat):
@@ -106,7 +105,7 @@ def plant(plan: Plan) -> Iterator[Mutant]:
     for number, role in enumerate(plan.roles):
         far = int(evaluate(plan.grid[0], default_values(plan.params))) >= _RESIDUE
         path = f"{role.name}." if len(plan.roles) > 1 else ""
-        scene = _Scene(_registers(plan.memories), defaults={p.name: p.default for p in plan.params})
+        scene = _Scene(_registers(plan.memories), {p.name: p.default for p in plan.params})
         for kind, where, steps, of in _variants(role.steps, path, scene):
             if kind == "one residue" and not far:
                 continue

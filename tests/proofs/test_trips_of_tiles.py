@@ -268,7 +268,7 @@ def test_tiles_that_a_cta_writes_twice_are_not_cut() -> None:
 
 
 def test_what_is_too_much_to_look_at_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looking, "_MOST_SEEN", 30)  # of 44 tiles
+    monkeypatch.setattr(looking, "MOST_SEEN", 30)  # of 44 tiles
     (run,) = list_runs(spec := load(text()), plan_spec(spec))
     assert "t_trip" not in run.cut.trips.loops
 

@@ -25,7 +25,7 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 Ints = NDArray[np.int64]
 Loops = tuple[tuple[Var, Index], ...]  # the variable and the count of each loop around
 
-_MOST_SEEN = 1 << 21  # outcomes of one expression
+MOST_SEEN = 1 << 21  # outcomes of one expression
 _NEVER = -1 << 62  # an outcome of what is never asked
 _MOST_TURNS = 4  # a loop of which more than one trip in so many turns is as well run in full
 
@@ -58,7 +58,7 @@ def crowd_of(places: Sequence[Mapping[str, Any]]) -> Crowd:
 
 def whole_grid(grid: Sequence[int], cluster: Sequence[int], case: Mapping[str, int]) -> Crowd | None:
     """Every CTA of a grid; None for too many to look at."""
-    if prod(grid) > _MOST_SEEN:
+    if prod(grid) > MOST_SEEN:
         return None
     at = [x.ravel().astype(np.int64) for x in np.indices(tuple(grid))]
     ranks = [x % n for x, n in zip(at, cluster, strict=True)]
@@ -88,7 +88,7 @@ def find_turns(
     too much to look at, or for so many turns that it may as well not be known.
     """
     values = _Values(v, loops, crowd, [substitute(x, crowd.case) for x in seen])
-    if values.size * len(seen) > _MOST_SEEN:
+    if values.size * len(seen) > MOST_SEEN:
         return None
     turns: Ints = np.zeros(0, np.int64)
     is_asked = values.of(1).astype(bool)
@@ -146,7 +146,7 @@ def _boxes_of_trips(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> t
             moved = part_naming(x, {*names, v.name})
             rest = sub(x, moved)
             values = _Values(v, loops, crowd, [moved], all_ctas=True)
-            if values.size > _MOST_SEEN or {u.name for u in variables(rest)} & {*names, v.name}:
+            if values.size > MOST_SEEN or {u.name for u in variables(rest)} & {*names, v.name}:
                 return None
             found = values.of(values.seen[0])
             first.append(found.min(axis=2) - highest((rest, -1)))
@@ -177,7 +177,7 @@ class _Values:
         self.shape = (self.ctas, self.trips, *others.values())
         self.size = prod(self.shape)
         self.axes: dict[str, Ints] = {}
-        if self.size <= _MOST_SEEN:
+        if self.size <= MOST_SEEN:
             ends = (1,) * len(others)
             self.axes = {name: column.reshape(-1, 1, *ends) for name, column in columns.items()}
             own = np.indices(self.shape, np.int64, sparse=True)

@@ -62,11 +62,9 @@ class BufferFields(_Fields):
     )
     partial: bool = Field(default=False, description="whether elements of an output may be left unwritten")
     over: list[str] | None = Field(
-        default=None,
-        min_length=1,
-        max_length=64,
+        default=None, min_length=1, max_length=64,
         description="shared buffers, neighbours in memory, on whose bytes this one lies once they are not needed",
-    )
+    )  # fmt: skip
     align: int = Field(
         default=16, ge=1, le=1024, description="bytes that the kernel's pointer is aligned to; a power of two"
     )
