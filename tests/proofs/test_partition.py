@@ -11,7 +11,7 @@ import pytest
 from tests.interpret.edits import kernel
 from tilegen.index import Index, Var, add, differ, equal, less
 from tilegen.plan import Memory, Owned, Plan
-from tilegen.proofs import check_partition, find_unowned, partition
+from tilegen.proofs import bids, check_partition, find_unowned
 
 
 def draw_sum(rng: random.Random, axes: Sequence[Var]) -> Index:
@@ -58,10 +58,10 @@ def test_a_thinned_grid_is_judged_as_the_whole(seed, monkeypatch):
     thinned = 0
     for case in range(150):
         plan = draw_plan(1000 * seed + case)
-        monkeypatch.setattr(partition, "_ALL", 1 << 40)
+        monkeypatch.setattr(bids, "_ALL", 1 << 40)
         whole = verdict(plan)
-        monkeypatch.setattr(partition, "_ALL", 4)
-        thinned += bool(partition._thin([partition._bid(plan, o, {}) for o in plan.owns]))
+        monkeypatch.setattr(bids, "_ALL", 4)
+        thinned += bool(bids.thin([bids.make_bid(plan, o, {}) for o in plan.owns]))
         assert verdict(plan) == whole, f"case {1000 * seed + case}: {plan.owns}"
     assert thinned > 20
 

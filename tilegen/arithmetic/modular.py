@@ -6,13 +6,12 @@ conversion that can round, is opaque: a fixed function of its name and arguments
 trees of such functions agree by chance, about once in 4 million values.
 
 max and min are no choice, which would show one element of all that they are taken of and hide that another was left
-out: of numbers they are a product in the field, another for each, and so as associative. What takes an element into
-them twice is told from what takes it once.
+out: of numbers they are a product in the field, another for each, and so as associative; twice is not once.
 
 -inf lies below all numbers and inf above; both absorb sums and products; exp(-inf) is 0; NaN stays. Comparisons are
 of the representatives 0 .. P - 1. Integers of the place (indices, params) and conditions on them are what they are
-until they meet a value. Literals are opaque but for 0, 1, -1 and the infinities; a floating param is one number of its
-name, whatever a launch gives, so that no plan is right for its default alone.
+until they meet a value. Literals are opaque but for 0, 1, -1 and the infinities; a floating param is a number of its
+name, so that no plan is right for its default alone.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from tilegen.index import Var, evaluate, variables
 from tilegen.index.courses import Trips, course, join_courses
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.plan import Plan
+from tilegen.proofs.bids import MOST_BOXES
 from tilegen.proofs.boxes import read_boxes
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes
@@ -27,7 +28,7 @@ from tilegen.proofs.meaning import (
 )
 from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.needless_syncs import find_needless_syncs
-from tilegen.proofs.partition import MOST_BOXES, check_partition, check_reads, find_unowned
+from tilegen.proofs.partition import check_partition, check_reads, find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.terms import check_terms

@@ -1,0 +1,199 @@
+"""Boxes of arrays over the whole grid, in numbers: where each CTA's lie, which values of an axis show all of them, and
+the cells of a common grid that they cover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tilegen.index import Index, Var, add, bound, evaluate, less, mod, substitute, variables
+from tilegen.index.bounds import highest
+from tilegen.index.courses import course, join_courses, pick_values
+from tilegen.plan import Memory, Owned, Plan
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
+
+Array = np.ndarray[Any, Any]
+MOST_BOXES = 20_000_000  # boxes, and cells that they cover
+_MOST_VALUES = 1 << 20  # of an axis near an end or a turn
+_MOST_GAPS = 6  # twice the work for each
+_ALL = 64  # so many values of an axis are taken without asking which are enough
+
+
+@dataclass(frozen=True)
+class Bid:
+    """What an Owned says, in numbers and base variables: the axes that its boxes range over, with their extents.
+
+    Of the array, the elements from ``least`` up to ``shape`` are looked at.
+    """
+
+    start: tuple[Index, ...]
+    box: tuple[int, ...]
+    conditions: tuple[Index, ...]
+    axes: Mapping[str, int]
+    shape: tuple[int, ...]
+    least: tuple[int, ...]
+    pitches: tuple[int, ...]
+    grid: tuple[int, ...]
+    op: int
+
+
+def make_bid(plan: Plan, owned: Owned, params: Mapping[str, int]) -> Bid:
+    """CTAs come first among the axes, always, then loops, and tx if a thread variable is used."""
+    grid = tuple(int(evaluate(n, params)) for n in plan.grid)
+    axes = dict(zip(CTA_AXES, grid, strict=True))
+    numbered = thread_variables(owned.threads)
+    axes |= {var.name: _most(count, params) for var, count in owned.loops}
+    names = {v.name for x in (*owned.start, owned.condition) for v in variables(x)}
+    if (names - set(axes)) & set(numbered):
+        axes["tx"] = owned.threads
+    known: dict[str, Index] = {k: v for k, v in numbered.items() if k not in axes} | dict(params)
+    for c, b, n, extent in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, grid, strict=True):
+        known[c] = mod(Var(b, extent), n)
+    guards = (owned.condition, *(less(var, count) for var, count in owned.loops if not isinstance(count, int)))
+    shape, pitches = (tuple(int(evaluate(n, params)) for n in ns) for ns in (owned.memory.shape, owned.memory.pitches))
+    start = tuple(substitute(x, known) for x in owned.start)
+    conditions, least = tuple(substitute(c, known) for c in guards), (0,) * len(shape)
+    return Bid(start, owned.box, conditions, axes, shape, least, pitches, grid, owned.op)
+
+
+def _most(count: Index, params: Mapping[str, int]) -> int:
+    """Trips of a loop at most; one that differs between CTAs or outer trips is cut where the boxes are made."""
+    known = all(v.name in params for v in variables(count))
+    return max(0, int(evaluate(count, params)) if known else bound(substitute(count, params)) - 1)
+
+
+# ---------------------------------------------------------------- fewer values of an axis
+@dataclass(frozen=True)
+class Thinned:
+    """Values of an axis that show every overlap of two boxes, in rising order, with gaps of whole periods.
+
+    Over a period every box moves by ``moves``. ``gaps``: the last value before each, and how many periods it has.
+    """
+
+    values: Array
+    period: int
+    moves: tuple[int, ...]
+    gaps: tuple[tuple[int, int], ...]
+
+
+def thin(bids: Sequence[Bid]) -> dict[str, Thinned]:
+    """The axes of which some values are enough.
+
+    Boxes must all move alike along the axis, or all stay where they are. Those that overlap then lie within a reach,
+    and so many values are kept near the ends, and wherever a condition or an edge of the array makes a difference.
+    """
+    found: dict[str, Thinned] = {}
+    for name in dict.fromkeys(n for b in bids for n in b.axes):
+        extents = {b.axes.get(name) for b in bids}
+        (extent,) = extents if len(extents) == 1 else (None,)
+        thinned = _thin_axis(bids, name, extent) if extent is not None and extent > _ALL else None
+        if thinned is not None:
+            found[name] = thinned
+    return found if sum(len(t.gaps) for t in found.values()) <= _MOST_GAPS else {}
+
+
+def _thin_axis(bids: Sequence[Bid], name: str, extent: int) -> Thinned | None:
+    v = Var(name, extent)
+    starts = [[course(x, v) for x in b.start] for b in bids]
+    guards = [course(c, v) for b in bids for c in b.conditions]
+    edges = [
+        course(less(passed, edge + 1), v)
+        for b in bids for x, size, ends in zip(b.start, b.box, zip(b.least, b.shape, strict=True), strict=True)
+        for edge in ends if edge for passed in (x, add(x, size))
+    ]  # fmt: skip
+    common = join_courses([*(c for row in starts for c in row), *guards, *edges])
+    if common is None:
+        return None
+    moves = {tuple(c.over(common.period) for c in row if c) for row in starts}
+    if len(moves) > 1:
+        return None
+    (rises,) = moves
+    within: dict[str, Index] = {name: Var(name, common.period) if common.period > 1 else 0}
+    reaches = [0] if not any(rises) else []
+    for d in [d for d, rise in enumerate(rises) if rise]:
+        first = [substitute(b.start[d], within) for b in bids]
+        room = max(highest((x, 1)) for x in first) + max(highest((x, -1)) for x in first)
+        reaches.append(-(-(room + max(b.box[d] for b in bids)) // abs(rises[d])))
+    margin = (min(reaches) + 2) * common.period
+    if margin > _MOST_VALUES:
+        return None
+    values, _ = pick_values(extent, common, margin, margin)
+    before = np.flatnonzero(np.diff(values) > 1)
+    left_out = (values[before + 1] - values[before] - 1) // common.period
+    gaps = tuple(zip(values[before].tolist(), left_out.tolist(), strict=True))
+    return Thinned(values, common.period, rises, gaps) if gaps else None
+
+
+def count_boxes(bids: Sequence[Bid], thinned: Mapping[str, Thinned]) -> int:
+    sizes = (prod(len(thinned[n].values) if n in thinned else extent for n, extent in b.axes.items()) for b in bids)
+    return sum(sizes)
+
+
+# ---------------------------------------------------------------- boxes and the cells that they cover
+def is_same_form(a: Memory, b: Memory) -> bool:
+    return (a.name, a.shape, a.pitches) == (b.name, b.shape, b.pitches)
+
+
+def list_boxes(bid: Bid, values: Mapping[str, Array], closed: Mapping[str, Thinned]) -> tuple[Array, Array, Array]:
+    """(CTA number, low corners, high corners), clipped at what is looked at of the memory."""
+    axes = {name: values[name] if name in values else np.arange(extent) for name, extent in bid.axes.items()}
+    at: dict[str, Any] = dict(zip(axes, np.meshgrid(*axes.values(), indexing="ij", sparse=True), strict=True))
+    full = tuple(len(a) for a in axes.values())
+
+    def spread(x: Index) -> Array:
+        return np.broadcast_to(np.asarray(evaluate(x, at)), full).ravel()
+
+    keep = np.ones(prod(full), bool)
+    for condition in bid.conditions:
+        keep &= spread(condition).astype(bool)
+    number = np.broadcast_to(at["bx"] + bid.grid[0] * (at["by"] + bid.grid[1] * at["bz"]), full).ravel()
+    low = np.stack([spread(x) for x in bid.start], axis=1)
+    low, high = np.maximum(low, bid.least), np.minimum(low + np.array(bid.box), bid.shape)
+    keep &= (low < high).all(1)
+    for name, t in closed.items():
+        left_out = (at[name] - np.arange(len(axes[name])).reshape(at[name].shape)) // t.period
+        moved = np.broadcast_to(left_out, full).ravel()[:, None] * np.array(t.moves)
+        low, high = low - moved, high - moved
+    return number[keep], low[keep], high[keep]
+
+
+def list_rows(cta: Array, low: Array, high: Array, pitches: Sequence[int]) -> tuple[Array, Array, Array]:
+    """Boxes as intervals of flat offsets, one for each row of each box."""
+    count = high - low
+    inner = pitches.index(1) if 1 in pitches else -1
+    if inner >= 0:
+        count[:, inner] = 1
+    box, at = _spread_out(count)
+    start = ((low[box] + at) * np.array(pitches)).sum(1)
+    length = (high - low)[box, inner] if inner >= 0 else np.ones(len(box), np.int64)
+    return cta[box], start[:, None], (start + length)[:, None]
+
+
+def _spread_out(count: Array) -> tuple[Array, Array]:
+    """(box, coordinates in it) of every point of boxes of these extents."""
+    points = count.prod(axis=1)
+    box = np.repeat(np.arange(len(count)), points)
+    number = np.arange(len(box)) - np.repeat(np.cumsum(points) - points, points)
+    at = np.zeros((len(box), count.shape[1]), np.int64)
+    for d in reversed(range(count.shape[1])):
+        number, at[:, d] = np.divmod(number, count[box, d])
+    return box, at
+
+
+def find_cells(low: Array, high: Array, edges: Sequence[Array]) -> tuple[Array, Array] | None:
+    """(box, cell) of each cell of the grid of edges that a box covers; None if there are too many."""
+    first = np.stack([np.searchsorted(e, low[:, d]) for d, e in enumerate(edges)], axis=1)
+    count = np.stack([np.searchsorted(e, high[:, d]) for d, e in enumerate(edges)], axis=1) - first
+    if int(count.prod(axis=1).sum()) > MOST_BOXES:
+        return None
+    box, at = _spread_out(count)
+    return box, np.ravel_multi_index(tuple((first[box] + at).T), tuple(len(e) - 1 for e in edges))
+
+
+def name_cta(number: int, grid: tuple[int, ...]) -> tuple[int, int, int]:
+    return number % grid[0], number // grid[0] % grid[1], number // grid[0] // grid[1]
