@@ -9,6 +9,7 @@ from functools import reduce
 from math import isfinite
 from typing import Any
 
+from tests.rewriting import align_shared
 from tilegen.arithmetic import Apply, Literal, Node
 from tilegen.index import (
     Formula,
@@ -62,6 +63,7 @@ KINDS = (
     "step dropped", "step twice", "trip dropped", "condition flipped", "other stage",
     "other integer", "other literal", "other function", "operands exchanged", "other lanes", "other register",
     "register index", "base of a function", "half away", "one residue", "swizzle dropped", "guard tightened",
+    "other alignment",
 )  # fmt: skip
 _RESIDUE = 3  # of bx: one CTA in so many is wrong
 
@@ -106,6 +108,10 @@ def plant(plan: Plan) -> Iterator[Mutant]:
                 continue
             roles = (*plan.roles[:number], replace(role, steps=steps), *plan.roles[number + 1 :])
             yield Mutant(kind, where, replace(plan, roles=roles), of)
+    for m in plan.memories:
+        if m.space == "shared" and m.align_bytes > m.elem_bytes:
+            other = align_shared(plan, m.elem_bytes, m.name)
+            yield Mutant("other alignment", f"{m.name}: of an element", other, "Memory")
 
 
 def sample_mutants(name: str, mutants: Sequence[Mutant], most: int) -> list[Mutant]:

@@ -9,9 +9,9 @@ import numpy as np
 
 from tilegen.access import distinct
 from tilegen.index import Index
-from tilegen.interpret.address import check_int, find, locate, value_of
+from tilegen.interpret.address import check_int, check_start, find, locate, value_of
 from tilegen.interpret.events import after
-from tilegen.interpret.fault import MALFORMED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
+from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding, Shared, Virtual, fetch
 from tilegen.interpret.order import Clocks, Shadow
@@ -109,6 +109,13 @@ def _begin(step: Tma, shared: Touch, site: Site) -> tuple[Shared, Array]:
         bad = int(np.argmax((start < 0) | (start + elems > place.root.span)))
         where = f"elements {int(start[bad])} .. {int(start[bad]) + elems - 1} of {place.root.memory.name}"
         site.fail(OUT_OF_BOUNDS, f"the box takes {where}, which has {place.root.span}", bad)
+    memory, width = place.root.memory, step.map.align_bytes
+    check_start(memory, width, "a box", site)
+    byte = memory.offset_bytes + start * memory.elem_bytes
+    if np.any(byte % width):
+        bad = int(np.argmax(byte % width != 0))
+        message = f"a box of {memory.name} begins at byte {int(byte[bad])}, which is no multiple of {width}"
+        site.fail(MISALIGNED, message, bad)
     return place.root.store, cells
 
 

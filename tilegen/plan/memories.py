@@ -16,8 +16,9 @@ class Memory:
 
     ``shape`` holds the extents of the coordinates that a Ref uses: one flat dimension for shared memory and registers,
     the dimensions of the layout for global arrays. Registers are private to a thread. Shared memories are views of one
-    pool of bytes, so two may overlap. Global pointers are aligned to ``align_bytes``. ``cache`` of a function's
-    parameter is "stream" where each element of the array is touched once: its accesses ask the L2 to keep nothing.
+    pool of bytes, so two may overlap. Callers keep global pointers aligned to ``align_bytes``; shared memories are
+    declared so. ``cache`` of a function's parameter is "stream" where each element of the array is touched once: its
+    accesses ask the L2 to keep nothing.
     """
 
     name: str

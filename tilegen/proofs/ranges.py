@@ -107,6 +107,7 @@ def _check(visit: Visit, place: ProofPlace) -> Iterator[Finding]:
     yield from _claims(visit.effects.expressions, place)
     for base in visit.effects.bases:
         yield from _claims(base.at, place)
+        yield from _memory(base, place)
     for touch in visit.effects.touches:
         if touch.lies not in TOUCHES:
             raise UnknownStep("proofs of ranges", visit.effects.instruction)
@@ -162,11 +163,8 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """Each thread's consecutive elements, where it touches them."""
     ref, elems, place = touch.ref, touch.elems, place.at(place.position.under(touch.where))
     yield from _claims(ref.at, place)
-    position = place.position
-    if ref.memory.name not in position.spots and ref.memory not in place.plan.memories:
-        message = f"{ref.memory.name} is used as {ref.memory.shape}:{ref.memory.pitches}, which the plan does not have"
-        yield Finding(UNPROVEN_CLAIM, message, "error", position.op, ref.memory.name)
-    spot = position.find(ref)
+    yield from _memory(ref, place)
+    spot = place.position.find(ref)
     memory, name = spot.root, spot.root.name
     if spot.coordinates is None:
         span = total((c, factor) for factor, c in linear(memory.span).items())
@@ -185,8 +183,24 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
                 yield _before(place, name, d, x)
         if elems > 1 and not flat:
             yield from _vector(spot, elems, place)
-    if elems > 1 and memory.space != "register":
+    if memory.space != "register":
         yield from _alignment(spot, elems, place)
+
+
+def _memory(ref: Ref, place: ProofPlace) -> Iterator[Finding]:
+    """A memory is one of the plan's, aligned as the first of its name is declared, or what a function calls it."""
+    memory, position = ref.memory, place.position
+    if memory.name in position.spots:
+        return
+    declared = next((m for m in place.plan.memories if m.name == memory.name), memory)
+    if memory not in place.plan.memories or declared.align_bytes % memory.align_bytes:
+        message = f"{memory.name} is used as {_say_memory(memory)}, which the plan does not have"
+        yield Finding(UNPROVEN_CLAIM, message, "error", position.op, memory.name)
+
+
+def _say_memory(memory: Memory) -> str:
+    lies = f" at byte {memory.offset_bytes}" if memory.space == "shared" else ""
+    return f"{memory.shape}:{memory.pitches}{lies}, aligned to {memory.align_bytes} bytes"
 
 
 def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
@@ -195,6 +209,7 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
         return
     assert touch.map is not None
     yield from _claims(touch.ref.at, place)
+    yield from _memory(touch.ref, place)
     spot = place.position.find(touch.ref)
     memory, elems = spot.root, touch.elems
     if not place.is_below(add(spot.flat, elems - 1), memory.span):
@@ -202,7 +217,8 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     if not place.is_below(-1, spot.flat):
         yield _before(place, memory.name, -1, spot.flat)
     align = touch.map.align_bytes
-    if memory.offset_bytes % align or multiple(spot.flat) * memory.elem_bytes % align:
+    yield from _start(memory, align, "a box", place)
+    if multiple(spot.flat) * memory.elem_bytes % align:
         message = f"a box of {memory.name} begins at offset {say(spot.flat)}: not proved a multiple of {align} bytes"
         op = place.position.op
         yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, memory.name, -1, say(spot.flat), str(align))
@@ -215,6 +231,7 @@ def _matrix(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """
     assert touch.matrix is not None
     yield from _claims(touch.ref.at, place)
+    yield from _memory(touch.ref, place)
     spot, matrix = place.position.find(touch.ref), touch.matrix
     memory, size, pattern = spot.root, spot.root.elem_bytes, matrix.pattern_bytes
     elems = matrix.span_bytes // size
@@ -298,11 +315,7 @@ def _vector(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
 def _alignment(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
     memory, name = spot.root, spot.root.name
     width = elems * memory.elem_bytes
-    start = memory.align_bytes if memory.space == "global" else memory.offset_bytes
-    if start % width:
-        what = "is aligned to" if memory.space == "global" else "starts at"
-        message = f"{width}-byte access of {name}, which {what} {start} bytes"
-        yield Finding(UNPROVEN_ALIGNMENT, message, "error", place.position.op, name, -1, say(spot.flat), str(width))
+    yield from _start(memory, width, f"{width}-byte access", place)
     parts = multiple(spot.flat)
     if spot.coordinates is not None:
         by_dimension = (multiple(x) * multiple(p) for x, p in zip(spot.coordinates, memory.pitches, strict=True))
@@ -311,6 +324,16 @@ def _alignment(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
         message = f"{width}-byte access of {name}: offset {say(spot.flat)} is not proved to be a multiple of {elems}"
         wrong = undecided(0, spot.flat % elems)
         yield place.report(UNPROVEN_ALIGNMENT, name, -1, spot.flat, elems, message, wrong)
+
+
+def _start(memory: Memory, width: int, what: str, place: ProofPlace) -> Iterator[Finding]:
+    """A memory begins at a multiple of ``width`` bytes, as it is declared and where it lies in the pool."""
+    lies = {"is aligned to": memory.align_bytes}
+    lies |= {"starts at": memory.offset_bytes} if memory.space == "shared" else {}
+    for how, bytes_ in lies.items():
+        if bytes_ % width:
+            message = f"{what} of {memory.name}, which {how} {bytes_} bytes: {width} are asked for"
+            yield Finding(UNPROVEN_ALIGNMENT, message, "error", place.position.op, memory.name, -1, "", str(width))
 
 
 def dense_run(memory: Memory) -> tuple[tuple[int, ...], Index]:
