@@ -174,8 +174,12 @@ def _of_wait(step: Wait) -> Iterator[Change]:
     yield "wait weakened", f"{step.queue}, {step.pending + 1}", (replace(step, pending=step.pending + 1),)
 
 
-def _of_peers(step: Tma) -> Iterator[Change]:
-    """A box goes to one CTA fewer."""
+def _of_box(step: Tma) -> Iterator[Change]:
+    """A box begins a row on and a row's elements back, at the same offset; or it goes to one CTA fewer."""
+    if len(step.at) > 1:
+        *outer, row, column = step.at
+        back = sub(column, step.map.memory.shape[step.map.dims[-1]])
+        yield "box", f"{step.map.name}: a row on, and back", (replace(step, at=(*outer, add(row, 1), back)),)
     for k in range(step.peers.bits.bit_length() if step.peers else 0):
         if step.peers.bits >> k & 1:
             fewer = replace(step.peers, bits=step.peers.bits & ~(1 << k))
@@ -293,7 +297,7 @@ CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
     Follow: lambda step: [("wait dropped", "previous", ())],
     Await: _of_await,
     Arrive: _of_arrive,
-    Tma: _of_peers,
+    Tma: _of_box,
     Compute: _of_compute,
     Map: _of_map,
     Shuffle: _of_shuffle,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import gcd, prod
 
 from tilegen.index import (
+    INT_LIMIT,
     Index,
     Var,
     add,
@@ -204,10 +205,22 @@ def _say_memory(memory: Memory) -> str:
 
 
 def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
-    """A box lies inside its shared memory, and begins where TMA can put it; in the array it may be anywhere."""
-    if touch.ref.memory.space == "global":
-        return
+    """A box lies inside its shared memory, and begins where TMA can put it; in the array it begins at 0 or more.
+
+    Before an array's beginning TMA reads zeros, though the flat offset may be another row's; coordinates are ints.
+    """
     assert touch.map is not None
+    if touch.ref.memory.space == "global":
+        yield from _claims(touch.ref.at, place)
+        yield from _memory(touch.ref, place)
+        yield from _start(touch.ref.memory, CHUNK_BYTES, "a box", place)
+        for d, x in enumerate(touch.ref.at):
+            c = place.position.expand(x)
+            if not place.is_below(-1, c):
+                yield _before(place, touch.ref.memory.name, d, c)
+            if not place.is_below(c, INT_LIMIT):
+                yield _outside(place, touch.ref.memory.name, d, c, INT_LIMIT, 1)
+        return
     yield from _claims(touch.ref.at, place)
     yield from _memory(touch.ref, place)
     spot = place.position.find(touch.ref)
