@@ -7,7 +7,8 @@ from math import prod
 from typing import Any
 
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, add, mul
+from tilegen.index import Formula, Index, add, bound, mul
+from tilegen.index.trees import span_of_product
 
 
 @dataclass(frozen=True)
@@ -64,11 +65,41 @@ class Ref:
 
     @property
     def offset(self) -> Index:
-        """Elements from the start of the memory: the address that is printed."""
+        """Elements from the start of the memory, sums written out; what is printed is its ``subscript``."""
         result: Index = 0
         for x, pitch in zip(self.at, self.memory.pitches, strict=True):
             result = add(result, mul(x, pitch))
         return result
+
+
+def subscript(ref: Ref) -> Index:
+    """What stands between the brackets: the flat offset, or per dimension (coordinate) * pitch, kept factored.
+
+    >>> from tilegen.index import Var
+    >>> X = Memory("X", "float32", (6400, 8000), (8000, 1), "global")
+    >>> print(subscript(X[Var("by", 100) * 64 + Var("row", 64), Var("bx", 125) * 64]))
+    (by * 64 + row) * 8000 + bx * 64
+    """
+    if len(ref.at) < 2:
+        return ref.offset
+    parts: list[Any] = []
+    for x, pitch in zip(ref.at, ref.memory.pitches, strict=True):
+        term = _factored(x, pitch)
+        parts += term.args if isinstance(term, Formula) and term.symbol == "+" else [term]
+    constant = sum(p for p in parts if isinstance(p, int))
+    parts = [p for p in parts if not isinstance(p, int)] + ([constant] if constant else [])
+    if len(parts) < 2:
+        return parts[0] if parts else 0
+    return Formula("+", tuple(parts), sum(bound(p) - 1 for p in parts) + 1)
+
+
+def _factored(x: Index, pitch: Index) -> Index:
+    """x * pitch, a sum not distributed."""
+    if isinstance(x, int) or (isinstance(pitch, int) and pitch in (0, 1)):
+        return mul(x, pitch)
+    if isinstance(x, Formula) and x.symbol == "+":
+        return Formula("*", (x, pitch), span_of_product(x, pitch)[1] + 1)
+    return mul(x, pitch)
 
 
 TMA_ALIGN_BYTES = 128

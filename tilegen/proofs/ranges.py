@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from tilegen.index import (
@@ -24,7 +24,7 @@ from tilegen.index import (
     total,
     variables,
 )
-from tilegen.index.bounds import is_below, linear, undecided
+from tilegen.index.bounds import has_room, is_below, linear, undecided
 from tilegen.plan import (
     Arrive,
     Block,
@@ -44,6 +44,7 @@ from tilegen.plan import (
     Visit,
     begin,
     plain_name,
+    subscript,
     walk,
 )
 from tilegen.plan.descriptors import CHUNK_BYTES
@@ -189,7 +190,14 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
 
 
 def _memory(ref: Ref, place: ProofPlace) -> Iterator[Finding]:
-    """A memory is one of the plan's, aligned as the first of its name is declared, or what a function calls it."""
+    """The text of a place is its offset; its memory is one of the plan's, or what a function calls it.
+
+    A memory of the plan is aligned as the first of its name is declared.
+    """
+    if not is_printed(ref):
+        text = to_c(subscript(ref))
+        message = f"{ref.memory.name}[{text}] is not proved to be at the offset {say(ref.offset)}"
+        yield Finding(UNPROVEN_CLAIM, message, "error", place.position.op, ref.memory.name, -1, text)
     memory, position = ref.memory, place.position
     if memory.name in position.spots:
         return
@@ -197,6 +205,19 @@ def _memory(ref: Ref, place: ProofPlace) -> Iterator[Finding]:
     if memory not in place.plan.memories or declared.align_bytes % memory.align_bytes:
         message = f"{memory.name} is used as {_say_memory(memory)}, which the plan does not have"
         yield Finding(UNPROVEN_CLAIM, message, "error", position.op, memory.name)
+
+
+def is_printed(ref: Ref) -> bool:
+    """Is what stands between the brackets the offset, for all values, and computed in a type that holds it?
+
+    Both are written out anew, with each variable under another name.
+    """
+    printed, offset = subscript(ref), ref.offset
+    if printed == offset:
+        return True
+    renamed: dict[str, Index] = {v.name: replace(v, name=f"{v.name}'") for x in (printed, offset) for v in variables(x)}
+    sums = [linear(substitute(x, renamed)) for x in (printed, offset)]
+    return has_room(printed) and {f: c for f, c in sums[0].items() if c} == {f: c for f, c in sums[1].items() if c}
 
 
 def _say_memory(memory: Memory) -> str:
