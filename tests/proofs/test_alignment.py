@@ -11,13 +11,32 @@ from tests.mutants.judging import proof_code
 from tests.mutants.table import SPECS, load_spec
 from tests.rewriting import align_shared, change_memories, rewrite
 from tests.session import once
-from tilegen.plan import Barrier, Block, Memory, Move, Plan, Ref, flat_memory
+from tilegen.index import Var, add
+from tilegen.ops.mma.rows import ROWS
+from tilegen.plan import (
+    BYTE_PERMUTE,
+    LDMATRIX,
+    Barrier,
+    Block,
+    Map,
+    Memory,
+    Mma,
+    Move,
+    Plan,
+    Ref,
+    Repeat,
+    Shuffle,
+    Step,
+    all_steps,
+    flat_memory,
+)
 from tilegen.proofs import prove, unproven_ranges
 from tilegen.proofs.runs import check_run, list_runs
 from tilegen.render.launch import plan_shared
 from tilegen.spec.data import Spec
 
 planned = once(load_spec)
+PRODUCT = ROWS["mma.m16n8k16.f32.f16.f16.f32"]
 UNALIGNED, MISALIGNED, UNKNOWN = "TG415", "TG402", "TG416"
 
 
@@ -114,3 +133,71 @@ def test_a_box_or_a_matrix_cannot_promise_more_than_is_declared(name):
     _, plan = plan_of(name)
     low = align_shared(plan, 16)
     assert codes_of(replace(plan, memories=low.memories)) == {UNKNOWN}
+
+
+# ---------------------------------------------------------------- registers
+def grow_registers(plan: Plan, by: int = 1) -> Plan:
+    """The registers of functions with room in front: every reference so many elements on."""
+    own = {m.name for s in all_steps(plan) if isinstance(s, Block) for m in s.registers}
+
+    def move(x: object) -> object:
+        if isinstance(x, Ref) and x.memory.space == "register" and x.memory.name in own:
+            return Ref(grow(x.memory), (add(x.at[0], by),))
+        return grow(x) if isinstance(x, Memory) and x.space == "register" and x.name in own else None
+
+    def grow(m: Memory) -> Memory:
+        return replace(m, shape=(m.shape[0] + 16,))
+
+    return replace(plan, roles=rewrite(plan.roles, move), memories=rewrite(plan.memories, move))
+
+
+@pytest.mark.parametrize("name", ["permute_sf", "transpose_registers", "transpose_auto"])
+def test_registers_that_are_accessed_as_words_begin_at_one(name):
+    spec, plan = plan_of(name)
+    assert codes_of(grow_registers(plan, 16)) == set()
+    assert codes_of(grow_registers(plan)) == {UNALIGNED}
+    assert proof_code(lambda: prove(spec, grow_registers(plan))) == UNALIGNED
+
+
+HALF = flat_memory("h", "float16", 16, "register")
+BYTES = flat_memory("b", "uint8", 16, "register")
+ODD = flat_memory("o", "float32", 3, "register")
+GLOBAL = Memory("X", "float32", (64,), (1,), "global", "in")
+T = flat_memory("T", "float16", 512, "shared")
+LANE = Var("laneid", 32)
+
+
+def of_registers(step: Step) -> set[str]:
+    return codes_of(kernel(step, memories=(HALF, BYTES, ODD, GLOBAL, T)))
+
+
+@pytest.mark.parametrize(("right", "wrong"), [
+    (Move(q[4], GLOBAL[0], 4), Move(q[2], GLOBAL[0], 4)),
+    (Move(q[2], r[4], 2), Move(q[2], r[1], 2)),
+    (Move(HALF[2], T[LANE * 8], 2, via=LDMATRIX), Move(HALF[1], T[LANE * 8], 2, via=LDMATRIX)),
+    (Move(HALF[2], T[LANE * 8], 8, via=LDMATRIX), Move(HALF[3], T[LANE * 8], 8, via=LDMATRIX)),
+    (
+        Map(BYTE_PERMUTE, BYTES[8], (BYTES[0], BYTES[4]), 4, 0x5410),
+        Map(BYTE_PERMUTE, BYTES[8], (BYTES[0], BYTES[2]), 4, 0x5410),
+    ),
+    (Shuffle(HALF[2], HALF[0], 1, 2), Shuffle(HALF[2], HALF[3], 1, 2)),
+    (Mma(PRODUCT, q[1], HALF[2], HALF[10]), Mma(PRODUCT, q[1], HALF[1], HALF[10])),
+    (Move(ODD[0], GLOBAL[0], 2), Move(ODD[1], GLOBAL[0], 2)),
+])  # fmt: skip
+def test_words_of_registers(right, wrong):
+    assert of_registers(right) == set()
+    assert of_registers(wrong) == {UNALIGNED}
+
+
+def test_registers_too_few_to_be_declared_for_a_word():
+    """Six bytes are declared for words of four."""
+    few = flat_memory("few", "float16", 3, "register")
+    assert few.begins_at == 4
+    assert codes_of(kernel(Move(few[0], T[0], 2), memories=(few, T))) == set()
+    assert UNALIGNED in codes_of(kernel(Move(few[0], T[0], 4), memories=(few, T)))
+
+
+def test_an_unrolled_index_of_whole_words_is_aligned():
+    i = Var("i", 4)
+    assert of_registers(Repeat(i, 4, (Move(q[i * 4], GLOBAL[0], 4),), True)) == set()
+    assert of_registers(Repeat(i, 4, (Move(q[i * 2], GLOBAL[0], 4),), True)) == {UNALIGNED}

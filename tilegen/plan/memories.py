@@ -10,6 +10,8 @@ from tilegen.dtypes import DTYPES
 from tilegen.index import Formula, Index, add, bound, mul
 from tilegen.index.trees import span_of_product
 
+WIDEST_BYTES = 16  # of one access
+
 
 @dataclass(frozen=True)
 class Memory:
@@ -41,6 +43,13 @@ class Memory:
     @property
     def elem_bytes(self) -> int:
         return DTYPES[self.dtype].bytes
+
+    @property
+    def begins_at(self) -> int:
+        """A number of bytes that its address is a multiple of: registers are declared for the widest access of them."""
+        if self.space != "register" or not isinstance(self.span, int):
+            return self.align_bytes
+        return min(WIDEST_BYTES, 1 << max(self.span * self.elem_bytes, 1).bit_length() - 1)
 
     @property
     def span(self) -> Index:

@@ -186,7 +186,9 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
         if elems > 1 and not flat:
             yield from _vector(spot, elems, place)
     if memory.space != "register":
-        yield from _alignment(spot, elems, place)
+        yield from _alignment(spot, elems * memory.elem_bytes, place)
+    elif touch.word_bytes > memory.elem_bytes:
+        yield from _alignment(spot, touch.word_bytes, place)
 
 
 def _memory(ref: Ref, place: ProofPlace) -> Iterator[Finding]:
@@ -346,9 +348,9 @@ def _vector(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
         yield _outside(place, memory.name, run[0], coordinates[run[0]], memory.shape[run[0]], elems)
 
 
-def _alignment(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
-    memory, name = spot.root, spot.root.name
-    width = elems * memory.elem_bytes
+def _alignment(spot: Spot, width: int, place: ProofPlace) -> Iterator[Finding]:
+    """What is accessed in words of so many bytes begins at a multiple of them."""
+    memory, name, elems = spot.root, spot.root.name, width // spot.root.elem_bytes
     yield from _start(memory, width, f"{width}-byte access", place)
     parts = multiple(spot.flat)
     if spot.coordinates is not None:
@@ -362,7 +364,7 @@ def _alignment(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
 
 def _start(memory: Memory, width: int, what: str, place: ProofPlace) -> Iterator[Finding]:
     """A memory begins at a multiple of ``width`` bytes, as it is declared and where it lies in the pool."""
-    lies = {"is aligned to": memory.align_bytes}
+    lies = {"is aligned to": memory.begins_at}
     lies |= {"starts at": memory.offset_bytes} if memory.space == "shared" else {}
     for how, bytes_ in lies.items():
         if bytes_ % width:

@@ -43,8 +43,8 @@ def declare(memory: Memory) -> str:
     '__align__(8) half_t tmp[4]'
     """
     dtype, elems = DTYPES[memory.dtype], elems_of(memory)
-    align = memory.align_bytes if memory.space == "shared" else min(16, _power_of_two(elems * dtype.bytes))
-    return f"{f'__align__({align}) ' if align > dtype.bytes else ''}{dtype.c} {memory.name}[{elems}]"
+    align = f"__align__({memory.begins_at}) " if memory.begins_at > dtype.bytes else ""
+    return f"{align}{dtype.c} {memory.name}[{elems}]"
 
 
 def elems_of(memory: Memory) -> int:
@@ -52,11 +52,6 @@ def elems_of(memory: Memory) -> int:
     span = memory.span
     assert isinstance(span, int), f"{memory.name} is {memory.space} memory of no fixed size"
     return span
-
-
-def _power_of_two(x: int) -> int:
-    """The largest power of two that is at most x."""
-    return 1 << max(x, 1).bit_length() - 1
 
 
 def parameter(x: Var | Memory | TensorMap | Barrier | Parameter, written: frozenset[str]) -> str:
