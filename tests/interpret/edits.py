@@ -89,7 +89,7 @@ def values_at(outcome: Outcome, name: str) -> dict[int, float]:
 
 
 # ---------------------------------------------------------------- the smallest kernels
-S = flat_memory("S", "float32", 1024, "shared")
+S = flat_memory("S", "float32", 1024, "shared", align_bytes=1024)
 r = flat_memory("r", "float32", 16, "register")
 q = flat_memory("q", "float32", 16, "register")
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.interpret.edits import S, fault_of, get, kernel, put, q, tx, values, values_at
-from tilegen.index import Index, Var, equal, less
+from tilegen.index import Index, Var, equal, less, select, sub
 from tilegen.interpret import interpret
 from tilegen.plan import (
     Arrive,
@@ -28,6 +28,7 @@ from tilegen.plan import (
     Wait,
     When,
 )
+from tilegen.proofs import unproven_ranges
 
 X = Memory("X", "float32", (30, 40), (40, 1), "global", "in")
 Y = Memory("Y", "float32", (30, 40), (40, 1), "global", "out")
@@ -204,6 +205,32 @@ def test_boxes_are_clipped_at_the_edges():
     through = (*steps[:2], Move(q[0], S[t]), When(less(t, 40), (Move(Y[0, t], q[0]),)))
     first_row = values_at(interpret(plan_of(*through), [(0, 0, 0)], {"X": values}), "Y")
     assert [first_row[n] for n in range(8, 16)] == [0.0] * 8, "columns 40.. are read as zeros"
+
+
+@pytest.mark.parametrize(
+    ("row", "column"), [(1, sub(0, 40)), (sub(0, 1), 40), (select(less(tx(64), 1), 1, 0), sub(8, 16))]
+)
+@pytest.mark.parametrize("is_load", [True, False])
+def test_a_box_may_not_begin_before_its_array(row, column, is_load):
+    """TMA reads zeros there and writes nothing, also where the offset is that of an element."""
+    done = Slot(FULL, 0)
+    start = (Arrive(done, BYTES), Tma(IN, (row, column) if is_load else (0, 0), S[0], done))
+    steps = (elected(*start), arrived(), *(() if is_load else (store(row=row, column=column), SENT)))
+    plan = plan_of(*steps)
+    fault = fault_of(plan, {"X": values})
+    assert fault is not None and fault.code == "TG401" and "before its beginning" in fault.message
+    assert [f.code for f in unproven_ranges(plan)] == ["TG414"]
+
+
+def test_a_box_may_begin_behind_its_array_as_far_as_an_int_reaches():
+    far, done = Var("bx", 1 << 22), Slot(FULL, 0)
+
+    def codes(column: Index) -> list[str]:
+        steps = (elected(Arrive(done, BYTES), Tma(IN, (0, column), S[0], done)), arrived(), store(), SENT)
+        return [f.code for f in unproven_ranges(dataclasses.replace(plan_of(*steps), grid=(1 << 22, 1, 1)))]
+
+    assert codes(far * 16) == []
+    assert codes(far * 1024) == ["TG414"]
 
 
 @pytest.mark.parametrize("swizzle", [0, 32, 64])

@@ -32,6 +32,7 @@ EQUIVALENT = {
     "other literal": "what it sets changes no result", "other register": "holds the same values",
     "register index": "holds the same values",
     "step twice": "changes nothing the second time", "other stage": "is told at another time, and orders no less",
+    "other alignment": "is accessed one element at a time",
 }  # fmt: skip
 _IN_ANOTHER_ORDER = "adds the same terms in another order"  # the results differ in their rounding alone
 OTHER_ORDER = {"half away": _IN_ANOTHER_ORDER, "one residue": _IN_ANOTHER_ORDER}

@@ -9,6 +9,7 @@ from functools import reduce
 from math import isfinite
 from typing import Any
 
+from tests.rewriting import align_shared
 from tilegen.arithmetic import Apply, Literal, Node, Parameter
 from tilegen.index import (
     Formula,
@@ -62,7 +63,7 @@ KINDS = (
     "step dropped", "step twice", "trip dropped", "condition flipped", "other stage",
     "other integer", "other literal", "parameter fixed", "other function", "operands exchanged", "other lanes",
     "other register", "register index", "base of a function", "half away", "one residue",
-    "swizzle dropped", "guard tightened",
+    "swizzle dropped", "guard tightened", "other alignment",
 )  # fmt: skip
 _RESIDUE = 3  # of bx: one CTA in so many is wrong
 
@@ -111,6 +112,10 @@ def plant(plan: Plan) -> Iterator[Mutant]:
                 continue
             roles = (*plan.roles[:number], replace(role, steps=steps), *plan.roles[number + 1 :])
             yield Mutant(kind, where, replace(plan, roles=roles), of)
+    for m in plan.memories:
+        if m.space == "shared" and m.align_bytes > m.elem_bytes:
+            other = align_shared(plan, m.elem_bytes, m.name)
+            yield Mutant("other alignment", f"{m.name}: of an element", other, "Memory")
 
 
 def sample_mutants(name: str, mutants: Sequence[Mutant], most: int) -> list[Mutant]:
@@ -176,8 +181,12 @@ def _of_wait(step: Wait) -> Iterator[Change]:
     yield "wait weakened", f"{step.queue}, {step.pending + 1}", (replace(step, pending=step.pending + 1),)
 
 
-def _of_peers(step: Tma) -> Iterator[Change]:
-    """A box goes to one CTA fewer."""
+def _of_box(step: Tma) -> Iterator[Change]:
+    """A box begins a row on and a row's elements back, at the same offset; or it goes to one CTA fewer."""
+    if len(step.at) > 1:
+        *outer, row, column = step.at
+        back = sub(column, step.map.memory.shape[step.map.dims[-1]])
+        yield "box", f"{step.map.name}: a row on, and back", (replace(step, at=(*outer, add(row, 1), back)),)
     for k in range(step.peers.bits.bit_length() if step.peers else 0):
         if step.peers.bits >> k & 1:
             fewer = replace(step.peers, bits=step.peers.bits & ~(1 << k))
@@ -304,7 +313,7 @@ CHANGES: dict[type, Callable[[Any], Iterable[Change]]] = {
     Follow: lambda step: [("wait dropped", "previous", ())],
     Await: _of_await,
     Arrive: _of_arrive,
-    Tma: _of_peers,
+    Tma: _of_box,
     Compute: _of_compute,
     Map: _of_map,
     Shuffle: _of_shuffle,

@@ -56,7 +56,8 @@ Every spec's plan, changed in one place at a time.
 * **Where**: each address (of every access, of every operand of registers, of every box, of every function's base
   pointer or array) one element further and one back in each of its coordinates; half an array away, round its end; each
   base so in one CTA of three; each swizzle dropped on one side; each stage of a ring, and each slot of an mbarrier, as
-  the one after it; each operand in registers as other registers of its type.
+  the one after it; each operand in registers as other registers of its type; each shared memory declared with the
+  alignment of one element; each box a row on and as much back.
 * **Whether and how often**: each condition that asks for one more, which leaves out the last row, and each turned into
   its opposite; each step that moves or computes left out; each that takes in what it changes done twice; each loop with
   one trip fewer, such as a sum that forgets an element.

@@ -46,7 +46,7 @@ X = Memory("X", "float32", (2, COLUMNS), (COLUMNS, 1), "global", "in")
 Y = Memory("Y", "float32", (2, COLUMNS), (COLUMNS, 1), "global", "out")
 MAP = TensorMap("X_map", X, (0, 1), (1, COLUMNS))
 S = flat_memory("S", "float32", COLUMNS, "shared", align_bytes=128)
-T = flat_memory("T", "float32", COLUMNS, "shared", offset_bytes=4 * COLUMNS, align_bytes=128)
+T = flat_memory("T", "float32", COLUMNS, "shared", offset_bytes=4 * COLUMNS, align_bytes=4)  # of single elements
 r = flat_memory("r", "float32", 2, "register")
 FULL = Barrier("full", 1, 1)
 BRING = When(equal(elected, 0), (Arrive(Slot(FULL, 0), MAP.box_bytes), Tma(MAP, (bx, 0), S[0], Slot(FULL, 0))))

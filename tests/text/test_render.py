@@ -15,8 +15,8 @@ from text.run import requires_gxx, run_text
 from tilegen.decisions import Choice, Cost, Operation
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.index import INT_LIMIT, Var, bound, compile_text, evaluate
-from tilegen.plan import Block, Memory, Move, Plan, Repeat, Role, Sync, flat_memory, when
-from tilegen.render import declare, element, fold_line, launch_info, literal, pointer, render, subscript
+from tilegen.plan import Block, Memory, Move, Plan, Repeat, Role, Sync, flat_memory, subscript, when
+from tilegen.render import declare, element, fold_line, launch_info, literal, pointer, render
 
 NAMES = ("bx", "row", "col", "v", "N", "M")
 

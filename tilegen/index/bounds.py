@@ -30,6 +30,7 @@ from tilegen.index import (
     total,
     variables,
 )
+from tilegen.index.trees import span_of_product
 
 TRY_ALL = 1 << 18  # values tried for one condition
 _MOST_CASES = 6  # selections that are taken apart, one inside of the other
@@ -52,6 +53,23 @@ def linear(x: Index, sign: int = 1) -> dict[Any, int]:
         else:
             result[part] = result.get(part, 0) + c
     return result
+
+
+def has_room(x: Index) -> bool:
+    """Is the bound that sums and products of an expression claim, and are computed by, as large as their parts ask?
+
+    >>> i, j = Var("i", 10), Var("j", 10)
+    >>> has_room(Formula("*", (i + j, 8), 145)), has_room(Formula("*", (i + j, 8), 144))
+    (True, False)
+    """
+    if not isinstance(x, Formula):
+        return True
+    need = x.bound
+    if x.symbol == "+":
+        need = sum(bound(a) - 1 for a in x.args) + 1
+    elif x.symbol == "*":
+        need = span_of_product(*x.args)[1] + 1
+    return x.bound >= need and all(map(has_room, x.args))
 
 
 def highest(*signed: tuple[Index, int]) -> int:

@@ -168,12 +168,16 @@ def _check_width(memory: Memory, flat: Any, elems: int, site: Site) -> None:
     width = elems * size
     if width not in ACCESS_BYTES:
         site.fail(MALFORMED, f"one access of {memory.name} moves {width} bytes; it can move 1, 2, 4, 8 or 16")
-    if memory.space == "global" and memory.align_bytes % width:
-        message = f"{width}-byte access of {memory.name}, whose pointer is aligned to {memory.align_bytes} bytes only"
-        site.fail(MISALIGNED, message)
+    check_start(memory, width, f"{width}-byte access", site)
     byte = flat * size + (memory.offset_bytes if memory.space == "shared" else 0)
     off = byte % width
     if np.any(off):
         thread = first(off != 0)
         message = f"{width}-byte access of {memory.name} at byte {at(byte, thread)}: {at(off, thread)} bytes off"
         site.fail(MISALIGNED, message, thread)
+
+
+def check_start(memory: Memory, width: int, what: str, site: Site) -> None:
+    """A memory begins at a multiple of ``width`` bytes, wherever its text or a caller puts it."""
+    if memory.align_bytes % width:
+        site.fail(MISALIGNED, f"{what} of {memory.name}, which is aligned to {memory.align_bytes} bytes only")

@@ -9,9 +9,9 @@ import numpy as np
 
 from tilegen.access import distinct
 from tilegen.index import Index
-from tilegen.interpret.address import check_int, find, locate, value_of
+from tilegen.interpret.address import check_int, check_start, find, locate, value_of
 from tilegen.interpret.events import after
-from tilegen.interpret.fault import MALFORMED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
+from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding, Shared, Virtual, fetch
 from tilegen.interpret.order import Clocks, Shadow
@@ -109,6 +109,13 @@ def _begin(step: Tma, shared: Touch, site: Site) -> tuple[Shared, Array]:
         bad = int(np.argmax((start < 0) | (start + elems > place.root.span)))
         where = f"elements {int(start[bad])} .. {int(start[bad]) + elems - 1} of {place.root.memory.name}"
         site.fail(OUT_OF_BOUNDS, f"the box takes {where}, which has {place.root.span}", bad)
+    memory, width = place.root.memory, step.map.align_bytes
+    check_start(memory, width, "a box", site)
+    byte = memory.offset_bytes + start * memory.elem_bytes
+    if np.any(byte % width):
+        bad = int(np.argmax(byte % width != 0))
+        message = f"a box of {memory.name} begins at byte {int(byte[bad])}, which is no multiple of {width}"
+        site.fail(MISALIGNED, message, bad)
     return place.root.store, cells
 
 
@@ -136,6 +143,10 @@ def _elements(step: Tma, site: Site) -> tuple[Any, Array, Array]:
         check_int(text, value, site)
         axis = [-1 if j == k else 1 for j in range(len(step.map.box))]
         c = value.reshape(-1, *[1] * len(axis)) + np.arange(n).reshape(axis)
+        if np.any(value < 0):
+            row = int(np.argmax(value < 0))
+            message = f"a box of {root.memory.name} begins at {int(value[row])} of dimension {d}, before its beginning"
+            site.fail(OUT_OF_BOUNDS, message, row)
         inside &= c < root.shape[d]
         flat += np.minimum(c, root.shape[d] - 1) * root.pitches[d]
     return root.store, flat.reshape(shape[0], -1), inside.reshape(shape[0], -1)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilegen.access import distinct
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT, Domain
-from tilegen.interpret.address import find, locate, value_of
+from tilegen.interpret.address import check_start, find, locate, value_of
 from tilegen.interpret.asynchronous import names_of, refuse_unfenced
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNWRITTEN
 from tilegen.interpret.fragments import (
@@ -229,6 +229,7 @@ def _read_matrix(touch: Touch, matrix: MatrixDescriptor, dtype: str, agent: Arra
         bad = int(np.argmax(off | (start % 16 > 0)))
         where = f"byte {int(start[bad])}, {int(start[bad]) % matrix.pattern_bytes} from a multiple of"
         site.fail(MISALIGNED, f"a matrix of {shared.name} begins at {where} {matrix.pattern_bytes}", bad)
+    check_start(place.root.memory, matrix.pattern_bytes, "a matrix", site)
     byte = matrix.swap_chunks(start[firsts][:, None] + _chunks_of(matrix))
     inside = (byte >= shared.offset) & (byte + CHUNK_BYTES <= shared.offset + place.root.span * shared.size)
     if not inside.all():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilegen.index import INT_LIMIT, Formula, Index, Var, dividends, is_wide, variables
-from tilegen.plan import Memory, Ref
+from tilegen.plan import Memory, Ref, subscript
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ def read_text(x: Index) -> Text:
 
 def read_address(ref: Ref) -> Address:
     """A Ref's texts."""
-    coordinates, offset = tuple(read_text(x) for x in ref.at), ref.offset
+    coordinates, offset = tuple(read_text(x) for x in ref.at), subscript(ref)
     names = frozenset[str]().union(*(c.names for c in coordinates))
     return Address(coordinates, None if ref.at == (offset,) else read_text(offset), names)
 

@@ -55,6 +55,7 @@ from tilegen.plan.memories import (
     Slot,
     TensorMap,
     flat_memory,
+    subscript,
 )
 from tilegen.plan.steps import (
     Arrive,
@@ -91,5 +92,6 @@ __all__ = [
     "Param", "Peers", "Plan", "Position", "Queue", "Ref", "Repeat", "Role", "Shuffle", "Slot", "Spot", "Step",
     "Sync", "TensorMap", "Tma", "Touch", "UnknownStep", "Visit", "Wait", "Wgmma", "When", "all_steps", "arguments",
     "arrays", "begin", "default_values", "effects", "flat_memory", "flatten", "function_of_registers", "let",
-    "matrices", "names_used", "plain_name", "repeat", "spot_of", "tensor_maps", "trip_name", "walk", "when",
+    "matrices", "names_used", "plain_name", "repeat", "spot_of", "subscript", "tensor_maps", "trip_name", "walk",
+    "when",
 ]  # fmt: skip

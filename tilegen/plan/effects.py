@@ -64,7 +64,8 @@ class Touch:
 
     Of a box (``lies``), ``ref`` is its first element and ``elems`` all of it: in shared memory they follow one another,
     in the array they are the box of ``map``, which alone names the array. Of a matrix, ``ref`` is where it begins and
-    ``elems`` are all of it, which lie as ``matrix`` says.
+    ``elems`` are all of it, which lie as ``matrix`` says. ``word_bytes``: registers are taken in words of so many
+    bytes.
     """
 
     ref: Ref
@@ -74,6 +75,7 @@ class Touch:
     where: Index = True
     map: TensorMap | None = None
     matrix: MatrixDescriptor | None = None
+    word_bytes: int = 1
 
     @property
     def reads(self) -> bool:
@@ -162,7 +164,8 @@ def _of_move(step: Move) -> Effects:
 
 def _touch(operand: OperandForm, ref: Ref, where: Index, step: Move) -> Touch:
     if operand.lies != ROWS:
-        return Touch(ref, operand.use, operand.lies, step.elems, where)
+        word = operand.word_bytes if matrices(step) else step.elems * ref.memory.elem_bytes
+        return Touch(ref, operand.use, operand.lies, step.elems, where, word_bytes=word)
     return Touch(ref, operand.use, ROWS, MATRIX_ROW_ELEMS, less(Var("laneid", 32), MATRIX_ROW_ELEMS * matrices(step)))
 
 
@@ -170,7 +173,10 @@ def _of_map(step: Map) -> Effects:
     refs = (step.dst, *step.srcs)
     if len(refs) != len(step.fn.operands):
         raise ValueError(f"{step.fn.name} takes {len(step.fn.operands) - 1} sources, not {len(step.srcs)}")
-    touches = [Touch(r, o.use, o.lies, step.elems) for r, o in zip(refs, step.fn.operands, strict=True)]
+    word = step.elems * step.dst.memory.elem_bytes if step.fn.widths_bytes else 1
+    touches = [
+        Touch(r, o.use, o.lies, step.elems, word_bytes=word) for r, o in zip(refs, step.fn.operands, strict=True)
+    ]
     return Effects(step.fn, _in_order(touches))
 
 
@@ -182,12 +188,15 @@ def _of_compute(step: Compute) -> Effects:
 
 
 def _of_shuffle(step: Shuffle) -> Effects:
-    touches = [Touch(getattr(step, o.field), o.use, o.lies, step.elems) for o in SHUFFLE.operands]
+    word = step.elems * step.dst.memory.elem_bytes
+    touches = [Touch(getattr(step, o.field), o.use, o.lies, step.elems, word_bytes=word) for o in SHUFFLE.operands]
     return Effects(SHUFFLE, _in_order(touches))
 
 
 def _of_mma(step: Mma) -> Effects:
-    touches = [Touch(getattr(step, o.field), o.use, o.lies, o.elems) for o in step.via.operands]
+    touches = [
+        Touch(getattr(step, o.field), o.use, o.lies, o.elems, word_bytes=o.word_bytes) for o in step.via.operands
+    ]
     return Effects(step.via, _in_order(touches))
 
 
@@ -199,7 +208,8 @@ def _of_wgmma(step: Wgmma) -> Effects:
         if (o.lies == MATRIX) != (matrix is not None):
             raise ValueError(f"{step.via.name} takes {o.field} in {' or '.join(o.spaces)} memory")
         elems = matrix.elems if matrix else o.elems or step.b_lies.rows // 2  # c: 64 rows over 128 threads
-        touches.append(Touch(getattr(step, o.field), o.use, o.lies, elems, matrix=matrix))
+        place = getattr(step, o.field)
+        touches.append(Touch(place, o.use, o.lies, elems, matrix=matrix, word_bytes=o.word_bytes))
     return Effects(step.via, _in_order(touches), (step.accumulate,))
 
 

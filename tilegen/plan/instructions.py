@@ -40,6 +40,10 @@ class OperandForm:
     elems: int = 0
     word: str = "unsigned"
 
+    @property
+    def word_bytes(self) -> int:
+        return 8 if self.word == "double" else 4
+
 
 @dataclass(frozen=True)
 class Instruction:

@@ -7,7 +7,10 @@ from math import prod
 from typing import Any
 
 from tilegen.dtypes import DTYPES
-from tilegen.index import Index, add, mul
+from tilegen.index import Formula, Index, add, bound, mul
+from tilegen.index.trees import span_of_product
+
+WIDEST_BYTES = 16  # of one access
 
 
 @dataclass(frozen=True)
@@ -16,8 +19,9 @@ class Memory:
 
     ``shape`` holds the extents of the coordinates that a Ref uses: one flat dimension for shared memory and registers,
     the dimensions of the layout for global arrays. Registers are private to a thread. Shared memories are views of one
-    pool of bytes, so two may overlap. Global pointers are aligned to ``align_bytes``. ``cache`` of a function's
-    parameter is "stream" where each element of the array is touched once: its accesses ask the L2 to keep nothing.
+    pool of bytes, so two may overlap. Callers keep global pointers aligned to ``align_bytes``; shared memories are
+    declared so. ``cache`` of a function's parameter is "stream" where each element of the array is touched once: its
+    accesses ask the L2 to keep nothing.
     """
 
     name: str
@@ -39,6 +43,13 @@ class Memory:
     @property
     def elem_bytes(self) -> int:
         return DTYPES[self.dtype].bytes
+
+    @property
+    def begins_at(self) -> int:
+        """A number of bytes that its address is a multiple of: registers are declared for the widest access of them."""
+        if self.space != "register" or not isinstance(self.span, int):
+            return self.align_bytes
+        return min(WIDEST_BYTES, 1 << max(self.span * self.elem_bytes, 1).bit_length() - 1)
 
     @property
     def span(self) -> Index:
@@ -63,11 +74,41 @@ class Ref:
 
     @property
     def offset(self) -> Index:
-        """Elements from the start of the memory: the address that is printed."""
+        """Elements from the start of the memory, sums written out; what is printed is its ``subscript``."""
         result: Index = 0
         for x, pitch in zip(self.at, self.memory.pitches, strict=True):
             result = add(result, mul(x, pitch))
         return result
+
+
+def subscript(ref: Ref) -> Index:
+    """What stands between the brackets: the flat offset, or per dimension (coordinate) * pitch, kept factored.
+
+    >>> from tilegen.index import Var
+    >>> X = Memory("X", "float32", (6400, 8000), (8000, 1), "global")
+    >>> print(subscript(X[Var("by", 100) * 64 + Var("row", 64), Var("bx", 125) * 64]))
+    (by * 64 + row) * 8000 + bx * 64
+    """
+    if len(ref.at) < 2:
+        return ref.offset
+    parts: list[Any] = []
+    for x, pitch in zip(ref.at, ref.memory.pitches, strict=True):
+        term = _factored(x, pitch)
+        parts += term.args if isinstance(term, Formula) and term.symbol == "+" else [term]
+    constant = sum(p for p in parts if isinstance(p, int))
+    parts = [p for p in parts if not isinstance(p, int)] + ([constant] if constant else [])
+    if len(parts) < 2:
+        return parts[0] if parts else 0
+    return Formula("+", tuple(parts), sum(bound(p) - 1 for p in parts) + 1)
+
+
+def _factored(x: Index, pitch: Index) -> Index:
+    """x * pitch, a sum not distributed."""
+    if isinstance(x, int) or (isinstance(pitch, int) and pitch in (0, 1)):
+        return mul(x, pitch)
+    if isinstance(x, Formula) and x.symbol == "+":
+        return Formula("*", (x, pitch), span_of_product(x, pitch)[1] + 1)
+    return mul(x, pitch)
 
 
 TMA_ALIGN_BYTES = 128

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd, prod
 
 from tilegen.index import (
+    INT_LIMIT,
     Index,
     Var,
     add,
@@ -23,7 +24,7 @@ from tilegen.index import (
     total,
     variables,
 )
-from tilegen.index.bounds import is_below, linear, undecided
+from tilegen.index.bounds import has_room, is_below, linear, undecided
 from tilegen.plan import (
     Arrive,
     Block,
@@ -43,6 +44,7 @@ from tilegen.plan import (
     Visit,
     begin,
     plain_name,
+    subscript,
     walk,
 )
 from tilegen.plan.descriptors import CHUNK_BYTES
@@ -107,6 +109,7 @@ def _check(visit: Visit, place: ProofPlace) -> Iterator[Finding]:
     yield from _claims(visit.effects.expressions, place)
     for base in visit.effects.bases:
         yield from _claims(base.at, place)
+        yield from _memory(base, place)
     for touch in visit.effects.touches:
         if touch.lies not in TOUCHES:
             raise UnknownStep("proofs of ranges", visit.effects.instruction)
@@ -162,11 +165,8 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """Each thread's consecutive elements, where it touches them."""
     ref, elems, place = touch.ref, touch.elems, place.at(place.position.under(touch.where))
     yield from _claims(ref.at, place)
-    position = place.position
-    if ref.memory.name not in position.spots and ref.memory not in place.plan.memories:
-        message = f"{ref.memory.name} is used as {ref.memory.shape}:{ref.memory.pitches}, which the plan does not have"
-        yield Finding(UNPROVEN_CLAIM, message, "error", position.op, ref.memory.name)
-    spot = position.find(ref)
+    yield from _memory(ref, place)
+    spot = place.position.find(ref)
     memory, name = spot.root, spot.root.name
     if spot.coordinates is None:
         span = total((c, factor) for factor, c in linear(memory.span).items())
@@ -185,16 +185,67 @@ def _access(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
                 yield _before(place, name, d, x)
         if elems > 1 and not flat:
             yield from _vector(spot, elems, place)
-    if elems > 1 and memory.space != "register":
-        yield from _alignment(spot, elems, place)
+    if memory.space != "register":
+        yield from _alignment(spot, elems * memory.elem_bytes, place)
+    elif touch.word_bytes > memory.elem_bytes:
+        yield from _alignment(spot, touch.word_bytes, place)
+
+
+def _memory(ref: Ref, place: ProofPlace) -> Iterator[Finding]:
+    """The text of a place is its offset; its memory is one of the plan's, or what a function calls it.
+
+    A memory of the plan is aligned as the first of its name is declared.
+    """
+    if not is_printed(ref):
+        text = to_c(subscript(ref))
+        message = f"{ref.memory.name}[{text}] is not proved to be at the offset {say(ref.offset)}"
+        yield Finding(UNPROVEN_CLAIM, message, "error", place.position.op, ref.memory.name, -1, text)
+    memory, position = ref.memory, place.position
+    if memory.name in position.spots:
+        return
+    declared = next((m for m in place.plan.memories if m.name == memory.name), memory)
+    if memory not in place.plan.memories or declared.align_bytes % memory.align_bytes:
+        message = f"{memory.name} is used as {_say_memory(memory)}, which the plan does not have"
+        yield Finding(UNPROVEN_CLAIM, message, "error", position.op, memory.name)
+
+
+def is_printed(ref: Ref) -> bool:
+    """Is what stands between the brackets the offset, for all values, and computed in a type that holds it?
+
+    Both are written out anew, with each variable under another name.
+    """
+    printed, offset = subscript(ref), ref.offset
+    if printed == offset:
+        return True
+    renamed: dict[str, Index] = {v.name: replace(v, name=f"{v.name}'") for x in (printed, offset) for v in variables(x)}
+    sums = [linear(substitute(x, renamed)) for x in (printed, offset)]
+    return has_room(printed) and {f: c for f, c in sums[0].items() if c} == {f: c for f, c in sums[1].items() if c}
+
+
+def _say_memory(memory: Memory) -> str:
+    lies = f" at byte {memory.offset_bytes}" if memory.space == "shared" else ""
+    return f"{memory.shape}:{memory.pitches}{lies}, aligned to {memory.align_bytes} bytes"
 
 
 def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
-    """A box lies inside its shared memory, and begins where TMA can put it; in the array it may be anywhere."""
-    if touch.ref.memory.space == "global":
-        return
+    """A box lies inside its shared memory, and begins where TMA can put it; in the array it begins at 0 or more.
+
+    Before an array's beginning TMA reads zeros, though the flat offset may be another row's; coordinates are ints.
+    """
     assert touch.map is not None
+    if touch.ref.memory.space == "global":
+        yield from _claims(touch.ref.at, place)
+        yield from _memory(touch.ref, place)
+        yield from _start(touch.ref.memory, CHUNK_BYTES, "a box", place)
+        for d, x in enumerate(touch.ref.at):
+            c = place.position.expand(x)
+            if not place.is_below(-1, c):
+                yield _before(place, touch.ref.memory.name, d, c)
+            if not place.is_below(c, INT_LIMIT):
+                yield _outside(place, touch.ref.memory.name, d, c, INT_LIMIT, 1)
+        return
     yield from _claims(touch.ref.at, place)
+    yield from _memory(touch.ref, place)
     spot = place.position.find(touch.ref)
     memory, elems = spot.root, touch.elems
     if not place.is_below(add(spot.flat, elems - 1), memory.span):
@@ -202,7 +253,8 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     if not place.is_below(-1, spot.flat):
         yield _before(place, memory.name, -1, spot.flat)
     align = touch.map.align_bytes
-    if memory.offset_bytes % align or multiple(spot.flat) * memory.elem_bytes % align:
+    yield from _start(memory, align, "a box", place)
+    if multiple(spot.flat) * memory.elem_bytes % align:
         message = f"a box of {memory.name} begins at offset {say(spot.flat)}: not proved a multiple of {align} bytes"
         op = place.position.op
         yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, memory.name, -1, say(spot.flat), str(align))
@@ -215,6 +267,7 @@ def _matrix(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """
     assert touch.matrix is not None
     yield from _claims(touch.ref.at, place)
+    yield from _memory(touch.ref, place)
     spot, matrix = place.position.find(touch.ref), touch.matrix
     memory, size, pattern = spot.root, spot.root.elem_bytes, matrix.pattern_bytes
     elems = matrix.span_bytes // size
@@ -295,14 +348,10 @@ def _vector(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
         yield _outside(place, memory.name, run[0], coordinates[run[0]], memory.shape[run[0]], elems)
 
 
-def _alignment(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
-    memory, name = spot.root, spot.root.name
-    width = elems * memory.elem_bytes
-    start = memory.align_bytes if memory.space == "global" else memory.offset_bytes
-    if start % width:
-        what = "is aligned to" if memory.space == "global" else "starts at"
-        message = f"{width}-byte access of {name}, which {what} {start} bytes"
-        yield Finding(UNPROVEN_ALIGNMENT, message, "error", place.position.op, name, -1, say(spot.flat), str(width))
+def _alignment(spot: Spot, width: int, place: ProofPlace) -> Iterator[Finding]:
+    """What is accessed in words of so many bytes begins at a multiple of them."""
+    memory, name, elems = spot.root, spot.root.name, width // spot.root.elem_bytes
+    yield from _start(memory, width, f"{width}-byte access", place)
     parts = multiple(spot.flat)
     if spot.coordinates is not None:
         by_dimension = (multiple(x) * multiple(p) for x, p in zip(spot.coordinates, memory.pitches, strict=True))
@@ -311,6 +360,16 @@ def _alignment(spot: Spot, elems: int, place: ProofPlace) -> Iterator[Finding]:
         message = f"{width}-byte access of {name}: offset {say(spot.flat)} is not proved to be a multiple of {elems}"
         wrong = undecided(0, spot.flat % elems)
         yield place.report(UNPROVEN_ALIGNMENT, name, -1, spot.flat, elems, message, wrong)
+
+
+def _start(memory: Memory, width: int, what: str, place: ProofPlace) -> Iterator[Finding]:
+    """A memory begins at a multiple of ``width`` bytes, as it is declared and where it lies in the pool."""
+    lies = {"is aligned to": memory.begins_at}
+    lies |= {"starts at": memory.offset_bytes} if memory.space == "shared" else {}
+    for how, bytes_ in lies.items():
+        if bytes_ % width:
+            message = f"{what} of {memory.name}, which {how} {bytes_} bytes: {width} are asked for"
+            yield Finding(UNPROVEN_ALIGNMENT, message, "error", place.position.op, memory.name, -1, "", str(width))
 
 
 def dense_run(memory: Memory) -> tuple[tuple[int, ...], Index]:

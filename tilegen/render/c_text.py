@@ -10,39 +10,8 @@ import numpy as np
 from tilegen.arithmetic import Parameter
 from tilegen.decisions import COLUMNS, printable, wrap_line
 from tilegen.dtypes import DTYPES, DType, numpy_dtype
-from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, mul, to_c, wide_type
-from tilegen.plan import Barrier, Memory, Ref, TensorMap
-
-
-def subscript(ref: Ref) -> Index:
-    """What stands between the brackets: the flat offset, or per dimension (coordinate) * pitch, kept factored.
-
-    >>> from tilegen.index import Var
-    >>> from tilegen.plan import Memory
-    >>> X = Memory("X", "float32", (6400, 8000), (8000, 1), "global")
-    >>> print(subscript(X[Var("by", 100) * 64 + Var("row", 64), Var("bx", 125) * 64]))
-    (by * 64 + row) * 8000 + bx * 64
-    """
-    if len(ref.at) < 2:
-        return ref.offset
-    parts: list[Any] = []
-    for x, pitch in zip(ref.at, ref.memory.pitches, strict=True):
-        term = _factored(x, pitch)
-        parts += term.args if isinstance(term, Formula) and term.symbol == "+" else [term]
-    constant = sum(p for p in parts if isinstance(p, int))
-    parts = [p for p in parts if not isinstance(p, int)] + ([constant] if constant else [])
-    if len(parts) < 2:
-        return parts[0] if parts else 0
-    return Formula("+", tuple(parts), sum(bound(p) - 1 for p in parts) + 1)
-
-
-def _factored(x: Index, pitch: Index) -> Index:
-    """x * pitch, a sum not distributed."""
-    if isinstance(x, int) or (isinstance(pitch, int) and pitch in (0, 1)):
-        return mul(x, pitch)
-    if isinstance(x, Formula) and x.symbol == "+":
-        return Formula("*", (x, pitch), (bound(x) - 1) * (bound(pitch) - 1) + 1)
-    return mul(x, pitch)
+from tilegen.index import INT_LIMIT, Index, Var, to_c, wide_type
+from tilegen.plan import Barrier, Memory, Ref, TensorMap, subscript
 
 
 def element(ref: Ref) -> str:
@@ -74,8 +43,8 @@ def declare(memory: Memory) -> str:
     '__align__(8) half_t tmp[4]'
     """
     dtype, elems = DTYPES[memory.dtype], elems_of(memory)
-    align = memory.align_bytes if memory.space == "shared" else min(16, _power_of_two(elems * dtype.bytes))
-    return f"{f'__align__({align}) ' if align > dtype.bytes else ''}{dtype.c} {memory.name}[{elems}]"
+    align = f"__align__({memory.begins_at}) " if memory.begins_at > dtype.bytes else ""
+    return f"{align}{dtype.c} {memory.name}[{elems}]"
 
 
 def elems_of(memory: Memory) -> int:
@@ -83,11 +52,6 @@ def elems_of(memory: Memory) -> int:
     span = memory.span
     assert isinstance(span, int), f"{memory.name} is {memory.space} memory of no fixed size"
     return span
-
-
-def _power_of_two(x: int) -> int:
-    """The largest power of two that is at most x."""
-    return 1 << max(x, 1).bit_length() - 1
 
 
 def parameter(x: Var | Memory | TensorMap | Barrier | Parameter, written: frozenset[str]) -> str:

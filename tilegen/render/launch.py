@@ -51,7 +51,8 @@ def plan_shared(plan: Plan) -> SharedUse:
         bytes_ = start + b.slots * BARRIER_BYTES
     pooled = bytes_ > STATIC_SHARED_LIMIT or any(a[1] > b[0] for a, b in pairwise(spans))
     pool = fresh("smem", {m.name for m in plan.memories} | {plan.name}) if pooled else ""
-    align = max((m.align_bytes for m in memories), default=16)
+    aligns = [m.align_bytes for m in memories] + [BARRIER_BYTES for _ in barriers]
+    align = max(aligns, default=16)
     return SharedUse(memories, bytes_, bytes_ > STATIC_SHARED_LIMIT, pool, align, tuple(barriers))
 
 

@@ -7,8 +7,20 @@ from itertools import chain, count
 
 from tilegen.arithmetic import Parameter
 from tilegen.index import Index, Var, bound, variables
-from tilegen.plan import PRODUCTS, Barrier, Block, Effects, Let, Memory, Ref, Repeat, Step, TensorMap, effects
-from tilegen.render.c_text import subscript
+from tilegen.plan import (
+    PRODUCTS,
+    Barrier,
+    Block,
+    Effects,
+    Let,
+    Memory,
+    Ref,
+    Repeat,
+    Step,
+    TensorMap,
+    effects,
+    subscript,
+)
 from tilegen.scopes import thread_variables
 
 Named = Var | Memory | TensorMap | Barrier | Parameter

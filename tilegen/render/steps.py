@@ -43,6 +43,7 @@ from tilegen.plan import (
     effects,
     flatten,
     matrices,
+    subscript,
 )
 from tilegen.plan.descriptors import CHUNK_BYTES
 from tilegen.plan.instructions import BOX, READS, THREAD
@@ -57,7 +58,6 @@ from tilegen.render.c_text import (
     literal,
     parameter,
     pointer,
-    subscript,
     with_note,
     zero_of,
 )
