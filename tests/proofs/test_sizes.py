@@ -156,3 +156,50 @@ def test_trips_that_are_left_out_of_long_loops_are_found() -> None:
 def test_what_takes_too_long_at_the_largest_sizes_is_said() -> None:
     notes = tilegen.build(LONG.replace("MEET", "k >= 0").replace("k % 3", "k * k % 3")).proof.notes
     assert "not proven: what CTAs do with N = 1048576, which would take too long" in notes
+
+
+# ---------------------------------------------------------------- loops that two parameters bound
+TWO = """kernel: two
+params: {M: {default: 100, max: 4096}, N: {default: 100, max: 4096}}
+grid: {bx: 4}
+threads: 64
+buffers:
+  X: {scope: global, dtype: float32, shape: [4, 8192, 128]}
+  Y: {scope: global, dtype: float32, shape: [4, 8192, 128], partial: true}
+  t: {scope: shared, dtype: float32, shape: [3, 128]}
+ops:
+  - for: {k: "COUNT"}
+    do:
+      - copy: {src: "X[bx, k]", dst: "t[k % 3]"}
+      - when: "MEET"
+        do:
+          - sync: cta
+      - copy: {src: "t[k % 3]", dst: "Y[bx, k]", variant: scalar}
+      - sync: cta
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "meet"),
+    [
+        ("min(M, N)", "min(M, N) != 3"),
+        ("min(M, N)", "min(M, N) != 5"),
+        ("M + N", "M + N != 4"),
+        ("ceil(M / N)", "ceil(M / N) != 4"),
+        ("max(M, N) // N", "max(M, N) // N != 3"),
+    ],
+)
+def test_a_count_that_two_parameters_give_is_tried(count: str, meet: str) -> None:
+    with pytest.raises(ProofError, match="TG403"):
+        tilegen.build(TWO.replace("COUNT", count).replace("MEET", meet))
+
+
+def test_a_count_that_two_parameters_give_is_right_as_it_is() -> None:
+    assert tilegen.build(TWO.replace("COUNT", "min(M, N)").replace("MEET", "min(M, N) >= 0")).source
+
+
+def test_counts_of_trips_that_are_not_tried_are_said() -> None:
+    source = (
+        TWO.replace("COUNT", "M").replace("MEET", "N >= 0").replace("[3, 128]", "[97, 128]").replace("k % 3", "k % 97")
+    )
+    assert any(n.startswith("not proven: the loop over k with 64 to") for n in tilegen.build(source).proof.notes)

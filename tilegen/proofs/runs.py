@@ -59,7 +59,8 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
 
     wanted = with_ctas(parameter_cases(spec))
     (default, ctas), usual = wanted[0], len(wanted)
-    wanted += with_ctas(_new(trip_cases(spec, plan, ctas, default), wanted))
+    lengths = trip_cases(spec, plan, ctas, default)
+    wanted += with_ctas(_new(lengths.cases, wanted))
     large = _new(largest_cases(spec, default), wanted)
     wanted += [(case, ctas if len(ctas) <= _FEW_CTAS else corners(launch_of(spec, case).grid))
                for case, ctas in with_ctas(large)]  # fmt: skip
@@ -72,7 +73,8 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     ]  # fmt: skip
     enough = max([_MOST_SPARE_WORK, *(count_run(plan, run) for run in runs if not run.is_spare)])
     brief = [run for run in runs if not run.is_spare or count_run(plan, run) <= enough]
-    return Runs(tuple(brief), tuple(say_untried(run.case) for run in runs if run not in brief))
+    long = [say_untried(run.case) for run in runs if run not in brief]
+    return Runs(tuple(brief), (*lengths.notes, *long))
 
 
 def count_run(plan: Plan, run: ProofRun) -> int:

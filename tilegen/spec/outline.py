@@ -249,7 +249,7 @@ def _written_arrays(spec: Spec) -> frozenset[str]:
 def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
     """Are pitches of what is written at least as long as its rows with these parameters, and can the grid be launched?
 
-    Strides that the layout fixes are what the user wants, also where they are 0 or overlap. What is only read may be so too.
+    Strides that the layout fixes are what the user wants, also where they are 0 or overlap; so is what is only read.
     """
     arrays = _written_arrays(spec)
     for b in spec.buffers:
