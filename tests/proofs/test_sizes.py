@@ -12,7 +12,7 @@ import pytest
 import tilegen
 from tests.mutants.judging import proof_code
 from tilegen.errors import ProofError
-from tilegen.index import Formula, Index, Var, maximum, minimum, substitute, variables
+from tilegen.index import Formula, Index, Var, equal, every, less, maximum, minimum, mod, sub, substitute, variables
 from tilegen.plan import Instruction, Memory, Plan, Ref, Repeat
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
@@ -203,3 +203,39 @@ def test_counts_of_trips_that_are_not_tried_are_said() -> None:
         TWO.replace("COUNT", "M").replace("MEET", "N >= 0").replace("[3, 128]", "[97, 128]").replace("k % 3", "k % 97")
     )
     assert any(n.startswith("not proven: the loop over k with 64 to") for n in tilegen.build(source).proof.notes)
+
+
+# ---------------------------------------------------------------- what a plan asks of its parameters alone
+def when(name: str, rest: int, of: int) -> TURN:
+    return lambda v: sub(v, equal(mod(v, of), rest))
+
+
+@pytest.mark.parametrize(
+    ("name", "param", "of", "rest"),
+    [
+        ("rows_any_size", "N", 64, 50),
+        ("rows_any_size", "M", 64, 3),
+        ("shift_by_one", "N", 8, 3),
+        ("shift_by_one", "N", 24, 19),
+        ("attention", "S", 64, 37),
+    ],
+)
+def test_an_end_that_is_wrong_for_one_remainder_is_found(name: str, param: str, of: int, rest: int) -> None:
+    assert code(name, guarded(param, when(param, rest, of))) in ("TG418", "TG420", "TG404")
+
+
+def test_an_end_that_is_wrong_where_one_size_is_below_another_is_found() -> None:
+    n = Var("N", 1048577, 1, 1)
+    assert code("transpose_any_size", guarded("M", lambda m: sub(m, less(m, n)))) in ("TG418", "TG420")
+
+
+def test_an_end_that_is_wrong_for_a_pair_of_remainders_is_found() -> None:
+    n = Var("N", 1048577, 1, 1)
+    both = guarded("M", lambda m: sub(m, every(equal(mod(m, 32), 7), equal(mod(n, 32), 9))))
+    assert code("transpose_any_size", both) in ("TG418", "TG420")
+
+
+@pytest.mark.parametrize("meet", ["N // 128 % 97 != 50", "N != 128000", "N // 128 % 97 != 50 or N < 900000"])
+def test_a_hazard_of_one_remainder_is_found(meet: str) -> None:
+    with pytest.raises(ProofError, match="TG403"):
+        tilegen.build(LONG.replace("MEET", meet))
