@@ -10,7 +10,7 @@ from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
-from tilegen.proofs.ctas import choose_ctas, drop_alike
+from tilegen.proofs.ctas import MOST_LOOKED_AT, choose_ctas, drop_alike, exchanges, shows_all
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
@@ -21,6 +21,8 @@ from tilegen.spec.outline import launch_of
 
 Wanted = tuple[Mapping[str, int], Sequence[Cta]]  # a case, and CTAs that may show something in it
 _MOST_SPARE_WORK = 1 << 25  # threads that carry out steps in a run beyond the usual: a second
+_MOST_RUN = 256  # CTAs that differ, of the default sizes
+_OTHER_CTAS = "not proven: that the CTAs which did not run do as those that did"
 _FEW_CTAS = 16  # of the largest sizes; where more would show something, the corners run
 
 
@@ -60,6 +62,11 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     wanted = with_ctas(parameter_cases(spec))
     (default, ctas), usual = wanted[0], len(wanted)
     lengths = trip_cases(spec, plan, ctas, default)
+    grid, notes = launch_of(spec, default).grid, list(lengths.notes)
+    if not shows_all(asked, grid, default):
+        most = 0 if exchanges(plan) else MOST_LOOKED_AT
+        wanted[0] = default, choose_ctas(spec, asked, grid, default, most) if most else ctas
+        notes += [] if most and shows_all(asked, grid, default, most) else [_OTHER_CTAS]
     wanted += with_ctas(_new(lengths.cases, wanted))
     wanted += with_ctas(_new(telling_cases(spec, asked, default), wanted))
     large = _new(largest_cases(spec, default), wanted)
@@ -68,6 +75,8 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     edges = _new(edge_cases(spec, asked, default), wanted)
     wanted += [(case, corners(launch_of(spec, case).grid)) for case in edges]
     left = drop_alike(plan, asked, wanted, usual)
+    if len(left[0]) > _MOST_RUN:
+        left[0], notes = left[0][:: -(-len(left[0]) // _MOST_RUN)], [*notes, _OTHER_CTAS]
     runs = [
         ProofRun(case, tuple(own), choose_trips(spec, plan, own, case), case in large)
         for (case, _), own in zip(wanted, left, strict=True) if own
@@ -75,7 +84,7 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     enough = max([_MOST_SPARE_WORK, *(count_run(plan, run) for run in runs if not run.is_spare)])
     brief = [run for run in runs if not run.is_spare or count_run(plan, run) <= enough]
     long = [say_untried(run.case) for run in runs if run not in brief]
-    return Runs(tuple(brief), (*lengths.notes, *long))
+    return Runs(tuple(brief), tuple(dict.fromkeys([*notes, *long])))
 
 
 def count_run(plan: Plan, run: ProofRun) -> int:
