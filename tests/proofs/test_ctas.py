@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import tilegen
 from tests.mutants.judging import proof_code
+from tests.proofs.test_sizes import in_steps
 from tilegen.errors import ProofError, SpecError
+from tilegen.index import Var, equal, mod, mul, variables
+from tilegen.plan import Ref
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 from tilegen.proofs.runs import list_runs
@@ -218,3 +222,39 @@ def test_a_condition_that_one_cta_too_few_fulfils_is_found(less: int) -> None:
     planned = path.read_text(encoding="utf-8").replace("when: next < tiles", f"when: next < tiles - {less}")
     spec, other = tilegen.load(path), plan_spec(tilegen.load(planned))
     assert proof_code(lambda: prove(spec, other)) == "TG420"
+
+
+MANY = """kernel: many
+grid: {bx: BX, by: 7}
+threads: 32
+buffers:
+  X: {scope: global, dtype: float32, shape: [7, 128000]}
+  Y: {scope: global, dtype: float32, shape: [7, 128000], partial: true}
+ops:
+  - copy: {src: "X[by, bx*128 : +128]", dst: "Y[by, bx*128 : +128]", variant: gmem_gmem}
+"""
+
+
+@pytest.mark.parametrize("rest", [50, 13, 96])
+def test_a_place_that_is_wrong_in_a_few_of_many_kinds_of_ctas_is_found(rest: int) -> None:
+    spec = tilegen.load(MANY.replace("BX", "1000"))
+    plan = plan_spec(spec)
+    bx, by = Var("bx", 1000), Var("by", 7)
+
+    def wrong(x: Any) -> Any:
+        if isinstance(x, Ref) and x.memory.name == "X" and bx in variables(x.at[1]):
+            return Ref(x.memory, (x.at[0], mod(x.at[1] + equal(mod(mul(bx, by), 97), rest) * 128, 128000)))
+        return None
+
+    assert proof_code(lambda: prove(spec, in_steps(plan, wrong))) == "TG420"
+
+
+def test_ctas_that_did_not_run_are_said() -> None:
+    """Each of 1000 CTAs keeps its rows in another order."""
+    source = MANY.replace("BX", "1000").replace("ops:", "  t: {scope: shared, dtype: float32, shape: [4099, 32]}\nops:")
+    place, row = "t[bx * bx % 307 + by]", "[by, bx*128 : +32]"
+    copies = (
+        f'  - copy: {{src: "X{row}", dst: "{place}"}}\n  - sync: cta\n  - copy: {{src: "{place}", dst: "Y{row}"}}\n'
+    )
+    built = tilegen.build(source.split("  - copy")[0].replace("4099", "313") + copies)
+    assert any("did not run" in note for note in built.proof.notes)

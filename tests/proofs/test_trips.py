@@ -118,7 +118,7 @@ def test_a_loop_that_a_parameter_bounds_runs_with_every_count_that_can_differ() 
     source = text(trips="N").replace("threads: 32", "threads: 32\nparams: {N: {default: 1000, max: 10000}}")
     runs = tilegen.build(source).proof.runs
     counts = {dict(case)["N"] for case, _ in runs}
-    assert counts == {*range(1, 7), 11, 1000}
+    assert counts == {*range(1, 7), 11, 1000, 10000}
 
 
 def test_parameters_of_the_lengths_that_are_tried_are_multiples() -> None:
@@ -126,8 +126,9 @@ def test_parameters_of_the_lengths_that_are_tried_are_multiples() -> None:
     source = (
         "kernel: multiples\nthreads: 64\ngrid: {bx: M // 4}\nparams:\n  M: {default: 8, multiple_of: 8, max: 100}\n"
         "  N: {default: 32, multiple_of: 32, max: 5000}\n  ld: {default: 40, multiple_of: 8, max: 6001}\nbuffers:\n"
-        '  X: {scope: global, dtype: float32, shape: [M, N], layout: "S[(M,N):(ld,1)]"}\n'
-        "  Y: {scope: global, dtype: float32, shape: [M, N]}\nops:\n  - for: {j: N // 32}\n    do:\n"
+        "  X: {scope: global, dtype: float32, shape: [M, N]}\n"
+        '  Y: {scope: global, dtype: float32, shape: [M, N], layout: "S[(M,N):(ld,1)]"}\n'
+        "ops:\n  - for: {j: N // 32}\n    do:\n"
         '      - copy: {src: "X[bx*4 : +4, j*32 : +32]", dst: "Y[bx*4 : +4, j*32 : +32]"}\n'
     )
     cases = [dict(case) for case, _ in tilegen.build(source).proof.runs]

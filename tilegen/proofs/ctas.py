@@ -25,19 +25,22 @@ from tilegen.spec.data import Spec
 from tilegen.spec.outline import outline
 
 _MOST_RESIDUES = 64  # CTAs that are taken for residues
+MOST_LOOKED_AT = 1 << 12  # CTAs that are compared with one another where more than that may differ
 _MOST_CTAS = 1 << 22  # that are looked at for an outcome
 _MOST_OUTCOMES = 1 << 22  # of an expression that are looked at, along an axis and its loops
 _SOON = 8  # CTAs after which an expression has repeated: others are looked at one by one
 _NEVER = -1 << 62  # an outcome of what is never asked
 
 
-def choose_ctas(spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) -> list[Cta]:
+def choose_ctas(
+    spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[str, int], most: int = _MOST_RESIDUES
+) -> list[Cta]:  # fmt: skip
     """First, second, second last and last CTA of each dimension, and of each outcome of a condition the first and last.
 
     Then one for each residue of the block axes, where places in memory depend on more than a step along an axis.
-    ``asked``: what ``list_questions`` found.
+    ``asked``: what ``list_questions`` found. ``most``: so many are taken for residues.
     """
-    chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(asked, grid, case), grid)]))
+    chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(asked, grid, case), grid, most)]))
     conditions = [c for c in _list_decisions(spec) if _is_of_ctas(c, case)]
     for condition in conditions:
         axes = _telling_ctas(substitute(condition, case), grid)
@@ -83,7 +86,7 @@ def drop_alike(
     keeps every value of each axis, and of the ``usual`` cases, which come first, each keeps a CTA. Where CTAs read what
     CTAs write, all are left.
     """
-    if any(m.space == "global" and _is_exchanged(plan, m.name) for m in plan.memories):
+    if exchanges(plan):
         return [list(ctas) for _, ctas in runs]
     seen: set[object] = set()
     answers: dict[object, object] = {}
@@ -109,6 +112,11 @@ def _cover(shows: Mapping[Cta, set[Any]]) -> list[Cta]:
         kept.add(best)
         wanted -= shows[best]
     return [cta for cta in shows if cta in kept]
+
+
+def exchanges(plan: Plan) -> bool:
+    """Do CTAs read an array that CTAs write?"""
+    return any(m.space == "global" and _is_exchanged(plan, m.name) for m in plan.memories)
 
 
 def _is_exchanged(plan: Plan, name: str) -> bool:
@@ -246,18 +254,29 @@ def _extremes(x: Index) -> list[Formula]:
     return [*inner, *([x] if x.symbol in ("min", "max") else [])]
 
 
-def _residues(periods: Sequence[Residues], grid: Cta) -> list[Cta]:
+def shows_all(asked: Sequence[Question], grid: Cta, case: Mapping[str, int], most: int = _MOST_RESIDUES) -> bool:
+    """Does ``choose_ctas`` take so few CTAs that all which differ are among them?"""
+    periods = find_periods(asked, grid, case)
+    are_known = all(p.period is not None and min(p.period, n) <= most for p, n in zip(periods, grid, strict=True))
+    return prod(grid) <= most or (
+        are_known and prod(len(_spread(p, n, most)) for p, n in zip(periods, grid, strict=True)) <= most
+    )
+
+
+def _residues(periods: Sequence[Residues], grid: Cta, most: int) -> list[Cta]:
     """A CTA for each combination of residues; where those are too many, for those of each axis by itself."""
-    values = [_spread(p, n) for p, n in zip(periods, grid, strict=True)]
-    if prod(map(len, values)) <= _MOST_RESIDUES:
+    if prod(grid) <= most and any(p.period is None for p in periods):
+        return [(x, y, z) for z, y, x in product(*map(range, grid[::-1]))]
+    values = [_spread(p, n, most) for p, n in zip(periods, grid, strict=True)]
+    if prod(map(len, values)) <= most:
         return [(x, y, z) for z, y, x in product(*values[::-1])]
     return [(*(0,) * d, x, *(0,) * (2 - d)) for d in range(3) for x in values[d]]  # type: ignore[misc]
 
 
-def _spread(found: Residues, extent: int) -> list[int]:
+def _spread(found: Residues, extent: int, most: int) -> list[int]:
     """The residues of an axis, or as many values all over it as are affordable."""
     period = found.period
-    if period is not None and min(period, extent) <= _MOST_RESIDUES:
+    if period is not None and min(period, extent) <= most:
         last = range(max(0, extent - period), extent) if found.twice else ()
         return sorted({*range(min(period, extent)), *last, *found.shown})
     return sorted({k * (extent - 1) // (_MOST_RESIDUES - 1) for k in range(_MOST_RESIDUES)})

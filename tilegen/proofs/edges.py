@@ -5,7 +5,7 @@ at which a condition on tiles turns.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 import numpy as np
@@ -46,15 +46,16 @@ def edge_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, int]
     whole tile lies before the end, and those at which a condition on whole tiles turns; the other parameters have their
     defaults.
 
-    For each place the least value is taken, and the least with two vectors before the end. Places that no value with
-    these others reaches are not tried.
+    The parameter itself is seen as such an end too: the plan's own may be wrong. For each place the least value is
+    taken, and the least with two vectors before the end. Places that no value with these others reaches are not tried.
     """
     for p in spec.params:
         if p.var is None or p.launched is not None:
             continue
         others = {name: value for name, value in default.items() if name != p.name}
         conditions = dict.fromkeys(substitute(c, others) for q in asked for c in (*q.guards, q.x))
-        edges = dict.fromkeys(e for c in conditions for e in find_edges(p.var, c))
+        found_edges = [e for c in conditions for e in find_edges(p.var, c)]
+        edges = dict.fromkeys([*found_edges, *(replace(e, end=p.var) for e in found_edges if e.is_of_vectors)])
         steps = range(max(p.var.least, p.var.step), p.var.bound, p.var.step)[:_MOST_VALUES]
         found = [n for edge in edges for n in _telling_values(p.var, edge, np.array(steps, np.int64))]
         cases = ({**default, p.name: value} for value in dict.fromkeys(found))

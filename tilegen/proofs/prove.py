@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import gcd, prod
+from math import gcd
 from typing import Any
 
 from tilegen.errors import Diagnostic, ProofError
-from tilegen.index import Var, evaluate, variables
+from tilegen.index import Var, variables
 from tilegen.index.courses import Trips, course, join_courses
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.plan import Plan
@@ -30,16 +30,16 @@ from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.needless_syncs import find_needless_syncs
 from tilegen.proofs.partition import check_partition, check_reads, find_unowned
 from tilegen.proofs.ranges import unproven_ranges
-from tilegen.proofs.runs import ProofRun, check_run, list_runs
+from tilegen.proofs.runs import ProofRun, check_run, choose_runs, say_untried
+from tilegen.proofs.sizes import is_sized, largest_cases, say_case
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.side_by_side import run_tasks
 from tilegen.spec.data import Spec
-from tilegen.spec.outline import is_possible, launch_of
+from tilegen.spec.outline import launch_of
 
-_MOST_ELEMENTS = 1 << 45  # of an array whose owners are counted; no GPU holds more
 _FEW_RESIDUES = 8  # of a parameter of more values than these, where no rule is known
 _MOST_VALUES = 1 << 10
 _MOST_RESIDUES = 64
@@ -86,11 +86,12 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
             break
     if errors:
         raise ProofError(errors)
-    runs = list_runs(spec, plan)
+    chosen = choose_runs(spec, plan)
+    runs, notes = chosen.runs, [*notes, *chosen.notes]
     exact, of_floats = _carry_out_all(spec, plan, runs, processes)
     notes += of_floats
-    for run, (_, trips) in zip(runs, exact, strict=True):
-        notes += describe_trips(spec, run.case, trips)
+    for run, (taken, trips) in zip(runs, exact, strict=True):
+        notes += describe_trips(spec, run.case, trips) if taken else [say_untried(run.case)]
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
     steps = [taken for taken, _ in exact]
     first = sum(steps[: len(parameter_cases(spec))])
@@ -117,7 +118,7 @@ def _carry_out_all(
         tasks.insert(1, partial(_try_floats, spec, plan, runs[0], runs[0].cut.trips))
     before: list[Callable[[], Any]] = []
     if spec.whole is not None and with_floats:
-        before += [partial(check_whole, spec, plan, run.case) for run in runs]
+        before += [partial(check_whole, spec, plan, run.case) for run in runs if not run.is_spare]  # all of K runs
     found = run_tasks([*before, *tasks], processes if is_long else 1)[len(before) :]
     if not with_floats:
         return found, []
@@ -168,7 +169,7 @@ def launch_cases(spec: Spec, default: Mapping[str, int]) -> list[dict[str, int]]
             near = [default[p.name] + k * p.var.step for k in (-1, 1)]
             found = [n for n in (*few_counts(p), *near) if p.var.least <= n < p.var.bound]
             cases += [{**default, p.name: n} for n in found]
-    return [case for case in cases if _is_sized(spec, case)]
+    return [case for case in cases if is_sized(spec, case)]
 
 
 def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[dict[str, int]]:
@@ -177,22 +178,14 @@ def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[d
     Each parameter alone as large as it may be (as an array can be), and at every residue that conditions on the owned
     boxes depend on, or at every value where no rule is known; then all of them large.
     """
-    own = [(p.name, p.var) for p in spec.params if p.var is not None]
     cases: list[dict[str, int]] = []
-    largest = dict(default)
-    for name, var in own:
-        last = (var.bound - 1) // var.step * var.step
-        while last > default[name] and not _is_sized(spec, {**default, name: last}):
-            last = last // 2 // var.step * var.step
+    for name, var in ((p.name, p.var) for p in spec.params if p.var is not None):
         residues = _count_residues(plan, var)
-        if residues is None and len(every := _all_values(var)) <= _MOST_VALUES:
-            values = list(every)
-        else:
-            counted = range(1, _FEW_RESIDUES if residues is None else residues)
-            values = [v for v in (*(default[name] + k * var.step for k in counted), last) if default[name] < v <= last]
-        cases += [{**default, name: value} for value in values]
-        largest[name] = max(last, default[name])
-    return [case for case in [*cases, largest] if _is_sized(spec, case)]
+        values: Sequence[int] = _all_values(var)
+        if residues is not None or len(values) > _MOST_VALUES:
+            values = [default[name] + k * var.step for k in range(1, residues or _FEW_RESIDUES)]
+        cases += [{**default, name: value} for value in values if value < var.bound]
+    return [*(case for case in cases if is_sized(spec, case)), *largest_cases(spec, default, with_counts=True)]
 
 
 def _all_values(var: Var) -> range:
@@ -204,12 +197,6 @@ def _say_sizes(spec: Spec, plan: Plan) -> list[str]:
     many = [(p.name, len(_all_values(p.var))) for p in spec.params if p.var and _count_residues(plan, p.var) is None]
     said = "not proven: who owns what at every size, {} of the {} values of {} were looked at"
     return [said.format(_FEW_RESIDUES, count, name) for name, count in many if count > _MOST_VALUES]
-
-
-def _is_sized(spec: Spec, case: Mapping[str, int]) -> bool:
-    """Can it be launched, on arrays that NumPy can count?"""
-    sizes = (prod(int(evaluate(n, case)) for n in b.shape) for b in spec.buffers if b.scope == "global")
-    return is_possible(spec, case) and all(size <= _MOST_ELEMENTS for size in sizes)
 
 
 def _count_residues(plan: Plan, var: Var) -> int | None:
@@ -231,7 +218,7 @@ def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
 def _unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) -> Diagnostic:
     first = find_unowned(plan, finding.memory, case)
     named = f", the first is {finding.memory}{first}" if first is not None else ""
-    used = ", ".join(f"{name} = {value}" for name, value in case.items())
+    used = say_case(case)
     hint = "write every element, or say 'partial: true' on the buffer"
     message = f"{finding.message}{used and f' with {used}'}{named}"
     return Diagnostic(finding.code, message, spec.buffer(finding.memory).mark, hint)

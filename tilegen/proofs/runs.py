@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tilegen.errors import ProofError
@@ -10,45 +10,103 @@ from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan
-from tilegen.proofs.ctas import choose_ctas, drop_alike
+from tilegen.proofs.ctas import MOST_LOOKED_AT, choose_ctas, drop_alike, exchanges, shows_all
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
-from tilegen.proofs.trips import Cut, choose_trips, is_affordable, too_long, trip_cases
+from tilegen.proofs.sizes import largest_cases, say_case, telling_cases
+from tilegen.proofs.trips import Cut, choose_trips, count_work, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
+
+Wanted = tuple[Mapping[str, int], Sequence[Cta]]  # a case, and CTAs that may show something in it
+_MOST_SPARE_WORK = 1 << 25  # threads that carry out steps in a run beyond the usual: a second
+_MOST_RUN = 256  # CTAs that differ, of the default sizes
+_OTHER_CTAS = "not proven: that the CTAs which did not run do as those that did"
+_FEW_CTAS = 16  # of the largest sizes; where more would show something, the corners run
 
 
 @dataclass(frozen=True)
 class ProofRun:
-    """Values of the runtime parameters, the CTAs that run with them, and which trips of their loops do."""
+    """Values of the runtime parameters, the CTAs that run with them, and which trips of their loops do.
+
+    ``is_spare``: it shows sizes beyond the usual, and is left out where it takes too long.
+    """
 
     case: Mapping[str, int]
     ctas: tuple[Cta, ...]
     cut: Cut
+    is_spare: bool = False
+
+
+@dataclass(frozen=True)
+class Runs:
+    """All runs that the proof of a plan consists of, and what they leave unproven."""
+
+    runs: tuple[ProofRun, ...]
+    notes: tuple[str, ...]
 
 
 def list_runs(spec: Spec, plan: Plan) -> tuple[ProofRun, ...]:
     """Every run that the proof of a plan consists of: no CTA does what another did in a run before."""
+    return choose_runs(spec, plan).runs
+
+
+def choose_runs(spec: Spec, plan: Plan) -> Runs:
+    """Every run, with what none shows: of the usual sizes, counts of trips, the largest sizes, and ends of arrays."""
     asked = list_questions(spec, plan)
-    usual = [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case)) for case in parameter_cases(spec)]
-    default, ctas = usual[0]
-    known = [case for case, _ in usual]
-    more = [case for case in trip_cases(spec, plan, ctas, default) if case not in known]
-    wanted = usual + [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case)) for case in more]
-    edges = [case for case in edge_cases(spec, asked, default) if case not in [*known, *more]]
+
+    def with_ctas(cases: Iterable[Mapping[str, int]]) -> list[Wanted]:
+        return [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case)) for case in cases]
+
+    wanted = with_ctas(parameter_cases(spec))
+    (default, ctas), usual = wanted[0], len(wanted)
+    lengths = trip_cases(spec, plan, ctas, default)
+    grid, notes = launch_of(spec, default).grid, list(lengths.notes)
+    if not shows_all(asked, grid, default):
+        most = 0 if exchanges(plan) else MOST_LOOKED_AT
+        wanted[0] = default, choose_ctas(spec, asked, grid, default, most) if most else ctas
+        notes += [] if most and shows_all(asked, grid, default, most) else [_OTHER_CTAS]
+    wanted += with_ctas(_new(lengths.cases, wanted))
+    wanted += with_ctas(_new(telling_cases(spec, asked, default), wanted))
+    large = _new(largest_cases(spec, default), wanted)
+    wanted += [(case, ctas if len(ctas) <= _FEW_CTAS else corners(launch_of(spec, case).grid))
+               for case, ctas in with_ctas(large)]  # fmt: skip
+    edges = _new(edge_cases(spec, asked, default), wanted)
     wanted += [(case, corners(launch_of(spec, case).grid)) for case in edges]
-    left = drop_alike(plan, asked, wanted, len(usual))
-    return tuple(
-        ProofRun(case, tuple(own), choose_trips(spec, plan, own, case))
+    left = drop_alike(plan, asked, wanted, usual)
+    if len(left[0]) > _MOST_RUN:
+        left[0], notes = left[0][:: -(-len(left[0]) // _MOST_RUN)], [*notes, _OTHER_CTAS]
+    runs = [
+        ProofRun(case, tuple(own), choose_trips(spec, plan, own, case), case in large)
         for (case, _), own in zip(wanted, left, strict=True) if own
-    )  # fmt: skip
+    ]  # fmt: skip
+    enough = max([_MOST_SPARE_WORK, *(count_run(plan, run) for run in runs if not run.is_spare)])
+    brief = [run for run in runs if not run.is_spare or count_run(plan, run) <= enough]
+    long = [say_untried(run.case) for run in runs if run not in brief]
+    return Runs(tuple(brief), tuple(dict.fromkeys([*notes, *long])))
+
+
+def count_run(plan: Plan, run: ProofRun) -> int:
+    """Threads that carry out steps in a run."""
+    return count_work(plan, run.ctas, run.case, run.cut.trips)
+
+
+def say_untried(case: Mapping[str, int]) -> str:
+    return f"not proven: what CTAs do with {say_case(case)}, which would take too long"
+
+
+def _new(cases: Iterable[Mapping[str, int]], known: Sequence[Wanted]) -> list[Mapping[str, int]]:
+    """The cases that are not among those known."""
+    before = [case for case, _ in known]
+    return [case for case in cases if case not in before]
 
 
 def check_run(spec: Spec, plan: Plan, run: ProofRun, seed: int = 1) -> tuple[int, Trips]:
     """Carry out a run and compare it with the spec's meaning: the steps that it took, and the trips that ran.
 
-    What is wrong with a few trips is looked at again with all of them, if that takes no more than a minute or so.
+    What is wrong with a few trips is looked at again with all of them, if that takes no more than a minute or so. A
+    spare run of which a few do not show all is given up: it took no steps.
     Raises ProofError for what is wrong, and for a kernel that takes too many steps (TG426).
     """
     trips = run.cut.trips
@@ -57,6 +115,8 @@ def check_run(spec: Spec, plan: Plan, run: ProofRun, seed: int = 1) -> tuple[int
     try:
         return check_meaning(spec, plan, run.ctas, run.case, seed, trips), trips
     except Unsteady:
+        if run.is_spare:
+            return 0, trips
         if not is_affordable(plan, run.ctas, run.case, ALL_TRIPS):
             raise ProofError(too_long(plan, run.case, Cut())) from None
     except ProofError:

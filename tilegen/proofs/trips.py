@@ -27,9 +27,9 @@ both by every stretch that is shorter.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -137,42 +137,64 @@ def _numbers_of(cta: Cta, plan: Plan, case: Mapping[str, int]) -> dict[str, Inde
 
 
 # ---------------------------------------------------------------- loops as long as a parameter says
-def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str, int]) -> Iterable[dict[str, int]]:
-    """Values of a parameter with which a loop that it bounds has 0, 1, 2, ... trips, up to all that can differ.
+@dataclass(frozen=True)
+class Lengths:
+    """Cases of the parameters with which loops have few trips, and what is not proven since not all that can differ are
+    among them.
+    """
+
+    cases: tuple[dict[str, int], ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str, int]) -> Lengths:
+    """Values of each parameter with which a loop that it bounds has 0, 1, 2, ... trips, up to all that can differ.
 
     Of a loop whose trips differ between CTAs, the longest has so many. A longer loop begins and ends as one of these,
-    and goes on in between as with the defaults, which the other parameters have.
+    and goes on in between as with the defaults, which the other parameters have; or their largest or least.
     """
     counted = counted_loops(spec)
     if all(isinstance(count, int) for _, _, count in counted):
-        return
+        return Lengths()
+    cases, notes = [], []
+    least = {p.name: p.var.step for p in spec.params if p.var is not None}
+    largest = {p.name: (p.var.bound - 1) // p.var.step * p.var.step for p in spec.params if p.var is not None}
     trips = choose_trips(spec, plan, ctas, default, few=0, looks=False).trips
-    for _, trip, count in counted:
+    for loop, trip, count in counted:
         named = {v.name for v in variables(count)}
-        bounds = [p.var for p in spec.params if p.var is not None and p.name in named]
-        if len(bounds) != 1 or not named <= {*default, *CTA_AXES, *CLUSTER_AXES}:
+        bounds = [p.var for p in spec.params if p.var is not None and p.launched is None and p.name in named]
+        is_shared = any(p.launched is not None and p.name in named for p in spec.params)  # ``few_counts`` are tried
+        if not bounds or is_shared or not named <= {*default, *CTA_AXES, *CLUSTER_AXES}:
             continue
-        (param,) = bounds
-        is_known = trip.name in trips.loops
         shown = _most_trips(spec, count, default)  # by the run with the defaults
-        enough = trips.most(trip.name, shown) + 1 if is_known else _SOME_CASES
-        largest = {p.name: (p.var.bound - 1) // p.var.step * p.var.step for p in spec.params if p.var is not None}
-        most = cache(lambda value, count=count, name=param.name: _most_trips(spec, count, {**default, name: value}))
-        for wanted in (n for n in range(min(enough, _MOST_CASES)) if n != shown):
-            value = _least_value(param, most, wanted)
-            tried = [{**others, param.name: value} for others in (default, largest) if value is not None]
-            yield from [case for case in tried if is_possible(spec, case)][:1]
+        enough = trips.most(trip.name, shown) + 1 if trip.name in trips.loops else _SOME_CASES
+        if enough > _MOST_CASES:
+            notes.append(f"not proven: the loop over {loop.var.name} with {_MOST_CASES} to {enough - 1} trips")
+        for param in bounds:
+            others = [default, largest, least][: 3 if len(default) > 1 else 1]
+            mosts = [cache(partial(_most_with, spec, count, other, param.name)) for other in others]
+            for wanted in (n for n in range(min(enough, _MOST_CASES)) if n != shown):
+                tried = ((other, _least_value(param, most, wanted)) for other, most in zip(others, mosts, strict=True))
+                found = ({**other, param.name: value} for other, value in tried if value is not None)
+                cases += [case for case in found if is_possible(spec, case)][:1]
+    return Lengths(tuple(cases), tuple(notes))
+
+
+def _most_with(spec: Spec, count: Index, others: Mapping[str, int], name: str, value: int) -> int:
+    return _most_trips(spec, count, {**others, name: value})
 
 
 def _least_value(param: Var, most: Callable[[int], int], wanted: int) -> int | None:
-    """The least value of a parameter with which a loop has as many trips; None if no value gives so many.
+    """A value of a parameter with which a loop has as many trips, the least where more have more; None if none has.
 
-    ``most``: the trips that it has with a value.
+    ``most``: the trips that it has with a value, which rise or fall along them.
     """
     low, high = 1, (param.bound - 1) // param.step
+    falls = most(high * param.step) < most(low * param.step)
     while low < high:
         middle = (low + high) // 2
-        if most(middle * param.step) < wanted:
+        here = most(middle * param.step)
+        if here > wanted if falls else here < wanted:
             low = middle + 1
         else:
             high = middle

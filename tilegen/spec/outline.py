@@ -240,13 +240,20 @@ def _shared_loops(spec: Spec) -> tuple[Index, ...]:
     return tuple(found)
 
 
-def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
-    """Are pitches at least as long as their rows with these parameters, and can the grid be launched?
+@keep
+def _written_arrays(spec: Spec) -> frozenset[str]:
+    """The buffers that calls write, by the names of their memories."""
+    return frozenset(region.buffer.root for call in outline(spec).calls for region in call.written)
 
-    Strides that the layout fixes are what the user wants, also where they are 0 or overlap.
+
+def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
+    """Are pitches of what is written at least as long as its rows with these parameters, and can the grid be launched?
+
+    Strides that the layout fixes are what the user wants, also where they are 0 or overlap; so is what is only read.
     """
+    arrays = _written_arrays(spec)
     for b in spec.buffers:
-        if b.scope != "global":
+        if b.scope != "global" or b.root not in arrays:
             continue
         iters = getattr(b.layout, "shard", ())
         sizes = [(int(evaluate(i.stride, case)), int(evaluate(i.extent, case)), i.stride) for i in iters]

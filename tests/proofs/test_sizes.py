@@ -1,0 +1,241 @@
+"""Faults that only some sizes show: the largest, and those at which what a plan asks of its parameters turns."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import tilegen
+from tests.mutants.judging import proof_code
+from tilegen.errors import ProofError
+from tilegen.index import Formula, Index, Var, equal, every, less, maximum, minimum, mod, sub, substitute, variables
+from tilegen.plan import Instruction, Memory, Plan, Ref, Repeat
+from tilegen.planner import plan_spec
+from tilegen.proofs import prove
+
+SPECS = Path(__file__).resolve().parents[2] / "specs"
+TURN = Callable[[Var], Index]
+
+
+def rebuild(x: Any, change: Callable[[Any], Any]) -> Any:
+    """A tree of frozen data with its parts changed, where ``change`` gives something."""
+    found = change(x)
+    if found is not None:
+        return found
+    if isinstance(x, tuple):
+        return tuple(rebuild(y, change) for y in x)
+    if isinstance(x, Var | Formula | Instruction) or not dataclasses.is_dataclass(x) or isinstance(x, type):
+        return x
+    made = {f.name: rebuild(getattr(x, f.name), change) for f in dataclasses.fields(x) if f.init}
+    new = {name: value for name, value in made.items() if value is not getattr(x, name)}
+    return dataclasses.replace(x, **new) if new else x
+
+
+def in_steps(plan: Plan, change: Callable[[Any], Any]) -> Plan:
+    roles = tuple(dataclasses.replace(r, steps=rebuild(r.steps, change)) for r in plan.roles)
+    return dataclasses.replace(plan, roles=roles)
+
+
+def turned(x: Index, name: str, turn: TURN) -> Index:
+    return substitute(x, {v.name: turn(v) for v in variables(x) if v.name == name})
+
+
+def moved(memory: str, name: str, turn: TURN) -> Callable[[Plan], Plan]:
+    """Every place in a memory with one variable changed."""
+
+    def change(x: Any) -> Any:
+        if isinstance(x, Ref) and memory in ("", x.memory.name):
+            return Ref(x.memory, tuple(turned(at, name, turn) for at in x.at))
+        return None
+
+    return lambda plan: in_steps(plan, change)
+
+
+def guarded(name: str, turn: TURN) -> Callable[[Plan], Plan]:
+    """Every condition with one parameter changed."""
+
+    def change(x: Any) -> Any:
+        if isinstance(x, Formula) and x.symbol in ("<", "&&"):
+            return turned(x, name, turn)
+        return None
+
+    return lambda plan: in_steps(plan, change)
+
+
+def pitched(memory: str, turn: Callable[[Index], Index]) -> Callable[[Plan], Plan]:
+    def change(x: Any) -> Any:
+        if isinstance(x, Memory) and x.name == memory:
+            return dataclasses.replace(x, pitches=(turn(x.pitches[0]), *x.pitches[1:]))
+        return None
+
+    return lambda plan: dataclasses.replace(in_steps(plan, change), memories=rebuild(plan.memories, change))
+
+
+def code(name: str, fault: Callable[[Plan], Plan]) -> str:
+    """What the proofs find in a spec with a fault."""
+    spec = tilegen.load(SPECS / f"{name}.yaml")
+    plan = plan_spec(spec)
+    wrong = fault(plan)
+    assert wrong != plan
+    return proof_code(lambda: prove(spec, wrong))
+
+
+# ---------------------------------------------------------------- the largest sizes
+@pytest.mark.parametrize(
+    ("name", "memory", "var", "most"),
+    [
+        ("rows_any_size", "X", "bx", 4096),
+        ("rows_any_size", "Y", "bx", 4096),
+        ("rows_any_size", "X", "j", 12),
+        ("rows_runtime_aligned", "X", "bx", 4096),
+        ("transpose_bytes", "X", "by", 50),
+    ],
+)
+def test_a_place_that_stays_behind_at_large_sizes_is_found(name: str, memory: str, var: str, most: int) -> None:
+    assert code(name, moved(memory, var, lambda v: minimum(v, most))) in ("TG405", "TG420")
+
+
+def test_a_pitch_that_stops_growing_is_found() -> None:
+    assert code("rows_any_size", pitched("X", lambda ldx: minimum(ldx, 4096))) == "TG420"
+
+
+def test_a_pitch_below_the_rows_of_what_is_only_read_is_tried() -> None:
+    n = Var("N", 4097, 1, 1)
+    assert code("rows_any_size", pitched("X", lambda ldx: maximum(ldx, n))) == "TG420"
+
+
+LONG = """kernel: late
+params: {N: {default: 12800, max: 1048576, multiple_of: 128}}
+grid: {bx: 4}
+threads: 64
+buffers:
+  X: {scope: global, dtype: float32, shape: [4, N]}
+  Y: {scope: global, dtype: float32, shape: [4, N]}
+  t: {scope: shared, dtype: float32, shape: [3, 128]}
+ops:
+  - for: {k: N // 128}
+    do:
+      - copy: {src: "X[bx, k*128 : +128]", dst: "t[k % 3]"}
+      - when: MEET
+        do:
+          - sync: cta
+      - copy: {src: "t[k % 3]", dst: "Y[bx, k*128 : +128]", variant: scalar}
+      - sync: cta
+"""
+
+
+@pytest.mark.parametrize("meet", ["k < 500", "k < 5000", "k != 4095", "N < 640000"])
+def test_a_hazard_of_late_trips_is_found(meet: str) -> None:
+    with pytest.raises(ProofError, match="TG403"):
+        tilegen.build(LONG.replace("MEET", meet))
+
+
+@pytest.mark.parametrize("meet", ["k < 10000", "k >= 0"])
+def test_a_condition_that_no_size_turns_is_none(meet: str) -> None:
+    assert tilegen.build(LONG.replace("MEET", meet)).source
+
+
+def test_trips_that_are_left_out_of_long_loops_are_found() -> None:
+    spec = tilegen.load(LONG.replace("MEET", "k >= 0"))
+
+    def cut(x: Any) -> Any:
+        return (
+            dataclasses.replace(x, count=minimum(x.count, 4096))
+            if isinstance(x, Repeat) and x.var.name == "k"
+            else None
+        )
+
+    plan = in_steps(plan_spec(spec), cut)
+    assert proof_code(lambda: prove(spec, plan)) == "TG420"
+
+
+def test_what_takes_too_long_at_the_largest_sizes_is_said() -> None:
+    notes = tilegen.build(LONG.replace("MEET", "k >= 0").replace("k % 3", "k * k % 3")).proof.notes
+    assert "not proven: what CTAs do with N = 1048576, which would take too long" in notes
+
+
+# ---------------------------------------------------------------- loops that two parameters bound
+TWO = """kernel: two
+params: {M: {default: 100, max: 4096}, N: {default: 100, max: 4096}}
+grid: {bx: 4}
+threads: 64
+buffers:
+  X: {scope: global, dtype: float32, shape: [4, 8192, 128]}
+  Y: {scope: global, dtype: float32, shape: [4, 8192, 128], partial: true}
+  t: {scope: shared, dtype: float32, shape: [3, 128]}
+ops:
+  - for: {k: "COUNT"}
+    do:
+      - copy: {src: "X[bx, k]", dst: "t[k % 3]"}
+      - when: "MEET"
+        do:
+          - sync: cta
+      - copy: {src: "t[k % 3]", dst: "Y[bx, k]", variant: scalar}
+      - sync: cta
+"""
+
+
+@pytest.mark.parametrize(
+    ("count", "meet"),
+    [
+        ("min(M, N)", "min(M, N) != 3"),
+        ("min(M, N)", "min(M, N) != 5"),
+        ("M + N", "M + N != 4"),
+        ("ceil(M / N)", "ceil(M / N) != 4"),
+        ("max(M, N) // N", "max(M, N) // N != 3"),
+    ],
+)
+def test_a_count_that_two_parameters_give_is_tried(count: str, meet: str) -> None:
+    with pytest.raises(ProofError, match="TG403"):
+        tilegen.build(TWO.replace("COUNT", count).replace("MEET", meet))
+
+
+def test_a_count_that_two_parameters_give_is_right_as_it_is() -> None:
+    assert tilegen.build(TWO.replace("COUNT", "min(M, N)").replace("MEET", "min(M, N) >= 0")).source
+
+
+def test_counts_of_trips_that_are_not_tried_are_said() -> None:
+    source = (
+        TWO.replace("COUNT", "M").replace("MEET", "N >= 0").replace("[3, 128]", "[97, 128]").replace("k % 3", "k % 97")
+    )
+    assert any(n.startswith("not proven: the loop over k with 64 to") for n in tilegen.build(source).proof.notes)
+
+
+# ---------------------------------------------------------------- what a plan asks of its parameters alone
+def when(name: str, rest: int, of: int) -> TURN:
+    return lambda v: sub(v, equal(mod(v, of), rest))
+
+
+@pytest.mark.parametrize(
+    ("name", "param", "of", "rest"),
+    [
+        ("rows_any_size", "N", 64, 50),
+        ("rows_any_size", "M", 64, 3),
+        ("shift_by_one", "N", 8, 3),
+        ("shift_by_one", "N", 24, 19),
+        ("attention", "S", 64, 37),
+    ],
+)
+def test_an_end_that_is_wrong_for_one_remainder_is_found(name: str, param: str, of: int, rest: int) -> None:
+    assert code(name, guarded(param, when(param, rest, of))) in ("TG418", "TG420", "TG404")
+
+
+def test_an_end_that_is_wrong_where_one_size_is_below_another_is_found() -> None:
+    n = Var("N", 1048577, 1, 1)
+    assert code("transpose_any_size", guarded("M", lambda m: sub(m, less(m, n)))) in ("TG418", "TG420")
+
+
+def test_an_end_that_is_wrong_for_a_pair_of_remainders_is_found() -> None:
+    n = Var("N", 1048577, 1, 1)
+    both = guarded("M", lambda m: sub(m, every(equal(mod(m, 32), 7), equal(mod(n, 32), 9))))
+    assert code("transpose_any_size", both) in ("TG418", "TG420")
+
+
+@pytest.mark.parametrize("meet", ["N // 128 % 97 != 50", "N != 128000", "N // 128 % 97 != 50 or N < 900000"])
+def test_a_hazard_of_one_remainder_is_found(meet: str) -> None:
+    with pytest.raises(ProofError, match="TG403"):
+        tilegen.build(LONG.replace("MEET", meet))

@@ -1,0 +1,115 @@
+"""Sizes that a proof takes beside the usual: the largest that there are, and those that show each outcome of what is
+asked of parameters alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice, product
+from math import prod
+
+import numpy as np
+
+from tilegen.index import Formula, Index, Var, bound, evaluate, less, substitute, variables
+from tilegen.proofs.questions import Question
+from tilegen.spec.data import Spec
+from tilegen.spec.outline import is_possible
+
+_MOST_ELEMENTS = 1 << 45  # of an array that is counted; no GPU holds more
+_MOST_VALUES = 1 << 17  # of a parameter that are looked at, from either end
+_MOST_OUTCOMES = 128  # of a remainder
+_MOST_ROWS = 1 << 12  # combinations of values that are looked at
+_ASKING = ("<", "==", "!=")
+
+
+def largest_cases(spec: Spec, default: Mapping[str, int], with_counts: bool = False) -> list[dict[str, int]]:
+    """Each parameter alone as large as it may be, as an array can be, then all of them.
+
+    ``with_counts``: counts of CTAs that the launch knows are among them.
+    """
+    own = {p.name: p.var for p in spec.params if p.var is not None and (with_counts or p.launched is None)}
+    cases = [_grow(spec, default, {name: var}) for name, var in own.items()]
+    cases.append(_grow(spec, default, own))
+    return [case for k, case in enumerate(cases) if case != default and case not in cases[:k]]
+
+
+def _grow(spec: Spec, default: Mapping[str, int], grown: Mapping[str, Var]) -> dict[str, int]:
+    """The largest values of some parameters, halved together until they can be launched; at least the defaults."""
+    values = {name: (var.bound - 1) // var.step * var.step for name, var in grown.items()}
+    while values and not is_sized(spec, {**default, **values}):
+        halves = {name: value // 2 // grown[name].step * grown[name].step for name, value in values.items()}
+        values = {name: value for name, value in halves.items() if value > default[name]}
+    return {**default, **values}
+
+
+# ---------------------------------------------------------------- what is asked of parameters alone
+def telling_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """A case for each outcome of what the plan and the spec ask of parameters alone, and for pairs of such values.
+
+    They ask where two are compared, which is smaller or larger, and what a remainder is. Of each outcome the least
+    value of a parameter is taken, and the least above its default; then all combinations that show something new.
+    """
+    own = {p.name: p.var for p in spec.params if p.var is not None and p.launched is None}
+    parts = dict.fromkeys(
+        x for q in asked for y in (q.x, *q.guards, *(n for _, n in q.loops)) for x in _asked(y, {*own})
+    )
+    if not parts:
+        return
+    values = {name: _turns(var, [substitute(x, _without(default, name)) for x in parts], default[name])
+              for name, var in own.items()}  # fmt: skip
+    alone = [{**default, name: value} for name, found in values.items() for value in found]
+    together = [
+        dict(default, **dict(zip(values, row, strict=True))) for row in islice(product(*values.values()), _MOST_ROWS)
+    ]
+    seen: set[tuple[int, ...]] = set()
+    for case in (case for case in [*alone, *together] if is_sized(spec, case)):
+        outcome = tuple(int(evaluate(x, case)) for x in parts)
+        if case in alone or outcome not in seen:
+            yield case
+        seen.add(outcome)
+
+
+def _asked(x: Index, names: set[str]) -> Iterator[Index]:
+    """The parts of an expression that ask something of these names and of nothing else."""
+    if not isinstance(x, Formula):
+        return
+    is_alone = {v.name for v in variables(x)} <= names
+    if is_alone and (x.symbol in _ASKING or (x.symbol in "%&" and bound(x) <= _MOST_OUTCOMES)):
+        yield x
+        return
+    if is_alone and x.symbol in ("min", "max"):
+        yield from (less(*x.args[k : k + 2]) for k in range(len(x.args) - 1))
+    for part in x.args:
+        yield from _asked(part, names)
+
+
+def _turns(var: Var, parts: Sequence[Index], default: int) -> list[int]:
+    """Values of a parameter that show every outcome of each part, its own default first."""
+    last = (var.bound - 1) // var.step
+    steps = np.unique(
+        np.concatenate([np.arange(1, min(last, _MOST_VALUES) + 1), np.arange(max(1, last - _MOST_VALUES), last + 1)])
+    )
+    values = steps.astype(np.int64) * var.step
+    shape = values.shape
+    each = [np.broadcast_to(np.asarray(evaluate(x, {var.name: values}), np.int64), shape) for x in parts]
+    found = {default: None}
+    for outcomes in [*(x[:, None] for x in each), np.stack(each, axis=1)]:  # of each part, and of all together
+        for first in (0, int(np.searchsorted(values, default + 1))):
+            kinds, at = np.unique(outcomes[first:], axis=0, return_index=True)
+            if len(kinds) <= _MOST_OUTCOMES:
+                found |= dict.fromkeys(values[first + at].tolist())
+    return [*found]
+
+
+def _without(case: Mapping[str, int], name: str) -> dict[str, int]:
+    return {other: value for other, value in case.items() if other != name}
+
+
+def is_sized(spec: Spec, case: Mapping[str, int]) -> bool:
+    """Can it be launched, on arrays that NumPy can count?"""
+    sizes = (prod(int(evaluate(n, case)) for n in b.shape) for b in spec.buffers if b.scope == "global")
+    return is_possible(spec, case) and all(size <= _MOST_ELEMENTS for size in sizes)
+
+
+def say_case(case: Mapping[str, int]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in case.items())
