@@ -54,6 +54,7 @@ _MOST_WORK = 1 << 30  # threads that carry out steps in one run: about a minute
 _MOST_CASES = 64  # lengths of one loop that are tried
 _SOME_CASES = 32  # where no rule says how many are enough
 _MOST_CTAS = 1 << 14  # along an axis that are asked how many trips they make
+_INNER = "give it a length that no loop around it has a say in, or let more CTAs share the trips of those"
 _LEAST_THREADS = 4096  # a step takes about as long as this many threads, however few it has
 
 
@@ -90,7 +91,7 @@ def choose_trips(
     for s, name, of_ctas in [(s, name, of_ctas) for s, name, of_ctas in counts if name in long]:
         ends.setdefault(name, set()).update(max(0, n) for n in of_ctas if isinstance(n, int))
         for unknown in [n for n in of_ctas if not isinstance(n, int)][:1]:
-            study.refuse(name, f"it has {plain(unknown)} of them", s.mark)
+            study.uncut.setdefault(name, Uncut(name, f"it has {plain(unknown)} of them", s.mark, _INNER))
     for name, own in ends.items():  # where the loop ends for some CTAs, or roles, and goes on for others
         study.courses.setdefault(name, []).append(Course(turns=tuple((n, n) for n in sorted(own) if len(own) > 1)))
     for placed in outline(spec).placed:
@@ -247,5 +248,4 @@ def too_long(plan: Plan, case: Mapping[str, int], cut: Cut) -> Diagnostic:
     if not cut.uncut:
         return Diagnostic(TOO_LONG, f"{message}, which is too many", hint="let more CTAs share the work")
     why = cut.uncut[0]
-    hint = "places in shared memory, slots and conditions that repeat, such as `E % n`, let it run a few trips only"
-    return Diagnostic(TOO_LONG, f"{message}: all trips of '{why.loop}', since {why.what}", why.mark, hint)
+    return Diagnostic(TOO_LONG, f"{message}: all trips of '{why.loop}', since {why.what}", why.mark, why.hint)
