@@ -100,7 +100,7 @@ def _list(
 
 @dataclass(frozen=True)
 class _Picked:
-    """Values of an outer variable that are enough; each stands for ``weights`` of them, a period from one to the next."""
+    """Values of an outer variable that are enough; each stands for ``weights`` of them, a period apart."""
 
     values: Ints
     weights: Ints
