@@ -205,7 +205,7 @@ def test_arch_and_set_change_what_is_built(tmp_path: Path) -> None:
     assert {a["name"]: a["value"] for a in manifest["args"] if a["kind"] == "value"}["M"] == 100
 
 
-@pytest.mark.parametrize("words", [["--set", "M"], ["--set", "M="], ["--set", "M=x"], ["--set", "M=-1"],
+@pytest.mark.parametrize("words", [["--set", "M"], ["--set", "M="], ["--set", "M=x"], ["--set", "M=1e999"],
                                    ["--set", "M=" + "9" * 5000], ["--set", "=1"], ["--set", "M=1", "--set", "M=2"],
                                    ["--set"]])  # fmt: skip
 def test_a_setting_that_cannot_be_read(words: list[str]) -> None:
@@ -219,6 +219,25 @@ def test_a_setting_of_what_the_spec_does_not_have() -> None:
     assert result.exit_code == 1 and "error[TG105]" in result.stderr
     result = tilegen("explain", SF, "--arch", "sm_1")
     assert result.exit_code == 1 and "error[TG109]" in result.stderr
+    result = tilegen("explain", ANY, "--set", "M=-1")
+    assert result.exit_code == 1 and "'M' is set to -1; it must be from 0" in result.stderr
+
+
+def test_a_float_param_is_set_to_a_decimal(tmp_path: Path) -> None:
+    spec = tmp_path / "scaled.yaml"
+    array = "{scope: global, dtype: float32, shape: [32]}"
+    spec.write_text(
+        "kernel: scaled\nthreads: 32\nparams: {a: {dtype: float32, default: 0.5}}\n"
+        f"buffers: {{X: {array}, Y: {array}}}\nops:\n  - elementwise: {{dst: Y, expr: X * a}}\n"
+    )
+    for number, value in (("0.25", 0.25), ("-1", -1), ("1e-3", 0.001), ("+.5", 0.5)):
+        assert tilegen("build", spec, "-o", tmp_path, "--set", f"a={number}").exit_code == 0
+        manifest = json.loads((tmp_path / "scaled.json").read_text())
+        assert {a["name"]: a["value"] for a in manifest["args"] if a["kind"] == "value"} == {"a": value}
+    result = tilegen("explain", spec, "--set", "a=1e39")
+    assert result.exit_code == 1 and "what no float32 holds" in result.stderr
+    result = tilegen("explain", ANY, "--set", "M=0.5")
+    assert result.exit_code == 1 and "which is no integer" in result.stderr
 
 
 # ---------------------------------------------------------------- files

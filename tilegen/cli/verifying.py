@@ -57,7 +57,7 @@ class VerifyWishes:
     device: str
     seeds: tuple[int, ...]
     arch: str | None = None
-    settings: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, int | float] = field(default_factory=dict)
     against: str | None = None
 
 
