@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner, Result
 from specs.kernels import build_spec
 
@@ -205,7 +206,7 @@ def test_arch_and_set_change_what_is_built(tmp_path: Path) -> None:
     assert {a["name"]: a["value"] for a in manifest["args"] if a["kind"] == "value"}["M"] == 100
 
 
-@pytest.mark.parametrize("words", [["--set", "M"], ["--set", "M="], ["--set", "M=x"], ["--set", "M=-1"],
+@pytest.mark.parametrize("words", [["--set", "M"], ["--set", "M="], ["--set", "M=x"], ["--set", "M=1e999"],
                                    ["--set", "M=" + "9" * 5000], ["--set", "=1"], ["--set", "M=1", "--set", "M=2"],
                                    ["--set"]])  # fmt: skip
 def test_a_setting_that_cannot_be_read(words: list[str]) -> None:
@@ -219,6 +220,49 @@ def test_a_setting_of_what_the_spec_does_not_have() -> None:
     assert result.exit_code == 1 and "error[TG105]" in result.stderr
     result = tilegen("explain", SF, "--arch", "sm_1")
     assert result.exit_code == 1 and "error[TG109]" in result.stderr
+    result = tilegen("explain", ANY, "--set", "M=-1")
+    assert result.exit_code == 1 and "'M' is set to -1; it must be from 0" in result.stderr
+
+
+def test_expanded_specs_have_no_params_that_are_numbers_by_then(tmp_path: Path) -> None:
+    spec = tmp_path / "rows.yaml"
+    array = "{scope: global, dtype: float32, shape: [M, N]}"
+    spec.write_text(
+        "kernel: rows\nthreads: 32\nparams: {M: 8, N: 64, Q: 3}\ngrid: {bx: M}\n"
+        f"buffers: {{X: {array}, Y: {array}}}\n"
+        'ops:\n  - elementwise: {dst: "Y[bx]", expr: x * Q, with: {x: "X[bx]"}}\n'
+    )
+    expanded = tilegen("explain", "--expanded", spec).stdout
+    assert yaml.safe_load(expanded)["params"] == {"Q": 3}  # the expression's own text names it
+    assert tilegen("build", write(tmp_path, expanded, "expanded.yaml"), "-o", tmp_path).stderr == ""
+
+
+def test_the_line_of_a_product_says_that_arithmetic_is_left_out(tmp_path: Path) -> None:
+    array = "{scope: global, dtype: float16, shape: [256, 256]}"
+    spec = write(
+        tmp_path, f"kernel: g\nbuffers: {{A: {array}, B: {array}, D: {array}}}\nops:\n  - gemm: {{a: A, b: B, d: D}}\n"
+    )
+    for words in ([], ["--summary"]):
+        said = " ".join(tilegen("explain", spec, *words).stdout.split())
+        assert ", arithmetic left out" in said
+    assert "left out" not in tilegen("explain", SF).stdout
+
+
+def test_a_float_param_is_set_to_a_decimal(tmp_path: Path) -> None:
+    spec = tmp_path / "scaled.yaml"
+    array = "{scope: global, dtype: float32, shape: [32]}"
+    spec.write_text(
+        "kernel: scaled\nthreads: 32\nparams: {a: {dtype: float32, default: 0.5}}\n"
+        f"buffers: {{X: {array}, Y: {array}}}\nops:\n  - elementwise: {{dst: Y, expr: X * a}}\n"
+    )
+    for number, value in (("0.25", 0.25), ("-1", -1), ("1e-3", 0.001), ("+.5", 0.5)):
+        assert tilegen("build", spec, "-o", tmp_path, "--set", f"a={number}").exit_code == 0
+        manifest = json.loads((tmp_path / "scaled.json").read_text())
+        assert {a["name"]: a["value"] for a in manifest["args"] if a["kind"] == "value"} == {"a": value}
+    result = tilegen("explain", spec, "--set", "a=1e39")
+    assert result.exit_code == 1 and "what no float32 holds" in result.stderr
+    result = tilegen("explain", ANY, "--set", "M=0.5")
+    assert result.exit_code == 1 and "which is no integer" in result.stderr
 
 
 # ---------------------------------------------------------------- files
@@ -391,7 +435,7 @@ def _no_gpu(*_: Any) -> Any:
 
 def test_verify_says_once_what_it_did_not_use(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tilegen.gpu.require_gpu", _no_gpu)
-    why = "note: on the CPU, without a GPU and a compiler, because this needs an NVIDIA GPU: there is none\n"
+    why = "note: on the CPU, and not on a GPU, because this needs an NVIDIA GPU: there is none\n"
     result = tilegen("verify", SF, REG)
     assert (result.exit_code, result.stderr) == (0, f"{why}2 kernels verified: 2 on cpu\n")  # once, for both
     assert tilegen("verify", SF).stderr == why
@@ -411,7 +455,7 @@ def test_verify_takes_the_cpu_where_nothing_compiles(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("tilegen.gpu.find_compilers", lambda: ())
     result = tilegen("verify", SF, REG)
     assert result.exit_code == 0 and "verified on cpu" in result.stdout
-    assert "note: on the CPU, without a GPU and a compiler, because neither NVRTC nor nvcc is here\n" in result.stderr
+    assert "note: on the CPU, and not on a GPU, because neither NVRTC nor nvcc is here\n" in result.stderr
 
 
 def test_verify_on_a_gpu_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,7 @@ import pytest
 import yaml
 
 from tests.test_cli import OUT, RACE, spawn, tilegen, write
+from tilegen.errors import Diagnostic, EnvironmentLack
 
 ROOT = Path(__file__).parents[1]
 SF, REG = str(ROOT / "specs" / "permute_sf.yaml"), str(ROOT / "specs" / "copy_reg.yaml")
@@ -55,7 +56,19 @@ def test_init_overwrites_nothing(tmp_path: Path) -> None:
     assert tilegen("init", "deep/in/a_folder").exit_code == 0 and Path("deep/in/a_folder.yaml").is_file()
 
 
-@pytest.mark.parametrize(("name", "fixed"), [("my-kernel", "my_kernel"), ("2nd", "k_2nd"), ("for", "k_for")])
+@pytest.mark.parametrize(
+    ("name", "fixed"),
+    [
+        ("my-kernel", "my_kernel"),
+        ("2nd", "k_2nd"),
+        ("for", "k_for"),
+        ("int", "k_int"),
+        ("errno", "k_errno"),
+        ("sqrt", "k_sqrt"),
+        ("my__kernel", "k_my_kernel"),
+        ("inf", "k_inf"),
+    ],
+)
 def test_a_name_that_is_none(name: str, fixed: str) -> None:
     result = tilegen("init", name)
     assert result.exit_code == 2 and f"'{fixed}' is one" in result.stderr
@@ -246,3 +259,28 @@ def test_the_nearest_key_is_named(tmp_path: Path) -> None:
     assert "did you mean 'format'?" in tilegen("build", SF).stderr
     configure(tmp_path, "[tool]\ntilegen = 3\n")
     assert "tool.tilegen must be a table" in tilegen("build", SF).stderr
+
+
+def test_a_configuration_that_is_not_utf_8_or_a_folder(tmp_path: Path) -> None:
+    path = configure(tmp_path, "")
+    path.write_bytes(b'[tool.tilegen]\nout = "k\xe9"\n')
+    result = tilegen("build", SF)
+    assert result.exit_code == 2 and "error[TG605]: this is not UTF-8: byte 23 is 0xe9" in result.stderr
+    assert "--> pyproject.toml:2:9\n" in result.stderr
+    path.unlink()
+    path.mkdir()
+    result = tilegen("build", SF)
+    assert result.exit_code == 2 and "error[TG605]: cannot read pyproject.toml: it is a folder" in result.stderr
+
+
+def test_a_configured_out_of_a_dash_is_stdout(tmp_path: Path) -> None:
+    configure(tmp_path, '[tool.tilegen]\nout = "-"\n')
+    assert tilegen("build", SF).stdout.startswith("// permute_sf") and not Path("-").exists()
+
+
+def test_bench_says_what_is_wrong_with_a_spec_without_a_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lack = EnvironmentLack(Diagnostic("TG502", "no GPU"))
+    monkeypatch.setattr("tilegen.gpu.require_gpu", lambda: (_ for _ in ()).throw(lack))
+    write(tmp_path, "kernel: k\n", "bad.yaml")
+    assert "error[TG102]" in tilegen("bench", "bad.yaml").stderr
+    assert "TG502" in tilegen("bench", SF).stderr

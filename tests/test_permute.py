@@ -32,6 +32,7 @@ from tilegen.planner import plan_spec
 from tilegen.proofs import unproven_ranges
 from tilegen.proofs.meaning import check_meaning
 from tilegen.render import render, render_launcher
+from tilegen.report import explain_text
 
 SIZES = st.lists(st.sampled_from([1, 1, 2, 3, 4, 5, 7, 8]), min_size=1, max_size=6)
 
@@ -497,3 +498,15 @@ def test_a_small_direct_permute_has_no_warps_that_are_idle(dtype: str, shape: li
     assert [op["variant"] for op in found["ops"]] == [variant]
     accesses = [a for op in found["ops"] for a in op["accesses"]]
     assert min(a["idle_warps"] for a in accesses if a["width_bytes"] > 1) == 0
+
+
+def test_what_the_model_of_time_counts_is_not_named_like_what_is_counted() -> None:
+    arrays = {
+        "X": {"scope": "global", "dtype": "float32", "shape": [1024, 768]},
+        "Y": {"scope": "global", "dtype": "float32", "shape": [768, 1024]},
+    }
+    spec = {"kernel": "p", "buffers": arrays, "ops": [{"permute": {"src": "X", "dst": "Y", "axes": [1, 0]}}]}
+    lines = explain_text(tilegen.explain(spec), ARCHES["sm_90"]).splitlines()
+    at = next(n for n, line in enumerate(lines) if line.startswith("  tile: "))
+    assert lines[at + 1].split() == ["~sectors", "~wavefronts", "~instructions"]
+    assert any(line.strip().startswith("~ estimated by the model of time") for line in lines[at:])

@@ -49,6 +49,7 @@ class Choice:
 
 
 TILING = "tiling"  # the question of which elements each thread has of a product, answered by a text of tiled_mma
+TILE = "tile"  # the question of a permute's box, whose answers a model of time counts by itself, over the grid
 RESIDENT = "ctas_per_sm"  # the question of how many CTAs one multiprocessor holds at once
 
 

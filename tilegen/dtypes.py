@@ -75,3 +75,24 @@ def bits_dtype(width_bytes: int) -> np.dtype[Any]:
     dtype('uint16')
     """
     return np.dtype({1: "u1", 2: "u2", 4: "u4", 8: "u8"}.get(width_bytes, f"V{width_bytes}"))
+
+
+def is_held(value: float, dtype: str) -> bool:
+    """Whether a dtype of floats rounds a number neither to infinity nor to 0; infinities and 0 are held as they are.
+
+    >>> is_held(1e39, "float32"), is_held(1e39, "float64"), is_held(float("inf"), "float32"), is_held(1e-50, "float32")
+    (False, True, True, False)
+    """
+    with np.errstate(all="ignore"):
+        kept = float(np.float64(value).astype(numpy_dtype(dtype)))
+    return abs(kept) not in (0, float("inf")) or kept == value
+
+
+def say_range(dtype: str) -> str:
+    """From where to where a dtype of floats holds numbers.
+
+    >>> say_range("float32")
+    'float32 holds 1.4e-45 to 3.4e+38'
+    """
+    of = np.finfo(dtype)
+    return f"{dtype} holds {of.smallest_subnormal:.2g} to {of.max:.2g}"

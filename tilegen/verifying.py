@@ -123,7 +123,7 @@ def _verify_floats_on_cpu(built: Built, seeds: Sequence[int], against: Meaning |
     spec, plan, found = built.spec, built.plan, []
     ends = corners(launch_of(spec, run.case).grid)
     ctas = list(dict.fromkeys((ends[0], ends[-1])))
-    trips = ALL_TRIPS if is_affordable(plan, ctas, run.case, ALL_TRIPS) else run.cut.trips
+    trips = ALL_TRIPS if is_affordable(spec, plan, ctas, run.case, ALL_TRIPS) else run.cut.trips
     if against is not None and trips != ALL_TRIPS:
         raise refuse("the loops are too long to run all their trips on the CPU", "set smaller params, or --device gpu")
     for seed in seeds:

@@ -292,3 +292,13 @@ def test_explain_says_where_auto_gives_the_same() -> None:
 def test_views_of_bytes_keep_a_layout_from_being_compared() -> None:
     text = HEAD.replace("auto", "row") + "  halves: {view: tile, dtype: float16}\nops: []\n"
     assert compare_pinned(load_plain(text)) == ()
+
+
+def test_wavefronts_that_no_access_of_a_buffer_takes_are_said() -> None:
+    arrays = {name: {"scope": "global", "dtype": "bfloat16", "shape": [512, 512]} for name in "ABD"}
+    spec = {"kernel": "g", "buffers": arrays, "ops": [{"gemm": {"a": "A", "b": "B", "d": "D", "variant": "mma_sync"}}]}
+    choices = {c["question"]: c for c in tilegen.explain(spec)["choices"]}
+    choice = choices["layout of sa"]
+    picked = next(c["cost"]["wavefronts"] for c in choice["candidates"] if c["verdict"] == "picked")
+    own, others = (int(n) for n in re.findall(r"(\d+)(?: more of its ops')? wavefronts", choice["proof"]))
+    assert own + others == picked

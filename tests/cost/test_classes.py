@@ -12,6 +12,7 @@ from tilegen.cost.classes import find_classes
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import count_access, count_unnamed
 from tilegen.cost.needs import count_bytes, count_needed_sectors, group_by_array
+from tilegen.errors import ProofError
 from tilegen.pipeline import load
 from tilegen.planner import plan_spec
 from tilegen.spec.outline import launch_of
@@ -157,3 +158,51 @@ def test_classes_are_numpys_unique_rows(spans):
     index, counts = find_classes(keys)
     _, wanted, wanted_counts = np.unique(np.stack(keys, 1), axis=0, return_index=True, return_counts=True)
     assert (index == wanted).all() and (counts == wanted_counts).all()
+
+
+TRIANGLE = """kernel: triangle
+threads: 64
+params: {S: {default: 130, max: 4096}}
+grid: {bx: 2}
+buffers:
+  X: {scope: global, dtype: float16, shape: [4, 64]}
+  Y: {scope: global, dtype: float16, shape: [4, 64]}
+  A: {scope: shared, dtype: float16, shape: [3, 64]}
+ops:
+  - for: {k: K}
+    do:
+      - for: {j: COUNT}
+        do:
+          - copy: {src: "X[j % 4]", dst: "A[(j + k) % 3]", when: WHEN}
+          - sync: cta
+          - copy: {src: "A[(j + k) % 3]", dst: "Y[j // 2 % 4]"}
+"""
+
+
+@pytest.mark.parametrize(("count_of_j", "when"), [
+    ("k", "j < 70"), ("k + 3", "bx + j*2 < 200"), ("S - k", "k % 5 != 1"), ("k // 2 + bx", "j * k % 7 < 3"),
+    ("[k // 2, k, 3]", "true"), ("'min(k, 80)'", "j + k < 150"),
+])  # fmt: skip
+def test_trips_that_an_outer_loop_gives_are_counted_as_if_gone_through(count_of_j, when, monkeypatch):
+    spec = load(TRIANGLE.replace("K}", "140}").replace("COUNT", count_of_j).replace("WHEN", f'"{when}"'))
+    launch, found = launch_of(spec), compiled_accesses(plan_spec(spec))
+    counted = {}
+    for most in (1 << 40, 4):
+        monkeypatch.setattr(classes, "_ALL", most)
+        count_unnamed.cache_clear()
+        counted[most] = [count_access(a, launch, cta) for a in found for cta in (None, (0, 0, 0), launch.interior)]
+    count_unnamed.cache_clear()
+    assert counted[4] == counted[1 << 40]
+
+
+def test_trips_of_a_long_triangle_are_a_sum():
+    spec = load(TRIANGLE.replace("K}", "1000000}").replace("COUNT", "k").replace("WHEN", "true"))
+    launch = launch_of(spec)
+    (_, _, _, last) = compiled_accesses(plan_spec(spec))
+    assert count_access(last, launch, (0, 0, 0)).instructions == 1_000_000 * 999_999 // 2
+
+
+def test_what_would_be_gone_through_for_hours_is_refused_at_its_place():
+    deep = TRIANGLE.replace("K}", "100000}").replace("COUNT", "k").replace("WHEN", "j * k % 7 < 3")
+    with pytest.raises(ProofError, match=r"^<text>:14:13: TG426: counting .* k \(100000\) and j \(99999\)"):
+        plan_spec(load(deep))

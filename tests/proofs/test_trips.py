@@ -165,3 +165,25 @@ def test_a_count_of_ctas_and_of_a_parameter_is_run_from_no_trip_on() -> None:
         "threads: 32", "threads: 32\nparams: {N: {default: 1000, max: 2000}}\ngrid: {bx: 3}")  # fmt: skip
     runs = tilegen.build(source).proof.runs
     assert {min(dict(case)["N"], 2 * bx + 1) for case, ctas in runs for bx, _, _ in ctas} == {1, 2, 3, 4, 5}
+
+
+def test_a_loop_as_long_as_one_around_it_says_is_refused_at_once() -> None:
+    nested = (
+        "kernel: nested\nthreads: 64\ngrid: {bx: 4}\nbuffers:\n  X: {scope: global, dtype: float32, shape: [4, 64]}\n"
+        "  Y: {scope: global, dtype: float32, shape: [4, 64]}\nops:\n  - for: {k: 1000000}\n    do:\n"
+        '      - for: {j: k}\n        do:\n          - copy: {src: "X[bx]", dst: "Y[bx]"}\n'
+    )
+    with pytest.raises(ProofError, match=r"^<text>:10:9: TG426: .* since it has k of them \(give it a length"):
+        tilegen.build(nested)
+
+
+def test_more_elements_in_one_cta_than_a_proof_has_room_for_are_refused_at_once() -> None:
+    array = {"scope": "global", "dtype": "uint8", "shape": [100_000_000]}
+    spec = {
+        "kernel": "big",
+        "threads": 1024,
+        "buffers": {"X": array, "Y": array},
+        "ops": [{"copy": {"src": "X", "dst": "Y"}}],
+    }
+    with pytest.raises(ProofError, match=r"TG426: .* 100000000 elements of X in 1 CTA, .*let more CTAs share"):
+        tilegen.build(spec)

@@ -57,3 +57,14 @@ def test_lanes_without_a_thread_are_counted(threads: int, hint: str) -> None:
 
 def test_a_spec_that_is_still_written_may_leave_all_unused() -> None:
     assert _load("threads: 20\nparams: {Q: 4}\n", "", "ops: []\n").warnings == ()
+
+
+def test_a_role_that_nothing_runs_and_a_name_that_no_expression_has() -> None:
+    roles = "roles:\n  one: {threads: 32}\n  two: {threads: 32}\n"
+    ops = 'ops:\n  - role: one\n    do:\n      - copy: {src: "X[bx*32 : +32]", dst: "Y[bx*32 : +32]"}\n'
+    [warning] = _load(roles, ops=ops).warnings
+    assert (warning.code, warning.message) == ("TG123", "nothing uses the role 'two'")
+    given = '{x: "X[bx*32 : +32]", z: "X[bx*32 : +32]"}'
+    ops = f'ops:\n  - elementwise: {{dst: "Y[bx*32 : +32]", expr: x + 1.0, with: {given}}}\n'
+    [warning] = _load("threads: 64\n", ops=ops).warnings
+    assert (warning.code, warning.message) == ("TG123", "the expression does not use 'z' of 'with'")

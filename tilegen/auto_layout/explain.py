@@ -31,7 +31,9 @@ def explain_search(spec: Spec, buffer: Buffer, search: Search, shares: bool) -> 
     candidates = _list_candidates(best, _select_shown(best, _known(search)), rest.wavefronts + floor)
     if own > floor and best.layout.form.is_rows:
         candidates += (_cost_linear(shape, size, accesses, rest),)
-    return Choice(f"layout of {buffer.name}", best.layout.text, candidates, _proof(search, own, floor, shares))
+    return Choice(
+        f"layout of {buffer.name}", best.layout.text, candidates, _proof(search, own, floor, rest.wavefronts, shares)
+    )
 
 
 def compare_with(question: str, buffer: Buffer, cost: Cost, search: Search) -> Choice:
@@ -60,14 +62,16 @@ def _known(search: Search) -> list[Costed]:
     return [planned.get(k, e) for k, e in enumerate(search.estimates) if k in planned or e.reason]
 
 
-def _proof(search: Search, wavefronts: int, floor: int, shares: bool) -> str:
-    """Why nothing is better, as far as it was searched."""
+def _proof(search: Search, wavefronts: int, floor: int, others: int, shares: bool) -> str:
+    """Why nothing is better, as far as it was searched; ``others``: wavefronts that its accesses do not take."""
     ways = count_words(len(search.alternatives), "plan", "plans")
     searched = f"{_say_searched(search.estimates)} under {ways} of its ops, {len(search.planned)} were planned anew"
     if wavefronts == floor:
         said = [f"its accesses take {floor} wavefronts, one a phase, which no layout is below; {searched}"]
     else:
         said = [f"{searched}; its accesses take {wavefronts} wavefronts against a floor of {floor}"]
+    if others:
+        said.append(f"{others} more of its ops' wavefronts are of TMA's boxes and of other buffers")
     if search.is_settled:
         said.append("no other order and no panels were searched: each access moves 16 bytes a lane without a conflict")
     elif search.above:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
+from tilegen import gpu
 from tilegen.bench import (
     BenchWishes,
     Result,
@@ -23,19 +24,28 @@ from tilegen.bench import (
 from tilegen.cli.building import do_all
 from tilegen.cli.console import print_data, print_json
 from tilegen.cli.reading import Word
-from tilegen.pipeline import build
+from tilegen.errors import EnvironmentLack
+from tilegen.pipeline import build, load
 
 
 def bench_command(
-    specs: Sequence[str], form: str, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int]
+    specs: Sequence[str], form: str, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int | float]
 ) -> int:
-    """Measure every spec and print one picture. Raises SeveralFailed, or EnvironmentLack without a GPU."""
+    """Measure every spec and print one picture. Raises SeveralFailed, or EnvironmentLack without a GPU.
+
+    Of specs that cannot be loaded it says so, with or without one.
+    """
     try:
         choose_peers(wishes.against)
     except KeyError as error:
         name = str(error.args[0])
         message = f"{name[:40]!r} is no peer; did you mean {nearest_peer(name)!r}?"
         raise click.BadParameter(message, param_hint="'--against'") from None
+    try:
+        gpu.require_gpu()
+    except EnvironmentLack:
+        do_all(specs, lambda _, source: load(source, arch, settings))  # what is wrong with a spec is said anywhere
+        raise
     with open_session() as session:
         results = do_all(specs, lambda _, source: _bench_spec(session, source, wishes, arch, settings))
     print_results(results, form)
@@ -43,7 +53,7 @@ def bench_command(
 
 
 def _bench_spec(
-    session: Session, source: Word, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int]
+    session: Session, source: Word, wishes: BenchWishes, arch: str | None, settings: Mapping[str, int | float]
 ) -> Result:
     return bench_built(session, build(source, arch, settings), wishes)
 

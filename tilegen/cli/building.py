@@ -40,7 +40,7 @@ class BuildWishes:
     specs: tuple[str, ...]
     folder: str
     arch: str | None = None
-    settings: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, int | float] = field(default_factory=dict)
     compiles: bool = False
     checks: bool = False
 

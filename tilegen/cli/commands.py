@@ -111,8 +111,8 @@ def init(name: str) -> int:
 @with_manner
 @with_color
 def build(
-    specs: tuple[str, ...], output: str, arch: str | None, settings: dict[str, int], compiles: bool, checks: bool,
-    watches: bool, **manner: Any,
+    specs: tuple[str, ...], output: str, arch: str | None, settings: dict[str, int | float], compiles: bool,
+    checks: bool, watches: bool, **manner: Any,
 ) -> int:  # fmt: skip
     """Check, choose, prove and render: SPEC becomes DIR/<kernel>.cu, its launcher .h, and .json.
 
@@ -150,7 +150,7 @@ def build(
 @with_color
 def verify(
     specs: tuple[str, ...], device: str, seeds: tuple[int, ...], against: str | None, arch: str | None,
-    settings: dict[str, int], **manner: Any,
+    settings: dict[str, int | float], **manner: Any,
 ) -> int:  # fmt: skip
     """Prove SPEC's kernel, then run it over several inputs and compare every byte with what SPEC means.
 
@@ -178,7 +178,7 @@ def verify(
 @with_color
 def explain(
     spec: str, form: str, access: int | None, events: bool, rows: int | None, arch: str | None,
-    settings: dict[str, int], compiles: bool, resolved: bool, expanded: bool, is_short: bool,
+    settings: dict[str, int | float], compiles: bool, resolved: bool, expanded: bool, is_short: bool,
 ) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
@@ -243,7 +243,7 @@ class BenchCommand(click.Command):
 @with_color
 def bench(
     specs: tuple[str, ...], against: tuple[str, ...], rounds: int, seed: int, form: str, arch: str | None,
-    settings: dict[str, int],
+    settings: dict[str, int | float],
 ) -> int:  # fmt: skip
     """Check SPEC's kernel on the GPU, then time it: bytes in a second, and ratios to the device's copy and to peers.
 
@@ -298,8 +298,9 @@ def layout(form: str, **wishes: Any) -> int:
 @with_spec_options
 @with_color
 def view(
-    what: str | None, shape: str | None, output: str | None, opens: bool, arch: str | None, settings: dict[str, int]
-) -> int:
+    what: str | None, shape: str | None, output: str | None, opens: bool, arch: str | None,
+    settings: dict[str, int | float],
+) -> int:  # fmt: skip
     """Write one self-contained HTML page: layouts, banks and tiled products to look at and to edit.
 
     Of a SPEC (a .yaml file, or -, standard input) it also shows memories, choices with what was rejected, roles over

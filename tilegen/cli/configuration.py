@@ -29,8 +29,7 @@ def read_configuration(folder: Path) -> dict[str, Any]:
     """
     for place in (folder, *folder.parents):
         path = place / "pyproject.toml"
-        text = _read_text(path)
-        if "tilegen" not in text:
+        if "tilegen" not in (text := _read_text(path)):
             continue
         table = _parse(path, text).get("tool", {}).get("tilegen")
         if table is not None:
@@ -52,10 +51,22 @@ def option_defaults(configuration: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def _read_text(path: Path) -> str:
+    """The text of a file, "" where there is none. Raises InputError (TG605) for a folder, and for what is not UTF-8."""
     try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
-        return ""  # no file, or one that no other tool could read either
+        data = path.read_bytes()
+    except IsADirectoryError:
+        where = os.path.relpath(path)
+        raise InputError(Diagnostic(CODE, f"cannot read {where}: it is a folder", hint="rename it")) from None
+    except OSError:
+        return ""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8", "replace").splitlines(keepends=True) or [""]
+        line, column = (len(before), len(before[-1]) + 1) if before[-1][-1:] != "\n" else (len(before) + 1, 1)
+        message = f"this is not UTF-8: byte {error.start} is 0x{data[error.start]:02x}"
+        mark = _mark(path, data.decode("utf-8", "replace"), line, column)
+        raise InputError(Diagnostic(CODE, message, mark, "save it as UTF-8, as TOML is")) from None
 
 
 def _parse(path: Path, text: str) -> dict[str, Any]:
@@ -78,7 +89,7 @@ def _check(path: Path, text: str, table: Any) -> dict[str, Any]:
     wrong = [Diagnostic(CODE, *found) for key, value in table.items() if (found := _judge(path, text, key, value))]
     if wrong:
         raise InputError(wrong)
-    if "out" in table:
+    if table.get("out", "-") != "-":
         return table | {"out": os.path.relpath(path.parent / table["out"])}
     return dict(table)
 

@@ -32,7 +32,7 @@ from tilegen.spec.printing import print_spec
 
 
 def explain_command(
-    path: str, form: str, access: int | None, arch: str | None, settings: Mapping[str, int], compiles: bool
+    path: str, form: str, access: int | None, arch: str | None, settings: Mapping[str, int | float], compiles: bool
 ) -> int:
     """Explain a spec; ``access`` counts from 1, as the text numbers them; ``compiles`` adds what the cubin needs."""
     with watch_progress(1) as begin:
@@ -56,7 +56,7 @@ def explain_command(
     return 0
 
 
-def events_command(path: str, form: str, rows: int, arch: str | None, settings: Mapping[str, int]) -> int:
+def events_command(path: str, form: str, rows: int, arch: str | None, settings: Mapping[str, int | float]) -> int:
     """What the roles of a spec's first CTA do, in so many rows; a fault of the kernel follows it."""
     with watch_progress(1) as begin:
         begin(path)
@@ -73,7 +73,7 @@ def events_command(path: str, form: str, rows: int, arch: str | None, settings: 
     return 0
 
 
-def resolve_command(path: str, arch: str | None, settings: Mapping[str, int]) -> int:
+def resolve_command(path: str, arch: str | None, settings: Mapping[str, int | float]) -> int:
     """The spec on stdout, with every choice written out."""
     with watch_progress(1) as begin:
         begin(path)
@@ -83,7 +83,7 @@ def resolve_command(path: str, arch: str | None, settings: Mapping[str, int]) ->
     return 0
 
 
-def expand_command(path: str, arch: str | None, settings: Mapping[str, int]) -> int:
+def expand_command(path: str, arch: str | None, settings: Mapping[str, int | float]) -> int:
     """The tile ops that a spec is on stdout, as a spec."""
     with watch_progress(1) as begin:
         begin(path)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import isinf
 from typing import Any, TypeVar
 
 import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
+_INTEGER = re.compile(r"[-+]?[0-9]+\Z")
+_DECIMAL = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?\Z")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
@@ -34,17 +38,19 @@ def _choose_color(ctx: click.Context, _: click.Parameter, value: str | None) -> 
         ctx.color = ctx.find_root().color = wants_color(value)
 
 
-def _read_settings(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, int]:
-    settings: dict[str, int] = {}
+def _read_settings(_: click.Context, __: click.Parameter, given: Sequence[str]) -> dict[str, int | float]:
+    settings: dict[str, int | float] = {}
     for text in given:
         name, equals, number = text.partition("=")
-        if not (equals and name.isidentifier() and number.isascii() and number.isdecimal()):
-            raise click.BadParameter(f"{text[:40]!r} is not NAME=NUMBER, for example M=4096")
-        if len(number) > 19:
+        if not (equals and name.isidentifier() and (_INTEGER.match(number) or _DECIMAL.match(number))):
+            raise click.BadParameter(f"{text[:40]!r} is not NAME=NUMBER, for example M=4096 or scale=0.125")
+        if len(number.lstrip("-+")) > 19 and _INTEGER.match(number):
             raise click.BadParameter(f"the number of {name[:40]} does not fit 64 bits")
+        if isinf(float(number)):
+            raise click.BadParameter(f"the number of {name[:40]} is more than any float holds")
         if name in settings:
             raise click.BadParameter(f"{name} is set twice")
-        settings[name] = int(number)
+        settings[name] = int(number) if _INTEGER.match(number) else float(number)
     return settings
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import keyword
 from pathlib import Path
 
 import click
@@ -40,11 +39,17 @@ def init_command(name: str) -> int:
 
 
 def _read_kernel(stem: str) -> str:
-    if stem.isidentifier() and stem.isascii() and not keyword.iskeyword(stem):
+    from tilegen.spec.names import MAX_NAME, kernel_reason
+
+    is_name = stem.isidentifier() and stem.isascii() and len(stem) <= MAX_NAME
+    reason = kernel_reason(stem) if is_name else ""
+    if is_name and not reason:
         return stem
-    fixed = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in stem)
-    fixed = f"k_{fixed}" if not fixed or fixed[0].isdigit() or keyword.iskeyword(fixed) else fixed
-    raise click.BadParameter(f"{stem!r} is no name for a kernel; '{fixed}' is one", param_hint="'NAME'")
+    fixed = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in stem[: MAX_NAME - 2])
+    if not fixed or fixed[0].isdigit() or kernel_reason(fixed):
+        fixed = f"k_{fixed.lstrip('_').replace('__', '_')}"
+    why = f": it is {reason}" if reason else ""
+    raise click.BadParameter(f"{stem!r} is no name for a kernel{why}; '{fixed}' is one", param_hint="'NAME'")
 
 
 def completion_command(shell: str, group: click.Command) -> int:

@@ -57,7 +57,7 @@ class VerifyWishes:
     device: str
     seeds: tuple[int, ...]
     arch: str | None = None
-    settings: Mapping[str, int] = field(default_factory=dict)
+    settings: Mapping[str, int | float] = field(default_factory=dict)
     against: str | None = None
 
 
@@ -87,7 +87,7 @@ def verify_command(wishes: VerifyWishes, manner: Manner) -> int:
         where, why = choose_device(wishes.device, spec.arch)
         built = build(spec)
         verified = verify_built(built, where, wishes.seeds, meaning)
-        unused: tuple[str, ...] = (f"on the CPU, without a GPU and a compiler, because {why}",) if why else ()
+        unused: tuple[str, ...] = (f"on the CPU, and not on a GPU, because {why}",) if why else ()
         unused += () if reads_arrays(built.plan) else ("seeds are not used where a kernel reads no array",)
         return _Result(name, built, verified, time.perf_counter() - begun, unused)
 

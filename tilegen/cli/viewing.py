@@ -30,7 +30,7 @@ class ViewWishes:
     output: str | None
     opens: bool
     arch: str | None
-    settings: Mapping[str, int]
+    settings: Mapping[str, int | float]
 
 
 def view_command(wishes: ViewWishes) -> int:
@@ -50,13 +50,13 @@ def view_command(wishes: ViewWishes) -> int:
 
 
 # ---------------------------------------------------------------- explain, in other forms
-def summary_command(path: str, arch: str | None, settings: Mapping[str, int]) -> int:
+def summary_command(path: str, arch: str | None, settings: Mapping[str, int | float]) -> int:
     """The ten lines of a spec. Raises what loading raises."""
     print_data("\n".join(summary_lines(_explain(path, arch, settings), path)))
     return 0
 
 
-def picture_command(path: str, form: str, arch: str | None, settings: Mapping[str, int]) -> int:
+def picture_command(path: str, form: str, arch: str | None, settings: Mapping[str, int | float]) -> int:
     """A spec as ``svg`` or as the page of `tilegen view` (``html``), on stdout. Raises what loading raises."""
     if form == "svg":
         print_data(explained_svg(_explain(path, arch, settings)))
@@ -68,7 +68,7 @@ def picture_command(path: str, form: str, arch: str | None, settings: Mapping[st
     return 0
 
 
-def _explain(path: str, arch: str | None, settings: Mapping[str, int]) -> dict[str, Any]:
+def _explain(path: str, arch: str | None, settings: Mapping[str, int | float]) -> dict[str, Any]:
     with watch_progress(1) as begin:
         begin(path)
         return explain(read_spec(path), arch, settings)

@@ -1,19 +1,22 @@
 """Classes of CTAs and loop trips in which an access behaves alike, so that one of each is enough to count.
 
 An address is a sum. Terms over these outer variables alone move a whole warp: only their residue matters. What stands
-in one term with a thread's variable is told apart by its values: slower, as exact.
+in one term with a thread's variable is told apart by its values: slower, as exact. Of an inner loop whose length an
+outer one gives, the trips are counted by that length and not gone through.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.cost.accesses import Access
+from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import (
     Formula,
     Index,
@@ -29,6 +32,7 @@ from tilegen.index import (
     xor,
 )
 from tilegen.index.courses import Course, course, join_courses, pick_values
+from tilegen.plan import plain_name
 
 Ints = NDArray[np.int64]
 
@@ -39,6 +43,7 @@ _SPARSE = 16  # so many times as many numbers as entries are sorted, too
 _WIDE = 1 << 20
 _EXACT = 1 << 53  # integers below this are what they are as float64
 _ALL = 64  # so many values of a variable are looked at without asking which are enough
+_MOST = 1 << 26  # outer values that are gone through: some ten seconds
 
 
 def list_classes(
@@ -68,21 +73,49 @@ def _list(
     if not extents:
         yield {}, np.ones(1, np.int64)
         return
-    picked = {n: _pick(sides, n, extent, period, joint) for n, extent in extents.items()}
-    shape = tuple(len(values) for values, _ in picked.values())
-    size = int(np.prod(shape, dtype=np.int64))
+    limits = _find_limits([a for a, _ in sides], extents, {n for n, x in sides[0][1].items() if isinstance(x, int)})
+    full = {v.name for _, stop in limits.values() for v in variables(stop)}
+    sides = [(_drop_limits(a, limits), known) for a, known in sides]
+    picked = {n: _all_of(n, e) if n in full else _pick(sides, n, e, period, joint) for n, e in extents.items()}
+    shape = tuple(len(p.values) for p in picked.values())
+    size = prod(shape)
+    if size > _MOST:
+        raise _too_many(extents, size)
     for first in range(0, size, _CHUNK):
         split = np.unravel_index(np.arange(first, min(size, first + _CHUNK), dtype=np.int64), shape)
-        values = {n: picked[n][0][at] for n, at in zip(picked, split, strict=True)}
-        weights = np.prod([picked[n][1][at] for n, at in zip(picked, split, strict=True)], axis=0)
-        index, counts = find_classes(_keys_of_all(sides, values, period, joint), weights)
+        values = {n: p.values[at] for (n, p), at in zip(picked.items(), split, strict=True)}
+        weights = {n: p.weights[at] for (n, p), at in zip(picked.items(), split, strict=True)}
+        for n, (_, stop) in limits.items():
+            below = evaluate(stop, {**sides[0][1], **values}) - values[n]
+            weights[n] = np.clip(-(-below // picked[n].period), 0, weights[n])
+        each: Ints = np.prod(list(weights.values()), axis=0)
+        if limits:
+            made = each > 0
+            values, each = {n: v[made] for n, v in values.items()}, each[made]
+            if not len(each):
+                continue
+        index, counts = find_classes(_keys_of_all(sides, values, period, joint), each)
         yield {n: v[index] for n, v in values.items()}, counts
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """Values of an outer variable that are enough; each stands for ``weights`` of them, a period apart."""
+
+    values: Ints
+    weights: Ints
+    period: int = 1
+
+
+def _all_of(name: str, extent: int) -> _Picked:
+    if extent > _MOST:
+        raise _too_many({name: extent}, extent)
+    return _Picked(np.arange(extent), np.ones(extent, np.int64))
 
 
 def _pick(
     sides: Sequence[tuple[Access, Mapping[str, object]]], name: str, extent: int, period: int | None, joint: bool
-) -> tuple[Ints, Ints]:
-    """The values of an outer variable that are enough, and how many each stands for."""
+) -> _Picked:
     v = Var(name, extent)
     courses: list[Course | None] = []
     rises = set()
@@ -98,7 +131,37 @@ def _pick(
     if joint and len(rises) > 1:  # they move apart
         courses.append(None)
     common = join_courses(courses) if courses else None
-    return pick_values(extent, common) if common else (np.arange(extent), np.ones(extent, np.int64))
+    if common is None or sum(stop - first for first, stop in common.turns) > _MOST:
+        return _all_of(name, extent)
+    return _Picked(*pick_values(extent, common), common.period)
+
+
+def _find_limits(
+    accesses: Sequence[Access], extents: Mapping[str, int], known: set[str]
+) -> dict[str, tuple[Index, Index]]:  # fmt: skip
+    """Of each long loop whose length other outer variables give the condition that says so, and the length."""
+    found: dict[str, tuple[Index, Index]] = {}
+    for c in accesses[0].conditions:
+        if isinstance(c, Formula) and c.symbol == "<" and isinstance(c.args[0], Var) and c.args[0].name in extents:
+            name, stop = c.args[0].name, c.args[1]
+            is_free = _names(stop) <= {*extents, *known} - {name}
+            if is_free and extents[name] > _ALL and all(c in a.conditions for a in accesses):
+                found.setdefault(name, (c, stop))
+    needed = frozenset[str]().union(*(_names(stop) for _, stop in found.values()))
+    return {name: limit for name, limit in found.items() if name not in needed}
+
+
+def _drop_limits(a: Access, limits: Mapping[str, tuple[Index, Index]]) -> Access:
+    dropped = [c for c, _ in limits.values()]
+    return replace(a, conditions=tuple(c for c in a.conditions if c not in dropped)) if dropped else a
+
+
+def _too_many(extents: Mapping[str, int], size: int) -> ProofError:
+    """What an access costs is not counted where too many trips, or CTAs, differ in it."""
+    named = " and ".join(f"{plain_name(n)} ({extent})" for n, extent in extents.items())
+    what = f"counting what this costs would go through {size} different values of {named}"
+    hint = "give loops lengths that do not depend on one another, or let more CTAs share the work"
+    return ProofError(Diagnostic("TG426", f"{what}, which is too many", None, hint))
 
 
 def find_classes(keys: Sequence[Ints], weights: Ints | None = None) -> tuple[Ints, Ints]:

@@ -10,7 +10,7 @@ from typing import Any
 from tilegen.cost.accesses import Access
 from tilegen.cost.count import Counted
 from tilegen.decisions import Operation, Refusal, compare_costs, of_loser
-from tilegen.errors import Diagnostic, SpecError
+from tilegen.errors import Diagnostic, ProofError, SpecError
 from tilegen.ops import OPS
 from tilegen.ops.op import Planned, Variant
 from tilegen.ops.operand import Context, Refused
@@ -44,8 +44,14 @@ class _Case:
 
 
 def attempt(variant: Variant, call: Call, context: Context) -> Attempt:
-    """The plan of a call by one variant, made once for equal surroundings."""
-    return _attempt(_Case(variant, context.seen_by(call), call, context))
+    """The plan of a call by one variant, made once for equal surroundings.
+
+    Raises ProofError where what it costs takes too long to count.
+    """
+    try:
+        return _attempt(_Case(variant, context.seen_by(call), call, context))
+    except ProofError as error:
+        raise ProofError([replace(d, mark=d.mark or call.mark) for d in error.diagnostics]) from None
 
 
 @lru_cache(maxsize=_KEPT)

@@ -38,7 +38,7 @@ _PART_BYTES = 16  # of the warps' results that a thread takes at once
 
 
 class ReduceFields(OpFields):
-    src: str | None = Field(default=None, description="register region read")
+    src: str | None = Field(default=None, description="region read, in any memory")
     expr: str | None = Field(default=None, description="in place of src: what is reduced, as of elementwise")
     named: dict[str, str] = Field(default={}, alias="with", description="name: region, for names that expr uses")
     dst: str = Field(description="register region written: of the source's shape, with an extent of 1 along axis")

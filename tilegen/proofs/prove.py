@@ -137,7 +137,7 @@ def _carry_out_in_parts(
     the same checks one after another.
     """
     trips = run.cut.trips
-    if not is_affordable(plan, run.ctas, run.case, trips):
+    if not is_affordable(spec, plan, run.ctas, run.case, trips):
         return None
     of = spec, plan, run.ctas, run.case, trips
     tasks: list[Callable[[], Any]] = [partial(digest_outcome, *of)]

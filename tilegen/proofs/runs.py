@@ -110,16 +110,16 @@ def check_run(spec: Spec, plan: Plan, run: ProofRun, seed: int = 1) -> tuple[int
     Raises ProofError for what is wrong, and for a kernel that takes too many steps (TG426).
     """
     trips = run.cut.trips
-    if not is_affordable(plan, run.ctas, run.case, trips):
-        raise ProofError(too_long(plan, run.case, run.cut))
+    if not is_affordable(spec, plan, run.ctas, run.case, trips):
+        raise ProofError(too_long(spec, plan, run.ctas, run.case, run.cut))
     try:
         return check_meaning(spec, plan, run.ctas, run.case, seed, trips), trips
     except Unsteady:
         if run.is_spare:
             return 0, trips
-        if not is_affordable(plan, run.ctas, run.case, ALL_TRIPS):
-            raise ProofError(too_long(plan, run.case, Cut())) from None
+        if not is_affordable(spec, plan, run.ctas, run.case, ALL_TRIPS):
+            raise ProofError(too_long(spec, plan, run.ctas, run.case, Cut())) from None
     except ProofError:
-        if trips == ALL_TRIPS or not is_affordable(plan, run.ctas, run.case, ALL_TRIPS):
+        if trips == ALL_TRIPS or not is_affordable(spec, plan, run.ctas, run.case, ALL_TRIPS):
             raise
     return check_meaning(spec, plan, run.ctas, run.case, seed), ALL_TRIPS

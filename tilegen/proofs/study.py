@@ -24,6 +24,9 @@ class Uncut:
     loop: str
     what: str
     mark: Mark | None = None
+    hint: str = (
+        "places in shared memory, slots and conditions that repeat, such as `E % n`, let it run a few trips only"
+    )
 
 
 @dataclass(frozen=True)

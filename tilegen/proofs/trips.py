@@ -30,6 +30,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -43,7 +44,7 @@ from tilegen.proofs.looking import crowd_of, whole_grid
 from tilegen.proofs.reach import Places
 from tilegen.proofs.study import Study, Uncut, plain, study_plan, study_statement
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Loop, Spec
+from tilegen.spec.data import Loop, Region, Spec
 from tilegen.spec.outline import is_possible, outline, trip_of, write_out
 
 TOO_LONG = "TG426"
@@ -51,9 +52,11 @@ TOO_LONG = "TG426"
 _FEW = 16  # a loop of so many trips runs in full, unless it holds a longer one
 _FEWEST = 3  # no loop is cut to fewer
 _MOST_WORK = 1 << 30  # threads that carry out steps in one run: about a minute
+_MOST_ELEMENTS = 1 << 25  # that CTAs touch in one run: each takes some 80 bytes where it is written, and 0.4 us
 _MOST_CASES = 64  # lengths of one loop that are tried
 _SOME_CASES = 32  # where no rule says how many are enough
 _MOST_CTAS = 1 << 14  # along an axis that are asked how many trips they make
+_INNER = "give it a length that no loop around it has a say in, or let more CTAs share the trips of those"
 _LEAST_THREADS = 4096  # a step takes about as long as this many threads, however few it has
 
 
@@ -90,7 +93,7 @@ def choose_trips(
     for s, name, of_ctas in [(s, name, of_ctas) for s, name, of_ctas in counts if name in long]:
         ends.setdefault(name, set()).update(max(0, n) for n in of_ctas if isinstance(n, int))
         for unknown in [n for n in of_ctas if not isinstance(n, int)][:1]:
-            study.refuse(name, f"it has {plain(unknown)} of them", s.mark)
+            study.uncut.setdefault(name, Uncut(name, f"it has {plain(unknown)} of them", s.mark, _INNER))
     for name, own in ends.items():  # where the loop ends for some CTAs, or roles, and goes on for others
         study.courses.setdefault(name, []).append(Course(turns=tuple((n, n) for n in sorted(own) if len(own) > 1)))
     for placed in outline(spec).placed:
@@ -258,16 +261,33 @@ def count_work(plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: 
     return count_steps(plan, case, trips) * max(_LEAST_THREADS, len(ctas) * plan.threads)
 
 
-def is_affordable(plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips) -> bool:
+def find_largest(spec: Spec) -> Region | None:
+    """The region of a global array that has most of the elements which one op takes at once."""
+    regions = [r for call in outline(spec).calls for r in call.regions.values() if r.buffer.scope == "global"]
+    return max(regions, key=lambda r: prod(r.lengths), default=None)
+
+
+def has_room(spec: Spec, ctas: Sequence[Cta]) -> bool:
+    """Whether what an op takes in all CTAs of a run fits in memory, element by element."""
+    largest = find_largest(spec)
+    return largest is None or len(ctas) * prod(largest.lengths) <= _MOST_ELEMENTS
+
+
+def is_affordable(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], trips: Trips) -> bool:
     """Whether a run takes no longer than a minute or so."""
-    return count_work(plan, ctas, case, trips) <= _MOST_WORK
+    return has_room(spec, ctas) and count_work(plan, ctas, case, trips) <= _MOST_WORK
 
 
-def too_long(plan: Plan, case: Mapping[str, int], cut: Cut) -> Diagnostic:
+def too_long(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], cut: Cut) -> Diagnostic:
     """The error for a kernel that no run can prove."""
+    largest = find_largest(spec)
+    if largest is not None and not has_room(spec, ctas):
+        each = f"{prod(largest.lengths)} elements of {largest.buffer.name} in {len(ctas)} CTA{'s' * (len(ctas) > 1)}"
+        message = f"the proof would run an op on {each}, and has room for {_MOST_ELEMENTS} elements"
+        hint = "let more CTAs share the work, `grid: {bx: N}`, and each take a part of the array"
+        return Diagnostic(TOO_LONG, message, largest.mark, hint)
     message = f"the proof would run {count_steps(plan, case, cut.trips)} steps"
     if not cut.uncut:
         return Diagnostic(TOO_LONG, f"{message}, which is too many", hint="let more CTAs share the work")
     why = cut.uncut[0]
-    hint = "places in shared memory, slots and conditions that repeat, such as `E % n`, let it run a few trips only"
-    return Diagnostic(TOO_LONG, f"{message}: all trips of '{why.loop}', since {why.what}", why.mark, hint)
+    return Diagnostic(TOO_LONG, f"{message}: all trips of '{why.loop}', since {why.what}", why.mark, why.hint)

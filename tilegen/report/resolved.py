@@ -12,6 +12,7 @@ from tilegen.plan import Plan, arguments
 from tilegen.spec.data import Call, Spec
 from tilegen.spec.outline import map_calls, outline
 from tilegen.spec.pinning import Pins, pin_text
+from tilegen.spec.printing import print_spec
 
 
 def resolved_text(spec: Spec, plan: Plan) -> str:
@@ -52,7 +53,7 @@ def pin_choices(spec: Spec, plan: Plan) -> Spec:
     """The spec with the variants that ``plan`` chose; ``spec`` has its layouts chosen, as ``load`` returns it.
 
     The rest, such as widths, follows from them. Of an op on whole arrays it is the tile ops that carry it out.
-    Constants that nothing of them names are left out.
+    Constants that nothing of it names, since they are written as numbers, are left out.
     """
     operations = iter(plan.operations)
 
@@ -61,7 +62,5 @@ def pin_choices(spec: Spec, plan: Plan) -> Spec:
         return replace(call, fields=type(call.fields).model_validate(said | _variant_of(call, next(operations))))
 
     pinned = replace(spec, ops=map_calls(spec.ops, pin))
-    if spec.whole is None:
-        return pinned
-    named = {word for b in spec.buffers for word in re.findall(r"\w+", b.layout_text)}
+    named = set(re.findall(r"\w+", print_spec(replace(pinned, constants=()))))
     return replace(pinned, constants=tuple(c for c in spec.constants if c.name in named))

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tilegen.decisions import COLUMNS, Cost, count_words, describe_cost, printable
-from tilegen.report.summary import say_bytes, say_resource
+from tilegen.report.summary import say_aside, say_bytes, say_resource
 from tilegen.report.text import say_role
 
 Data = Mapping[str, Any]
@@ -29,7 +29,7 @@ def summary_lines(explained: Data, name: str) -> list[str]:
         f"moves      {moved}; sectors {summary['sectors']} (floor {_known(summary['sectors_floor'])})",
         f"shared     wavefronts {summary['wavefronts']} (floor {summary['wavefronts_floor']})",
         f"issues     {count_words(summary['instructions'], 'instruction', 'instructions')} that access memory",
-        f"bound by   {say_resource(summary['bound_by'])}, at the rates of {summary['device']}",
+        f"bound by   {say_resource(summary['bound_by'])}{say_aside(summary)}, at the rates of {summary['device']}",
         f"layouts    {_say_layouts(explained['choices'])}",
         f"ops        {_say_variants(ops)}",
         f"dearest    {_say_dearest(ops)}",

@@ -15,6 +15,7 @@ from tilegen.decisions import count_words
 from tilegen.plan import Launch, Plan
 
 _UNITS = ("bytes", "KiB", "MiB", "GiB", "TiB")
+_ADDS_UP = ("mma", "reduce")
 _RESOURCES = {"memory": "memory", "shared": "shared memory", "issue": "instructions"}
 
 
@@ -23,7 +24,8 @@ def sum_up(plan: Plan, launch: Launch) -> dict[str, Any]:
 
     ``clocks`` says how many of one multiprocessor each resource is busy for, at the rates of ``device``: sectors with
     its share of the memory's bandwidth, wavefronts of shared memory, instructions that access memory at its schedulers.
-    The largest is ``bound_by``, None if all are 0. A floor is None where it was not counted.
+    The largest is ``bound_by``, None if all are 0; ``aside`` is arithmetic that may take longer and is not among them:
+    of ops that add up. A floor is None where it was not counted.
     """
     accesses = compiled_accesses(plan)
     counted = [count_access(a, launch, None) for a in accesses]
@@ -49,6 +51,7 @@ def sum_up(plan: Plan, launch: Launch) -> dict[str, Any]:
         "wavefronts": cost.wavefronts, "wavefronts_floor": sum(c.floor for c in counted),
         "instructions": cost.instructions, "threads": [min(threads, default=0), max(threads, default=0)],
         "bound_by": max(clocks, key=lambda name: clocks[name]) if any(clocks.values()) else None,
+        "aside": ["arithmetic"] if any(o.op in _ADDS_UP for o in plan.operations) else [],
         "clocks": {name: round(n, 3) for name, n in clocks.items()}, "device": device.product,
     }  # fmt: skip
 
@@ -77,7 +80,16 @@ def _say_bound(summary: Mapping[str, Any]) -> str:
         return "bound by nothing that is counted"
     others = [f"{_RESOURCES[n]} {100 * x / clocks[bound_by]:.0f}%" for n, x in clocks.items() if n != bound_by]
     rates = f"at the rates of {summary['device']}, {others[0]} of that time, {others[1]}"
-    return f"bound by {_RESOURCES[bound_by]} ({rates})"
+    return f"bound by {_RESOURCES[bound_by]}{say_aside(summary)} ({rates})"
+
+
+def say_aside(summary: Mapping[str, Any]) -> str:
+    """What is not among the resources that may bound a kernel.
+
+    >>> say_aside({"aside": ["arithmetic"]}), say_aside({"aside": []})
+    (', arithmetic left out', '')
+    """
+    return f", {', '.join(summary['aside'])} left out" if summary["aside"] else ""
 
 
 def say_resource(name: str | None) -> str:

@@ -15,6 +15,7 @@ from tilegen.cost.needs import MOST_ADDRESSES
 from tilegen.decisions import (
     COLUMNS,
     PICKED,
+    TILE,
     Cost,
     count_words,
     describe_answer,
@@ -171,13 +172,14 @@ def _candidates(question: str, choice: Data) -> list[str]:
         mark = ">" if c["verdict"] == PICKED else " "
         costs = [str(c["cost"][name]) if c["cost"] else "-" for name in shown]
         rows.append((mark, printable(describe_answer(question, value)), *costs))
-    drawn = draw_rows([("", "", *(_COSTS[name] for name in shown)), *rows], 2, "    ", COLUMNS)
+    about = "~" if question == TILE else ""  # no counts of the accesses that other numbers of these names are
+    drawn = draw_rows([("", "", *(f"{about}{_COSTS[name]}" for name in shown)), *rows], 2, "    ", COLUMNS)
     lines, width = drawn[0] if shown else [], max(len(line) for row in drawn for line in row)
     for (first, *others), c in zip(drawn[1:], candidates, strict=True):
         beside = f"{first:<{width}}  {printable(c['verdict'])}"
         below = wrap_line(f"{'':11}{printable(c['verdict'])}") if c["verdict"] != PICKED else []  # which has a mark
         lines += [beside, *others] if len(beside) <= COLUMNS else [first, *others, *below]
-    return lines
+    return [*lines, "    ~ estimated by the model of time, to rank these; the first line counts"] if about else lines
 
 
 def _tell_apart(question: str, values: Sequence[Any]) -> Sequence[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from math import isinf
 from typing import Any
 
 import yaml
@@ -183,6 +184,10 @@ class _Composer:
                 self.findings.report("TG008", f"{shorten(text)!r} does not fit 64 bits", place.mark)
             return Scalar(place, text, int(text) if fits else 1)
         if _FLOAT.match(text):
+            if isinf(float(text)):
+                hint = f"infinity is written {'-' * (text[0] == '-')}.inf"
+                self.findings.report("TG106", f"{shorten(text)!r} is more than any float holds", place.mark, hint)
+                return Scalar(place, text, 1.0)
             return Scalar(place, text, float(text))
         return Scalar(place, text, text)
 

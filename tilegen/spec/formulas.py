@@ -8,9 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import isinf
 
-from tilegen.arithmetic import FUNCTIONS, Apply, Element, Literal, Node, Parameter, Whole, type_of_element
+from tilegen.arithmetic import FUNCTIONS, Apply, Element, Literal, Node, Parameter, Whole, list_nodes, type_of_element
 from tilegen.arithmetic.functions import FLOATS, INTS, type_of
+from tilegen.dtypes import is_held, say_range
 from tilegen.index import INT_LIMIT, Index, Var, bound, least, not_
 from tilegen.plan import Param
 from tilegen.spec.data import Expression, Region
@@ -72,6 +74,9 @@ class FormulaParser(Parser):
         token = self.next
         if token.kind == "number" and _FLOAT.match(token.text):
             self.advance()
+            if isinf(float(token.text)):
+                message = f"{shorten(token.text)} is more than any float holds"
+                raise self.fault(message, token, "TG112", "infinity is written inf")
             return self.made(Literal(float(token.text), "float32"), token.start, token.end)
         if token.text == "(" and token.kind == "symbol":
             self.advance()
@@ -260,6 +265,16 @@ def split_formula(passage: Passage) -> list[Token]:
     return [*tokens, Token("end", "", len(text))]
 
 
+def _refuse_not_held(parser: FormulaParser, tree: Node) -> None:
+    """Raise TG112 at a number that its type would hold as infinity, or as 0: what it meets says which type that is."""
+    for number in (n for n in list_nodes(tree) if isinstance(n, Literal) and n.type in FLOATS):
+        if not is_held(number.value, number.type):
+            token = next(t for t in parser.tokens if _FLOAT.match(t.text) and float(t.text) == abs(number.value))
+            message = f"{shorten(token.text)} is a {number.type} here, and {say_range(number.type)}"
+            hint = "write inf for infinity, or compute with float64" if abs(number.value) > 1 else "write 0.0"
+            raise parser.fault(message, token, "TG112", hint)
+
+
 def parse_formula(
     passage: Passage, names: Names, operand: Callable[[str], Region | None], params: Mapping[str, Param],
     extents: Sequence[int],
@@ -275,4 +290,5 @@ def parse_formula(
         raise parser.fault(f"'{parser.next.text}' is not expected here", parser.next,
                            hint=suggest(parser.tokens[parser.at - 1].text, known) if is_call else "")  # fmt: skip
     tree = parser.node_of(_term(value))
+    _refuse_not_held(parser, tree)
     return Expression(tree, tuple(parser.collected.wholes), dict(parser.collected.operands), passage.text)

@@ -9,6 +9,7 @@ from math import gcd, prod
 from numbers import Integral, Real
 
 from tilegen.arch import ARCHES
+from tilegen.dtypes import is_held, say_range
 from tilegen.errors import Mark
 from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, evaluate, least, multiple, variables
 from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Param, arguments, default_values
@@ -64,7 +65,8 @@ def read_arch(root: Mapping, override: str | None, findings: Findings) -> str:
     elif node is not None and written not in ARCHES:
         findings.report("TG109", f"unknown arch '{shorten(written)}'", node.mark, suggest(written, ARCHES))
     if override is not None and override not in ARCHES:
-        findings.report("TG109", f"unknown arch '{shorten(override)}' (--arch, arch=)", None, suggest(override, ARCHES))
+        message = f"unknown arch '{shorten(override)}' (--arch, or arch in Python)"
+        findings.report("TG109", message, None, suggest(override, ARCHES))
     chosen = override or written or "sm_90"
     return chosen if chosen in ARCHES else "sm_90"
 
@@ -89,7 +91,7 @@ def read_params(node: Node | None, overrides: Dict[str, int | float], register: 
     known = [key.text for key, _ in node.entries] if node else []
     for name in overrides:
         if name not in known:
-            message = f"there is no param '{shorten(name)}' to set (--set, params=)"
+            message = f"there is no param '{shorten(name)}' to set (--set, or params in Python)"
             findings.report("TG105", message, None, suggest(name, known))
     return params
 
@@ -115,10 +117,12 @@ def _check_override(name: str, override: float | None, value: int) -> int:
     if override is None:
         return value
     if isinstance(override, bool) or not isinstance(override, Integral):
-        raise Flaw("TG103", f"'{name}' is set to {shorten(repr(override))}, which is no integer (--set, params=)")
+        message = f"'{name}' is set to {shorten(repr(override))}, which is no integer (--set, or params in Python)"
+        raise Flaw("TG103", message)
     if not 0 <= override < INT_LIMIT:
         number = override if abs(override) < 2**64 else "a number beyond 64 bits"
-        raise Flaw("TG106", f"'{name}' is set to {number}; it must be from 0 to {INT_LIMIT - 1} (--set, params=)")
+        message = f"'{name}' is set to {number}; it must be from 0 to {INT_LIMIT - 1} (--set, or params in Python)"
+        raise Flaw("TG106", message)
     return int(override)
 
 
@@ -129,16 +133,20 @@ def _make_param(name: str, fields: ParamFields, node: Mapping, override: float |
                 raise Flaw("TG101", f"a float32 param has no '{word}'", node.key(word).mark, "remove it")
         value = fields.default if override is None else override
         if isinstance(value, bool) or not isinstance(value, Real):
-            raise Flaw("TG103", f"'{name}' is set to {shorten(repr(value))}, which is no number (--set, params=)")
-        try:
-            return Param(name, "float32", float(value))
-        except OverflowError:
-            raise Flaw("TG106", f"'{name}' is set to what no float32 holds (--set, params=)") from None
+            message = f"'{name}' is set to {shorten(repr(value))}, which is no number (--set, or params in Python)"
+            raise Flaw("TG103", message)
+        with suppress(OverflowError):  # of an integer beyond all floats
+            if is_held(float(value), "float32"):
+                return Param(name, "float32", float(value))
+        if override is None:
+            raise Flaw("TG106", f"the default of '{name}' is {value}, and {say_range('float32')}", node["default"].mark)
+        message = f"'{name}' is set to what no float32 holds (--set, or params in Python)"
+        raise Flaw("TG106", message, None, say_range("float32"))
     at = node["default"]
     if not isinstance(fields.default, int):
         raise Flaw("TG103", f"the default of an int32 param is an integer, not {fields.default}", at.mark)
     default, step = _check_override(name, override, fields.default), fields.multiple_of
-    said = f"the default of '{name}'" if override is None else f"'{name}' (--set, params=)"
+    said = f"the default of '{name}'" if override is None else f"'{name}' (--set, or params in Python)"
     place = at.mark if override is None else None
     if default < 1 or default > fields.max:
         raise Flaw("TG106", f"{said} must be from 1 to {fields.max}, not {default}", place)

@@ -120,7 +120,7 @@ class SyncFields(_Fields):
 class CommitFields(_Fields):
     """What was started asynchronously since the last commit becomes one group; '- commit' alone says the same."""
 
-    commit: bool | Literal["cp_async", "mma"] = Field(description="true, or of which queue")
+    commit: bool | Literal["cp_async", "mma"] = Field(description="true, never false, or of which queue")
     when: str | bool | None = Field(default=None, description="only where this condition holds")
 
 

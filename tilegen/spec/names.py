@@ -12,7 +12,7 @@ from tilegen.index import Index, Var, bound, variables
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
 from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 
-_MAX_NAME = 64
+MAX_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
 
 _CPP = frozenset(
@@ -37,7 +37,7 @@ _CUDA = frozenset(
     float3 float4 double1 double2 double3 double4
     """.split()  # noqa: SIM905 - a list of words reads better
 )
-_LANGUAGE = ("resident", "ceil", "and", "or", "not", "true", "false", "min", "max", "where")
+_LANGUAGE = ("inf", "resident", "ceil", "and", "or", "not", "true", "false", "min", "max", "where")
 
 
 def reserved_reason(name: str) -> str:
@@ -65,6 +65,15 @@ def reserved_reason(name: str) -> str:
     return ""
 
 
+def kernel_reason(name: str) -> str:
+    """Why a kernel may not have this name, as a C identifier; empty if it may.
+
+    >>> kernel_reason("int"), kernel_reason("sqrt"), kernel_reason("tile")
+    ('a name of C++', 'a function of the C library', '')
+    """
+    return reserved_reason(name) or ("a function of the C library" if name in FUNCTIONS else "")
+
+
 def check_name(passage: Passage, what: str) -> str:
     """The name in ``passage`` if a user may give it; raises TG107 otherwise. ``what`` is what it names."""
     name = passage.text
@@ -72,11 +81,9 @@ def check_name(passage: Passage, what: str) -> str:
         raise passage.fault(
             "TG107", f"{shorten(name)!r} is no name for a {what}: not a C identifier", hint="use a-z, A-Z, 0-9 and _"
         )
-    if len(name) > _MAX_NAME:
-        raise passage.fault("TG107", f"the name of a {what} has at most {_MAX_NAME} characters, this one {len(name)}")
-    reason = reserved_reason(name)
-    if not reason and what == "kernel" and name in FUNCTIONS:
-        reason = "a function of the C library"
+    if len(name) > MAX_NAME:
+        raise passage.fault("TG107", f"the name of a {what} has at most {MAX_NAME} characters, this one {len(name)}")
+    reason = kernel_reason(name) if what == "kernel" else reserved_reason(name)
     if reason:
         raise passage.fault(
             "TG107", f"'{name}' is no name for a {what}: it is {reason}", hint=f"for example '{name.strip('_')}_'"
@@ -233,7 +240,7 @@ _TYPES = """
     u_int u_long u_quad_t u_short uid_t uint ulong useconds_t ushort va_list TensorMap
 """.split()  # noqa: SIM905
 _MACRO = re.compile(
-    r"""(unix|linux|stdin|stdout|stderr|offsetof|assert|alloca|strdupa|strndupa|isascii|toascii|issubnormal
+    r"""(unix|linux|errno|EDOM|EILSEQ|ERANGE|stdin|stdout|stderr|offsetof|assert|alloca|strdupa|strndupa|isascii|toascii|issubnormal
     |NULL|NAN|INFINITY|EOF|BUFSIZ|MAXFLOAT|NZERO|NFDBITS|NDEBUG|SNAN[A-Z0-9]*
     |WIF[A-Z]+|WEXIT[A-Z]+|WSTOP[A-Z]+|WUNTRACED|WTERMSIG|WNOWAIT|WNOHANG|WCONTINUED|DELAYTIMER_MAX
     |(be|le)(16|32|64)toh|hto(be|le)(16|32|64)|L_ctermid|L_cuserid|L_tmpnam

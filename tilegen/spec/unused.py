@@ -10,14 +10,16 @@ from tilegen.spec.nodes import Mapping, Node, Sequence, list_words
 
 
 def find_unused(root: Mapping, threads: int) -> tuple[Diagnostic, ...]:
-    """Warnings for params and buffers that nothing else names (TG123), and for lanes that have no thread (TG124).
+    """Warnings for what nothing else names (TG123), and for lanes that have no thread (TG124).
 
     ``threads``: of a CTA. A spec without ops may leave everything unused: it is being written.
     """
     if not (isinstance(ops := root.get("ops"), Sequence) and ops.items):
         return ()
     said = tuple((value, frozenset(list_words(value))) for value in _list_values(root))
-    found = [*_find_unnamed(root, "params", "param", said), *_find_unnamed(root, "buffers", "buffer", said)]
+    sections = (("params", "param"), ("buffers", "buffer"), ("roles", "role"))
+    found = [w for section, what in sections for w in _find_unnamed(root, section, what, said)]
+    found += _find_unread(ops)
     node, lanes = root.get("threads"), SCOPES["warp"].threads
     if node is not None and (rest := threads % lanes):
         message = f"{threads} threads leave {lanes - rest} of {lanes} lanes of the last warp without one"
@@ -40,6 +42,24 @@ def _find_unnamed(
             in_tmem = isinstance(value, Mapping) and "scope" in value and "tmem" in list_words(value["scope"])
             hint = "no op uses tensor memory yet, and the CUDA allocates none" if in_tmem else "remove it"
             yield Diagnostic("TG123", message, key.mark, hint, "warning")
+
+
+def _find_unread(node: Node) -> Iterator[Diagnostic]:
+    """Warnings for names of 'with' that the expression beside them does not have."""
+    if isinstance(node, Sequence):
+        for item in node.items:
+            yield from _find_unread(item)
+    elif isinstance(node, Mapping):
+        given = node.get("with")
+        said = [node[word] for word in ("expr", "epilogue") if word in node]
+        if isinstance(given, Mapping) and said:
+            words = frozenset(word for value in said for word in list_words(value))
+            for key, _ in given.entries:
+                if key.text not in words:
+                    message = f"the expression does not use '{key.text}' of 'with'"
+                    yield Diagnostic("TG123", message, key.mark, "remove it", "warning")
+        for _, value in node.entries:
+            yield from _find_unread(value)
 
 
 def _list_values(root: Mapping) -> Iterator[Node]:

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any
 
 from tilegen.arch import Arch
-from tilegen.decisions import Candidate, Choice, Cost
+from tilegen.decisions import TILE, Candidate, Choice, Cost
 from tilegen.errors import Diagnostic, SpecError
 from tilegen.index import bound
 from tilegen.ops.permute.dims import Dims, is_launchable
@@ -122,7 +122,7 @@ def _tile_choice(ranked: Sequence[tuple[TileChoice, Estimate]], why: str) -> Cho
         Candidate(_value(c, e), Cost(e.sectors, e.wavefronts, e.instructions), _verdict(e, ranked[0][1], c is best))
         for c, e in ranked[:_SHOWN]
     )
-    return Choice("tile", _picked(best), candidates, f"{why}; {_say_bound(ranked[0][1])}")
+    return Choice(TILE, _picked(best), candidates, f"{why}; {_say_bound(ranked[0][1])}")
 
 
 def _picked(c: TileChoice) -> dict[str, Any]:

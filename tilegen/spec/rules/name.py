@@ -54,7 +54,8 @@ NAME_RULES = {
     ),
     "TG102": Rule(
         "a key is missing",
-        "A spec needs kernel, threads and ops; a buffer scope, dtype and shape, in tensor memory also its layout; a "
+        "A spec needs kernel and ops, and threads or roles unless it is one op on whole arrays, which brings its own; "
+        "a buffer needs scope, dtype and shape, in tensor memory also its layout; a "
         "runtime param its default; an op its operands.",
         _X + "ops:\n  - copy: {src: X}\n",
         _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n',
@@ -108,7 +109,7 @@ NAME_RULES = {
     ),
     "TG110": Rule(
         "unknown op",
-        "A statement is an op, sync, for, let, when with do, commit or wait.",
+        "A statement is an op, sync, for, let, when with do, role with do, commit, wait or arrive.",
         _X + 'ops:\n  - copi: {src: "X[0:32]", dst: s}\n',
         _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n',
     ),
@@ -141,7 +142,7 @@ NAME_RULES = {
     "TG114": Rule(
         "not a statement",
         "An item of ops is one op with its fields in braces, 'sync: SCOPE', 'for: {k: 8}' with 'do:', 'let: {m: E}', "
-        "or 'when: COND' with 'do:'.",
+        "'when: COND' or 'role: NAME' with 'do:', 'commit: QUEUE', 'wait: N' or 'arrive: {barrier: NAME}'.",
         _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n    sync: cta\n',
         _X + 'ops:\n  - copy: {src: "X[0:32]", dst: s}\n  - sync: cta\n',
     ),
@@ -202,7 +203,7 @@ NAME_RULES = {
         _follow("wait: previous"),
     ),
     "TG123": Rule(
-        "a param or a buffer that nothing uses",
+        "a param, a buffer, a role or a name of 'with' that nothing uses",
         "It may be left over, or what was to use it is misspelt. A warning.",
         "params: {M: 64, N: 32}\nops:\n  - for: {i: M}\n    do: [sync: cta]\n",
         "params: {M: 64}\nops:\n  - for: {i: M}\n    do: [sync: cta]\n",
