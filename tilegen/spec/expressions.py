@@ -190,8 +190,7 @@ class Parser:
             return Value(token.text == "true", token.start, token.end, True)
         if token.kind == "name" and token.text not in BINDING:
             if self.next.text == "(":
-                known = "calls are ceil(a / b), min(a, b), max(a, b) and where(c, a, b)"
-                raise self.fault(f"'{token.text}' is not a function here", token, hint=known)
+                raise self.fault(f"'{token.text}' is not a function here", token, hint=self.say_call(token))
             if self.next.text == "[":
                 raise self.fault(f"reading '{token.text}[..]' in an expression is not yet supported", token, "TG190")
             return Value(self.names.find(token.text, self.passage, token.start), token.start, token.end)
@@ -201,6 +200,11 @@ class Parser:
         raise self.fault(
             f"a value is missing before '{token.text}'" if token.text else "a value is missing at the end", token
         )
+
+    def say_call(self, word: Token) -> str:
+        """What may be written instead of a function that is none."""
+        forms = ["ceil(a / b)", *(form for form, _ in CALLS.values())]
+        return f"calls are {', '.join(forms[:-1])} and {forms[-1]}"
 
     def read_number(self, token: Token) -> Value:
         if not token.text.isdigit():

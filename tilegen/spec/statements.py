@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
+from dataclasses import replace
 from typing import Any
 
 from tilegen.errors import Mark
 from tilegen.index import Index
-from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES
+from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, THREAD_AXES
 from tilegen.spec.data import (
     Buffer,
     Call,
@@ -25,7 +26,7 @@ from tilegen.spec.formulas import parse_formula
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import SyncFields, check_fields, field_names
 from tilegen.spec.names import Names, check_name, names_in_scope
-from tilegen.spec.nests import read_guarded, read_loop, read_naming, read_role_block
+from tilegen.spec.nests import foresee_lets, read_guarded, read_loop, read_naming, read_role_block
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import check_region_range
@@ -48,6 +49,7 @@ def read_statements(node: Node, around: Surroundings) -> tuple[Statement, ...]:
         return ()
     statements: list[Statement] = []
     claimed: list[str] = []
+    around = replace(around, names=foresee_lets(node.items, around.names))
     for item in node.items:
         with around.findings.collect():
             if isinstance(item, Mapping) and "let" in item and not any(k.text in around.forms for k, _ in item.entries):
@@ -129,7 +131,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         around.check_unit(scope, node.key("scope").mark if "scope" in node else key.mark, key.text)
     with around.findings.collect():
         around.check_agree(scope, key.text, key.mark)
-    condition = read_when(node, names, around.findings)
+    condition = read_when(node, names, around.findings, has_scope=True)
     conditions = {name: read_when(node, names, around.findings, name) for name in form.conditions}
     cases = instance_cases(around.cases, scope, threads or 1024, condition)
     regions: dict[str, Region] = {}
@@ -219,10 +221,14 @@ def _read_expression(
         return parse_region(passage, around.buffers.found, frozenset(around.buffers.broken), names)
 
     params = {p.name: p for p in around.buffers.params.runtime}
+    names = replace(names, beside=(*named, *around.buffers.found, *params)).advise(THREAD_AXES, lambda axis: _PLACE)
     most = (1 << 30,) * MAX_RANK
     first = parse_formula(text.passage, names, operand, params, most)
     extents = form.extents(fields, regions, tuple(first.operands.values()))
     return parse_formula(text.passage, names, operand, params, extents)
+
+
+_PLACE = "index(d) is the place along dimension d of what is written"
 
 
 def _read_named(node: Node | None, names: Names, around: Surroundings) -> dict[str, Region] | None:
