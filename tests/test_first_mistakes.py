@@ -148,6 +148,21 @@ ops:
   - sync: cta
   - copy: {src: s, dst: "X[16:48]"}
 """
+SUM = """kernel: sum
+threads: 64
+grid: {bx: 8}
+buffers:
+  X: {scope: global, dtype: float32, shape: [8, 4, 64, 2]}
+  Y: {scope: global, dtype: float32, shape: [8, 64]}
+  s: {scope: register, dtype: float32, shape: [64], layout: auto}
+ops:
+  - fill: {dst: s, value: 0}
+  - for: {k: 4}
+    do:
+      - reduce: {src: "X[bx, k]", dst: s, axis: 1, op: sum, accumulate: true}
+  - copy: {src: s, dst: "Y[bx]"}
+"""
+FILL = "  - fill: {dst: s, value: 0}\n"
 BOTH = '  - copy: {src: "X[0:32]", dst: s}\n  - sync: cta\n  - copy: {src: s, dst: "X[16:48]"}\n'
 WAIT_FULL, WAIT_FREE = '          - wait: {barrier: "full[k % 3]"}\n', '          - wait: {barrier: "free[k % 3]"}\n'
 ONE = '- copy: {src: "V[0:1]", dst: "U[0:1]", when: bx == 0}'
@@ -159,6 +174,17 @@ APPLIED = [  # a spec, what is right in it, what is written for it, the code, th
     (RING, "- role: move", "- role: load", "TG413", "name its block 'role: move'", "- role: move"),
     (RING, WAIT_FULL, "", "TG422", f"insert `{WAIT_FULL.strip()}` before line 30", WAIT_FULL),
     (RING, WAIT_FREE, "", "TG434", f"insert `{WAIT_FREE.strip()}` before line 24", WAIT_FREE),
+    (SUM, FILL, "", "TG404", "insert `- fill: {dst: s, value: 0}` before line 9", FILL),
+    (
+        SUM,
+        "  - copy",
+        "  - if: bx < 8\n    do:\n     - copy",
+        "TG110",
+        "'when'",
+        "  - when: bx < 8\n    do:\n     - copy",
+    ),
+    (SCALE, "V[0:1]", "V[bx - 1 : +1]", "TG207", "begin at 'max(bx - 1, 0)'", "V[max(bx - 1, 0) : +1]"),
+    (SCALE, "x * weight", "x ** 2 * weight", "TG111", "write 'x * x'", "x * x * weight"),
     (OVERLAP, BOTH, '  - copy: {src: "X[0:32]", dst: "X[16:48]"}\n', "TG403", "write into another buffer", BOTH),
     (SCALE, "x * weight", "relu(x)* weight", "TG111", "write 'max(x, 0)'", "max(x, 0)* weight"),
     (SCALE, "x * weight", "sqr(x) * weight", "TG111", "write 'x * x'", "x * x * weight"),

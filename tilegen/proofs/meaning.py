@@ -14,7 +14,7 @@ from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import evaluate, sub
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, interpret
-from tilegen.interpret.fault import NEVER_AWAITED, PHASE_UNKNOWN, REGISTER_INDEX, SAME_STEP, UNFENCED, Fault
+from tilegen.interpret.fault import NEVER_AWAITED, PHASE_UNKNOWN, REGISTER_INDEX, SAME_STEP, UNFENCED, UNWRITTEN, Fault
 from tilegen.interpret.threads import whole_clusters
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
@@ -256,6 +256,24 @@ def _say_whose(spec: Spec, op: int) -> str:
     return f"every {scope} does all of it: 'scope: cta' shares it out; 'when: {own} == 0' leaves it to one"
 
 
+def _say_unwritten(spec: Spec, call: Call) -> str:
+    """What writes what a call reads, or adds to, before anything has."""
+    around = next(p.around for p in outline(spec).placed if p.statement is call)
+    spot = next((nest.mark for nest in around if isinstance(nest, Loop) and nest.mark), call.mark)
+    before = f" before {spot.spot}" if spot else ""
+    others = {r.buffer.root for other in outline(spec).calls if other is not call for r in other.written}
+    adds = call.conditions.get("accumulate", True) is not False
+    added = [r for r in call.written if adds and any(r is one for one in call.read)]
+    for region in added:
+        if region.buffer.root not in others:
+            scope = "" if call.scope in ("cta", "role") else f", scope: {call.scope}"
+            first = "0" if getattr(call.fields, "op", "sum") == "sum" else ".."
+            return f"insert `- fill: {{dst: {region.buffer.root}, value: {first}{scope}}}`{before}"
+    names = [r.buffer.root for r in call.read if r.buffer.scope != "global"]
+    missing = [name for name in names if name not in others] or names
+    return f"write all of '{missing[0]}'{before}" if missing else ""
+
+
 def _meets_itself(spec: Spec, call: Call) -> bool:
     """Do a call's threads write what others of them read, in one trip of the loops around?"""
     around = next(p.around for p in outline(spec).placed if p.statement is call)
@@ -294,6 +312,8 @@ def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     elif due and mark is not None:
         lines = ", ".join(f"`- {statement}`" for statement in spell_slots(spec, due))
         hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} {mark.spot}"
+    elif fault.code == UNWRITTEN and call is not None:
+        hint = _say_unwritten(spec, call)
     elif fault.needs_sync and call is not None and fault.op == fault.other_op and _meets_itself(spec, call):
         hint = "what it reads and what it writes overlap: write into another buffer, and copy from that after a sync"
     elif fault.needs_sync == "cta" and spec.roles:

@@ -15,9 +15,10 @@ from tilegen.dtypes import DTYPES
 from tilegen.index import INT_LIMIT, Index, Var, bound, least, not_
 from tilegen.plan import Param
 from tilegen.spec.data import Expression, Region
-from tilegen.spec.expressions import BINDING, Parser, Token, Value, skip_space
+from tilegen.spec.expressions import BINDING, Parser, Value
 from tilegen.spec.findings import Passage, shorten, suggest
 from tilegen.spec.names import Names
+from tilegen.spec.words import Token, split_tokens
 
 _TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[A-Za-z_.0-9]*)|(?P<name>[A-Za-z_]\w*)"
@@ -25,7 +26,6 @@ _TOKEN = re.compile(
     re.ASCII,
 )
 _FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
-_MOST_TOKENS = 400
 _ARITHMETIC = ("+", "-", "*", "/", "//", "%")
 _CALLS = tuple(n for n in FUNCTIONS if n.isidentifier() and n not in ("neg", "and", "or", "not", *INTS, *FLOATS))
 _WRITTEN = {  # functions of one argument that others have, in the words of this table
@@ -266,21 +266,6 @@ def to_type(node: Node, type_: str) -> Node:
     return Apply(type_, (node,), type_)
 
 
-def split_formula(passage: Passage) -> list[Token]:
-    """The words of an expression, with an end token; raises TG111."""
-    text, tokens = passage.text, list[Token]()
-    at = skip_space(text, 0)
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if not match:
-            raise passage.fault("TG111", f"{text[at]!r} is not part of an expression", at, at + 1)
-        tokens.append(Token(match.lastgroup or "", match[0], at))
-        at = skip_space(text, match.end())
-    if len(tokens) > _MOST_TOKENS:
-        raise passage.fault("TG111", f"an expression has at most {_MOST_TOKENS} words, this one {len(tokens)}")
-    return [*tokens, Token("end", "", len(text))]
-
-
 def parse_formula(
     passage: Passage, names: Names, operand: Callable[[str], Region | None], params: Mapping[str, Param],
     extents: Sequence[int],
@@ -289,7 +274,7 @@ def parse_formula(
 
     ``names``: beside the integers they have those that ``operand`` and ``params`` know.
     """
-    parser = FormulaParser(passage, names, split_formula(passage), 0, 0, False, operand, params, extents)
+    parser = FormulaParser(passage, names, split_tokens(passage, _TOKEN), 0, 0, False, operand, params, extents)
     if parser.next.kind == "end":
         raise passage.fault("TG111", "an expression is missing here")
     value = parser.read()

@@ -286,7 +286,9 @@ def read_cluster(
                 hint = f"'{RESIDENT_CTAS}' is one, and so is min({RESIDENT_CTAS}, 128)"
                 raise Flaw("TG106", message, value.mark, hint)
             if isinstance(grid[d], int) and int(str(grid[d])) % sizes[d]:
-                raise Flaw("TG106", f"cluster.{axis} = {sizes[d]} does not divide the grid's {grid[d]}", value.mark)
+                near = next(k for k in range(sizes[d] - 1, 0, -1) if int(str(grid[d])) % k == 0)
+                message = f"cluster.{axis} = {sizes[d]} does not divide the grid's {grid[d]}"
+                raise Flaw("TG106", message, value.mark, f"{near} does")
     if max(sizes) <= 8 < prod(sizes):
         findings.report("TG106", f"a cluster has at most 8 CTAs, not {prod(sizes)}", node.mark)
     if prod(sizes) > 1 and ARCHES[arch].compute_capability < (9, 0):

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from tilegen.index import Formula, Index, Var, sub
 from tilegen.spec.data import Buffer, Region
-from tilegen.spec.expressions import Parser, Token, Value, split_tokens
+from tilegen.spec.expressions import Parser, Value
 from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 from tilegen.spec.names import Names
 from tilegen.spec.spelling import spell_index
+from tilegen.spec.words import Token, split_tokens
 
 
 @dataclass(frozen=True)
