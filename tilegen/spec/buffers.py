@@ -46,7 +46,8 @@ def read_buffers(node: Node | None, state: Buffers, register: Register, findings
     if node is None or (isinstance(node, Scalar) and node.value is None):
         return
     if not isinstance(node, Mapping):
-        findings.report("TG103", f"'buffers' must be a mapping of names, not {describe_node(node)}", node.mark)
+        message = f"'buffers' must be a mapping of names, not {describe_node(node)}"
+        findings.report("TG103", message, node.mark, "write X: {scope: global, dtype: float32, shape: [64]}")
         return
     for key, _ in node.entries:
         with findings.collect():

@@ -83,7 +83,7 @@ _SYNONYMS = {
     "tensor_memory": "tmem", "ampere": "sm_80", "a100": "sm_80", "ada": "sm_89", "hopper": "sm_90a", "h100": "sm_90a",
     "h200": "sm_90a", "blackwell": "sm_100a", "b200": "sm_100a", "memcpy": "copy", "load": "copy", "store": "copy",
     "transpose": "permute", "matmul": "gemm", "dot": "mma", "syncthreads": "sync", "map": "elementwise",
-    "memset": "fill", "zero": "fill", "if": "when", "while": "for",
+    "memset": "fill", "zero": "fill", "if": "when", "while": "for", "body": "do",
 }  # fmt: skip
 
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping as Dict
 from dataclasses import replace
 from typing import Any
 
-from tilegen.errors import Mark
 from tilegen.index import Index
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, THREAD_AXES
 from tilegen.spec.data import (
@@ -31,6 +30,7 @@ from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
+from tilegen.spec.shapes import check_shapes
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tensor_memory import refuse_tensor_op
@@ -183,7 +183,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if not is_inside:  # what is said of a region may be why shapes differ
         return None
     if form.check is None:
-        _check_shapes(form, regions, key.mark)
+        check_shapes(form, regions, key.mark)
     elif (wrong := form.check(fields, regions, expression)) is not None:
         message, place, hint = wrong
         raise Flaw("TG212", message, node[place].mark if place in node else key.mark, hint)
@@ -290,43 +290,6 @@ def _check_role(region: Region, around: Surroundings) -> None:
     if not buffer.is_auto and (last := last_thread(buffer.layout)) >= around.threads:
         message = f"'{buffer.name}' has elements of thread {last}, and role '{around.role}' has {around.threads}"
         raise Flaw("TG203", message, region.mark, "a role's threads are numbered from 0")
-
-
-def _say_shapes(reference: Region, region: Region) -> str:
-    """What would make two regions alike."""
-    if sorted(map(str, reference.shape)) == sorted(map(str, region.shape)) and len(region.shape) == 2:
-        name = reference.buffer.name
-        return f"a transposed view of '{name}' would fit: {name}_t: {{view: {name}, axes: [1, 0]}}"
-    places = [r for r in (reference, region) if r.buffer.scope == "global"]
-    if len(places) == 1:  # the other side is as large as its buffer was made
-        (place,) = places
-        wanted, given = drop_ones((region if place is reference else reference).shape), drop_ones(place.shape)
-        unlike = [n for n, m in zip(wanted, given, strict=False) if n != m]
-        if len(wanted) == len(given) and len(unlike) == 1:
-            fits = f"'0 : {unlike[0]}' or 'lo : +{unlike[0]}' in '{place.buffer.name}[..]'"
-            return f"a range of {unlike[0]} would fit: {fits}; past the edge with 'edge: clip'"
-    return "extents of 1 do not count"
-
-
-def _check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
-    """All operands have one shape, extents of 1 aside; raises TG212."""
-    named = list(regions.items())
-    (first, reference), rest = named[0], named[1:]
-    for name, region in rest:
-        if drop_ones(region.shape) != drop_ones(reference.shape):
-            message = (
-                f"{form.name} needs equal shapes: {first} has {list(reference.shape)}, {name} has {list(region.shape)}"
-            )
-            raise Flaw("TG212", message, region.mark or mark, _say_shapes(reference, region))
-
-
-def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without its extents of 1.
-
-    >>> drop_ones((2, 1, 32))
-    (2, 32)
-    """
-    return tuple(n for n in shape if n != 1)
 
 
 # ---------------------------------------------------------------- syncs

@@ -16,6 +16,7 @@ _TOKEN = re.compile(
 _SPACE = re.compile(r"[ \t\r\n]*")
 _ODD = re.compile(r"\*\*|[&|!=]{1,2}|.", re.DOTALL)
 _CUDA_AXIS = re.compile(r"\b(blockIdx|threadIdx)\.([xyz])\b")
+CURLY = "\u201c\u201d\u2018\u2019"  # quotes that word processors write
 _INSTEAD = {
     "&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "~": "not", "=": "==", "**": "x * x", "^": "x * x",
     "?": "where(c, a, b)",
@@ -58,6 +59,7 @@ def _refuse_sign(passage: Passage, at: int) -> Flaw:
     found = _ODD.match(passage.text, at)
     odd = found[0] if found else passage.text[at]
     hint = f"write '{_INSTEAD[odd]}'" if odd in _INSTEAD else _say_axis(passage.text, at)
+    hint = 'write plain quotes: "' if odd in CURLY else hint
     return passage.fault("TG111", f"{odd!r} is not part of an expression", at, at + len(odd), hint)
 
 
