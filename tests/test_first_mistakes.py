@@ -112,6 +112,14 @@ def test_a_commit_beside_tma_is_told_that_tma_needs_none() -> None:
     assert finding.code == "TG304" and "TMA" in finding.hint and "remove it" in finding.hint
 
 
+def test_a_variant_that_refuses_is_what_is_pointed_at() -> None:
+    with pytest.raises(TilegenError) as caught:
+        tilegen.build(RIGHT.replace(STORE, STORE.replace("}", ", variant: cp_async}")))
+    [finding] = caught.value.diagnostics
+    assert finding.code == "TG302" and finding.mark
+    assert finding.mark.text[finding.mark.column - 1 :].startswith("cp_async")
+
+
 RING = (Path(__file__).parents[1] / "specs" / "copy_ring.yaml").read_text(encoding="utf-8")
 SCALE = """kernel: scale
 threads: 64
