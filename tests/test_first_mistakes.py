@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 import tilegen
@@ -108,3 +110,112 @@ def test_a_commit_beside_tma_is_told_that_tma_needs_none() -> None:
         tilegen.build(spec.replace("- sync: cta", "- commit\n  - wait: {barrier: full}"))
     [finding] = caught.value.diagnostics
     assert finding.code == "TG304" and "TMA" in finding.hint and "remove it" in finding.hint
+
+
+def test_a_variant_that_refuses_is_what_is_pointed_at() -> None:
+    with pytest.raises(TilegenError) as caught:
+        tilegen.build(RIGHT.replace(STORE, STORE.replace("}", ", variant: cp_async}")))
+    [finding] = caught.value.diagnostics
+    assert finding.code == "TG302" and finding.mark
+    assert finding.mark.text[finding.mark.column - 1 :].startswith("cp_async")
+
+
+RING = (Path(__file__).parents[1] / "specs" / "copy_ring.yaml").read_text(encoding="utf-8")
+SCALE = """kernel: scale
+threads: 64
+grid: {bx: 8}
+params: {N: {default: 100, max: 4096}}
+buffers:
+  X: {scope: global, dtype: float32, shape: [8, 64]}
+  W: {scope: global, dtype: float32, shape: [64]}
+  Y: {scope: global, dtype: float32, shape: [8, 64]}
+  V: {scope: global, dtype: float32, shape: [N]}
+  U: {scope: global, dtype: float32, shape: [N], partial: true}
+ops:
+  - elementwise: {dst: "Y[bx]", expr: "x * weight", with: {x: "X[bx]", weight: W}}
+  - copy: {src: "V[0:1]", dst: "U[0:1]", when: bx == 0}
+"""
+PRODUCT = """kernel: product
+arch: sm_89
+params: {s: {dtype: float32, default: 1.0}}
+buffers:
+  A: {scope: global, dtype: float8_e4m3fn, shape: [64, 64]}
+  B: {scope: global, dtype: float8_e4m3fn, shape: [64, 64]}
+  v: {scope: global, dtype: float32, shape: [64]}
+  D: {scope: global, dtype: float16, shape: [64, 64]}
+ops:
+  - gemm: {a: A, b: B, d: D, epilogue: "s * acc + bias", bias: v}
+"""
+OVERLAP = """kernel: shift
+threads: 32
+buffers:
+  X: {scope: global, dtype: float32, shape: [64], partial: true}
+  s: {scope: shared, dtype: float32, shape: [32]}
+ops:
+  - copy: {src: "X[0:32]", dst: s}
+  - sync: cta
+  - copy: {src: s, dst: "X[16:48]"}
+"""
+SUM = """kernel: sum
+threads: 64
+grid: {bx: 8}
+buffers:
+  X: {scope: global, dtype: float32, shape: [8, 4, 64, 2]}
+  Y: {scope: global, dtype: float32, shape: [8, 64]}
+  s: {scope: register, dtype: float32, shape: [64], layout: auto}
+ops:
+  - fill: {dst: s, value: 0}
+  - for: {k: 4}
+    do:
+      - reduce: {src: "X[bx, k]", dst: s, axis: 1, op: sum, accumulate: true}
+  - copy: {src: s, dst: "Y[bx]"}
+"""
+FILL = "  - fill: {dst: s, value: 0}\n"
+BOTH = '  - copy: {src: "X[0:32]", dst: s}\n  - sync: cta\n  - copy: {src: s, dst: "X[16:48]"}\n'
+WAIT_FULL, WAIT_FREE = '          - wait: {barrier: "full[k % 3]"}\n', '          - wait: {barrier: "free[k % 3]"}\n'
+ONE = '- copy: {src: "V[0:1]", dst: "U[0:1]", when: bx == 0}'
+TILES = """- for: {k: ceil(N / 64)}
+    do:
+      - copy: {src: "V[k*64 : +64]", dst: "U[k*64 : +64]", edge: clip, when: bx == 0}"""
+APPLIED = [  # a spec, what is right in it, what is written for it, the code, the fix, and what it makes of that
+    (RING, ", open: true", "", "TG413", "declare 'free' with 'open: true'", ", open: true"),
+    (RING, "- role: move", "- role: load", "TG413", "name its block 'role: move'", "- role: move"),
+    (RING, WAIT_FULL, "", "TG422", f"insert `{WAIT_FULL.strip()}` before line 30", WAIT_FULL),
+    (RING, WAIT_FREE, "", "TG434", f"insert `{WAIT_FREE.strip()}` before line 24", WAIT_FREE),
+    (SUM, FILL, "", "TG404", "insert `- fill: {dst: s, value: 0}` before line 9", FILL),
+    (
+        SUM,
+        "  - copy",
+        "  - if: bx < 8\n    do:\n     - copy",
+        "TG110",
+        "'when'",
+        "  - when: bx < 8\n    do:\n     - copy",
+    ),
+    (SCALE, "V[0:1]", "V[bx - 1 : +1]", "TG207", "begin at 'max(bx - 1, 0)'", "V[max(bx - 1, 0) : +1]"),
+    (SCALE, "x * weight", "x ** 2 * weight", "TG111", "write 'x * x'", "x * x * weight"),
+    (OVERLAP, BOTH, '  - copy: {src: "X[0:32]", dst: "X[16:48]"}\n', "TG403", "write into another buffer", BOTH),
+    (SCALE, "x * weight", "relu(x)* weight", "TG111", "write 'max(x, 0)'", "max(x, 0)* weight"),
+    (SCALE, "x * weight", "sqr(x) * weight", "TG111", "write 'x * x'", "x * x * weight"),
+    (SCALE, "x * weight", "float32(x) * weight", "TG111", "leave it out", "x * weight"),
+    (SCALE, "x * weight", "ceil(x) * weight", "TG111", "write '-floor(-x)'", "-floor(-x) * weight"),
+    (SCALE, "x * weight", "x * wieght", "TG105", "did you mean 'weight'?", "x * weight"),
+    (SCALE, "x * weight", "x * weight + tx", "TG113", "index(d) is the place", "x * weight + index(0)"),
+    (SCALE, "x * weight", "x * weight * 2.0f", "TG111", "write 2.0", "x * weight * 2.0"),
+    (SCALE, ", when: bx == 0", ", when: tx == 0 and bx == 0", "TG113", "leave it out", ", when: bx == 0"),
+    (SCALE, ONE, ONE.replace("[0:1]", "[0 : +N]"), "TG208", "'k*64 : +64' in 'for: {k: ceil(N / 64)}'", TILES),
+    (PRODUCT, "sm_89", "sm_80", "TG301", "'arch: sm_89'", "sm_89"),
+    (PRODUCT, "acc + bias", "ac + bias", "TG105", "did you mean 'acc'?", "acc + bias"),
+    (PRODUCT, ", bias: v", "", "TG105", "give gemm 'bias: ARRAY'", ", bias: v"),
+    (PRODUCT, 'bias", bias: v', 'shift"', "TG105", "'with: {shift: ARRAY}'", 'shift", with: {shift: v}'),
+    (PRODUCT, "arch: sm_89", "arch: sm_89\nthreads: 128", "TG116", "remove it", "arch: sm_89"),
+]
+
+
+@pytest.mark.parametrize(("spec", "right", "wrong", "code", "fix", "mended"), APPLIED, ids=[a[4][:40] for a in APPLIED])
+def test_the_fix_of_a_mistake_mends_it(spec: str, right: str, wrong: str, code: str, fix: str, mended: str) -> None:
+    assert right in spec
+    with pytest.raises(TilegenError) as caught:
+        tilegen.build(spec.replace(right, wrong))
+    assert {finding.code for finding in caught.value.diagnostics} == {code}
+    assert fix in caught.value.diagnostics[0].hint
+    tilegen.build(spec.replace(right, mended))

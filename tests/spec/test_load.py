@@ -68,7 +68,12 @@ def test_a_file_that_is_not_there_is_no_spec_error(tmp_path: Path) -> None:
 def test_a_file_that_is_not_utf8_says_where(tmp_path: Path) -> None:
     path = tmp_path / "latin.yaml"
     path.write_bytes("kernel: é\n".encode("latin-1"))
-    with pytest.raises(InputError, match="not UTF-8: byte 8 is 0xE9"):
+    with pytest.raises(InputError, match="not UTF-8: byte 8 is 0xE9") as caught:
+        load(path, ALL_OPS)
+    [finding] = caught.value.diagnostics
+    assert finding.mark and (finding.mark.line, finding.mark.column) == (1, 9) and finding.hint == "save it as UTF-8"
+    path.write_bytes("kernel: k\n".encode("utf-16"))
+    with pytest.raises(InputError, match="this is UTF-16"):
         load(path, ALL_OPS)
 
 

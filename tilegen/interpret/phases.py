@@ -223,7 +223,7 @@ class Phases:
         arrivals, amount = int(self.left[barrier.name][cta, slot]), int(self.missing[barrier.name][cta, slot])
         phase = int(self.phase[barrier.name][cta, slot])
         if phase % 2 == parity and arrivals == barrier.arrivals and not amount:
-            return f"phase {phase} of {name}, for which no copy was started"
+            return f"phase {phase} of {name}, at which nothing has arrived"
         return f"phase {phase} of {name}: {arrivals} arrivals and {amount} bytes are missing"
 
     def _call(self, barrier: Barrier, slot: int) -> str:

@@ -51,7 +51,9 @@ def report(
         site.fail(IN_FLIGHT, f"{verb} {what}, which {clash.other}", thread, other_op=clash.other_op, insert=due)
     if clash.needs:
         mends = f"nothing orders the two, sync: {clash.needs} between them would"
-        if clash.needs == "cta" and len(shadow.crew.roles) > 1:
+        if clash.other_op == site.op:
+            mends = "nothing orders the two"
+        elif clash.needs == "cta" and len(shadow.crew.roles) > 1:
             mends = "nothing tells the one role what the other has done"
         message = f"{verb} {what} that {clash.other}; {mends}"
         site.fail(RACE, message, thread, other_op=clash.other_op, needs_sync=clash.needs)

@@ -146,7 +146,7 @@ def _refuse(call: Call, code: str, message: str, refused: Sequence[Refusal], mis
     Where all that some lack is what is pinned (``missed``), it is at such a pin. Those say something that know others
     of it; where none does, all that lack it, and those that have it but cannot carry out the op.
     """
-    mark, hint = call.mark, ""
+    mark, hint = call.mark_of("variant"), ""
     if missed:
         pins = _pins_of(call)
         name = max(missed.values(), key=lambda m: len(m.known)).pin

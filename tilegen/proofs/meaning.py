@@ -11,16 +11,17 @@ import numpy as np
 from tilegen.arithmetic import TYPED, Domain, Modular, make_modular
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError
-from tilegen.index import evaluate
+from tilegen.index import evaluate, sub
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, interpret
-from tilegen.interpret.fault import NEVER_AWAITED, REGISTER_INDEX, SAME_STEP, UNFENCED, Fault
+from tilegen.interpret.fault import NEVER_AWAITED, PHASE_UNKNOWN, REGISTER_INDEX, SAME_STEP, UNFENCED, UNWRITTEN, Fault
 from tilegen.interpret.threads import whole_clusters
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
+from tilegen.proofs.barrier_hints import say_stuck, say_unwaited, spell_slots
 from tilegen.reference import Array, Input, run_reference
-from tilegen.spec.data import Spec, Waiting, WholeCall
+from tilegen.spec.data import Call, Loop, Region, Spec, Waiting, WholeCall
 from tilegen.spec.outline import is_possible, outline
 
 
@@ -255,10 +256,48 @@ def _say_whose(spec: Spec, op: int) -> str:
     return f"every {scope} does all of it: 'scope: cta' shares it out; 'when: {own} == 0' leaves it to one"
 
 
+def _say_unwritten(spec: Spec, call: Call) -> str:
+    """What writes what a call reads, or adds to, before anything has."""
+    around = next(p.around for p in outline(spec).placed if p.statement is call)
+    spot = next((nest.mark for nest in around if isinstance(nest, Loop) and nest.mark), call.mark)
+    before = f" before {spot.spot}" if spot else ""
+    others = {r.buffer.root for other in outline(spec).calls if other is not call for r in other.written}
+    adds = call.conditions.get("accumulate", True) is not False
+    added = [r for r in call.written if adds and any(r is one for one in call.read)]
+    for region in added:
+        if region.buffer.root not in others:
+            scope = "" if call.scope in ("cta", "role") else f", scope: {call.scope}"
+            first = "0" if getattr(call.fields, "op", "sum") == "sum" else ".."
+            return f"insert `- fill: {{dst: {region.buffer.root}, value: {first}{scope}}}`{before}"
+    names = [r.buffer.root for r in call.read if r.buffer.scope != "global"]
+    missing = [name for name in names if name not in others] or names
+    return f"write all of '{missing[0]}'{before}" if missing else ""
+
+
+def _meets_itself(spec: Spec, call: Call) -> bool:
+    """Do a call's threads write what others of them read, in one trip of the loops around?"""
+    around = next(p.around for p in outline(spec).placed if p.statement is call)
+    pairs = [(r, w) for r in call.read for w in call.written if r.buffer.root == w.buffer.root and r is not w]
+    return not any(isinstance(nest, Loop) for nest in around) or any(_overlap(r, w) for r, w in pairs)
+
+
+def _overlap(a: Region, b: Region) -> bool:
+    """Are they unlike, and meet for all values of names, as far as their begins say? Other views are taken to."""
+    if a.buffer.name != b.buffer.name:
+        return True
+    away = [sub(x, y) for x, y in zip(a.begins, b.begins, strict=True)]
+    sides = zip(away, a.lengths, b.lengths, strict=True)
+    return any(x != 0 for x in away) and all(isinstance(x, int) and -n < x < m for x, n, m in sides)
+
+
 def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     """A fault with its place in the spec, and what would mend it."""
     fault = found.fault
     mark = mark_of(spec, fault.op)
+    call = outline(spec).calls[fault.op] if mark is not None else None
+    due = fault.insert
+    if fault.code == PHASE_UNKNOWN and call is not None and call.barrier:
+        due = say_unwaited(spec, call.barrier.name)
     hint = ""
     if fault.code == REGISTER_INDEX:
         hint = "give the loop 'unroll: true'"
@@ -269,10 +308,14 @@ def describe_fault(spec: Spec, found: FaultFound) -> Diagnostic:
     elif fault.barrier:
         waits = (s for s in outline(spec).find(Waiting) if s.barrier and s.barrier.name == fault.barrier)
         mark = next((s.mark for s in waits), None)
-        hint = "start the copies that it waits for before it, in every trip"
-    elif fault.insert and mark is not None:
-        lines = ", ".join(f"`- {statement}`" for statement in fault.insert)
+        hint = say_stuck(spec, fault.barrier)
+    elif due and mark is not None:
+        lines = ", ".join(f"`- {statement}`" for statement in spell_slots(spec, due))
         hint = f"insert {lines} {'after' if fault.code == NEVER_AWAITED else 'before'} {mark.spot}"
+    elif fault.code == UNWRITTEN and call is not None:
+        hint = _say_unwritten(spec, call)
+    elif fault.needs_sync and call is not None and fault.op == fault.other_op and _meets_itself(spec, call):
+        hint = "what it reads and what it writes overlap: write into another buffer, and copy from that after a sync"
     elif fault.needs_sync == "cta" and spec.roles:
         hint = _say_arrival(spec, fault)
     elif fault.needs_sync and mark is not None:

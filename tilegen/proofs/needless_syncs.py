@@ -40,7 +40,7 @@ def find_needless_syncs(
             where = f" at {meeting.mark.spot}" if meeting.mark else ""
             what = f"sync: {meeting.scope}" if isinstance(meeting, Meeting) else _spell_wait(meeting)
             message = f"{what}{where} orders nothing"
-            found.append(Diagnostic("TG430", message, meeting.mark, severity="warning"))
+            found.append(Diagnostic("TG430", message, meeting.mark, "remove it", severity="warning"))
     return tuple(found)
 
 

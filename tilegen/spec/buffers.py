@@ -14,7 +14,7 @@ from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.later import LATER_SCOPES, refuse_later
-from tilegen.spec.models import BufferFields, ViewFields, check_fields
+from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import (
@@ -46,19 +46,19 @@ def read_buffers(node: Node | None, state: Buffers, register: Register, findings
     if node is None or (isinstance(node, Scalar) and node.value is None):
         return
     if not isinstance(node, Mapping):
-        findings.report("TG103", f"'buffers' must be a mapping of names, not {describe_node(node)}", node.mark)
+        message = f"'buffers' must be a mapping of names, not {describe_node(node)}"
+        findings.report("TG103", message, node.mark, "write X: {scope: global, dtype: float32, shape: [64]}")
         return
     for key, _ in node.entries:
         with findings.collect():
             register.claim(key.passage, "buffer")
     state.broken.update(key.text for key, _ in node.entries)
     for key, value in node.entries:
-        is_view = isinstance(value, Mapping) and "view" in value
         with findings.collect():
-            buffer = None if is_view else _read_buffer(key, value, state, findings)
+            buffer = None if _is_view(value) else _read_buffer(key, value, state, findings)
             if buffer:
                 _keep(buffer, value, state)
-    _read_views([(k, v) for k, v in node.entries if isinstance(v, Mapping) and "view" in v], state, findings)
+    _read_views([(k, v) for k, v in node.entries if isinstance(v, Mapping) and _is_view(v)], state, findings)
     order = {key.text: at for at, (key, _) in enumerate(node.entries)}
     state.found = dict(sorted(state.found.items(), key=lambda item: order[item[0]]))
     for key, value in node.entries:
@@ -70,6 +70,13 @@ def read_buffers(node: Node | None, state: Buffers, register: Register, findings
         _check_shared_total(node, state)
     with findings.collect():
         check_tensor_total(state.found.values(), state.arch)
+
+
+def _is_view(node: Node) -> bool:
+    """Does it say 'view', or nearly, and no memory of its own?"""
+    known = (*BufferFields.model_fields, *ViewFields.model_fields)
+    is_meant = isinstance(node, Mapping) and "scope" not in node and is_misspelt("view", node, known)
+    return is_meant or (isinstance(node, Mapping) and "view" in node)
 
 
 def _keep(buffer: Buffer, node: Node, state: Buffers) -> None:

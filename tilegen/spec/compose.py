@@ -12,6 +12,7 @@ import yaml
 from tilegen.errors import Mark, SpecError
 from tilegen.spec.findings import Findings, Flaw, shorten
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, SourceSpan, SourceText, describe_node
+from tilegen.spec.words import CURLY
 
 MAX_CHARACTERS = 1 << 16
 MAX_NODES = 8000  # an alias counts as all that it stands for
@@ -62,8 +63,25 @@ def _refusal(code: str, message: str, mark: Mark | None, hint: str = "") -> Spec
     return SpecError(findings.found)
 
 
+_TIGHT = re.compile(r"\s*(?:- )?([A-Za-z_]\w*):([^ \t].*)")
+
+
+def _explain_tight(page: SourceText, line: int) -> SpecError | None:
+    """A key that no space parts from its value, on this line or the one before: YAML reads both as one text."""
+    for number in (line, line - 1):
+        found = _TIGHT.match(page.lines[number]) if 0 <= number < len(page.lines) else None
+        if found:
+            value = found[2].strip()
+            message = f"this is not YAML: '{shorten(found[1])}:' and its value are one word"
+            hint = f"write '{shorten(found[1])}: {shorten(value)}', with a plain space"
+            return _refusal("TG003", message, page.mark(number, found.start(1)), hint)
+    return None
+
+
 def _explain_syntax(page: SourceText, error: yaml.MarkedYAMLError) -> SpecError:
     at = error.problem_mark or error.context_mark
+    if at and (tight := _explain_tight(page, at.line)):
+        return tight
     mark = page.mark(at.line, at.column) if at else None
     problem = shorten(error.problem or error.context or "unreadable", 100)
     line = page.lines[at.line] if at and at.line < len(page.lines) else ""
@@ -156,7 +174,7 @@ class _Composer:
                 "TG003",
                 f"this is not YAML: no anchor '{shorten(event.anchor)}' before this alias",
                 mark,
-                "quote this value",
+                f"write the value, or '&{shorten(event.anchor)}' where it stands first",
             )
         known = self.anchors[event.anchor]
         if known is None:
@@ -219,7 +237,7 @@ class _Composer:
         meant = self.page.text[place.start : place.end].rstrip(": ")
         name = f"{shorten(key)}: " if key else ""
         items = re.fullmatch(r"\((.*)\)|([\d, ]+)", meant) if key in _LISTS or _is_number(first) else None
-        hint = f'quote this value: {name}"{shorten(meant)}"'
+        hint = f'quote this value: {name}"{shorten(meant.strip(CURLY))}"'
         if items:
             hint = f"write a list: {name}[{shorten(items[1] or items[2])}]"
         self.findings.report("TG006", "YAML splits this value at its comma", place.mark, hint)
@@ -261,10 +279,12 @@ class _Composer:
         seen: dict[str, Scalar] = {}
         for key, value in pairs:
             if not isinstance(key, Scalar) or not isinstance(key.value, str):
-                quote = (
-                    f'quote it: "{shorten(key.text)}"' if isinstance(key, Scalar) and key.text else "quote this value"
+                fix = (
+                    f"write a name: n{shorten(key.text)}"
+                    if isinstance(key, Scalar) and key.text
+                    else "quote this value"
                 )
-                self.findings.report("TG005", f"a key is a text, but this is {describe_node(key)}", key.mark, quote)
+                self.findings.report("TG005", f"a key is a text, but this is {describe_node(key)}", key.mark, fix)
             elif key.text == "<<" and not key.is_quoted:
                 self.findings.report("TG009", "merge keys are not part of a spec", key.mark, "write the keys out")
             elif key.text in seen:

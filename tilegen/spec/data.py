@@ -157,8 +157,10 @@ class Call:
         return self.form.name
 
     def mark_of(self, name: str) -> Mark | None:
-        """The place of a field's value; the op's where the field is not given."""
-        return self.nodes[name].mark if name in self.nodes else self.mark
+        """The place of a field's value; the op's where the field is not given, or not by the text that has the op."""
+        own, given = self.mark, self.nodes[name].mark if name in self.nodes else None
+        is_there = own and given and given.path == own.path and given.keys.startswith(own.keys)
+        return given if is_there else own
 
     @property
     def peers(self) -> str:

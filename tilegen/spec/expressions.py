@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -31,36 +30,16 @@ from tilegen.index import (
 from tilegen.spec.findings import Flaw, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.nodes import Node, Scalar, describe_node, say_number
+from tilegen.spec.words import Token, split_tokens
 
-MAX_CHARACTERS = 4096
-MAX_TOKENS = 400
 MAX_DEPTH = 24
 _VALUE_LIMIT = 1 << 62  # beyond, an offset in bytes could leave 64 bits
 
-_TOKEN = re.compile(
-    r"(?P<number>[0-9][0-9A-Za-z_.]*)|(?P<name>[A-Za-z_]\w*)|(?P<symbol>//|<=|>=|==|!=|[-+*/%<>()\[\]:,])", re.ASCII
-)
-_SPACE = re.compile(r"[ \t\r\n]*")
 BINDING = {
     "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6,
 }  # fmt: skip
 _NOT_BINDING = 3
 _COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
-_CUDA_AXIS = re.compile(r"\b(blockIdx|threadIdx)\.([xyz])\b")
-_INSTEAD = {"&": "and", "&&": "and", "|": "or", "||": "or", "!": "not", "=": "=="}
-
-
-@dataclass(frozen=True)
-class Token:
-    """A word of the text: number | name | symbol | end."""
-
-    kind: str
-    text: str
-    start: int
-
-    @property
-    def end(self) -> int:
-        return self.start + len(self.text)
 
 
 @dataclass(frozen=True)
@@ -71,39 +50,6 @@ class Value:
     start: int
     end: int
     is_condition: bool = False
-
-
-def _say_axis(text: str, at: int) -> str:
-    """How an index is written here whose CUDA name has its point at ``at``."""
-    found = next((m for m in _CUDA_AXIS.finditer(text) if m.start() <= at < m.end()), None)
-    return f"write '{found[1][0]}{found[2]}'" if found else ""
-
-
-def split_tokens(passage: Passage) -> list[Token]:
-    """The words of an expression or region, with an end token."""
-    text = passage.text
-    if len(text) > MAX_CHARACTERS:
-        raise passage.fault("TG111", f"an expression has at most {MAX_CHARACTERS} characters, this one {len(text)}")
-    tokens: list[Token] = []
-    at = skip_space(text, 0)
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if not match:
-            run = re.match(r"[&|!=]{1,2}|.", text[at:], re.DOTALL)
-            odd = run[0] if run else text[at]
-            hint = f"write '{_INSTEAD[odd]}'" if odd in _INSTEAD else _say_axis(text, at)
-            raise passage.fault("TG111", f"{odd!r} is not part of an expression", at, at + len(odd), hint)
-        tokens.append(Token(match.lastgroup or "", match[0], at))
-        at = skip_space(text, match.end())
-    if len(tokens) > MAX_TOKENS:
-        raise passage.fault("TG111", f"an expression has at most {MAX_TOKENS} words, this one {len(tokens)}")
-    return [*tokens, Token("end", "", len(text))]
-
-
-def skip_space(text: str, at: int) -> int:
-    """The first place from ``at`` on that is no space."""
-    match = _SPACE.match(text, at)
-    return match.end() if match else at
 
 
 @dataclass
@@ -190,8 +136,7 @@ class Parser:
             return Value(token.text == "true", token.start, token.end, True)
         if token.kind == "name" and token.text not in BINDING:
             if self.next.text == "(":
-                known = "calls are ceil(a / b), min(a, b), max(a, b) and where(c, a, b)"
-                raise self.fault(f"'{token.text}' is not a function here", token, hint=known)
+                raise self.fault(f"'{token.text}' is not a function here", token, hint=self.say_call(token))
             if self.next.text == "[":
                 raise self.fault(f"reading '{token.text}[..]' in an expression is not yet supported", token, "TG190")
             return Value(self.names.find(token.text, self.passage, token.start), token.start, token.end)
@@ -201,6 +146,11 @@ class Parser:
         raise self.fault(
             f"a value is missing before '{token.text}'" if token.text else "a value is missing at the end", token
         )
+
+    def say_call(self, word: Token) -> str:
+        """What may be written instead of a function that is none."""
+        forms = ["ceil(a / b)", *(form for form, _ in CALLS.values())]
+        return f"calls are {', '.join(forms[:-1])} and {forms[-1]}"
 
     def read_number(self, token: Token) -> Value:
         if not token.text.isdigit():

@@ -83,12 +83,12 @@ _SYNONYMS = {
     "tensor_memory": "tmem", "ampere": "sm_80", "a100": "sm_80", "ada": "sm_89", "hopper": "sm_90a", "h100": "sm_90a",
     "h200": "sm_90a", "blackwell": "sm_100a", "b200": "sm_100a", "memcpy": "copy", "load": "copy", "store": "copy",
     "transpose": "permute", "matmul": "gemm", "dot": "mma", "syncthreads": "sync", "map": "elementwise",
-    "memset": "fill", "zero": "fill",
+    "memset": "fill", "zero": "fill", "if": "when", "while": "for", "body": "do",
 }  # fmt: skip
 
 
-def suggest(word: str, words: Iterable[str]) -> str:
-    """The nearest of ``words`` as a question, or the words there are, if few.
+def suggest(word: str, words: Iterable[str], most: int = 16) -> str:
+    """The nearest of ``words`` as a question, or the words there are, if they are no more than ``most``.
 
     >>> suggest("lane_id", ["laneid", "warpid"])
     "did you mean 'laneid'?"
@@ -98,7 +98,7 @@ def suggest(word: str, words: Iterable[str]) -> str:
     known = list(words)
     if near := find_near(word, known):
         return f"did you mean '{near}'?"
-    return f"there {'are' if len(known) > 1 else 'is only'} {', '.join(known)}" if 0 < len(known) <= 16 else ""
+    return f"there {'are' if len(known) > 1 else 'is only'} {', '.join(known)}" if 0 < len(known) <= most else ""
 
 
 def find_near(word: str, words: Iterable[str]) -> str:

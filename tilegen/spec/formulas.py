@@ -12,13 +12,14 @@ from math import isinf
 
 from tilegen.arithmetic import FUNCTIONS, Apply, Element, Literal, Node, Parameter, Whole, list_nodes, type_of_element
 from tilegen.arithmetic.functions import FLOATS, INTS, type_of
-from tilegen.dtypes import is_held, say_range
+from tilegen.dtypes import DTYPES, is_held, say_range
 from tilegen.index import INT_LIMIT, Index, Var, bound, least, not_
 from tilegen.plan import Param
 from tilegen.spec.data import Expression, Region
-from tilegen.spec.expressions import BINDING, Parser, Token, Value, skip_space
+from tilegen.spec.expressions import BINDING, Parser, Value
 from tilegen.spec.findings import Passage, shorten, suggest
 from tilegen.spec.names import Names
+from tilegen.spec.words import Token, split_tokens
 
 _TOKEN = re.compile(
     r"(?P<number>(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?[A-Za-z_.0-9]*)|(?P<name>[A-Za-z_]\w*)"
@@ -26,9 +27,12 @@ _TOKEN = re.compile(
     re.ASCII,
 )
 _FLOAT = re.compile(r"(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")
-_MOST_TOKENS = 400
 _ARITHMETIC = ("+", "-", "*", "/", "//", "%")
 _CALLS = tuple(n for n in FUNCTIONS if n.isidentifier() and n not in ("neg", "and", "or", "not", *INTS, *FLOATS))
+_WRITTEN = {  # functions of one argument that others have, in the words of this table
+    "relu": "max({x}, 0)", "sqr": "{x} * {x}", "square": "{x} * {x}", "silu": "{x} * sigmoid({x})", "fabs": "abs({x})",
+    "round": "floor({x} + 0.5)", "ceil": "-floor(-{x})",
+}  # fmt: skip
 _NEGATION = 6  # how tightly a sign binds: as a product
 
 
@@ -103,6 +107,13 @@ class FormulaParser(Parser):
                 return found
         return super().read_operand()
 
+    def read_number(self, token: Token) -> Value:
+        suffixed = re.match(r"([0-9.]+(?:[eE][-+]?[0-9]+)?)[A-Za-z]+\Z", token.text)
+        if suffixed and not token.text.startswith("0x"):
+            hint = f"write {suffixed[1]}: constants have the type of what they meet"
+            raise self.fault(f"{shorten(token.text)!r} is not a number", token, hint=hint)
+        return super().read_number(token)
+
     def read_name(self, token: Token) -> Value | None:
         """A buffer, a region with a name, or a param of floating type."""
         region = self.operand(token.text)
@@ -144,6 +155,14 @@ class FormulaParser(Parser):
             raise self.fault(f"{word.text} takes {needs} argument{'s' * (needs > 1)}, not {len(args)}", word)
         return self.apply(word.text, args, word, end)
 
+    def say_call(self, word: Token) -> str:
+        if word.text in _WRITTEN:
+            found = re.match(r"\(\s*(\w+)\s*\)", self.passage.text[word.end :].strip(), re.ASCII)
+            return f"write '{_WRITTEN[word.text].format(x=found[1] if found else '(..)')}'"
+        if word.text in DTYPES:
+            return "leave it out: types become one where they meet, and dst's at the end"
+        return suggest(word.text, (*_CALLS, "index"))
+
     # ------------------------------------------------------------ operators
     def negate(self, token: Token, value: Value) -> Value:
         term = self.number_of(value, token)
@@ -183,7 +202,8 @@ class FormulaParser(Parser):
         if _node(value) is not None:
             text = shorten(self.passage.text[value.start : value.end])
             message = f"'{text}' is no integer of the place, as '{operator.text}' needs here"
-            raise self.passage.fault("TG111", message, value.start, value.end)
+            hint = self.say_call(operator) if operator.text == "ceil" else ""
+            raise self.passage.fault("TG111", message, value.start, value.end, hint)
         return super().require_number(value, operator)
 
     def number_of(self, value: Value, operator: Token) -> Term:
@@ -250,21 +270,6 @@ def to_type(node: Node, type_: str) -> Node:
     return Apply(type_, (node,), type_)
 
 
-def split_formula(passage: Passage) -> list[Token]:
-    """The words of an expression, with an end token; raises TG111."""
-    text, tokens = passage.text, list[Token]()
-    at = skip_space(text, 0)
-    while at < len(text):
-        match = _TOKEN.match(text, at)
-        if not match:
-            raise passage.fault("TG111", f"{text[at]!r} is not part of an expression", at, at + 1)
-        tokens.append(Token(match.lastgroup or "", match[0], at))
-        at = skip_space(text, match.end())
-    if len(tokens) > _MOST_TOKENS:
-        raise passage.fault("TG111", f"an expression has at most {_MOST_TOKENS} words, this one {len(tokens)}")
-    return [*tokens, Token("end", "", len(text))]
-
-
 def _refuse_not_held(parser: FormulaParser, tree: Node) -> None:
     """Raise TG112 at a number that its type would hold as infinity, or as 0: what it meets says which type that is."""
     for number in (n for n in list_nodes(tree) if isinstance(n, Literal) and n.type in FLOATS):
@@ -279,16 +284,18 @@ def parse_formula(
     passage: Passage, names: Names, operand: Callable[[str], Region | None], params: Mapping[str, Param],
     extents: Sequence[int],
 ) -> Expression:  # fmt: skip
-    """All of ``passage`` as an expression that computes; raises Flaw TG105, TG111, TG112 or TG113 at its characters."""
-    parser = FormulaParser(passage, names, split_formula(passage), 0, 0, False, operand, params, extents)
+    """All of ``passage`` as an expression that computes; raises Flaw TG105, TG111, TG112 or TG113 at its characters.
+
+    ``names``: beside the integers they have those that ``operand`` and ``params`` know.
+    """
+    parser = FormulaParser(passage, names, split_tokens(passage, _TOKEN), 0, 0, False, operand, params, extents)
     if parser.next.kind == "end":
         raise passage.fault("TG111", "an expression is missing here")
     value = parser.read()
     if parser.next.kind != "end":
-        known = (*_CALLS, "index")
         is_call = parser.next.text == "(" and parser.tokens[parser.at - 1].kind == "name"
-        raise parser.fault(f"'{parser.next.text}' is not expected here", parser.next,
-                           hint=suggest(parser.tokens[parser.at - 1].text, known) if is_call else "")  # fmt: skip
+        hint = parser.say_call(parser.tokens[parser.at - 1]) if is_call else ""
+        raise parser.fault(f"'{parser.next.text}' is not expected here", parser.next, hint=hint)
     tree = parser.node_of(_term(value))
     _refuse_not_held(parser, tree)
     return Expression(tree, tuple(parser.collected.wholes), dict(parser.collected.operands), passage.text)

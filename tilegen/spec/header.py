@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping as Dict
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -255,11 +256,19 @@ def _check_extent(extent: Index, axis: str, node: Node, params: Params, limit: i
         used = ", ".join(f"{n} = {v}" for n, v in values.items() if isinstance(extent, (Var, Formula)))
         where = f" with {used}" if used else ""
         if count < 1:
-            raise Flaw(
-                "TG106", f"grid.{axis} is {count}{where}: a launch needs at least 1", node.mark, "round up: ceil(a / b)"
-            )
+            hint = _say_nothing(node, axis, params)
+            raise Flaw("TG106", f"grid.{axis} is {count}{where}: a launch needs at least 1", node.mark, hint)
         if count > limit and values is not params.lowest:
             raise Flaw("TG106", f"grid.{axis} is {count}{where}; at most {limit} can be launched", node.mark)
+
+
+def _say_nothing(node: Node, axis: str, params: Params) -> str:
+    """What makes a grid of no CTAs one of some: a param that is not 0, or a division that rounds up."""
+    text = node.text if isinstance(node, Scalar) else ""
+    empty = [c.name for c in params.constants if c.value == 0 and re.search(rf"\b{c.name}\b", text)]
+    if empty:
+        return f"'{empty[0]}' is 0: give it at least 1"
+    return "round up: ceil(a / b)" if "//" in text else f"write 1, or leave '{axis}' out"
 
 
 def read_cluster(
@@ -285,7 +294,9 @@ def read_cluster(
                 hint = f"'{RESIDENT_CTAS}' is one, and so is min({RESIDENT_CTAS}, 128)"
                 raise Flaw("TG106", message, value.mark, hint)
             if isinstance(grid[d], int) and int(str(grid[d])) % sizes[d]:
-                raise Flaw("TG106", f"cluster.{axis} = {sizes[d]} does not divide the grid's {grid[d]}", value.mark)
+                near = next(k for k in range(sizes[d] - 1, 0, -1) if int(str(grid[d])) % k == 0)
+                message = f"cluster.{axis} = {sizes[d]} does not divide the grid's {grid[d]}"
+                raise Flaw("TG106", message, value.mark, f"{near} does")
     if max(sizes) <= 8 < prod(sizes):
         findings.report("TG106", f"a cluster has at most 8 CTAs, not {prod(sizes)}", node.mark)
     if prod(sizes) > 1 and ARCHES[arch].compute_capability < (9, 0):

@@ -62,6 +62,7 @@ def load(
     kernel = _read_kernel(root.get("kernel"), register, findings)
     target = read_arch(root, arch, findings)
     params = read_params(root.get("params"), overrides or {}, register, findings)
+    _stop_if_unread(root, "params", findings)
     roles, role_threads = read_roles(root, params.names, target, register, findings)
     threads = role_threads if "roles" in root else read_threads(root.get("threads"), params.names, findings)
     grid = read_grid(root.get("grid"), root.get("cluster"), params, findings)
@@ -72,6 +73,7 @@ def load(
     terms = read_barriers(root.get("barriers"), params.names, register, findings)
     buffers = Buffers(params, max((r.threads for r in roles), default=threads), target)
     read_buffers(root.get("buffers"), buffers, register, findings)
+    _stop_if_unread(root, "buffers", findings)
     axes = cta_variables(grid, cluster)
     cases = _list_cases(params, grid, cluster)
     names = cta_names(axes, grid, params.names)
@@ -119,6 +121,12 @@ def _check_keys(root: Mapping, forms: Dict[str, Form], findings: Findings) -> No
         if name not in root and not is_misspelt(name, root, fields):
             hint = "a spec without ops says 'ops: []'" if name == "ops" else f"add '{name}: ...'"
             findings.report("TG102", f"the spec needs the key '{name}'", root.place.part(0), hint)
+
+
+def _stop_if_unread(root: Mapping, section: str, findings: Findings) -> None:
+    """Raises what was found where nobody knows the names of a section: their uses are no mistakes of their own."""
+    if section in root and not isinstance(root[section], Mapping):
+        findings.raise_all()
 
 
 def _mend_keys(root: Mapping) -> Mapping:

@@ -296,12 +296,10 @@ def is_misspelt(key: str, node: Mapping, known: Iterable[str]) -> bool:
 def report_null(key: Scalar, value: Scalar, findings: Findings) -> None:
     """Note a value that is missing: a null, or nothing at all."""
     mark = key.mark if value.is_void else value.mark
-    message = (
-        f"the value of '{shorten(key.text)}' is missing" if value.is_void else f"'{shorten(key.text)}' must not be null"
-    )
-    findings.report(
-        "TG007", message, mark, "quote the value if it is a text" if value.text else "write one, or remove the key"
-    )
+    name = shorten(key.text)
+    message = f"the value of '{name}' is missing" if value.is_void else f"'{name}' must not be null"
+    hint = "quote the value if it is a text" if value.text else "write one, or remove the key"
+    findings.report("TG007", message, mark, hint)
 
 
 def _locate(node: Node, loc: tuple[Any, ...], kind: str) -> tuple[Any, ...]:
@@ -353,7 +351,8 @@ def _report(
         owner = _find(node, path[:-1])
         assert isinstance(owner, Mapping)
         name = str(path[-1])
-        findings.report("TG101", f"unknown key '{shorten(name)}' in {what}", owner.key(name).mark, suggest(name, known))
+        message = f"unknown key '{shorten(name)}' in {what}"
+        findings.report("TG101", message, owner.key(name).mark, suggest(name, known, most=32))
         return
     found = _find(node, path)
     if isinstance(found, Scalar) and found.value is None:

@@ -10,7 +10,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound, variables
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
-from tilegen.spec.findings import Flaw, Passage, shorten, suggest
+from tilegen.spec.findings import Flaw, Passage, find_near, shorten, suggest
 
 MAX_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)
@@ -119,12 +119,14 @@ class Names:
     ``broken`` were reported before.
 
     ``threaded``: names that a spec gives to values which differ between threads, each with the axes that it depends on.
+    ``beside``: names that are no integers and may stand here all the same.
     """
 
     values: Mapping[str, Index]
     forbidden: Mapping[str, tuple[str, str]] = field(default_factory=dict)
     broken: frozenset[str] = frozenset()
     threaded: Mapping[str, tuple[Index, frozenset[str]]] = field(default_factory=dict)
+    beside: tuple[str, ...] = ()
 
     def with_values(self, more: Mapping[str, Index]) -> Names:
         """These names and more."""
@@ -157,6 +159,11 @@ class Names:
         more = {n: (reason.format(name=n), hint(n)) for n in names if n not in self.values}
         return replace(self, forbidden={**self.forbidden, **more})
 
+    def advise(self, names: Iterable[str], hint: Callable[[str], str]) -> Names:
+        """What to do where one of these is not known here, if something is to be done already."""
+        more = {n: (self.forbidden[n][0], hint(n)) for n in names if n in self.forbidden and self.forbidden[n][1]}
+        return replace(self, forbidden={**self.forbidden, **more})
+
     def find(self, name: str, passage: Passage, start: int) -> Index:
         """The value of a name that stands at ``start`` of ``passage``; raises TG105 or TG113."""
         end = start + len(name)
@@ -177,10 +184,12 @@ class Names:
         """What to write instead of an unknown name."""
         if name in ("yes", "on", "no", "off"):
             return "write true or false"
-        near = suggest(name, [*self.values, *self.threaded])
-        if near.startswith("did"):
-            return near
-        return suggest(name, [n for n in self.values if n not in CLUSTER_AXES]) or "declare it in 'params'"
+        near = find_near(name, [*self.beside, *self.values, *self.threaded])
+        if near:
+            return f"did you mean '{near}'?"
+        integers = [n for n in self.values if n not in CLUSTER_AXES]
+        most = suggest(name, dict.fromkeys([*self.beside, *integers])) or suggest(name, self.beside)
+        return most or "declare it in 'params'"
 
 
 def instance_variables(threads: int) -> dict[str, Var]:
@@ -201,9 +210,14 @@ def names_in_scope(outer: Names, scope: str, threads: int) -> Names:
 
 
 def _say_scope(axis: str) -> str:
-    """The widest scope whose ops know an axis that numbers threads."""
-    knows = [name for name in reversed(SCOPES) if axis in SCOPES[name].axes]
-    return f"name the region of all of them, or give the op 'scope: {knows[0]}'" if knows else ""
+    """What to do about an axis that numbers threads in the region of an op."""
+    scope = scope_of_axis(axis)
+    return f"name the region of all of them, or give the op 'scope: {scope}'" if scope else ""
+
+
+def scope_of_axis(axis: str) -> str:
+    """The widest scope whose ops know an axis that numbers threads; "" if none does."""
+    return next((name for name in reversed(SCOPES) if axis in SCOPES[name].axes), "")
 
 
 # ---------------------------------------------------------------- names that the headers of CUDA and C define

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from collections.abc import Mapping as Dict
 from dataclasses import replace
 from math import gcd
 
@@ -114,6 +116,37 @@ def read_naming(node: Mapping, around: Surroundings, claimed: list[str]) -> tupl
             around = replace(around, names=around.names.with_broken([key.text]))
     is_whole = fields is not None and len(made) == len(entries.entries)
     return (Naming(tuple(made), node.key("let").mark) if is_whole else None), around
+
+
+def foresee_lets(items: tuple[Node, ...], names: Names) -> Names:
+    """The names of a list's statements, which say of every let in it that it stands further down."""
+    lets = [item["let"] for item in items if isinstance(item, Mapping) and "let" in item]
+    entries = {key.text: (key, value) for let in lets if isinstance(let, Mapping) for key, value in let.entries}
+    given = {n: _words_of(value) & set(entries) for n, (_, value) in entries.items()}
+    later: dict[str, tuple[str, str]] = {}
+    for name, (key, _) in entries.items():
+        later[name] = f"'{name}' is given further down, on {key.mark.spot}", "give it before this"
+        if circle := _find_circle(name, given):
+            later[name] = f"'{name}' is given by itself: {' -> '.join(circle)}", "give one of them by other names"
+    later = {name: why for name, why in later.items() if name not in names.values}
+    return replace(names, forbidden={**names.forbidden, **later})
+
+
+def _words_of(node: Node) -> set[str]:
+    return set(re.findall(r"[A-Za-z_]\w*", node.text)) if isinstance(node, Scalar) else set()
+
+
+def _find_circle(name: str, given: Dict[str, set[str]]) -> list[str]:
+    """The way from a name over what it is given by back to itself; empty if there is none."""
+    ways, seen = [[name]], {name}
+    for way in ways:
+        for other in sorted(given[way[-1]]):
+            if other == name:
+                return [*way, name]
+            if other not in seen:
+                seen.add(other)
+                ways.append([*way, other])
+    return []
 
 
 def _name_value(name: str, node: Node, around: Surroundings, made: list[tuple[Var, Index]]) -> Surroundings:

@@ -15,6 +15,7 @@ from tilegen.plan import Param
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Region
 from tilegen.spec.findings import Flaw, shorten
+from tilegen.spec.spelling import spell_index
 
 MAX_CASES = 3000  # tried for one region
 MAX_CASES_OF_A_SPEC = 60_000  # then regions that no range decides are left to the proofs
@@ -193,7 +194,8 @@ def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases,
         message = f"the region ends at {stop}, past the end of {name}, which has {size}"
     where = _name_case((begin, extent), case, cases)
     cause = where if set(CTA_AXES) & {v.name for v in variables(begin)} else ""  # too many CTAs leave more than one
-    return Flaw("TG207", message + where, region.mark, hint if at >= 0 else "", cause)
+    low = f"begin at 'max({spell_index(begin)}, 0)': 'edge: clip' clips past the end alone" if at < 0 else hint
+    return Flaw("TG207", message + where, region.mark, low, cause)
 
 
 def _name_case(asked: Iterable[Index], case: dict[str, int], cases: Cases) -> str:

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 
 from tilegen.index import Formula, Index, Var, sub
 from tilegen.spec.data import Buffer, Region
-from tilegen.spec.expressions import Parser, Token, Value, split_tokens
+from tilegen.spec.expressions import Parser, Value
 from tilegen.spec.findings import Flaw, Passage, shorten, suggest
 from tilegen.spec.names import Names
+from tilegen.spec.spelling import spell_index
+from tilegen.spec.words import Token, split_tokens
 
 
 @dataclass(frozen=True)
@@ -131,8 +133,16 @@ def _check_length(one: _Slice, passage: Passage, buffer: Buffer, dimension: int)
         message = (
             f"the length along dimension {dimension} of '{buffer.name}' is '{shorten(one.length)}', not a constant"
         )
-        raise passage.fault("TG208", message, one.start, one.end, "write 'lo : +length' with a constant length")
+        tiles = _say_tiles(one.length) if one.length == buffer.shape[dimension] else ""
+        hint = f"write 'lo : +length' with a constant length{tiles}"
+        raise passage.fault("TG208", message, one.start, one.end, hint)
     if one.length < 1:
         message = f"the region has length {one.length} along dimension {dimension} of '{buffer.name}'"
         raise passage.fault("TG208", message, one.start, one.end, "a region holds at least one element")
     return one.length
+
+
+def _say_tiles(extent: Var | Formula) -> str:
+    """How regions of a constant length cover an extent that is known at the launch alone."""
+    said = spell_index(extent) if isinstance(extent, Var) else f"({spell_index(extent)})"
+    return f": 'k*64 : +64' in 'for: {{k: ceil({said} / 64)}}', with 'edge: clip'"

@@ -55,7 +55,8 @@ def _read_role(key: Scalar, node: Mapping, names: Names, arch: str) -> RoleTerms
     threads = read_constant(node["threads"], names, f"the threads of '{key.text}'")
     if not _WARP <= threads <= MAX_THREADS or threads % _WARP:
         message = f"role '{key.text}' must have whole warps, up to {MAX_THREADS} threads, not {threads}"
-        raise Flaw("TG106", message, node["threads"].mark, f"a multiple of {_WARP}")
+        hint = f"a multiple of {_WARP}" if threads % _WARP else f"for example {min(max(threads, _WARP), MAX_THREADS)}"
+        raise Flaw("TG106", message, node["threads"].mark, hint)
     registers = 0
     if "registers" in node:
         given = node["registers"]

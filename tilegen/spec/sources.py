@@ -80,7 +80,11 @@ def decode_text(data: bytes, name: str) -> NamedText:
     except UnicodeDecodeError as error:
         if len(data) <= MAX_BYTES:
             message = f"{shorten(name, 200)} is not UTF-8: byte {error.start} is 0x{data[error.start]:02X}"
-            raise InputError(Diagnostic("TG002", message)) from None
+            is_wide = data[:2] in (b"\xff\xfe", b"\xfe\xff")
+            hint = f"save it as UTF-8{': this is UTF-16' if is_wide else ''}"
+            lines = data[: error.start].decode("utf-8-sig", "replace").split("\n")
+            mark = Mark(name, len(lines), len(lines[-1]) + 1, 1, lines[-1])
+            raise InputError(Diagnostic("TG002", message, mark, hint)) from None
         text = data.decode("utf-8-sig", "replace")  # cut inside a character; refused for its size
     return NamedText(name, text)
 

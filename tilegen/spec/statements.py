@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Dict
+from dataclasses import replace
 from typing import Any
 
-from tilegen.errors import Mark
 from tilegen.index import Index
-from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES
+from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, THREAD_AXES
 from tilegen.spec.data import (
     Buffer,
     Call,
@@ -25,11 +25,12 @@ from tilegen.spec.formulas import parse_formula
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import SyncFields, check_fields, field_names
 from tilegen.spec.names import Names, check_name, names_in_scope
-from tilegen.spec.nests import read_guarded, read_loop, read_naming, read_role_block
+from tilegen.spec.nests import foresee_lets, read_guarded, read_loop, read_naming, read_role_block
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
+from tilegen.spec.shapes import check_shapes
 from tilegen.spec.slots import declare_slot
 from tilegen.spec.surroundings import Surroundings, instance_cases
 from tilegen.spec.tensor_memory import refuse_tensor_op
@@ -48,6 +49,7 @@ def read_statements(node: Node, around: Surroundings) -> tuple[Statement, ...]:
         return ()
     statements: list[Statement] = []
     claimed: list[str] = []
+    around = replace(around, names=foresee_lets(node.items, around.names))
     for item in node.items:
         with around.findings.collect():
             if isinstance(item, Mapping) and "let" in item and not any(k.text in around.forms for k, _ in item.entries):
@@ -129,7 +131,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
         around.check_unit(scope, node.key("scope").mark if "scope" in node else key.mark, key.text)
     with around.findings.collect():
         around.check_agree(scope, key.text, key.mark)
-    condition = read_when(node, names, around.findings)
+    condition = read_when(node, names, around.findings, has_scope=True)
     conditions = {name: read_when(node, names, around.findings, name) for name in form.conditions}
     cases = instance_cases(around.cases, scope, threads or 1024, condition)
     regions: dict[str, Region] = {}
@@ -181,7 +183,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if not is_inside:  # what is said of a region may be why shapes differ
         return None
     if form.check is None:
-        _check_shapes(form, regions, key.mark)
+        check_shapes(form, regions, key.mark)
     elif (wrong := form.check(fields, regions, expression)) is not None:
         message, place, hint = wrong
         raise Flaw("TG212", message, node[place].mark if place in node else key.mark, hint)
@@ -219,10 +221,14 @@ def _read_expression(
         return parse_region(passage, around.buffers.found, frozenset(around.buffers.broken), names)
 
     params = {p.name: p for p in around.buffers.params.runtime}
+    names = replace(names, beside=(*named, *around.buffers.found, *params)).advise(THREAD_AXES, lambda axis: _PLACE)
     most = (1 << 30,) * MAX_RANK
     first = parse_formula(text.passage, names, operand, params, most)
     extents = form.extents(fields, regions, tuple(first.operands.values()))
     return parse_formula(text.passage, names, operand, params, extents)
+
+
+_PLACE = "index(d) is the place along dimension d of what is written"
 
 
 def _read_named(node: Node | None, names: Names, around: Surroundings) -> dict[str, Region] | None:
@@ -284,43 +290,6 @@ def _check_role(region: Region, around: Surroundings) -> None:
     if not buffer.is_auto and (last := last_thread(buffer.layout)) >= around.threads:
         message = f"'{buffer.name}' has elements of thread {last}, and role '{around.role}' has {around.threads}"
         raise Flaw("TG203", message, region.mark, "a role's threads are numbered from 0")
-
-
-def _say_shapes(reference: Region, region: Region) -> str:
-    """What would make two regions alike."""
-    if sorted(map(str, reference.shape)) == sorted(map(str, region.shape)) and len(region.shape) == 2:
-        name = reference.buffer.name
-        return f"a transposed view of '{name}' would fit: {name}_t: {{view: {name}, axes: [1, 0]}}"
-    places = [r for r in (reference, region) if r.buffer.scope == "global"]
-    if len(places) == 1:  # the other side is as large as its buffer was made
-        (place,) = places
-        wanted, given = drop_ones((region if place is reference else reference).shape), drop_ones(place.shape)
-        unlike = [n for n, m in zip(wanted, given, strict=False) if n != m]
-        if len(wanted) == len(given) and len(unlike) == 1:
-            fits = f"'0 : {unlike[0]}' or 'lo : +{unlike[0]}' in '{place.buffer.name}[..]'"
-            return f"a range of {unlike[0]} would fit: {fits}; past the edge with 'edge: clip'"
-    return "extents of 1 do not count"
-
-
-def _check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
-    """All operands have one shape, extents of 1 aside; raises TG212."""
-    named = list(regions.items())
-    (first, reference), rest = named[0], named[1:]
-    for name, region in rest:
-        if drop_ones(region.shape) != drop_ones(reference.shape):
-            message = (
-                f"{form.name} needs equal shapes: {first} has {list(reference.shape)}, {name} has {list(region.shape)}"
-            )
-            raise Flaw("TG212", message, region.mark or mark, _say_shapes(reference, region))
-
-
-def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
-    """A shape without its extents of 1.
-
-    >>> drop_ones((2, 1, 32))
-    (2, 32)
-    """
-    return tuple(n for n in shape if n != 1)
 
 
 # ---------------------------------------------------------------- syncs

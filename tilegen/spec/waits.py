@@ -7,11 +7,12 @@ from dataclasses import replace
 from tilegen.errors import Mark
 from tilegen.index import Index
 from tilegen.plan import CP_ASYNC, PRODUCTS, TMA_STORE
+from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import Arriving, Closing, Following, Waiting
 from tilegen.spec.expressions import read_condition, read_constant
 from tilegen.spec.findings import Findings, Flaw
 from tilegen.spec.models import ArrivalFields, AwaitedFields, CommitFields, PendingFields, WaitFields, check_fields
-from tilegen.spec.names import Names, names_in_scope
+from tilegen.spec.names import Names, names_in_scope, scope_of_axis
 from tilegen.spec.nodes import Mapping, Scalar
 from tilegen.spec.slots import find_declared, find_slot
 from tilegen.spec.surroundings import Surroundings
@@ -93,7 +94,7 @@ def read_arrive(node: Mapping, around: Surroundings) -> Arriving | None:
     around.check_unit(scope, terms.key("scope").mark if "scope" in terms else key.mark, "arrive")
     around.check_agree(scope, "an arrival", key.mark)
     names = names_in_scope(around.names, scope, around.threads or 1024)
-    condition = read_when(terms, names, findings)
+    condition = read_when(terms, names, findings, has_scope=True)
     slot = terms.get("barrier")
     if fields is None or not isinstance(slot, Scalar):
         return None
@@ -101,13 +102,26 @@ def read_arrive(node: Mapping, around: Surroundings) -> Arriving | None:
     return Arriving(found, scope, condition, span(key.mark, terms.mark), fields.to or "")
 
 
-def read_when(node: Mapping, names: Names, findings: Findings, key: str = "when") -> Index:
-    """The condition of a statement, or in another of its fields; True without one."""
+def read_when(node: Mapping, names: Names, findings: Findings, key: str = "when", has_scope: bool = False) -> Index:
+    """The condition of a statement, or in another of its fields; True without one.
+
+    ``has_scope``: it is a statement whose scope may be given.
+    """
     when = node.get(key)
+    names = names.advise(THREAD_AXES, lambda axis: _say_condition(axis, key, has_scope))
     if isinstance(when, Scalar) and when.value is not None:  # the rest was reported with the fields
         with findings.collect():
             return read_condition(when, names, key)
     return True
+
+
+def _say_condition(axis: str, key: str, has_scope: bool) -> str:
+    """What to do about an axis that numbers threads in a condition on all of them."""
+    if key != "when":
+        return "it is one for all of them: loops, params, bx, by and bz may stand in it"
+    scope = scope_of_axis(axis) if has_scope else ""
+    one = f"; with 'scope: {scope}' each {scope} that it names does all of it" if scope else ""
+    return f"leave it out: they do this together{one}"
 
 
 def span(first: Mark, last: Mark) -> Mark:

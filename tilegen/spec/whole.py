@@ -14,6 +14,7 @@ from tilegen.spec.names import check_name
 from tilegen.spec.nodes import Mapping, Node, Scalar
 
 _CHOSEN = ("grid", "cluster", "threads", "ctas_per_sm", "overlap", "roles", "barriers")
+_PINNED = {"threads": 256, "cluster": 2, "overlap": "previous"}  # as ops that have the field write it
 
 
 def read_whole(key: Scalar, node: Node, form: WholeForm, buffers: Buffers, findings: Findings) -> WholeCall | None:
@@ -96,7 +97,8 @@ def check_alone(root: Mapping, ops: Sequence[Statement], findings: Findings) -> 
     for name in _CHOSEN:
         if name in root:
             message = f"'{name}' is chosen by tilegen where the op is {call.op}"
-            fix = "pin it inside the op: 'threads: 256'" if name == "threads" else "remove it"
+            is_pin = name in call.form.model.model_fields
+            fix = f"pin it inside the op: '{name}: {_PINNED[name]}'" if is_pin else "remove it"
             findings.report("TG116", message, root.key(name).mark, fix)
     return call
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tilegen.errors import Mark, SpecError
+from tilegen.errors import Diagnostic, Mark, SpecError
 from tilegen.layouts import row_major
 from tilegen.ops.gemm.problem import Problem, spell_epilogue
 from tilegen.plan import Param
@@ -29,7 +29,6 @@ def read_epilogue(call: WholeCall, problem: Problem, scalars: Mapping[str, str])
         return None
     types = {"acc": problem.sums} | {name: m.dtype for name, m in problem.named.items()}
     params = {name: Param(name, dtype, 1.0) for name, dtype in scalars.items()}
-    known = f"an epilogue names {', '.join([*types, *params])}, and no place"
 
     def operand(name: str) -> Region | None:
         if name not in types:
@@ -38,16 +37,29 @@ def read_epilogue(call: WholeCall, problem: Problem, scalars: Mapping[str, str])
         return Region(buffer, (0, 0), (1, 1), (True, True), name)
 
     passage = Passage(problem.epilogue, lambda start, end: _locate(call, start, end))
-    names = Names({}).forbid(_PLACES, "an epilogue knows no place", lambda name: "give an array, in 'with'")
+    names = Names({}, beside=(*types, *params)).forbid(
+        _PLACES, "an epilogue knows no place", lambda name: "give an array, in 'with'"
+    )
     try:
         found = parse_formula(passage, names, operand, params, _MANY)
         if found.wholes:
             raise passage.fault("TG302", "an epilogue knows no place", hint="give an array, in 'with'")
     except Flaw as flaw:
         assert flaw.diagnostic is not None
-        is_name = flaw.diagnostic.code == "TG105"
-        raise SpecError(replace(flaw.diagnostic, hint=known) if is_name else flaw.diagnostic) from None
+        raise SpecError(_say_missing(flaw.diagnostic, call)) from None
     return found
+
+
+def _say_missing(finding: Diagnostic, call: WholeCall) -> Diagnostic:
+    """An unknown name with what would declare it: a field that is not given, or the param that a factor names."""
+    name = finding.mark.text[finding.mark.column - 1 :][: finding.mark.length] if finding.mark else ""
+    if finding.code != "TG105" or finding.hint.startswith("did you"):
+        return finding
+    if name in ("c", "bias"):
+        return replace(finding, hint=f"give gemm '{name}: ARRAY'")
+    if name in (call.fields.alpha, call.fields.beta):
+        return replace(finding, hint=f"declare it: params: {{{name}: {{dtype: float32, default: 1.0}}}}")
+    return replace(finding, hint=f"{finding.hint}; 'with: {{{name}: ARRAY}}' would name an array")
 
 
 def _locate(call: WholeCall, start: int, end: int) -> Mark:

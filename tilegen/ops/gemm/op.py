@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tilegen.arch import ARCHES
-from tilegen.errors import SpecError
+from tilegen.errors import Diagnostic, Mark, SpecError
 from tilegen.ops import cast, copy, elementwise, fill, mma, reduce
 from tilegen.ops.gemm.choose import Picked, choose_recipe
 from tilegen.ops.gemm.epilogue import read_epilogue
@@ -147,6 +147,8 @@ def _say(buffer: Buffer) -> str:
 def _expand(spec: Spec, call: WholeCall) -> Spec:
     """The tile ops that carry out a call. Raises SpecError (TG302) for pins that cannot be."""
     problem = read_problem(call)
+    for name in ("a", "b"):
+        _check_arch(call.arrays[name].dtype, spec.arch, call.mark_of(name))
     read_epilogue(call, problem, {p.name: p.dtype for p in spec.params if p.var is None})
 
     def expand(recipe: Recipe) -> Spec:
@@ -154,6 +156,14 @@ def _expand(spec: Spec, call: WholeCall) -> Spec:
 
     picked = choose_recipe(call, problem, ARCHES[spec.arch], expand)
     return _take_place(spec, call, problem, picked)
+
+
+def _check_arch(dtype: str, arch: str, mark: Mark | None) -> None:
+    """Raises SpecError TG301 for factors that an arch neither multiplies nor converts."""
+    if dtype.startswith("float8") and "mma_fp8" not in ARCHES[arch].features:
+        first = next(name for name, other in ARCHES.items() if "mma_fp8" in other.features)
+        message = f"gemm on {arch} does not multiply {dtype}"
+        raise SpecError(Diagnostic("TG301", message, mark, f"it needs {first} or later: 'arch: {first}'"))
 
 
 def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe) -> Spec:

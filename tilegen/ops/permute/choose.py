@@ -78,7 +78,7 @@ def _pin(
     box = tuple(fields.box) if fields.box is not None else None
     if box is not None and len(box) != len(dims.dims):
         message = f"the box has {len(box)} extents, but the permute has {len(dims.dims)} dimensions once merged"
-        raise SpecError(Diagnostic("TG302", message, call.mark, "`tilegen explain` lists them under 'dims'"))
+        raise SpecError(Diagnostic("TG302", message, call.mark_of("box"), "`tilegen explain` lists them under 'dims'"))
     if box is not None:
         _check_box(call, dims, box)
     agreeing = [
@@ -93,7 +93,7 @@ def _pin(
     if pinned.variant == "tiled" and prod(pinned.box) * elem_bytes > MAX_TILE_BYTES:
         bytes_ = prod(pinned.box) * elem_bytes
         message = f"a tile of {list(pinned.box)} takes {bytes_} bytes; {MAX_TILE_BYTES} are the most"
-        raise SpecError(Diagnostic("TG302", message, call.mark, "take a smaller box"))
+        raise SpecError(Diagnostic("TG302", message, call.mark_of("box"), "take a smaller box"))
     return pinned
 
 
@@ -103,7 +103,7 @@ def _check_box(call: WholeCall, dims: Dims, box: Sequence[int]) -> None:
         most = bound(dim.extent) - 1
         if b > next_power(most):
             message = f"the box takes {b} of dimension {k}, which has {most} elements"
-            raise SpecError(Diagnostic("TG302", message, call.mark, f"take at most {next_power(most)}"))
+            raise SpecError(Diagnostic("TG302", message, call.mark_of("box"), f"take at most {next_power(most)}"))
 
 
 def _dims_choice(dims: Dims) -> Choice:

@@ -128,7 +128,7 @@ def _read_layout(call: WholeCall, shape: tuple[int, ...]) -> layouts.Layout:
         why = str(error)
     message = f"{call.fields.layout} is no layout of a shared tile of {list(shape)} elements: {why}"
     also = "" if call.fields.box else ", or pin 'box' beside it"
-    raise SpecError(Diagnostic("TG302", message, call.mark, f"leave 'layout' out to have it chosen{also}"))
+    raise SpecError(Diagnostic("TG302", message, call.mark_of("layout"), f"leave 'layout' out to have it chosen{also}"))
 
 
 def _whole_of(buffer: Buffer) -> Region:

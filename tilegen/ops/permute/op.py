@@ -119,7 +119,7 @@ def _expand(spec: Spec, call: WholeCall) -> Spec:
 def _too_many_ctas(spec: Spec, call: WholeCall, ctas: int, chosen: TileChoice) -> Diagnostic:
     used = ", ".join(f"{name} = {value}" for name, value in default_values(spec.params).items())
     message = f"boxes of {list(chosen.box)} take {ctas} CTAs{used and f' with {used}'}"
-    return Diagnostic("TG302", f"{message}; {GRID_LIMITS[0]} can be launched", call.mark, "take a larger box")
+    return Diagnostic("TG302", f"{message}; {GRID_LIMITS[0]} can be launched", call.mark_of("box"), "take a larger box")
 
 
 def describe_tiles(call: WholeCall, chosen: TileChoice) -> str:

@@ -1,0 +1,61 @@
+"""What mends a fault at an mbarrier, in the words of the spec: slots as it writes them, and who has to arrive."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from tilegen.spec.data import Arriving, Call, RoleBlock, SlotName, Spec, Waiting
+from tilegen.spec.outline import outline
+
+
+def say_stuck(spec: Spec, name: str) -> str:
+    """What completes the phase that threads wait for in vain."""
+    idle = [r.name for r in spec.roles if r.name not in {block.role for block in outline(spec).find(RoleBlock)}]
+    if idle:
+        return f"role '{idle[0]}' runs nothing: name its block 'role: {idle[0]}'"
+    arriving, waiting = _roles_at(spec, name, Arriving), _roles_at(spec, name, Waiting)
+    if not arriving:
+        return "start the copies that it waits for before it, in every trip"
+    is_open = any(b.open for b in spec.barriers if b.name == name)
+    if not is_open and set(_named_by(spec, waiting, Arriving, Call)) & set(_named_by(spec, arriving, Waiting)):
+        return f"declare '{name}' with 'open: true': its first round is then free"
+    return f"arrive at '{name}' before it, in every trip"
+
+
+def say_unwaited(spec: Spec, name: str) -> tuple[str, ...]:
+    """The wait by which those who arrive at a barrier learn that its phase before was waited for, if one can be told.
+
+    It is for what those who wait for that phase arrive at, where those who fill it do not wait for that.
+    """
+    filling = _roles_at(spec, name, Arriving, Call)
+    back = _named_by(spec, _roles_at(spec, name, Waiting) - filling, Arriving)
+    missing = [n for n in back if n not in _named_by(spec, filling, Waiting)]
+    return (f"wait: {{barrier: {missing[0]}}}",) if missing else ()
+
+
+def spell_slots(spec: Spec, statements: Sequence[str]) -> tuple[str, ...]:
+    """Statements in which waits for barriers of several slots name the slot, as whoever arrives there does."""
+    return tuple(re.sub(r"barrier: (\w+)", lambda m: f"barrier: {_spell(spec, m[1])}", s) for s in statements)
+
+
+def _spell(spec: Spec, name: str) -> str:
+    marks = [slot.mark for _, slot in _naming(spec, Call, Arriving, Waiting) if slot.name == name]
+    text = next((m.text[m.column - 1 : m.column - 1 + m.length] for m in marks if m), name)
+    return text if text == name else f'"{text}"'
+
+
+def _roles_at(spec: Spec, name: str, *kinds: type) -> set[str]:
+    """The roles in which statements of some kinds name a barrier."""
+    return {role for role, slot in _naming(spec, *kinds) if slot.name == name}
+
+
+def _named_by(spec: Spec, roles: set[str], *kinds: type) -> list[str]:
+    """The barriers that statements of some kinds name in some roles."""
+    return [slot.name for role, slot in _naming(spec, *kinds) if role in roles]
+
+
+def _naming(spec: Spec, *kinds: type) -> list[tuple[str, SlotName]]:
+    """The barriers that statements of some kinds name, each with the statement's role."""
+    found = [(p.role, p.statement) for p in outline(spec).placed if isinstance(p.statement, kinds)]
+    return [(role, s.barrier) for role, s in found if isinstance(s, Call | Arriving | Waiting) and s.barrier]

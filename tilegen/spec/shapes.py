@@ -1,0 +1,56 @@
+"""The shapes of an op's operands, which are equal but for extents of 1, and what would make them so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping as Dict
+
+from tilegen.errors import Mark
+from tilegen.spec.data import Region
+from tilegen.spec.findings import Flaw
+from tilegen.spec.form import OpForm
+
+
+def _say_shapes(reference: Region, region: Region) -> str:
+    """What would make two regions alike."""
+    if sorted(map(str, reference.shape)) == sorted(map(str, region.shape)) and len(region.shape) == 2:
+        name = reference.buffer.name
+        return f"a transposed view of '{name}' would fit: {name}_t: {{view: {name}, axes: [1, 0]}}"
+    places = [r for r in (reference, region) if r.buffer.scope == "global"]
+    if len(places) == 1:  # the other side is as large as its buffer was made
+        (place,) = places
+        wanted, given = drop_ones((region if place is reference else reference).shape), drop_ones(place.shape)
+        unlike = [n for n, m in zip(wanted, given, strict=False) if n != m]
+        if len(wanted) == len(given) and len(unlike) == 1:
+            fits = f"'0 : {unlike[0]}' or 'lo : +{unlike[0]}' in '{place.buffer.name}[..]'"
+            return f"a range of {unlike[0]} would fit: {fits}; past the edge with 'edge: clip'"
+    return _say_part(reference, region) or _say_part(region, reference) or "extents of 1 do not count"
+
+
+def _say_part(small: Region, large: Region) -> str:
+    """The part of a whole buffer that is as large as another region, if there is one of as many dimensions."""
+    buffer, wanted = large.buffer, drop_ones(small.shape)
+    is_whole = large.lengths == buffer.shape and len(wanted) == len(buffer.shape)
+    if not is_whole or any(n > m for n, m in zip(wanted, large.lengths, strict=True)):
+        return ""
+    return f"a part would fit: '{buffer.name}[{', '.join(f'0:{n}' for n in wanted)}]'"
+
+
+def check_shapes(form: OpForm, regions: Dict[str, Region], mark: Mark) -> None:
+    """All operands have one shape, extents of 1 aside; raises TG212."""
+    named = list(regions.items())
+    (first, reference), rest = named[0], named[1:]
+    for name, region in rest:
+        if drop_ones(region.shape) != drop_ones(reference.shape):
+            message = (
+                f"{form.name} needs equal shapes: {first} has {list(reference.shape)}, {name} has {list(region.shape)}"
+            )
+            raise Flaw("TG212", message, region.mark or mark, _say_shapes(reference, region))
+
+
+def drop_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """A shape without its extents of 1.
+
+    >>> drop_ones((2, 1, 32))
+    (2, 32)
+    """
+    return tuple(n for n in shape if n != 1)
