@@ -31,7 +31,7 @@ class Clocks:
         warps = np.arange(crew.all_warps)
         self.known = np.zeros((len(warps), crew.seats + crew.facts), np.int32)
         self.own = warps, crew.seat_of[warps]  # where each warp's own epoch is
-        self.known[self.own] = 1
+        self.end_epochs(warps)
         self.ticks = np.zeros(len(crew.seat_of), np.int32)  # of agents: how many accesses each has begun
         self.copiers: set[int] = set()  # agents that copies by cp.async were handed to
 
@@ -47,7 +47,22 @@ class Clocks:
 
     def end_epochs(self, warps: Array) -> None:
         """Accesses so far are ordered before later ones of the same warp."""
-        self.known[warps, self.crew.seat_of[warps]] += 1
+        for first in self.crew.epochs:
+            self.known[warps, first + self.crew.seat_of[warps]] += 1
+
+    def past(self, warps: Array) -> Array:
+        """What each warp knows, without what it does in this epoch: its lanes are not ordered with one another."""
+        known = self.known[warps].copy()
+        for first in self.crew.epochs:
+            known[np.arange(len(warps)), first + self.crew.seat_of[warps]] -= 1
+        return known
+
+    def without_accesses(self, known: Array) -> Array:
+        """Rows of what is known, but of no access by threads: of warps, or of copies by cp.async."""
+        result: Array = known.copy()
+        result[:, : self.crew.seats_of_warps] = 0
+        result[:, self.crew.seat_of[np.array(sorted(self.copiers), np.int64)]] = 0
+        return result
 
     def learn(self, warps: Array, agents: Array, ticks: Array) -> None:
         """Each warp is ordered after its agent's accesses up to a tick."""
@@ -66,7 +81,7 @@ class Clocks:
     def facts(self, warps: Array, team: Array) -> Array:
         """What any warp of each one's team knows besides epochs, a row for each of ``warps``."""
         known = np.zeros((int(team.max()) + 1, self.crew.facts), np.int32)
-        np.maximum.at(known, team, self.known[warps, self.crew.seats :])
+        np.maximum.at(known, team, self.past(warps)[:, self.crew.seats :])
         result: Array = known[team]
         return result
 
