@@ -23,7 +23,8 @@ from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, launch_of
 
 EQUIVALENT = {
-    "sync dropped": "orders nothing", "wait dropped": "nothing is in flight there",
+    "sync dropped": "orders nothing", "fence late": "stands before the sync that tells of it",
+    "wait dropped": "nothing is in flight there",
     "wait weakened": "nothing is in flight there", "guard tightened": "asks the same of every thread",
     "half away": "fills the same elements", "one residue": "fills the same elements",
     "other lanes": "exchanges the same values",

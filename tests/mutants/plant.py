@@ -32,6 +32,7 @@ from tilegen.plan import (
     FILL,
     Arrive,
     Await,
+    Barrier,
     Block,
     Commit,
     Compute,
@@ -58,7 +59,7 @@ from tilegen.plan import (
 
 KINDS = (
     "sync dropped", "commit dropped", "wait dropped", "wait weakened", "other phase", "bytes announced",
-    "arrival dropped", "other peers", "box",
+    "arrival dropped", "order weakened", "fence late", "other peers", "box",
     "global address", "shared address",
     "step dropped", "step twice", "trip dropped", "condition flipped", "other stage",
     "other integer", "other literal", "parameter fixed", "other function", "operands exchanged", "other lanes",
@@ -116,6 +117,28 @@ def plant(plan: Plan) -> Iterator[Mutant]:
         if m.space == "shared" and m.align_bytes > m.elem_bytes:
             other = align_shared(plan, m.elem_bytes, m.name)
             yield Mutant("other alignment", f"{m.name}: of an element", other, "Memory")
+    for barrier in plan.barriers:
+        if barrier.order == "cluster":
+            yield Mutant("order weakened", f"{barrier.name} orders a CTA", _weaken(plan, barrier), "Barrier")
+
+
+def _weaken(plan: Plan, barrier: Barrier) -> Plan:
+    """The plan with arrivals and waits at a barrier that order a CTA alone."""
+    weak = replace(barrier, order="cta")
+
+    def change(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+        out: list[Step] = []
+        for step in steps:
+            if effects(step).body:
+                step = replace(step, body=change(effects(step).body))  # type: ignore[call-arg]
+            if any(slot.barrier == barrier for slot in effects(step).slots):
+                field = "done" if isinstance(step, Tma) else "slot"
+                step = replace(step, **{field: replace(getattr(step, field), barrier=weak)})
+            out.append(step)
+        return tuple(out)
+
+    roles = tuple(replace(role, steps=change(role.steps)) for role in plan.roles)
+    return replace(plan, roles=roles, barriers=tuple(weak if b == barrier else b for b in plan.barriers))
 
 
 def sample_mutants(name: str, mutants: Sequence[Mutant], most: int) -> list[Mutant]:
@@ -137,6 +160,8 @@ def _variants(steps: tuple[Step, ...], path: str, scene: _Scene) -> Iterator[tup
         of = row.name if row else type(step).__name__
         for kind, what, changed in _changes(step, scene):
             yield kind, f"{here}: {what}", (*before, *changed, *after), of
+        if isinstance(step, Sync) and step.scope == "async" and after:
+            yield "fence late", f"{here}: after the next step", (*before, after[0], step, *after[1:]), of
         for kind, where, body, of in _variants(effects(step).body, f"{here}/", scene.inside(step)):
             yield kind, where, (*before, replace(step, body=body), *after), of  # type: ignore[call-arg]
 

@@ -53,7 +53,8 @@ _HEAD = """# Mutants
 Every spec's plan, changed in one place at a time.
 
 * **What is ordered**: each sync, commit and wait dropped, each wait for one group fewer or for the other phase, each
-  arrival dropped, other bytes announced, one CTA of a cluster forgotten.
+  arrival dropped, other bytes announced, one CTA of a cluster forgotten, each fence for the async
+  proxy one step later, each barrier of a cluster that orders its own CTA alone.
 * **Where**: each address (of every access, of every operand of registers, of every box, of every function's base
   pointer or array) one element further and one back in each of its coordinates; half an array away, round its end; each
   base so in one CTA of three; each swizzle dropped on one side; each stage of a ring, and each slot of an mbarrier, as

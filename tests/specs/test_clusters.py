@@ -7,11 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from tilegen.errors import TilegenError
+from tilegen.errors import ProofError, TilegenError
 from tilegen.interpret import FaultFound, interpret
 from tilegen.pipeline import build, load
-from tilegen.plan import Arrive, Plan, Step, Sync, Tma, effects
+from tilegen.plan import Arrive, Plan, Slot, Step, Sync, Tma, effects
 from tilegen.planner import plan_spec
+from tilegen.proofs import prove
 from tilegen.proofs.meaning import proving_inputs
 from tilegen.render import render
 
@@ -162,6 +163,79 @@ def run(text: str, change: Callable[[Plan], Plan]) -> str:
     except FaultFound as fault:
         return fault.diagnostics[0].code
     return ""
+
+
+# ---------------------------------------------------------------- how far arrivals order
+def order_only_ctas(plan: Plan, name: str) -> Plan:
+    """The arrivals and waits at a barrier without ``.cluster``."""
+
+    def weaken(step: Step) -> tuple[Step, ...]:
+        for field in ("slot", "done"):
+            slot = getattr(step, field, None)
+            if isinstance(slot, Slot) and slot.barrier.name == name:
+                step = replace(step, **{field: replace(slot, barrier=replace(slot.barrier, order="cta"))})  # type: ignore[arg-type]
+        return (step,)
+
+    barriers = tuple(replace(b, order="cta") if b.name == name else b for b in plan.barriers)
+    return replace(_in_every_role(plan, weaken), barriers=barriers)
+
+
+BY_WARPS = MET.replace("role", "warp") + RELEASE.replace("to: cbx", "to: cbx, scope: warp")
+RELEASES = {
+    "by role": MET + RELEASE,
+    "by warps": BY_WARPS,
+    "by threads": BY_WARPS.replace("scope: warp", "scope: thread"),
+}
+
+
+@every_order
+@pytest.mark.parametrize("by", RELEASES)
+def test_an_arrival_of_the_cta_orders_no_read_before_the_peers_fill(order: str, by: str) -> None:
+    text = shared_ring(order, move=WAIT_FULL + READ + RELEASES[by])
+    assert run(text, lambda plan: order_only_ctas(plan, "free")) == "TG403"
+    assert run(text, lambda plan: order_only_ctas(plan, "full")) == ""
+
+
+RELAYED = (  # the role that fills tells the peers that the other has read
+    '          - wait: {barrier: "done[k % 2]"}\n' + RELEASE + WAIT_FREE + FILL,
+    WAIT_FULL + READ + MET + '          - arrive: {barrier: "done[k % 2]"}\n',
+)
+
+
+@every_order
+def test_one_role_tells_the_peers_what_another_has_read(order: str) -> None:
+    text = shared_ring(order, *RELAYED).replace(
+        "free: {slots: 2, open: true}", "free: {slots: 2}\n  done: {slots: 2, open: true}"
+    )
+    assert codes(text) == set()
+    assert [b.order for b in plan_spec(load(text)).barriers if b.name == "free"] == ["cluster"]
+    assert run(text, lambda plan: order_only_ctas(plan, "free")) == "TG403"
+    assert run(text, lambda plan: order_only_ctas(plan, "done")) == "", "it is told within the CTA"
+
+
+@every_order
+def test_what_tma_alone_reads_needs_no_order_of_the_cluster(order: str) -> None:
+    sent = '          - copy: {src: "s[k % 2]", dst: "Y[bx, k]", variant: tma}\n          - wait: {tma: 0}\n'
+    assert codes(shared_ring(order, move=WAIT_FULL + sent + MET + RELEASE)) == set()
+
+
+ORDERS_OF_SPECS = {
+    "broadcast_cluster": ["cta", "cluster"],
+    "gemm_pairs": ["cta", "cta"],
+    "hgemm_cluster": ["cta", "cta"],
+}
+
+
+@pytest.mark.parametrize("name", ORDERS_OF_SPECS)
+def test_each_barrier_of_a_spec_that_orders_the_cluster_has_to(name: str) -> None:
+    spec = load(f"specs/{name}.yaml")
+    plan = plan_spec(spec)
+    prove(spec, plan)
+    assert [b.order for b in plan.barriers] == ORDERS_OF_SPECS[name]
+    for barrier in plan.barriers:
+        if barrier.order == "cluster":
+            with pytest.raises(ProofError, match="TG403"):
+                prove(spec, order_only_ctas(plan, barrier.name))
 
 
 # ---------------------------------------------------------------- parts and ranks

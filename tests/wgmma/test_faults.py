@@ -108,6 +108,13 @@ FAULTS: dict[str, tuple[tuple[Plan, Tiles], str, tuple[str, ...]]] = {
         of_shared(*BEGIN, Fence(), *S.products, COMMIT, DONE, *S.store, OVERWRITE), "", ()),
     "stores are not fenced for the async proxy": (
         of_shared(*S.fill, Sync("cta"), Fence(), *S.products, COMMIT, DONE, *S.store), UNFENCED, ("sync: async",)),
+    "stores are fenced after the sync": (
+        of_shared(*S.fill, Sync("cta"), Sync("async"), Fence(), *S.products, COMMIT, DONE, *S.store),
+        UNFENCED, ("sync: async",)),
+    "a warp fences after the sync": (
+        of_shared(*S.fill, When(less(tx, 96), (Sync("async"),)), Sync("cta"), When(less(95, tx), (Sync("async"),)),
+                  Fence(), *S.products, COMMIT, DONE, *S.store),
+        UNFENCED, ("sync: async",)),
     "warps have not met after their stores": (
         of_shared(*S.fill, Sync("async"), Fence(), *S.products, COMMIT, DONE, *S.store), RACE, ()),
     "only warps have met after their stores": (

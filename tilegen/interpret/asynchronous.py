@@ -14,7 +14,7 @@ from tilegen.interpret.events import after
 from tilegen.interpret.fault import MALFORMED, MISALIGNED, OUT_OF_BOUNDS, UNFENCED, UNWRITTEN
 from tilegen.interpret.flights import Copies
 from tilegen.interpret.memory import Holding, Shared, Virtual, fetch
-from tilegen.interpret.order import Clocks, Shadow
+from tilegen.interpret.order import NEVER, Clocks, Shadow
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
@@ -187,7 +187,7 @@ def _fill(step: Tma, shared: Shared, cells: Array, bits: Array, agent: Array, si
             shadow.take_for_agent(at, int(agent[row]), site.op)
             continue
         granules, who = _granules(shared, cells[row], row, site.group)
-        refuse_unfenced(shared, granules, row, "fills", site, ~shadow.is_unwritten(granules))
+        refuse_unfenced(shared, granules, who, row, "fills", site)
         clash = shadow.write_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "fills", granules[:, None], _at(shared, row), site)
     shared.pool.cells[shared.size][cells] = bits
@@ -247,7 +247,7 @@ def _drain(step: Tma, shared: Shared, cells: Array, agent: Array, site: Site) ->
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", row)
         clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "reads", granules[:, None], _at(shared, row), site)
-        refuse_unfenced(shared, granules, row, "reads", site, ~unwritten)
+        refuse_unfenced(shared, granules, who, row, "reads", site)
     result: Array = shared.pool.cells[shared.size].take(cells)
     return result
 
@@ -274,16 +274,18 @@ def _at(shared: Shared, row: int) -> Any:
 
 
 def refuse_unfenced(
-    shared: Shared, granules: Array, row: int, verb: str, site: Site, of: Array, reader: str = "TMA"
+    shared: Shared, granules: Array, who: Group, row: int, verb: str, site: Site, reader: str = "TMA"
 ) -> None:
-    """Raise where the async proxy would not see a plain write."""
+    """Raise where the async proxy would not see a plain write that each of ``who`` is ordered after."""
     shadow = shared.pool.shadow
-    bad = np.flatnonzero(~shadow.is_fenced[granules] & of)
+    bad = np.flatnonzero(shadow.is_unfenced(granules, who))
     if len(bad):
+        first = granules[bad[0]]
+        is_late = shadow.fence_epoch[first] != NEVER
+        how = "and fenced after the sync that tells of it" if is_late else "without a fence after it"
         _, what = shared.where(int(bad[0]), granules[:, None])
-        message = f"{verb} {what}, which a thread wrote without a fence after it: {reader} may not see that in order"
-        writer = int(shadow.writer_op[granules[bad[0]]])
-        site.fail(UNFENCED, message, row, other_op=writer, insert=("sync: async",))
+        message = f"{verb} {what}, which a thread wrote {how}: {reader} may not see that in order"
+        site.fail(UNFENCED, message, row, other_op=int(shadow.writer_op[first]), insert=("sync: async",))
 
 
 # ---------------------------------------------------------------- mbarriers

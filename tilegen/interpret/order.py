@@ -15,7 +15,7 @@ from tilegen.interpret.threads import Array, Crew, Group
 from tilegen.scopes import SCOPES
 
 NOBODY, MANY, TOGETHER = -1, -2, -3  # lanes: TOGETHER, one that no lane equals, not even itself later
-NEVER = 2**31 - 1  # the epoch of a write that has not landed: no clock knows of it
+NEVER = 2**31 - 1  # the epoch of a write that has not landed, or of a fence that is missing: no clock knows of it
 REACHES = (*(name for name in SCOPES if name != "thread"), "")  # scopes that syncs have; "": none reaches that far
 
 
@@ -31,7 +31,7 @@ class Clocks:
         warps = np.arange(crew.all_warps)
         self.known = np.zeros((len(warps), crew.seats + crew.facts), np.int32)
         self.own = warps, crew.seat_of[warps]  # where each warp's own epoch is
-        self.known[self.own] = 1
+        self.end_epochs(warps)
         self.ticks = np.zeros(len(crew.seat_of), np.int32)  # of agents: how many accesses each has begun
         self.copiers: set[int] = set()  # agents that copies by cp.async were handed to
 
@@ -47,7 +47,22 @@ class Clocks:
 
     def end_epochs(self, warps: Array) -> None:
         """Accesses so far are ordered before later ones of the same warp."""
-        self.known[warps, self.crew.seat_of[warps]] += 1
+        for first in self.crew.epochs:
+            self.known[warps, first + self.crew.seat_of[warps]] += 1
+
+    def past(self, warps: Array) -> Array:
+        """What each warp knows, without what it does in this epoch: its lanes are not ordered with one another."""
+        known = self.known[warps].copy()
+        for first in self.crew.epochs:
+            known[np.arange(len(warps)), first + self.crew.seat_of[warps]] -= 1
+        return known
+
+    def without_accesses(self, known: Array) -> Array:
+        """Rows of what is known, but of no access by threads: of warps, or of copies by cp.async."""
+        result: Array = known.copy()
+        result[:, : self.crew.seats_of_warps] = 0
+        result[:, self.crew.seat_of[np.array(sorted(self.copiers), np.int64)]] = 0
+        return result
 
     def learn(self, warps: Array, agents: Array, ticks: Array) -> None:
         """Each warp is ordered after its agent's accesses up to a tick."""
@@ -66,7 +81,7 @@ class Clocks:
     def facts(self, warps: Array, team: Array) -> Array:
         """What any warp of each one's team knows besides epochs, a row for each of ``warps``."""
         known = np.zeros((int(team.max()) + 1, self.crew.facts), np.int32)
-        np.maximum.at(known, team, self.known[warps, self.crew.seats :])
+        np.maximum.at(known, team, self.past(warps)[:, self.crew.seats :])
         result: Array = known[team]
         return result
 
@@ -108,7 +123,8 @@ class Shadow:
         self.clocks, self.crew, self.reads = clocks, clocks.crew, reads
         self.shared_by_all = shared_by_all and int(clocks.crew.cluster_of_cta.max()) > 0
         self.writer = np.full(granules, NOBODY, np.int32)
-        self.is_fenced = np.zeros(granules if clocks.crew.agents else 0, bool)  # agents see the last write
+        fenced = granules if clocks.crew.agents else 0
+        self.fence_epoch = np.full(fenced, NEVER, np.int32)  # of the writer, when it has fenced its write for agents
         self.writer_lane = np.zeros(granules, np.int8)
         self.writer_epoch = np.zeros(granules, np.int32)
         self.writer_op = np.zeros(granules, np.int16)
@@ -161,7 +177,7 @@ class Shadow:
         self.writer[at], self.writer_lane[at] = group.warp[:, None], group.lane[:, None]
         self.writer_op[at], self.writer_epoch[at] = op, self.clocks.now(group)[:, None]
         if self.crew.agents:
-            self.is_fenced[at] = False
+            self.fence_epoch[at] = NEVER
         return clash
 
     def spread(self, at: Array, group: Group) -> None:
@@ -182,11 +198,11 @@ class Shadow:
         return clash
 
     def is_open(self, g: Array, warps: Array) -> bool:
-        """Whether agents may surely read granules for teams of warps, a row of either for each: they were written, the
-        agents will see it, and every warp of the team knows of it.
+        """Whether agents may surely read granules for teams of warps, a row of either for each: they were written and
+        fenced, and every warp of the team knows of the fence.
         """
-        writer, epoch = self.writer.take(g), self.writer_epoch.take(g)
-        if self.shared_by_all or (writer == NOBODY).any() or not self.is_fenced.take(g).all():
+        writer, epoch = self.writer.take(g), self.fence_epoch.take(g)
+        if self.shared_by_all or (writer == NOBODY).any():
             return False
         seat, known = self.crew.seat_of[writer], self.clocks.known
         team = known[warps, : self.crew.seats].min(axis=1)
@@ -198,11 +214,11 @@ class Shadow:
         return bool((epoch[of_warps] < known[writer[of_warps], seat[of_warps]]).all())
 
     def is_free(self, at: slice, warp: int) -> bool:
-        """Whether an agent may surely write granules, begun by a warp: that knows of all who wrote or read there, and
-        the agent will see what was written.
+        """Whether an agent may surely write granules, begun by a warp: that knows of all who read there, and of the
+        fences of all who wrote.
         """
-        writer, epoch = self.writer[at], self.writer_epoch[at]
-        if self.shared_by_all or not (self.is_fenced[at] | (writer == NOBODY)).all():
+        writer, epoch = self.writer[at], self.fence_epoch[at]
+        if self.shared_by_all:
             return False
         known, own = self.clocks.known[warp, : self.crew.seats], self.crew.seat_of[warp]
         before = known.copy()
@@ -214,7 +230,7 @@ class Shadow:
     def take_for_agent(self, at: slice | Array, agent: int | Array, op: int) -> None:
         """Record an agent's writes of granules: one agent's, or of each its own."""
         self.writer[at], self.writer_lane[at], self.writer_op[at] = agent, MANY, op
-        self.writer_epoch[at], self.is_fenced[at] = self.clocks.ticks[agent], True
+        self.writer_epoch[at] = self.fence_epoch[at] = self.clocks.ticks[agent]
 
     def take_by_agents(self, g: Array, agent: Array, op: int) -> None:
         """Record reads of granules by agents, a row for each."""
@@ -223,7 +239,7 @@ class Shadow:
         epochs[slot], lanes[slot], ops[slot] = self.clocks.ticks[agent][:, None], MANY, op
 
     def fence(self, group: Group) -> None:
-        """What the threads have written so far will be seen by agents, where there are any."""
+        """What the threads have written so far will be seen by agents (where there are any) that start after this."""
         if not self.crew.agents:
             return
         wrote = np.zeros((self.crew.all_warps + 1, 32), bool)  # the last row: nobody, and agents, which need none
@@ -232,7 +248,13 @@ class Shadow:
         one = wrote[row, np.maximum(self.writer_lane, 0)]
         whole: Array = np.asarray(wrote.all(axis=1))
         fenced = np.where(self.writer_lane >= 0, one, whole[row])  # what lanes wrote together, all fence
-        self.is_fenced |= fenced & (self.writer_epoch != NEVER)
+        first = np.flatnonzero(fenced & (self.writer_epoch != NEVER) & (self.fence_epoch == NEVER))
+        writer = self.writer[first]
+        self.fence_epoch[first] = self.clocks.known[writer, self.crew.seat_of[writer]]
+
+    def is_unfenced(self, g: Array, who: Group) -> Array:
+        """Which granules were written before what each thread ``who`` begins now, but not fenced before it."""
+        return self._is_unordered(g, self.fence_epoch[g], who) & ~self._is_unordered(g, self.writer_epoch[g], who)
 
     def start_write(self, at: Array) -> None:
         """The writes of granules ``at``, just recorded, are in flight."""
@@ -277,12 +299,9 @@ class Shadow:
             return None
         g, who = _entries(at, group)
         writer, epoch = self.writer[g], self.writer_epoch[g]
-        known = self.clocks.known[who.warp, self.crew.seat_of[writer]]
-        own = writer == who.warp
-        bad = np.where(own, (epoch >= known) & (self.writer_lane[g] != who.lane), epoch > known) | (epoch == NEVER)
+        bad = self._is_unordered(g, epoch, who)
         if self.shared_by_all:
-            bad |= self.crew.cluster_of[writer] != who.cluster
-        bad &= writer != NOBODY
+            bad |= (self.crew.cluster_of[writer] != who.cluster) & (writer != NOBODY)
         if not bad.any():
             return None
         entries = np.flatnonzero(bad)
@@ -297,6 +316,15 @@ class Shadow:
             return Clash(entry, f"{other} wrote", op, scope)
         is_own = scope == "warp" and lane == who.lane[entry]
         return Clash(entry, f"an asynchronous copy of {other} still fills", op, "" if is_own else scope, True)
+
+    def _is_unordered(self, g: Array, epoch: Array, who: Group) -> Array:
+        """Which granules' writers were in an epoch that is not ordered before what each thread ``who`` does now."""
+        writer = self.writer[g]
+        known = self.clocks.known[who.warp, self.crew.seat_of[writer]]
+        other_lane = self.writer_lane[g] != who.lane
+        late = np.where(writer == who.warp, (epoch >= known) & other_lane, epoch > known) | (epoch == NEVER)
+        result: Array = late & (writer != NOBODY)
+        return result
 
     def _is_long_ago(self, epochs: Array) -> bool:
         """Whether all know of all these accesses: then each is ordered, whoever asks."""

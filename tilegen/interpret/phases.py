@@ -56,7 +56,7 @@ class Phases:
             self.gained[b.name] = np.zeros((*shape, crew.seats + crew.facts), np.int32)
             self.known[b.name] = np.zeros((*shape, crew.seats + crew.facts), np.int32)
             self.before[b.name] = np.zeros((*shape, crew.seats + crew.facts), np.int32)
-            self.passed[b.name] = np.zeros((*shape, crew.warps * int(np.prod(crew.cluster))), np.int32)
+            self.passed[b.name] = np.zeros((*shape, crew.seats_of_warps), np.int32)
 
     def agent_of(self, barrier: Barrier, slot: Array, cta: Array) -> Array:
         """The agent that does what is reported to a slot of each of some CTAs."""
@@ -86,8 +86,9 @@ class Phases:
     ) -> None:  # fmt: skip
         """Each thread announces bytes and arrives, in a CTA each; what it knew is known to who waits for the phase.
 
-        It must know that the phase before is complete: else it may be that one that it arrives for. ``agent``: not the
-        threads arrive but an agent for each, whose work alone is known then.
+        Other CTAs hear of no thread's accesses where the barrier orders a CTA alone. A thread must know that the
+        phase before is complete: else it may be that one that it arrives for. ``agent``: not the threads arrive but an
+        agent for each, whose work alone is known then.
         """
         name, at = barrier.name, (cta, slot)
         early = ~self._knows(barrier, at, group, self.known[name][at], self.phase[name][at])
@@ -103,19 +104,20 @@ class Phases:
             site.fail(MISCOUNTED, message, row)
         if (self.missing[name][at] > MOST_BYTES).any():
             site.fail(MISCOUNTED, f"{name} waits for more than {MOST_BYTES} bytes at once", 0)
-        known = self.clocks.known[group.warp].copy()
+        known = self.clocks.past(group.warp)
         if agent is not None:
             known[:, : self.crew.seats] = 0  # facts hold whoever tells them
             known[np.arange(len(group)), self.crew.seat_of[agent]] = self.clocks.ticks[agent]
             np.maximum.at(self.gained[name], at, known)
             self._bring(barrier, agent, site)
             return
-        known[np.arange(len(group)), group.seat] -= 1  # other lanes of the warp are not ordered with this one
+        far = np.flatnonzero(cta != group.cta)
+        if barrier.order == "cta":
+            known[far] = self.clocks.without_accesses(known[far])
         np.maximum.at(self.gained[name], at, known)
         np.maximum.at(self.reached, (cta, group.seat), self.clocks.now(group))
-        for row, one in enumerate(cta):
-            if one != group.cta[row]:
-                self.reachers[int(one), int(group.seat[row])] = site, row
+        for row in far.tolist():
+            self.reachers[int(cta[row]), int(group.seat[row])] = site, row
         self._complete(barrier, site)
 
     def deliver(
@@ -175,9 +177,10 @@ class Phases:
         """Which threads know that so many phases are complete: as a fact, or as they know all that completed the last
         of them (``told``, a row for each thread).
         """
-        (cta, slot), seats, known = at, self.crew.seats, self.clocks.known[group.warp]
+        (cta, slot), known = at, self.clocks.known[group.warp]
         fact = known[np.arange(len(group)), self.crew.phase_column(cta, self.first[barrier.name] + slot)] >= phases
-        result: Array = fact | (told[:, :seats] <= known[:, :seats]).all(axis=1)
+        come = self.crew.progress
+        result: Array = fact | (told[:, come] <= known[:, come]).all(axis=1)
         return result
 
     def wait(
@@ -251,7 +254,7 @@ class Phases:
         """
         for (cta, seat), (site, row) in self.reachers.items():
             warps = np.arange(cta * self.crew.warps, (cta + 1) * self.crew.warps)
-            if not (self.clocks.known[warps, seat] >= self.reached[cta, seat]).any():
+            if not (self.clocks.known[warps, self.crew.epochs[-1] + seat] >= self.reached[cta, seat]).any():
                 where = f"CTA {self.crew.ctas[cta]}"
                 message = f"arrives in {where}, which may have ended: none of its threads has waited for that"
                 site.fail(ENDED, message, row, insert=("sync: cluster",))

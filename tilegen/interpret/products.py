@@ -298,14 +298,19 @@ def _borrow(shared: Shared, granules: Array, first: int, agent: int, site: Site)
         _, what = shared.where(int(np.flatnonzero(unwritten)[0]), granules[:, None])
         site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", first)
     shared.refuse_others(granules[:, None], site)
-    for warp in range(int(group.warp[first]), int(group.warp[first]) + _TEAM // _LANES):
-        row = int(np.argmax(group.warp == warp))
-        each = np.full(len(granules), row)
-        lanes = np.full(len(granules), TOGETHER)
-        who = Group(group.crew, slice(None), group.thread[each], group.cta[each], group.warp[each], lanes)
+    rows = [int(np.argmax(group.warp == group.warp[first] + n)) for n in range(_TEAM // _LANES)]
+    warps = [_whole_warp(group, row, len(granules)) for row in rows]
+    for row, who in zip(rows, warps, strict=True):
         clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent), site.op)
         report(shadow, clash, "reads", granules[:, None], partial(_where, shared, row), site)
-    refuse_unfenced(shared, granules, first, "reads", site, ~unwritten, "wgmma")
+    for row, who in zip(rows, warps, strict=True):
+        refuse_unfenced(shared, granules, who, row, "reads", site, "wgmma")
+
+
+def _whole_warp(group: Group, row: int, times: int) -> Group:
+    """The warp of the thread in a row, no lane told from another, so often."""
+    each, lanes = np.full(times, row), np.full(times, TOGETHER)
+    return Group(group.crew, slice(None), group.thread[each], group.cta[each], group.warp[each], lanes)
 
 
 def _where(shared: Shared, row: int, entry: int, granules: Array) -> tuple[int, str]:

@@ -51,13 +51,19 @@ class Crew:
         return (self.warps + self.agents) * int(np.prod(self.cluster))
 
     @cached_property
+    def seats_of_warps(self) -> int:
+        """The first seats, those of warps."""
+        return self.warps * int(np.prod(self.cluster))
+
+    @cached_property
     def facts(self) -> int:
         """What a clock knows besides epochs: of each mbarrier of the cluster the phases that are complete, of each warp
-        the waits for mbarriers that it has passed, and with ``overlaps`` whether the kernels before have ended. They
-        have the columns after the seats, in that order.
+        the waits for mbarriers that it has passed, in clusters the epoch that it has come to, and with ``overlaps``
+        whether the kernels before have ended. They have the columns after the seats, in that order.
         """
         size = int(np.prod(self.cluster))
-        return (self.slots + self.warps) * size + self.overlaps if self.slots else int(self.overlaps)
+        each = self.slots * size + self.seats_of_warps * (1 if size == 1 else 2)
+        return (each if self.slots else 0) + self.overlaps
 
     def phase_column(self, cta: Array, number: Any) -> Array:
         """The column of what is known of an mbarrier, by its number in its CTA."""
@@ -71,6 +77,23 @@ class Crew:
         return self.seats + self.slots * int(np.prod(self.cluster))
 
     @cached_property
+    def epochs(self) -> tuple[int, ...]:
+        """The first columns of the warps' epochs: up to which their accesses are ordered, and up to which they have
+        come, as far as is known. The second are columns of their own in clusters, where one CTA may hear of another
+        that it has come further, and no access of it is ordered by that.
+        """
+        is_apart = self.slots > 0 and int(np.prod(self.cluster)) > 1
+        return (0, self.first_wait + self.seats_of_warps) if is_apart else (0,)
+
+    @cached_property
+    def progress(self) -> Array | slice:
+        """The columns that say how far each warp and each agent has come, as far as is known."""
+        if len(self.epochs) == 1:
+            return slice(self.seats)
+        result: Array = np.r_[self.seats_of_warps : self.seats, self.epochs[-1] : self.epochs[-1] + self.seats_of_warps]
+        return result
+
+    @cached_property
     def rank_of(self) -> Array:
         """The rank of each simulated CTA in its cluster; ranks count cbx first, then cby."""
         x, y, z = (np.array([cta[d] % self.cluster[d] for cta in self.ctas]) for d in range(3))
@@ -80,9 +103,8 @@ class Crew:
     @cached_property
     def seat_of(self) -> Array:
         rank = self.rank_of[:, None]
-        first = self.warps * int(np.prod(self.cluster))
         warps, agents = rank * self.warps + np.arange(self.warps), rank * self.agents + np.arange(self.agents)
-        return np.concatenate([warps.ravel(), first + agents.ravel()])
+        return np.concatenate([warps.ravel(), self.seats_of_warps + agents.ravel()])
 
     @cached_property
     def cluster_of(self) -> Array:

@@ -95,19 +95,18 @@ def barriers_of(spec: Spec) -> dict[str, Barrier]:
 
 
 def _order_of(spec: Spec, name: str) -> str:
-    """How far arrivals at a barrier order: to other CTAs where threads touch what those fill.
+    """How far arrivals at a barrier order: to other CTAs where threads of any role touch what those fill: one role may
+    arrive for what it has heard of another.
 
     Where TMA and tensor cores alone do (no mma has threads read shared memory), a wait for them has ordered that.
     """
+    if not any(a.to and a.barrier.name == name for a in _arriving(spec.ops)):
+        return "cta"
     filled = {r.buffer.root for call in _calls(spec.ops) if call.peers for r in call.written}
     filled |= {b.root for b in spec.buffers if filled & set(b.over)}
-    for block in spec.ops if spec.roles else (Nest(body=spec.ops),):
-        if not isinstance(block, Nest) or not any(a.to and a.barrier.name == name for a in _arriving(block.body)):
-            continue
-        by_threads = [c for c in _calls(block.body) if c.queue not in (MBARRIER, TMA_STORE.queue) and c.op != "mma"]
-        if any(r.buffer.root in filled for call in by_threads for r in call.regions.values()):
-            return "cluster"
-    return "cta"
+    by_threads = (c for c in _calls(spec.ops) if c.queue not in (MBARRIER, TMA_STORE.queue) and c.op != "mma")
+    is_touched = any(r.buffer.root in filled for call in by_threads for r in call.regions.values())
+    return "cluster" if is_touched else "cta"
 
 
 def _calls(statements: Sequence[Statement]) -> Iterator[Call]:
