@@ -8,6 +8,8 @@ import pytest
 import tilegen
 from tilegen.arithmetic import functions, typed
 from tilegen.errors import ProofError
+from tilegen.planner import plan_spec
+from tilegen.proofs import prove
 from tilegen.proofs.floats import check_floats, computes, draw_floats
 from tilegen.proofs.meaning import check_meaning
 from tilegen.spec.data import Spec
@@ -122,3 +124,35 @@ def test_what_is_drawn_is_normal() -> None:
     assert (floats[:100] != draw_floats("Y", "float64")(np.arange(100))).all()
     assert set(draw_floats("X", "int8")(np.arange(2000)).tolist()) == set(range(-8, 8))
     assert set(draw_floats("X", "bool")(np.arange(100)).tolist()) == {False, True}
+
+
+TIES = """
+kernel: ties
+threads: 128
+grid: {bx: 4}
+buffers:
+  X: {scope: global, dtype: DTYPE, shape: [1024]}
+  Z: {scope: global, dtype: DTYPE, shape: [1024]}
+  Y: {scope: global, dtype: float32, shape: [1024]}
+ops:
+  - elementwise: {dst: "Y[bx*256 : +256]", expr: "EXPR", with: {x: "X[bx*256 : +256]", z: "Z[bx*256 : +256]"}}
+"""
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize(
+    ("meant", "planned"),
+    [
+        ("x > z", "x >= z"),
+        ("x <= z", "x < z"),
+        ("x > 0.0 and z < 9.0", "x >= 0.0 and z < 9.0"),
+        ("x == z", "x > z and x < z"),
+    ],
+)
+def test_what_two_equal_floats_decide_is_told(meant, planned, dtype):
+    spec, other = (
+        load(TIES.replace("DTYPE", dtype).replace("EXPR", f"where({c}, 1.0, 0.5)")) for c in (meant, planned)
+    )
+    prove(spec, plan_spec(spec))
+    with pytest.raises(ProofError):
+        prove(spec, plan_spec(other))

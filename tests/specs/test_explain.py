@@ -37,7 +37,7 @@ ACCESS = {
 TRAFFIC = {"buffer", "direction", "bytes", "sectors", "sectors_floor"}
 SUMMARY = {
     "read_bytes", "written_bytes", "sectors", "sectors_floor", "wavefronts", "wavefronts_floor", "instructions",
-    "threads", "bound_by", "clocks", "device",
+    "threads", "bound_by", "aside", "clocks", "device",
 }  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from tilegen.spec.data import Spec
 from tilegen.spec.outline import outline
 
 BEYOND = "TG427"
+_AGAIN = np.array([0.0, 1.0, -1.0, 0.5])  # floats that come again and again: a power of two of them
 _SMALL = 8  # integers are drawn from -8 to 7, or from 0 to 7
 
 
@@ -52,7 +53,10 @@ def computes(spec: Spec) -> bool:
 
 
 def draw_floats(name: str, dtype: str, seed: int = 1) -> Input:
-    """Elements of an array by index: normal floats, small integers, truth values."""
+    """Elements of an array by index: normal floats, small integers, truth values.
+
+    One float in eight is of a few that come again: where two are compared, they may be equal.
+    """
     kind, target = DTYPES[dtype].kind, numpy_dtype(dtype)
     salt = np.uint64(int.from_bytes(hashlib.sha256(f"floats {name} {seed}".encode()).digest()[:8], "little"))
 
@@ -68,8 +72,10 @@ def draw_floats(name: str, dtype: str, seed: int = 1) -> Input:
         first = words(np.asarray(index), 0)
         if kind in ("float", "complex"):
             u, v = (((w >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53 for w in (first, words(index, 1)))
-            normal: Array = (np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)).astype(target)
-            return normal
+            normal = np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)
+            again = _AGAIN[(first & np.uint64(len(_AGAIN) - 1)).astype(np.int64)]
+            floats: Array = np.where(first >> np.uint64(2) & np.uint64(7), normal, again).astype(target)
+            return floats
         if kind == "bool":
             truth: Array = (first >> np.uint64(63)).astype(target)
             return truth
