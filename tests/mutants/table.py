@@ -64,7 +64,7 @@ Every spec's plan, changed in one place at a time.
   its opposite; each step that moves or computes left out; each that takes in what it changes done twice; each loop with
   one trip fewer, such as a sum that forgets an element.
 * **What is computed**: each function as another, two arguments exchanged, each number and each integer of the place
-  another, each exchange between other lanes.
+  another, each floating param a number, its default; each exchange between other lanes.
 
 The proofs of `tilegen build` must report every mutant, unless it is the same kernel. `python -m tests.mutants.table`
 writes this page.

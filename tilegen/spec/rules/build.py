@@ -175,7 +175,10 @@ BUILD_RULES = {
         _RIGHT,
     ),
     "TG404": Rule("read before written", "Memory is read that nothing has written before.", _kernel(_OUT), _RIGHT),
-    "TG405": Rule("two CTAs write one byte", "CTAs are not ordered: each byte of an output belongs to one of them."),
+    "TG405": Rule(
+        "two CTAs touch one byte",
+        "CTAs are not ordered: each byte that one of them writes belongs to it, and no other may write or read it.",
+    ),
     "TG406": Rule(
         "a sync that not all threads reach",
         "All threads of a sync's scope must reach it: its condition is equal in them. So it is with what a warp "
