@@ -1,4 +1,4 @@
-"""A plan with what it is made of replaced, wherever it stands: in memories, steps and owned boxes."""
+"""A plan with what it is made of replaced, wherever it stands: in memories, barriers, steps and owned boxes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from tilegen.index import Formula, Var
-from tilegen.plan import Instruction, Memory, Plan
+from tilegen.plan import Barrier, Instruction, Memory, Plan
 
 T = TypeVar("T")
 _LEAVES = (str, int, float, complex, type(None), Var, Formula, Instruction)
@@ -40,11 +40,21 @@ def change_memories(plan: Plan, change: Callable[[Memory], Memory]) -> Plan:
     def other(x: Any) -> Any:
         return change(x) if isinstance(x, Memory) else None
 
-    parts = {f.name: rewrite(getattr(plan, f.name), other) for f in dataclasses.fields(plan) if f.name in _PARTS}
-    return replace(plan, **parts)  # type: ignore[arg-type]
+    return change_parts(plan, other, "memories", "roles", "owns")
 
 
-_PARTS = ("memories", "roles", "owns")
+def change_parts(plan: Plan, change: Callable[[Any], Any], *names: str) -> Plan:
+    """The plan with some of its fields rewritten."""
+    return replace(plan, **{name: rewrite(getattr(plan, name), change) for name in names})
+
+
+def order_only_ctas(plan: Plan, name: str) -> Plan:
+    """The plan with arrivals and waits at a barrier that order a CTA alone: their text is without ``.cluster``."""
+
+    def weaken(x: Any) -> Any:
+        return replace(x, order="cta") if isinstance(x, Barrier) and x.name == name else None
+
+    return change_parts(plan, weaken, "barriers", "roles")
 
 
 def align_shared(plan: Plan, align_bytes: int, *names: str) -> Plan:

@@ -78,10 +78,11 @@ def plan_spec(spec: Spec) -> Plan:
     roles = tuple(Role(b.part.name or "all", b.part.threads, steps, b.part.registers) for b, steps in planned)
     _check_named_barriers(spec, roles)
     forms = tuple(dict.fromkeys((*memories.values(), *scratch)))  # views: several forms of one array's name
+    owns = tuple(sorted((o for b in builders for o in b.owns), key=lambda owned: owned.op))
     operations = dict(sorted(found for b in builders for found in b.operations.items()))
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
-        spec.cluster, tuple(o for b in builders for o in b.owns), tuple(operations.values()), spec.notes,
+        spec.cluster, owns, tuple(operations.values()), spec.notes,
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
         spec.overlaps,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from functools import reduce
 from math import isfinite
 from typing import Any
 
-from tests.rewriting import align_shared
+from tests.rewriting import align_shared, order_only_ctas
 from tilegen.arithmetic import Apply, Literal, Node, Parameter
 from tilegen.index import (
     Formula,
@@ -32,7 +32,6 @@ from tilegen.plan import (
     FILL,
     Arrive,
     Await,
-    Barrier,
     Block,
     Commit,
     Compute,
@@ -119,26 +118,9 @@ def plant(plan: Plan) -> Iterator[Mutant]:
             yield Mutant("other alignment", f"{m.name}: of an element", other, "Memory")
     for barrier in plan.barriers:
         if barrier.order == "cluster":
-            yield Mutant("order weakened", f"{barrier.name} orders a CTA", _weaken(plan, barrier), "Barrier")
-
-
-def _weaken(plan: Plan, barrier: Barrier) -> Plan:
-    """The plan with arrivals and waits at a barrier that order a CTA alone."""
-    weak = replace(barrier, order="cta")
-
-    def change(steps: tuple[Step, ...]) -> tuple[Step, ...]:
-        out: list[Step] = []
-        for step in steps:
-            if effects(step).body:
-                step = replace(step, body=change(effects(step).body))  # type: ignore[call-arg]
-            if any(slot.barrier == barrier for slot in effects(step).slots):
-                field = "done" if isinstance(step, Tma) else "slot"
-                step = replace(step, **{field: replace(getattr(step, field), barrier=weak)})
-            out.append(step)
-        return tuple(out)
-
-    roles = tuple(replace(role, steps=change(role.steps)) for role in plan.roles)
-    return replace(plan, roles=roles, barriers=tuple(weak if b == barrier else b for b in plan.barriers))
+            yield Mutant(
+                "order weakened", f"{barrier.name} orders a CTA", order_only_ctas(plan, barrier.name), "Barrier"
+            )
 
 
 def sample_mutants(name: str, mutants: Sequence[Mutant], most: int) -> list[Mutant]:

@@ -11,9 +11,10 @@ import pytest
 
 import tilegen
 from tests.mutants.judging import proof_code
+from tests.rewriting import change_memories, change_parts
 from tilegen.errors import ProofError
 from tilegen.index import Formula, Index, Var, equal, every, less, maximum, minimum, mod, sub, substitute, variables
-from tilegen.plan import Instruction, Memory, Plan, Ref, Repeat
+from tilegen.plan import Memory, Plan, Ref, Repeat
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 from tilegen.proofs.runs import check_run, list_runs
@@ -22,23 +23,8 @@ SPECS = Path(__file__).resolve().parents[2] / "specs"
 TURN = Callable[[Var], Index]
 
 
-def rebuild(x: Any, change: Callable[[Any], Any]) -> Any:
-    """A tree of frozen data with its parts changed, where ``change`` gives something."""
-    found = change(x)
-    if found is not None:
-        return found
-    if isinstance(x, tuple):
-        return tuple(rebuild(y, change) for y in x)
-    if isinstance(x, Var | Formula | Instruction) or not dataclasses.is_dataclass(x) or isinstance(x, type):
-        return x
-    made = {f.name: rebuild(getattr(x, f.name), change) for f in dataclasses.fields(x) if f.init}
-    new = {name: value for name, value in made.items() if value is not getattr(x, name)}
-    return dataclasses.replace(x, **new) if new else x
-
-
 def in_steps(plan: Plan, change: Callable[[Any], Any]) -> Plan:
-    roles = tuple(dataclasses.replace(r, steps=rebuild(r.steps, change)) for r in plan.roles)
-    return dataclasses.replace(plan, roles=roles)
+    return change_parts(plan, change, "roles")
 
 
 def turned(x: Index, name: str, turn: TURN) -> Index:
@@ -68,12 +54,10 @@ def guarded(name: str, turn: TURN) -> Callable[[Plan], Plan]:
 
 
 def pitched(memory: str, turn: Callable[[Index], Index]) -> Callable[[Plan], Plan]:
-    def change(x: Any) -> Any:
-        if isinstance(x, Memory) and x.name == memory:
-            return dataclasses.replace(x, pitches=(turn(x.pitches[0]), *x.pitches[1:]))
-        return None
+    def change(m: Memory) -> Memory:
+        return dataclasses.replace(m, pitches=(turn(m.pitches[0]), *m.pitches[1:])) if m.name == memory else m
 
-    return lambda plan: dataclasses.replace(in_steps(plan, change), memories=rebuild(plan.memories, change))
+    return lambda plan: change_memories(plan, change)
 
 
 def code(name: str, fault: Callable[[Plan], Plan]) -> str:

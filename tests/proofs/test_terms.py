@@ -68,6 +68,20 @@ def test_a_term_that_is_not_the_specs_is_found(what):
     assert "TG416" in {d.code for d in error.value.diagnostics}
 
 
+def test_roles_may_stand_in_another_order_than_they_are_declared():
+    """Their boxes are in the order of the ops, wherever that is."""
+    array = "{scope: global, dtype: float32, shape: [4, 128]}"
+    blocks = [f'  - role: {role}\n    do:\n      - copy: {{src: "X[bx]", dst: "{dst}[bx]"}}\n' for role, dst in ROLES]
+    for order in (blocks, blocks[::-1]):
+        tilegen.build(
+            "kernel: two\ngrid: {bx: 4}\nroles: {first: {threads: 32}, second: {threads: 32}}\n"
+            f"buffers: {{X: {array}, Y: {array}, Z: {array}}}\nops:\n{''.join(order)}"
+        )
+
+
+ROLES = (("first", "Y"), ("second", "Z"))
+
+
 # ---------------------------------------------------------------- what others own
 MOVED = """kernel: moved
 grid: {{bx: {ctas}}}

@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from tests.rewriting import order_only_ctas
 from tilegen.errors import ProofError, TilegenError
 from tilegen.interpret import FaultFound, interpret
 from tilegen.pipeline import build, load
-from tilegen.plan import Arrive, Plan, Slot, Step, Sync, Tma, effects
+from tilegen.plan import Arrive, Plan, Step, Sync, Tma, effects
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 from tilegen.proofs.meaning import proving_inputs
@@ -167,20 +168,6 @@ def run(text: str, change: Callable[[Plan], Plan]) -> str:
 
 
 # ---------------------------------------------------------------- how far arrivals order
-def order_only_ctas(plan: Plan, name: str) -> Plan:
-    """The arrivals and waits at a barrier without ``.cluster``."""
-
-    def weaken(step: Step) -> tuple[Step, ...]:
-        for field in ("slot", "done"):
-            slot = getattr(step, field, None)
-            if isinstance(slot, Slot) and slot.barrier.name == name:
-                step = replace(step, **{field: replace(slot, barrier=replace(slot.barrier, order="cta"))})  # type: ignore[arg-type]
-        return (step,)
-
-    barriers = tuple(replace(b, order="cta") if b.name == name else b for b in plan.barriers)
-    return replace(_in_every_role(plan, weaken), barriers=barriers)
-
-
 BY_WARPS = MET.replace("role", "warp") + RELEASE.replace("to: cbx", "to: cbx, scope: warp")
 RELEASES = {
     "by role": MET + RELEASE,

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tilegen.access import distinct
 from tilegen.index import Index, Var, add, bound, evaluate, less, mod, substitute, variables
 from tilegen.index.bounds import highest
 from tilegen.index.courses import course, join_courses, pick_values
@@ -185,14 +186,61 @@ def _spread_out(count: Array) -> tuple[Array, Array]:
     return box, at
 
 
-def find_cells(low: Array, high: Array, edges: Sequence[Array]) -> tuple[Array, Array] | None:
-    """(box, cell) of each cell of the grid of edges that a box covers; None if there are too many."""
-    first = np.stack([np.searchsorted(e, low[:, d]) for d, e in enumerate(edges)], axis=1)
-    count = np.stack([np.searchsorted(e, high[:, d]) for d, e in enumerate(edges)], axis=1) - first
-    if int(count.prod(axis=1).sum()) > MOST_BOXES:
-        return None
-    box, at = _spread_out(count)
-    return box, np.ravel_multi_index(tuple((first[box] + at).T), tuple(len(e) - 1 for e in edges))
+@dataclass(frozen=True)
+class CoveredCells:
+    """Cells of the grid that all boxes' ends make: of each cell that a box covers the number of the bid, the CTA and
+    the cell. ``edges``: of the grid, along each dimension.
+    """
+
+    edges: tuple[Array, ...]
+    bid: Array
+    cta: Array
+    cell: Array
+
+    def element(self, k: int) -> list[int]:
+        """The first element of the cell of entry ``k``."""
+        return [int(e[i]) for e, i in zip(self.edges, self._at(self.cell[k]), strict=True)]
+
+    def count_elements(self, cell: Array) -> int:
+        """The elements of some cells, together."""
+        sizes = [np.diff(e)[i] for e, i in zip(self.edges, self._at(cell), strict=True)]
+        return int(np.prod(sizes, axis=0).sum())
+
+    def _at(self, cell: Any) -> tuple[Array, ...]:
+        return np.unravel_index(cell, [len(e) - 1 for e in self.edges])
+
+
+def cover_cells(
+    bids: Sequence[Bid],
+    values: Mapping[str, Array],
+    closed: Mapping[str, Thinned] | None = None,
+    as_rows: bool = False,
+) -> CoveredCells | str:
+    """The cells that boxes cover, for some values of some axes; if it is too much, in words what is.
+
+    ``closed``: gaps in the values of these axes are closed, what comes behind moved up. ``as_rows``: boxes of several
+    views of one array are compared by flat offset.
+    """
+    shape, begin = bids[0].shape, bids[0].least
+    parts: list[tuple[Array, Array, Array]] = []
+    for bid in bids:
+        shape, part = bid.shape, list_boxes(bid, values, closed or {})
+        if as_rows:
+            if int((part[2] - part[1]).prod(axis=1).sum()) > MOST_BOXES:
+                return "a large array with views"
+            shape, begin = (sum((n - 1) * p for n, p in zip(shape, bid.pitches, strict=True)) + 1,), (0,)
+            part = list_rows(*part, bid.pitches)
+        parts.append(part)
+    number = np.repeat(np.arange(len(bids)), [len(cta) for cta, _, _ in parts])
+    cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
+    ends = enumerate(zip(begin, shape, strict=True))
+    edges = tuple(distinct(np.concatenate([low[:, d], high[:, d], both])) for d, both in ends)
+    first, last = (np.stack([np.searchsorted(e, x[:, d]) for d, e in enumerate(edges)], axis=1) for x in (low, high))
+    if int((last - first).prod(axis=1).sum()) > MOST_BOXES:
+        return f"overlaps of {len(cta)} boxes"
+    box, at = _spread_out(last - first)
+    cell = np.ravel_multi_index(tuple((first[box] + at).T), tuple(len(e) - 1 for e in edges))
+    return CoveredCells(edges, number[box], cta[box], cell)
 
 
 def name_cta(number: int, grid: tuple[int, ...]) -> tuple[int, int, int]:

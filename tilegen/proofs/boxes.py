@@ -24,14 +24,12 @@ def read_boxes(spec: Spec) -> tuple[Owned, ...]:
 
 
 def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> tuple[Owned, ...]:
-    found: list[tuple[int, Owned]] = []
-    memories, names, calls = place_memories(spec), outline(spec).names, outline(spec).calls
-    numbers = {id(call): k for k, call in enumerate(calls)}
-    for placed in outline(spec).placed:
-        call = placed.statement
-        if not isinstance(call, Call):
-            continue
-        meant, number = write_out(placed, names), numbers[id(call)]
+    found: list[Owned] = []
+    memories, names = place_memories(spec), outline(spec).names
+    placed_calls = (placed for placed in outline(spec).placed if isinstance(placed.statement, Call))
+    for number, placed in enumerate(placed_calls):  # plans number their operations so
+        call, meant = placed.statement, write_out(placed, names)
+        assert isinstance(call, Call)
         for region in regions_of(call):
             if region.buffer.scope == "global":
                 memory = logical_memory(region.buffer, memories[region.buffer.name])
@@ -40,9 +38,9 @@ def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> t
                 named = {v for x in start for v in variables(x) if v.name in thread_variables(threads)}
                 loops = tuple((trip, count) for _, trip, count in meant.trips)
                 loops += tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name))
-                box = Owned(memory, start, region.lengths, loops, _condition_of(call, meant), number, threads)
-                found.append((number, box))
-    return tuple(box for _, box in sorted(found, key=lambda one: one[0]))
+                condition = _condition_of(call, meant)
+                found.append(Owned(memory, start, region.lengths, loops, condition, number, threads))
+    return tuple(found)
 
 
 def _condition_of(call: Call, meant: Meant) -> Index:

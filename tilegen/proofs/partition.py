@@ -11,17 +11,16 @@ from math import prod
 
 import numpy as np
 
-from tilegen.access import distinct
 from tilegen.index import evaluate
 from tilegen.interpret.fault import TWO_CTAS
 from tilegen.plan import Memory, Owned, Plan, default_values
 from tilegen.proofs.bids import (
     MOST_BOXES,
-    Array,
     Bid,
+    CoveredCells,
     Thinned,
     count_boxes,
-    find_cells,
+    cover_cells,
     is_same_form,
     list_boxes,
     list_rows,
@@ -53,25 +52,45 @@ def check_partition(
 
 def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int], most_boxes: int) -> list[Finding]:
     name = owns[0].memory.name
-    forms = {(o.memory.shape, o.memory.pitches) for o in owns}
-    if len(forms) > 1 and not all(any(is_same_form(o.memory, m) for m in plan.memories) for o in owns):
-        return [Finding(NOT_PARTITIONED, f"not proven: views of {name} split dimensions", "note", memory=name)]
-    bids = [make_bid(plan, owned, params) for owned in owns]
-    thinned = thin(bids) if len(forms) == 1 else {}
-    if (boxes := count_boxes(bids, thinned)) > most_boxes:
-        return [Finding(NOT_PARTITIONED, f"not proven: {boxes} boxes of {name}", "note", memory=name)]
-    cover = _cover(bids, {n: t.values for n, t in thinned.items()}, as_rows=len(forms) > 1)
-    if isinstance(cover, str):
-        return [Finding(NOT_PARTITIONED, f"not proven: {cover} of {name}", "note", memory=name)]
+    lined = _line_up(plan, owns, params, most_boxes)
+    if isinstance(lined, str):
+        return [Finding(NOT_PARTITIONED, f"not proven: {lined}", "note", memory=name)]
+    cover = _cover(lined.bids, lined.cells)
     if cover.twice is not None:
         element, first, second, op = cover.twice
-        is_place = len(element) == len(owns[0].memory.shape)
-        which = f"{name}{element}" if is_place else f"{name} at element offset {element[0]}"
-        message = f"{which} is owned by CTA {first} and by CTA {second}"
+        message = f"{_say_element(name, element, owns[0])} is owned by CTA {first} and by CTA {second}"
         return [Finding(TWO_OWNERS, message, op=op, memory=name, witness=dict(zip(CTA_AXES, second, strict=True)))]
-    if nobody := _count_bare(cover, bids, thinned):
+    if nobody := _count_bare(cover, lined.bids, lined.thinned):
         return [Finding(NO_OWNER, f"{nobody} of {cover.elems} elements of {name} have no owner", "note", memory=name)]
     return []
+
+
+@dataclass(frozen=True)
+class _Lined:
+    """Boxes of one array beside one another: ``thinned`` axes with the values that show all, and covered cells."""
+
+    bids: list[Bid]
+    thinned: Mapping[str, Thinned]
+    cells: CoveredCells
+
+
+def _line_up(plan: Plan, boxes: Sequence[Owned], params: Mapping[str, int], most_boxes: int) -> _Lined | str:
+    """Boxes of one array, over the whole grid; if they cannot be compared, in words what cannot."""
+    name, as_rows = boxes[0].memory.name, len({(o.memory.shape, o.memory.pitches) for o in boxes}) > 1
+    if as_rows and not all(any(is_same_form(o.memory, m) for m in plan.memories) for o in boxes):
+        return f"views of {name} split dimensions"
+    bids = [make_bid(plan, one, params) for one in boxes]
+    thinned = {} if as_rows else thin(bids)
+    if (count := count_boxes(bids, thinned)) > most_boxes:
+        return f"{count} boxes of {name}"
+    cells = cover_cells(bids, {axis: t.values for axis, t in thinned.items()}, as_rows=as_rows)
+    return f"{cells} of {name}" if isinstance(cells, str) else _Lined(bids, thinned, cells)
+
+
+def _say_element(name: str, element: Sequence[int], owned: Owned) -> str:
+    """An element by its place, or where views are compared by its offset."""
+    is_place = len(element) == len(owned.memory.shape)
+    return f"{name}{element}" if is_place else f"{name} at element offset {element[0]}"
 
 
 def check_reads(
@@ -92,50 +111,27 @@ def check_reads(
 def _check_reads(
     plan: Plan, owns: Sequence[Owned], reads: Sequence[Owned], params: Mapping[str, int], most_boxes: int
 ) -> list[Finding]:
-    name, both = reads[0].memory.name, (*owns, *reads)
+    name = reads[0].memory.name
     if all(any(_covers(own, read) for own in owns) for read in reads):
         return []
-    as_rows = len({(o.memory.shape, o.memory.pitches) for o in both}) > 1
-    if as_rows and not all(any(is_same_form(o.memory, m) for m in plan.memories) for o in both):
-        return [_unread(f"views of {name} split dimensions", name)]
-    bids = [make_bid(plan, one, params) for one in both]
-    thinned = {} if as_rows else thin(bids)
-    if (boxes := count_boxes(bids, thinned)) > most_boxes:
-        return [_unread(f"{boxes} boxes of {name}", name)]
-    values = {axis: t.values for axis, t in thinned.items()}
-    parts = [list_boxes(bid, values, {}) for bid in bids]
-    if as_rows:
-        if sum(int((high - low).prod(axis=1).sum()) for _, low, high in parts) > MOST_BOXES:
-            return [_unread(f"a large array with views of {name}", name)]
-        parts = [list_rows(*part, bid.pitches) for part, bid in zip(parts, bids, strict=True)]
-    cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
-    is_owned = np.arange(len(cta)) < sum(len(part[0]) for part in parts[: len(owns)])
-    edges = [distinct(np.concatenate([low[:, d], high[:, d]])) for d in range(low.shape[1])]
-    covered = find_cells(low, high, edges)
-    if covered is None:
-        return [_unread(f"overlaps of {len(cta)} boxes of {name}", name)]
-    box, cell = covered
-    own, read = np.flatnonzero(is_owned[box]), np.flatnonzero(~is_owned[box])
-    own = own[np.argsort(cell[own], kind="stable")]
+    lined = _line_up(plan, (*owns, *reads), params, most_boxes)
+    if isinstance(lined, str):
+        return [Finding(NOT_PARTITIONED, f"not proven: who reads what others write, {lined}", "note", memory=name)]
+    bids, cells = lined.bids, lined.cells
+    own, read = np.flatnonzero(cells.bid < len(owns)), np.flatnonzero(cells.bid >= len(owns))
     if not len(own):
         return []
-    at = np.minimum(np.searchsorted(cell[own], cell[read]), len(own) - 1)
-    owner = cta[box[own[at]]]
-    wrong = np.flatnonzero((cell[own[at]] == cell[read]) & (owner != cta[box[read]]))
+    own = own[np.argsort(cells.cell[own], kind="stable")]
+    owner = own[np.minimum(np.searchsorted(cells.cell[own], cells.cell[read]), len(own) - 1)]
+    wrong = np.flatnonzero((cells.cell[owner] == cells.cell[read]) & (cells.cta[owner] != cells.cta[read]))
     if not len(wrong):
         return []
-    first = read[wrong[0]]
-    counts = [len(e) - 1 for e in edges]
-    element = [int(e[i]) for e, i in zip(edges, np.unravel_index(cell[first], counts), strict=True)]
-    reader, other = (name_cta(int(number), bids[0].grid) for number in (cta[box[first]], owner[wrong[0]]))
-    which = f"{name} at element offset {element[0]}" if as_rows else f"{name}{element}"
-    op = int(np.repeat([b.op for b in bids], [len(part[0]) for part in parts])[box[first]])
+    first = int(read[wrong[0]])
+    reader, other = (name_cta(int(cells.cta[k]), bids[0].grid) for k in (first, owner[wrong[0]]))
+    which = _say_element(name, cells.element(first), owns[0])
     message = f"CTA {reader} reads {which}, which CTA {other} writes: no sync orders CTAs"
-    return [Finding(TWO_CTAS, message, op=op, memory=name, witness=dict(zip(CTA_AXES, reader, strict=True)))]
-
-
-def _unread(what: str, name: str) -> Finding:
-    return Finding(NOT_PARTITIONED, f"not proven: who reads what others write, {what}", "note", memory=name)
+    witness = dict(zip(CTA_AXES, reader, strict=True))
+    return [Finding(TWO_CTAS, message, op=bids[cells.bid[first]].op, memory=name, witness=witness)]
 
 
 def _covers(own: Owned, read: Owned) -> bool:
@@ -155,9 +151,9 @@ def _count_owned(bids: Sequence[Bid], thinned: Mapping[str, Thinned]) -> int:
             more[name] += [np.arange(last + 1, last + 1 + thinned[name].period)] if is_kept else []
         if share:
             values = {name: np.sort(np.concatenate(parts)) for name, parts in more.items()}
-            cover = _cover(bids, values, thinned)
-            assert isinstance(cover, _Cover)
-            owned += share * cover.owned
+            cells = cover_cells(bids, values, thinned)
+            assert isinstance(cells, CoveredCells)
+            owned += share * _cover(bids, cells).owned
     return owned
 
 
@@ -222,8 +218,8 @@ def _put(numbers: tuple[int, ...], d: int, number: int) -> tuple[int, ...]:
 def _count_unowned(bids: Sequence[Bid]) -> int | None:
     """How many elements nobody owns; None for too many boxes."""
     thinned = thin(bids)
-    cover = _cover(bids, {n: t.values for n, t in thinned.items()})
-    return None if isinstance(cover, str) else _count_bare(cover, bids, thinned)
+    cells = cover_cells(bids, {n: t.values for n, t in thinned.items()})
+    return None if isinstance(cells, str) else _count_bare(_cover(bids, cells), bids, thinned)
 
 
 def _count_bare(cover: _Cover, bids: Sequence[Bid], thinned: Mapping[str, Thinned]) -> int:
@@ -240,47 +236,17 @@ class _Cover:
     twice: tuple[list[int], tuple[int, int, int], tuple[int, int, int], int] | None = None
 
 
-def _cover(
-    bids: Sequence[Bid],
-    values: Mapping[str, Array],
-    closed: Mapping[str, Thinned] | None = None,
-    as_rows: bool = False,
-) -> _Cover | str:
-    """The owners of all elements, for some values of some axes; if it is too much, in words what is.
-
-    ``closed``: gaps in the values of these axes are closed, what comes behind moved up. ``as_rows``: boxes of several
-    views of one array are compared by flat offset.
-    """
-    shape, begin = bids[0].shape, bids[0].least
-    elems = prod(n - least for n, least in zip(shape, begin, strict=True))  # of views too: offsets may have gaps
-    parts: list[tuple[Array, Array, Array]] = []
-    for bid in bids:
-        shape, part = bid.shape, list_boxes(bid, values, closed or {})
-        if as_rows:
-            if int((part[2] - part[1]).prod(axis=1).sum()) > MOST_BOXES:
-                return "a large array with views"
-            shape, begin = (sum((n - 1) * p for n, p in zip(shape, bid.pitches, strict=True)) + 1,), (0,)
-            part = list_rows(*part, bid.pitches)
-        parts.append(part)
-    writer = np.repeat([b.op for b in bids], [len(p[0]) for p in parts])
-    cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
-    ends = enumerate(zip(begin, shape, strict=True))
-    edges = [distinct(np.concatenate([low[:, d], high[:, d], both])) for d, both in ends]
-    covered = find_cells(low, high, edges)
-    if covered is None:
-        return f"overlaps of {len(cta)} boxes"
-    box, cell = covered
-    order = np.lexsort((cta[box], cell))
-    cell, owner = cell[order], cta[box][order]
+def _cover(bids: Sequence[Bid], cells: CoveredCells) -> _Cover:
+    """The owners of all elements."""
+    elems = prod(n - least for n, least in zip(bids[0].shape, bids[0].least, strict=True))  # of views: may have gaps
+    order = np.lexsort((cells.cta, cells.cell))
+    cell, owner = cells.cell[order], cells.cta[order]
     new_cell = np.ones(len(cell), bool)
     new_cell[1:] = cell[1:] != cell[:-1]
     double = np.flatnonzero(~new_cell & (owner != np.roll(owner, 1)))
-    counts = [len(e) - 1 for e in edges]
     twice = None
     if len(double):
-        element = [int(e[i]) for e, i in zip(edges, np.unravel_index(cell[double[0]], counts), strict=True)]
         first, second = (name_cta(int(owner[i]), bids[0].grid) for i in (double[0] - 1, double[0]))
-        twice = element, first, second, int(writer[box[order][double[0]]])
-    cells = np.unravel_index(cell[new_cell], counts)
-    sizes = [np.diff(e)[i] for e, i in zip(edges, cells, strict=True)]
-    return _Cover(elems, int(np.prod(sizes, axis=0).sum()), twice)
+        k = int(order[double[0]])
+        twice = cells.element(k), first, second, bids[cells.bid[k]].op
+    return _Cover(elems, cells.count_elements(cell[new_cell]), twice)
