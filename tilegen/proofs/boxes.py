@@ -9,7 +9,7 @@ from tilegen.ops.placement import logical_memory, place_memories
 from tilegen.plan import Owned
 from tilegen.scopes import thread_variables
 from tilegen.spec.data import Call, Region, Spec
-from tilegen.spec.outline import Meant, outline, write_out
+from tilegen.spec.outline import Meant, outline, write_out, written_roots
 
 
 def written_boxes(spec: Spec) -> tuple[Owned, ...]:
@@ -19,8 +19,7 @@ def written_boxes(spec: Spec) -> tuple[Owned, ...]:
 
 def read_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads of an array that it writes too: nobody but the CTA that reads one may own it."""
-    roots = {r.buffer.root for call in outline(spec).calls for r in call.written}
-    return _list_boxes(spec, lambda call: [r for r in call.read if r.buffer.root in roots])
+    return _list_boxes(spec, lambda call: [r for r in call.read if r.buffer.root in written_roots(spec)])
 
 
 def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> tuple[Owned, ...]:

@@ -241,7 +241,7 @@ def _shared_loops(spec: Spec) -> tuple[Index, ...]:
 
 
 @keep
-def _written_arrays(spec: Spec) -> frozenset[str]:
+def written_roots(spec: Spec) -> frozenset[str]:
     """The buffers that calls write, by the names of their memories."""
     return frozenset(region.buffer.root for call in outline(spec).calls for region in call.written)
 
@@ -251,7 +251,7 @@ def is_possible(spec: Spec, case: Mapping[str, int]) -> bool:
 
     Strides that the layout fixes are what the user wants, also where they are 0 or overlap; so is what is only read.
     """
-    arrays = _written_arrays(spec)
+    arrays = written_roots(spec)
     for b in spec.buffers:
         if b.scope != "global" or b.root not in arrays:
             continue
