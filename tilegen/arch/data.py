@@ -103,12 +103,15 @@ def occupancy(arch: Arch, threads: int, registers: int, shared_bytes: int) -> in
 def registers_for(arch: Arch, threads: int, ctas: int) -> int:
     """The most registers a thread may have where so many CTAs share an SM: a multiple of 8, as nvcc gives them.
 
+    A partition of an SM has a part of its registers, and of ten warps one has three.
+
     >>> from tilegen.arch import ARCHES
-    >>> registers_for(ARCHES["sm_90"], threads=256, ctas=2), registers_for(ARCHES["sm_90"], threads=64, ctas=1)
-    (128, 255)
+    >>> [registers_for(ARCHES["sm_90"], threads, ctas) for threads, ctas in ((256, 2), (64, 1), (320, 1))]
+    [128, 255, 168]
     """
-    lanes = -(-threads // arch.warp_lanes) * arch.warp_lanes
-    return min(arch.max_registers_per_thread, arch.registers_per_sm // (ctas * lanes) // 8 * 8)
+    warps = ctas * -(-threads // arch.warp_lanes)
+    lanes = -(-warps // arch.sm_partitions) * arch.sm_partitions * arch.warp_lanes
+    return min(arch.max_registers_per_thread, arch.registers_per_sm // lanes // 8 * 8)
 
 
 def shared_for(arch: Arch, shared_bytes: int) -> int:

@@ -7,11 +7,12 @@ that they read, the L2 that tiles come from. What is not side by side is added: 
 The shares of each rate that kernels reach, and what a panel and a cluster cost, are fitted to docs/results/gemm (H200).
 A warpgroup alone cannot start its next product while it waits, and N below 128 reads more of a than it multiplies.
 
-K-tiles that threads bring lie in registers while the one before is multiplied, and are stored between two meetings: for
-the port of shared memory CTAs of a multiprocessor stand in line, and while one waits for meetings and its own warps'
-products, others go on. What is waited for is fitted to the 137 recipes of 3 x 5601 x 1134 x 501, 907 x 1288 x 1232,
-173 x 3216 x 2288 and 207 x 19 x 3396 in docs/results/gemm, how many CTAs fit to the registers of 78 kernels. Of
-warps that share K and load by cp.async, bytes and their way are fitted to the 42 of 96 x 64 x 20000 and 203 x 8 x 1784.
+K-tiles that threads bring lie in registers while the one before is multiplied, and are stored between two meetings,
+when nothing else is done; fragments are read beside products, but neither hides all of the other. For the port of
+shared memory CTAs of a multiprocessor stand in line, and while one waits for meetings or products, others go on. The
+constants are fitted to the 180 recipes in docs/results/gemm whose k-tiles threads bring, how many CTAs fit to the
+registers of 78 kernels. Of warps that share K and load by cp.async, bytes and their way are fitted to the 42 of
+96 x 64 x 20000 and 203 x 8 x 1784.
 
 Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
 "Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from math import hypot
 
 from tilegen.access import WARP_LANES
 from tilegen.arch import ARCHES, Arch
@@ -31,7 +33,7 @@ from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally
 _TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "float8_e4m3fn": 8192,
            "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
 _SIMT = {"float32": 256, "float64": 128}
-_MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.45}  # of wgmma's rate, by what brings k-tiles
+_MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.57}  # of wgmma's rate, by what brings k-tiles
 _LOADS = 1.4  # instructions beside the products, for each row and column of a thread's sums
 _DOUBLE_SHARE = {BY_TMA: 0.8, BY_CP_ASYNC: 0.92, BY_THREADS: 0.5}  # the same of float64
 _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that take turns
@@ -45,9 +47,12 @@ _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; wha
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
 _DEPTHS = {"simt": 1, "mma_sync": 16}  # of such a step
 _SINGLE = 1 / 32  # clocks of an element that is loaded, or stored, alone: 32 are a wavefront
-_MEETINGS, _LATENCY = 550, 400  # clocks: of a k-tile that threads bring, both its meetings; until elements are there
-_ALONE = 0.4  # of a quarter of the rate: what a warp reaches that waits for its own products and their fragments
-_FIRST_LOAD = 30  # clocks of each load of a thread's first k-tile: up to ten instructions, most of them for addresses
+_MEETINGS, _LATENCY = 410, 400  # clocks: of a k-tile that threads bring, both its meetings; until elements are there
+_SINGLE_LOAD = 2.05 / 32  # clocks of an element that is loaded alone, for a CTA that is alone
+_FIRST_LOAD = 9  # clocks of each load of a thread's first k-tile
+_CHAIN = 15  # clocks of a step of K
+_RUN_OVERHEAD_BYTES = 40  # of memory, of each run of a row: 1 x 7168 x 16384 in runs of 0.5 to 8 KB
+_BEGIN = 60  # clocks of a tile whose k-tiles threads bring, before its first load
 _HELD, _PER_WAITING = 10, 1.2  # registers of a thread; for 4 bytes, or an element alone, that wait: nvrtc's, 78 kernels
 _COPIED_BYTES_PER_CLOCK, _ON_THE_WAY = 38.0, 1600  # by cp.async to warps that share K; clocks until a load is there
 _JOIN, _JOINED = 300, 100  # clocks in which warps that share K meet, and for each of them
@@ -194,11 +199,13 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     if is_copied:  # few products: what takes long is the way of the stages, the first one's too
         clocks["multiply"] = max(clocks["multiply"], steps * _STEP * per_step) + _BARRIER * steps
         clocks["l2"] = _wait_for_copies(sum(tally.fetched.values()) / tiles, steps, work.stages)
-    elif work.load != BY_TMA:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
+    elif work.load == BY_CP_ASYNC:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
         clocks["multiply"] = max(clocks["multiply"] + _BARRIER * steps, steps * (_WAIT + _STEP * per_step) / busy)
-    if work.load == BY_THREADS:
+    elif work.load == BY_THREADS:
+        alone = _bring_by_threads(work, steps, clocks["multiply"], tally.staged / tiles / 128, tally.read / tiles / 128)
         clocks["shared"] += work.singles * (k + steps * bk) * _SINGLE  # zeros beyond K are stored, and not loaded
-        clocks["l2"] = max(clocks["l2"], clocks["shared"] + _wait_for_threads(work, steps) / busy)
+        in_line = clocks["shared"] + max(0.0, alone - clocks["shared"]) / busy
+        clocks["l2"] = max(clocks["l2"], in_line) + _BEGIN
     starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if work.variant != "simt" else 1.0
     each = {name: c * turns * starve / device.clock_hz for name, c in clocks.items()}
     out = tally.stored / tiles / 32 * (1 if work.by_tma else 3)
@@ -218,9 +225,15 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
 
 
 def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
-    """Elements come at the pace of L2, or of memory; a tile waits for those of each step, and for its threads' sums."""
+    """Elements come at the pace of L2, or of memory; a tile waits for those of each step, and for its threads' sums.
+
+    What threads read at once of each row is a run, in which memory takes a little longer than for one of any length.
+    """
     device, (bm, bn, bk), (m, n, k) = typical_device(arch), work.tile, work.sides
-    steps, read = -(-k // bk), (m + n) * k * work.factor_bytes * work.batch
+    steps, read = (
+        -(-k // bk),
+        (m + n) * (k + k / bk * _RUN_OVERHEAD_BYTES / work.factor_bytes) * work.factor_bytes * work.batch,
+    )
     per_sm = 32 * ARCHES[arch].max_warps_per_sm // work.threads
     waves, turns = -(-work.tiles // (device.sm_count * per_sm)), -(-work.tiles // device.sm_count)
     products = 2 * bm * bn * bk * steps / _SIMT.get(work.factors, _SIMT["float32"]) * turns
@@ -232,15 +245,15 @@ def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
     )  # fmt: skip
 
 
-def _wait_for_threads(work: Work, steps: int) -> float:
-    """Clocks that a CTA whose threads bring k-tiles does not need the port of shared memory for, one after another.
-
-    The next k-tile's loads are on their way while a warp multiplies, and have come by the time that it has.
+def _bring_by_threads(work: Work, steps: int, multiply: float, staged: float, read: float) -> float:
+    """Clocks of a tile whose k-tiles threads bring, of a CTA that is alone: elements are loaded and stored, fragments
+    are read while products are made, and threads meet. The three are clocks of all of the tile's k-tiles.
     """
-    (bm, bn, bk), rate = work.tile, (_SIMT if work.variant == "simt" else _TENSOR)[work.factors]
-    products = 2 * bm * bn * bk / (rate / 4 * _ALONE * work.threads / WARP_LANES)
+    (bm, bn, bk), k = work.tile, work.sides[2]
+    moved = staged + work.singles * (steps * bk * _SINGLE + k * _SINGLE_LOAD)
     loads = (work.singles + (bm + bn - work.singles) * work.factor_bytes / 16) * bk / work.threads
-    return steps * (_MEETINGS + products) + loads * _FIRST_LOAD
+    chain = steps * max(1, bk // _DEPTHS[work.variant] // work.k_parts) * _CHAIN
+    return steps * _MEETINGS + moved + hypot(read, multiply) + chain + loads * _FIRST_LOAD
 
 
 def _wait_for_copies(copied: float, steps: int, stages: int) -> float:

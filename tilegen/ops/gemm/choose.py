@@ -94,8 +94,8 @@ def _say_counts(tally: Tally) -> dict[str, Any]:
 def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked], dict[str, str]]:
     """Every recipe that has what ``fields`` pin, by the model's time; and why variants carry out none.
 
-    The first variant that can carry the problem out leaves the others out, unless one is pinned: but for those of their
-    recipes whose warps share K, which few tiles have.
+    The first variant that can carry the problem out leaves the others out, unless one is pinned: but for rows, and for
+    those of their recipes whose warps share K, which few tiles have.
     """
     refusals: dict[str, str] = {}
     found: list[Ranked] = []
@@ -110,7 +110,7 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
         for is_turned in _list_turns(problem, variant, fields):
             p = problem.turned() if is_turned else problem
             for r in recipes(p, arch, fields):
-                if not is_first and r.k_parts == 1:
+                if not is_first and r.k_parts == 1 and variant != "rows":
                     continue
                 recipe = replace(r, is_turned=is_turned, overlap=_overlap(fields, arch))
                 if has_pins(recipe, fields) and fits(recipe, p, arch) and recipe not in seen:

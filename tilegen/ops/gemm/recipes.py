@@ -26,6 +26,7 @@ _WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and
 _OTHERS = 28  # registers that these need of small tiles at least, where many threads leave each few
 _SMALL_TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))  # of which a warp has all sums
 _PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
+_SIDES, _WARPS = (64, 80, 96, 112, 128), ((1, 4), (2, 2), (4, 1), (2, 4), (4, 2))  # of tiles where one is made by each
 _LONG_K = 512  # K that is worth sharing
 _RING_WARPS = 8  # that multiply: more have fewer than 240 registers a thread
 
@@ -139,8 +140,9 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     ]
     if p.factors == "float64":
         tiles = [(128, 64, (4, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
+    tiles += [] if is_async else list(_one_tile_each(p, arch))
     if fields.tile:
-        tiles = [(*fields.tile[:2], atoms) for atoms in ((2, 2, 1), *(() if is_async else ((2, 4, 1),)))]
+        tiles = [(*fields.tile[:2], atoms) for atoms in ((2, 2, 1), *(() if is_async else ((2, 4, 1), (1, 4, 1))))]
     if "tma" in arch.features and min(p.a.unit_bytes, p.b.unit_bytes) == WIDEST and p.a.is_dense and p.b.is_dense:
         yield from _ring_recipes(p, arch, fields, atom)
     deep = (128, 64) if is_async else (512, 256, 128, 64)  # bytes of K
@@ -158,6 +160,18 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
                     fields.order or 8,
                     load=BY_CP_ASYNC if is_async else BY_THREADS,
                 )
+
+
+def _one_tile_each(p: Problem, arch: Arch) -> Iterator[tuple[int, int, tuple[int, int, int]]]:
+    """Other tiles of a long K, with the warps along M and N, of which each multiprocessor has no more than one."""
+    m, n, k = typical_sides(p)
+    for bm, bn in product(_SIDES, _SIDES):
+        is_slow = p.d.comes_singly and bn % WARP_LANES  # each element's place is a division
+        count = -(-m // bm) * -(-n // bn) * typical_batch(p)
+        if k >= _LONG_K and not is_slow and count <= typical_device(arch.name).sm_count:
+            for along_m, along_n in _WARPS:
+                if bm % (16 * along_m) == 0 and bn % (8 * along_n) == 0:
+                    yield bm, bn, (along_m, along_n, 1)
 
 
 def _shared_k_recipes(p: Problem, arch: Arch, fields: Any, atom: str, is_async: bool) -> Iterator[Recipe]:
@@ -270,7 +284,8 @@ def _rows_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     matrix, is_column = (p.a, True) if p.sides[1] == 1 else (p.b, False)
     along_k = matrix.runs_along_rows == is_column
     deep = WIDEST // bytes_of(matrix.dtype) * WARP_LANES  # elements of K that a warp reads at once
-    sides = [(8, deep), (8, 2 * deep), (2, 4 * deep)] if along_k else [(64, 32), (128, 16), (32, 64)]
+    along = [(8, deep), (8, 2 * deep), (2, 4 * deep), (2, 8 * deep), (1, 8 * deep), (1, 16 * deep)]
+    sides = along if along_k else [(64, 32), (128, 16), (32, 64)]
     tiles = [(rows, 1, depth) if is_column else (1, rows, depth) for rows, depth in sides]
     for tile in [tuple(fields.tile)] if fields.tile else tiles:
         yield Recipe("rows", tile, "", "", (None, None, None), 1, 1, load=BY_THREADS)
