@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import hypot
 
-from tilegen.access import WARP_LANES
 from tilegen.arch import ARCHES, Arch
 from tilegen.arch.data import typical_device
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally
