@@ -18,7 +18,7 @@ from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.needs import count_bytes
 from tilegen.decisions import TILING
 from tilegen.errors import ProofError, SpecError
-from tilegen.layouts import parse, tiled_mma
+from tilegen.layouts import derive_mma, parse, tile_mma, tiled_mma
 from tilegen.ops.gemm.choose import rank_recipes
 from tilegen.ops.gemm.op import GemmFields
 from tilegen.ops.gemm.pins import read_pins
@@ -410,6 +410,19 @@ def test_a_pinned_permutation_is_that_of_the_sums() -> None:
     atoms, tile = tuple(picked["atoms"]), tuple(picked["tile"])
     assert sums.layout == tiled_mma(picked["atom"], atoms, ("R=2", None, None), "C", tile)
     assert sums.layout != tiled_mma(picked["atom"], atoms, None, "C", tile)
+
+
+@pytest.mark.parametrize(("dtype", "tile", "along_k"), [
+    ("float16", [64, 64, 32], 32), ("float16", [64, 64, 64], "R=4"), ("float64", [64, 64, 16], "R=2"),
+])  # fmt: skip
+def test_a_permutation_along_k_makes_steps_as_long_as_its_period(dtype: str, tile: list[int], along_k: Any) -> None:
+    built = tilegen.build(spec_of(
+        128, 128, 128, dtype, arch="sm_90", variant="mma_sync", load="cp_async", tile=tile,
+        permutation=[None, None, along_k],
+    ))  # fmt: skip
+    fragments = next(b for b in built.spec.buffers if b.name == "a")
+    chain = derive_mma(tile_mma(built.spec.choices[0].picked["atom"], (2, 2, 1), (None, None, along_k), tuple(tile)))
+    assert fragments.shape[2] == chain.modes[2].period > chain.modes[2].native
 
 
 @pytest.mark.parametrize(

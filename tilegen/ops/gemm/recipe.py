@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from tilegen.layouts.constructors import MmaAtom, tile_mma
+from tilegen.layouts.constructors import MmaAtom, derive_mma, find_atom, tile_mma
 from tilegen.layouts.constructors.mma_tiling import count_atoms
 
 ROWS_THREADS = 256  # that share the sums of a tile of one column
@@ -56,6 +56,13 @@ class Recipe:
             return 32 + 32 * int(prod(self.atoms))
         tiling = tile_mma(self.atom, self.atoms, self.permutation, self.tile)
         return prod(count_atoms(tiling.atoms)) * tiling.atom.threads * self.k_parts
+
+    @property
+    def step(self) -> int:
+        """Elements of K whose fragments are loaded at a time: what an atom multiplies, or a permutation rearranges."""
+        if self.permutation[2] is None:
+            return find_atom(self.atom).shape[2]
+        return derive_mma(tile_mma(self.atom, self.atoms, self.permutation, self.tile)).modes[2].period
 
     def fields(self) -> dict[str, Any]:
         """The fields of the op that pin it."""

@@ -313,7 +313,7 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         chain = derive_mma(tile_mma(recipe.atom, recipe.atoms, recipe.permutation, recipe.tile))
     except LayoutError:
         return False
-    depth, is_simt = chain.modes[2].atom, find_atom(recipe.atom).kind == SIMT
+    depth, is_simt = recipe.step, find_atom(recipe.atom).kind == SIMT
     if bm * bn * bytes_of(p.sums) > 4 * arch.max_registers_per_thread * chain.threads:
         return False  # a thread's sums alone need more registers than it may have
     # What leaves, or is added up, lies over the stages where these are as large.
@@ -328,7 +328,7 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         left = 4 * (registers_for(arch, recipe.threads, 1) - _OTHERS)
         if waiting > min(_WAITING_BYTES, left) * chain.threads:
             return False
-    if recipe.k_parts > 1 and (chain.threads != WARP_LANES or bk % (recipe.k_parts * depth)):
+    if (recipe.k_parts > 1 and chain.threads != WARP_LANES) or bk % (recipe.k_parts * depth):
         return False
     is_whole = chain.threads % WARP_LANES == 0 and all(mode.tile == mode.covered for mode in chain.modes)
     return (

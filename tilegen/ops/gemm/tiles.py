@@ -37,7 +37,7 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     k, kt, s, i, m, n = (w.fresh(x) for x in ("k", "kt", "s", "j", "m", "n"))
     counts, place = number_tiles(w, "bx")
     atom = find_atom(r.atom)
-    depth = atom.shape[2]
+    depth = r.step
     is_shared, part = r.k_parts > 1, w.fresh("part")
     own = {"scope": "warp"} if is_shared else {}  # whose sums are those of a tile
     steps = bk // depth // r.k_parts

@@ -9,7 +9,7 @@ from math import prod
 from tilegen.access import WARP_LANES
 from tilegen.cost.tally import BY_THREADS, BY_TMA
 from tilegen.cost.time import Work
-from tilegen.layouts.constructors import MmaTiling, find_atom, tile_mma
+from tilegen.layouts.constructors import MmaTiling, tile_mma
 from tilegen.layouts.constructors.mma_tiling import count_atoms
 from tilegen.ops.gemm.parts import Writing, bytes_of
 from tilegen.ops.gemm.problem import Matrix, Problem, typical_batch, typical_sides
@@ -49,7 +49,7 @@ def describe_work(recipe: Recipe, p: Problem) -> Work:
         bn // recipe.panel if recipe.panel else 1,
         can_store_by_tma(Writing(p, recipe, frozenset())),
         sum(_count_stretched(x, (bm, bn), parts) * bytes_of(x.dtype) for x in p.named.values()),
-        find_atom(recipe.atom).shape[2] * reads * recipe.k_parts if reads_past_the_end(recipe, p) else 0,
+        recipe.step * reads * recipe.k_parts if reads_past_the_end(recipe, p) else 0,
         recipe.k_parts,
         bytes_of(p.sums),
         sum(n for x, n in ((p.a, bm), (p.b, bn)) if recipe.load == BY_THREADS and x.comes_singly),

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT
 from tilegen.errors import LayoutError
-from tilegen.layouts import ATOMS, find_atom, tile_mma
+from tilegen.layouts import ATOMS, derive_mma, find_atom, tile_mma
 from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, WGMMA, explain_later, is_for_types, is_named, list_atoms
 from tilegen.ops.mma.flows import flow_of_product
 from tilegen.ops.mma.products import plan_product
@@ -90,6 +90,18 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: object) -> tu
         others = [atom.name for atom in ATOMS if is_for_types(atom, dtypes) and atom.kind in (SIMT, MMA_SYNC)]
         hint = f"atoms that do are {', '.join(others)}" if others else "no atom does: cast the operands"
         return f"{fields.atom} does not multiply {types}", "atom", hint
+    return None if fields.atoms == "auto" else _check_cover(fields, (m, n, k))
+
+
+def _check_cover(fields: Any, tile: tuple[int, int, int]) -> tuple[str, str, str] | None:
+    """Atoms that lie side by side over the tile, and nowhere beyond it."""
+    for mode in derive_mma(tile_mma(fields.atom, fields.atoms, fields.permutation, tile)).modes:
+        if mode.covered != mode.tile:
+            field, what = (
+                ("atoms", "atoms take") if fields.permutation is None else ("permutation", "permutation takes")
+            )
+            message = f"the {what} {mode.period} elements of {mode.name} at a time, the product has {mode.tile}"
+            return message, field, f"{mode.name} in multiples of {mode.period}"
     return None
 
 
