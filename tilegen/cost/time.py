@@ -10,7 +10,7 @@ A warpgroup alone cannot start its next product while it waits, and N below 128 
 K-tiles that threads bring lie in registers while the one before is multiplied, and are stored between two meetings,
 when nothing else is done; fragments are read beside products, but neither hides all of the other. For the port of
 shared memory CTAs of a multiprocessor stand in line, and while one waits for meetings or products, others go on. The
-constants are fitted to the 180 recipes in docs/results/gemm whose k-tiles threads bring, how many CTAs fit to the
+constants are fitted to the 205 recipes in docs/results/gemm whose k-tiles threads bring, how many CTAs fit to the
 registers of 78 kernels. Of warps that share K and load by cp.async, bytes and their way are fitted to the 42 of
 96 x 64 x 20000 and 203 x 8 x 1784.
 
@@ -32,7 +32,7 @@ from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS, BY_TMA, Tally
 _TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "float8_e4m3fn": 8192,
            "float8_e5m2": 8192, "float64": 256, "float32": 256}  # fmt: skip
 _SIMT = {"float32": 256, "float64": 128}
-_MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.57}  # of wgmma's rate, by what brings k-tiles
+_MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.6}  # of wgmma's rate, by what brings k-tiles
 _LOADS = 1.4  # instructions beside the products, for each row and column of a thread's sums
 _DOUBLE_SHARE = {BY_TMA: 0.8, BY_CP_ASYNC: 0.92, BY_THREADS: 0.5}  # the same of float64
 _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that take turns
@@ -46,12 +46,11 @@ _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; wha
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
 _DEPTHS = {"simt": 1, "mma_sync": 16}  # of such a step
 _SINGLE = 1 / 32  # clocks of an element that is loaded, or stored, alone: 32 are a wavefront
-_MEETINGS, _LATENCY = 410, 400  # clocks: of a k-tile that threads bring, both its meetings; until elements are there
-_SINGLE_LOAD = 2.05 / 32  # clocks of an element that is loaded alone, for a CTA that is alone
-_FIRST_LOAD = 9  # clocks of each load of a thread's first k-tile
-_CHAIN = 15  # clocks of a step of K
-_RUN_OVERHEAD_BYTES = 40  # of memory, of each run of a row: 1 x 7168 x 16384 in runs of 0.5 to 8 KB
+_MEETINGS, _LATENCY = 320, 400  # clocks: of a k-tile that threads bring, both its meetings; until elements are there
+_SINGLE_LOAD = 1.8 / 32  # clocks of an element that is loaded alone, for a CTA that is alone
+_LOAD = 7.5  # clocks of each of a thread's loads, which come before its products
 _BEGIN = 60  # clocks of a tile whose k-tiles threads bring, before its first load
+_RUN_OVERHEAD_BYTES = 40  # of memory, of each run of a row: 1 x 7168 x 16384 in runs of 0.5 to 8 KB
 _HELD, _PER_WAITING = 10, 1.2  # registers of a thread; for 4 bytes, or an element alone, that wait: nvrtc's, 78 kernels
 _COPIED_BYTES_PER_CLOCK, _ON_THE_WAY = 38.0, 1600  # by cp.async to warps that share K; clocks until a load is there
 _JOIN, _JOINED = 300, 100  # clocks in which warps that share K meet, and for each of them
@@ -251,8 +250,7 @@ def _bring_by_threads(work: Work, steps: int, multiply: float, staged: float, re
     (bm, bn, bk), k = work.tile, work.sides[2]
     moved = staged + work.singles * (steps * bk * _SINGLE + k * _SINGLE_LOAD)
     loads = (work.singles + (bm + bn - work.singles) * work.factor_bytes / 16) * bk / work.threads
-    chain = steps * max(1, bk // _DEPTHS[work.variant] // work.k_parts) * _CHAIN
-    return steps * _MEETINGS + moved + hypot(read, multiply) + chain + loads * _FIRST_LOAD
+    return steps * (_MEETINGS + loads * _LOAD) + moved + hypot(read, multiply)
 
 
 def _wait_for_copies(copied: float, steps: int, stages: int) -> float:

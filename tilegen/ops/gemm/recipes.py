@@ -140,38 +140,38 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     ]
     if p.factors == "float64":
         tiles = [(128, 64, (4, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
-    tiles += [] if is_async else list(_one_tile_each(p, arch))
+    deep = (128, 64) if is_async else (512, 256, 128, 64)  # bytes of K
+    cut = [(bm, bn, max(x // size, depth), atoms) for bm, bn, atoms in tiles for x in deep]
+    cut += [] if is_async else list(_one_tile_each(p, arch))
     if fields.tile:
-        tiles = [(*fields.tile[:2], atoms) for atoms in ((2, 2, 1), *(() if is_async else ((2, 4, 1), (1, 4, 1))))]
+        cut = [(*fields.tile, atoms) for atoms in ((2, 2, 1), *(() if is_async else ((2, 4, 1), (1, 4, 1))))]
     if "tma" in arch.features and min(p.a.unit_bytes, p.b.unit_bytes) == WIDEST and p.a.is_dense and p.b.is_dense:
         yield from _ring_recipes(p, arch, fields, atom)
-    deep = (128, 64) if is_async else (512, 256, 128, 64)  # bytes of K
     yield from _shared_k_recipes(p, arch, fields, atom, is_async)
-    for bm, bn, atoms in tiles:
-        for bk in [fields.tile[2]] if fields.tile else [x // size for x in deep]:
-            for stages in (4, 3) if is_async else (1,):
-                yield Recipe(
-                    "mma_sync",
-                    (bm, bn, max(bk, depth)),
-                    atom,
-                    read_atoms(fields.atoms) or atoms,
-                    _read_permutation(fields.permutation),
-                    _pin_stages(fields, stages),
-                    fields.order or 8,
-                    load=BY_CP_ASYNC if is_async else BY_THREADS,
-                )
+    for *tile, atoms in cut:
+        for stages in (4, 3) if is_async else (1,):
+            yield Recipe(
+                "mma_sync",
+                (tile[0], tile[1], max(tile[2], depth)),
+                atom,
+                read_atoms(fields.atoms) or atoms,
+                _read_permutation(fields.permutation),
+                _pin_stages(fields, stages),
+                fields.order or 8,
+                load=BY_CP_ASYNC if is_async else BY_THREADS,
+            )
 
 
-def _one_tile_each(p: Problem, arch: Arch) -> Iterator[tuple[int, int, tuple[int, int, int]]]:
+def _one_tile_each(p: Problem, arch: Arch) -> Iterator[tuple[int, int, int, tuple[int, int, int]]]:
     """Other tiles of a long K, with the warps along M and N, of which each multiprocessor has no more than one."""
-    m, n, k = typical_sides(p)
+    (m, n, k), size = typical_sides(p), bytes_of(p.a.dtype)
     for bm, bn in product(_SIDES, _SIDES):
         is_slow = p.d.comes_singly and bn % WARP_LANES  # each element's place is a division
         count = -(-m // bm) * -(-n // bn) * typical_batch(p)
         if k >= _LONG_K and not is_slow and count <= typical_device(arch.name).sm_count:
-            for along_m, along_n in _WARPS:
+            for (along_m, along_n), deep in product(_WARPS, (256, 128)):
                 if bm % (16 * along_m) == 0 and bn % (8 * along_n) == 0:
-                    yield bm, bn, (along_m, along_n, 1)
+                    yield bm, bn, deep // size, (along_m, along_n, 1)
 
 
 def _shared_k_recipes(p: Problem, arch: Arch, fields: Any, atom: str, is_async: bool) -> Iterator[Recipe]:
