@@ -121,6 +121,7 @@ class Effects:
         return (*(t.ref for t in ordered), *self.bases)
 
 
+@keep
 def effects(step: Step) -> Effects:
     """What a step touches. Raises UnknownStep for a kind of step that has no row.
 
