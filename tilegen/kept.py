@@ -34,7 +34,9 @@ def keep(function: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
 
     @wraps(function)
     def kept(subject: Subject) -> Answer:
-        known = vars(subject).setdefault("_kept", _Answers())
+        known = vars(subject).get("_kept")
+        if known is None:
+            known = vars(subject)["_kept"] = _Answers()
         if name not in known:
             known[name] = function(subject)
         return known[name]  # type: ignore[no-any-return]

@@ -187,6 +187,18 @@ def test_an_op_that_nothing_carries_out_is_reported_as_ever() -> None:
     assert [d.message for d in auto.value.diagnostics] == [d.message for d in row.value.diagnostics]
 
 
+@pytest.mark.parametrize(
+    "name, buffer", [("mma_fragments_u8", "sb"), ("permute_sf_halves", "B"), ("copy_tile", "tile")]
+)
+def test_a_search_that_is_not_shown_has_the_same_best(name: str, buffer: str) -> None:
+    """Of the first two the best of a family that was cut off is the best of all."""
+    spec = choose_layouts(load_plain((ROOT / "specs" / f"{name}.yaml").read_text()))
+    shown, brief = (search_layouts(spec, spec.buffer(buffer), is_shown) for is_shown in (True, False))
+    assert shown.best is not None and shown.best == brief.best
+    assert shown.planned[shown.best].costed == brief.planned[shown.best].costed
+    assert brief.planned.keys() <= shown.planned.keys()
+
+
 def test_padding_must_fit_beside_the_other_buffers() -> None:
     """64 KB and the rest of shared memory beside it: rows can be padded as far as bytes are left."""
     left = 227 * 1024 - 65536 - 2048

@@ -95,7 +95,7 @@ def test_the_message_says_where():
 
 
 def test_printed_offset_and_coordinates_agree(monkeypatch):
-    honest = Ref.offset.fget
+    honest = Ref.offset.func
     monkeypatch.setattr(Ref, "offset", property(lambda ref: add(honest(ref), 1)))
     assert code(Move(q[0], X[0, lane // 4]), memories=(X,)) == "TG411"
 

@@ -76,7 +76,7 @@ class Modular(Domain):
     def _read(self, bits: Array, dtype: str) -> Array:
         """``decode``, as whatever integers hold the values."""
         size = DTYPES[dtype].bytes * self.scale
-        words = np.asarray(bits, order="C")[..., None].view(np.uint32 if size == 4 else np.uint64)
+        words = np.asarray(bits, order="C" if size > 8 else "K")[..., None].view(np.uint32 if size == 4 else np.uint64)
         with np.errstate(over="ignore"):
             values: Array = np.multiply(words[..., 0], np.uint32(_INVERSE32) if size == 4 else np.uint64(_INVERSE64))
             bad = values > NAN if values.max(initial=0) > NAN else np.zeros((), bool)
@@ -295,7 +295,7 @@ def _matmul(a: Array, b: Array) -> Array:
 
 def _multiply(a: Array, b: Array, more: Array | int = 0) -> Array:
     """The product of matrices of numbers, and ``more``."""
-    x, y, total = a.astype(np.float64), b.astype(np.float64), np.asarray(more)
+    x, y, total = a.astype(np.float64, order="C"), b.astype(np.float64, order="C"), np.asarray(more)
     for k in range(0, a.shape[-1], _BLOCK):
         block = multiply_exactly(x[..., k : k + _BLOCK], y[..., k : k + _BLOCK, :])
         total = _modulo(total + block.astype(np.int64))

@@ -87,10 +87,10 @@ def _choose_one(spec: Spec, name: str, names: Sequence[str]) -> tuple[Spec, Choi
     return pin_layout(spec, name, best.layout, best.text), choice
 
 
-def _search(spec: Spec, name: str) -> Search | None:
+def _search(spec: Spec, name: str, is_shown: bool = True) -> Search | None:
     """The search for a buffer's layout; None where no op touches it or its memory has no place at all."""
     try:
-        return search_layouts(spec, spec.buffer(name)) if touched_calls(spec, name) else None
+        return search_layouts(spec, spec.buffer(name), is_shown) if touched_calls(spec, name) else None
     except SpecError:
         return None
 
@@ -108,7 +108,7 @@ def compare_pinned(spec: Spec) -> tuple[Choice, ...]:
 
 
 def _compare_one(spec: Spec, buffer: Buffer) -> Choice | None:
-    search = _search(spec, buffer.name)
+    search = _search(spec, buffer.name, is_shown=False)
     if search is None or search.best is None:
         return None
     cost = cost_plans(spec, buffer.name, plan_calls(spec, buffer.name))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any
 
@@ -30,14 +30,20 @@ FAMILIES = ("none", "padding", "swizzle", "order", "panels")
 
 @dataclass(frozen=True)
 class FamilyLayout:
-    """A layout of a form, as a value and as numbers: the element stride of each digit, the swizzle's (M, B, S), B = 0
-    for none. ``change``: none, padding or swizzle."""
+    """A layout of a form: the element stride of each digit, the swizzle's (M, B, S), B = 0 for none.
+
+    ``change``: none, padding or swizzle. Most are only looked at as numbers, so that ``layout`` waits to be asked for.
+    """
 
     change: str
-    layout: TileLayout | ComposeLayout
     strides: tuple[int, ...]
     form: Form
     bits: tuple[int, int, int] = (0, 0, 0)
+
+    @cached_property
+    def layout(self) -> TileLayout | ComposeLayout:
+        tile = TileLayout(tuple(Iter(self.form.extents[k], self.strides[k]) for k in self.form.places))
+        return ComposeLayout(SwizzleLayout(*self.bits), tile) if self.change == "swizzle" else tile
 
     @property
     def family(self) -> str:
@@ -74,19 +80,13 @@ def enumerate_form(form: Form, elem_bytes: int) -> tuple[FamilyLayout, ...]:
     ['S[(64, 2, 64):(64, 4096, 1)]', 'Swizzle(3, 3, 3) o S[(64, 2, 64):(64, 4096, 1)]']
     """
     strides = _padded_strides(form.extents, -1, 0)
-    tile = _tile(form, strides)
-    dense = FamilyLayout("none", tile, strides, form)
+    dense = FamilyLayout("none", strides, form)
     if form.panel:
         bits, padded = _panel_bits(form, elem_bytes), []
     else:
         bits, padded = _swizzle_bits(prod(form.shape).bit_length() - 1), _padded(form, elem_bytes)
-    swizzled = [FamilyLayout("swizzle", ComposeLayout(SwizzleLayout(*own), tile), strides, form, own) for own in bits]
+    swizzled = [FamilyLayout("swizzle", strides, form, own) for own in bits]
     return (dense, *padded, *swizzled)
-
-
-def _tile(form: Form, strides: Sequence[int]) -> TileLayout:
-    """The layout of the buffer's dimensions in which the digits have these strides."""
-    return TileLayout(tuple(Iter(form.extents[k], strides[k]) for k in form.places))
 
 
 def _padded(form: Form, elem_bytes: int) -> list[FamilyLayout]:
@@ -96,7 +96,7 @@ def _padded(form: Form, elem_bytes: int) -> list[FamilyLayout]:
             continue
         for d in range(len(form.extents) - 2, -1, -1):
             strides = _padded_strides(form.extents, d, words * BANK_BYTES // elem_bytes)
-            found.setdefault(strides, FamilyLayout("padding", _tile(form, strides), strides, form))
+            found.setdefault(strides, FamilyLayout("padding", strides, form))
     return list(found.values())
 
 

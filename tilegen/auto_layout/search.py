@@ -99,18 +99,19 @@ class Search:
         return self.planned[self.best].costed.cost.key[:4]
 
 
-def search_layouts(spec: Spec, buffer: Buffer) -> Search:
+def search_layouts(spec: Spec, buffer: Buffer, is_shown: bool = True) -> Search:
     """The search for the layout of one buffer of a spec whose other layouts are known.
 
+    Not ``is_shown``: only the best of it is wanted, and what was passed over is not planned to be looked at.
     Raises SpecError where the memories cannot be placed, whatever the layout.
     """
     rows, *others = forms_of(spec, buffer)
     room = _room_bytes(spec, buffer)
     ways = list_alternatives(spec, buffer, rows)
-    search = _plan_ranked(spec, buffer, _estimate_form(spec, buffer, rows, ways, room), ways)
+    search = _plan_ranked(spec, buffer, _estimate_form(spec, buffer, rows, ways, room), ways, _MOST_PLANS, is_shown)
     if search.best is not None and _leaves_nothing(search.planned[search.best]):
         return replace(search, forms=len(others), is_settled=True)
-    return _search_others(spec, buffer, others, room, search) if others else search
+    return _search_others(spec, buffer, others, room, search, is_shown) if others else search
 
 
 def forms_of(spec: Spec, buffer: Buffer) -> tuple[Form, ...]:
@@ -126,14 +127,14 @@ def count_own_stages(spec: Spec, buffer: Buffer) -> int:
 
 
 def _plan_ranked(
-    spec: Spec, buffer: Buffer, estimates: Sequence[Costed], ways: Sequence[Alternative], most: int = _MOST_PLANS
+    spec: Spec, buffer: Buffer, estimates: Sequence[Costed], ways: Sequence[Alternative], most: int, is_shown: bool
 ) -> Search:
     """Estimates with real plans of the best, so many as a rule."""
     order = sort_estimates(buffer, estimates)
     planned, alike, left = _plan_in_order(spec, buffer, estimates, order, most)
-    for family in FAMILIES:  # the best of each, to show what was passed over
+    for family in FAMILIES:  # the best of each, to show what was passed over, or because it may be the best of all
         first = next((k for k in order if estimates[k].layout.family == family), None)
-        if first is not None and first not in planned:
+        if first is not None and first not in planned and (is_shown or first in left or first in alike):
             planned[first] = plan_with(spec, buffer, estimates[first].layout)
     return Search(tuple(estimates), planned, tuple(ways), alike, left)
 
@@ -163,7 +164,9 @@ def _plan_in_order(
 
 
 # ---------------------------------------------------------------- other orders and panels
-def _search_others(spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int, rows: Search) -> Search:
+def _search_others(
+    spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int, rows: Search, is_shown: bool
+) -> Search:  # fmt: skip
     """The search of rows, and behind it the layouts of other forms that cost less (bytes included) than its best."""
     in_rows = limit = None if rows.best is None else rows.planned[rows.best].costed.cost.key[:4]
     first_form = rows.estimates[0].layout.form
@@ -188,7 +191,7 @@ def _search_others(spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int,
         found = [e for e in found if e.reason or limit is None or e.cost.key[:4] < limit]
         estimates, ways = estimates + found, [*ways, *own[1]]
         limit = _lower(spec, buffer, found, limit)
-    search = _plan_ranked(spec, buffer, estimates, ways, _MOST_OTHER_PLANS)
+    search = _plan_ranked(spec, buffer, estimates, ways, _MOST_OTHER_PLANS, is_shown)
     first = len(rows.estimates)
     less = {
         first + k: p for k, p in search.planned.items()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tilegen.cost.boxes import TMA, WGMMA
 from tilegen.cost.cp_async import cp_async_kind
@@ -47,8 +48,14 @@ def find_accesses(steps: Iterable[Step], threads: int, cluster: tuple[int, int, 
 
 def visit_role(steps: Iterable[Step], threads: int, cluster: tuple[int, int, int]) -> Iterator[Visit]:
     """The steps of a role in their order; a CTA's place in its cluster is written out as one in the grid."""
+    return walk(steps, begin(threads, _places_in(cluster)))
+
+
+@cache
+def _places_in(cluster: tuple[int, int, int]) -> Mapping[str, Index]:
+    """A CTA's place in its cluster, by its place in the grid."""
     axes = zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)
-    return walk(steps, begin(threads, {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes}))
+    return {inside: mod(Var(axis, INT_LIMIT), n) for inside, axis, n in axes}
 
 
 def list_accesses(visit: Visit) -> Iterable[Access]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from math import gcd, isqrt
 from typing import Any, Union
 
@@ -19,6 +19,10 @@ from tilegen.index.trees import Name, Tree, bound, has_signs, least, multiple, s
 
 class _Operators:
     """Python's operators on expressions."""
+
+    def __getstate__(self: Any) -> dict[str, Any]:
+        """The fields alone, without what is kept beside them: the hash of a text is another one in another process."""
+        return {f: getattr(self, f) for f in self.__dataclass_fields__}
 
     def __add__(self: Any, other: Any) -> Index:
         return add(self, other)
@@ -69,6 +73,9 @@ class Var(_Operators, Name):
     step: int = 1
     least: int = 0
 
+    def __hash__(self) -> int:
+        return self._hash
+
 
 @dataclass(frozen=True)
 class Formula(_Operators, Tree):
@@ -81,36 +88,27 @@ class Formula(_Operators, Tree):
     def __str__(self) -> str:
         return to_c(self)
 
-    @property
-    def _key(self) -> int:
-        return hash((self.symbol, self.args))
-
     def __hash__(self) -> int:
-        try:
-            return self.__dict__["_hash"]  # type: ignore[no-any-return]
-        except KeyError:
-            object.__setattr__(self, "_hash", self._key)
-            return self.__dict__["_hash"]  # type: ignore[no-any-return]
+        return self._hash
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Without the hash: another process has its own for texts."""
-        return {k: v for k, v in self.__dict__.items() if k != "_hash"}
+    @cached_property
+    def terms(self) -> _Terms:
+        if self.symbol == "+":
+            return tuple(t for a in self.args for t in terms(a))
+        c = self.args[1] if self.symbol == "*" else None
+        return ((c, self.args[0]),) if isinstance(c, int) else ((1, self),)
 
 
-_Terms = list[tuple[int, Any]]  # of a sum: coefficient, factor
+_Terms = tuple[tuple[int, Any], ...]  # of a sum: coefficient, factor
 Index = Union[int, Var, Formula]  # noqa: UP007 - a runtime alias; conditions are Index too, True when they always hold
 
 
 # ---------------------------------------------------------------- sums of terms
-def terms(x: Index) -> list[tuple[int, Any]]:
+def terms(x: Index) -> _Terms:
     """``x`` as a sum of (coefficient, factor); the constant has factor 1."""
     if isinstance(x, int):
-        return [(int(x), 1)] if x else []
-    if isinstance(x, Formula) and x.symbol == "+":
-        return [t for a in x.args for t in terms(a)]
-    if isinstance(x, Formula) and x.symbol == "*" and isinstance(x.args[1], int):
-        return [(x.args[1], x.args[0])]
-    return [(1, x)]
+        return ((int(x), 1),) if x else ()
+    return x.terms if isinstance(x, Formula) else ((1, x),)
 
 
 def total(pairs: Iterable[tuple[int, Any]]) -> Index:
@@ -220,6 +218,7 @@ def _divisions(x: Any) -> int:
     return sum(map(_divisions, x.args)) + (x.symbol in "/%") if isinstance(x, Formula) else 0
 
 
+@lru_cache(maxsize=1 << 16, typed=True)
 def _times(f: Any, c: int) -> Index:
     if isinstance(f, int):
         return f * c
@@ -241,7 +240,7 @@ def sub(a: Index, b: Index) -> Index:
     if isinstance(a, int) and isinstance(b, int):
         return a - b
     merged: dict[Any, int] = {}
-    for c, f in [*terms(a), *((-c, f) for c, f in terms(b))]:
+    for c, f in (*terms(a), *((-c, f) for c, f in terms(b))):
         merged[f] = merged.get(f, 0) + c
     up = total((c, f) for f, c in merged.items() if c > 0)
     down = total((-c, f) for f, c in merged.items() if c < 0)
@@ -388,6 +387,7 @@ def ceil_div(x: Index, n: Index) -> Index:
     return div(add(x, sub(n, 1)), n)
 
 
+@lru_cache(maxsize=1 << 16, typed=True)
 def less(a: Index, b: Index) -> Index:
     """a < b; True or False when the ranges decide it."""
     if bound(a) <= least(b):

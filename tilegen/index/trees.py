@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property
 from math import gcd
 from typing import Any, Union
 
@@ -15,16 +15,39 @@ class Name:
     step: int
     least: int
 
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.name, self.bound, self.step, self.least))
+
     def __str__(self) -> str:
         return self.name
 
 
 class Tree:
-    """An operator between texts as printing sees it; ``bound`` is one more than its largest value."""
+    """An operator between texts as printing sees it; ``bound`` is one more than its largest value.
+
+    What else is known of its values is found out when it is first asked for, and kept.
+    """
 
     symbol: str
     args: tuple[Any, ...]
     bound: int
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.symbol, self.args))
+
+    @cached_property
+    def least(self) -> int:
+        return _least(self)
+
+    @cached_property
+    def step(self) -> int:
+        return _multiple(self)
+
+    @cached_property
+    def has_signs(self) -> bool:
+        return self.least < 0 or any(map(has_signs, self.args))
 
 
 Text = Union[int, Name, Tree]  # noqa: UP007 - a runtime alias
@@ -47,12 +70,9 @@ def least(x: Text) -> int:
     >>> least(Var("k", 8) - 1), least((Var("k", 8) - 1) % 4)
     (-1, 0)
     """
-    if isinstance(x, int):
-        return int(x)
-    return x.least if isinstance(x, Name) else _least(x)
+    return int(x) if isinstance(x, int) else x.least
 
 
-@lru_cache(maxsize=1 << 16)
 def _least(x: Tree) -> int:
     if x.symbol == "+":
         return sum(least(a) for a in x.args)
@@ -84,14 +104,7 @@ def has_signs(x: Text) -> bool:
     >>> has_signs(Var("k", 8) + 1 - Var("j", 3)), has_signs(Var("k", 8, 1, 2) - Var("j", 3))
     (True, False)
     """
-    if least(x) < 0:
-        return True
-    return isinstance(x, Tree) and _has_signs(x)
-
-
-@lru_cache(maxsize=1 << 16)
-def _has_signs(x: Tree) -> bool:
-    return any(has_signs(a) for a in x.args)
+    return x.has_signs if isinstance(x, Tree) else least(x) < 0
 
 
 def multiple(x: Text) -> int:
@@ -101,10 +114,10 @@ def multiple(x: Text) -> int:
     >>> multiple(Var("bx", 8) * 64 + Var("c", 64, 4))
     4
     """
-    if isinstance(x, int):
-        return abs(int(x))
-    if isinstance(x, Name):
-        return x.step
+    return abs(int(x)) if isinstance(x, int) else x.step
+
+
+def _multiple(x: Tree) -> int:
     parts = [multiple(a) for a in x.args]
     if x.symbol == "*":
         return parts[0] * parts[1]

@@ -26,7 +26,8 @@ def load_matrices(step: Move, touched: Effects, site: Site) -> None:
     root, flat, who = locate_trips(rows, givers)
     bits = root.store.read_rows(flat, rows.elems, who, site)
     held = _held_of(bits.reshape(-1, count, MATRIX_ROW_ELEMS, MATRIX_ROW_ELEMS), step.via is LDMATRIX_TRANS)
-    write_held(registers, held.reshape(-1, len(site.group), registers.elems).swapaxes(0, 1), site)
+    by_trip = held.reshape(-1, len(site.group) // _LANES, *held.shape[1:])  # warps of one trip after the other's
+    write_held(registers, by_trip.transpose(1, 2, 0, 3, 4).reshape(len(site.group), -1, registers.elems), site)
 
 
 def store_matrices(step: Move, touched: Effects, site: Site) -> None:

@@ -20,6 +20,7 @@ from tilegen.interpret.fault import SAME_STEP, UNWRITTEN
 from tilegen.interpret.order import TOGETHER, Clocks, Shadow
 from tilegen.interpret.reporting import Reporter, refuse_double_write, report
 from tilegen.interpret.threads import Array, Crew, Group
+from tilegen.kept import keep
 from tilegen.plan import Memory
 
 Input = Callable[[Array], Array]
@@ -266,6 +267,7 @@ class Shared:
         self.pool.shadow.spread(granules, together)
 
 
+@keep
 def crowd(group: Group) -> Group:
     """The threads of a group as parts of their warps, no lane told from another."""
     return replace(group, lane=np.full(len(group), TOGETHER))

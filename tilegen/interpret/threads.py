@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tilegen.index import evaluate
+from tilegen.kept import keep
 from tilegen.plan import Role
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
@@ -176,9 +177,12 @@ class Group:
         return Group(self.crew, at, self.thread[keep], self.cta[keep], self.warp[keep], self.lane[keep])
 
     def times(self, count: int) -> Group:
-        """The threads, so often one behind the other."""
-        fields = (self.thread, self.cta, self.warp, self.lane)
-        return Group(self.crew, slice(None), *(np.tile(x, count) for x in fields))
+        """The threads, so often one behind the other: one group for all that ask, as it finds out about itself."""
+        known = _repeated(self)
+        if count not in known:
+            fields = (self.thread, self.cta, self.warp, self.lane)
+            known[count] = Group(self.crew, slice(None), *(np.tile(x, count) for x in fields))
+        return known[count]
 
     @cached_property
     def is_everyone(self) -> bool:
@@ -272,6 +276,12 @@ class Group:
             return None
         here = np.bincount(self.warp, minlength=len(self.crew.lanes_of))
         return int(np.flatnonzero((here < self.crew.lanes_of)[self.warp])[0])
+
+
+@keep
+def _repeated(group: Group) -> dict[int, Group]:
+    """What was made of a group that is there several times, by how often."""
+    return {}
 
 
 def whole_clusters(ctas: Sequence[Sequence[int]], cluster: Cta) -> tuple[Cta, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import gcd
 
@@ -37,14 +38,15 @@ class Digit:
     axes: tuple[str, ...]
 
 
-def split_dimension(begin: Index, length: int, iters: Sequence[Iter]) -> tuple[DigitPart, ...]:
+@lru_cache(maxsize=4096)
+def split_dimension(begin: Index, length: int, iters: tuple[Iter, ...]) -> tuple[DigitPart, ...]:
     """The parts of ``begin .. begin + length`` in a dimension whose iters stand outermost first.
 
     Where a carry runs across the iters inside the region, what lies above the carry is one part without a stride.
 
-    >>> split_dimension(0, 64, [(4, 512, "m"), (32, 1, "m")])
+    >>> split_dimension(0, 64, ((4, 512, "m"), (32, 1, "m")))
     (DigitPart(weight=32, extent=2, stride=512, axis='m'), DigitPart(weight=1, extent=32, stride=1, axis='m'))
-    >>> split_dimension(16, 32, [(4, 512, "m"), (32, 1, "m")])
+    >>> split_dimension(16, 32, ((4, 512, "m"), (32, 1, "m")))
     (DigitPart(weight=16, extent=2, stride=None, axis='m'), DigitPart(weight=1, extent=16, stride=1, axis='m'))
     """
     parts: list[DigitPart] = []

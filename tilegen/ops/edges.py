@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from tilegen.index import Index, Var, add, bound, conjuncts, every, less, multiple, not_
 from tilegen.index.bounds import is_below
+from tilegen.kept import keep
 from tilegen.ops.digits import Digit
-from tilegen.ops.operand import STRETCHED, Operand, absolute
+from tilegen.ops.operand import Operand, absolute
 from tilegen.plan import Move, Ref, Repeat, Step, when
 from tilegen.spec.data import Region
 
@@ -23,7 +24,7 @@ def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> In
     if operand.memory.space != "global":
         return True
     places = zip(absolute(operand, relative), operand.buffer.shape, strict=True)
-    return every(*(less(x, n) for d, (x, n) in enumerate(places) if d != but and _may_pass(operand, d)))
+    return every(*(less(x, n) for d, (x, n) in enumerate(places) if d != but and d in _passing_dims(operand)))
 
 
 def guard_at(operand: Operand, relative: Sequence[Index]) -> Index:
@@ -31,14 +32,21 @@ def guard_at(operand: Operand, relative: Sequence[Index]) -> Index:
     return edge_guard(operand, relative) if may_pass_end(operand) else True
 
 
+@keep
 def guarded_dims(operand: Operand) -> frozenset[int]:
     """Positions in ``dims`` of the dimensions whose region may pass the end of a global array."""
-    return frozenset(k for k, d in enumerate(operand.dims) if d != STRETCHED and _may_pass(operand, d))
+    return frozenset(k for k, d in enumerate(operand.dims) if d in _passing_dims(operand))
 
 
 def may_pass_end(operand: Operand) -> bool:
     """Whether some dimension of the region, of length 1 too, may pass the end of a global array."""
-    return any(_may_pass(operand, d) for d in range(len(operand.region.lengths)))
+    return bool(_passing_dims(operand))
+
+
+@keep
+def _passing_dims(operand: Operand) -> frozenset[int]:
+    """The dimensions of the buffer in which the region may pass the end of a global array."""
+    return frozenset(d for d in range(len(operand.region.lengths)) if _may_pass(operand, d))
 
 
 def _may_pass(operand: Operand, d: int) -> bool:

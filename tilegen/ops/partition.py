@@ -12,6 +12,7 @@ from itertools import chain
 from math import gcd, prod
 
 from tilegen.index import Index, Var, add, bound, conjuncts, every, less, mul, variables
+from tilegen.kept import keep
 from tilegen.ops.digits import Digit, coordinates, find_run, fuse, join, split_digit, split_number
 from tilegen.ops.edges import (
     EdgeAccess,
@@ -162,7 +163,14 @@ def place_of(tile: OrderedTile, values: Sequence[Index]) -> tuple[Index, ...]:
 def ref_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Ref:
     """One operand's reference to the element with these digits."""
     operand = tile.operands[side]
-    return ref_at(operand, _count_on(tile, operand, values))
+    at: list[Index] = [0] * len(operand.dims)
+    for digit, value, on in zip(tile.digits, values, _list_counted(tile)[side], strict=True):
+        if on is not None:
+            d, weight = on
+            at[d] = add(at[d], mul(value, weight))
+        else:
+            at = [add(x, y) for x, y in zip(at, coordinates([digit], [value], len(at)), strict=True)]
+    return ref_at(operand, at)
 
 
 def _ref_of(tile: OrderedTile, side: int, element: Index) -> Ref:
@@ -174,22 +182,26 @@ def _values_of(tile: OrderedTile, element: Index) -> tuple[Index, ...]:
     return split_number(element, [d.extent for d in tile.digits])
 
 
-def _count_on(tile: OrderedTile, operand: Operand, values: Sequence[Index]) -> tuple[Index, ...]:
-    """The element's coordinates, in which a digit of several dimensions that lie together is counted on in the last of
-    them, beyond its end: so there is no division in the address.
+@keep
+def _list_counted(tile: OrderedTile) -> tuple[tuple[tuple[int, int] | None, ...], ...]:
+    """For each operand, of each digit of several dimensions that lie together the last of them, and its weight there.
+
+    It is counted on in that dimension, beyond its end: so there is no division in the address. None: it keeps its
+    coordinates, as what is filled without a guard does.
     """
-    at: list[Index] = [0] * len(operand.dims)
-    is_counted = len(tile.operands) > 1 or bool(tile.guarded)  # what is filled without a guard keeps its coordinates
-    counts_on = is_counted and is_flat(operand, tile.digits)
-    for digit, value in zip(tile.digits, values, strict=True):
-        own = [operand.dims[d] for d, _, _ in digit.places]
-        is_plain = STRETCHED not in own and all(len(operand.iters[d]) == 1 for d in own)
-        if counts_on and is_plain and len(set(own)) > 1:
-            d, weight, _ = digit.places[-1]
-            at[d] = add(at[d], mul(value, weight))
-        else:
-            at = [add(x, y) for x, y in zip(at, coordinates([digit], [value], len(at)), strict=True)]
-    return tuple(at)
+    is_counted = len(tile.operands) > 1 or bool(tile.guarded)
+    found = []
+    for operand in tile.operands:
+        counts_on = is_counted and is_flat(operand, tile.digits)
+        found.append(tuple(_last_place(operand, digit) if counts_on else None for digit in tile.digits))
+    return tuple(found)
+
+
+def _last_place(operand: Operand, digit: Digit) -> tuple[int, int] | None:
+    """The last of the dimensions that a digit runs over, where all are plain, and the digit's weight in it."""
+    own = [operand.dims[d] for d, _, _ in digit.places]
+    is_plain = STRETCHED not in own and all(len(operand.iters[d]) == 1 for d in own)
+    return digit.places[-1][:2] if is_plain and len(set(own)) > 1 else None
 
 
 def widest(tile: OrderedTile, side: int, has_tails: bool = True) -> int:
@@ -197,6 +209,19 @@ def widest(tile: OrderedTile, side: int, has_tails: bool = True) -> int:
 
     ``has_tails``: the last elements before an edge may be moved one by one.
     """
+    known = _known_widths(tile)
+    if (side, has_tails) not in known:
+        known[side, has_tails] = _find_widest(tile, side, has_tails)
+    return known[side, has_tails]
+
+
+@keep
+def _known_widths(tile: OrderedTile) -> dict[tuple[int, bool], int]:
+    """What ``widest`` has found of a tile."""
+    return {}
+
+
+def _find_widest(tile: OrderedTile, side: int, has_tails: bool) -> int:
     width, innermost = 1, tile.innermost(side)
     while innermost.extent % (width * 2) == 0:
         ref = _ref_of(tile, side, mul(_group(tile, _loop(tile, width * 2)), width * 2))

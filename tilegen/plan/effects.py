@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from tilegen.arithmetic import Parameter, list_nodes
@@ -105,15 +106,15 @@ class Effects:
     params: tuple[Parameter, ...] = ()
     body: tuple[Step, ...] = ()
 
-    @property
+    @cached_property
     def read(self) -> tuple[Touch, ...]:
         return tuple(t for t in self.touches if t.reads)
 
-    @property
+    @cached_property
     def written(self) -> tuple[Touch, ...]:
         return tuple(t for t in self.touches if t.writes)
 
-    @property
+    @cached_property
     def refs(self) -> tuple[Ref, ...]:
         """The places that the step's text names, what it writes first (not those of its body)."""
         named = [t for t in self.touches if not (t.map and t.ref.memory.space == "global")]
@@ -121,6 +122,7 @@ class Effects:
         return (*(t.ref for t in ordered), *self.bases)
 
 
+@keep
 def effects(step: Step) -> Effects:
     """What a step touches. Raises UnknownStep for a kind of step that has no row.
 

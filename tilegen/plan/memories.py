@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -51,7 +52,7 @@ class Memory:
             return self.align_bytes
         return min(WIDEST_BYTES, 1 << max(self.span * self.elem_bytes, 1).bit_length() - 1)
 
-    @property
+    @cached_property
     def span(self) -> Index:
         """Elements from the first to the last, both counted."""
         last: Index = 0
@@ -72,7 +73,7 @@ class Ref:
     memory: Memory
     at: tuple[Index, ...]
 
-    @property
+    @cached_property
     def offset(self) -> Index:
         """Elements from the start of the memory, sums written out; what is printed is its ``subscript``."""
         result: Index = 0

@@ -266,7 +266,8 @@ def _compare(symbol: str, a: Index, b: Index) -> Index:
         return _compare("<" if symbol == ">" else "<=", b, a)
     if symbol == "<=":
         return less(a, add(b, 1))
-    return {"<": less, "==": equal, "!=": differ}[symbol](a, b)
+    relations: dict[str, Callable[[Index, Index], Index]] = {"<": less, "==": equal, "!=": differ}
+    return relations[symbol](a, b)
 
 
 def parse_value(passage: Passage, names: Names, is_size: bool = False) -> Value:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -243,6 +244,7 @@ def xor_bits(x: Any, source: int, target: int, count: int) -> Any:
     return x ^ (((x >> source) & ((1 << count) - 1)) << target)
 
 
+@lru_cache(maxsize=4096, typed=True)
 def _xor_index(x: Index, source: int, target: int, count: int) -> Index:
     """The expression with the fewer operators: XOR above the bits that both fields leave alone, or on all of x."""
     low = min(source, target)
