@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,19 +47,24 @@ def write_page() -> str:
     return "\n\n".join(parts) + "\n"
 
 
+def _stack(tables: Iterable[str]) -> str:
+    """One table of each file, apart from each other."""
+    return "\n\n".join(tables)
+
+
 def fill_measured(text: str) -> str:
     """A page with its measured parts as the results have them; a part is the name of a group of cases, or another's."""
 
     def fill(match: re.Match[str]) -> str:
         if match[2] == "tiles":
-            return f"{match[1]}{chr(10).join(tile_table(*file) for file in read_results('tiles'))}\n{match[3]}"
+            return f"{match[1]}{_stack(tile_table(*file) for file in read_results('tiles'))}\n{match[3]}"
         if match[2] == "rows":
-            return f"{match[1]}{chr(10).join(row_table(*file) for file in read_results('rows'))}\n{match[3]}"
+            return f"{match[1]}{_stack(row_table(*file) for file in read_results('rows'))}\n{match[3]}"
         if match[2] == "gemm":
             files = (file for file in read_results("gemm") if not file[0].startswith(R_TABLE))
-            return f"{match[1]}{chr(10).join(gemm_table(*file) for file in files)}\n{match[3]}"
+            return f"{match[1]}{_stack(gemm_table(*file) for file in files)}\n{match[3]}"
         if match[2] == "products":
-            return f"{match[1]}{chr(10).join(product_rows(*file) for file in read_results('products'))}\n{match[3]}"
+            return f"{match[1]}{_stack(product_rows(*file) for file in read_results('products'))}\n{match[3]}"
         if match[2] == "r":
             found = [result for name, result in read_results("gemm") if name.startswith(R_TABLE)]
             return f"{match[1]}{chr(10).join(map(run_tables, found or [None]))}\n{match[3]}"

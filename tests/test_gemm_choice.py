@@ -234,3 +234,28 @@ def test_tallies_of_one_spec_do_not_depend_on_what_was_counted_before() -> None:
     first = tally_spec(spec)
     tally._count_owned.cache_clear()
     assert tally_spec(spec) == first
+
+
+def ranked_of(*sizes: int, **more: Any) -> list[choose.Ranked]:
+    spec = read_spec(spec_of(*sizes, **more), ALL_OPS)
+    (call,) = spec.ops
+    assert isinstance(call, WholeCall)
+    return rank_recipes(read_problem(call), ARCHES[spec.arch], call.fields)[0]
+
+
+@pytest.mark.parametrize(("m", "n", "variant"), [(1, 7168, "rows"), (7168, 1, "rows"), (16, 7168, "wgmma")])
+def test_a_row_is_summed_up_where_that_takes_less_time(m: int, n: int, variant: str) -> None:
+    ranked = ranked_of(m, n, 16384, orders=("row", "col", "row"))
+    assert ranked[0].recipe.variant == variant
+    assert {"wgmma", "rows"} & {r.recipe.variant for r in ranked} == ({"wgmma", "rows"} if 1 in (m, n) else {"wgmma"})
+
+
+def test_of_a_long_k_at_odd_addresses_each_multiprocessor_may_make_one_tile() -> None:
+    """Tiles of other sizes than powers of two are there where they are at most as many as multiprocessors."""
+    orders = ("col", "col", "row")
+    ranked = ranked_of(907, 1288, 1232, orders=orders)
+    others = [r for r in ranked if any(n & (n - 1) for n in r.recipe.tile[:2])]
+    assert others and all(r.work.tiles <= 132 for r in others)
+    assert ranked[0] in others and ranked[0].work.tiles > 88  # which 128 x 128 makes
+    for sizes in ((907, 1288, 200), (2907, 1288, 1232)):  # of a short K, and of many tiles
+        assert not any(n & (n - 1) for r in ranked_of(*sizes, orders=orders) for n in r.recipe.tile[:2])

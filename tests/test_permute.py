@@ -21,7 +21,7 @@ from tilegen.errors import ProofError, SpecError
 from tilegen.index import variables
 from tilegen.ops import ALL_OPS
 from tilegen.ops.op import WholeHere
-from tilegen.ops.permute.choose import rank_candidates
+from tilegen.ops.permute.choose import choose_tiles, list_estimates, rank_candidates
 from tilegen.ops.permute.dims import Dims, is_launchable, merge_dims
 from tilegen.ops.permute.model import access_elems, describe_work, estimate
 from tilegen.ops.permute.op import OP, dims_of
@@ -143,6 +143,24 @@ def test_candidates_are_few_and_the_first_is_the_shortest(case, elem_bytes):
     assert 1 <= len(ranked) <= MAX_CANDIDATES
     assert [c for c, _ in ranked] == list(dict.fromkeys(c for c, _ in ranked))
     assert ranked[0][1].seconds <= min(e.seconds for _, e in ranked) + 1e-9
+
+
+def test_a_pin_that_no_leading_candidate_has_leaves_the_best_that_has_it():
+    call = load(text("float16", [7, 877, 405], [2, 0, 1], ", threads: 448")).whole
+    assert call is not None
+    every = [c for c, _ in list_estimates(dims_of(call), 2, {}, ARCHES["sm_90"]) if c.threads == 448]
+    found, _ = choose_tiles(call, dims_of(call), 2, {}, ARCHES["sm_90"])
+    assert found == every[0]
+
+
+def test_a_box_that_is_no_candidates_gets_the_threads_with_the_shortest_estimate():
+    call = load(text("float16", [64, 4096, 12, 64], [0, 2, 1, 3], ", variant: direct, box: [1, 8, 8, 64]")).whole
+    assert call is not None
+    found, _ = choose_tiles(call, dims_of(call), 2, {}, ARCHES["sm_90"])
+    work = describe_work(dims_of(call), [64, 4096, 12, 64], "direct", (1, 8, 8, 64), 2)
+    assert found.box == (1, 8, 8, 64) and found.threads in work.list_threads()
+    seconds = {n: estimate(work, n, ARCHES["sm_90"]).seconds for n in work.list_threads()}
+    assert seconds[found.threads] == min(seconds.values())
 
 
 @settings(deadline=None, max_examples=60)

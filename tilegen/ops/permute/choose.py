@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -31,9 +32,9 @@ def choose_tiles(
 ) -> tuple[TileChoice, tuple[Choice, ...]]:
     """The candidate with the shortest estimated time, and what was chosen from."""
     sizes = sizes_of(dims, defaults)
-    every = _estimate_all(dims, elem_bytes, defaults, arch)
+    every = list_estimates(dims, elem_bytes, defaults, arch)
     ranked = every[:MAX_CANDIDATES]
-    pinned = _pin(call, dims, sizes, [c for c, _ in ranked], elem_bytes)
+    pinned = _pin(call, dims, sizes, [c for c, _ in every], elem_bytes, arch)
     if pinned is not None:
         work = describe_work(dims, sizes, pinned.variant, pinned.box, elem_bytes, call.fields.turn)
         ranked = [(work.choose(pinned.threads), estimate(work, pinned.threads, arch))]
@@ -46,10 +47,10 @@ def rank_candidates(
     dims: Dims, elem_bytes: int, defaults: dict[str, int], arch: Arch
 ) -> list[tuple[TileChoice, Estimate]]:
     """The candidates with their estimates, the shortest time first, up to MAX_CANDIDATES of them."""
-    return _estimate_all(dims, elem_bytes, defaults, arch)[:MAX_CANDIDATES]
+    return list_estimates(dims, elem_bytes, defaults, arch)[:MAX_CANDIDATES]
 
 
-def _estimate_all(
+def list_estimates(
     dims: Dims, elem_bytes: int, defaults: dict[str, int], arch: Arch
 ) -> list[tuple[TileChoice, Estimate]]:
     """Every candidate with its estimate, the shortest time first; ties go to the smaller tile, then fewer threads.
@@ -68,9 +69,12 @@ def _estimate_all(
 
 
 def _pin(
-    call: WholeCall, dims: Dims, sizes: Sequence[int], ranked: Sequence[TileChoice], elem_bytes: int
-) -> TileChoice | None:
-    """What the call pins, completed from the best candidate that agrees with it; None where it pins nothing."""
+    call: WholeCall, dims: Dims, sizes: Sequence[int], ranked: Sequence[TileChoice], elem_bytes: int, arch: Arch
+) -> TileChoice | None:  # fmt: skip
+    """What the call pins, completed from the best candidate that agrees with it; None where it pins nothing.
+
+    A box that is no candidate's gets the threads with the shortest estimate.
+    """
     fields = call.fields
     variant = "tiled" if any(getattr(fields, name) != "auto" for name in TILE_PINS) else fields.variant
     if variant == "auto" and fields.box is None and fields.threads is None:
@@ -94,7 +98,10 @@ def _pin(
         bytes_ = prod(pinned.box) * elem_bytes
         message = f"a tile of {list(pinned.box)} takes {bytes_} bytes; {MAX_TILE_BYTES} are the most"
         raise SpecError(Diagnostic("TG302", message, call.mark_of("box"), "take a smaller box"))
-    return pinned
+    if fields.threads is not None or box is None:
+        return pinned
+    work = describe_work(dims, sizes, likely, box, elem_bytes, fields.turn)
+    return replace(pinned, threads=min(work.list_threads(), key=lambda n: estimate(work, n, arch).seconds))
 
 
 def _check_box(call: WholeCall, dims: Dims, box: Sequence[int]) -> None:
