@@ -243,11 +243,10 @@ def ranked_of(*sizes: int, **more: Any) -> list[choose.Ranked]:
     return rank_recipes(read_problem(call), ARCHES[spec.arch], call.fields)[0]
 
 
-@pytest.mark.parametrize(("m", "n", "variant"), [(1, 7168, "rows"), (7168, 1, "rows"), (16, 7168, "wgmma")])
-def test_a_row_is_summed_up_where_that_takes_less_time(m: int, n: int, variant: str) -> None:
-    ranked = ranked_of(m, n, 16384, orders=("row", "col", "row"))
-    assert ranked[0].recipe.variant == variant
-    assert {"wgmma", "rows"} & {r.recipe.variant for r in ranked} == ({"wgmma", "rows"} if 1 in (m, n) else {"wgmma"})
+@pytest.mark.parametrize(("m", "picked", "variants"), [(1, "rows", {"rows", "wgmma"}), (16, "wgmma", {"wgmma"})])
+def test_a_row_is_summed_up_where_that_takes_less_time(m: int, picked: str, variants: set[str]) -> None:
+    ranked = ranked_of(m, 7168, 16384, orders=("row", "col", "row"))
+    assert ranked[0].recipe.variant == picked and {r.recipe.variant for r in ranked} == variants
 
 
 def test_of_a_long_k_at_odd_addresses_each_multiprocessor_may_make_one_tile() -> None:
