@@ -243,10 +243,11 @@ def ranked_of(*sizes: int, **more: Any) -> list[choose.Ranked]:
     return rank_recipes(read_problem(call), ARCHES[spec.arch], call.fields)[0]
 
 
-@pytest.mark.parametrize(("m", "picked", "variants"), [(1, "rows", {"rows", "wgmma"}), (16, "wgmma", {"wgmma"})])
-def test_a_row_is_summed_up_where_that_takes_less_time(m: int, picked: str, variants: set[str]) -> None:
+@pytest.mark.parametrize(("m", "picked"), [(1, "rows"), (16, "wgmma")])
+def test_a_row_is_summed_up_where_that_takes_less_time(m: int, picked: str) -> None:
     ranked = ranked_of(m, 7168, 16384, orders=("row", "col", "row"))
-    assert ranked[0].recipe.variant == picked and {r.recipe.variant for r in ranked} == variants
+    variants = {r.recipe.variant for r in ranked}
+    assert ranked[0].recipe.variant == picked and "wgmma" in variants and ("rows" in variants) == (m == 1)
 
 
 def test_of_a_long_k_at_odd_addresses_each_multiprocessor_may_make_one_tile() -> None:
