@@ -1,11 +1,14 @@
 """What doctest leaves out, and what the processes of a session share."""
 
 import gc
+import os
 from importlib.util import find_spec
 
 import pytest
 
 from tests.session import begin_session, end_session
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # before NumPy is there: each process of a session has one core
 
 # A module that imports Triton cannot be looked into where Triton is not installed.
 WITH_TRITON = ["tilegen/bench/triton_kernels.py", "tilegen/bench/triton_products.py"]

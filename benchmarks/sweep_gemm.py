@@ -67,11 +67,14 @@ def find_shapes(names: list[str]) -> list[Product]:
 def list_pins(shape: Product) -> list[tuple[dict[str, Any], float]]:
     """What pins each recipe, and the model's microseconds, the best first."""
     from tilegen.arch import ARCHES
+    from tilegen.ops import ALL_OPS
     from tilegen.ops.gemm.choose import rank_recipes
     from tilegen.ops.gemm.problem import read_problem
+    from tilegen.spec import load
+    from tilegen.spec.data import WholeCall
 
-    call = tilegen.load(shape.spec({})).whole
-    assert call is not None
+    (call,) = load(shape.spec({}), ALL_OPS).ops
+    assert isinstance(call, WholeCall)
     ranked, _ = rank_recipes(read_problem(call), ARCHES["sm_90a"], call.fields)
     return [(r.recipe.fields(), r.time.total * 1e6) for r in ranked]
 
