@@ -25,7 +25,7 @@ from tilegen.interpret.threads import whole_clusters
 from tilegen.plan import Plan
 from tilegen.render import launch_info, render
 
-GXX = ("g++", "-O1", "-std=c++17", "-fno-strict-aliasing", "-fPIC", "-shared", "-Wall", "-Werror", 
+GXX = ("g++", "-O1", "-std=c++17", "-fno-strict-aliasing", "-fPIC", "-fvisibility=hidden", "-Wall", "-Werror",
        "-Wno-unknown-pragmas", "-Wno-unused-function", "-Wno-maybe-uninitialized")  # fmt: skip
 # (Whether every register is written before it is read, guards counted, is what the interpreter's shadow proves.)
 POISON = 0xA5  # what outputs hold before, and what surrounds every array
@@ -188,8 +188,9 @@ def _host_text(plan: Plan, number: int, prelude: bool) -> str:
         c = f"text_{number}::{DTYPES[arg['dtype']].c}" if DTYPES[arg["dtype"]].typedef else DTYPES[arg["dtype"]].c
         args.append(f"({c} *)args[{i}]" if arg["kind"] == "pointer" else f"*({c} *)args[{i}]")
     call = f"[](void **args) {{ text_{number}::{plan.name}({', '.join(args)}); }}"
+    shown = f'extern "C" __attribute__((visibility("default"))) int run_{number}'
     return (f"namespace text_{number} {{\n{text}}}\n"
-            f'extern "C" int run_{number}(void **args, const unsigned *launch, const unsigned *ctas, int n)\n'
+            f"{shown}(void **args, const unsigned *launch, const unsigned *ctas, int n)\n"
             f"{{\n    return cpu::launch({call}, args, launch, ctas, n);\n}}\n")  # fmt: skip
 
 
@@ -200,12 +201,10 @@ def _folder() -> tempfile.TemporaryDirectory[str]:
 
 @once
 def _compile_shim() -> str:
-    """The folder of shim.h as g++ reads it fastest, made once a session."""
-    folder = make_folder()
-    flags = [flag for flag in GXX if flag != "-shared"]
-    header = Path(__file__).with_name("shim.h")
-    subprocess.run([*flags, "-x", "c++-header", str(header), "-o", f"{folder}/shim.h.gch"], check=True)
-    return folder
+    """The object of shim.cpp, made once a session."""
+    made = f"{make_folder()}/shim.o"
+    subprocess.run([*GXX, "-c", str(Path(__file__).with_name("shim.cpp")), "-o", made], check=True)
+    return made
 
 
 @cache
@@ -214,8 +213,7 @@ def _compile(source: str) -> bytes:
     with tempfile.TemporaryDirectory(prefix="tilegen-text-") as folder:
         stem = Path(folder) / "text"
         stem.with_suffix(".cpp").write_text('#include "shim.h"\n' + source)
-        folders = f"-I{_compile_shim()}", f"-I{Path(__file__).parent}"
-        command = [*GXX, *folders, str(stem.with_suffix(".cpp")), "-o", str(stem)]
+        command = [*GXX, "-shared", f"-I{Path(__file__).parent}", f"{stem}.cpp", _compile_shim(), "-o", str(stem)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, f"g++ refuses the rendered text:\n{done.stderr[:4000]}"
         return stem.read_bytes()

@@ -1,16 +1,15 @@
 // Runs rendered CUDA text on a CPU: one fiber per thread, clusters one after another. What the prelude wraps around PTX is
-// written here a second time, in plain C++ and differently, so that an error in one shows.
-#include <algorithm>
+// written here a second time, in plain C++ and differently, so that an error in one shows. What every text takes alike is
+// in shim.cpp, which is compiled once: no header of the standard library is here that takes g++ long to read.
+#ifndef SHIM_H
+#define SHIM_H
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
-#include <deque>
 #include <initializer_list>
 #include <limits>
-#include <map>
-#include <memory>
-#include <ucontext.h>
-#include <vector>
 
 #define __global__
 #define __device__
@@ -42,232 +41,45 @@ static size_t min(size_t a, size_t b) { return b < a ? b : a; }
 static size_t max(size_t a, size_t b) { return a < b ? b : a; }
 static long long min(long long a, long long b) { return b < a ? b : a; }
 static long long max(long long a, long long b) { return a < b ? b : a; }
-static dim3 threadIdx, blockIdx, blockDim, gridDim;
-// The shared memory of the CTA that runs; there is one copy of it for each other CTA of the cluster.
-extern char __start_cta_shared[], __stop_cta_shared[];
-__shared__ __attribute__((used)) char cta_shared_has_something;
+extern dim3 threadIdx, blockIdx, blockDim, gridDim;
 
 namespace cpu {
-const size_t STACK_BYTES = 1 << 16;
-struct Fiber { ucontext_t context; std::unique_ptr<char[]> stack; bool done; };
-struct Barrier { int arrived = 0; unsigned phase = 0; };
-static std::vector<Fiber> fibers;
-static ucontext_t scheduler;
-static int current, threads, finished;
-static bool progress;
-static dim3 cluster;
-static void (*body)(void **);
-static void **arguments;
-static Barrier cta, warps[64], warpgroups[16], roles[16], multipliers[16];
-// A thread's asynchronous copies: the open group is the last. Until a wait, nothing of them is done but harm.
-struct Copy { void *to; const void *from; int bytes; };
-typedef std::vector<Copy> Group;
-static void land(const Copy &c)
-{
-    if (c.from) memcpy(c.to, c.from, c.bytes); else memset(c.to, 0, c.bytes);
-}
-static std::vector<std::deque<Group>> copies;
-// A thread's products in flight, in groups as its copies are. `land` makes its part of one out of what the registers
-// and the shared memory of its warpgroup hold by then; until then its accumulator holds poison.
-struct Sum { std::vector<char> real; int flying = 0; };
-struct Product { void *c; const void *a; uint64_t a_lies, b_lies; bool adds; void (*land)(const Product *of_all, char *sum); size_t bytes; };
-static std::vector<std::deque<std::vector<Product>>> products;
-static std::vector<std::map<void *, Sum>> sums;
-// What a test's descriptor points to: 64-bit words, the innermost dimension first.
-struct Map { char *base; unsigned long long rank, elem_bytes, swizzle_bytes, dims[5], strides[5], box[5]; };
-// A box on its way; loads land when somebody waits at their mbarrier, stores leave when their thread waits.
-struct Box { const Map *map; int at[5]; char *smem; unsigned long long *bar; };
-struct Mbarrier { int arrivals, left; long long bytes; int phase; std::vector<Box> boxes; std::vector<Group> copies; };
-static std::map<unsigned long long *, Mbarrier> mbarriers;
-static std::vector<std::deque<std::vector<Box>>> stores;
-// What is a CTA's own, while another CTA of its cluster runs.
-struct Cta {
-    dim3 block;
-    Barrier cta, warps[64], warpgroups[16], roles[16], multipliers[16];
-    std::vector<std::deque<Group>> copies;
-    std::vector<std::deque<std::vector<Product>>> products;
-    std::vector<std::map<void *, Sum>> sums;
-    std::map<unsigned long long *, Mbarrier> mbarriers;
-    std::vector<std::deque<std::vector<Box>>> stores;
-    std::vector<char> shared;
-};
-static std::vector<Cta> others;
-static Barrier whole_cluster;
-static int here;  // the rank of the CTA that runs
 const int WARPS = 16 * 64;  // of a cluster
-static int warp() { return here * 64 + threadIdx.x / 32; }
-static void exchange(Cta &c)
-{
-    std::swap(c.block, blockIdx);
-    std::swap(c.cta, cta);
-    std::swap(c.warps, warps);
-    std::swap(c.warpgroups, warpgroups);
-    std::swap(c.roles, roles);
-    std::swap(c.multipliers, multipliers);
-    std::swap(c.products, products);
-    std::swap(c.sums, sums);
-    std::swap(c.copies, copies);
-    std::swap(c.mbarriers, mbarriers);
-    std::swap(c.stores, stores);
-    std::swap_ranges(__start_cta_shared, __stop_cta_shared, c.shared.data());
-}
-static void enter_cta(int rank)
-{
-    if (rank == here) return;
-    exchange(others[here]);
-    exchange(others[rank]);
-    here = rank;
-}
-static const Map *read_map(const unsigned long long *opaque) { return (const Map *)opaque[0]; }
-static long long bytes_of(const Map &m)
-{
-    long long bytes = m.elem_bytes;
-    for (unsigned d = 0; d < m.rank; ++d) bytes *= m.box[d];
-    return bytes;
-}
-static void move_box(const Box &b, bool load, bool poison)
-{
-    const Map &m = *b.map;
-    unsigned long long i[5] = {0}, place = (unsigned long long)b.smem;
-    while (i[m.rank - 1] < m.box[m.rank - 1]) {
-        char *g = m.base;
-        bool inside = true;
-        for (unsigned d = 0; d < m.rank; ++d) {
-            const unsigned long long c = b.at[d] + i[d];
-            inside = inside && c < m.dims[d];
-            g += c * (d ? m.strides[d - 1] : m.elem_bytes);
-        }
-        // 16-byte chunks of a row trade places: in bits 4.., those of bits 7.. are flipped
-        char *s = (char *)(place ^ (m.swizzle_bytes ? (place >> 3 & (m.swizzle_bytes - 1) & ~15ull) : 0));
-        if (poison) memset(s, 0xA5, m.elem_bytes);
-        else if (load && inside) memcpy(s, g, m.elem_bytes);
-        else if (load) memset(s, 0, m.elem_bytes);
-        else if (inside) memcpy(g, s, m.elem_bytes);
-        place += m.elem_bytes;
-        for (unsigned d = 0; d < m.rank && ++i[d] == m.box[d] && d + 1 < m.rank; ++d) i[d] = 0;
-    }
-}
-
-static void yield()
-{
-    const int me = current;
-    swapcontext(&fibers[me].context, &scheduler);
-    threadIdx.x = me % threads;
-}
-static void meet(Barrier &b, int count)
-{
-    const unsigned phase = b.phase;
-    if (++b.arrived == count) {
-        b.arrived = 0;
-        b.phase++;
-        progress = true;
-    }
-    while (b.phase == phase) {
-        yield();
-    }
-}
-static void enter()
-{
-    body(arguments);
-    fibers[current].done = progress = true;
-    ++finished;
-    swapcontext(&fibers[current].context, &scheduler);
-}
-// false: threads wait at barriers that the others never reach; blocks: of the CTAs of a cluster, by their ranks
-static bool run_cluster(const std::vector<dim3> &blocks)
-{
-    const int count = blocks.size(), all = count * threads;
-    others.assign(count, Cta());
-    for (int rank = 0; rank < count; ++rank) {
-        others[rank].block = blocks[rank];
-        others[rank].copies.assign(threads, std::deque<Group>(1));
-        others[rank].stores.assign(threads, std::deque<std::vector<Box>>(1));
-        others[rank].products.assign(threads, std::deque<std::vector<Product>>(1));
-        others[rank].sums.assign(threads, std::map<void *, Sum>());
-        others[rank].shared.assign(__start_cta_shared, __stop_cta_shared);
-    }
-    whole_cluster = Barrier();
-    here = 0;
-    exchange(others[0]);
-    fibers.resize(all);
-    finished = 0;
-    for (auto &f : fibers) {
-        if (!f.stack) f.stack.reset(new char[STACK_BYTES]);
-        f.done = false;
-        getcontext(&f.context);
-        f.context.uc_stack.ss_sp = f.stack.get();
-        f.context.uc_stack.ss_size = STACK_BYTES;
-        f.context.uc_link = &scheduler;
-        makecontext(&f.context, enter, 0);
-    }
-    while (finished < all) {
-        progress = false;
-        for (int i = 0; i < all; ++i) {
-            if (fibers[i].done) continue;
-            enter_cta(i / threads);
-            current = i;
-            threadIdx.x = i % threads;
-            swapcontext(&scheduler, &fibers[i].context);
-        }
-        if (!progress) return false;
-    }
-    return true;
-}
-// ctas: n triples (bx, by, bz), clusters one after another and in each the CTAs by their ranks; launch: grid, cluster, threads
-static bool misled = false;  // has a compiler been told what does not hold?
-static int launch(void (*kernel)(void **), void **args, const unsigned *launch, const unsigned *ctas, int n)
-{
-    gridDim = {launch[0], launch[1], launch[2]};
-    cluster = {launch[3], launch[4], launch[5]};
-    threads = launch[6];
-    blockDim = {launch[6], 1, 1};
-    body = kernel;
-    arguments = args;
-    const int size = cluster.x * cluster.y * cluster.z;
-    for (int i = 0; i < n; i += size) {
-        std::vector<dim3> blocks;
-        for (int rank = 0; rank < size; ++rank) {
-            const unsigned *at = ctas + 3 * (i + rank);
-            blocks.push_back({at[0], at[1], at[2]});
-            if (at[0] % cluster.x + cluster.x * (at[1] % cluster.y + cluster.y * (at[2] % cluster.z)) != unsigned(rank)) return 2;
-        }
-        if (!run_cluster(blocks)) return 1;
-    }
-    return misled ? 3 : 0;
-}
+extern int here, threads, ctas_of_cluster;  // the rank of the CTA that runs; threads of each
+extern dim3 cluster;
+extern bool misled;  // has a compiler been told what does not hold?
+static inline int warp() { return here * 64 + threadIdx.x / 32; }
+struct Barrier { int arrived = 0; unsigned phase = 0; };
+extern Barrier cta, warps[64], warpgroups[16], roles[16], multipliers[16], whole_cluster;
+void meet(Barrier &b, int count);
+int launch(void (*kernel)(void **), void **args, const unsigned *launch, const unsigned *ctas, int n);
+void copy_later(void *to, const void *from, int bytes);
+void wait_for_copies(int pending);
+void commit_copies();
+void tma_load(void *smem, const unsigned long long *map, std::initializer_list<int> at, unsigned long long *bar);
+void tma_multicast(void *smem, const unsigned long long *map, std::initializer_list<int> at, unsigned long long *bar, int peers);
+void tma_store(const void *smem, const unsigned long long *map, std::initializer_list<int> at);
+void commit_stores();
+void wait_for_stores(int pending);
+void load_matrices(unsigned *words, const void *row, int n, bool trans);
+void store_matrices(const unsigned *words, void *row, int n, bool trans);
+float small_to_float(unsigned x, int exponent_bits, int mantissa_bits, bool finite);
+unsigned small_from_float(float x, int exponent_bits, int mantissa_bits, bool finite);
+// A thread's part of a product by wgmma; `land` makes it out of what the registers and the shared memory of its warpgroup
+// hold at the wait.
+struct Product { void *c; const void *a; uint64_t a_lies, b_lies; bool adds; void (*land)(const Product *of_all, char *sum); size_t bytes; };
+void start_product(const Product &p);
+void commit_products();
+void wait_for_products(int pending);
+struct Matrix { uintptr_t start; int leading, stride, swizzle; };
+uint64_t number_of(const Matrix &m);
+Matrix matrix_of(uint64_t number);
 template <class To, class From> static To bits(From x)
 {
     static_assert(sizeof(To) == sizeof(From), "bits of another size");
     To y;
     memcpy(&y, &x, sizeof y);
     return y;
-}
-// a float of few bits, from its definition: no infinity if `finite`, then the largest exponent holds numbers too
-static float small_to_float(unsigned x, int exponent_bits, int mantissa_bits, bool finite)
-{
-    const int sign = x >> (exponent_bits + mantissa_bits) & 1, e = x >> mantissa_bits & ((1 << exponent_bits) - 1);
-    const int m = x & ((1 << mantissa_bits) - 1), last = (1 << exponent_bits) - 1, bias = (1 << (exponent_bits - 1)) - 1;
-    const bool nan = e == last && (finite ? m == (1 << mantissa_bits) - 1 : m != 0);
-    float y = nan ? NAN : e == last && !finite ? INFINITY
-            : std::ldexp(float(e ? m + (1 << mantissa_bits) : m), (e ? e : 1) - bias - mantissa_bits);
-    return sign ? -y : y;
-}
-// the nearest such number, even mantissa at a tie; one step beyond the largest stands for what overflows
-static unsigned small_from_float(float x, int exponent_bits, int mantissa_bits, bool finite)
-{
-    const unsigned sign = std::signbit(x) ? 1u << (exponent_bits + mantissa_bits) : 0, ones = sign ? sign - 1 : (1u << (exponent_bits + mantissa_bits)) - 1;
-    const unsigned beyond = finite ? ones : ((1u << exponent_bits) - 1) << mantissa_bits;
-    if (std::isnan(x)) return sign | (finite ? ones : beyond | 1 << (mantissa_bits - 1));
-    const double a = std::fmin(std::fabs((double)x), 1e6);  // more is beyond all of them, and distances stay exact
-    unsigned best = 0;
-    double best_distance = a;
-    for (unsigned c = 1; c <= beyond; ++c) {
-        const double value = c < beyond ? small_to_float(c, exponent_bits, mantissa_bits, finite)
-                           : 2.0 * small_to_float(c - 1, exponent_bits, mantissa_bits, finite) - small_to_float(c - 2, exponent_bits, mantissa_bits, finite);
-        const double distance = std::fabs(a - value);
-        if (distance < best_distance || (distance == best_distance && c % 2 == 0)) best = c, best_distance = distance;
-    }
-    return sign | best;
 }
 }  // namespace cpu
 #define __builtin_assume(holds) (void)(cpu::misled |= !(holds))
@@ -285,7 +97,7 @@ static inline double __longlong_as_double(long long x) { return cpu::bits<double
 // ---- the prelude
 static inline void sync_warpgroup(int wgid) { cpu::meet(cpu::warpgroups[wgid], 128); }
 static inline void sync_role(int barrier, int threads) { cpu::meet(cpu::roles[barrier], threads); }
-static inline void sync_cluster() { cpu::meet(cpu::whole_cluster, cpu::threads * cpu::others.size()); }
+static inline void sync_cluster() { cpu::meet(cpu::whole_cluster, cpu::threads * cpu::ctas_of_cluster); }
 #define STREAM(bytes, word) \
     static inline word load_stream_##bytes(const word *p) { word x; memcpy(&x, p, bytes); return x; } \
     static inline void store_stream_##bytes(word *p, word x) { memcpy(p, &x, bytes); }
@@ -297,8 +109,7 @@ STREAM(16, uint4)
 #undef STREAM
 template <int bytes> static void cp_async(void *smem, const void *gmem, bool inside)
 {
-    memset(smem, 0xA5, bytes);
-    cpu::copies[threadIdx.x].back().push_back({smem, inside ? gmem : nullptr, bytes});
+    cpu::copy_later(smem, inside ? gmem : nullptr, bytes);
 }
 static inline void cp_async_4(void *smem, const void *gmem) { cp_async<4>(smem, gmem, true); }
 static inline void cp_async_8(void *smem, const void *gmem) { cp_async<8>(smem, gmem, true); }
@@ -306,102 +117,26 @@ static inline void cp_async_16(void *smem, const void *gmem) { cp_async<16>(smem
 static inline void cp_async_4_or_zero(void *smem, const void *gmem, bool inside) { cp_async<4>(smem, gmem, inside); }
 static inline void cp_async_8_or_zero(void *smem, const void *gmem, bool inside) { cp_async<8>(smem, gmem, inside); }
 static inline void cp_async_16_or_zero(void *smem, const void *gmem, bool inside) { cp_async<16>(smem, gmem, inside); }
-static inline void cp_async_commit() { cpu::copies[threadIdx.x].emplace_back(); }
-template <int pending> static void cp_async_wait()
-{
-    std::deque<cpu::Group> &groups = cpu::copies[threadIdx.x];
-    for (; groups.size() > pending + 1; groups.pop_front()) {
-        for (const cpu::Copy &c : groups.front()) cpu::land(c);
-    }
-}
+static inline void cp_async_commit() { cpu::commit_copies(); }
+template <int pending> static void cp_async_wait() { cpu::wait_for_copies(pending); }
 static inline void fence_async() {}
 static inline void launch_dependents() {}
 static inline void wait_previous() {}
 template <int n> static inline void registers_down() {}
 template <int n> static inline void registers_up() {}
-static inline void mbarrier_init(unsigned long long *bar, int arrivals) { cpu::mbarriers[bar] = {arrivals, arrivals, 0, 0, {}, {}}; }
-static inline void mbarrier_complete(cpu::Mbarrier &b)
-{
-    if (b.left || b.bytes) return;
-    b.left = b.arrivals;
-    ++b.phase;
-    cpu::progress = true;
-}
-static inline void mbarrier_expect(unsigned long long *bar, int bytes)
-{
-    cpu::Mbarrier &b = cpu::mbarriers[bar];
-    --b.left;
-    b.bytes += bytes;
-    cpu::progress = true;  // threads that ran before may find what was brought
-    mbarrier_complete(b);
-}
-static inline void mbarrier_arrive(unsigned long long *bar) { mbarrier_expect(bar, 0); }
-// The thread's copies so far land when somebody waits here: then they arrive.
-static inline void cp_async_arrive(unsigned long long *bar)
-{
-    std::deque<cpu::Group> &groups = cpu::copies[threadIdx.x];
-    cpu::Group all;
-    for (cpu::Group &group : groups) {
-        all.insert(all.end(), group.begin(), group.end());
-        group.clear();
-    }
-    cpu::mbarriers[bar].copies.push_back(all);
-    cpu::progress = true;
-}
-static inline void mbarrier_arrive_peer(unsigned long long *bar, int rank)
-{
-    const int own = cpu::here;
-    cpu::enter_cta(rank);
-    mbarrier_arrive(bar);
-    cpu::enter_cta(own);
-}
+void mbarrier_init(unsigned long long *bar, int arrivals);
+void mbarrier_expect(unsigned long long *bar, int bytes);
+void mbarrier_arrive(unsigned long long *bar);
+void mbarrier_arrive_peer(unsigned long long *bar, int rank);
+void mbarrier_wait(unsigned long long *bar, int parity);
+void cp_async_arrive(unsigned long long *bar);  // the thread's copies so far land when somebody waits here: then they arrive
 static inline void mbarrier_arrive_peer_released(unsigned long long *bar, int rank) { mbarrier_arrive_peer(bar, rank); }
 static inline void fence_mbarrier_init() {}
-static inline void mbarrier_wait(unsigned long long *bar, int parity)
-{
-    cpu::Mbarrier &b = cpu::mbarriers[bar];
-    while (b.phase % 2 == parity) {
-        for (const cpu::Box &box : b.boxes) {
-            cpu::move_box(box, true, false);
-            b.bytes -= cpu::bytes_of(*box.map);
-        }
-        b.boxes.clear();
-        for (const cpu::Group &group : b.copies) {
-            for (const cpu::Copy &c : group) cpu::land(c);
-            --b.left;
-        }
-        b.copies.clear();
-        mbarrier_complete(b);
-        if (b.phase % 2 == parity) cpu::yield();
-    }
-}
-static inline cpu::Box make_box(const void *smem, const unsigned long long *map, std::initializer_list<int> at, unsigned long long *bar)
-{
-    cpu::Box box = {cpu::read_map(map), {0}, (char *)smem, bar};
-    std::copy(at.begin(), at.end(), box.at);
-    return box;
-}
-static inline void tma_load(void *smem, const unsigned long long *map, std::initializer_list<int> at, unsigned long long *bar)
-{
-    const cpu::Box box = make_box(smem, map, at, bar);
-    cpu::move_box(box, true, true);
-    cpu::mbarriers[bar].boxes.push_back(box);
-}
 static inline void mbarrier_wait_cluster(unsigned long long *bar, int parity) { mbarrier_wait(bar, parity); }
-static inline void tma_multicast(void *smem, const unsigned long long *map, std::initializer_list<int> at, unsigned long long *bar, int peers)
-{
-    const int own = cpu::here;
-    for (int rank = 0; peers >> rank; ++rank) {
-        if (!(peers >> rank & 1)) continue;
-        cpu::enter_cta(rank);
-        tma_load(smem, map, at, bar);
-    }
-    cpu::enter_cta(own);
-}
 #define MULTICAST(rank, axes, ...) \
     template <class Map> static void tma_multicast_##rank##d(void *smem, const Map *map, axes, unsigned long long *bar, int peers) \
     { \
-        tma_multicast(smem, map->opaque, __VA_ARGS__, bar, peers); \
+        cpu::tma_multicast(smem, map->opaque, __VA_ARGS__, bar, peers); \
     }
 #define AXES(...) __VA_ARGS__
 MULTICAST(1, int x, {x})
@@ -411,88 +146,51 @@ MULTICAST(4, AXES(int x, int y, int z, int u), {x, y, z, u})
 MULTICAST(5, AXES(int x, int y, int z, int u, int v), {x, y, z, u, v})
 #undef MULTICAST
 #undef AXES
-static inline void tma_store(const void *smem, const unsigned long long *map, std::initializer_list<int> at)
-{
-    cpu::stores[threadIdx.x].back().push_back(make_box(smem, map, at, nullptr));
-}
 template <class Map> static void tma_load_1d(void *smem, const Map *map, int x, unsigned long long *bar)
 {
-    tma_load(smem, map->opaque, {x}, bar);
+    cpu::tma_load(smem, map->opaque, {x}, bar);
 }
 template <class Map> static void tma_store_1d(const void *smem, const Map *map, int x)
 {
-    tma_store(smem, map->opaque, {x});
+    cpu::tma_store(smem, map->opaque, {x});
 }
 template <class Map> static void tma_load_2d(void *smem, const Map *map, int x, int y, unsigned long long *bar)
 {
-    tma_load(smem, map->opaque, {x, y}, bar);
+    cpu::tma_load(smem, map->opaque, {x, y}, bar);
 }
 template <class Map> static void tma_store_2d(const void *smem, const Map *map, int x, int y)
 {
-    tma_store(smem, map->opaque, {x, y});
+    cpu::tma_store(smem, map->opaque, {x, y});
 }
 template <class Map> static void tma_load_3d(void *smem, const Map *map, int x, int y, int z, unsigned long long *bar)
 {
-    tma_load(smem, map->opaque, {x, y, z}, bar);
+    cpu::tma_load(smem, map->opaque, {x, y, z}, bar);
 }
 template <class Map> static void tma_store_3d(const void *smem, const Map *map, int x, int y, int z)
 {
-    tma_store(smem, map->opaque, {x, y, z});
+    cpu::tma_store(smem, map->opaque, {x, y, z});
 }
 template <class Map> static void tma_load_4d(void *smem, const Map *map, int x, int y, int z, int u, unsigned long long *bar)
 {
-    tma_load(smem, map->opaque, {x, y, z, u}, bar);
+    cpu::tma_load(smem, map->opaque, {x, y, z, u}, bar);
 }
 template <class Map> static void tma_store_4d(const void *smem, const Map *map, int x, int y, int z, int u)
 {
-    tma_store(smem, map->opaque, {x, y, z, u});
+    cpu::tma_store(smem, map->opaque, {x, y, z, u});
 }
 template <class Map> static void tma_load_5d(void *smem, const Map *map, int x, int y, int z, int u, int v, unsigned long long *bar)
 {
-    tma_load(smem, map->opaque, {x, y, z, u, v}, bar);
+    cpu::tma_load(smem, map->opaque, {x, y, z, u, v}, bar);
 }
 template <class Map> static void tma_store_5d(const void *smem, const Map *map, int x, int y, int z, int u, int v)
 {
-    tma_store(smem, map->opaque, {x, y, z, u, v});
+    cpu::tma_store(smem, map->opaque, {x, y, z, u, v});
 }
-static inline void tma_commit() { cpu::stores[threadIdx.x].emplace_back(); }
-template <int pending> static void tma_wait()
-{
-    auto &groups = cpu::stores[threadIdx.x];
-    for (; groups.size() > pending + 1; groups.pop_front()) {
-        for (const cpu::Box &box : groups.front()) cpu::move_box(box, false, false);
-    }
-}
+static inline void tma_commit() { cpu::commit_stores(); }
+template <int pending> static void tma_wait() { cpu::wait_for_stores(pending); }
 static inline int cluster_ctaid_x() { return blockIdx.x % cpu::cluster.x; }
 static inline int cluster_ctaid_y() { return blockIdx.y % cpu::cluster.y; }
 static inline int cluster_ctaid_z() { return blockIdx.z % cpu::cluster.z; }
-// ldmatrix and stmatrix: the lanes lay out their addresses and words, meet, and each serves itself; then they meet again.
-namespace cpu {
-static unsigned short *rows[WARPS][32];
-static void exchange(void *row)
-{
-    rows[warp()][threadIdx.x % 32] = (unsigned short *)row;
-    __syncwarp();
-}
-// element e of word k of this lane, in memory
-static unsigned short &cell(int k, int e, bool trans)
-{
-    const int lane = threadIdx.x % 32, mine = lane >> 2, pair = (lane & 3) << 1 | e;
-    return trans ? rows[warp()][8 * k + pair][mine] : rows[warp()][8 * k + mine][pair];
-}
-static void load_matrices(unsigned *words, const void *row, int n, bool trans)
-{
-    exchange((void *)row);
-    for (int k = 0; k < n; ++k) words[k] = cell(k, 0, trans) | (unsigned)cell(k, 1, trans) << 16;
-    __syncwarp();
-}
-static void store_matrices(const unsigned *words, void *row, int n, bool trans)
-{
-    exchange(row);
-    for (int k = 0; k < n; ++k) cell(k, 0, trans) = words[k] & 0xffff, cell(k, 1, trans) = words[k] >> 16;
-    __syncwarp();
-}
-}  // namespace cpu
 #define MATRICES(n) \
     static inline void ldmatrix_x##n(unsigned *w, const void *row) { cpu::load_matrices(w, row, n, false); } \
     static inline void ldmatrix_x##n##_trans(unsigned *w, const void *row) { cpu::load_matrices(w, row, n, true); } \
@@ -502,7 +200,7 @@ MATRICES(1)
 MATRICES(2)
 MATRICES(4)
 // A shuffle: the lanes lay out what they have, meet, and each takes its own; then they meet again.
-namespace cpu { static uint64_t words[WARPS][32]; }
+namespace cpu { extern uint64_t words[WARPS][32]; }
 template <class T> static T shuffle(T x, int lane)
 {
     uint64_t (&row)[32] = cpu::words[cpu::warp()];
@@ -557,7 +255,7 @@ template <class T, class F> static T saturate(F x)
 }
 template <class T> static T clamp_to(long long x)
 {
-    return (T)std::min<long long>(std::max<long long>(x, std::numeric_limits<T>::min()), std::numeric_limits<T>::max());
+    return (T)min(max(x, (long long)std::numeric_limits<T>::min()), (long long)std::numeric_limits<T>::max());
 }
 #define TO_INTEGER(name, c) \
     static inline c int_to_##name(long long x) { return clamp_to<c>(x); } \
@@ -615,10 +313,11 @@ template <class T> static double value_of(typename T::Bits x)
 {
     typedef typename T::Bits Bits;
     if (sizeof(Bits) > 2) return T::value(x);
-    static std::vector<double> known;
-    if (known.empty()) {
-        known.resize((size_t)1 << 8 * (sizeof(Bits) < 2 ? 1 : 2));
-        for (size_t i = 0; i < known.size(); ++i) {
+    const size_t count = (size_t)1 << 8 * (sizeof(Bits) < 2 ? 1 : 2);
+    static double *known = nullptr;
+    if (!known) {
+        known = (double *)malloc(count * sizeof(double));
+        for (size_t i = 0; i < count; ++i) {
             Bits bits;
             memcpy(&bits, &i, sizeof bits < 2 ? 1 : 2);
             known[i] = T::value(bits);
@@ -629,10 +328,10 @@ template <class T> static double value_of(typename T::Bits x)
     return known[i];
 }
 struct Fragment { const void *a, *b; };
-static Fragment fragments[WARPS][32];
-static int add(int c, double x) { return (int)((unsigned)c + (unsigned)(long long)x); }
-static float add(float c, double x) { return (float)(c + x); }
-static double add(double c, double x) { return c + x; }
+extern Fragment fragments[WARPS][32];
+static inline int add(int c, double x) { return (int)((unsigned)c + (unsigned)(long long)x); }
+static inline float add(float c, double x) { return (float)(c + x); }
+static inline double add(double c, double x) { return c + x; }
 template <class A, class B> static double row_times_column(int row, int column, int rows, int depth)
 {
     const Fragment *lanes = fragments[warp()];
@@ -688,29 +387,15 @@ static inline void mma_m16n8k16_f16_f16_f16_f16(unsigned *c, const unsigned *a, 
 static inline void mma_m16n8k8_f16_f16_f16_f16(unsigned *c, const unsigned *a, const unsigned *b) { cpu::multiply_halves<16, 8>(c, a, b); }
 // wgmma: products are made at the wait for their group, element by element where PTX says that each lies.
 namespace cpu {
-struct Matrix { uintptr_t start; int leading, stride, swizzle; };
-static bool operator<(const Matrix &x, const Matrix &y)
-{
-    return std::memcmp(&x, &y, sizeof x) < 0;
-}
-static std::map<Matrix, uint64_t> matrix_numbers;
-static std::vector<Matrix> matrices;
-// Its number stands in the high bits: what a text adds to a descriptor moves the start, by 16 bytes each.
-static uint64_t number_of(const Matrix &m)
-{
-    const auto found = matrix_numbers.emplace(m, (uint64_t)matrices.size() << 24);
-    if (found.second) matrices.push_back(m);
-    return found.first->second;
-}
 // Canonical layouts of PTX: atoms of 8 rows of the swizzle's bytes, whichever dimension runs along the rows.
 template <class T> static double element(uint64_t number, bool along_rows, int row, int k)
 {
-    Matrix m = matrices[number >> 24];
+    Matrix m = matrix_of(number >> 24);
     m.start += (number & 0xffffff) << 4;
     const int size = sizeof(typename T::Bits), wide = m.swizzle ? m.swizzle : 16;
     int inner = (along_rows ? row : k) * size, outer = along_rows ? k : row;
     int from_panel = m.leading, from_group = m.stride;
-    if (along_rows && !m.swizzle) std::swap(from_panel, from_group);
+    if (along_rows && !m.swizzle) from_panel = m.stride, from_group = m.leading;
     if (!along_rows && m.swizzle) from_panel = wide;  // never another panel: 32 bytes of K are in one
     const int panel = !along_rows && m.swizzle ? 0 : inner / wide;
     inner -= panel * wide;
@@ -747,54 +432,18 @@ template <class D, class A, class B, int n, int depth, bool held, bool a_mn, boo
         D::put(sum, i, x);
     }
 }
-static void meet_multipliers() { meet(multipliers[threadIdx.x / 128], 128); }
-static void start_product(Product p)
-{
-    meet_multipliers();
-    Sum &s = sums[threadIdx.x][p.c];
-    if (!s.flying++) s.real.assign((char *)p.c, (char *)p.c + p.bytes);
-    memset(p.c, 0xA5, p.bytes);
-    products[threadIdx.x].back().push_back(p);
-}
-static void wait_for_products(int pending)
-{
-    const int first = threadIdx.x / 128 * 128, me = threadIdx.x;
-    meet_multipliers();
-    const size_t groups = products[me].size() - 1, done = groups > (size_t)pending ? groups - pending : 0;
-    for (size_t g = 0; g < done; ++g) {
-        for (size_t k = 0; k < products[me][g].size(); ++k) {
-            std::vector<Product> all;
-            for (int t = first; t < first + 128; ++t) all.push_back(products[t][g][k]);
-            Sum &s = sums[me][products[me][g][k].c];
-            all[me - first].land(all.data(), s.real.data());
-            --s.flying;
-        }
-    }
-    meet_multipliers();
-    for (size_t g = 0; g < done; ++g) products[me].pop_front();
-    for (auto &s : sums[me]) {
-        if (!s.second.flying && !s.second.real.empty()) {
-            memcpy(s.first, s.second.real.data(), s.second.real.size());
-            s.second.real.clear();
-        }
-    }
-}
-static uint64_t lies_of(uint64_t matrix) { return matrix; }
-static uint64_t lies_of(const unsigned *) { return 0; }
-static const void *held_of(uint64_t) { return nullptr; }
-static const void *held_of(const unsigned *a) { return a; }
+static inline uint64_t lies_of(uint64_t matrix) { return matrix; }
+static inline uint64_t lies_of(const unsigned *) { return 0; }
+static inline const void *held_of(uint64_t) { return nullptr; }
+static inline const void *held_of(const unsigned *a) { return a; }
 }  // namespace cpu
 template <int leading, int stride, int swizzle> static unsigned long long matrix_descriptor(const void *smem)
 {
     return cpu::number_of({(uintptr_t)smem, leading, stride, swizzle});
 }
 template <int count, class T> static void keep_registers(T *) {}
-static inline void wgmma_fence() { cpu::meet_multipliers(); }
-static inline void wgmma_commit()
-{
-    cpu::meet_multipliers();
-    cpu::products[threadIdx.x].emplace_back();
-}
+static inline void wgmma_fence() { cpu::meet(cpu::multipliers[threadIdx.x / 128], 128); }
+static inline void wgmma_commit() { cpu::commit_products(); }
 template <int pending> static void wgmma_wait() { cpu::wait_for_products(pending); }
 // One function for each that a text calls: run.py writes these lines.
 #define WGMMA(name, n, depth, D, A, B, held, a_mn, b_mn) \
@@ -802,3 +451,4 @@ template <int pending> static void wgmma_wait() { cpu::wait_for_products(pending
     { \
         cpu::start_product({c, cpu::held_of(a), cpu::lies_of(a), b, adds, cpu::land<cpu::D, cpu::A, cpu::B, n, depth, held, a_mn, b_mn>, n / 2 * cpu::D::bytes}); \
     }
+#endif
