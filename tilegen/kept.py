@@ -7,6 +7,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 Subject = TypeVar("Subject")
+Other = TypeVar("Other")
 Answer = TypeVar("Answer")
 
 
@@ -40,6 +41,37 @@ def keep(function: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
         if name not in known:
             known[name] = function(subject)
         return known[name]  # type: ignore[no-any-return]
+
+    return kept
+
+
+def keep_of_two(function: Callable[[Other, Subject], Answer]) -> Callable[[Other, Subject], Answer]:
+    """A function of two frozen objects, carried out once for each pair of them, as long as the second lives.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass(frozen=True)
+    ... class Square:
+    ...     side: int
+    >>> asked = []
+    >>> both = keep_of_two(lambda one, other: asked.append(one) or one.side + other.side)
+    >>> one, other = Square(3), Square(4)
+    >>> both(one, other), both(one, other), both(Square(3), other), len(asked)
+    (7, 7, 7, 2)
+    """
+
+    @wraps(function)
+    def answers(subject: Subject) -> list[tuple[Other, Answer]]:
+        return []
+
+    known = keep(answers)
+
+    @wraps(function)
+    def kept(other: Other, subject: Subject) -> Answer:
+        for own, answer in known(subject):
+            if own is other:
+                return answer
+        known(subject).append((other, function(other, subject)))
+        return known(subject)[-1][1]
 
     return kept
 

@@ -9,6 +9,7 @@ from tilegen.errors import ProofError
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import Unsteady, corners
 from tilegen.interpret.threads import Cta
+from tilegen.kept import keep_of_two
 from tilegen.plan import Plan
 from tilegen.proofs.ctas import MOST_LOOKED_AT, choose_ctas, drop_alike, exchanges, shows_all
 from tilegen.proofs.edges import edge_cases
@@ -52,6 +53,7 @@ def list_runs(spec: Spec, plan: Plan) -> tuple[ProofRun, ...]:
     return choose_runs(spec, plan).runs
 
 
+@keep_of_two
 def choose_runs(spec: Spec, plan: Plan) -> Runs:
     """Every run, with what none shows: of the usual sizes, counts of trips, the largest sizes, and ends of arrays."""
     asked = list_questions(spec, plan)
