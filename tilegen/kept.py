@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 Subject = TypeVar("Subject")
 Other = TypeVar("Other")
 Answer = TypeVar("Answer")
+More = ParamSpec("More")
 
 
-class _Answers(dict[str, Any]):
+class _Answers(dict[Any, Any]):
     """Answers by what was asked; an object that goes to another process leaves them behind."""
 
     def __reduce__(self) -> tuple[type[_Answers], tuple[()]]:
         return _Answers, ()
 
 
-def keep(function: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
-    """A function of one frozen object that is carried out once for each object, as long as that lives.
+def keep(function: Callable[Concatenate[Subject, More], Answer]) -> Callable[Concatenate[Subject, More], Answer]:
+    """A function of a frozen object that is carried out once for each object, as long as that lives.
+
+    Of what else it is given, which is hashable, it is carried out once for each value.
 
     >>> from dataclasses import dataclass
     >>> @dataclass(frozen=True)
@@ -30,17 +33,21 @@ def keep(function: Callable[[Subject], Answer]) -> Callable[[Subject], Answer]:
     >>> square = Square(3)
     >>> area(square), area(square), len(asked)
     (9, 9, 1)
+    >>> times = keep(lambda square, count: asked.append(square) or square.side * count)
+    >>> times(square, 2), times(square, 2), times(square, 5), len(asked)
+    (6, 6, 15, 3)
     """
     name = _name(function)
 
     @wraps(function)
-    def kept(subject: Subject) -> Answer:
+    def kept(subject: Subject, /, *more: More.args, **named: More.kwargs) -> Answer:
         known = vars(subject).get("_kept")
         if known is None:
             known = vars(subject)["_kept"] = _Answers()
-        if name not in known:
-            known[name] = function(subject)
-        return known[name]  # type: ignore[no-any-return]
+        key = (name, more, *named.items()) if more or named else name
+        if key not in known:
+            known[key] = function(subject, *more, **named)
+        return known[key]  # type: ignore[no-any-return]
 
     return kept
 

@@ -110,7 +110,7 @@ def registers_for(arch: Arch, threads: int, ctas: int) -> int:
     [128, 255, 168]
     """
     warps = ctas * -(-threads // arch.warp_lanes)
-    lanes = -(-warps // arch.sm_partitions) * arch.sm_partitions * arch.warp_lanes
+    lanes = _round_up(warps, arch.sm_partitions) * arch.warp_lanes
     return min(arch.max_registers_per_thread, arch.registers_per_sm // lanes // 8 * 8)
 
 

@@ -10,7 +10,7 @@ A warpgroup alone cannot start its next product while it waits, and N below 128 
 K-tiles that threads bring lie in registers while the one before is multiplied, and are stored between two meetings,
 when nothing else is done; fragments are read beside products, but neither hides all of the other. For the port of
 shared memory CTAs of a multiprocessor stand in line, and while one waits for meetings or products, others go on. The
-constants are fitted to the 205 recipes in docs/results/gemm whose k-tiles threads bring, how many CTAs fit to the
+constants are fitted to 205 recipes of nine products in docs/results/gemm (H100), how many CTAs fit to the
 registers of 78 kernels. Of warps that share K and load by cp.async, bytes and their way are fitted to the 42 of
 96 x 64 x 20000 and 203 x 8 x 1784.
 
@@ -200,9 +200,9 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     elif work.load == BY_CP_ASYNC:  # all threads meet at each k-tile, whose elements, or fragments, have come by then
         clocks["multiply"] = max(clocks["multiply"] + _BARRIER * steps, steps * (_WAIT + _STEP * per_step) / busy)
     elif work.load == BY_THREADS:
-        alone = _bring_by_threads(work, steps, clocks["multiply"], tally.staged / tiles / 128, tally.read / tiles / 128)
+        own = _bring_by_threads(work, steps, clocks["multiply"], tally.staged / tiles / 128, tally.read / tiles / 128)
         clocks["shared"] += work.singles * (k + steps * bk) * _SINGLE  # zeros beyond K are stored, and not loaded
-        in_line = clocks["shared"] + max(0.0, alone - clocks["shared"]) / busy
+        in_line = clocks["shared"] + max(0.0, own - clocks["shared"]) / busy
         clocks["l2"] = max(clocks["l2"], in_line) + _BEGIN
     starve = {2: 1.2, 3: 1.05}.get(work.stages, 1.0) if work.variant != "simt" else 1.0
     each = {name: c * turns * starve / device.clock_hz for name, c in clocks.items()}
@@ -228,10 +228,8 @@ def _estimate_rows(work: Work, arch: str, tally: Tally) -> Time:
     What threads read at once of each row is a run, in which memory takes a little longer than for one of any length.
     """
     device, (bm, bn, bk), (m, n, k) = typical_device(arch), work.tile, work.sides
-    steps, read = (
-        -(-k // bk),
-        (m + n) * (k + k / bk * _RUN_OVERHEAD_BYTES / work.factor_bytes) * work.factor_bytes * work.batch,
-    )
+    steps, run_bytes = -(-k // bk), bk * work.factor_bytes
+    read = (m + n) * k / bk * (run_bytes + _RUN_OVERHEAD_BYTES) * work.batch
     per_sm = 32 * ARCHES[arch].max_warps_per_sm // work.threads
     waves, turns = -(-work.tiles // (device.sm_count * per_sm)), -(-work.tiles // device.sm_count)
     products = 2 * bm * bn * bk * steps / _SIMT.get(work.factors, _SIMT["float32"]) * turns

@@ -176,13 +176,11 @@ class Group:
         at = keep if isinstance(self.at, slice) else self.at[keep]
         return Group(self.crew, at, self.thread[keep], self.cta[keep], self.warp[keep], self.lane[keep])
 
+    @keep
     def times(self, count: int) -> Group:
         """The threads, so often one behind the other: one group for all that ask, as it finds out about itself."""
-        known = _repeated(self)
-        if count not in known:
-            fields = (self.thread, self.cta, self.warp, self.lane)
-            known[count] = Group(self.crew, slice(None), *(np.tile(x, count) for x in fields))
-        return known[count]
+        fields = (self.thread, self.cta, self.warp, self.lane)
+        return Group(self.crew, slice(None), *(np.tile(x, count) for x in fields))
 
     @cached_property
     def is_everyone(self) -> bool:
@@ -276,12 +274,6 @@ class Group:
             return None
         here = np.bincount(self.warp, minlength=len(self.crew.lanes_of))
         return int(np.flatnonzero((here < self.crew.lanes_of)[self.warp])[0])
-
-
-@keep
-def _repeated(group: Group) -> dict[int, Group]:
-    """What was made of a group that is there several times, by how often."""
-    return {}
 
 
 def whole_clusters(ctas: Sequence[Sequence[int]], cluster: Cta) -> tuple[Cta, ...]:

@@ -204,24 +204,12 @@ def _last_place(operand: Operand, digit: Digit) -> tuple[int, int] | None:
     return digit.places[-1][:2] if is_plain and len(set(own)) > 1 else None
 
 
+@keep
 def widest(tile: OrderedTile, side: int, has_tails: bool = True) -> int:
     """The widest power of two of elements that operand ``side`` can move at once in this order.
 
     ``has_tails``: the last elements before an edge may be moved one by one.
     """
-    known = _known_widths(tile)
-    if (side, has_tails) not in known:
-        known[side, has_tails] = _find_widest(tile, side, has_tails)
-    return known[side, has_tails]
-
-
-@keep
-def _known_widths(tile: OrderedTile) -> dict[tuple[int, bool], int]:
-    """What ``widest`` has found of a tile."""
-    return {}
-
-
-def _find_widest(tile: OrderedTile, side: int, has_tails: bool) -> int:
     width, innermost = 1, tile.innermost(side)
     while innermost.extent % (width * 2) == 0:
         ref = _ref_of(tile, side, mul(_group(tile, _loop(tile, width * 2)), width * 2))

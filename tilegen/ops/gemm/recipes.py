@@ -141,18 +141,18 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
     if p.factors == "float64":
         tiles = [(128, 64, (4, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
     deep = (128, 64) if is_async else (512, 256, 128, 64)  # bytes of K
-    cut = [(bm, bn, max(x // size, depth), atoms) for bm, bn, atoms in tiles for x in deep]
+    cut = [(bm, bn, x // size, atoms) for bm, bn, atoms in tiles for x in deep]
     cut += [] if is_async else list(_one_tile_each(p, arch))
     if fields.tile:
         cut = [(*fields.tile, atoms) for atoms in ((2, 2, 1), *(() if is_async else ((2, 4, 1), (1, 4, 1))))]
     if "tma" in arch.features and min(p.a.unit_bytes, p.b.unit_bytes) == WIDEST and p.a.is_dense and p.b.is_dense:
         yield from _ring_recipes(p, arch, fields, atom)
     yield from _shared_k_recipes(p, arch, fields, atom, is_async)
-    for *tile, atoms in cut:
+    for bm, bn, bk, atoms in cut:
         for stages in (4, 3) if is_async else (1,):
             yield Recipe(
                 "mma_sync",
-                (tile[0], tile[1], max(tile[2], depth)),
+                (bm, bn, max(bk, depth)),
                 atom,
                 read_atoms(fields.atoms) or atoms,
                 _read_permutation(fields.permutation),
@@ -164,14 +164,21 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
 
 def _one_tile_each(p: Problem, arch: Arch) -> Iterator[tuple[int, int, int, tuple[int, int, int]]]:
     """Other tiles of a long K, with the warps along M and N, of which each multiprocessor has no more than one."""
-    (m, n, k), size = typical_sides(p), bytes_of(p.a.dtype)
+    if typical_sides(p)[2] < _LONG_K:
+        return
     for bm, bn in product(_SIDES, _SIDES):
         is_slow = p.d.comes_singly and bn % WARP_LANES  # each element's place is a division
-        count = -(-m // bm) * -(-n // bn) * typical_batch(p)
-        if k >= _LONG_K and not is_slow and count <= typical_device(arch.name).sm_count:
-            for (along_m, along_n), deep in product(_WARPS, (256, 128)):
-                if bm % (16 * along_m) == 0 and bn % (8 * along_n) == 0:
-                    yield bm, bn, deep // size, (along_m, along_n, 1)
+        if is_slow or _count_tiles(p, bm, bn) > typical_device(arch.name).sm_count:
+            continue
+        for (along_m, along_n), deep in product(_WARPS, (256, 128)):
+            if bm % (16 * along_m) == 0 and bn % (8 * along_n) == 0:
+                yield bm, bn, deep // bytes_of(p.a.dtype), (along_m, along_n, 1)
+
+
+def _count_tiles(p: Problem, bm: int, bn: int) -> int:
+    """How many tiles of so many rows and columns there are of d."""
+    m, n, _ = typical_sides(p)
+    return -(-m // bm) * -(-n // bn) * typical_batch(p)
 
 
 def _shared_k_recipes(p: Problem, arch: Arch, fields: Any, atom: str, is_async: bool) -> Iterator[Recipe]:
@@ -181,7 +188,7 @@ def _shared_k_recipes(p: Problem, arch: Arch, fields: Any, atom: str, is_async: 
     if fields.k_parts == 1 or (not is_asked and (1 in (m, n) or k < _LONG_K or fields.atoms or fields.permutation)):
         return  # of one column threads share the sums anyway
     for bm, bn in [tuple(fields.tile[:2])] if fields.tile else _SMALL_TILES:
-        if not is_asked and -(-m // bm) * -(-n // bn) * typical_batch(p) > typical_device(arch.name).sm_count:
+        if not is_asked and _count_tiles(p, bm, bn) > typical_device(arch.name).sm_count:
             continue  # more tiles keep all multiprocessors busy
         runs = (f"R={min(4, max(1, bm // 8))}", f"R={min(4, max(1, bn // 4))}", None) if is_simt else None
         for parts, steps in product([fields.k_parts] if is_asked else _PARTS, _STEPS_OF_PARTS[is_simt]):
@@ -214,7 +221,7 @@ def _pin_stages(fields: Any, stages: int) -> int:
 
 def _ring_recipes(p: Problem, arch: Arch, fields: Any, atom: str) -> Iterator[Recipe]:
     """Those whose k-tiles come by TMA, to warps that multiply each a tile of its own."""
-    bk, (m, n, _) = 128 // bytes_of(p.a.dtype), typical_sides(p)
+    bk = 128 // bytes_of(p.a.dtype)
     tiles = [(256, 128), (128, 128), (128, 64), (64, 64)]
     tiles += [tuple(fields.tile[:2])] if fields.tile and tuple(fields.tile[:2]) not in tiles else []
     given = read_atoms(fields.atoms)
@@ -223,7 +230,6 @@ def _ring_recipes(p: Problem, arch: Arch, fields: Any, atom: str) -> Iterator[Re
     for bm, bn in tiles:
         side = 32 if p.sums == "float64" else 64  # of a warp's tile, whose sums fit into registers
         warps = (max(1, bm // side), max(1, bn // side), 1)
-        count = -(-m // bm) * -(-n // bn) * typical_batch(p)
         if prod(warps) > _RING_WARPS:
             continue
         for stages in (fields.stages,) if fields.stages else (4, 3):
@@ -236,7 +242,7 @@ def _ring_recipes(p: Problem, arch: Arch, fields: Any, atom: str) -> Iterator[Re
                 stages,
                 fields.order or 8,
                 load="tma",
-                ctas=fields.ctas or _share_tiles(count, p, arch),
+                ctas=fields.ctas or _share_tiles(_count_tiles(p, bm, bn), p, arch),
             )
 
 

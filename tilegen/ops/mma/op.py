@@ -97,11 +97,11 @@ def _check_cover(fields: Any, tile: tuple[int, int, int]) -> tuple[str, str, str
     """Atoms that lie side by side over the tile, and nowhere beyond it."""
     for mode in derive_mma(tile_mma(fields.atom, fields.atoms, fields.permutation, tile)).modes:
         if mode.covered != mode.tile:
-            field, what = (
-                ("atoms", "atoms take") if fields.permutation is None else ("permutation", "permutation takes")
-            )
-            message = f"the {what} {mode.period} elements of {mode.name} at a time, the product has {mode.tile}"
-            return message, field, f"{mode.name} in multiples of {mode.period}"
+            taken = f"{mode.period} elements of {mode.name} at a time, the product has {mode.tile}"
+            hint = f"{mode.name} in multiples of {mode.period}"
+            if fields.permutation is None:
+                return f"the atoms take {taken}", "atoms", hint
+            return f"the permutation takes {taken}", "permutation", hint
     return None
 
 
