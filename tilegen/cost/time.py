@@ -14,6 +14,9 @@ constants are fitted to 205 recipes of nine products in docs/results/gemm (H100)
 registers of 78 kernels. Of warps that share K and load by cp.async, bytes and their way are fitted to the 42 of
 96 x 64 x 20000 and 203 x 8 x 1784.
 
+Fragments of float64 are pairs of registers, whose reads take about as long as the products: neither hides all of the
+other (4096 x 4096 x 4096 in docs/results/gemm, H200).
+
 Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
 "Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data
 sheet divided by 132 multiprocessors at 1.83 GHz.
@@ -34,7 +37,8 @@ _TENSOR = {"float16": 4096, "bfloat16": 4096, "tfloat32": 2048, "int8": 8192, "f
 _SIMT = {"float32": 256, "float64": 128}
 _MMA_SYNC_SHARE = {BY_TMA: 0.64, BY_CP_ASYNC: 0.54, BY_THREADS: 0.6}  # of wgmma's rate, by what brings k-tiles
 _LOADS = 1.4  # instructions beside the products, for each row and column of a thread's sums
-_DOUBLE_SHARE = {BY_TMA: 0.8, BY_CP_ASYNC: 0.92, BY_THREADS: 0.5}  # the same of float64
+_DOUBLE_SHARE = {BY_TMA: 0.8, BY_CP_ASYNC: 1.0, BY_THREADS: 0.5}  # the same of float64
+_DOUBLE_FEW = {1: 1.1, 2: 1.055}  # times as long, where so few CTAs of a multiprocessor hide their waits
 _WGMMA_SHARE = {  # of the rate that wgmma reaches, by N and by warpgroups that take turns
     1: ((8, 0.07), (32, 0.25), (64, 0.45), (128, 0.76), (192, 0.93), (256, 0.97)),
     2: ((8, 0.09), (32, 0.33), (64, 0.62), (128, 0.96), (192, 1.0), (256, 1.0)),
@@ -44,14 +48,15 @@ _LAUNCH = 1.0e-6
 _FIRST_K_TILE = 900  # clocks until the first k-tile has come
 _EPILOGUE, _PANEL = 800, 400  # clocks, of a tile and of each of its panels; what bytes take is beside
 _BARRIER, _WAIT, _STEP = 24, 350, 30  # clocks without roles: of a k-tile beside others; alone, and of each of its steps
-_DEPTHS = {"simt": 1, "mma_sync": 16}  # of such a step
+_DEPTH, _DEPTH_OF_DOUBLES = 16, 8  # of such a step along K, but of fused multiply-adds
 _SINGLE = 1 / 32  # clocks of an element that is loaded, or stored, alone: 32 are a wavefront
 _MEETINGS, _LATENCY = 320, 400  # clocks: of a k-tile that threads bring, both its meetings; until elements are there
 _SINGLE_LOAD = 1.8 / 32  # clocks of an element that is loaded alone, for a CTA that is alone
 _LOAD = 7.5  # clocks of each of a thread's loads, which come before its products
 _BEGIN = 60  # clocks of a tile whose k-tiles threads bring, before its first load
 _RUN_OVERHEAD_BYTES = 40  # of memory, of each run of a row: 1 x 7168 x 16384 in runs of 0.5 to 8 KB
-_HELD, _PER_WAITING = 10, 1.2  # registers of a thread; for 4 bytes, or an element alone, that wait: nvrtc's, 78 kernels
+_HELD = {BY_THREADS: 10, BY_CP_ASYNC: 40, BY_TMA: 40}  # registers of a thread beside sums and fragments
+_PER_WAITING = 1.2  # for 4 bytes, or an element alone, that wait
 _COPIED_BYTES_PER_CLOCK, _ON_THE_WAY = 38.0, 1600  # by cp.async to warps that share K; clocks until a load is there
 _JOIN, _JOINED = 300, 100  # clocks in which warps that share K meet, and for each of them
 _MEETING = 400  # clocks for which the CTAs of a cluster wait for one another at either end
@@ -180,10 +185,12 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
     waves = -(-tiles // at_once)
     busy = -(-min(at_once, tiles) // device.sm_count)  # CTAs of one multiprocessor
     turns = waves if work.ctas else max(waves, -(-tiles // device.sm_count))  # tiles that one multiprocessor makes
+    is_double = _multiplies_doubles(work)
     rate = _SIMT[work.factors] * _share_of_products(work) if work.variant == "simt" else float(_TENSOR[work.factors])
     if work.variant == "mma_sync":
-        rate *= (_DOUBLE_SHARE if work.factors == "float64" else _MMA_SYNC_SHARE)[work.load]
-        rate *= 0.85 if work.load == BY_CP_ASYNC and per_sm == 2 else 1.0  # few CTAs hide less of a wait for all
+        rate *= (_DOUBLE_SHARE if is_double else _MMA_SYNC_SHARE)[work.load]
+        is_few = work.load == BY_CP_ASYNC and per_sm == 2 and not is_double
+        rate *= 0.85 if is_few else 1.0  # few CTAs hide less of a wait for all
     if work.variant == "wgmma":
         warpgroups = work.threads // 128 - 1  # beside that of the loading warp
         rate *= _interpolate(_WGMMA_SHARE[warpgroups], bn)
@@ -192,7 +199,10 @@ def estimate(work: Work, arch: str, tally: Tally | None = None) -> Time:
         "shared": (tally.staged + tally.read) / tiles / 128,
         "l2": sum(tally.fetched.values()) / tiles / _L2_BYTES_PER_CLOCK,
     }
-    steps, per_step = -(-k // bk), max(1, bk // _DEPTHS.get(work.variant, bk) // work.k_parts)
+    if is_double and work.load != BY_THREADS:
+        together = hypot(clocks["multiply"], clocks["shared"])
+        clocks["multiply"] = together * _DOUBLE_FEW.get(per_sm, 1.0)
+    steps, per_step = -(-k // bk), max(1, bk // _depth_of(work) // work.k_parts)
     is_copied = work.load == BY_CP_ASYNC and work.k_parts > 1
     if is_copied:  # few products: what takes long is the way of the stages, the first one's too
         clocks["multiply"] = max(clocks["multiply"], steps * _STEP * per_step) + _BARRIER * steps
@@ -270,15 +280,26 @@ def _count_beside(work: Work, staged: int) -> int:
 
 
 def _fit_registers(work: Work, arch: Arch) -> int:
-    """CTAs of a multiprocessor whose threads hold the next k-tile in registers, beside their sums and the fragments of
-    two steps."""
+    """CTAs of a multiprocessor whose threads hold their sums and the fragments of two steps, and the next k-tile where
+    they bring it. What comes by itself leaves enough for all but float64."""
     (bm, bn, bk), each = work.tile, work.threads
-    if work.load != BY_THREADS:
+    if work.load != BY_THREADS and not _multiplies_doubles(work):
         return arch.registers_per_sm // each
-    waiting = (work.singles + (bm + bn - work.singles) * work.factor_bytes / 4) * bk
-    fragments = 2 * _DEPTHS[work.variant] * work.reads * work.factor_bytes / 4
-    taken = (waiting * _PER_WAITING + fragments + bm * bn * work.k_parts * work.sum_bytes / 4) / each + _HELD
+    waiting = (work.singles + (bm + bn - work.singles) * work.factor_bytes / 4) * bk * (work.load == BY_THREADS)
+    fragments = 2 * _depth_of(work) * work.reads * work.factor_bytes / 4
+    taken = (waiting * _PER_WAITING + fragments + bm * bn * work.k_parts * work.sum_bytes / 4) / each + _HELD[work.load]
     return arch.registers_per_sm // (each * min(arch.max_registers_per_thread, int(taken)))
+
+
+def _depth_of(work: Work) -> int:
+    """Of a step along K."""
+    if work.variant == "simt":
+        return 1
+    return _DEPTH_OF_DOUBLES if work.factors == "float64" else _DEPTH
+
+
+def _multiplies_doubles(work: Work) -> bool:
+    return work.variant == "mma_sync" and work.factors == "float64"
 
 
 def _share_of_products(work: Work) -> float:

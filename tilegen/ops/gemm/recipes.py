@@ -25,6 +25,7 @@ from tilegen.ops.mma.atoms import SIMT
 _WAITING_BYTES = 640  # of a thread's 1020, for sums and a k-tile: fragments and addresses need the rest
 _OTHERS = 28  # registers that these need of small tiles at least, where many threads leave each few
 _SMALL_TILES = ((16, 8), (16, 16), (32, 16), (16, 32), (32, 32), (64, 32), (32, 64))  # of which a warp has all sums
+_DOUBLE_TILES = ((64, 112), (96, 64), (64, 96), (64, 64), (64, 32))  # whose sums and fragments 4 warps hold, as pairs
 _PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
 _SIDES, _WARPS = (64, 80, 96, 112, 128), ((1, 4), (2, 2), (4, 1), (2, 4), (4, 2))  # of tiles where one is made by each
 _LONG_K = 512  # K that is worth sharing
@@ -139,7 +140,7 @@ def _mma_sync_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
         (32, 32, (2, 2, 1)),
     ]
     if p.factors == "float64":
-        tiles = [(128, 64, (4, 2, 1)), (64, 64, (2, 2, 1)), (64, 32, (2, 2, 1))]
+        tiles = [(128, 64, (4, 2, 1)), *((bm, bn, (2, 2, 1)) for bm, bn in _DOUBLE_TILES)]
     deep = (128, 64) if is_async else (512, 256, 128, 64)  # bytes of K
     cut = [(bm, bn, x // size, atoms) for bm, bn, atoms in tiles for x in deep]
     cut += [] if is_async else list(_one_tile_each(p, arch))
