@@ -2,42 +2,48 @@
 // Launch: grid ((M + 15) >> 4, 1, 1), 128 threads, 16384 bytes of static shared memory.
 // X: S[(M,N):(ldx,1)] [M, N]
 // Y: row [M, N]
+// t: Swizzle(2, 2, 3) o S[(16, 256):(1, 16)] [16, 256], shared
 //
 // 1. copy X[bx*16 : +16, j*256 : +256] -> t, scope cta
-//    variant: gmem_smem; 1568 sectors, 512 wavefronts, 912 instructions, 5248 address operations
-//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
-//    partition: outer = 32, threads 128, elems 1, order row-major; all orders are this one
+//    variant: gmem_smem; 1568 sectors, 512 wavefronts, 520 instructions, 1650 address operations
+//    vector_width: 4 elements, 16 bytes (loads 4, stores 16); the widest in runs of 16
+//    partition: outer = 8, threads 128, elems 4, order t's strides; the cheapest of 2 orders
 //
 // 2. copy t -> Y[bx*16 : +16, j*256 : +256], scope cta
-//    variant: gmem_smem; 1904 sectors, 400 wavefronts, 800 instructions, 4800 address operations
-//    vector_width: 1 element, 4 bytes; the cheapest of 2 that were costed
-//    partition: outer = 32, threads 128, elems 1, order row-major; all orders are this one
+//    variant: register_tile; 1904 sectors, 512 wavefronts, 528 instructions, 2480 address operations
+//    register_tile: rows = 1, columns 4, load_bytes 16, store_bytes 4; the cheapest of 2 shapes
+//    lanes: inner = src, along_src 1, along_dst 32; the cheapest of 2 of 8 ways
 
 __device__ __forceinline__ void copy_X_t(int tx, int bx, int M, int N, int ldx, int j, const float *X,
     float *t)
 {
-    __align__(16) float regs[16];
-    for (int j_ = 0; j_ < 2; ++j_) {
-        #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            regs[i] =
-                (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N)
-                    ? X[(j_ * 8 + (i >> 1)) * ldx + (i & 1) * 128 + tx] : 0.0f;
-        }
-        #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            t[j_ * 2048 + i * 128 + tx] = regs[i];
-        }
+    __align__(16) float regs[32];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        regs[i * 4] = (bx * 16 + (tx & 3) * 4 < M && j * 256 + i * 32 + (tx >> 2) < N) ? X[i * 32] : 0.0f;
+        regs[i * 4 + 1] =
+            (bx * 16 + (tx & 3) * 4 + 1 < M && j * 256 + i * 32 + (tx >> 2) < N) ? X[ldx + i * 32] : 0.0f;
+        regs[i * 4 + 2] =
+            (bx * 16 + (tx & 3) * 4 + 2 < M && j * 256 + i * 32 + (tx >> 2) < N) ? X[ldx * 2 + i * 32] : 0.0f;
+        regs[i * 4 + 3] =
+            (bx * 16 + (tx & 3) * 4 + 3 < M && j * 256 + i * 32 + (tx >> 2) < N) ? X[ldx * 3 + i * 32] : 0.0f;
+    }
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        *(uint4 *)&t[((i * 128 + tx) ^ ((tx >> 3) & 3)) * 4] = *(const uint4 *)&regs[i * 4];
     }
 }
 
 __device__ __forceinline__ void copy_t_Y(int tx, int bx, int M, int N, int j, const float *t, float *Y)
 {
-    for (int j_ = 0; j_ < 2; ++j_) {
+    __align__(16) float regs[4];
+    #pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        *(uint4 *)&regs[0] = *(const uint4 *)&t[i * 512 + (tx & 31) * 16 + ((tx >> 5) ^ ((tx >> 1) & 3)) * 4];
         #pragma unroll
-        for (int i = 0; i < 16; ++i) {
-            if (bx * 16 + j_ * 8 + (i >> 1) < M && j * 256 + (i & 1) * 128 + tx < N) {
-                Y[(j_ * 8 + (i >> 1)) * N + (i & 1) * 128 + tx] = t[j_ * 2048 + i * 128 + tx];
+        for (int c = 0; c < 4; ++c) {
+            if (bx * 16 + (tx >> 5) * 4 + c < M && j * 256 + i * 32 + (tx & 31) < N) {
+                Y[c * N + i * 32] = regs[c];
             }
         }
     }
@@ -46,14 +52,14 @@ __device__ __forceinline__ void copy_t_Y(int tx, int bx, int M, int N, int j, co
 extern "C" __global__ void __launch_bounds__(128)
 rows_auto(const float *__restrict__ X, float *__restrict__ Y, int M, int N, int ldx)
 {
-    __shared__ __align__(16) float t[4096];  // row [16, 256]
+    __shared__ __align__(512) float t[4096];  // Swizzle(2, 2, 3) o S[(16, 256):(1, 16)] [16, 256]
     const int tx = threadIdx.x;
     const int bx = blockIdx.x;
 
     for (int j = 0; j < (N + 255) >> 8; ++j) {
-        copy_X_t(tx, bx, M, N, ldx, j, &X[(size_t)bx * ldx * 16 + j * 256], t);  // copy X[bx*16 : +16, j*256 : +256] -> t
+        copy_X_t(tx, bx, M, N, ldx, j, &X[(size_t)(bx * 16 + (tx & 3) * 4) * ldx + j * 256 + (tx >> 2)], t);  // copy X[bx*16 : +16, j*256 : +256] -> t
         __syncthreads();
-        copy_t_Y(tx, bx, M, N, j, t, &Y[(size_t)bx * N * 16 + j * 256]);  // copy t -> Y[bx*16 : +16, j*256 : +256]
+        copy_t_Y(tx, bx, M, N, j, t, &Y[(size_t)(bx * 16 + (tx >> 5) * 4) * N + j * 256 + (tx & 31)]);  // copy t -> Y[bx*16 : +16, j*256 : +256]
         __syncthreads();
     }
 }

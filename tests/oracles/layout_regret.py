@@ -206,9 +206,9 @@ def measure_whole(way: str, text: str) -> Whole:
     buffer = plain.buffer("tile")
     rows: Spec = pin_layout(plain, "tile", row_major(buffer.shape), "row")
     every = [plan_with(rows, buffer, f) for f in every_form_layout(buffer.shape, DTYPE_BYTES[buffer.dtype])]
-    costs = [p.costed.cost.key[:4] for p in every if not p.costed.reason]
+    costs = [p.costed.cost.layout_key[:4] for p in every if not p.costed.reason]
     assert picked is not None
-    return Whole(way, len(every), picked.key[:4], min(costs), "bounded" in choice.proof)
+    return Whole(way, len(every), picked.layout_key[:4], min(costs), "bounded" in choice.proof)
 
 
 def print_wholes(wholes: Sequence[Whole]) -> str:

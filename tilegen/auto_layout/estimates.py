@@ -40,8 +40,8 @@ def sort_estimates(buffer: Buffer, estimates: Sequence[Costed]) -> list[int]:
 
     Among the best in rows come first those with the plainest addresses, then those in other forms likewise.
     """
-    order = sorted((k for k, e in enumerate(estimates) if not e.reason), key=lambda k: estimates[k].cost.key)
-    equal = sum(estimates[k].cost.key == estimates[order[0]].cost.key for k in order)
+    order = sorted((k for k, e in enumerate(estimates) if not e.reason), key=lambda k: estimates[k].cost.layout_key)
+    equal = sum(estimates[k].cost.layout_key == estimates[order[0]].cost.layout_key for k in order)
     best = sorted(order[:equal], key=lambda k: _plainness(estimates[k].layout, shape_of(buffer)))
     return [*best, *order[equal:]]
 

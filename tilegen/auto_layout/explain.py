@@ -66,10 +66,13 @@ def _proof(search: Search, wavefronts: int, floor: int, others: int, shares: boo
     """Why nothing is better, as far as it was searched; ``others``: wavefronts that its accesses do not take."""
     ways = count_words(len(search.alternatives), "plan", "plans")
     searched = f"{_say_searched(search.estimates)} under {ways} of its ops, {len(search.planned)} were planned anew"
+    fewer = _say_fewer_wavefronts(search)
     if wavefronts == floor:
-        said = [f"its accesses take {floor} wavefronts, one a phase, which no layout is below; {searched}"]
+        least = "" if fewer else ", which no layout is below"
+        said = [f"its accesses take {floor} wavefronts, one a phase{least}; {searched}"]
     else:
         said = [f"{searched}; its accesses take {wavefronts} wavefronts against a floor of {floor}"]
+    said += [fewer] if fewer else []
     if others:
         said.append(f"{others} more of its ops' wavefronts are of TMA's boxes and of other buffers")
     if search.is_settled:
@@ -86,10 +89,23 @@ def _proof(search: Search, wavefronts: int, floor: int, others: int, shares: boo
     return "; ".join(said)
 
 
+def _say_fewer_wavefronts(search: Search) -> str:
+    """Of what was costed the layout that has fewer wavefronts than the best, but takes more clocks; "" if none has."""
+    assert search.best is not None
+    best = search.planned[search.best].costed.cost
+    planned = {k: p.costed for k, p in search.planned.items()}
+    costed = [planned.get(k, e) for k, e in enumerate(search.estimates)]
+    fewest = min((c.cost for c in costed if not c.reason), key=lambda cost: cost.key)
+    if fewest.sectors != best.sectors or fewest.wavefronts >= best.wavefronts:
+        return ""
+    both = (f"{count_words(c.wavefronts, 'wavefront', 'wavefronts')} and {c.instructions}" for c in (fewest, best))
+    return "{} instructions would take longer than {}, a clock each".format(*both)
+
+
 # ---------------------------------------------------------------- what is shown
 def _select_shown(best: Costed, costed: Sequence[Costed]) -> list[Costed]:
     """The picked one, the least of each family and the next few, in the order of the families."""
-    ranked = sorted(range(len(costed)), key=lambda k: (bool(costed[k].reason), costed[k].cost.key, k))
+    ranked = sorted(range(len(costed)), key=lambda k: (bool(costed[k].reason), costed[k].cost.layout_key, k))
     kept = {next(k for k, c in enumerate(costed) if c.layout == best.layout)}
     for family in FAMILIES:
         kept.update([k for k in ranked if costed[k].layout.family == family][:1])

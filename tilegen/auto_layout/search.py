@@ -86,17 +86,17 @@ class Search:
     @property
     def equals_left(self) -> int:
         """How many layouts were not planned that are estimated as the best, but for address operations."""
-        return sum(self.estimates[k].cost.key[:4] == self._best_key for k in self.alike)
+        return sum(self.estimates[k].cost.layout_key[:4] == self._best_key for k in self.alike)
 
     @property
     def others_left(self) -> int:
         """How many were not planned although no worse by their estimates."""
-        return sum(self.estimates[k].cost.key[:4] <= self._best_key for k in self.left)
+        return sum(self.estimates[k].cost.layout_key[:4] <= self._best_key for k in self.left)
 
     @property
     def _best_key(self) -> tuple[int, ...]:
         assert self.best is not None
-        return self.planned[self.best].costed.cost.key[:4]
+        return self.planned[self.best].costed.cost.layout_key[:4]
 
 
 def search_layouts(spec: Spec, buffer: Buffer, is_shown: bool = True) -> Search:
@@ -150,8 +150,8 @@ def _plan_in_order(
     reached: Counter[tuple[int, ...]] = Counter()
     alike: list[int] = []
     for done, k in enumerate(order):
-        best, hoped = _best(planned), estimates[k].cost.key[:4]
-        if best is not None and hoped > planned[best].costed.cost.key[:4]:
+        best, hoped = _best(planned), estimates[k].cost.layout_key[:4]
+        if best is not None and hoped > planned[best].costed.cost.layout_key[:4]:
             break
         if reached[hoped] >= _MOST_EQUAL:
             alike.append(k)
@@ -159,7 +159,7 @@ def _plan_in_order(
         if len(planned) >= most:
             return planned, tuple(alike), tuple(order[done:])
         planned[k] = plan_with(spec, buffer, estimates[k].layout)
-        reached[hoped] += planned[k].costed.cost.key[:4] == hoped
+        reached[hoped] += planned[k].costed.cost.layout_key[:4] == hoped
     return planned, tuple(alike), ()
 
 
@@ -168,7 +168,7 @@ def _search_others(
     spec: Spec, buffer: Buffer, forms: Sequence[Form], room: int, rows: Search, is_shown: bool
 ) -> Search:  # fmt: skip
     """The search of rows, and behind it the layouts of other forms that cost less (bytes included) than its best."""
-    in_rows = limit = None if rows.best is None else rows.planned[rows.best].costed.cost.key[:4]
+    in_rows = limit = None if rows.best is None else rows.planned[rows.best].costed.cost.layout_key[:4]
     first_form = rows.estimates[0].layout.form
     heard: dict[tuple[int, ...], _Heard] = {first_form.axes: (first_form, rows.alternatives)}  # of each order
     estimates: list[Costed] = []
@@ -188,14 +188,14 @@ def _search_others(
             above += 1
             continue
         found = estimate_layouts(buffer, layouts_of(form, buffer), own[1], room)
-        found = [e for e in found if e.reason or limit is None or e.cost.key[:4] < limit]
+        found = [e for e in found if e.reason or limit is None or e.cost.layout_key[:4] < limit]
         estimates, ways = estimates + found, [*ways, *own[1]]
         limit = _lower(spec, buffer, found, limit)
     search = _plan_ranked(spec, buffer, estimates, ways, _MOST_OTHER_PLANS, is_shown)
     first = len(rows.estimates)
     less = {
         first + k: p for k, p in search.planned.items()
-        if in_rows is None or p.costed.reason or p.costed.cost.key[:4] < in_rows
+        if in_rows is None or p.costed.reason or p.costed.cost.layout_key[:4] < in_rows
     }  # fmt: skip
     return Search(
         (*rows.estimates, *estimates), {**rows.planned, **less}, (*rows.alternatives, *ways),
@@ -216,8 +216,8 @@ def _lower(
     """The limit, or what the planner makes of the best of these where that is less: later forms must be below it."""
     for k in sort_estimates(buffer, found)[:1]:
         costed = plan_with(spec, buffer, found[k].layout).costed
-        if not costed.reason and (limit is None or costed.cost.key[:4] < limit):
-            return costed.cost.key[:4]
+        if not costed.reason and (limit is None or costed.cost.layout_key[:4] < limit):
+            return costed.cost.layout_key[:4]
     return limit
 
 
@@ -231,8 +231,8 @@ def _is_above(buffer: Buffer, heard: _Heard, limit: tuple[int, ...] | None) -> b
             add_costs(a.rest, Cost(count_least_sectors(size, a.accesses), count_floor(form.extents, size, a.accesses)))
             for a in group
         ]
-        total = add_costs(total, min(floors, key=lambda cost: cost.key))
-    return limit is not None and total.key[:4] >= limit
+        total = add_costs(total, min(floors, key=lambda cost: cost.layout_key))
+    return limit is not None and total.layout_key[:4] >= limit
 
 
 def _leaves_nothing(planned: PlannedLayout) -> bool:
@@ -249,7 +249,7 @@ def _leaves_nothing(planned: PlannedLayout) -> bool:
 
 def _best(planned: Mapping[int, PlannedLayout]) -> int | None:
     serving = [k for k in sorted(planned) if not planned[k].costed.reason]
-    return min(serving, key=lambda k: planned[k].costed.cost.key, default=None)
+    return min(serving, key=lambda k: planned[k].costed.cost.layout_key, default=None)
 
 
 # ---------------------------------------------------------------- estimates
