@@ -55,6 +55,7 @@ PRODUCT_HEAD = ("product", "picked", "us", "t_cublas / t", "t_triton / t", "of t
 def product_rows(name: str, result: dict[str, Any]) -> str:
     """A row for each product that was measured beside libraries, group by group."""
     where = f"{result['device']}, driver {result['driver']}, {result['date']}, from `docs/results/products/{name}`."
+    where += f" {result['note']}" if "note" in result else ""
     lines = [f"| {' | '.join(PRODUCT_HEAD)} |", "|" + "---|" * len(PRODUCT_HEAD)]
     for product, row in result["products"].items():
         lines.append(f"| {' | '.join(_product_row(product, row))} |")

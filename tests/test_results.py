@@ -49,6 +49,9 @@ def test_the_measured_kernel_is_the_one_that_is_built(row: dict[str, Any]) -> No
     path, params = ROOT / "specs" / row["spec"], row.get("params")
     from gpu_files import hash_code
 
+    if "since" in row:  # it says what has changed
+        assert row["since"] and "code_sha256" not in row
+        return
     found = draft(path, row["arch"], params) if params else draft_spec(path, row["arch"])
     assert hash_code(found.source) == row["code_sha256"]
 

@@ -25,10 +25,10 @@ class Cost:
 
     @property
     def layout_key(self) -> tuple[int, ...]:
-        """As layouts are compared, which say how wide accesses can be: a wavefront and an instruction take a clock each.
+        """As layouts are compared, which say how wide accesses can be: wavefronts and instructions take a clock each.
 
         Rows of 15 elements that are stored one by one without a conflict took 1.02 times as long as with some conflicts
-        and 16 bytes at a time; where only address operations were fewer, nothing was gained (36 kernels on an H100).
+        and 16 bytes at a time; fewer address operations alone gained nothing (docs/results/layouts, H100).
         """
         clocks = self.wavefronts + self.instructions
         return (self.sectors, clocks, self.wavefronts, self.shared_bytes, self.address_ops)

@@ -10,12 +10,12 @@ A warpgroup alone cannot start its next product while it waits, and N below 128 
 K-tiles that threads bring lie in registers while the one before is multiplied, and are stored between two meetings,
 when nothing else is done; fragments are read beside products, but neither hides all of the other. For the port of
 shared memory CTAs of a multiprocessor stand in line, and while one waits for meetings or products, others go on. The
-constants are fitted to 205 recipes of nine products in docs/results/gemm (H100), how many CTAs fit to the
-registers of 78 kernels. Of warps that share K and load by cp.async, bytes and their way are fitted to the 42 of
-96 x 64 x 20000 and 203 x 8 x 1784.
+constants are fitted to 205 recipes of nine products as an H100 timed them (docs/results/gemm has them of an H200),
+how many CTAs fit to the registers of 78 kernels. Of warps that share K and load by cp.async, bytes and their way are
+fitted to the 42 of 96 x 64 x 20000 and 203 x 8 x 1784.
 
 Fragments of float64 are pairs of registers, whose reads take about as long as the products: neither hides all of the
-other (4096 x 4096 x 4096 in docs/results/gemm, H200).
+other (28 recipes of 4096 x 4096 x 4096 in docs/results/gemm, H100).
 
 Rates: floating-point operations of one multiprocessor in a clock. Fused multiply-adds: CUDA Programming Guide,
 "Throughput of Native Arithmetic Instructions" (9.0): 128 of float32, 64 of float64. Tensor cores: NVIDIA H100 data
