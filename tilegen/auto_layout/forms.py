@@ -97,17 +97,17 @@ def rows_form(shape: Sequence[int]) -> Form:
 def list_forms(
     shape: Sequence[int], elem_bytes: int, stages: int = 0, seen: Iterable[tuple[int, ...]] = ()
 ) -> tuple[Form, ...]:  # fmt: skip
-    """Every form of a tile, rows first, then the orders, then the panels of each order.
+    """Every form of a tile, rows first, then the orders, then the panels of each order, the widest first.
 
     ``seen``: orders of the dimensions in which views of the tile have them.
 
     >>> [(f.axes, f.panel) for f in list_forms((3, 64, 32), 2, 1)]
-    [((0, 1, 2), 0), ((0, 2, 1), 0), ((0, 1, 2), 8), ((0, 1, 2), 16), ((0, 2, 1), 8), ((0, 2, 1), 16), ((0, 2, 1), 32)]
+    [((0, 1, 2), 0), ((0, 2, 1), 0), ((0, 1, 2), 16), ((0, 1, 2), 8), ((0, 2, 1), 32), ((0, 2, 1), 16), ((0, 2, 1), 8)]
     """
     orders = [Form(tuple(shape), axes, 0, stages) for axes in _list_orders(shape, stages, seen)]
     panels = [
         Form(f.shape, f.axes, size // elem_bytes, stages)
-        for f in orders for size in PANEL_BYTES if _has_panels(f, size // elem_bytes)
+        for f in orders for size in reversed(PANEL_BYTES) if _has_panels(f, size // elem_bytes)
     ]  # fmt: skip
     return (rows_form(shape), *orders[1:], *panels)
 
