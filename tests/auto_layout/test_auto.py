@@ -82,13 +82,13 @@ def test_planning_every_layout_finds_none_that_costs_less(dtype: str, rows: int,
     plain = pin_layout(plain, "tile", row_major((rows, columns)), "row")
     buffer = plain.buffer("tile")
     costs = [
-        p.costed.cost.key[:4]
+        p.costed.cost.layout_key[:4]
         for f in every_form_layout((rows, columns), DTYPES[dtype].bytes)
         if not (p := plan_with(plain, buffer, f)).costed.reason
     ]
     choice = choice_of(choose_layouts(load_plain(transpose(dtype, rows, columns))))
     picked = next(c for c in choice.candidates if c.verdict == "picked")
-    assert picked.cost is not None and picked.cost.key[:4] == min(costs)
+    assert picked.cost is not None and picked.cost.layout_key[:4] == min(costs)
     # Of bytes, which have most orders to walk in, some estimates are never reached; the proof says so.
     assert "bounded" not in choice.proof or dtype == "uint8"
 
