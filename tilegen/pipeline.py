@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from tilegen import spec as spec_room
@@ -16,9 +17,10 @@ from tilegen.ops import ALL_OPS
 from tilegen.ops.expand import expand_spec
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
-from tilegen.proofs import Proof, prove
+from tilegen.proofs import Proof, may_take_long, prove
 from tilegen.render import launch_info, render, render_launcher
 from tilegen.report import describe_tensor_memory, explain_plan, pin_choices
+from tilegen.side_by_side import run_tasks
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
@@ -58,6 +60,11 @@ def load(source: Source, arch: str | None = None, params: Mapping[str, int | flo
     Raises SpecError with every error found, InputError for a file that cannot be read, TypeError for an argument of a
     type that is none of these.
     """
+    return settle(_read(source, arch, params))
+
+
+def _read(source: Source, arch: str | None, params: Mapping[str, int | float] | None) -> Spec:
+    """The spec as it is written, with that arch and these params."""
     if not (arch is None or isinstance(arch, str)):
         raise TypeError(f"arch is a text, such as 'sm_90', not {type(arch).__name__}")
     changes = dict(params) if isinstance(params, Mapping) else {}
@@ -66,10 +73,10 @@ def load(source: Source, arch: str | None = None, params: Mapping[str, int | flo
         raise TypeError("params is a dict of names and numbers, such as {'M': 4096}")
     if isinstance(source, Spec):
         if arch is None and not changes:
-            return settle(source)
+            return source
         changes = {c.name: c.value for c in source.constants} | {p.name: p.default for p in source.params} | changes
         arch, source = arch or source.arch, spec_room.NamedText(source.path, source.text)
-    return settle(spec_room.load(source, ALL_OPS, arch, changes))
+    return spec_room.load(source, ALL_OPS, arch, changes)
 
 
 def build(
@@ -77,18 +84,24 @@ def build(
 ) -> Built:
     """The kernel of a spec, proved; writes nothing. Takes what ``load`` takes.
 
-    A proof that takes long is shared out over ``processes``, which are forked.
+    What takes long is shared out over ``processes``, which are forked.
 
     Raises what ``load`` raises, and ProofError.
     """
-    spec = load(spec, arch, params)
+    spec = settle(_read(spec, arch, params), processes)
     if not spec.ops:
         message = f"kernel '{spec.kernel}' has no ops, so there is nothing to build"
         raise SpecError(Diagnostic("TG303", message, spec.ops_mark, "add one, such as '- copy: {src: ..., dst: ...}'"))
     plan = plan_spec(spec)
-    proof = prove(spec, plan, processes)
+    tasks: list[Callable[[], Any]] = [partial(prove, spec, plan, processes), partial(_write, spec, plan)]
+    proof, (source, manifest) = run_tasks(tasks, processes if may_take_long(plan) else 1)
+    return Built(source, manifest | _describe_proof(proof), plan, spec, proof)
+
+
+def _write(spec: Spec, plan: Plan) -> tuple[str, dict[str, Any]]:
+    """The CUDA source of a plan, and its manifest without the proof."""
     source = render(plan)
-    return Built(source, describe_build(spec, plan, source, proof), plan, spec, proof)
+    return source, _describe_unproved(spec, plan, source)
 
 
 def explain(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> dict[str, Any]:
@@ -121,13 +134,17 @@ def with_comparisons(spec: Spec, plan: Plan) -> Plan:
     return replace(plan, choices=(*plan.choices, *compare_pinned(spec)))
 
 
-def settle(spec: Spec) -> Spec:
+def settle(spec: Spec, processes: int = 1) -> Spec:
     """The spec with nothing left to choose before its ops are planned: whole-array ops expanded, layouts chosen."""
-    return choose_layouts(choose_registers(expand_spec(spec)))
+    return choose_layouts(choose_registers(expand_spec(spec)), processes)
 
 
 def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[str, Any]:
     """The manifest: what a caller needs to launch the kernel and to know what it is."""
+    return _describe_unproved(spec, plan, source) | _describe_proof(proof)
+
+
+def _describe_unproved(spec: Spec, plan: Plan, source: str) -> dict[str, Any]:
     explained = explain_plan(plan, launch_of(spec))
     return {
         "tilegen": 1,
@@ -137,11 +154,13 @@ def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[st
         "choices": explained["choices"],
         "ops": explained["ops"],
         "grid_totals": explained["grid_totals"],
-        "proof": {
-            "runs": [{"params": dict(params), "ctas": [list(c) for c in ctas]} for params, ctas in proof.runs],
-            "notes": list(proof.notes),
-        },
     }
+
+
+def _describe_proof(proof: Proof) -> dict[str, Any]:
+    """What the manifest says of a proof: what ran, and notes."""
+    runs = [{"params": dict(params), "ctas": [list(c) for c in ctas]} for params, ctas in proof.runs]
+    return {"proof": {"runs": runs, "notes": list(proof.notes)}}
 
 
 # ---------------------------------------------------------------- what is written

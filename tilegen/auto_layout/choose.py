@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 
 from tilegen.auto_layout.alternatives import list_ways, tiles_of, touched_calls, views_of
 from tilegen.auto_layout.explain import compare_with, explain_search
@@ -14,19 +15,31 @@ from tilegen.auto_layout.search import (
     forms_of,
     layouts_of,
     plan_calls,
+    room_bytes,
     search_layouts,
 )
 from tilegen.decisions import Choice
 from tilegen.errors import SpecError
-from tilegen.layouts import row_major
+from tilegen.layouts import Layout, row_major
+from tilegen.side_by_side import run_tasks
 from tilegen.spec.data import Buffer, Spec
 
 
-def choose_layouts(spec: Spec) -> Spec:
+@dataclass(frozen=True)
+class _Picked:
+    """The layout of one buffer with its text, and why it is this one."""
+
+    layout: Layout
+    text: str
+    choice: Choice
+
+
+def choose_layouts(spec: Spec, processes: int = 1) -> Spec:
     """The spec with a layout for every buffer whose layout is 'auto', and a Choice for each in ``choices``.
 
     Several such buffers are chosen one after the other, the others as good as known so far; those that share an op
-    with one whose layout then changed, once more. A spec without any is returned as it is.
+    with one whose layout then changed, once more. Those that share none are looked for in several ``processes``, with
+    the same outcome. A spec without any is returned as it is.
     """
     names = [b.name for b in spec.buffers if b.is_auto and b.root == b.name]
     plain = spec
@@ -34,14 +47,17 @@ def choose_layouts(spec: Spec) -> Spec:
         plain = pin_layout(plain, name, row_major(spec.buffer(name).shape), "row")
     for name in names:
         plain = _begin(plain, name)
+    begun, apart = plain, _pick_apart(plain, names, processes)
     chosen: dict[str, Choice] = {}
     todo = list(names)
     for _ in range(2):
         changed = set()
         for name in todo:
-            before = plain.buffer(name).layout
-            plain, chosen[name] = _choose_one(plain, name, names)
-            changed |= _meet(plain, name, names) if plain.buffer(name).layout != before else set()
+            before = plain.buffer(name)
+            is_known = name in apart and room_bytes(plain, before) == room_bytes(begun, before)
+            picked = apart[name] if is_known else _pick_one(plain, name, names)
+            plain, chosen[name] = pin_layout(plain, name, picked.layout, picked.text), picked.choice
+            changed |= _meet(plain, name, names) if picked.layout != before.layout else set()
         todo = [name for name in names if name in changed]
     return replace(plain, choices=(*spec.choices, *chosen.values())) if names else spec
 
@@ -74,17 +90,26 @@ def _meet(spec: Spec, name: str, names: Sequence[str]) -> set[str]:
     return {n for n in names if n != name and any(n in roots for roots in calls)}
 
 
-def _choose_one(spec: Spec, name: str, names: Sequence[str]) -> tuple[Spec, Choice]:
-    """The spec with the best layout for one buffer, all others as they are; those of ``names`` are chosen too."""
+def _pick_apart(spec: Spec, names: Sequence[str], processes: int) -> dict[str, _Picked]:
+    """The picks of buffers that share no op with another, each in rows but for it: none waits for another's."""
+    apart = [name for name in names if not _meet(spec, name, names)]
+    if processes < 2 or len(apart) < 2:
+        return {}
+    picked = run_tasks([partial(_pick_one, spec, name, names) for name in apart], processes)
+    return dict(zip(apart, picked, strict=True))
+
+
+def _pick_one(spec: Spec, name: str, names: Sequence[str]) -> _Picked:
+    """The best layout for one buffer, all others as they are; those of ``names`` are chosen too."""
     question = f"layout of {name}"
     search = _search(spec, name)
     if search is None or search.best is None:
         none = row_major(spec.buffer(name).shape)
         why = "no op touches it" if search is None else "its ops cannot be carried out"
-        return pin_layout(spec, name, none, "row"), Choice(question, "row", (), f"{why}: row-major")
+        return _Picked(none, "row", Choice(question, "row", (), f"{why}: row-major"))
     best = search.planned[search.best].costed.layout
     choice = explain_search(spec, spec.buffer(name), search, bool(_meet(spec, name, names)))
-    return pin_layout(spec, name, best.layout, best.text), choice
+    return _Picked(best.layout, best.text, choice)
 
 
 def _search(spec: Spec, name: str, is_shown: bool = True) -> Search | None:

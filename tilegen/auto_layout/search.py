@@ -106,7 +106,7 @@ def search_layouts(spec: Spec, buffer: Buffer, is_shown: bool = True) -> Search:
     Raises SpecError where the memories cannot be placed, whatever the layout.
     """
     rows, *others = forms_of(spec, buffer)
-    room = _room_bytes(spec, buffer)
+    room = room_bytes(spec, buffer)
     ways = list_alternatives(spec, buffer, rows)
     search = _plan_ranked(spec, buffer, _estimate_form(spec, buffer, rows, ways, room), ways, _MOST_PLANS, is_shown)
     if search.best is not None and _leaves_nothing(search.planned[search.best]):
@@ -292,7 +292,7 @@ def _why_no_plan(spec: Spec, buffer: Buffer, form: Form, numbers: Sequence[int])
     return None
 
 
-def _room_bytes(spec: Spec, buffer: Buffer) -> int:
+def room_bytes(spec: Spec, buffer: Buffer) -> int:
     """What the other shared buffers leave of the arch's shared memory, or what those have that this one lies over."""
     if buffer.over:
         return room_below(buffer, place_memories(spec))[1]

@@ -225,12 +225,15 @@ class Trips:
         return sum(map(len, self.stretches(name, count))) if name in self.loops else count
 
     def fewest(self) -> Trips:
-        """Of each loop one trip and a period at its start, and a period at its end, whatever turns in between.
+        """Of each loop a period at its start, and one at its end, whatever turns in between.
+
+        A trip more at the start where something stays in flight, of which the first trip finds nothing.
 
         >>> Trips({"k": (Course(2, 0, ((40, 41),)), 4)}).fewest().stretches("k", 1001)
         [range(0, 3), range(999, 1001)]
         """
-        return Trips({name: (replace(course, turns=()), course.period + 1) for name, (course, _) in self.loops.items()})
+        heads = {name: min(course.period + 1, head - 1) for name, (course, head) in self.loops.items()}
+        return Trips({name: (replace(course, turns=()), heads[name]) for name, (course, _) in self.loops.items()})
 
     def most(self, name: str, count: int) -> int:
         """With how many trips, at most, a loop shows what it does not show with ``count`` trips, however many it has.

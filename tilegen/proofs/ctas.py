@@ -77,14 +77,15 @@ def _list_decisions(spec: Spec) -> tuple[Index, ...]:
 
 # ---------------------------------------------------------------- CTAs that do the same
 def drop_alike(
-    plan: Plan, asked: Sequence[Question], runs: Sequence[tuple[Mapping[str, int], Sequence[Cta]]], usual: int = 1
-) -> list[list[Cta]]:
+    plan: Plan, asked: Sequence[Question], runs: Sequence[tuple[Mapping[str, int], Sequence[Cta]]], grid: Cta,
+    usual: int = 1,
+) -> list[list[Cta]]:  # fmt: skip
     """Of the CTAs that would run with each case of the parameters, those that show what no other does.
 
     Two do the same where every condition, count and place in shared memory is the same function of threads and trips,
     and places in global memory go along with the spec's. Of those that do the same one is left; but the first case
-    keeps every value of each axis, and of the ``usual`` cases, which come first, each keeps a CTA. Where CTAs read what
-    CTAs write, all are left.
+    keeps both ends of each axis of its ``grid``, and of the ``usual`` cases, which come first, each keeps a CTA. Where
+    CTAs read what CTAs write, all are left.
     """
     if exchanges(plan):
         return [list(ctas) for _, ctas in runs]
@@ -93,11 +94,12 @@ def drop_alike(
     left = []
     meant = meant_places(asked)
     pairs = [(q, meant.get(q.array)) for q in asked]
+    ends = {(d, x) for cta in corners(grid) for d, x in enumerate(cta)}
     for number, (case, ctas) in enumerate(runs):
         moved = [q.moving(case, place) for q, place in pairs]
         does = {cta: _behaviour(pairs, moved, {**case, **_axes_of(cta, plan)}, answers) for cta in ctas}
         new = {cta: {own} - seen for cta, own in does.items()}
-        axes = {cta: {(d, x) for d, x in enumerate(cta)} if number == 0 else set() for cta in ctas}
+        axes = {cta: ends & {*enumerate(cta)} if number == 0 else set() for cta in ctas}
         left.append(_cover({cta: new[cta] | axes[cta] for cta in ctas}) or list(ctas)[-1:] * (number < usual))
         seen |= set(does.values())
     return left

@@ -10,9 +10,9 @@ from typing import Any
 
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Var, variables
-from tilegen.index.courses import Trips, course, join_courses
+from tilegen.index.courses import ALL_TRIPS, Trips, course, join_courses
 from tilegen.interpret import FaultFound, Unsteady, corners
-from tilegen.plan import Plan
+from tilegen.plan import Plan, default_values
 from tilegen.proofs.bids import MOST_BOXES
 from tilegen.proofs.boxes import read_boxes
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
@@ -55,6 +55,11 @@ class Proof:
     steps: int
     warnings: tuple[Diagnostic, ...] = ()
     notes: tuple[str, ...] = ()
+
+
+def may_take_long(plan: Plan) -> bool:
+    """May a proof be worth other processes, as far as the steps of a CTA tell? It may yet leave out many."""
+    return count_work(plan, (), default_values(plan.params), ALL_TRIPS) > _SHARED_WORK
 
 
 def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
@@ -140,11 +145,11 @@ def _carry_out_in_parts(
     if not is_affordable(spec, plan, run.ctas, run.case, trips):
         return None
     of = spec, plan, run.ctas, run.case, trips
-    tasks: list[Callable[[], Any]] = [partial(digest_outcome, *of)]
+    tasks: list[Callable[[], Any]] = [partial(_try_floats, spec, plan, run, trips), partial(digest_outcome, *of)]
     tasks += [partial(check_whole, spec, plan, run.case)] if spec.whole is not None else []
-    tasks += [partial(_try_floats, spec, plan, run, trips), partial(digest_meaning, *of)]
+    tasks += [partial(digest_meaning, *of)]  # the longest first
     try:
-        (steps, did), *_, floats, meant = run_tasks(tasks, processes)
+        floats, (steps, did), *_, meant = run_tasks(tasks, processes)
     except (ProofError, Unsteady):
         return None
     return None if did != meant or isinstance(floats, Exception) else ([(steps, trips)], floats)

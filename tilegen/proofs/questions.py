@@ -34,10 +34,13 @@ def meant_places(asked: Sequence[Question]) -> dict[str, Question]:
 
 
 def decisions_of(spec: Spec, placed: Placed) -> list[Index]:
-    """What decides whether, how often and with which integers a statement runs, written out; a loop's count too."""
+    """What decides whether, how often and with which integers a statement runs, written out.
+
+    Of a loop it is the count: where it begins, and its step, are in what its body does with its variable.
+    """
     s, values = placed.statement, write_out(placed, outline(spec).names).values
-    counts = trip_of(s, outline(spec).names)[1:2] if isinstance(s, Loop) else ()
-    return [substitute(x, values) for x in (*deciding(s), *wholes_of(s), *counts)]
+    decides = (trip_of(s, outline(spec).names)[1],) if isinstance(s, Loop) else (*deciding(s), *wholes_of(s))
+    return [substitute(x, values) for x in decides]
 
 
 def wholes_of(s: Statement) -> tuple[Index, ...]:

@@ -76,7 +76,7 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
                for case, ctas in with_ctas(large)]  # fmt: skip
     edges = _new(edge_cases(spec, asked, default), wanted)
     wanted += [(case, corners(launch_of(spec, case).grid)) for case in edges]
-    left = drop_alike(plan, asked, wanted, usual)
+    left = drop_alike(plan, asked, wanted, grid, usual)
     if len(left[0]) > _MOST_RUN:
         left[0], notes = left[0][:: -(-len(left[0]) // _MOST_RUN)], [*notes, _OTHER_CTAS]
     runs = [
