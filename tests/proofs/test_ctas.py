@@ -208,6 +208,50 @@ def test_a_row_that_is_wrong_for_some_sizes_alone_is_found(row: str) -> None:
     assert proof_code(lambda: prove(spec, plan_spec(other))) == "TG420"
 
 
+TILES = """kernel: tiles
+threads: 32
+grid: {bx: 12}
+buffers:
+  X: {scope: global, dtype: float32, shape: [96, 32]}
+  Y: {scope: global, dtype: float32, shape: [96, 32], partial: true}
+  A: {scope: shared, dtype: float32, shape: [5, 32]}
+ops:
+  - for: {t: ["%s", 96, 12]}
+    do:
+      - copy: {src: "X[t]", dst: "A[%s]"}
+      - sync: cta
+      - copy: {src: "A[%s]", dst: "Y[t]", when: "t %% 96 != %s"}
+      - sync: cta
+"""
+STARTS = ["bx", "bx + where(bx == 5, 1, 0) - where(bx == 6, 1, 0)", "where(bx == 7, bx + 12, bx)"]
+
+
+@pytest.mark.parametrize("planned", STARTS)
+@pytest.mark.parametrize("meant", STARTS)
+def test_a_loop_that_begins_elsewhere_in_one_cta_is_found(meant: str, planned: str) -> None:
+    """All begin alike in the corners; where a loop begins is told by the places and conditions inside alone."""
+    places = "t % 5", "t % 5", "200"
+    spec, other = (tilegen.load(TILES % (start, *places)) for start in (meant, planned))
+    assert (proof_code(lambda: prove(spec, plan_spec(other))) == "") == (meant == planned)
+
+
+@pytest.mark.parametrize("places", [("t % 5", "(t + where(bx == 6, 1, 0)) % 5", "200"), ("t % 5", "t % 5", "54")])
+@pytest.mark.parametrize("is_meant", [False, True])
+def test_a_slot_or_a_condition_of_a_loop_that_is_wrong_in_one_cta_is_found(places: tuple, is_meant: bool) -> None:
+    texts = (TILES % ("bx", "t % 5", "t % 5", "200"), TILES % ("bx", *places))
+    spec, other = (tilegen.load(text) for text in (texts[::-1] if is_meant else texts))
+    assert proof_code(lambda: prove(spec, plan_spec(other)))
+
+
+def test_a_loop_that_begins_where_the_cta_says_takes_no_ctas_of_its_own() -> None:
+    """Tiles in groups of 8, as a gemm takes them: eight residues that do the same."""
+    row = "t // 32 * 32 + t % 8 * 4 + t % 32 // 8"
+    text = (TILES % ("bx", "0", "0", "200")).replace("12", "64").replace("96", "128")
+    spec = tilegen.load(text.replace("X[t]", f"X[{row}]").replace("Y[t]", f"Y[{row}]"))
+    (run,) = list_runs(spec, plan_spec(spec))
+    assert len(run.ctas) == 4
+
+
 def test_tiles_in_groups_run_in_few_ctas() -> None:
     """Rows of groups of 4, row by row: what goes along with the spec shows itself in few of 96 CTAs."""
     spec = tilegen.load(ROWS % (row := "bx // 48 * 48 + bx % 4 * 12 + bx % 48 // 4", row))

@@ -5,7 +5,6 @@ for each residue of a block axis after which addresses and conditions repeat.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 from typing import Any
@@ -13,60 +12,41 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, bound, evaluate, mod, replace_part, sub, substitute, variables
-from tilegen.index.courses import Course, course, join_courses, pick_values
+from tilegen.index import Index, Var, evaluate, substitute, variables
+from tilegen.index.courses import Trips, course, pick_values
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
-from tilegen.plan import Plan, begin, plain_name, walk
-from tilegen.proofs.questions import ALIGNED, Question, decisions_of, meant_places, part_naming
+from tilegen.plan import Plan, begin, walk
+from tilegen.proofs.questions import Question, decisions_of, meant_places
+from tilegen.proofs.residues import MOST_RESIDUES, Residues, find_ends, find_periods
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import outline
 
-_MOST_RESIDUES = 64  # CTAs that are taken for residues
 MOST_LOOKED_AT = 1 << 12  # CTAs that are compared with one another where more than that may differ
 _MOST_CTAS = 1 << 22  # that are looked at for an outcome
-_MOST_OUTCOMES = 1 << 22  # of an expression that are looked at, along an axis and its loops
-_SOON = 8  # CTAs after which an expression has repeated: others are looked at one by one
-_NEVER = -1 << 62  # an outcome of what is never asked
 
 
 def choose_ctas(
-    spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[str, int], most: int = _MOST_RESIDUES
+    spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[str, int], trips: Trips, most: int = MOST_RESIDUES
 ) -> list[Cta]:  # fmt: skip
     """First, second, second last and last CTA of each dimension, and of each outcome of a condition the first and last.
 
     Then one for each residue of the block axes, where places in memory depend on more than a step along an axis.
-    ``asked``: what ``list_questions`` found. ``most``: so many are taken for residues.
+    ``asked``: what ``list_questions`` found. ``trips``: how the loops go on. ``most``: so many are taken for residues.
     """
-    chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(asked, grid, case), grid, most)]))
+    chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(asked, grid, case, trips), grid, most)]))
     conditions = [c for c in _list_decisions(spec) if _is_of_ctas(c, case)]
     for condition in conditions:
         axes = _telling_ctas(substitute(condition, case), grid)
         everywhere = dict(zip(CTA_AXES, axes, strict=True))
         outcome = np.broadcast_to(np.asarray(evaluate(condition, {**case, **everywhere})), axes[0].shape)
-        first, last = _find_ends(outcome.astype(np.int64))
+        first, last = find_ends(outcome.astype(np.int64))
         extremes = {0, len(first) - 1}  # of a loop's bound: the least and the greatest
         found = [int(ends[k]) for k in extremes for ends in (first, last)]
         chosen += [(int(axes[0][i]), int(axes[1][i]), int(axes[2][i])) for i in found]
     return list(dict.fromkeys(chosen))
-
-
-def _find_ends(outcomes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Where each outcome occurs first and last: a condition that is off by one is wrong at one of them.
-
-    Outcomes that are numbers are in order.
-    """
-    if outcomes.ndim > 1:  # rows are told apart by their bytes
-        if (outcomes == outcomes[0]).all():
-            return np.zeros(1, np.intp), np.full(1, len(outcomes) - 1, np.intp)
-        rows = np.ascontiguousarray(outcomes)
-        outcomes = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
-    _, first, which = np.unique(outcomes, return_index=True, return_inverse=True)
-    last = np.zeros(len(first), np.intp)
-    last[which] = np.arange(len(outcomes))
-    return first, last
 
 
 @keep
@@ -152,113 +132,11 @@ def _behaviour(
     return tuple(found)
 
 
-@dataclass(frozen=True)
-class Residues:
-    """After how many CTAs along an axis all has repeated, None where no rule is known; ``twice``: near either end.
-
-    ``shown``: CTAs that show, of what follows no rule, everything that any CTA does.
-    """
-
-    period: int | None
-    twice: bool = False
-    shown: tuple[int, ...] = ()
-
-
-def find_periods(asked: Sequence[Question], grid: Cta, case: Mapping[str, int]) -> tuple[Residues, ...]:
-    """Of each block axis, after how many CTAs everything that names it has repeated.
-
-    Both count, what the plan does and what the spec says: one may have forgotten what the other depends on. Where one
-    min or max turns from one side to the other along an axis, all repeats on either side.
-    """
-    extents = {axis: Var(axis, n) if n > 1 else 0 for axis, n in zip(CTA_AXES, grid, strict=True)}
-    numbers = {**case, **extents}
-    meant = meant_places(asked)
-    return tuple(
-        _find_residues(asked, meant, v, numbers) if isinstance(v, Var) else Residues(1) for v in extents.values()
-    )
-
-
-def _find_residues(
-    asked: Sequence[Question], meant: Mapping[str, Question], v: Var, numbers: Mapping[str, Index]
-) -> Residues:  # fmt: skip
-    """After how many CTAs along ``v`` all has repeated, or which show what repeats late.
-
-    ``meant``: a place of each array as the spec has it. Where one place in an array repeats late, all are looked at.
-    """
-    courses = {q: _courses(x, v) for q in asked if v in variables(x := substitute(q.x, numbers))}
-    late = {
-        q for q, (own, _) in courses.items()
-        if any(c is None or c.period > _SOON or (q.array and c.turns) for c in own)
-    }  # fmt: skip
-    arrays = {q.array for q in late if q.array}
-    telling = {q: _tell_apart(q, meant.get(q.array), v, numbers) for q in asked if q in late or q.array in arrays}
-    unseen = {q.array for q, values in telling.items() if q.array and values is None}
-    told = {q: values for q, values in telling.items() if values is not None and q.array not in unseen}
-    left = [found for q, found in courses.items() if q not in told]
-    turns = {turn for _, own in left for turn in own}
-    joined = join_courses(c for own, _ in left for c in own) if len(turns) < 2 else None
-    return Residues(joined.period if joined else None, bool(turns), tuple(sorted(set().union(*told.values()))))
-
-
-def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[str, Index]) -> set[int] | None:
-    """Values of ``v`` that show everything that an expression does along it, by looking at all; None: too much to see.
-
-    A place in an array is seen from where the spec is in it, and with its alignment: what goes along with the spec is
-    right everywhere if it is so once.
-    """
-    if q.is_named:
-        return set()
-    if q.moves and meant is None:
-        return None
-    loops = [(trip, substitute(count, numbers)) for trip, count in q.loops]
-    guards = [substitute(g, numbers) for g in q.guards]
-    x = substitute(q.x, numbers)
-    x = part_naming(x, {v.name}) if q.moves else x
-    seen = [x]
-    if q.moves and meant is not None:
-        trips = {plain_name(trip.name): trip for trip, _ in q.loops}
-        seen = [sub(x, part_naming(substitute(meant.x, {**numbers, **trips}), {v.name})), mod(x, ALIGNED)]
-    named = [w for y in (*seen, *(count for _, count in loops), *guards) for w in variables(y) if w.name != v.name]
-    most = {trip.name: max(1, bound(count) - 1) for trip, count in loops}  # a loop may make more at other sizes
-    extents = {w.name: max(u.bound for u in named if u.name == w.name) for w in named}
-    extents |= {name: min(extents[name], most[name]) for name in extents.keys() & most.keys()}
-    if v.bound * prod(extents.values()) * len(seen) > _MOST_OUTCOMES:
-        return None
-    shape = (v.bound, *extents.values())
-    axes = dict(zip((v.name, *extents), np.indices(shape, np.int64, sparse=True), strict=True))
-    with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
-        is_asked = np.ones(shape, bool)
-        for guard in guards:
-            is_asked &= np.asarray(evaluate(guard, axes), bool)
-        for trip, count in loops:
-            if trip.name in axes:
-                is_asked &= axes[trip.name] < evaluate(count, axes)
-        outcomes = [np.where(is_asked, evaluate(y, axes), _NEVER).reshape(v.bound, -1) for y in seen]
-    first, last = _find_ends(np.concatenate(outcomes, axis=1))
-    return {int(k) for k in (*first, *last)} if len(first) <= _MOST_RESIDUES else None
-
-
-def _courses(x: Index, v: Var) -> tuple[list[Course | None], set[Index]]:
-    """How an expression goes on along ``v``: on either side of the min or max, if that is why no rule is known."""
-    own = course(x, v)
-    turns = [] if own else [s for s in _extremes(x) if v in variables(s) and course(s, v) is None]
-    if len(turns) != 1:
-        return [own], set()
-    (turn,) = turns
-    return [course(replace_part(x, turn, side), v) for side in turn.args], {turn}
-
-
-def _extremes(x: Index) -> list[Formula]:
-    """Each min and max in an expression, once."""
-    if not isinstance(x, Formula):
-        return []
-    inner = dict.fromkeys(e for a in x.args for e in _extremes(a))
-    return [*inner, *([x] if x.symbol in ("min", "max") else [])]
-
-
-def shows_all(asked: Sequence[Question], grid: Cta, case: Mapping[str, int], most: int = _MOST_RESIDUES) -> bool:
+def shows_all(
+    asked: Sequence[Question], grid: Cta, case: Mapping[str, int], trips: Trips, most: int = MOST_RESIDUES
+) -> bool:  # fmt: skip
     """Does ``choose_ctas`` take so few CTAs that all which differ are among them?"""
-    periods = find_periods(asked, grid, case)
+    periods = find_periods(asked, grid, case, trips)
     are_known = all(p.period is not None and min(p.period, n) <= most for p, n in zip(periods, grid, strict=True))
     return prod(grid) <= most or (
         are_known and prod(len(_spread(p, n, most)) for p, n in zip(periods, grid, strict=True)) <= most
@@ -281,7 +159,7 @@ def _spread(found: Residues, extent: int, most: int) -> list[int]:
     if period is not None and min(period, extent) <= most:
         last = range(max(0, extent - period), extent) if found.twice else ()
         return sorted({*range(min(period, extent)), *last, *found.shown})
-    return sorted({k * (extent - 1) // (_MOST_RESIDUES - 1) for k in range(_MOST_RESIDUES)})
+    return sorted({k * (extent - 1) // (MOST_RESIDUES - 1) for k in range(MOST_RESIDUES)})
 
 
 def _telling_ctas(condition: Index, grid: Cta) -> list[NDArray[np.int64]]:

@@ -56,19 +56,22 @@ def list_runs(spec: Spec, plan: Plan) -> tuple[ProofRun, ...]:
 @keep_of_two
 def choose_runs(spec: Spec, plan: Plan) -> Runs:
     """Every run, with what none shows: of the usual sizes, counts of trips, the largest sizes, and ends of arrays."""
-    asked = list_questions(spec, plan)
+    asked, usual = list_questions(spec, plan), parameter_cases(spec)
+    default = usual[0]
+    grid = launch_of(spec, default).grid
+    trips = choose_trips(spec, plan, corners(grid), default, few=0, looks=False).trips
 
     def with_ctas(cases: Iterable[Mapping[str, int]]) -> list[Wanted]:
-        return [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case)) for case in cases]
+        return [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case, trips)) for case in cases]
 
-    wanted = with_ctas(parameter_cases(spec))
-    (default, ctas), usual = wanted[0], len(wanted)
+    wanted = with_ctas(usual)
+    _, ctas = wanted[0]
     lengths = trip_cases(spec, plan, ctas, default)
-    grid, notes = launch_of(spec, default).grid, list(lengths.notes)
-    if not shows_all(asked, grid, default):
+    notes = list(lengths.notes)
+    if not shows_all(asked, grid, default, trips):
         most = 0 if exchanges(plan) else MOST_LOOKED_AT
-        wanted[0] = default, choose_ctas(spec, asked, grid, default, most) if most else ctas
-        notes += [] if most and shows_all(asked, grid, default, most) else [_OTHER_CTAS]
+        wanted[0] = default, choose_ctas(spec, asked, grid, default, trips, most) if most else ctas
+        notes += [] if most and shows_all(asked, grid, default, trips, most) else [_OTHER_CTAS]
     wanted += with_ctas(_new(lengths.cases, wanted))
     wanted += with_ctas(_new(telling_cases(spec, asked, default), wanted))
     large = _new(largest_cases(spec, default), wanted)
@@ -76,7 +79,7 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
                for case, ctas in with_ctas(large)]  # fmt: skip
     edges = _new(edge_cases(spec, asked, default), wanted)
     wanted += [(case, corners(launch_of(spec, case).grid)) for case in edges]
-    left = drop_alike(plan, asked, wanted, grid, usual)
+    left = drop_alike(plan, asked, wanted, grid, len(usual))
     if len(left[0]) > _MOST_RUN:
         left[0], notes = left[0][:: -(-len(left[0]) // _MOST_RUN)], [*notes, _OTHER_CTAS]
     runs = [
