@@ -25,9 +25,9 @@ from tilegen.scopes import CTA_AXES
 
 MOST_RESIDUES = 64  # CTAs along an axis that are taken for what they show
 _SOON = 8  # CTAs after which an expression has repeated: others are looked at one by one
-_MOST_OUTCOMES = 1 << 22  # of an expression that are looked at, along an axis and its loops
+MOST_OUTCOMES = 1 << 22  # of an expression that are looked at, along an axis and its loops
 _MOST_STRETCHES = 1 << 16  # lists of trips that are compared with one another
-_NEVER = -1 << 62  # an outcome of what is never asked
+NEVER = -1 << 62  # an outcome of what is never asked
 
 Numbered = NDArray[np.intp]  # of each value of an axis a number for what goes on there: the same for the same
 
@@ -119,8 +119,8 @@ def _parts(x: Index, symbols: Sequence[str]) -> list[Formula]:
 
 # ---------------------------------------------------------------- what is looked at
 @dataclass(frozen=True)
-class _Seen:
-    """What expressions are for every value of an axis: (values, trips of each loop, all else), _NEVER where unasked.
+class Seen:
+    """What expressions are for every value of an axis: (values, trips of each loop, all else), NEVER where unasked.
 
     ``loops``: the names of the loops' variables; ``is_made``: whether a trip is made, (values, trips of each loop).
     """
@@ -130,17 +130,21 @@ class _Seen:
     is_made: NDArray[np.bool_]
 
 
-def _look(q: Question, seen: Sequence[Index], v: Var, numbers: Mapping[str, Index]) -> _Seen | None:
-    """Expressions where a question is asked, whatever the other variables are; None: too much to see."""
+def look_at(
+    q: Question, seen: Sequence[Index], v: Var, numbers: Mapping[str, Index], most: int = MOST_OUTCOMES
+) -> Seen | None:  # fmt: skip
+    """Expressions where a question is asked, for each value of ``v`` and of all other variables; None: more than
+    ``most`` values to see.
+    """
     loops = [(trip, substitute(count, numbers)) for trip, count in q.loops]
     guards = [substitute(g, numbers) for g in q.guards]
     named = [w for y in (*seen, *(count for _, count in loops), *guards) for w in variables(y) if w.name != v.name]
-    most = {trip.name: max(1, bound(count) - 1) for trip, count in loops}  # a loop may make more at other sizes
+    trips = {trip.name: max(1, bound(count) - 1) for trip, count in loops}  # a loop may make more at other sizes
     extents = {w.name: max(u.bound for u in named if u.name == w.name) for w in named}
-    extents |= {name: min(extents[name], most[name]) for name in extents.keys() & most.keys()}
+    extents |= {name: min(extents[name], trips[name]) for name in extents.keys() & trips.keys()}
     around = [trip.name for trip, _ in loops if trip.name in extents]
     extents = {name: extents[name] for name in dict.fromkeys((*around, *extents))}
-    if v.bound * prod(extents.values()) * len(seen) > _MOST_OUTCOMES:
+    if v.bound * prod(extents.values()) * len(seen) > most:
         return None
     shape = (v.bound, *extents.values())
     axes = dict(zip((v.name, *extents), np.indices(shape, np.int64, sparse=True), strict=True))
@@ -152,10 +156,10 @@ def _look(q: Question, seen: Sequence[Index], v: Var, numbers: Mapping[str, Inde
         is_asked = is_made.copy()
         for guard in guards:
             is_asked &= np.asarray(evaluate(guard, axes), bool)
-        outcomes = [np.where(is_asked, evaluate(y, axes), _NEVER) for y in seen]
+        outcomes = [np.where(is_asked, evaluate(y, axes), NEVER) for y in seen]
     by_trip = shape[: 1 + len(around)]
     found = np.stack(outcomes, axis=-1).astype(np.int64).reshape(*by_trip, -1)
-    return _Seen(found, tuple(around), np.any(is_made.reshape(*by_trip, -1), axis=-1, keepdims=True)[..., 0])
+    return Seen(found, tuple(around), np.any(is_made.reshape(*by_trip, -1), axis=-1, keepdims=True)[..., 0])
 
 
 def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[str, Index]) -> Numbered | None:
@@ -174,7 +178,7 @@ def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[st
     if q.moves and meant is not None:
         trips = {plain_name(trip.name): trip for trip, _ in q.loops}
         seen = [sub(x, part_naming(substitute(meant.x, {**numbers, **trips}), {v.name})), mod(x, ALIGNED)]
-    found = _look(q, seen, v, numbers)
+    found = look_at(q, seen, v, numbers)
     if found is None:
         return None
     numbered = _number_rows(found.outcomes.reshape(v.bound, -1))
@@ -210,7 +214,7 @@ def _follow(q: Question, v: Var, numbers: Mapping[str, Index], trips: Trips) -> 
     told: list[Index] = [c for c in _parts(x, ("<", "==", "!=")) if v in variables(c)]
     sides = (side.args for side in _parts(x, ("min", "max")) if v in variables(side))
     told += [less(a, b) for args in sides for a, b in combinations(args, 2)]
-    seen = _look(q, told, v, numbers)
+    seen = look_at(q, told, v, numbers)
     if seen is None or prod(seen.is_made.shape[:-1]) > _MOST_STRETCHES:
         return None
     by_trip = seen.is_made.shape

@@ -15,7 +15,7 @@ from tilegen.proofs.ctas import MOST_LOOKED_AT, choose_ctas, drop_alike, exchang
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
-from tilegen.proofs.sizes import largest_cases, say_case, telling_cases
+from tilegen.proofs.sizes import largest_cases, reaching_cases, say_case, telling_cases
 from tilegen.proofs.trips import Cut, choose_trips, count_work, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
@@ -74,6 +74,7 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
         notes += [] if most and shows_all(asked, grid, default, trips, most) else [_OTHER_CTAS]
     wanted += with_ctas(_new(lengths.cases, wanted))
     wanted += with_ctas(_new(telling_cases(spec, asked, default), wanted))
+    wanted += with_ctas(_new(reaching_cases(spec, asked, default), wanted))
     large = _new(largest_cases(spec, default), wanted)
     wanted += [(case, ctas if len(ctas) <= _FEW_CTAS else corners(launch_of(spec, case).grid))
                for case, ctas in with_ctas(large)]  # fmt: skip
