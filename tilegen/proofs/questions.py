@@ -48,6 +48,12 @@ def wholes_of(s: Statement) -> tuple[Index, ...]:
     return s.expression.wholes if isinstance(s, Call) and s.expression else ()
 
 
+def slots_of(s: Statement) -> tuple[Index, ...]:
+    """Which of several mbarriers a statement waits for, arrives at, or tells when it is done."""
+    slot = getattr(s, "barrier", None)
+    return (slot.index,) if slot else ()
+
+
 def peers_of(step: Step) -> tuple[Index, ...]:
     """Which CTAs get what a copy brings, beside its own."""
     return (step.peers.first,) if isinstance(step, Tma) and step.peers else ()
@@ -172,7 +178,8 @@ def _asked_by_spec(spec: Spec) -> Iterator[Question]:
     for placed in outline(spec).placed:
         meant, s = write_out(placed, outline(spec).names), placed.statement
         loops = tuple((trip, count) for _, trip, count in meant.trips)
-        yield from (Question(x, loops, meant.guards) for x in decisions_of(spec, placed))
+        slots = (substitute(x, meant.values) for x in slots_of(s))
+        yield from (Question(x, loops, meant.guards) for x in (*decisions_of(spec, placed), *slots))
         if not isinstance(s, Call):
             continue
         guards = (*meant.guards, substitute(s.when, meant.values))

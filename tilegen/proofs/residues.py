@@ -36,7 +36,7 @@ Numbered = NDArray[np.intp]  # of each value of an axis a number for what goes o
 class Residues:
     """After how many CTAs along an axis all has repeated, None where no rule is known; ``twice``: near either end.
 
-    ``shown``: CTAs that show, of what follows no rule, everything that any CTA does.
+    ``shown``: CTAs that show, beside those of a period, everything that any CTA does.
     """
 
     period: int | None
@@ -78,7 +78,7 @@ def _find_residues(
     unseen = {q.array for q, found in telling.items() if q.array and found is None}
     told = {q: found for q, found in telling.items() if found is not None and q.array not in unseen}
     left = {q: found for q, found in courses.items() if q not in told}
-    turning = {q for q, (own, sides) in left.items() if sides or any(c is not None and c.turns for c in own)}
+    turning = [q for q, (own, sides) in left.items() if sides or any(c is not None and c.turns for c in own)]
     followed = {q: _follow(q, v, numbers, trips) for q in turning}
     rest = [left[q] for q in turning if followed[q] is None]
     sides = {turn for _, own in rest for turn in own}
@@ -96,6 +96,7 @@ def _find_residues(
 
 
 def _width(turns: Course, v: Var) -> int:
+    """How many values of ``v`` lie within turns."""
     return sum(min(stop, v.bound) - min(first, v.bound) for first, stop in turns.turns)
 
 
@@ -119,7 +120,7 @@ def _parts(x: Index, symbols: Sequence[str]) -> list[Formula]:
 
 # ---------------------------------------------------------------- what is looked at
 @dataclass(frozen=True)
-class Seen:
+class LookedAt:
     """What expressions are for every value of an axis: (values, trips of each loop, all else), NEVER where unasked.
 
     ``loops``: the names of the loops' variables; ``is_made``: whether a trip is made, (values, trips of each loop).
@@ -132,7 +133,7 @@ class Seen:
 
 def look_at(
     q: Question, seen: Sequence[Index], v: Var, numbers: Mapping[str, Index], most: int = MOST_OUTCOMES
-) -> Seen | None:  # fmt: skip
+) -> LookedAt | None:  # fmt: skip
     """Expressions where a question is asked, for each value of ``v`` and of all other variables; None: more than
     ``most`` values to see.
     """
@@ -159,7 +160,7 @@ def look_at(
         outcomes = [np.where(is_asked, evaluate(y, axes), NEVER) for y in seen]
     by_trip = shape[: 1 + len(around)]
     found = np.stack(outcomes, axis=-1).astype(np.int64).reshape(*by_trip, -1)
-    return Seen(found, tuple(around), np.any(is_made.reshape(*by_trip, -1), axis=-1, keepdims=True)[..., 0])
+    return LookedAt(found, tuple(around), np.any(is_made.reshape(*by_trip, -1), axis=-1, keepdims=True)[..., 0])
 
 
 def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[str, Index]) -> Numbered | None:

@@ -11,9 +11,9 @@ from tilegen.index.courses import Course, course, join_courses
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
 from tilegen.proofs.looking import Crowd, Place, are_apart, find_turns, goes_along
 from tilegen.proofs.meaning import mark_of
-from tilegen.proofs.questions import peers_of, sides_of, wholes_of
+from tilegen.proofs.questions import peers_of, sides_of, slots_of, wholes_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
-from tilegen.spec.data import Call, Region, Spec, Statement
+from tilegen.spec.data import Call, Region, Spec
 from tilegen.spec.outline import Placed, deciding, outline, write_out
 
 
@@ -204,16 +204,11 @@ def study_statement(study: Study, spec: Spec, placed: Placed) -> None:
     within = Within(tuple(loops), meant.guards)
     s = placed.statement
     mark = getattr(s, "mark", None)
-    for x in (*deciding(s), *wholes_of(s), *_slot_of(s)):
+    for x in (*deciding(s), *wholes_of(s), *slots_of(s)):
         study.look(substitute(x, values), within, str(x), mark)
     for region in s.regions.values() if isinstance(s, Call) else ():
         assert isinstance(s, Call)
         _study_region(study, region, values, within.under(substitute(s.when, values)))
-
-
-def _slot_of(s: Statement) -> tuple[Index, ...]:
-    slot = getattr(s, "barrier", None)
-    return (slot.index,) if slot else ()
 
 
 def _study_region(study: Study, region: Region, values: Mapping[str, Index], within: Within) -> None:
