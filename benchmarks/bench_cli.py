@@ -17,11 +17,14 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RUNS = 10
+LARGE = "--set M=8192 --set N=8192 --set K=8192"
 COMMANDS: dict[str, tuple[float, float]] = {  # command: seconds and MB at most
     "--help": (0.1, 150),
     "build specs/permute_sf.yaml": (0.6, 150),
     "explain specs/permute_sf.yaml": (0.6, 150),
     "verify specs/permute_sf.yaml --device cpu": (0.6, 150),
+    f"build specs/gemm.yaml {LARGE}": (2.0, 400),
+    f"build specs/gemm_mma.yaml {LARGE}": (2.0, 400),
 }
 
 

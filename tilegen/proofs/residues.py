@@ -7,7 +7,7 @@ of trips with one outcome that is as long as a proof runs of a loop goes on as i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
@@ -28,6 +28,8 @@ _SOON = 8  # CTAs after which an expression has repeated: others are looked at o
 MOST_OUTCOMES = 1 << 22  # of an expression that are looked at, along an axis and its loops
 _MOST_STRETCHES = 1 << 16  # lists of trips that are compared with one another
 NEVER = -1 << 62  # an outcome of what is never asked
+
+Loops = tuple[tuple[Var, Index], ...]  # the variable and the count of each loop around
 
 Numbered = NDArray[np.intp]  # of each value of an axis a number for what goes on there: the same for the same
 
@@ -80,13 +82,18 @@ def _find_residues(
     left = {q: found for q, found in courses.items() if q not in told}
     turning = [q for q, (own, sides) in left.items() if sides or any(c is not None and c.turns for c in own)]
     followed = {q: _follow(q, v, numbers, trips) for q in turning}
+    ending = [_follow(q, v, numbers, trips) for q in asked if q not in courses and _list_compared(q, v, numbers)]
+    ending += [_follow_length(loops, v, numbers, trips) for loops in dict.fromkeys(_ending_loops(asked, v, numbers))]
+    if any(found is None for found in ending):
+        return Residues(None)
     rest = [left[q] for q in turning if followed[q] is None]
     sides = {turn for _, own in rest for turn in own}
     joined, turns = (join_courses(c for own, _ in some for c in own) for some in (left.values(), rest))
     if joined is None or turns is None or len(sides) > 1 or _width(turns, v) > MOST_RESIDUES:
         return Residues(None)
     shown = {*pick_values(v.bound, replace(turns, period=joined.period))[0].tolist()} if turns.turns else set()
-    if columns := [found for found in (*told.values(), *followed.values()) if found is not None]:
+    columns = [found for found in (*told.values(), *followed.values(), *ending) if found is not None]
+    if columns:
         residues = np.arange(v.bound) % joined.period
         first, last = find_ends(np.stack([residues, *columns], axis=1))
         if len(first) > MOST_RESIDUES:
@@ -211,11 +218,7 @@ def _number_rows(rows: NDArray[Any]) -> Numbered:
 # ---------------------------------------------------------------- comparisons
 def _follow(q: Question, v: Var, numbers: Mapping[str, Index], trips: Trips) -> Numbered | None:
     """For each value of ``v`` what an expression's comparisons go through; None: too much to see."""
-    x = substitute(q.x, numbers)
-    told: list[Index] = [c for c in _parts(x, ("<", "==", "!=")) if v in variables(c)]
-    sides = (side.args for side in _parts(x, ("min", "max")) if v in variables(side))
-    told += [less(a, b) for args in sides for a, b in combinations(args, 2)]
-    seen = look_at(q, told, v, numbers)
+    seen = look_at(q, _list_compared(q, v, numbers), v, numbers)
     if seen is None or prod(seen.is_made.shape[:-1]) > _MOST_STRETCHES:
         return None
     by_trip = seen.is_made.shape
@@ -224,6 +227,38 @@ def _follow(q: Question, v: Var, numbers: Mapping[str, Index], trips: Trips) -> 
     patterns = [_pattern(own, made, steady) for own, made in zip(ids, seen.is_made, strict=True)]
     known = {pattern: n for n, pattern in enumerate(dict.fromkeys(patterns))}
     return np.array([known[pattern] for pattern in patterns], np.intp)
+
+
+def _list_compared(q: Question, v: Var, numbers: Mapping[str, Index]) -> list[Index]:
+    """The comparisons in an expression, of sides of a min or max too, that depend on ``v``, or on a trip of a loop that
+    makes as many as ``v`` says.
+    """
+    x = substitute(q.x, numbers)
+    named = {v.name, *(trip.name for trip, count in q.loops if v in variables(substitute(count, numbers)))}
+    found: list[Index] = [*_parts(x, ("<", "==", "!="))]
+    found += [less(a, b) for side in _parts(x, ("min", "max")) for a, b in combinations(side.args, 2)]
+    return [c for c in found if named & {u.name for u in variables(c)}]
+
+
+def _ending_loops(asked: Sequence[Question], v: Var, numbers: Mapping[str, Index]) -> Iterator[Loops]:
+    """Each loop that makes as many trips as ``v`` says, behind those around it."""
+    for q in asked:
+        for k, (_, count) in enumerate(q.loops):
+            if v in variables(substitute(count, numbers)):
+                yield q.loops[: k + 1]
+
+
+def _follow_length(loops: Loops, v: Var, numbers: Mapping[str, Index], trips: Trips) -> Numbered | None:
+    """For each value of ``v`` how many trips the innermost of these loops makes, as far as that counts."""
+    *around, (trip, count) = loops
+    seen = look_at(Question(0, tuple(around)), [substitute(count, numbers)], v, numbers)
+    if seen is None:
+        return None
+    lengths = seen.outcomes.reshape(v.bound, -1)
+    if (steady := _steady(trips, plain_name(trip.name))) is not None:
+        most, period = steady
+        lengths = np.where(lengths < most, lengths, most + (lengths - most) % period)
+    return _number_rows(lengths)
 
 
 def _steady(trips: Trips, name: str) -> tuple[int, int] | None:
