@@ -66,6 +66,36 @@ grid: {bx: %(bx)d}
 """
 )
 
+ROLES = (
+    """kernel: roles
+arch: sm_90
+grid: {bx: %(bx)d}
+roles: {load: {threads: 32}, move: {threads: 32}}
+barriers: {full: {slots: %(stages)d}, free: {slots: %(stages)d, open: true}}
+"""
+    + BUFFERS.replace("[5, 32]", "[%(stages)d, 32]")
+    + """  - let: {n: "%(n)s"}
+  - role: load
+    do:
+      - for: {t: "%(brought)s"}
+        do:
+          - wait: {barrier: "free[%(freed)s]"}
+          - copy: {src: "X[bx*40 + t]", dst: "A[%(first)s]"}
+          - sync: warp
+          - arrive: {barrier: "full[%(filled)s]", when: "%(fills)s"}
+  - role: move
+    do:
+      - for: {t: n}
+        do:
+          - wait: {barrier: "full[%(awaited)s]"}
+          - copy: {src: "A[%(second)s]", dst: "Y[bx*40 + t]"}
+          - sync: warp
+          - arrive: {barrier: "free[%(emptied)s]", when: "%(frees)s"}
+"""
+)
+
+LENGTHS = ["bx + 1", "min(bx + 1, 30)", "bx // 2 + 1", "39 - bx", "bx % 9 + 1", "12"]
+
 
 def draw_number(r: Random, most: int = 12) -> int:
     return r.randrange(most)
@@ -115,7 +145,7 @@ def draw_sized(r: Random) -> tuple[str, dict[str, Any], dict[str, Any]]:
 
 def draw_ring(r: Random) -> tuple[str, dict[str, Any], dict[str, Any]]:
     """Copies that go ahead in a ring of slots, over as many trips as the CTA says."""
-    stages, n = r.choice([2, 3, 4]), r.choice(["bx + 1", "min(bx + 1, 30)", "bx // 2 + 1", "39 - bx", "bx % 9 + 1"])
+    stages, n = r.choice([2, 3, 4]), r.choice(LENGTHS)
     most, k = stages - 1, draw_number(r, 9)
     right = dict(
         rows="2000", bx=r.choice([24, 39]), stages=stages, most=most, n=n, ahead=f"min({most}, n)", pending=most - 1,
@@ -129,6 +159,23 @@ def draw_ring(r: Random) -> tuple[str, dict[str, Any], dict[str, Any]]:
     }  # fmt: skip
     name = r.choice([*drawn])
     return RING, right, {name: drawn[name]}
+
+
+def draw_roles(r: Random) -> tuple[str, dict[str, Any], dict[str, Any]]:
+    """A role that brings rows and one that takes them, over as many trips as the CTA says, a ring of slots between."""
+    stages, n = (
+        r.choice([2, 3, 4]),
+        r.choice(["bx + 1", "min(bx + 1, 30)", "bx // 2 + 1", "39 - bx", "bx % 9 + 1", "12"]),
+    )
+    places = ("freed", "first", "filled", "awaited", "second", "emptied")
+    right = dict(rows="2000", bx=r.choice([24, 39]), stages=stages, n=n, brought="n", fills="bx >= 0", frees="bx >= 0")
+    right |= dict.fromkeys(places, f"t % {stages}")
+    condition = draw_condition(r, ("n", "t", "bx"))
+    drawn = {name: f"(t + where({condition}, 1, 0)) % {stages}" for name in places}
+    drawn |= dict.fromkeys(("fills", "frees"), f"not ({condition})")
+    drawn["brought"] = f"where(n == {draw_number(r)}, n + 1, n)"
+    name = r.choice([*drawn])
+    return ROLES, right, {name: drawn[name]}
 
 
 def all_sizes(text: str) -> list[dict[str, int]]:
@@ -153,12 +200,14 @@ def judge_drawn(seed: int, draw: Draw) -> tuple[str, str, tuple[str, ...]] | Non
     def run_all() -> None:
         for case in all_sizes(given[meant]):
             x, y, _ = launch_of(spec, case).grid
-            check_meaning(spec, plan, [(i, j, 0) for i in range(x) for j in range(y)], case)
+            ctas = [(i, j, 0) for i in range(x) for j in range(y)]
+            for some in [[cta] for cta in ctas] if spec.roles else [ctas]:
+                check_meaning(spec, plan, some, case)
 
     return proof_code(run_all), proof_code(lambda: notes.extend(prove(spec, plan).notes)), tuple(notes)
 
 
-@pytest.mark.parametrize("draw", [draw_tiles, draw_ring, draw_sized])
+@pytest.mark.parametrize("draw", [draw_tiles, draw_ring, draw_roles, draw_sized])
 @pytest.mark.parametrize("seeds", [range(12), *(pytest.param(range(n, n + 60), marks=pytest.mark.slow)
                                                 for n in (100, 200, 300))])  # fmt: skip
 def test_a_proof_finds_what_all_ctas_show(seeds: range, draw: Draw) -> None:
