@@ -40,3 +40,11 @@ def test_a_proof_says_the_same_from_other_processes(monkeypatch: pytest.MonkeyPa
     spec = tilegen.load(ROOT / "specs" / "softmax_short_rows.yaml")
     plan = plan_spec(spec)
     assert prove(spec, plan, processes) == prove(spec, plan)
+
+
+@pytest.mark.parametrize("name", ["gemm_mma", "gemm", "epilogue_panels", "transpose_auto"])
+def test_a_build_is_the_same_in_several_processes(name: str) -> None:
+    """Layouts that are looked for side by side, the text beside the proof."""
+    path = ROOT / "specs" / f"{name}.yaml"
+    one, several = (tilegen.build(path, processes=n) for n in (1, 2))
+    assert (several.source, several.manifest, several.spec) == (one.source, one.manifest, one.spec)
