@@ -204,7 +204,13 @@ FAULTS: dict[str, tuple[str, int, Callable[[Index], Index]]] = {
 def test_a_tile_in_the_middle_that_reads_another_one_is_found(fault, arch, dtype):
     spec = load(PRODUCT.format(arch=arch, dtype=dtype))
     case = parameter_cases(spec)[0]
-    check_tiles(spec, case)
+    assert check_tiles(spec, case)
     with pytest.raises(ProofError, match="elsewhere beside what it writes") as error:
         check_tiles(changed_reads(spec, *FAULTS[fault]), case)
     assert error.value.diagnostics[0].code == "TG420"
+
+
+def test_tiles_that_are_too_many_to_look_at_are_said(monkeypatch):
+    monkeypatch.setattr(sys.modules["tilegen.proofs.looking"], "MOST_SEEN", 4)
+    notes = tilegen.build(PRODUCT.format(arch="sm_80", dtype="bfloat16")).proof.notes
+    assert "not proven: that all tiles do as the first and the last, which are too many" in notes

@@ -108,7 +108,8 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
 def _carry_out_all(
     spec: Spec, plan: Plan, runs: Sequence[ProofRun], processes: int
 ) -> tuple[list[tuple[int, Trips]], list[str]]:  # fmt: skip
-    """The steps of each run and the trips that it made; what is said of the floats of the first, which come with it.
+    """The steps of each run and the trips that it made; what is said of the floats of the first, which come with it,
+    and of tiles.
 
     An op on whole arrays that computes is compared with its tiles beside them. What floats show counts once the exact
     run is right. They make the trips that this is to make; where in the end it made others, they are looked at again.
@@ -124,15 +125,16 @@ def _carry_out_all(
     before: list[Callable[[], Any]] = []
     if spec.whole is not None and with_floats:
         before += [partial(check_whole, spec, plan, run.case) for run in runs if not run.is_spare]  # all of K runs
-    found = run_tasks([*before, *tasks], processes if is_long else 1)[len(before) :]
+    found = run_tasks([*before, *tasks], processes if is_long else 1)
+    notes, found = [note for said in found[: len(before)] for note in said], found[len(before) :]
     if not with_floats:
-        return found, []
+        return found, notes
     first, floats, *others = found
     if first[1] != runs[0].cut.trips:
         floats = _try_floats(spec, plan, runs[0], first[1])
     if isinstance(floats, Exception):
         raise floats
-    return [first, *others], floats
+    return [first, *others], [*notes, *floats]
 
 
 def _carry_out_in_parts(
@@ -149,10 +151,12 @@ def _carry_out_in_parts(
     tasks += [partial(check_whole, spec, plan, run.case)] if spec.whole is not None else []
     tasks += [partial(digest_meaning, *of)]  # the longest first
     try:
-        floats, (steps, did), *_, meant = run_tasks(tasks, processes)
+        floats, (steps, did), *whole, meant = run_tasks(tasks, processes)
     except (ProofError, Unsteady):
         return None
-    return None if did != meant or isinstance(floats, Exception) else ([(steps, trips)], floats)
+    if did != meant or isinstance(floats, Exception):
+        return None
+    return [(steps, trips)], [*(note for said in whole for note in said), *floats]
 
 
 def _try_floats(spec: Spec, plan: Plan, run: ProofRun, trips: Trips) -> list[str] | Exception:
