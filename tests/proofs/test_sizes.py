@@ -231,3 +231,32 @@ def test_an_end_that_is_wrong_for_a_pair_of_remainders_is_found() -> None:
 def test_a_hazard_of_one_remainder_is_found(meet: str) -> None:
     with pytest.raises(ProofError, match="TG403"):
         tilegen.build(LONG.replace("MEET", meet))
+
+
+PAIR = """kernel: pair
+threads: 32
+params: {M: {default: 8, max: 500}, N: {default: 6, max: 500}}
+grid: {bx: M}
+buffers:
+  X: {scope: global, dtype: float32, shape: [M, N, 32]}
+  Y: {scope: global, dtype: float32, shape: [M, N, 32]}
+  A: {scope: shared, dtype: float32, shape: [2, 32]}
+ops:
+  - for: {t: N}
+    do:
+      - copy: {src: "X[bx, t]", dst: "A[t % 2]"}
+      - sync: cta
+      - copy: {src: "A[SLOT]", dst: "Y[bx, t]"}
+      - sync: cta
+"""
+
+
+@pytest.mark.parametrize(
+    "condition", ["M + N == 3", "M == 2 and N == 5", "bx == M - 3 and N < 3", "t == N - 2 and M == 7"]
+)
+def test_a_slot_that_two_sizes_together_make_wrong_is_found(condition: str) -> None:
+    """None of these holds with the default of either."""
+    right, wrong = (PAIR.replace("SLOT", slot) for slot in ("t % 2", f"(t + where({condition}, 1, 0)) % 2"))
+    spec, plan = tilegen.load(right), plan_spec(tilegen.load(wrong))
+    assert proof_code(lambda: prove(spec, plan_spec(spec))) == ""
+    assert proof_code(lambda: prove(spec, plan))

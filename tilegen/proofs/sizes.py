@@ -22,6 +22,7 @@ _MOST_ELEMENTS = 1 << 45  # of an array that is counted; no GPU holds more
 _MOST_VALUES = 1 << 17  # of a parameter that are looked at, from either end
 _MOST_OUTCOMES = 128  # of a remainder
 _MOST_ROWS = 1 << 12  # combinations of values that are looked at
+_MOST_TOGETHER = 8  # of the least values of each parameter all are tried together
 _MOST_SMALL = 128  # values of a parameter that are compared with CTAs, trips and threads
 _MOST_SEEN = 1 << 20  # outcomes of such a comparison
 _ASKING = ("<", "==", "!=")
@@ -52,7 +53,8 @@ def telling_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, i
     """A case for each outcome of what the plan and the spec ask of parameters alone, and for pairs of such values.
 
     They ask where two are compared, which is smaller or larger, and what a remainder is. Of each outcome the least
-    value of a parameter is taken, and the least above its default; then all combinations that show something new.
+    value of a parameter is taken, and the least above its default; then all combinations that show something new, of
+    the least values that there are too.
     """
     own = {p.name: p.var for p in spec.params if p.var is not None and p.launched is None}
     parts = dict.fromkeys(
@@ -63,15 +65,20 @@ def telling_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, i
     values = {name: _turns(var, [substitute(x, _without(default, name)) for x in parts], default[name])
               for name, var in own.items()}  # fmt: skip
     alone = [{**default, name: value} for name, found in values.items() for value in found]
-    together = [
-        dict(default, **dict(zip(values, row, strict=True))) for row in islice(product(*values.values()), _MOST_ROWS)
-    ]
+    tried = {name: dict.fromkeys((*found, *_small(own[name]))) for name, found in values.items()}
+    rows = islice(product(*tried.values()), _MOST_ROWS) if len(own) > 1 else ()
+    together = [{**default, **dict(zip(tried, row, strict=True))} for row in rows]
     seen: set[tuple[int, ...]] = set()
     for case in (case for case in [*alone, *together] if is_sized(spec, case)):
         outcome = tuple(int(evaluate(x, case)) for x in parts)
         if case in alone or outcome not in seen:
             yield case
         seen.add(outcome)
+
+
+def _small(var: Var) -> range:
+    """The least values of a parameter, which are tried with those of others."""
+    return range(max(var.step, var.least), min(var.bound, _MOST_TOGETHER * var.step), var.step)
 
 
 def reaching_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, int]) -> Iterator[dict[str, int]]:
