@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, evaluate, substitute, variables
-from tilegen.index.courses import Trips, course, pick_values
+from tilegen.index.courses import course, pick_values
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.plan import Plan, begin, walk
 from tilegen.proofs.questions import Question, decisions_of, meant_places
-from tilegen.proofs.residues import MOST_RESIDUES, Residues, find_ends, find_periods
+from tilegen.proofs.residues import MOST_RESIDUES, Residues, find_ends
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import outline
@@ -29,14 +29,14 @@ _MOST_CTAS = 1 << 22  # that are looked at for an outcome
 
 
 def choose_ctas(
-    spec: Spec, asked: Sequence[Question], grid: Cta, case: Mapping[str, int], trips: Trips, most: int = MOST_RESIDUES
+    spec: Spec, periods: Sequence[Residues], grid: Cta, case: Mapping[str, int], most: int = MOST_RESIDUES
 ) -> list[Cta]:  # fmt: skip
     """First, second, second last and last CTA of each dimension, and of each outcome of a condition the first and last.
 
     Then one for each residue of the block axes, where places in memory depend on more than a step along an axis.
-    ``asked``: what ``list_questions`` found. ``trips``: how the loops go on. ``most``: so many are taken for residues.
+    ``periods``: what ``find_periods`` found, of each axis. ``most``: so many are taken for residues.
     """
-    chosen = list(dict.fromkeys([*corners(grid), *_residues(find_periods(asked, grid, case, trips), grid, most)]))
+    chosen = list(dict.fromkeys([*corners(grid), *_residues(periods, grid, most)]))
     conditions = [c for c in _list_decisions(spec) if _is_of_ctas(c, case)]
     for condition in conditions:
         axes = _telling_ctas(substitute(condition, case), grid)
@@ -132,11 +132,8 @@ def _behaviour(
     return tuple(found)
 
 
-def shows_all(
-    asked: Sequence[Question], grid: Cta, case: Mapping[str, int], trips: Trips, most: int = MOST_RESIDUES
-) -> bool:  # fmt: skip
+def shows_all(periods: Sequence[Residues], grid: Cta, most: int = MOST_RESIDUES) -> bool:
     """Does ``choose_ctas`` take so few CTAs that all which differ are among them?"""
-    periods = find_periods(asked, grid, case, trips)
     are_known = all(p.period is not None and min(p.period, n) <= most for p, n in zip(periods, grid, strict=True))
     return prod(grid) <= most or (
         are_known and prod(len(_spread(p, n, most)) for p, n in zip(periods, grid, strict=True)) <= most

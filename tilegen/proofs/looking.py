@@ -18,15 +18,13 @@ from numpy.typing import NDArray
 from tilegen.index import Index, Var, bound, evaluate, mod, sub, substitute, variables
 from tilegen.index.bounds import highest
 from tilegen.plan import plain_name
-from tilegen.proofs.questions import ALIGNED, part_naming
+from tilegen.proofs.questions import ALIGNED, NEVER, Loops, part_naming
 from tilegen.proofs.reach import ArrayTouch
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
 Ints = NDArray[np.int64]
-Loops = tuple[tuple[Var, Index], ...]  # the variable and the count of each loop around
 
 MOST_SEEN = 1 << 21  # outcomes of one expression
-_NEVER = -1 << 62  # an outcome of what is never asked
 _MOST_TURNS = 4  # a loop of which more than one trip in so many turns is as well run in full
 
 
@@ -96,7 +94,7 @@ def find_turns(
         if {u.name for u in variables(guard)} <= values.axes.keys():
             is_asked &= values.of(guard).astype(bool)
     for x in values.seen:
-        found = np.where(is_asked, values.of(x), _NEVER)
+        found = np.where(is_asked, values.of(x), NEVER)
         differ = (found[:, 1:] != found[:, :-1]).any(axis=2) & values.is_made[:, 1:]
         turns = np.union1d(turns, np.flatnonzero(differ.any(axis=0)) + 1)
     return tuple(turns.tolist()) if len(turns) <= max(2, values.trips // _MOST_TURNS) else None

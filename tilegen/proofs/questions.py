@@ -15,6 +15,10 @@ from tilegen.spec.data import Call, Loop, Spec, Statement
 from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
 
 ALIGNED = 16  # elements after which places are as aligned as before
+NEVER = -1 << 62  # an outcome of what is never asked
+COMPARING = ("<", "==", "!=")
+
+Loops = tuple[tuple[Var, Index], ...]  # the variable and the count of each loop around
 
 
 def list_questions(spec: Spec, plan: Plan) -> list[Question]:
@@ -68,7 +72,7 @@ class Question:
     """
 
     x: Index
-    loops: tuple[tuple[Var, Index], ...]
+    loops: Loops
     guards: tuple[Index, ...] = ()
     moves: bool = False
     is_named: bool = False
@@ -128,6 +132,14 @@ class Question:
             return int(evaluate(found, {v.name: 0 for v in variables(found)}))
         except ZeroDivisionError:
             return 0
+
+
+def parts_with(x: Index, symbols: Sequence[str]) -> list[Formula]:
+    """Each part of an expression with one of these operators, once; parts of parts before them."""
+    if not isinstance(x, Formula):
+        return []
+    inner = dict.fromkeys(e for a in x.args for e in parts_with(a, symbols))
+    return [*inner, *([x] if x.symbol in symbols else [])]
 
 
 def part_naming(x: Index, names: set[str]) -> Index:

@@ -7,7 +7,7 @@ of trips with one outcome that is as long as a proof runs of a loop goes on as i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import prod
@@ -16,20 +16,26 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, bound, evaluate, less, mod, replace_part, sub, substitute, variables
+from tilegen.index import Index, Var, bound, evaluate, less, mod, replace_part, sub, substitute, variables
 from tilegen.index.courses import Course, Trips, course, join_courses, pick_values
 from tilegen.interpret.threads import Cta
 from tilegen.plan import plain_name
-from tilegen.proofs.questions import ALIGNED, Question, meant_places, part_naming
+from tilegen.proofs.questions import (
+    ALIGNED,
+    COMPARING,
+    NEVER,
+    Loops,
+    Question,
+    meant_places,
+    part_naming,
+    parts_with,
+)
 from tilegen.scopes import CTA_AXES
 
 MOST_RESIDUES = 64  # CTAs along an axis that are taken for what they show
 _SOON = 8  # CTAs after which an expression has repeated: others are looked at one by one
 MOST_OUTCOMES = 1 << 22  # of an expression that are looked at, along an axis and its loops
 _MOST_STRETCHES = 1 << 16  # lists of trips that are compared with one another
-NEVER = -1 << 62  # an outcome of what is never asked
-
-Loops = tuple[tuple[Var, Index], ...]  # the variable and the count of each loop around
 
 Numbered = NDArray[np.intp]  # of each value of an axis a number for what goes on there: the same for the same
 
@@ -110,19 +116,11 @@ def _width(turns: Course, v: Var) -> int:
 def _courses(x: Index, v: Var) -> tuple[list[Course | None], set[Index]]:
     """How an expression goes on along ``v``: on either side of the min or max, if that is why no rule is known."""
     own = course(x, v)
-    turns = [] if own else [s for s in _parts(x, ("min", "max")) if v in variables(s) and course(s, v) is None]
+    turns = [] if own else [s for s in parts_with(x, ("min", "max")) if v in variables(s) and course(s, v) is None]
     if len(turns) != 1:
         return [own], set()
     (turn,) = turns
     return [course(replace_part(x, turn, side), v) for side in turn.args], {turn}
-
-
-def _parts(x: Index, symbols: Sequence[str]) -> list[Formula]:
-    """Each part of an expression with one of these operators, once."""
-    if not isinstance(x, Formula):
-        return []
-    inner = dict.fromkeys(e for a in x.args for e in _parts(a, symbols))
-    return [*inner, *([x] if x.symbol in symbols else [])]
 
 
 # ---------------------------------------------------------------- what is looked at
@@ -167,7 +165,7 @@ def look_at(
         outcomes = [np.where(is_asked, evaluate(y, axes), NEVER) for y in seen]
     by_trip = shape[: 1 + len(around)]
     found = np.stack(outcomes, axis=-1).astype(np.int64).reshape(*by_trip, -1)
-    return LookedAt(found, tuple(around), np.any(is_made.reshape(*by_trip, -1), axis=-1, keepdims=True)[..., 0])
+    return LookedAt(found, tuple(around), np.asarray(is_made.reshape(*by_trip, -1).any(axis=-1)))
 
 
 def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[str, Index]) -> Numbered | None:
@@ -235,8 +233,8 @@ def _list_compared(q: Question, v: Var, numbers: Mapping[str, Index]) -> list[In
     """
     x = substitute(q.x, numbers)
     named = {v.name, *(trip.name for trip, count in q.loops if v in variables(substitute(count, numbers)))}
-    found: list[Index] = [*_parts(x, ("<", "==", "!="))]
-    found += [less(a, b) for side in _parts(x, ("min", "max")) for a, b in combinations(side.args, 2)]
+    found: list[Index] = [*parts_with(x, COMPARING)]
+    found += [less(a, b) for side in parts_with(x, ("min", "max")) for a, b in combinations(side.args, 2)]
     return [c for c in found if named & {u.name for u in variables(c)}]
 
 
@@ -255,10 +253,7 @@ def _follow_length(loops: Loops, v: Var, numbers: Mapping[str, Index], trips: Tr
     if seen is None:
         return None
     lengths = seen.outcomes.reshape(v.bound, -1)
-    if (steady := _steady(trips, plain_name(trip.name))) is not None:
-        most, period = steady
-        lengths = np.where(lengths < most, lengths, most + (lengths - most) % period)
-    return _number_rows(lengths)
+    return _number_rows(_cut(lengths, _steady(trips, plain_name(trip.name))))
 
 
 def _steady(trips: Trips, name: str) -> tuple[int, int] | None:
@@ -267,6 +262,14 @@ def _steady(trips: Trips, name: str) -> tuple[int, int] | None:
         return None
     common, head = trips.loops[name]
     return head + common.period, common.period
+
+
+def _cut(lengths: NDArray[np.int64], steady: tuple[int, int] | None) -> NDArray[np.int64]:
+    """Numbers of trips in a row, the same for those that a loop which goes on as it is does not tell apart."""
+    if steady is None:
+        return lengths
+    most, period = steady
+    return np.where(lengths < most, lengths, most + (lengths - most) % period)
 
 
 def _pattern(ids: NDArray[np.intp], is_made: NDArray[np.bool_], steady: Sequence[tuple[int, int] | None]) -> object:
@@ -284,8 +287,5 @@ def _stretches(ids: NDArray[np.intp], steady: tuple[int, int] | None) -> tuple[t
     if not len(ids):
         return ()
     firsts = np.flatnonzero(np.diff(ids, prepend=ids[0] - 1))
-    lengths: Iterable[int] = np.diff(firsts, append=len(ids)).tolist()
-    if steady is not None:
-        most, period = steady
-        lengths = [n if n < most else most + (n - most) % period for n in lengths]
-    return tuple(zip(ids[firsts].tolist(), lengths, strict=True))
+    lengths = _cut(np.diff(firsts, append=len(ids)), steady)
+    return tuple(zip(ids[firsts].tolist(), lengths.tolist(), strict=True))

@@ -15,6 +15,7 @@ from tilegen.proofs.ctas import MOST_LOOKED_AT, choose_ctas, drop_alike, exchang
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
+from tilegen.proofs.residues import find_periods
 from tilegen.proofs.sizes import largest_cases, reaching_cases, say_case, telling_cases
 from tilegen.proofs.trips import Cut, choose_trips, count_work, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
@@ -62,16 +63,18 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     trips = choose_trips(spec, plan, corners(grid), default, few=0, looks=False).trips
 
     def with_ctas(cases: Iterable[Mapping[str, int]]) -> list[Wanted]:
-        return [(case, choose_ctas(spec, asked, launch_of(spec, case).grid, case, trips)) for case in cases]
+        launched = ((case, launch_of(spec, case).grid) for case in cases)
+        return [(case, choose_ctas(spec, find_periods(asked, own, case, trips), own, case)) for case, own in launched]
 
-    wanted = with_ctas(usual)
-    _, ctas = wanted[0]
+    periods = find_periods(asked, grid, default, trips)
+    ctas = choose_ctas(spec, periods, grid, default)
+    wanted = [(default, ctas), *with_ctas(usual[1:])]
     lengths = trip_cases(spec, plan, ctas, default)
     notes = list(lengths.notes)
-    if not shows_all(asked, grid, default, trips):
+    if not shows_all(periods, grid):
         most = 0 if exchanges(plan) else MOST_LOOKED_AT
-        wanted[0] = default, choose_ctas(spec, asked, grid, default, trips, most) if most else ctas
-        notes += [] if most and shows_all(asked, grid, default, trips, most) else [_OTHER_CTAS]
+        wanted[0] = default, choose_ctas(spec, periods, grid, default, most) if most else ctas
+        notes += [] if most and shows_all(periods, grid, most) else [_OTHER_CTAS]
     wanted += with_ctas(_new(lengths.cases, wanted))
     wanted += with_ctas(_new(telling_cases(spec, asked, default), wanted))
     wanted += with_ctas(_new(reaching_cases(spec, asked, default), wanted))

@@ -1,5 +1,5 @@
 """Sizes that a proof takes beside the usual: the largest that there are, and those that show each outcome of what is
-asked of parameters alone.
+asked of parameters, alone or with CTAs, trips and threads.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from math import prod
 import numpy as np
 
 from tilegen.index import Formula, Index, Var, bound, evaluate, less, substitute, variables
-from tilegen.proofs.questions import Question
+from tilegen.proofs.questions import COMPARING, Question, parts_with
 from tilegen.proofs.residues import look_at
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
@@ -25,7 +25,6 @@ _MOST_ROWS = 1 << 12  # combinations of values that are looked at
 _MOST_TOGETHER = 8  # of the least values of each parameter all are tried together
 _MOST_SMALL = 128  # values of a parameter that are compared with CTAs, trips and threads
 _MOST_SEEN = 1 << 20  # outcomes of such a comparison
-_ASKING = ("<", "==", "!=")
 
 
 def largest_cases(spec: Spec, default: Mapping[str, int], with_counts: bool = False) -> list[dict[str, int]]:
@@ -81,61 +80,12 @@ def _small(var: Var) -> range:
     return range(max(var.step, var.least), min(var.bound, _MOST_TOGETHER * var.step), var.step)
 
 
-def reaching_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, int]) -> Iterator[dict[str, int]]:
-    """A case for each outcome that a comparison of a parameter with CTAs, trips or threads has at all.
-
-    Small values of each parameter are looked at, beside the defaults of the others. Of those with which both outcomes
-    occur, and of those with one alone, the least is taken, and the least above the default.
-    """
-    for p in spec.params:
-        if p.var is None or p.launched is not None:
-            continue
-        others = _without(default, p.name)
-        compared = dict.fromkeys(
-            replace(q, x=c, guards=tuple(g for g in q.guards if g != x))
-            for q in asked for x in (q.x, *q.guards) for c in _compared(substitute(x, others), p.name)
-        )  # fmt: skip
-        found = dict.fromkeys(n for q in compared for n in _reaching_values(spec, p.var, q, others, default[p.name]))
-        yield from (case for case in ({**default, p.name: n} for n in found) if is_sized(spec, case))
-
-
-def _compared(x: Index, name: str) -> Iterator[Index]:
-    """The comparisons in an expression that name this parameter and something else."""
-    if not isinstance(x, Formula):
-        return
-    if x.symbol in _ASKING:
-        named = {v.name for v in variables(x)}
-        yield from [x] if name in named and len(named) > 1 else []
-        return
-    for part in x.args:
-        yield from _compared(part, name)
-
-
-def _reaching_values(spec: Spec, var: Var, q: Question, others: Mapping[str, int], default: int) -> Iterator[int]:
-    """The least value of a parameter for each set of outcomes of a comparison, and the least above its default."""
-    few = Var(var.name, min(var.bound, _MOST_SMALL))
-    numbers: dict[str, Index] = {**others, var.name: few}
-    grid = {axis: substitute(n, numbers) for axis, n in zip(CTA_AXES, spec.grid, strict=True)}
-    numbers |= {axis: Var(axis, bound(n) - 1) if bound(n) > 2 else 0 for axis, n in grid.items()}
-    inside = tuple(less(numbers[axis], n) for axis, n in grid.items())
-    seen = look_at(replace(q, guards=(*q.guards, *inside)), [substitute(q.x, numbers)], few, numbers, _MOST_SEEN)
-    if seen is None:
-        return
-    rows = seen.outcomes.reshape(few.bound, -1)
-    sets = (rows == 0).any(axis=1) + 2 * (rows == 1).any(axis=1)
-    values = np.arange(few.bound)
-    possible = (values >= max(1, var.least)) & (values % var.step == 0) & (sets > 0)
-    for first in (0, default + 1):
-        for own in (1, 2, 3):
-            yield from map(int, values[possible & (values >= first) & (sets == own)][:1])
-
-
 def _asked(x: Index, names: set[str]) -> Iterator[Index]:
     """The parts of an expression that ask something of these names and of nothing else."""
     if not isinstance(x, Formula):
         return
     is_alone = {v.name for v in variables(x)} <= names
-    if is_alone and (x.symbol in _ASKING or (x.symbol in "%&" and bound(x) <= _MOST_OUTCOMES)):
+    if is_alone and (x.symbol in COMPARING or (x.symbol in "%&" and bound(x) <= _MOST_OUTCOMES)):
         yield x
         return
     if is_alone and x.symbol in ("min", "max"):
@@ -160,6 +110,45 @@ def _turns(var: Var, parts: Sequence[Index], default: int) -> list[int]:
             if len(kinds) <= _MOST_OUTCOMES:
                 found |= dict.fromkeys(values[first + at].tolist())
     return [*found]
+
+
+# ---------------------------------------------------------------- what is asked of parameters with others
+def reaching_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, int]) -> Iterator[dict[str, int]]:
+    """A case for each outcome that a comparison of a parameter with CTAs, trips or threads has at all.
+
+    Small values of each parameter are looked at, beside the defaults of the others. Of those with which both outcomes
+    occur, and of those with one alone, the least is taken, and the least above the default.
+    """
+    for p in spec.params:
+        if p.var is None or p.launched is not None:
+            continue
+        others = _without(default, p.name)
+        compared = dict.fromkeys(
+            replace(q, x=c, guards=tuple(g for g in q.guards if g != x))
+            for q in asked for x in (q.x, *q.guards) for c in parts_with(substitute(x, others), COMPARING)
+            if p.name in (named := {v.name for v in variables(c)}) and len(named) > 1
+        )  # fmt: skip
+        found = dict.fromkeys(n for q in compared for n in _reaching_values(spec, p.var, q, others, default[p.name]))
+        yield from (case for case in ({**default, p.name: n} for n in found) if is_sized(spec, case))
+
+
+def _reaching_values(spec: Spec, var: Var, q: Question, others: Mapping[str, int], default: int) -> Iterator[int]:
+    """The least value of a parameter for each set of outcomes of a comparison, and the least above its default."""
+    few = Var(var.name, min(var.bound, _MOST_SMALL))
+    numbers: dict[str, Index] = {**others, var.name: few}
+    grid = {axis: substitute(n, numbers) for axis, n in zip(CTA_AXES, spec.grid, strict=True)}
+    numbers |= {axis: Var(axis, bound(n) - 1) if bound(n) > 2 else 0 for axis, n in grid.items()}
+    inside = tuple(less(numbers[axis], n) for axis, n in grid.items())
+    seen = look_at(replace(q, guards=(*q.guards, *inside)), [substitute(q.x, numbers)], few, numbers, _MOST_SEEN)
+    if seen is None:
+        return
+    rows = seen.outcomes.reshape(few.bound, -1)
+    sets = (rows == 0).any(axis=1) + 2 * (rows == 1).any(axis=1)
+    values = np.arange(few.bound)
+    possible = (values >= max(1, var.least)) & (values % var.step == 0) & (sets > 0)
+    for first in (0, default + 1):
+        for own in (1, 2, 3):
+            yield from map(int, values[possible & (values >= first) & (sets == own)][:1])
 
 
 def _without(case: Mapping[str, int], name: str) -> dict[str, int]:
