@@ -11,6 +11,7 @@ import pytest
 
 import tilegen
 from tilegen.errors import Diagnostic, ProofError
+from tilegen.pipeline import explain_spec
 from tilegen.planner import plan_spec
 from tilegen.proofs.prove import prove
 from tilegen.side_by_side import run_tasks
@@ -48,3 +49,12 @@ def test_a_build_is_the_same_in_several_processes(name: str) -> None:
     path = ROOT / "specs" / f"{name}.yaml"
     one, several = (tilegen.build(path, processes=n) for n in (1, 2))
     assert (several.source, several.manifest, several.spec) == (one.source, one.manifest, one.spec)
+
+
+def test_layouts_are_compared_the_same_in_several_processes() -> None:
+    spec = tilegen.load(ROOT / "specs" / "permute_sf.yaml")
+    plan = plan_spec(spec)
+    one, several = (explain_spec(spec, plan, processes=n) for n in (1, 2))
+    compared = [c["question"] for c in one["choices"] if c["question"].startswith("layout of")]
+    assert len(compared) > 1, "only side by side if there is more than one search"
+    assert one == several

@@ -113,9 +113,9 @@ def explain(spec: Source, arch: str | None = None, params: Mapping[str, int | fl
     return explain_spec(spec, plan_spec(spec))
 
 
-def explain_spec(spec: Spec, plan: Plan) -> dict[str, Any]:
-    """What ``explain`` says of a loaded spec and its plan."""
-    explained = explain_plan(with_comparisons(spec, plan), launch_of(spec), with_derivations=True)
+def explain_spec(spec: Spec, plan: Plan, processes: int = 1) -> dict[str, Any]:
+    """What ``explain`` says of a loaded spec and its plan; layouts are compared in ``processes``, which are forked."""
+    explained = explain_plan(with_comparisons(spec, plan, processes), launch_of(spec), with_derivations=True)
     return explained | describe_tensor_memory(spec)
 
 
@@ -129,9 +129,9 @@ def expand(spec: Source, arch: str | None = None, params: Mapping[str, int | flo
     return pin_choices(spec, plan_spec(spec))
 
 
-def with_comparisons(spec: Spec, plan: Plan) -> Plan:
+def with_comparisons(spec: Spec, plan: Plan, processes: int = 1) -> Plan:
     """The plan with what 'auto' would have given where the spec writes the layout of a shared buffer."""
-    return replace(plan, choices=(*plan.choices, *compare_pinned(spec)))
+    return replace(plan, choices=(*plan.choices, *compare_pinned(spec, processes)))
 
 
 def settle(spec: Spec, processes: int = 1) -> Spec:

@@ -121,15 +121,19 @@ def _search(spec: Spec, name: str, is_shown: bool = True) -> Search | None:
 
 
 # ---------------------------------------------------------------- layouts that were written
-def compare_pinned(spec: Spec) -> tuple[Choice, ...]:
-    """For every shared buffer whose layout the spec writes: what it costs, and what 'auto' would have given."""
+def compare_pinned(spec: Spec, processes: int = 1) -> tuple[Choice, ...]:
+    """For every shared buffer whose layout the spec writes: what it costs, and what 'auto' would have given.
+
+    No search waits for another; with ``processes``, which are forked, they go side by side.
+    """
     chosen = {c.question for c in spec.choices}
-    return tuple(
-        choice
+    pinned = [
+        b
         for b in spec.buffers
         if b.scope == "shared" and b.root == b.name and f"layout of {b.name}" not in chosen and can_follow(spec, b.name)
-        if (choice := _compare_one(spec, b)) is not None
-    )
+    ]
+    choices = run_tasks([partial(_compare_one, spec, b) for b in pinned], processes)
+    return tuple(choice for choice in choices if choice is not None)
 
 
 def _compare_one(spec: Spec, buffer: Buffer) -> Choice | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -39,7 +40,7 @@ def explain_command(
         begin(path)
         spec = load(read_spec(path), arch, settings)
         plan, launch = plan_spec(spec), launch_of(spec)
-        explained = explain_spec(spec, plan) if access is None else {}
+        explained = explain_spec(spec, plan, os.cpu_count() or 1) if access is None else {}
         compiled = measure_resources(build(spec)) if compiles and access is None else None
     if access is None:
         if form == "json":
