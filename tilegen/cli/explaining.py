@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -11,6 +10,7 @@ import click
 
 from tilegen.arch import ARCHES
 from tilegen.cli.console import diagnostic_data, print_data, print_json, watch_progress
+from tilegen.cli.options import default_jobs
 from tilegen.cli.reading import read_spec
 from tilegen.decisions import wrap_line
 from tilegen.errors import ProofError
@@ -40,7 +40,7 @@ def explain_command(
         begin(path)
         spec = load(read_spec(path), arch, settings)
         plan, launch = plan_spec(spec), launch_of(spec)
-        explained = explain_spec(spec, plan, os.cpu_count() or 1) if access is None else {}
+        explained = explain_spec(spec, plan, default_jobs()) if access is None else {}
         compiled = measure_resources(build(spec)) if compiles and access is None else None
     if access is None:
         if form == "json":

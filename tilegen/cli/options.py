@@ -102,11 +102,16 @@ def with_manner(command: Command) -> Command:
 
 def read_manner(form: str, quiet: bool, verbose: bool, jobs: int | None) -> Manner:
     """The options of ``with_manner`` as one value. Raises UsageError where they contradict each other."""
-    import os
-
     if quiet and verbose:
         raise click.UsageError("-q prints less and -v prints more: take one of them")
-    return Manner(form, quiet, verbose, jobs or os.cpu_count() or 1)
+    return Manner(form, quiet, verbose, jobs or default_jobs())
+
+
+def default_jobs() -> int:
+    """A process for each CPU."""
+    import os
+
+    return os.cpu_count() or 1
 
 
 def is_typed(name: str) -> bool:
