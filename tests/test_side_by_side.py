@@ -29,10 +29,55 @@ def test_the_first_task_that_fails_says_what_is_wrong_however_late_it_is() -> No
         run_tasks([lambda: None, lambda: fail("TG401", 0.3), lambda: fail("TG402")], processes=3)
 
 
-def test_tasks_run_in_other_processes() -> None:
-    own = run_tasks([os.getpid, os.getpid], processes=1)
-    others = run_tasks([os.getpid, os.getpid], processes=2)
-    assert set(own) == {os.getpid()} and os.getpid() not in others
+def test_tasks_run_in_this_process_and_in_others() -> None:
+    def wait_and_say() -> int:
+        time.sleep(0.2)
+        return os.getpid()
+
+    assert set(run_tasks([wait_and_say] * 2, processes=1)) == {os.getpid()}
+    shared = run_tasks([wait_and_say] * 4, processes=2)
+    assert len(set(shared)) == 2 and os.getpid() in shared
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_once_a_task_fails_no_other_begins(own: bool, tmp_path: Path) -> None:
+    here = os.getpid()
+
+    def fail_in_one_of_them() -> None:
+        if (os.getpid() == here) == own:
+            fail("TG401")
+        time.sleep(0.2)
+
+    with pytest.raises(ProofError, match="TG401") as caught:
+        run_tasks([fail_in_one_of_them] * 2 + [(tmp_path / "begun").touch], processes=2)
+    assert not (tmp_path / "begun").exists()
+    assert own or "fail_in_one_of_them" in caught.value.__notes__[0]
+
+
+def test_a_process_that_dies_is_told_of() -> None:
+    here = os.getpid()
+    with pytest.raises(RuntimeError, match="a process that was forked ended with 3"):
+        run_tasks([lambda: time.sleep(0.2) if os.getpid() == here else os._exit(3)] * 2, processes=2)
+
+
+def test_what_cannot_be_sent_is_told_of() -> None:
+    here = os.getpid()
+    with pytest.raises(RuntimeError, match="a process that was forked ended with 1"):
+        run_tasks([lambda: time.sleep(0.2) if os.getpid() == here else (lambda: 0)] * 2, processes=2)
+
+
+def test_processes_end_when_this_one_is_interrupted(tmp_path: Path) -> None:
+    here = os.getpid()
+
+    def interrupt() -> None:
+        if os.getpid() == here:
+            raise KeyboardInterrupt
+        time.sleep(20)
+        (tmp_path / "went on").touch()
+
+    with pytest.raises(KeyboardInterrupt):
+        run_tasks([interrupt] * 2, processes=2)
+    assert not (tmp_path / "went on").exists()
 
 
 @pytest.mark.parametrize("processes", [2, 3])

@@ -1,16 +1,17 @@
-"""Tasks that do not depend on each other, shared out over forked processes."""
+"""Tasks that do not depend on each other, shared out over this process and forked ones."""
 
 from __future__ import annotations
 
 import multiprocessing
 import signal
+import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from typing import TypeVar
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkContext, ForkProcess
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
-
-_tasks: Sequence[Callable[[], object]] = ()  # what forked processes find
 
 
 def run_tasks(
@@ -18,26 +19,44 @@ def run_tasks(
 ) -> list[Result]:
     """Their results in order; the error of the first that fails. Tasks begin in order: put long ones first.
 
-    With one process, or where processes cannot be forked, they run here one after another, up to the first error.
-    ``begin(k)`` is called before task k is run here, or waited for: all before it are done.
+    This process takes its turn with ``processes - 1`` that it forks, and keeps what its own tasks find out on the way.
+    Where processes cannot be forked, it carries all out alone. ``begin(k)`` is called before it carries out task k: all
+    before that one have begun. Raises RuntimeError where a forked process dies.
 
     >>> run_tasks([lambda: 1 + 1, lambda: 2 * 3], processes=2)
     [2, 6]
     """
-    global _tasks
-    wanted = min(processes, len(tasks))
-    if wanted < 2 or "fork" not in multiprocessing.get_all_start_methods():
+    count = min(processes, len(tasks)) - 1
+    if count < 1 or "fork" not in multiprocessing.get_all_start_methods():
         return [_begin_task(k, task, begin) for k, task in enumerate(tasks)]
-    _tasks = tasks
+    context = multiprocessing.get_context("fork")
+    turns = _Turns(context.Value("i", 0), len(tasks))
+    helpers = [_start_helper(context, tasks, turns) for _ in range(count)]
     try:
-        with ProcessPoolExecutor(wanted, multiprocessing.get_context("fork"), _end_when_interrupted) as pool:
-            futures = [pool.submit(_run_task, k) for k in range(len(tasks))]
-            try:
-                return [_begin_task(k, future.result, begin) for k, future in enumerate(futures)]  # type: ignore[misc]
-            finally:
-                pool.shutdown(cancel_futures=True)
+        found = _take_all(tasks, turns, begin)
+        for helper in helpers:
+            found |= _receive(helper)
     finally:
-        _tasks = ()
+        for helper in helpers:
+            helper.process.terminate()  # one that has answered has nothing left to do
+            helper.process.join()
+    for k in sorted(found):
+        if isinstance(failed := found[k], _Failed):
+            raise failed.error
+    return [found[k] for k in range(len(tasks))]
+
+
+@dataclass(frozen=True)
+class _Failed:
+    error: Exception
+
+
+@dataclass(frozen=True)
+class _Helper:
+    """A forked process, and where it sends what it has found once no task is left."""
+
+    process: ForkProcess
+    answer: Connection
 
 
 def _begin_task(k: int, task: Callable[[], Result], begin: Callable[[int], None]) -> Result:
@@ -45,10 +64,61 @@ def _begin_task(k: int, task: Callable[[], Result], begin: Callable[[int], None]
     return task()
 
 
-def _end_when_interrupted() -> None:
-    """Ctrl-C reaches these processes too: they end at once, and the one that forked them says so."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+@dataclass(frozen=True)
+class _Turns:
+    """The number of the task that comes next, in all processes, of ``count``."""
+
+    next: Any
+    count: int
 
 
-def _run_task(k: int) -> object:
-    return _tasks[k]()
+def _take(turns: _Turns) -> int | None:
+    """The number of a task that no other process carries out; None where none is left."""
+    with turns.next.get_lock():
+        k: int = turns.next.value
+        turns.next.value = k + 1
+    return k if k < turns.count else None
+
+
+def _stop(turns: _Turns) -> None:
+    with turns.next.get_lock():
+        turns.next.value = turns.count
+
+
+def _take_all(
+    tasks: Sequence[Callable[[], Any]], turns: _Turns, begin: Callable[[int], None] = lambda k: None
+) -> dict[int, Any]:  # fmt: skip
+    """What this process has found, by the number of the task; once a task fails, none after it begins."""
+    found: dict[int, Any] = {}
+    while (k := _take(turns)) is not None:
+        try:
+            found[k] = _begin_task(k, tasks[k], begin)
+        except Exception as error:
+            found[k] = _Failed(error)
+            _stop(turns)
+    return found
+
+
+def _start_helper(context: ForkContext, tasks: Sequence[Callable[[], Any]], turns: _Turns) -> _Helper:
+    answer, end = context.Pipe(duplex=False)
+    process = context.Process(target=_help, args=(tasks, turns, end))
+    process.start()
+    end.close()
+    return _Helper(process, answer)
+
+
+def _help(tasks: Sequence[Callable[[], Any]], turns: _Turns, end: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches it too, and the one that forked it says so
+    found = _take_all(tasks, turns)
+    for failed in (x for x in found.values() if isinstance(x, _Failed)):  # what is sent leaves its traceback behind
+        failed.error.add_note("".join(["in another process:\n", *traceback.format_tb(failed.error.__traceback__)]))
+    end.send(found)
+
+
+def _receive(helper: _Helper) -> dict[int, Any]:
+    try:
+        found: dict[int, Any] = helper.answer.recv()
+    except EOFError:
+        helper.process.join()
+        raise RuntimeError(f"a process that was forked ended with {helper.process.exitcode}") from None
+    return found

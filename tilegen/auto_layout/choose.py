@@ -37,8 +37,8 @@ class _Picked:
 def choose_layouts(spec: Spec, processes: int = 1) -> Spec:
     """The spec with a layout for every buffer whose layout is 'auto', and a Choice for each in ``choices``.
 
-    Several such buffers are chosen one after the other, the others as good as known so far; those that share an op
-    with one whose layout then changed, once more. Those that share none are looked for in several ``processes``, with
+    Those that share an op are chosen one after the other, the others as good as known so far, and once more where a
+    layout that they depend on then changed. Those that share none are looked for side by side in ``processes``, with
     the same outcome. A spec without any is returned as it is.
     """
     names = [b.name for b in spec.buffers if b.is_auto and b.root == b.name]
@@ -47,19 +47,39 @@ def choose_layouts(spec: Spec, processes: int = 1) -> Spec:
         plain = pin_layout(plain, name, row_major(spec.buffer(name).shape), "row")
     for name in names:
         plain = _begin(plain, name)
-    begun, apart = plain, _pick_apart(plain, names, processes)
+    begun, groups = plain, _group(plain, names)
+    tasks = [partial(_pick_group, begun, group, names) for group in groups]
+    picked = run_tasks(tasks, processes) if processes > 1 else [{}] * len(groups)
     chosen: dict[str, Choice] = {}
-    todo = list(names)
+    for group, found in zip(groups, picked, strict=True):
+        rooms = [[room_bytes(one, one.buffer(name)) for name in group] for one in (begun, plain)]
+        for name, own in (found if found and rooms[0] == rooms[1] else _pick_group(plain, group, names)).items():
+            plain, chosen[name] = pin_layout(plain, name, own.layout, own.text), own.choice
+    return replace(plain, choices=(*spec.choices, *(chosen[name] for name in names))) if names else spec
+
+
+def _group(spec: Spec, names: Sequence[str]) -> list[list[str]]:
+    """The names, those together whose layouts depend on one another, however many lie between them."""
+    groups: list[list[str]] = []
+    for name in names:
+        met = [group for group in groups if _meet(spec, name, group)]
+        groups = [group for group in groups if group not in met] + [[*(n for group in met for n in group), name]]
+    return sorted(([n for n in names if n in group] for group in groups), key=lambda group: names.index(group[0]))
+
+
+def _pick_group(spec: Spec, group: Sequence[str], names: Sequence[str]) -> dict[str, _Picked]:
+    """The best layouts for buffers of which each shares an op with another, or for one: all others as they are."""
+    picked: dict[str, _Picked] = {}
+    todo = list(group)
     for _ in range(2):
         changed = set()
         for name in todo:
-            before = plain.buffer(name)
-            is_known = name in apart and room_bytes(plain, before) == room_bytes(begun, before)
-            picked = apart[name] if is_known else _pick_one(plain, name, names)
-            plain, chosen[name] = pin_layout(plain, name, picked.layout, picked.text), picked.choice
-            changed |= _meet(plain, name, names) if picked.layout != before.layout else set()
-        todo = [name for name in names if name in changed]
-    return replace(plain, choices=(*spec.choices, *chosen.values())) if names else spec
+            before = spec.buffer(name)
+            picked[name] = _pick_one(spec, name, names)
+            spec = pin_layout(spec, name, picked[name].layout, picked[name].text)
+            changed |= _meet(spec, name, group) if picked[name].layout != before.layout else set()
+        todo = [name for name in group if name in changed]
+    return picked
 
 
 def _begin(spec: Spec, name: str) -> Spec:
@@ -88,15 +108,6 @@ def _meet(spec: Spec, name: str, names: Sequence[str]) -> set[str]:
     """Those of ``names`` that take part in an op together with this buffer: their best layouts depend on it."""
     calls = [{r.buffer.root for r in call.regions.values()} for call, _ in touched_calls(spec, name)]
     return {n for n in names if n != name and any(n in roots for roots in calls)}
-
-
-def _pick_apart(spec: Spec, names: Sequence[str], processes: int) -> dict[str, _Picked]:
-    """The picks of buffers that share no op with another, each in rows but for it: none waits for another's."""
-    apart = [name for name in names if not _meet(spec, name, names)]
-    if processes < 2 or len(apart) < 2:
-        return {}
-    picked = run_tasks([partial(_pick_one, spec, name, names) for name in apart], processes)
-    return dict(zip(apart, picked, strict=True))
 
 
 def _pick_one(spec: Spec, name: str, names: Sequence[str]) -> _Picked:

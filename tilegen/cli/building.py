@@ -117,7 +117,7 @@ def do_all(specs: Sequence[str], work: Callable[[str, Word], Result], processes:
     names = tuple(dict.fromkeys(specs))
     tasks = [partial(attempt, name, read_spec(name)) for name in names]  # other processes have no standard input
     with watch_progress(len(names)) as begin:
-        found = run_tasks(tasks, processes, lambda k: begin(names[k]))
+        found = run_tasks(tasks, processes, lambda k: begin(names[k], k))
     if errors := [one for one in found if isinstance(one, TilegenError)]:
         raise SeveralFailed(errors)
     return [one for one in found if not isinstance(one, TilegenError)]

@@ -103,14 +103,14 @@ _PATIENCE_SECONDS = 0.5
 
 
 @contextmanager
-def watch_progress(total: int) -> Iterator[Callable[[str], None]]:
-    """Yield ``begin(label)``, to be called before each of ``total`` pieces of work.
+def watch_progress(total: int) -> Iterator[Callable[..., None]]:
+    """Yield ``begin(label, before=0)``, to be called before a piece of work of ``total``, as ``before`` have begun.
 
     The bar appears once the whole has taken half a second, only on a terminal, and leaves no trace. Print nothing to
     the terminal inside of the block.
     """
     if not sys.stderr.isatty():
-        yield lambda label: None
+        yield lambda label, before=0: None
         return
     bar = _Bar(total, current_color() is False)
     timer = threading.Timer(_PATIENCE_SECONDS, bar.show)
@@ -127,18 +127,18 @@ class _Bar:
     """What the timer's thread shows of the state that the work's thread sets."""
 
     def __init__(self, total: int, is_plain: bool):
-        self.total, self.begun, self.label = total, 0, ""
+        self.total, self.before, self.label = total, 0, ""
         self.is_plain = is_plain
         self.lock = threading.Lock()
         self.closed = False
         self.shown: Any = None
         self.task: Any = None
 
-    def begin(self, label: str) -> None:
+    def begin(self, label: str, before: int = 0) -> None:
         with self.lock:
-            self.begun, self.label = self.begun + 1, label
+            self.before, self.label = before, label
             if self.shown:
-                self.shown.update(self.task, completed=self.begun - 1, description=label)
+                self.shown.update(self.task, completed=before, description=label)
 
     def show(self) -> None:
         from rich.console import Console
@@ -152,7 +152,7 @@ class _Bar:
             if self.closed:
                 return
             self.shown = Progress(*columns, console=console, transient=True, redirect_stdout=False)
-            self.task = self.shown.add_task(self.label, total=self.total, completed=max(0, self.begun - 1))
+            self.task = self.shown.add_task(self.label, total=self.total, completed=self.before)
             self.shown.start()
 
     def close(self) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 
 from tilegen.arithmetic import Bound, find_beyond, make_bounded
+from tilegen.arithmetic.hashes import mix, salt
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index.courses import ALL_TRIPS, Trips
@@ -23,7 +23,9 @@ from tilegen.spec.data import Spec
 from tilegen.spec.outline import outline
 
 BEYOND = "TG427"
-_AGAIN = np.array([0.0, 1.0, -1.0, 0.5])  # floats that come again and again: a power of two of them
+_FLOATS = 1 << 13  # floats that elements are drawn from: a power of two, few enough for a processor's caches
+_GOLDEN = (5**0.5 - 1) / 2  # multiples of it lie evenly in any stretch of them
+_AGAIN = np.array([0.0, 1.0, -1.0, 0.5])  # floats that come again and again
 _SMALL = 8  # integers are drawn from -8 to 7, or from 0 to 7
 
 
@@ -53,37 +55,34 @@ def computes(spec: Spec) -> bool:
 
 
 def draw_floats(name: str, dtype: str, seed: int = 1) -> Input:
-    """Elements of an array by index: normal floats, small integers, truth values.
-
-    One float in eight is of a few that come again: where two are compared, they may be equal.
-    """
+    """Elements of an array by index: floats of ``_list_floats``, small integers, truth values."""
     kind, target = DTYPES[dtype].kind, numpy_dtype(dtype)
-    salt = np.uint64(int.from_bytes(hashlib.sha256(f"floats {name} {seed}".encode()).digest()[:8], "little"))
-
-    def words(index: Array, k: int) -> Array:
-        with np.errstate(over="ignore"):
-            x = (index.astype(np.uint64) * np.uint64(2) + np.uint64(k)) ^ salt
-            x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-            x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-            result: Array = x ^ (x >> np.uint64(31))
-        return result
+    word = salt(f"floats {name} {seed}")
 
     def values(index: Array) -> Array:
-        first = words(np.asarray(index), 0)
+        drawn = mix(np.asarray(index).astype(np.uint64), word)
         if kind in ("float", "complex"):
-            u, v = (((w >> np.uint64(11)).astype(np.float64) + 0.5) / 2.0**53 for w in (first, words(index, 1)))
-            normal = np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)
-            again = _AGAIN[(first & np.uint64(len(_AGAIN) - 1)).astype(np.int64)]
-            floats: Array = np.where(first >> np.uint64(2) & np.uint64(7), normal, again).astype(target)
+            floats: Array = _list_floats(dtype)[(drawn & np.uint64(_FLOATS - 1)).astype(np.intp)]
             return floats
         if kind == "bool":
-            truth: Array = (first >> np.uint64(63)).astype(target)
+            truth: Array = (drawn >> np.uint64(63)).astype(target)
             return truth
-        small: Array = (first % np.uint64(_SMALL * (2 if kind == "int" else 1))).astype(np.int64)
-        drawn: Array = (small - (_SMALL if kind == "int" else 0)).astype(target)
-        return drawn
+        small: Array = (drawn % np.uint64(_SMALL * (2 if kind == "int" else 1))).astype(np.int64)
+        whole: Array = (small - (_SMALL if kind == "int" else 0)).astype(target)
+        return whole
 
     return values
+
+
+@cache
+def _list_floats(dtype: str) -> Array:
+    """Normal floats to draw from. One in eight is of a few that come again: where two are compared, they may be equal."""
+    k = np.arange(_FLOATS)
+    u, v = (k + 0.5) / _FLOATS, k * _GOLDEN % 1.0
+    normal = np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)
+    real = np.where(k % 8 == 0, _AGAIN[k // 8 % len(_AGAIN)], normal)
+    floats: Array = real + 1j * np.roll(real, 3) if DTYPES[dtype].kind == "complex" else real
+    return floats.astype(numpy_dtype(dtype))
 
 
 def float_inputs(plan: Plan, seed: int = 1) -> dict[str, Input]:

@@ -18,6 +18,8 @@ from tilegen.spec.data import Buffer, Expression, WholeCall, operand_field
 
 Array = NDArray[Any]
 
+_DEPTH = 512  # of K, that is read at a time where sums may be made in parts: what is read stays in a processor's caches
+
 
 def multiply_whole(call: WholeCall, offsets: Array, here: WholeHere) -> dict[str, Array]:
     """The elements of d at flat offsets: sums of whole rows times whole columns, then the epilogue."""
@@ -40,12 +42,17 @@ def _multiply_one(
     depth = int(_extent(a.shape[-1], here))
     m, row_of = np.unique(rows, return_inverse=True)
     n, column_of = np.unique(columns, return_inverse=True)
-    k = np.arange(depth)
-    left = _read(call, "a", a, (batch, m[:, None], k[None, :]), here)
-    right = _read(call, "b", b, (batch, k[:, None], n[None, :]), here)
     sums = sums_of(a.dtype)
     factors = a.dtype if call.fields.math == "exact" else TFLOAT32_EVEN
-    acc = here.domain.matmul(left, right, None, factors, sums)[row_of, column_of]
+    total: Array | None = None
+    part = _DEPTH if here.domain.adds_freely else depth
+    for first in range(0, depth, part):
+        k = np.arange(first, min(first + part, depth))
+        left = _read(call, "a", a, (batch, m[:, None], k[None, :]), here)
+        right = _read(call, "b", b, (batch, k[:, None], n[None, :]), here)
+        total = here.domain.matmul(left, right, total, factors, sums)
+    assert total is not None  # K is at least 1
+    acc = total[row_of, column_of]
     if epilogue is None:
         return np.ascontiguousarray(here.domain.convert(acc, sums, d.dtype))
     fields = {name: name if name in ("c", "bias") else operand_field(name) for name in epilogue.operands}
