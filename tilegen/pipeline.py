@@ -43,12 +43,15 @@ class Built(Shown):
         return (*self.spec.warnings, *self.proof.warnings)
 
 
-def load(source: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Spec:
+def load(
+    source: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
+) -> Spec:  # fmt: skip
     """A checked spec: whole-array ops expanded, 'auto' layouts chosen.
 
     ``source`` is a path, a text (a str with a line break in it), a dict of what the YAML would hold, or a Spec.
     ``arch`` overrides the spec's; ``params`` gives compile-time params and the defaults of runtime ones other values.
-    Given with a Spec, they have its text read again.
+    Given with a Spec, they have its text read again. Layouts that take long are looked for in ``processes``, which are
+    forked, with the same outcome.
 
     >>> load({"kernel": "k", "threads": 32, "params": {"M": 8}, "ops": []}, params={"M": 16}).constants
     (Constant(name='M', value=16),)
@@ -60,7 +63,7 @@ def load(source: Source, arch: str | None = None, params: Mapping[str, int | flo
     Raises SpecError with every error found, InputError for a file that cannot be read, TypeError for an argument of a
     type that is none of these.
     """
-    return settle(_read(source, arch, params))
+    return settle(_read(source, arch, params), processes)
 
 
 def _read(source: Source, arch: str | None, params: Mapping[str, int | float] | None) -> Spec:
@@ -104,13 +107,15 @@ def _write(spec: Spec, plan: Plan) -> tuple[str, dict[str, Any]]:
     return source, _describe_unproved(spec, plan, source)
 
 
-def explain(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> dict[str, Any]:
+def explain(
+    spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
+) -> dict[str, Any]:
     """Every choice and every predicted count of a spec, as JSON data (the keys are stable). Takes what ``load`` takes.
 
     Raises what ``load`` raises.
     """
-    spec = load(spec, arch, params)
-    return explain_spec(spec, plan_spec(spec))
+    spec = load(spec, arch, params, processes)
+    return explain_spec(spec, plan_spec(spec), processes)
 
 
 def explain_spec(spec: Spec, plan: Plan, processes: int = 1) -> dict[str, Any]:
@@ -119,13 +124,15 @@ def explain_spec(spec: Spec, plan: Plan, processes: int = 1) -> dict[str, Any]:
     return explained | describe_tensor_memory(spec)
 
 
-def expand(spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None) -> Spec:
+def expand(
+    spec: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
+) -> Spec:  # fmt: skip
     """The tile ops that a spec is, with everything chosen that a spec can say: boxes, threads, layouts, variants.
 
     Takes what ``load`` takes, and raises what it raises. ``spec.printing.print_spec`` writes it out; the text loads as
     an equal spec, and builds to the same kernel.
     """
-    spec = load(spec, arch, params)
+    spec = load(spec, arch, params, processes)
     return pin_choices(spec, plan_spec(spec))
 
 

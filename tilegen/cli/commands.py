@@ -25,6 +25,7 @@ from tilegen.cli.options import (
     read_manner,
     with_color,
     with_format,
+    with_jobs,
     with_manner,
     with_one_spec,
     with_spec_options,
@@ -178,10 +179,11 @@ def verify(
 @click.option("--resolved", is_flag=True, help="Print SPEC itself, every choice written out: it builds the same bytes.")
 @click.option("--expanded", is_flag=True, help="Print the tile ops that SPEC is, as a spec: it builds the same kernel.")
 @with_spec_options
+@with_jobs
 @with_color
 def explain(
     spec: str, form: str, access: int | None, events: bool, rows: int | None, arch: str | None,
-    settings: dict[str, int | float], compiles: bool, resolved: bool, expanded: bool, is_short: bool,
+    settings: dict[str, int | float], compiles: bool, resolved: bool, expanded: bool, is_short: bool, jobs: int,
 ) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
@@ -196,7 +198,9 @@ def explain(
         if access is not None or events or compiles or resolved or expanded or rows or (is_short and form != "text"):
             option = "--summary" if is_short else f"--format {form}"
             raise click.UsageError(f"{option} stands alone: it is about all of SPEC")
-        return summary_command(spec, arch, settings) if is_short else picture_command(spec, form, arch, settings)
+        if is_short:
+            return summary_command(spec, arch, settings, jobs)
+        return picture_command(spec, form, arch, settings, jobs)
     if resolved and expanded:
         raise click.UsageError("--resolved prints SPEC with its own ops, --expanded with tile ops: take one of them")
     if (resolved or expanded) and (access is not None or compiles or form != "text"):
@@ -207,10 +211,10 @@ def explain(
     if events and (resolved or expanded or compiles or access is not None):
         raise click.UsageError("--events stands without --access, --compile, --resolved and --expanded")
     if events:
-        return events_command(spec, form, rows or 30, arch, settings)
+        return events_command(spec, form, rows or 30, arch, settings, jobs)
     if resolved or expanded:
-        return (resolve_command if resolved else expand_command)(spec, arch, settings)
-    return explain_command(spec, form, access, arch, settings, compiles)
+        return (resolve_command if resolved else expand_command)(spec, arch, settings, jobs)
+    return explain_command(spec, form, access, arch, settings, compiles, jobs)
 
 
 class BenchCommand(click.Command):

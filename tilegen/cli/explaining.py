@@ -10,7 +10,6 @@ import click
 
 from tilegen.arch import ARCHES
 from tilegen.cli.console import diagnostic_data, print_data, print_json, watch_progress
-from tilegen.cli.options import default_jobs
 from tilegen.cli.reading import read_spec
 from tilegen.decisions import wrap_line
 from tilegen.errors import ProofError
@@ -33,15 +32,21 @@ from tilegen.spec.printing import print_spec
 
 
 def explain_command(
-    path: str, form: str, access: int | None, arch: str | None, settings: Mapping[str, int | float], compiles: bool
+    path: str,
+    form: str,
+    access: int | None,
+    arch: str | None,
+    settings: Mapping[str, int | float],
+    compiles: bool,
+    jobs: int,
 ) -> int:
     """Explain a spec; ``access`` counts from 1, as the text numbers them; ``compiles`` adds what the cubin needs."""
     with watch_progress(1) as begin:
         begin(path)
-        spec = load(read_spec(path), arch, settings)
+        spec = load(read_spec(path), arch, settings, jobs)
         plan, launch = plan_spec(spec), launch_of(spec)
-        explained = explain_spec(spec, plan, default_jobs()) if access is None else {}
-        compiled = measure_resources(build(spec)) if compiles and access is None else None
+        explained = explain_spec(spec, plan, jobs) if access is None else {}
+        compiled = measure_resources(build(spec, processes=jobs)) if compiles and access is None else None
     if access is None:
         if form == "json":
             print_json(explained | ({"compiled": compiled} if compiled else {}))
@@ -57,11 +62,13 @@ def explain_command(
     return 0
 
 
-def events_command(path: str, form: str, rows: int, arch: str | None, settings: Mapping[str, int | float]) -> int:
+def events_command(
+    path: str, form: str, rows: int, arch: str | None, settings: Mapping[str, int | float], jobs: int
+) -> int:  # fmt: skip
     """What the roles of a spec's first CTA do, in so many rows; a fault of the kernel follows it."""
     with watch_progress(1) as begin:
         begin(path)
-        spec = load(read_spec(path), arch, settings)
+        spec = load(read_spec(path), arch, settings, jobs)
         plan = plan_spec(spec)
         record = record_events(spec, plan, rows) if has_events(plan) else Record((), ())
     data, fault = events_data(plan, launch_of(spec), record), record.fault and describe_fault(spec, record.fault)
@@ -74,21 +81,21 @@ def events_command(path: str, form: str, rows: int, arch: str | None, settings: 
     return 0
 
 
-def resolve_command(path: str, arch: str | None, settings: Mapping[str, int | float]) -> int:
+def resolve_command(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:
     """The spec on stdout, with every choice written out."""
     with watch_progress(1) as begin:
         begin(path)
-        spec = load(read_spec(path), arch, settings)
+        spec = load(read_spec(path), arch, settings, jobs)
         resolved = resolved_text(spec, plan_spec(spec))
     print_data(resolved.rstrip("\n"))
     return 0
 
 
-def expand_command(path: str, arch: str | None, settings: Mapping[str, int | float]) -> int:
+def expand_command(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:
     """The tile ops that a spec is on stdout, as a spec."""
     with watch_progress(1) as begin:
         begin(path)
-        text = print_spec(expand(read_spec(path), arch, settings))
+        text = print_spec(expand(read_spec(path), arch, settings, jobs))
     print_data(text.rstrip("\n"))
     return 0
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -90,28 +91,28 @@ def with_spec_options(command: Command) -> Command:
     return arch(settings(command))
 
 
+def _count_cpus(_: click.Context, __: click.Parameter, given: int | None) -> int:
+    return given or os.cpu_count() or 1
+
+
+with_jobs = click.option(
+    "-j", "--jobs", type=click.IntRange(1), metavar="N", callback=_count_cpus,
+    help="Work in N processes.  [default: one for each CPU]",
+)  # fmt: skip
+
+
 def with_manner(command: Command) -> Command:
     """-j, -q, -v and --format, for commands on several specs."""
-    jobs = click.option(
-        "-j", "--jobs", type=click.IntRange(1), metavar="N", help="Work in N processes.  [default: one for each CPU]"
-    )
     quiet = click.option("-q", "--quiet", is_flag=True, help="Print errors and warnings, and nothing else.")
     verbose = click.option("-v", "--verbose", is_flag=True, help="Print what was proved, and how long it took.")
-    return with_format(jobs(quiet(verbose(command))))
+    return with_format(with_jobs(quiet(verbose(command))))
 
 
-def read_manner(form: str, quiet: bool, verbose: bool, jobs: int | None) -> Manner:
+def read_manner(form: str, quiet: bool, verbose: bool, jobs: int) -> Manner:
     """The options of ``with_manner`` as one value. Raises UsageError where they contradict each other."""
     if quiet and verbose:
         raise click.UsageError("-q prints less and -v prints more: take one of them")
-    return Manner(form, quiet, verbose, jobs or default_jobs())
-
-
-def default_jobs() -> int:
-    """A process for each CPU."""
-    import os
-
-    return os.cpu_count() or 1
+    return Manner(form, quiet, verbose, jobs)
 
 
 def is_typed(name: str) -> bool:

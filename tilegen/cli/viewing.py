@@ -50,28 +50,28 @@ def view_command(wishes: ViewWishes) -> int:
 
 
 # ---------------------------------------------------------------- explain, in other forms
-def summary_command(path: str, arch: str | None, settings: Mapping[str, int | float]) -> int:
+def summary_command(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:
     """The ten lines of a spec. Raises what loading raises."""
-    print_data("\n".join(summary_lines(_explain(path, arch, settings), path)))
+    print_data("\n".join(summary_lines(_explain(path, arch, settings, jobs), path)))
     return 0
 
 
-def picture_command(path: str, form: str, arch: str | None, settings: Mapping[str, int | float]) -> int:
+def picture_command(path: str, form: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:
     """A spec as ``svg`` or as the page of `tilegen view` (``html``), on stdout. Raises what loading raises."""
     if form == "svg":
-        print_data(explained_svg(_explain(path, arch, settings)))
+        print_data(explained_svg(_explain(path, arch, settings, jobs)))
         return 0
     with watch_progress(1) as begin:
         begin(path)
-        page = spec_page(read_spec(path), arch, settings)[1]
+        page = spec_page(read_spec(path), arch, settings, jobs)[1]
     print_data(page)
     return 0
 
 
-def _explain(path: str, arch: str | None, settings: Mapping[str, int | float]) -> dict[str, Any]:
+def _explain(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> dict[str, Any]:
     with watch_progress(1) as begin:
         begin(path)
-        return explain(read_spec(path), arch, settings)
+        return explain(read_spec(path), arch, settings, jobs)
 
 
 # ---------------------------------------------------------------- view

@@ -76,7 +76,7 @@ def draw_floats(name: str, dtype: str, seed: int = 1) -> Input:
 
 @cache
 def _list_floats(dtype: str) -> Array:
-    """Normal floats to draw from. One in eight is of a few that come again: where two are compared, they may be equal."""
+    """Normal floats; one in eight is of a few that come again, so that two which are compared may be equal."""
     k = np.arange(_FLOATS)
     u, v = (k + 0.5) / _FLOATS, k * _GOLDEN % 1.0
     normal = np.sqrt(-2 * np.log(u)) * np.cos(2 * np.pi * v)

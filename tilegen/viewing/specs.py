@@ -42,20 +42,20 @@ Data = Mapping[str, Any]
 
 
 def spec_page(
-    source: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None
+    source: Source, arch: str | None = None, params: Mapping[str, int | float] | None = None, processes: int = 1
 ) -> tuple[str, str]:
     """The kernel's name and the page of a spec; takes what ``tilegen.load`` takes, and raises what it raises.
 
     Nothing is proved here: the page shows what `tilegen explain` says and the text that a build would prove.
     """
-    spec = load(source, arch, params)
+    spec = load(source, arch, params, processes)
     plan, launch = plan_spec(spec), launch_of(spec)
-    return plan.name, write_page(page_of(spec, plan, launch, render(plan)))
+    return plan.name, write_page(page_of(spec, plan, launch, render(plan), processes))
 
 
-def page_of(spec: Spec, plan: Plan, launch: Launch, cuda: str) -> PageData:
+def page_of(spec: Spec, plan: Plan, launch: Launch, cuda: str, processes: int = 1) -> PageData:
     """The data of a spec's page."""
-    explained = explain_plan(with_comparisons(spec, plan), launch, with_derivations=True)
+    explained = explain_plan(with_comparisons(spec, plan, processes), launch, with_derivations=True)
     return PageData(
         plan.name, own_presets(), [*_tilings(explained), *own_tilings()],
         examples=(example_of(spec, plan, launch, explained),), spec=_spec_data(spec, plan, launch, explained, cuda),
