@@ -10,15 +10,11 @@ import pytest
 
 import tilegen
 from tilegen.errors import ProofError
-from tilegen.index import Index, Var, equal, less, select
+from tilegen.index import Var, less
 from tilegen.pipeline import load
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
-from tilegen.proofs.meaning import parameter_cases
-from tilegen.proofs.whole import check_tiles
-from tilegen.spec.data import Call, Spec
-from tilegen.spec.outline import map_calls
 
 IN_PLACE = """kernel: in_place
 params: {N: {default: 1000, max: 100000}}
@@ -165,52 +161,3 @@ def test_boxes_that_are_too_many_to_compare_are_a_warning(monkeypatch):
     )
     (found,) = built.warnings
     assert (found.code, found.severity) == ("TG419", "warning") and found.mark is not None
-
-
-# ---------------------------------------------------------------- tiles of an op on whole arrays
-def changed_reads(spec: Spec, buffer: str, d: int, change: Callable[[Index], Index]) -> Spec:
-    """The spec with another begin along a dimension of every region of an array that a copy reads."""
-
-    def of_call(call: Call) -> Call:
-        regions = dict(call.regions)
-        for name, region in call.regions.items():
-            if region.buffer.name == buffer and region in call.read:
-                begins = (*region.begins[:d], change(region.begins[d]), *region.begins[d + 1 :])
-                regions[name] = replace(region, begins=begins)
-        return replace(call, regions=regions)
-
-    return replace(spec, ops=map_calls(spec.ops, of_call))
-
-
-PRODUCT = """kernel: product
-arch: {arch}
-buffers:
-  A: {{scope: global, dtype: {dtype}, shape: [1024, 256]}}
-  B: {{scope: global, dtype: {dtype}, shape: [256, 1024]}}
-  D: {{scope: global, dtype: {dtype}, shape: [1024, 1024]}}
-ops:
-  - gemm: {{a: A, b: B, d: D}}
-"""
-FAULTS: dict[str, tuple[str, int, Callable[[Index], Index]]] = {
-    "two rows of tiles exchanged": ("A", 0, lambda x: select(equal(x, 128), 256, select(equal(x, 256), 128, x))),
-    "a row of tiles further": ("A", 0, lambda x: select(equal(x, 384), x + 64, x)),
-    "K begins later in one": ("A", 1, lambda x: select(equal(Var("bx", 1 << 20), 5), x + 8, x)),
-    "columns": ("B", 1, lambda x: select(less(x, 512), x, x ^ 128)),
-}
-
-
-@pytest.mark.parametrize(("arch", "dtype"), [("sm_90a", "float16"), ("sm_80", "bfloat16"), ("sm_90", "float32")])
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_tile_in_the_middle_that_reads_another_one_is_found(fault, arch, dtype):
-    spec = load(PRODUCT.format(arch=arch, dtype=dtype))
-    case = parameter_cases(spec)[0]
-    assert check_tiles(spec, case)
-    with pytest.raises(ProofError, match="elsewhere beside what it writes") as error:
-        check_tiles(changed_reads(spec, *FAULTS[fault]), case)
-    assert error.value.diagnostics[0].code == "TG420"
-
-
-def test_tiles_that_are_too_many_to_look_at_are_said(monkeypatch):
-    monkeypatch.setattr(sys.modules["tilegen.proofs.looking"], "MOST_SEEN", 4)
-    notes = tilegen.build(PRODUCT.format(arch="sm_80", dtype="bfloat16")).proof.notes
-    assert "not proven: that all tiles do as the first and the last, which are too many" in notes

@@ -124,7 +124,7 @@ def _carry_out_all(
         tasks.insert(1, partial(_try_floats, spec, plan, runs[0], runs[0].cut.trips))
     before: list[Callable[[], Any]] = []
     if spec.whole is not None and with_floats:
-        before += [partial(check_whole, spec, plan, run.case) for run in runs if not run.is_spare]  # all of K runs
+        before += [partial(check_whole, spec, plan, run) for run in runs if not run.is_spare]  # all of K runs
     found = run_tasks([*before, *tasks], processes if is_long else 1)
     notes, found = [note for said in found[: len(before)] for note in said], found[len(before) :]
     if not with_floats:
@@ -148,7 +148,7 @@ def _carry_out_in_parts(
         return None
     of = spec, plan, run.ctas, run.case, trips
     tasks: list[Callable[[], Any]] = [partial(_try_floats, spec, plan, run, trips), partial(digest_outcome, *of)]
-    tasks += [partial(check_whole, spec, plan, run.case)] if spec.whole is not None else []
+    tasks += [partial(check_whole, spec, plan, run)] if spec.whole is not None else []
     tasks += [partial(digest_meaning, *of)]  # the longest first
     try:
         floats, (steps, did), *whole, meant = run_tasks(tasks, processes)

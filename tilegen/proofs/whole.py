@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import prod
 
 import numpy as np
 
@@ -10,45 +13,48 @@ from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Index, Var, evaluate, substitute, variables
 from tilegen.index.courses import Course, Trips
 from tilegen.interpret import corners
-from tilegen.interpret.threads import Cta
+from tilegen.interpret.threads import Cta, whole_clusters
+from tilegen.ops.strided import find_coordinates, find_offsets
 from tilegen.plan import Plan
 from tilegen.proofs.looking import MOST_SEEN, whole_grid
 from tilegen.proofs.meaning import compare_whole, proving_domain, proving_inputs
+from tilegen.proofs.questions import decisions_of, slots_of
+from tilegen.proofs.runs import ProofRun
 from tilegen.reference import Array, run_reference
-from tilegen.scopes import CTA_AXES
-from tilegen.spec.data import Call, Loop, Region, Spec
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.spec.data import Call, Loop, Spec
 from tilegen.spec.outline import Placed, launch_of, outline, trip_of, write_out
 
-_WINDOWS, _WINDOW = 8, 512  # parts of what was written, and elements of each, that are compared
+_FEW = 16  # coordinates of each dimension that are compared in tiles that are not looked into
 _ONE_TRIP = (Course(1), 1)
+_MOST_MORE = 8  # tiles that are compared beside the first and the last ones
 
 
-def check_whole(spec: Spec, plan: Plan, case: Mapping[str, int]) -> list[str]:
-    """The spec of an op that computes, with all of K and these params, against the op: of the first and last CTA some
-    elements.
+def check_whole(spec: Spec, plan: Plan, run: ProofRun) -> list[str]:
+    """The spec of an op that computes, with all of K and a run's params, against the op: a tile, and of some others
+    a few elements.
 
-    Of the tiles that a CTA goes through the first and the last are made; all others go along, as ``check_tiles`` says.
-    Returns a note where it does not. Raises ProofError TG420.
+    All others go along, as ``check_tiles`` says, and do the same. Returns a note where that is not known. Raises
+    ProofError TG420.
     """
-    are_looked_at = check_tiles(spec, case)
-    call = spec.whole
+    case, call = run.case, spec.whole
     assert call is not None
+    are_looked_at = check_tiles(spec, case)
+    shown = choose_tiles(spec, run)
     domain = proving_domain(spec)
     (inputs,) = proving_inputs(spec, plan, case)
-    ctas = _whole_of(spec, case)
-    written = run_reference(spec, ctas, inputs, case, Trips(dict.fromkeys(_tile_loops(spec), _ONE_TRIP)), domain)
-    compare_whole(spec, call, {name: _sample(*found) for name, found in written.items()}, inputs, case, domain)
-    return [] if are_looked_at else ["not proven: that all tiles do as the first and the last, which are too many"]
+    written = run_reference(spec, shown.ctas, inputs, case, shown.trips, domain)
+    written = {name: _sample(spec, name, *found, shown.looked_into, case) for name, found in written.items()}
+    compare_whole(spec, call, written, inputs, case, domain)
+    if not are_looked_at:
+        return ["not proven: that all tiles do as the first and the last, which are too many"]
+    return [] if shown.are_all else ["not proven: that all tiles do as those that are compared with the op"]
 
 
-def _whole_of(spec: Spec, case: Mapping[str, int]) -> list[Cta]:
+def _ends_of(spec: Spec, case: Mapping[str, int]) -> tuple[Cta, ...]:
     """The first and the last CTA, with those of their clusters."""
     grid = launch_of(spec, case).grid
-    found: list[Cta] = []
-    for cta in (corners(grid)[0], corners(grid)[-1]):
-        first = [x // n * n for x, n in zip(cta, spec.cluster, strict=True)]
-        found += [(first[0] + i, first[1], first[2]) for i in range(spec.cluster[0])]
-    return list(dict.fromkeys(found))
+    return whole_clusters((corners(grid)[0], corners(grid)[-1]), spec.cluster)
 
 
 def _tile_loops(spec: Spec) -> dict[str, Index]:
@@ -62,13 +68,29 @@ def _tile_loops(spec: Spec) -> dict[str, Index]:
     return found
 
 
-def _sample(at: Array, values: Array) -> tuple[Array, Array]:
-    """A few windows of what was written, in order."""
-    if len(at) <= _WINDOWS * _WINDOW:
-        return at, values
-    firsts: Sequence[int] = np.linspace(0, len(at) - _WINDOW, _WINDOWS).astype(np.int64).tolist()
-    picked = np.unique(np.concatenate([np.arange(first, first + _WINDOW) for first in firsts]))
+def _sample(
+    spec: Spec, name: str, at: Array, values: Array, tiles: Mapping[str, Array], case: Mapping[str, int]
+) -> tuple[Array, Array]:  # fmt: skip
+    """Of what was written of an array all that lies in these tiles; elsewhere a few coordinates of each dimension."""
+    coordinates = find_coordinates(spec.buffer(name), at, case)
+    few = [unique[np.linspace(0, len(unique) - 1, _FEW).astype(np.int64)] for unique in map(np.unique, coordinates)]
+    picked = np.all([np.isin(x, some) for x, some in zip(coordinates, few, strict=True)], axis=0)
+    picked |= np.isin(at, _offsets_in(spec, name, tiles, case))
     return at[picked], values[picked]
+
+
+def _offsets_in(spec: Spec, name: str, tiles: Mapping[str, Array], case: Mapping[str, int]) -> Array:
+    """Where the elements of an array lie that these tiles write, and maybe more."""
+    array, found = spec.buffer(name), [np.zeros(0, np.int64)]
+    for placed in outline(spec).placed:
+        values = write_out(placed, outline(spec).names).values
+        written = placed.statement.written if isinstance(placed.statement, Call) else ()
+        for region in (r for r in written if r.buffer.root == name):
+            begins = _values_of([substitute(x, values) for x in region.begins], tiles)
+            boxes = np.unique(begins.reshape(len(begins), -1), axis=1)
+            steps = np.indices(region.lengths).reshape(len(region.lengths), 1, -1)
+            found.append(find_offsets(array, [*(boxes[:, :, None] + steps)], case).ravel())
+    return np.concatenate(found)
 
 
 # ---------------------------------------------------------------- all other tiles
@@ -81,22 +103,25 @@ def check_tiles(spec: Spec, case: Mapping[str, int]) -> bool:
     tiles = _list_tiles(spec, case)
     if tiles is None:
         return False
-    placed = [(p, p.statement) for p in outline(spec).placed if isinstance(p.statement, Call)]
-    for others in (_first, _second, _last):
-        begins = [(call, _begins_of(spec, p, call.read, others, tiles)) for p, call in placed]
-        written = [x for p, call in placed for x in _begins_of(spec, p, call.written, others, tiles)]
-        for call, read in begins:
-            for begin in read:
-                ways = [begin, *(begin - x for x in written)]
-                turns = [np.flatnonzero(way != way[0]) for way in ways]
-                if all(len(turn) for turn in turns):
-                    first = min(int(turn[0]) for turn in turns if len(turn) == min(map(len, turns)))
-                    cta = tuple(int(tiles[axis][first]) for axis in CTA_AXES)
-                    message = (
-                        f"CTA {cta} reads from {begin[first]} on, elsewhere beside what it writes than the first tile"
-                    )
-                    raise ProofError(Diagnostic("TG420", message, call.mark))
-    return True
+    calls = [(p, p.statement) for p in outline(spec).placed if isinstance(p.statement, Call)]
+    written = _written_begins(spec, tiles)
+    are_all = True
+    for placed, call in calls:
+        values = write_out(placed, outline(spec).names).values
+        for x in (substitute(x, values) for r in call.read if r.buffer.scope == "global" for x in r.begins):
+            if not _are_few(x, tiles):
+                are_all = False
+                continue
+            begins = _values_of([x], tiles)[0]
+            ways = [begins - w[:, None] for w in written]
+            turns = np.array([(way != way[0]).any(axis=0) for way in ways])
+            if (wrong := turns.all(axis=0)).any():
+                own = begins[:, int(wrong.argmax())]
+                first = int((own != own[0]).argmax())
+                where = f"CTA {_name_cta(tiles, first)} reads from {own[first]} on"
+                message = f"{where}, elsewhere beside what it writes than the first tile"
+                raise ProofError(Diagnostic("TG420", message, call.mark))
+    return are_all
 
 
 def _list_tiles(spec: Spec, case: Mapping[str, int]) -> dict[str, Array] | None:
@@ -114,26 +139,151 @@ def _list_tiles(spec: Spec, case: Mapping[str, int]) -> dict[str, Array] | None:
     return tiles | {name: np.array(value) for name, value in case.items()}
 
 
-def _begins_of(
-    spec: Spec, placed: Placed, regions: Sequence[Region], others: Callable[[Var], int], tiles: Mapping[str, Array]
-) -> list[Array]:
-    """Where regions of global arrays begin along each dimension, in every tile; ``others``: what is no tile's."""
-    values = write_out(placed, outline(spec).names).values
-    found = []
-    for region in (r for r in regions if r.buffer.scope == "global"):
-        for x in (substitute(begin, values) for begin in region.begins):
-            at = {v.name: others(v) for v in variables(x) if v.name not in tiles}
-            found.append(np.broadcast_to(np.asarray(evaluate(x, {**at, **tiles})), tiles["bx"].shape))
-    return found
+def _written_begins(spec: Spec, tiles: Mapping[str, Array]) -> list[Array]:
+    """Where what a tile writes of global arrays begins along each dimension, in every tile, whatever else it names."""
+    found = [np.zeros(len(tiles["bx"]), np.int64)]
+    for placed in outline(spec).placed:
+        values = write_out(placed, outline(spec).names).values
+        written = placed.statement.written if isinstance(placed.statement, Call) else ()
+        for x in (substitute(x, values) for r in written if r.buffer.scope == "global" for x in r.begins):
+            others = {v.name: v.least for v in variables(x) if v.name not in tiles}
+            found.append(np.broadcast_to(np.asarray(evaluate(x, {**others, **tiles}), np.int64), found[0].shape))
+    return [*{x.tobytes(): x for x in found}.values()]
 
 
-def _first(v: Var) -> int:
-    return v.least
+# ---------------------------------------------------------------- tiles that show what all of them do
+@dataclass(frozen=True)
+class ShownTiles:
+    """CTAs, and trips of the loops over tiles, that are compared with the op.
+
+    ``looked_into``: the tiles of which every element is, by their axes and trips. ``are_all``: no tile does anything
+    else than one of those.
+    """
+
+    ctas: tuple[Cta, ...]
+    trips: Trips
+    looked_into: Mapping[str, Array]
+    are_all: bool
 
 
-def _second(v: Var) -> int:
-    return min(v.least + v.step, v.bound - 1)
+def choose_tiles(spec: Spec, run: ProofRun) -> ShownTiles:
+    """The first and the last tiles of the first and the last CTA, and the first ones of CTAs that show what these do
+    not. Where that is not enough, all that the run itself looks at.
+    """
+    ends, loops = _ends_of(spec, run.case), _tile_loops(spec)
+    brief = Trips(dict.fromkeys(loops, _ONE_TRIP))
+    tiles = _list_tiles(spec, run.case)
+    told = None if tiles is None else _tell_apart(spec, tiles)
+    if tiles is None or told is None:
+        first = dict.fromkeys((*CTA_AXES, *CLUSTER_AXES, *loops), np.zeros(1, np.int64))
+        return ShownTiles(ends, brief, first | {name: np.array(n) for name, n in run.case.items()}, False)
+    more = _find_more(tiles, told, loops, _are_run(tiles, loops, ends, brief))
+    ctas, trips = tuple(dict.fromkeys((*ends, *whole_clusters(more, spec.cluster)))), brief
+    if not _show_all(told, _are_run(tiles, loops, ctas, trips)):
+        trips = Trips({name: run.cut.trips.loops[name] for name in loops if name in run.cut.trips.loops})
+        ctas = whole_clusters(run.ctas, spec.cluster)
+    runs = _are_run(tiles, loops, ctas, trips)
+    one_of_each = np.flatnonzero(runs)[np.unique(told[0][runs], return_index=True)[1]]
+    looked_into = {name: x[one_of_each] if x.ndim else x for name, x in tiles.items()}
+    return ShownTiles(ctas, trips, looked_into, _show_all(told, runs))
 
 
-def _last(v: Var) -> int:
-    return (v.bound - 1) // v.step * v.step
+def _find_more(tiles: Mapping[str, Array], told: Sequence[Array], loops: Iterable[str], runs: Array) -> list[Cta]:
+    """A few CTAs whose first tiles do what none of those does that run."""
+    begun = np.all([tiles["bx"] >= 0, *(tiles[name] == 0 for name in loops)], axis=0)
+    more: list[Cta] = []
+    for ways in told:
+        missing = np.setdiff1d(ways[begun], ways[runs])
+        for way in missing[: _MOST_MORE - len(more)]:
+            k = int((begun & (ways == way)).argmax())
+            more.append(_name_cta(tiles, k))
+            runs[k] = True
+    return more
+
+
+def _show_all(told: Sequence[Array], runs: Array) -> bool:
+    """Whether the tiles that run do all that tiles do."""
+    return all(len(np.setdiff1d(ways, ways[runs])) == 0 for ways in told)
+
+
+def _name_cta(tiles: Mapping[str, Array], k: int) -> Cta:
+    x, y, z = (int(tiles[axis][k]) for axis in CTA_AXES)
+    return x, y, z
+
+
+def _are_run(tiles: Mapping[str, Array], loops: Iterable[str], ctas: Sequence[Cta], trips: Trips) -> Array:
+    """Which tiles run where these CTAs make these trips."""
+    at = np.stack([tiles[axis] for axis in CTA_AXES], axis=1)
+    runs: Array = (at[:, None] == np.array(ctas)).all(axis=2).any(axis=1)
+    for name in loops:
+        count = int(tiles[name][runs].max()) + 1
+        runs &= np.isin(tiles[name], [k for some in trips.stretches(name, count) for k in some])
+    return runs
+
+
+def _tell_apart(spec: Spec, tiles: Mapping[str, Array]) -> list[Array] | None:
+    """Numbers for every tile, by each of which tiles may differ; None where that is not known.
+
+    What a tile does: all that decides, every place in shared memory and registers, and slots of mbarriers. Then where
+    it writes: whether a dimension is where it is in the first tile, and whether two are as far apart. What is read may
+    go along with one of them instead of another, and only tiles in which these differ show that.
+    """
+    does = [np.zeros(len(tiles["bx"]), np.int64)]
+    for placed in outline(spec).placed:
+        for x in dict.fromkeys(_asked_of(spec, placed)):
+            if {*tiles} & {v.name for v in variables(x)}:
+                ways = _ways_of(x, tiles)
+                if ways is None:
+                    return None
+                does.append(ways)
+    begins = _written_begins(spec, tiles)
+    return [_number(np.stack(does, axis=1)), *(x - y != x[0] - y[0] for x, y in combinations(begins, 2))]
+
+
+def _asked_of(spec: Spec, placed: Placed) -> list[Index]:
+    """What a statement asks, beside places in global arrays."""
+    s, values = placed.statement, write_out(placed, outline(spec).names).values
+    regions = s.regions.values() if isinstance(s, Call) else ()
+    begins = [x for r in regions if r.buffer.scope != "global" for x in r.begins]
+    return [*decisions_of(spec, placed), *(substitute(x, values) for x in (*begins, *slots_of(s)))]
+
+
+def _ways_of(x: Index, tiles: Mapping[str, Array]) -> Array | None:
+    """A number for each tile: tiles with the same one have the same values of an expression, whatever else it names.
+
+    None where these are too many to look at.
+    """
+    return _number(_values_of([x], tiles)[0]) if _are_few(x, tiles) else None
+
+
+def _are_few(x: Index, tiles: Mapping[str, Array]) -> bool:
+    """Whether the values of an expression are so few that all can be looked at."""
+    return len(tiles["bx"]) * prod(len(_range_of(v)) for v in _others_in([x], tiles)) <= MOST_SEEN
+
+
+def _values_of(asked: Sequence[Index], tiles: Mapping[str, Array]) -> Array:
+    """The values of expressions in every tile, for all values of what else they name: (expressions, tiles, those)."""
+    others = _others_in(asked, tiles)
+    ranges = [_range_of(v) for v in others]
+    at = {v.name: x.ravel() for v, x in zip(others, np.meshgrid(*ranges, indexing="ij"), strict=True)}
+    at |= {name: x[:, None] if x.ndim else x for name, x in tiles.items()}
+    shape = len(tiles["bx"]), prod(map(len, ranges))
+    with np.errstate(divide="ignore"):
+        return np.stack([np.broadcast_to(np.asarray(evaluate(x, at), np.int64), shape) for x in asked])
+
+
+def _others_in(asked: Sequence[Index], tiles: Mapping[str, Array]) -> list[Var]:
+    """The variables that are no tile's."""
+    return sorted({v for x in asked for v in variables(x) if v.name not in tiles}, key=lambda v: v.name)
+
+
+def _range_of(v: Var) -> Array:
+    return np.arange(v.least, v.bound, v.step)
+
+
+def _number(rows: Array) -> Array:
+    """A number for each row, the same for equal ones."""
+    if (rows == rows[:1]).all():
+        return np.zeros(len(rows), np.int64)
+    numbers: Array = np.unique(rows, axis=0, return_inverse=True)[1].reshape(-1)
+    return numbers

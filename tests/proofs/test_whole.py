@@ -1,0 +1,136 @@
+"""Tiles of an op on whole arrays that are not what the op means, in a few of them or in all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+import tilegen
+from tests.mutants.judging import proof_code
+from tilegen.errors import ProofError
+from tilegen.index import Index, Var, equal, every, less, not_, select, substitute
+from tilegen.pipeline import load
+from tilegen.planner import plan_spec
+from tilegen.proofs import prove
+from tilegen.proofs.meaning import parameter_cases
+from tilegen.proofs.runs import list_runs
+from tilegen.proofs.whole import check_tiles, choose_tiles
+from tilegen.spec.data import Call, Region, Spec
+from tilegen.spec.outline import map_calls, outline
+
+BX = Var("bx", 1 << 20)
+PRODUCT = """kernel: product
+arch: {arch}
+buffers:
+  A: {{scope: global, dtype: {dtype}, shape: [1024, 256]}}
+  B: {{scope: global, dtype: {dtype}, shape: [256, 1024]}}
+  D: {{scope: global, dtype: {dtype}, shape: [1024, 1024]}}
+ops:
+  - gemm: {{a: A, b: B, d: D}}
+"""
+KINDS = pytest.mark.parametrize(
+    ("arch", "dtype"), [("sm_90a", "float16"), ("sm_80", "bfloat16"), ("sm_90", "bfloat16"), ("sm_90", "float32")]
+)
+
+
+def change_reads(spec: Spec, buffer: str, d: int, change: Callable[[Index], Index]) -> Spec:
+    """The spec with another begin along a dimension of every region that is read of a buffer."""
+
+    def of_region(region: Region) -> Region:
+        begins = list(region.begins)
+        begins[d] = change(begins[d])
+        return replace(region, begins=tuple(begins))
+
+    def of_call(call: Call) -> Call:
+        regions = {
+            name: of_region(r) if r.buffer.name.startswith(buffer) and r in call.read else r
+            for name, r in call.regions.items()
+        }
+        return replace(call, regions=regions)
+
+    return replace(spec, ops=map_calls(spec.ops, of_call))
+
+
+def find_code(spec: Spec) -> str:
+    return proof_code(lambda: prove(spec, plan_spec(spec)))
+
+
+# ---------------------------------------------------------------- what they read of global arrays
+FAULTS: dict[str, tuple[str, int, Callable[[Index], Index]]] = {
+    "two rows of tiles exchanged": ("A", 0, lambda x: select(equal(x, 128), 256, select(equal(x, 256), 128, x))),
+    "a row of tiles further": ("A", 0, lambda x: select(equal(x, 384), x + 64, x)),
+    "K begins later in one": ("A", 1, lambda x: select(equal(BX, 5), x + 8, x)),
+    "one step along K elsewhere in one": ("A", 1, lambda x: select(every(equal(BX, 5), equal(x, 128)), 0, x)),
+    "columns": ("B", 1, lambda x: select(less(x, 512), x, x ^ 128)),
+}
+
+
+@KINDS
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_tile_in_the_middle_that_reads_another_one_is_found(fault: str, arch: str, dtype: str) -> None:
+    spec = load(PRODUCT.format(arch=arch, dtype=dtype))
+    case = parameter_cases(spec)[0]
+    assert check_tiles(spec, case)
+    with pytest.raises(ProofError, match="elsewhere beside what it writes") as error:
+        check_tiles(change_reads(spec, *FAULTS[fault]), case)
+    assert error.value.diagnostics[0].code == "TG420"
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_90a"])
+def test_rows_that_go_along_with_columns_are_found(arch: str) -> None:
+    """In the first and the last of square tiles of a square, rows and columns begin at the same place."""
+    pins = {"variant": "mma_sync", "tile": [128, 128, 64]} if arch != "sm_90a" else {"tile": [128, 128, 64]}
+    text = PRODUCT.format(arch=arch, dtype="bfloat16").replace("d: D}", f"d: D, {str(pins)[1:-1]}}}".replace("'", ""))
+    spec = load(text)
+    assert not find_code(spec)
+    assert find_code(change_reads(spec, "A", 0, lambda x: substitute(x, {"m": Var("n", 8)}))) == "TG420"
+
+
+def test_tiles_that_are_too_many_to_look_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["tilegen.proofs.looking"], "MOST_SEEN", 4)
+    notes = tilegen.build(PRODUCT.format(arch="sm_80", dtype="bfloat16")).proof.notes
+    assert "not proven: that all tiles do as the first and the last, which are too many" in notes
+
+
+# ---------------------------------------------------------------- what else they do
+@KINDS
+@pytest.mark.parametrize("op", ["mma", "fill", "copy"])
+def test_an_op_that_one_tile_leaves_out_is_found(op: str, arch: str, dtype: str) -> None:
+    spec = load(PRODUCT.format(arch=arch, dtype=dtype))
+    copies_of_threads = [c for c in outline(spec).calls if c.op == op and not c.barrier]
+    if not copies_of_threads:
+        pytest.skip(f"no {op} whose end is not told to a barrier")
+    last = copies_of_threads[-1]
+
+    def leave_out(call: Call) -> Call:
+        return replace(call, when=every(call.when, not_(equal(BX, 5)))) if call is last else call
+
+    code = find_code(replace(spec, ops=map_calls(spec.ops, leave_out)))
+    assert code in ("TG420", "TG418", "TG404") and (op != "mma" or code == "TG420")
+
+
+@pytest.mark.parametrize("condition", [equal(BX, 5), equal(Var("n", 8), 3), every(less(4, BX), less(BX, 7))])
+def test_a_place_in_shared_memory_that_is_another_one_in_a_few_tiles_is_found(condition: Index) -> None:
+    spec = load(PRODUCT.format(arch="sm_80", dtype="bfloat16"))
+    assert find_code(change_reads(spec, "sb", -2, lambda x: select(condition, 0, x))) == "TG420"
+
+
+def test_one_tile_of_each_kind_is_looked_into() -> None:
+    """The slot at which a tile begins is another one in every third."""
+    text = """kernel: ring
+arch: sm_90a
+buffers:
+  A: {scope: global, dtype: float16, shape: [8, 368, 112]}
+  B: {scope: global, dtype: float16, shape: [8, 112, 1928]}
+  D: {scope: global, dtype: float16, shape: [8, 368, 1928]}
+ops:
+  - gemm: {a: A, b: B, d: D, variant: mma_sync, tile: [128, 128, 64], load: tma, stages: 3}
+"""
+    spec = load(text)
+    (run,) = list_runs(spec, plan_spec(spec))
+    shown = choose_tiles(spec, run)
+    assert shown.are_all and len(shown.looked_into["bx"]) == 3
+    assert not find_code(spec)
