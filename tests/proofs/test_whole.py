@@ -19,7 +19,7 @@ from tilegen.proofs.meaning import parameter_cases
 from tilegen.proofs.runs import list_runs
 from tilegen.proofs.whole import check_tiles, choose_tiles
 from tilegen.spec.data import Call, Region, Spec
-from tilegen.spec.outline import map_calls, outline
+from tilegen.spec.outline import launch_of, map_calls, outline
 
 BX = Var("bx", 1 << 20)
 PRODUCT = """kernel: product
@@ -89,10 +89,33 @@ def test_rows_that_go_along_with_columns_are_found(arch: str) -> None:
     assert find_code(change_reads(spec, "A", 0, lambda x: substitute(x, {"m": Var("n", 8)}))) == "TG420"
 
 
+TRANSPOSE = """kernel: transpose
+arch: sm_90
+buffers:
+  X: {scope: global, dtype: float16, shape: [8192, 8192]}
+  Y: {scope: global, dtype: float16, shape: [8192, 8192]}
+ops:
+  - permute: {src: X, dst: Y, axes: [1, 0]}
+"""
+MOVED: dict[str, tuple[int, Callable[[Index], Index]]] = {
+    "one reads elsewhere": (0, lambda x: select(equal(BX, 33), 0, x)),
+    "one reads columns elsewhere": (1, lambda x: select(equal(Var("by", 1 << 20), 33), 0, x)),
+    "rows go along with rows": (0, lambda x: substitute(x, {"bx": Var("by", 64), "by": Var("bx", 64)})),
+}
+
+
+@pytest.mark.parametrize("fault", MOVED)
+def test_tiles_of_a_permute_that_read_elsewhere_are_found(fault: str) -> None:
+    """They run on the diagonal of square tiles, where rows and columns begin at the same places."""
+    spec = load(TRANSPOSE)
+    assert not find_code(spec) and len(set(launch_of(spec).grid[:2])) == 1
+    assert find_code(change_reads(spec, "X", *MOVED[fault])) == "TG420"
+
+
 def test_tiles_that_are_too_many_to_look_at_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["tilegen.proofs.looking"], "MOST_SEEN", 4)
     notes = tilegen.build(PRODUCT.format(arch="sm_80", dtype="bfloat16")).proof.notes
-    assert "not proven: that all tiles do as the first and the last, which are too many" in notes
+    assert "not proven: that all tiles do as those that are compared with the op" in notes
 
 
 # ---------------------------------------------------------------- what else they do

@@ -111,7 +111,7 @@ def _carry_out_all(
     """The steps of each run and the trips that it made; what is said of the floats of the first, which come with it,
     and of tiles.
 
-    An op on whole arrays that computes is compared with its tiles beside them. What floats show counts once the exact
+    An op on whole arrays is compared with its tiles beside them. What floats show counts once the exact
     run is right. They make the trips that this is to make; where in the end it made others, they are looked at again.
     """
     with_floats = computes(spec)
@@ -123,8 +123,8 @@ def _carry_out_all(
     if with_floats:
         tasks.insert(1, partial(_try_floats, spec, plan, runs[0], runs[0].cut.trips))
     before: list[Callable[[], Any]] = []
-    if spec.whole is not None and with_floats:
-        before += [partial(check_whole, spec, plan, run) for run in runs if not run.is_spare]  # all of K runs
+    if spec.whole is not None:
+        before = [partial(check_whole, spec, plan, run) for run in runs if not run.is_spare]
     found = run_tasks([*before, *tasks], processes if is_long else 1)
     notes, found = [note for said in found[: len(before)] for note in said], found[len(before) :]
     if not with_floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 from tilegen.errors import Diagnostic, ProofError
-from tilegen.index import Index, Var, evaluate, substitute, variables
+from tilegen.index import Index, Var, evaluate, sub, substitute, variables
 from tilegen.index.courses import Course, Trips
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
@@ -22,7 +22,7 @@ from tilegen.proofs.questions import decisions_of, slots_of
 from tilegen.proofs.runs import ProofRun
 from tilegen.reference import Array, run_reference
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Call, Loop, Spec
+from tilegen.spec.data import Call, Loop, Region, Spec
 from tilegen.spec.outline import Placed, launch_of, outline, trip_of, write_out
 
 _FEW = 16  # coordinates of each dimension that are compared in tiles that are not looked into
@@ -31,24 +31,22 @@ _MOST_MORE = 8  # tiles that are compared beside the first and the last ones
 
 
 def check_whole(spec: Spec, plan: Plan, run: ProofRun) -> list[str]:
-    """The spec of an op that computes, with all of K and a run's params, against the op: a tile, and of some others
+    """The spec of an op on whole arrays, with all of K and a run's params, against the op: a tile, and of some others
     a few elements.
 
-    All others go along, as ``check_tiles`` says, and do the same. Returns a note where that is not known. Raises
+    All other tiles go along, as ``check_tiles`` says, and do the same. Returns a note where that is not known. Raises
     ProofError TG420.
     """
     case, call = run.case, spec.whole
     assert call is not None
     are_looked_at = check_tiles(spec, case)
-    shown = choose_tiles(spec, run)
-    domain = proving_domain(spec)
-    (inputs,) = proving_inputs(spec, plan, case)
-    written = run_reference(spec, shown.ctas, inputs, case, shown.trips, domain)
-    written = {name: _sample(spec, name, *found, shown.looked_into, case) for name, found in written.items()}
-    compare_whole(spec, call, written, inputs, case, domain)
-    if not are_looked_at:
-        return ["not proven: that all tiles do as the first and the last, which are too many"]
-    return [] if shown.are_all else ["not proven: that all tiles do as those that are compared with the op"]
+    shown, domain = choose_tiles(spec, run), proving_domain(spec)
+    for inputs in proving_inputs(spec, plan, case):
+        written = run_reference(spec, shown.ctas, inputs, case, shown.trips, domain)
+        written = {name: _sample(spec, name, *found, shown.looked_into, case) for name, found in written.items()}
+        compare_whole(spec, call, written, inputs, case, domain)
+    are_all = are_looked_at and shown.are_all
+    return [] if are_all else ["not proven: that all tiles do as those that are compared with the op"]
 
 
 def _ends_of(spec: Spec, case: Mapping[str, int]) -> tuple[Cta, ...]:
@@ -100,28 +98,38 @@ def check_tiles(spec: Spec, case: Mapping[str, int]) -> bool:
     Where a region that it reads begins stays as it is from tile to tile, or goes along with a dimension of what it
     writes. False where they are too many to look at. Raises ProofError TG420.
     """
-    tiles = _list_tiles(spec, case)
+    own = {*CTA_AXES, *CLUSTER_AXES, *_tile_loops(spec)}
+    written = [x for _, x in _global_begins(spec, lambda call: call.written)]
+    left = [
+        (call, x)
+        for call, x in _global_begins(spec, lambda call: call.read)
+        if all(own & {v.name for v in variables(sub(x, w))} for w in (0, *written))
+    ]
+    tiles = _list_tiles(spec, case) if left else None
     if tiles is None:
-        return False
-    calls = [(p, p.statement) for p in outline(spec).placed if isinstance(p.statement, Call)]
-    written = _written_begins(spec, tiles)
-    are_all = True
-    for placed, call in calls:
-        values = write_out(placed, outline(spec).names).values
-        for x in (substitute(x, values) for r in call.read if r.buffer.scope == "global" for x in r.begins):
-            if not _are_few(x, tiles):
-                are_all = False
-                continue
-            begins = _values_of([x], tiles)[0]
-            ways = [begins - w[:, None] for w in written]
-            turns = np.array([(way != way[0]).any(axis=0) for way in ways])
-            if (wrong := turns.all(axis=0)).any():
-                own = begins[:, int(wrong.argmax())]
-                first = int((own != own[0]).argmax())
-                where = f"CTA {_name_cta(tiles, first)} reads from {own[first]} on"
-                message = f"{where}, elsewhere beside what it writes than the first tile"
-                raise ProofError(Diagnostic("TG420", message, call.mark))
-    return are_all
+        return not left
+    places = _written_begins(spec, tiles)
+    for call, x in (one for one in left if _are_few(one[1], tiles)):
+        begins = _values_of([x], tiles)[0]
+        turns = np.array([(way != way[0]).any(axis=0) for way in (begins - w[:, None] for w in places)])
+        if (wrong := turns.all(axis=0)).any():
+            at = begins[:, int(wrong.argmax())]
+            first = int((at != at[0]).argmax())
+            where = f"CTA {_name_cta(tiles, first)} reads from {at[first]} on"
+            message = f"{where}, elsewhere beside what it writes than the first tile"
+            raise ProofError(Diagnostic("TG420", message, call.mark))
+    return all(_are_few(x, tiles) for _, x in left)
+
+
+def _global_begins(spec: Spec, regions: Callable[[Call], Sequence[Region]]) -> list[tuple[Call, Index]]:
+    """Where regions of global arrays begin along each dimension, written out, with the calls that name them."""
+    found = []
+    for placed in outline(spec).placed:
+        if isinstance(call := placed.statement, Call):
+            values = write_out(placed, outline(spec).names).values
+            begins = (x for r in regions(call) if r.buffer.scope == "global" for x in r.begins)
+            found += [(call, substitute(x, values)) for x in begins]
+    return found
 
 
 def _list_tiles(spec: Spec, case: Mapping[str, int]) -> dict[str, Array] | None:
@@ -140,14 +148,13 @@ def _list_tiles(spec: Spec, case: Mapping[str, int]) -> dict[str, Array] | None:
 
 
 def _written_begins(spec: Spec, tiles: Mapping[str, Array]) -> list[Array]:
-    """Where what a tile writes of global arrays begins along each dimension, in every tile, whatever else it names."""
+    """Where what a tile writes of global arrays begins along each dimension, in every tile, whatever else it names;
+    before these, zeros.
+    """
     found = [np.zeros(len(tiles["bx"]), np.int64)]
-    for placed in outline(spec).placed:
-        values = write_out(placed, outline(spec).names).values
-        written = placed.statement.written if isinstance(placed.statement, Call) else ()
-        for x in (substitute(x, values) for r in written if r.buffer.scope == "global" for x in r.begins):
-            others = {v.name: v.least for v in variables(x) if v.name not in tiles}
-            found.append(np.broadcast_to(np.asarray(evaluate(x, {**others, **tiles}), np.int64), found[0].shape))
+    for _, x in _global_begins(spec, lambda call: call.written):
+        others = {v.name: v.least for v in _others_in([x], tiles)}
+        found.append(np.broadcast_to(np.asarray(evaluate(x, {**others, **tiles}), np.int64), found[0].shape))
     return [*{x.tobytes(): x for x in found}.values()]
 
 
@@ -225,8 +232,7 @@ def _tell_apart(spec: Spec, tiles: Mapping[str, Array]) -> list[Array] | None:
     """Numbers for every tile, by each of which tiles may differ; None where that is not known.
 
     What a tile does: all that decides, every place in shared memory and registers, and slots of mbarriers. Then where
-    it writes: whether a dimension is where it is in the first tile, and whether two are as far apart. What is read may
-    go along with one of them instead of another, and only tiles in which these differ show that.
+    it writes.
     """
     does = [np.zeros(len(tiles["bx"]), np.int64)]
     for placed in outline(spec).placed:
@@ -236,8 +242,15 @@ def _tell_apart(spec: Spec, tiles: Mapping[str, Array]) -> list[Array] | None:
                 if ways is None:
                     return None
                 does.append(ways)
-    begins = _written_begins(spec, tiles)
-    return [_number(np.stack(does, axis=1)), *(x - y != x[0] - y[0] for x, y in combinations(begins, 2))]
+    return [_number(np.stack(does, axis=1)), *_tell_places(spec, tiles)]
+
+
+def _tell_places(spec: Spec, tiles: Mapping[str, Array]) -> list[Array]:
+    """Whether a tile writes elsewhere along a dimension than the first one, and whether two are as far apart there.
+
+    What is read may go along with one of them instead of another, and only tiles in which these differ show that.
+    """
+    return [x - y != x[0] - y[0] for x, y in combinations(_written_begins(spec, tiles), 2)]
 
 
 def _asked_of(spec: Spec, placed: Placed) -> list[Index]:
