@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from itertools import product
 from math import prod
 
+import pytest
+
 from tests.mutants.plant import Mutant
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.errors import ProofError
@@ -46,6 +48,7 @@ _OF_SIZES = ("guard tightened", "condition flipped", "trip dropped", "register i
 _FIRST_SIZE, _LARGER_SIZES = 40, (515, 4099)
 _OTHER_SEED = 2  # of inputs that no proof has seen
 
+EVERY = [pytest.param(4, id="a quarter of them"), pytest.param(1, id="all", marks=pytest.mark.slow)]  # for parametrize
 Written = Mapping[str, Sequence[bytes]]
 
 
@@ -126,6 +129,11 @@ def _write(
     except FaultFound:
         return None
     return {name: [part.tobytes() for part in parts] for name, parts in written.items()}
+
+
+def list_survivors(spec: Spec, plan: Plan, mutants: Sequence[Mutant]) -> list[str]:
+    """Where those lie that no proof finds."""
+    return [m.where for m in mutants if judge(spec, plan, m).survives]
 
 
 def proof_code(proof: Callable[[], object]) -> str:

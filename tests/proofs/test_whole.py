@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 import pytest
 
@@ -54,6 +55,11 @@ def change_reads(spec: Spec, buffer: str, d: int, change: Callable[[Index], Inde
     return replace(spec, ops=map_calls(spec.ops, of_call))
 
 
+@cache
+def load_product(arch: str, dtype: str) -> Spec:
+    return load(PRODUCT.format(arch=arch, dtype=dtype))
+
+
 def find_code(spec: Spec) -> str:
     return proof_code(lambda: prove(spec, plan_spec(spec)))
 
@@ -71,7 +77,7 @@ FAULTS: dict[str, tuple[str, int, Callable[[Index], Index]]] = {
 @KINDS
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_tile_in_the_middle_that_reads_another_one_is_found(fault: str, arch: str, dtype: str) -> None:
-    spec = load(PRODUCT.format(arch=arch, dtype=dtype))
+    spec = load_product(arch, dtype)
     case = parameter_cases(spec)[0]
     assert check_tiles(spec, case)
     with pytest.raises(ProofError, match="elsewhere beside what it writes") as error:
@@ -122,7 +128,7 @@ def test_tiles_that_are_too_many_to_look_at_are_said(monkeypatch: pytest.MonkeyP
 @KINDS
 @pytest.mark.parametrize("op", ["mma", "fill", "copy"])
 def test_an_op_that_one_tile_leaves_out_is_found(op: str, arch: str, dtype: str) -> None:
-    spec = load(PRODUCT.format(arch=arch, dtype=dtype))
+    spec = load_product(arch, dtype)
     copies_of_threads = [c for c in outline(spec).calls if c.op == op and not c.barrier]
     if not copies_of_threads:
         pytest.skip(f"no {op} whose end is not told to a barrier")
@@ -137,7 +143,7 @@ def test_an_op_that_one_tile_leaves_out_is_found(op: str, arch: str, dtype: str)
 
 @pytest.mark.parametrize("condition", [equal(BX, 5), equal(Var("n", 8), 3), every(less(4, BX), less(BX, 7))])
 def test_a_place_in_shared_memory_that_is_another_one_in_a_few_tiles_is_found(condition: Index) -> None:
-    spec = load(PRODUCT.format(arch="sm_80", dtype="bfloat16"))
+    spec = load_product("sm_80", "bfloat16")
     assert find_code(change_reads(spec, "sb", -2, lambda x: select(condition, 0, x))) == "TG420"
 
 
