@@ -18,7 +18,7 @@ from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 from tilegen.proofs.meaning import parameter_cases
 from tilegen.proofs.runs import list_runs
-from tilegen.proofs.whole import check_tiles, choose_tiles
+from tilegen.proofs.whole import check_tiles, check_whole, choose_tiles
 from tilegen.spec.data import Call, Region, Spec
 from tilegen.spec.outline import launch_of, map_calls, outline
 
@@ -163,3 +163,13 @@ ops:
     shown = choose_tiles(spec, run)
     assert shown.are_all and len(shown.looked_into["bx"]) == 3
     assert not find_code(spec)
+
+
+def test_slots_go_on_from_tile_to_tile() -> None:
+    """Five k-tiles in four slots: each CTA's next tile begins at another slot, and of 16 tiles a few are compared."""
+    text = PRODUCT.format(arch="sm_90a", dtype="bfloat16").replace("256", "320").replace("1024", "8192")
+    spec = load(text)
+    (run,) = list_runs(spec, plan_spec(spec))
+    shown = choose_tiles(spec, run)
+    assert shown.are_all and len(shown.looked_into["bx"]) > 1
+    assert not check_whole(spec, plan_spec(spec), run)

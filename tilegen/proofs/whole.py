@@ -11,7 +11,7 @@ import numpy as np
 
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Index, Var, evaluate, sub, substitute, variables
-from tilegen.index.courses import Course, Trips
+from tilegen.index.courses import ALL_TRIPS, Course, Trips
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.ops.strided import find_coordinates, find_offsets
@@ -26,8 +26,8 @@ from tilegen.spec.data import Call, Loop, Region, Spec
 from tilegen.spec.outline import Placed, launch_of, outline, trip_of, write_out
 
 _FEW = 16  # coordinates of each dimension that are compared in tiles that are not looked into
-_ONE_TRIP = (Course(1), 1)
-_MOST_MORE = 8  # tiles that are compared beside the first and the last ones
+_MOST_MORE = 8  # CTAs whose first tiles are compared beside those
+_MOST_TRIPS = 16  # of a loop over tiles, after which what they do repeats
 
 
 def check_whole(spec: Spec, plan: Plan, run: ProofRun) -> list[str]:
@@ -175,24 +175,37 @@ class ShownTiles:
 
 def choose_tiles(spec: Spec, run: ProofRun) -> ShownTiles:
     """The first and the last tiles of the first and the last CTA, and the first ones of CTAs that show what these do
-    not. Where that is not enough, all that the run itself looks at.
+    not. Of loops over tiles so many trips run as it takes until all is the same number again.
     """
     ends, loops = _ends_of(spec, run.case), _tile_loops(spec)
-    brief = Trips(dict.fromkeys(loops, _ONE_TRIP))
     tiles = _list_tiles(spec, run.case)
     told = None if tiles is None else _tell_apart(spec, tiles)
     if tiles is None or told is None:
         first = dict.fromkeys((*CTA_AXES, *CLUSTER_AXES, *loops), np.zeros(1, np.int64))
-        return ShownTiles(ends, brief, first | {name: np.array(n) for name, n in run.case.items()}, False)
-    more = _find_more(tiles, told, loops, _are_run(tiles, loops, ends, brief))
-    ctas, trips = tuple(dict.fromkeys((*ends, *whole_clusters(more, spec.cluster)))), brief
-    if not _show_all(told, _are_run(tiles, loops, ctas, trips)):
-        trips = Trips({name: run.cut.trips.loops[name] for name in loops if name in run.cut.trips.loops})
-        ctas = whole_clusters(run.ctas, spec.cluster)
+        return ShownTiles(ends, ALL_TRIPS, first | {name: np.array(n) for name, n in run.case.items()}, False)
+    period = _find_period(tiles, told[0], list(loops))
+    trips = Trips({name: (Course(period), period) for name in loops}) if period else ALL_TRIPS
+    more = _find_more(tiles, told, loops, _are_run(tiles, loops, ends, trips))
+    ctas = tuple(dict.fromkeys((*ends, *whole_clusters(more, spec.cluster))))
     runs = _are_run(tiles, loops, ctas, trips)
     one_of_each = np.flatnonzero(runs)[np.unique(told[0][runs], return_index=True)[1]]
     looked_into = {name: x[one_of_each] if x.ndim else x for name, x in tiles.items()}
     return ShownTiles(ctas, trips, looked_into, _show_all(told, runs))
+
+
+def _find_period(tiles: Mapping[str, Array], ways: Array, loops: Sequence[str]) -> int | None:
+    """After how many trips of a loop over tiles each CTA does the same again; None where it does not soon.
+
+    Trips that are left out must be as many: what mbarriers count goes on from there.
+    """
+    if len(loops) > 1:
+        return None
+    cta = _number(np.stack([tiles[axis] for axis in CTA_AXES], axis=1))  # trips of one stand in a row
+    for period in range(1, _MOST_TRIPS + 1):
+        is_same = (ways[period:] == ways[:-period]) | (cta[period:] != cta[:-period])
+        if is_same.all():
+            return period
+    return None
 
 
 def _find_more(tiles: Mapping[str, Array], told: Sequence[Array], loops: Iterable[str], runs: Array) -> list[Cta]:
