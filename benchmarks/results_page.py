@@ -95,7 +95,8 @@ def describe(result: dict[str, Any], name: str) -> str:
     equal = sum(row["predicted"] == row["counted"] for row in counters)
     parts = [
         f"## {result['device']}, driver {result['driver']}, {result['date']}",
-        f"From `docs/results/{name}`. {result['note'] + ' ' if 'note' in result else ''}{right} of {len(kernels)} kernels are right: every byte of every array, for"
+        f"From `docs/results/{name}`. {result['note'] + ' ' if 'note' in result else ''}"
+        f"{right} of {len(kernels)} kernels are right: every byte of every array, for"
         f" every parameter case and two inputs each. {equal} of {len(counters)} predicted totals equal the hardware's"
         " counters (`smsp__sass_l1tex_data_pipe_lsu_wavefronts_mem_shared_op_*`,"
         f" `l1tex__t_sectors_pipe_lsu_mem_global_op_*`).{_witness_text(kernels)}",
