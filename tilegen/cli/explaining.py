@@ -32,14 +32,9 @@ from tilegen.spec.printing import print_spec
 
 
 def explain_command(
-    path: str,
-    form: str,
-    access: int | None,
-    arch: str | None,
-    settings: Mapping[str, int | float],
-    compiles: bool,
+    path: str, form: str, access: int | None, arch: str | None, settings: Mapping[str, int | float], compiles: bool,
     jobs: int,
-) -> int:
+) -> int:  # fmt: skip
     """Explain a spec; ``access`` counts from 1, as the text numbers them; ``compiles`` adds what the cubin needs."""
     with watch_progress(1) as begin:
         begin(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -14,6 +14,7 @@ from tilegen.index import Index, Var, evaluate, sub, substitute, variables
 from tilegen.index.courses import ALL_TRIPS, Course, Trips
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
+from tilegen.kept import keep
 from tilegen.ops.strided import find_coordinates, find_offsets
 from tilegen.plan import Plan
 from tilegen.proofs.looking import MOST_SEEN, whole_grid
@@ -55,6 +56,7 @@ def _ends_of(spec: Spec, case: Mapping[str, int]) -> tuple[Cta, ...]:
     return whole_clusters((corners(grid)[0], corners(grid)[-1]), spec.cluster)
 
 
+@keep
 def _tile_loops(spec: Spec) -> dict[str, Index]:
     """Loops over tiles, which begin where the CTA says: the count of each by the name of its counted variable."""
     found: dict[str, Index] = {}
@@ -80,12 +82,10 @@ def _sample(
 def _offsets_in(spec: Spec, name: str, tiles: Mapping[str, Array], case: Mapping[str, int]) -> Array:
     """Where the elements of an array lie that these tiles write, and maybe more."""
     array, found = spec.buffer(name), [np.zeros(0, np.int64)]
-    for placed in outline(spec).placed:
-        values = write_out(placed, outline(spec).names).values
-        written = placed.statement.written if isinstance(placed.statement, Call) else ()
-        for region in (r for r in written if r.buffer.root == name):
-            begins = _values_of([substitute(x, values) for x in region.begins], tiles)
-            boxes = np.unique(begins.reshape(len(begins), -1), axis=1)
+    for _, region, begins in _global_regions(spec, lambda call: call.written):
+        if region.buffer.root == name:
+            at = _values_of(begins, tiles)
+            boxes = np.unique(at.reshape(len(at), -1), axis=1)
             steps = np.indices(region.lengths).reshape(len(region.lengths), 1, -1)
             found.append(find_offsets(array, [*(boxes[:, :, None] + steps)], case).ravel())
     return np.concatenate(found)
@@ -99,10 +99,11 @@ def check_tiles(spec: Spec, case: Mapping[str, int]) -> bool:
     writes. False where they are too many to look at. Raises ProofError TG420.
     """
     own = {*CTA_AXES, *CLUSTER_AXES, *_tile_loops(spec)}
-    written = [x for _, x in _global_begins(spec, lambda call: call.written)]
+    written = [x for _, _, begins in _global_regions(spec, lambda call: call.written) for x in begins]
     left = [
         (call, x)
-        for call, x in _global_begins(spec, lambda call: call.read)
+        for call, _, begins in _global_regions(spec, lambda call: call.read)
+        for x in begins
         if all(own & {v.name for v in variables(sub(x, w))} for w in (0, *written))
     ]
     tiles = _list_tiles(spec, case) if left else None
@@ -121,15 +122,15 @@ def check_tiles(spec: Spec, case: Mapping[str, int]) -> bool:
     return all(_are_few(x, tiles) for _, x in left)
 
 
-def _global_begins(spec: Spec, regions: Callable[[Call], Sequence[Region]]) -> list[tuple[Call, Index]]:
-    """Where regions of global arrays begin along each dimension, written out, with the calls that name them."""
-    found = []
+def _global_regions(
+    spec: Spec, regions: Callable[[Call], Sequence[Region]]
+) -> Iterator[tuple[Call, Region, list[Index]]]:  # fmt: skip
+    """Regions of global arrays, with the calls that name them and where they begin, written out."""
     for placed in outline(spec).placed:
         if isinstance(call := placed.statement, Call):
             values = write_out(placed, outline(spec).names).values
-            begins = (x for r in regions(call) if r.buffer.scope == "global" for x in r.begins)
-            found += [(call, substitute(x, values)) for x in begins]
-    return found
+            for region in (r for r in regions(call) if r.buffer.scope == "global"):
+                yield call, region, [substitute(x, values) for x in region.begins]
 
 
 def _list_tiles(spec: Spec, case: Mapping[str, int]) -> dict[str, Array] | None:
@@ -152,7 +153,7 @@ def _written_begins(spec: Spec, tiles: Mapping[str, Array]) -> list[Array]:
     before these, zeros.
     """
     found = [np.zeros(len(tiles["bx"]), np.int64)]
-    for _, x in _global_begins(spec, lambda call: call.written):
+    for x in (x for _, _, begins in _global_regions(spec, lambda call: call.written) for x in begins):
         others = {v.name: v.least for v in _others_in([x], tiles)}
         found.append(np.broadcast_to(np.asarray(evaluate(x, {**others, **tiles}), np.int64), found[0].shape))
     return [*{x.tobytes(): x for x in found}.values()]
