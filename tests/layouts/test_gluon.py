@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from collections.abc import Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -166,11 +167,15 @@ def test_accesses_move_every_element_of_the_warp() -> None:
         for warp in range(registers.in_sizes["warp"]):
             width_bytes, offsets = warp_accesses(registers, shared, 2, warp)
             for lane in range(32):
-                counts = range(registers.in_sizes["register"])
-                elements = {registers.element(register=r, lane=lane, warp=warp) for r in counts}
-                slots = {offset // 2 + k for offset in offsets[:, lane].tolist() for k in range(width_bytes // 2)}
-                assert {shared.element(offset=slot) for slot in slots} == elements
+                counts = np.arange(registers.in_sizes["register"])
+                elements = {*zip(*lists_of(registers.element(register=counts, lane=lane, warp=warp)), strict=True)}
+                slots = np.unique(offsets[:, lane, None] // 2 + np.arange(width_bytes // 2))
+                assert {*zip(*lists_of(shared.element(offset=slots)), strict=True)} == elements
                 assert len(slots) == len(elements) == offsets.shape[0] * width_bytes // 2
+
+
+def lists_of(coords: Sequence[Any]) -> list[list[int]]:
+    return [np.atleast_1d(x).tolist() for x in np.broadcast_arrays(*coords)]
 
 
 # ---------------------------------------------------------------- the definitions, element by element
@@ -179,6 +184,19 @@ def draw_spread(draw: random.Random, bits: int, rank: int = 2) -> list[int]:
     for _ in range(bits):
         extents[draw.randrange(rank)] *= 2
     return extents
+
+
+def every_element(shape: Sequence[int]) -> list[Any]:
+    """The coordinates of all elements, one array for each dimension."""
+    return [x.ravel() for x in np.indices(shape)]
+
+
+def assert_same(found: Sequence[dict[str, Any]], wanted: Sequence[dict[str, Any]]) -> None:
+    """Of places of all elements: the same copies, inputs and positions."""
+    assert [set(copy) for copy in found] == [set(copy) for copy in wanted]
+    for mine, theirs in zip(found, wanted, strict=True):
+        for name, x in mine.items():
+            assert np.array_equal(*np.broadcast_arrays(x, theirs[name])), name
 
 
 def draw_blocked(draw: random.Random) -> layouts.BlockedLayout:
@@ -197,16 +215,15 @@ def test_a_blocked_layout_is_blocks_of_threads(seed: int) -> None:
     layout, repeats = draw_blocked(draw), [draw.choice([1, 2, 4]) for _ in range(2)]
     factors = (layout.size_per_thread, layout.threads_per_warp, layout.warps_per_cta)
     shape = [prod(f[d] for f in factors) * repeats[d] for d in range(2)]
-    found = layout.to_linear(shape)
-    for x in product(*map(range, shape)):
-        rest, digits = list(x), []
-        for extents in (*factors, tuple(repeats)):
-            pair = [rest[d] % extents[d] for d in range(2)]
-            rest = [rest[d] // extents[d] for d in range(2)]
-            fast, slow = layout.order
-            digits.append((pair[fast] + extents[fast] * pair[slow], prod(extents)))
-        (inside, count), (lane, _), (warp, _), (again, _) = digits
-        assert found.apply(*x) == ({"register": inside + count * again, "lane": lane, "warp": warp, "block": 0},)
+    rest, digits = every_element(shape), []
+    places = layout.to_linear(shape).apply(*rest)
+    for extents in (*factors, tuple(repeats)):
+        pair = [x % n for x, n in zip(rest, extents, strict=True)]
+        rest = [x // n for x, n in zip(rest, extents, strict=True)]
+        fast, slow = layout.order
+        digits.append((pair[fast] + extents[fast] * pair[slow], prod(extents)))
+    (inside, count), (lane, _), (warp, _), (again, _) = digits
+    assert_same(places, ({"register": inside + count * again, "lane": lane, "warp": warp, "block": 0},))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -215,9 +232,9 @@ def test_a_swizzled_layout_moves_chunks_by_the_row(seed: int) -> None:
     layout, shape = draw_swizzled(draw), [1 << draw.randrange(6), 1 << draw.randrange(6)]
     found = layout.to_linear(shape)
     fast, slow = layout.order
-    for x in product(*map(range, shape)):
-        moved = layout.vec * (x[slow] // layout.per_phase % layout.max_phase) % shape[fast]
-        assert found.place(x, shape)["offset"] == x[slow] * shape[fast] + (x[fast] ^ moved)
+    x = every_element(shape)
+    moved = layout.vec * (x[slow] // layout.per_phase % layout.max_phase) % shape[fast]
+    assert np.array_equal(found.place(x, shape)["offset"], x[slow] * shape[fast] + (x[fast] ^ moved))
 
 
 @pytest.mark.parametrize("bits", [8, 16, 32, 64])
@@ -227,11 +244,11 @@ def test_an_nvmma_layout_moves_16_byte_chunks_of_8_row_atoms(width: int, bits: i
     columns = 8 * width // bits
     shape = (columns * 2, 16) if transposed else (16, columns * 2)
     found = layouts.NVMMASharedLayout(width, bits, transposed=transposed).to_linear(shape)
-    for x in product(*map(range, shape)):
-        row, column = reversed(x) if transposed else x
-        byte = row * width + column % columns * bits // 8 + column // columns * 16 * width
-        byte ^= (byte >> 7 & (width // 16 - 1)) << 4
-        assert found.place(x, shape)["offset"] == byte * 8 // bits
+    x = every_element(shape)
+    row, column = reversed(x) if transposed else x
+    byte = row * width + column % columns * bits // 8 + column // columns * 16 * width
+    byte ^= (byte >> 7 & (width // 16 - 1)) << 4
+    assert np.array_equal(found.place(x, shape)["offset"], byte * 8 // bits)
 
 
 @pytest.mark.parametrize(("operand", "k_width"), [(0, 1), (0, 2), (0, 4), (1, 1), (1, 2), (1, 4)])

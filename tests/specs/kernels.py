@@ -57,15 +57,27 @@ def draft(source: Source, arch: str | None = None, params: dict[str, int | float
     return Draft(spec, plan, render(plan))
 
 
+def proved_draft(path: Path) -> Draft:
+    """The text of a spec's proved kernel."""
+    own = build_spec(path)
+    return Draft(own.spec, own.plan, own.source)
+
+
 @once
 def draft_spec(path: Path, arch: str) -> Draft:
     """The text of a spec for an arch: that of its proved kernel where the arch is its own."""
-    own = build_spec(path)
-    return Draft(own.spec, own.plan, own.source) if own.spec.arch == arch else draft(path, arch)
+    own = proved_draft(path)
+    return own if own.spec.arch == arch else draft(path, arch)
+
+
+@once
+def draft_sized(path: Path, sizes: tuple[tuple[str, int], ...]) -> Draft:
+    """The text of a spec with these values of its params."""
+    return draft(path, params=dict(sizes))
 
 
 # Sizes of permutes whose own arrays have hundreds of megabytes.
-SMALL: dict[str, dict[str, int | float]] = {
+SMALL: dict[str, dict[str, int]] = {
     "permute_0213": {"B": 1, "T": 1024}, "transpose": {"M": 2048, "N": 2048}, "transpose_f16": {"M": 2048, "N": 2048},
     "transpose_u8": {"M": 2048, "N": 2048},
 }  # fmt: skip
@@ -74,10 +86,10 @@ SMALL: dict[str, dict[str, int | float]] = {
 @once
 def small_spec(path: Path) -> Draft:
     """The kernel at a size at which all its CTAs and trips can be looked at: its own, or one of tests/meaning.py."""
-    found = draft(path, params=SMALL.get(path.stem))
+    found = draft_sized(path, tuple(SMALL[path.stem].items())) if path.stem in SMALL else proved_draft(path)
     for sizes in reversed(MEANINGS[path.stem].sizes if path.stem in MEANINGS else ()):
         if count_lanes(found) > MOST_LANES:
-            found = draft(path, params=dict(sizes))
+            found = draft_sized(path, tuple(sizes.items()))
     assert count_lanes(found) <= MOST_LANES, f"{path.stem} is large: give it a small size in tests/meaning.py"
     return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from text.plans import build_cast, build_fill, build_pool, build_runtime_copy
 from text.run import requires_gxx
 
 from specs.kernels import SPECS, build_spec, every_spec
+from tests.session import make_folder
 from tilegen.dtypes import DTYPES
 from tilegen.pipeline import build, load
 from tilegen.plan import Param, Plan, arguments, arrays, tensor_maps
@@ -205,8 +207,10 @@ extern "C" cudaError_t cudaOccupancyMaxActiveClusters(int *count, const void *, 
 """
 
 
-def run_launcher(folder: Path, plan: Plan, before: str = "") -> list[list[str]]:
-    """A launcher in a C++ program, CUDA replaced by what prints: the words of each line, the last line the result."""
+@cache
+def make_launcher(path: Path) -> Path:
+    """The folder of a spec's launcher in a C++ program, CUDA replaced by what prints."""
+    folder, plan = Path(make_folder()), build_spec(path).plan
     write_files(folder, [plan])
     sizes = [8 if k < len(arrays(plan)) else 4 for k in range(len(arrays(plan)) + len(arguments(plan.params)))]
     sizes += [128 for _ in tensor_maps(plan)]
@@ -223,18 +227,26 @@ def run_launcher(folder: Path, plan: Plan, before: str = "") -> list[list[str]]:
         "    return cudaLaunchKernel(kernel, c->gridDim, c->blockDim, arguments, c->dynamicSmemBytes, c->stream);\n}\n"
         # the kernel's own symbol: its address is all that is asked for
         f'__asm__(".globl {plan.name}\\n{plan.name}:");\n'
-        f'int main()\n{{\n    {before}\n    std::printf("result %d\\n", (int){call_text(plan)});\n}}\n'
+        "int main(int count, char **words)\n{\n"
+        '    if (count > 1 && !std::strcmp(words[1], "refusing")) status = CUDA_ERROR_INVALID_VALUE;\n'
+        '    known = count < 2 || std::strcmp(words[1], "old");\n'
+        f'    std::printf("result %d\\n", (int){call_text(plan)});\n}}\n'
     )
     (folder / "main.cpp").write_text(program)
     flags = ("-std=c++17", "-Wall", "-Wextra", "-Werror", *cuda_includes(folder))
     run(folder, "g++", *flags, "main.cpp", "-o", "main")
-    return [line.split() for line in run(folder, "./main").splitlines()]
+    return folder
+
+
+def run_launcher(path: Path, *driver: str) -> list[list[str]]:
+    """What it prints with a driver that is well, refusing or old: the words of each line, the last line the result."""
+    return [line.split() for line in run(make_launcher(path), "./main", *driver).splitlines()]
 
 
 @requires_nvcc
 @every_tma_spec
 @requires_gxx
-def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, path: Path) -> None:
+def test_a_launcher_encodes_what_the_manifest_says(path: Path) -> None:
     plan = build_spec(path).plan
     info = launch_info(plan)
     places = {m.name: 4096 * (k + 1) for k, m in enumerate(arrays(plan))}
@@ -250,7 +262,7 @@ def test_a_launcher_encodes_what_the_manifest_says(tmp_path: Path, path: Path) -
     wanted += [["grid", *info["grid"]], ["block", *info["block"]]]
     given = [*places.values(), *map(_word_of, arguments(plan.params)), *(places[a["array"]] for a in maps)]
     wanted += [*(["argument", value] for value in given), ["result", 0]]
-    assert run_launcher(tmp_path, plan) == [[str(word) for word in line] for line in wanted]
+    assert run_launcher(path) == [[str(word) for word in line] for line in wanted]
 
 
 def _word_of(param: Param) -> int:
@@ -261,12 +273,11 @@ def _word_of(param: Param) -> int:
 @requires_nvcc
 @every_tma_spec
 @requires_gxx
-def test_a_launcher_returns_what_the_driver_says(tmp_path: Path, path: Path) -> None:
-    plan = build_spec(path).plan
+def test_a_launcher_returns_what_the_driver_says(path: Path) -> None:
     invalid, unsupported = "1", "801"  # cudaErrorInvalidValue, cudaErrorNotSupported
-    lines = run_launcher(tmp_path, plan, "status = CUDA_ERROR_INVALID_VALUE;")
+    lines = run_launcher(path, "refusing")
     assert [line for line in lines if line[0] in ("grid", "result")] == [["result", invalid]]
-    assert run_launcher(tmp_path, plan, "known = false;") == [["result", unsupported]]
+    assert run_launcher(path, "old") == [["result", unsupported]]
 
 
 @every_spec
