@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import combinations
 from math import perm
 
@@ -161,9 +161,21 @@ def _single_bits(orders: Sequence[Sequence[int]]) -> Iterator[tuple[int, ...]]:
 # ---------------------------------------------------------------- construction over F2
 def _columns(sides: Sequence[Side], order: Sequence[int]) -> tuple[tuple[int, ...] | None, str]:
     """Five lane vectors such that no phase of any shared side has a conflict, or None; and what was left out."""
-    candidates = _preferred(tuple(order))
+    shared = [s for s in sides if s.space == "shared"]
+    phases = tuple(s.lanes_per_phase.bit_length() - 1 for s in shared)
+    return _find_columns(tuple(order), phases, tuple(_clashes(s).tobytes() for s in shared))
+
+
+@lru_cache(maxsize=1024)
+def _find_columns(
+    order: tuple[int, ...], shared_phases: tuple[int, ...], clashes: tuple[bytes, ...]
+) -> tuple[tuple[int, ...] | None, str]:  # fmt: skip
+    """The same by what it depends on, which many layouts have in common: of each side the bits of a phase's lanes, and
+    which numbers clash, a byte for each.
+    """
+    candidates = _preferred(order)
     numbers = np.arange(1 << len(order))
-    phases = [LANE_BITS] + [s.lanes_per_phase.bit_length() - 1 for s in sides if s.space == "shared"]
+    phases = (LANE_BITS, *shared_phases)
     budget = [_NODES]
 
     def extend(lanes: tuple[int, ...], taken: NDArray[np.bool_]) -> tuple[int, ...] | None:
@@ -183,7 +195,7 @@ def _columns(sides: Sequence[Side], order: Sequence[int]) -> tuple[tuple[int, ..
                 return found
         return None
 
-    found = extend((), np.stack([numbers == 0, *(_clashes(s) for s in sides if s.space == "shared")]))
+    found = extend((), np.stack([numbers == 0, *(np.frombuffer(row, np.bool_) for row in clashes)]))
     return found, _FIRST if found else _GAVE_UP if budget[0] < 0 else _NONE
 
 
