@@ -28,12 +28,29 @@ from tilegen.index import (
     every,
     less,
     maximum,
+    mul,
     select,
     sub,
     variables,
 )
-from tilegen.index.bounds import _follows_from_two, is_below
-from tilegen.plan import FILL, Block, Let, Map, Memory, Move, Owned, Param, Plan, Repeat, When, flat_memory, let
+from tilegen.index.bounds import _follows_from_two, _take_out, is_below
+from tilegen.plan import (
+    FILL,
+    Block,
+    Let,
+    Map,
+    Memory,
+    Move,
+    Owned,
+    Param,
+    Plan,
+    Repeat,
+    TensorMap,
+    Tma,
+    When,
+    flat_memory,
+    let,
+)
 from tilegen.proofs import check_partition, find_unowned, unproven_ranges
 
 lane, bx, k = Var("laneid", 32), Var("bx", 8), Var("k", 4)
@@ -208,6 +225,26 @@ def test_vectors_are_aligned():
                  memories=(shifted,)) == ["TG415"]  # fmt: skip
 
 
+def test_a_store_by_tma_keeps_to_the_ends_of_rows():
+    """It writes whole 16 bytes of a row, though a descriptor knows where rows end."""
+    tile = flat_memory("T", "float32", 256, "shared", align_bytes=1024)
+
+    def store(columns: int, at: Index, box: tuple[int, int] = (8, 16)) -> list[str]:
+        y = Memory("Y", "float32", (30, columns), (64, 1), "global", "out")
+        return codes(Tma(TensorMap("Y_map", y, (0, 1), box), (0, at), tile[0], None), memories=(y, tile))
+
+    assert store(40, bx * 16) == store(40, bx * 4) == store(21, 4) == [] and store(21, bx * 16) == ["TG414"]
+    assert store(40, bx * 2) == [] and store(40, bx * 6) == store(22, 8) == store(22, bx * 16, (8, 4)) == ["TG414"]
+
+
+def test_rows_that_tma_puts_apart_are_no_box():
+    y = Memory("Y", "float16", (64, 64), (64, 1), "global", "out")
+    assert TensorMap("Y_map", y, (0, 1), (8, 32), 64).box_bytes == TensorMap("Y_map", y, (0, 1), (8, 32)).box_bytes
+    assert TensorMap("Y_map", y, (0, 1), (1, 32), 128).align_bytes == 1024
+    with pytest.raises(ValueError, match="TMA puts rows 128 bytes apart"):
+        TensorMap("Y_map", y, (0, 1), (8, 32), 128)
+
+
 # ---------------------------------------------------------------- soundness
 a, b, c = Var("a", 5), Var("b", 9, 2), Var("c", 7, 1, 2)
 SMALL = {v.name: np.arange(-(-v.least // v.step) * v.step, v.bound, v.step) for v in (a, b, c)}
@@ -242,6 +279,31 @@ def test_two_guards_say_together_what_neither_says():
     assert is_below(last, n, (whole, held)) and is_below(last, n, (held, whole))
     assert not is_below(last, n, (whole,)) and not is_below(last, n, (held,))
     assert not is_below(last + 1, n, (whole, held)) and not is_below(last, n, (whole, less(group, 51)))
+
+
+parts = st.builds(lambda i, j, n: i * a + j * b + n, *(st.integers(0, 3) for _ in range(3)))
+
+
+@settings(max_examples=300, deadline=None)
+@given(parts, sums, st.integers(0, 40), sums, st.lists(guard, max_size=3))
+def test_what_is_proved_of_products_holds(p: Index, r: Index, q: int, s: Index, guards: list[Index]):
+    """A rule for terms that a variable multiplies, alone: c is tried no more than a size of millions would be."""
+    x, n = mul(p, c) + r, mul(c, q) + s
+    condition = every(*guards)
+    holds = np.broadcast_to(evaluate(condition, GRID), GRID["a"].shape)
+    truth = np.broadcast_to(evaluate(x, GRID) < evaluate(n, GRID), holds.shape)[holds].all()
+    for low, high in _take_out(x, n):
+        simpler = np.broadcast_to(evaluate(low, GRID) < evaluate(high, GRID), holds.shape)[holds].all()
+        assert truth or not simpler
+
+
+def test_rows_and_a_place_in_the_last_are_inside_of_all_rows():
+    size, bx, k, f, tx = Var("K", 1 << 16, 1, 1), Var("bx", 84), Var("k", 32), Var("f", 32), Var("tx", 512)
+    row = bx // 42 * 48 + bx % 42 // 7 * 8 + (f >> 2)
+    at = k * 2048 + (f & 3) * 512 + tx + 2048
+    inside = less(k * 2048 + 4096, size + 1)
+    assert is_below(row * size + at, size * 96, (inside,)) and not is_below(row * size + at, size * 95, (inside,))
+    assert not is_below(row * size + at + 1, size * 96, (inside,)) and not is_below(row * size + at, size * 96, ())
 
 
 @pytest.mark.parametrize("variant", ["shifted", "gmem_gmem", "auto"])

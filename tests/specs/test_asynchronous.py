@@ -32,6 +32,7 @@ STORE = "  - copy: {src: s, dst: Y, variant: tma}"
 START = '  - copy: {src: "X[0:32]", dst: s, async: true}'
 PLAIN = '  - copy: {src: "X[0:32]", dst: s}'
 OUT = "  - copy: {src: s, dst: Y}"
+ROWS_CUT = 'shape: [32, 63], layout: "S[(32,63):(64,1)]"}'
 FULL, DONE, SYNC = "  - wait: {barrier: full}", "  - wait: 0", "  - sync: cta"
 
 
@@ -45,6 +46,11 @@ FULL, DONE, SYNC = "  - wait: {barrier: full}", "  - wait: 0", "  - sync: cta"
         (kernel(LOAD, x='shape: [64, 64], layout: "S[(64,64):(66,1)]"'), "stride of 66 elements: TMA needs"),
         (kernel(LOAD, x="shape: [64, 64], align: 4"), "the pointer X is aligned to 4 bytes, TMA needs 16"),
         (kernel(LOAD, x="shape: [64, 64], layout: col"), "a box is row-major in shared memory"),
+        (kernel(LOAD.replace("X[0:32]", "X[0:32, 0:32]"), dtype="float16",
+                s='shape: [32, 32], layout: "Swizzle(3,3,3) o S[(32,32):(32,1)]"'), "TMA puts rows 128 bytes apart"),
+        (kernel(STORE.replace("dst: Y", 'dst: "Y[:, 0:64]", edge: clip')).replace("shape: [32, 64]}", ROWS_CUT, 1),
+         "dimension 1 of Y has 63 elements of 4 bytes: TMA stores whole 16 bytes, some of them behind its end"),
+        (kernel(LOAD, x='shape: [64, 64], layout: "S[(64,64):(1,1)]"'), "dimensions 0 and 1 of X have a stride of 1"),
         (kernel(LOAD, dtype="complex128"), "TMA moves elements of at most 64 bits"),
         (kernel('  - copy: {src: "X[0:32, 0:6]", dst: "s[:, 0:6]", variant: tma, barrier: full}'), "64 elements apart"),
         (kernel('  - copy: {src: "X[0:1, 0:6]", dst: "s[0:1, 0:6]", variant: tma, barrier: full}'), "24 bytes, not a"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from math import prod
 from typing import Any
 
@@ -186,7 +187,8 @@ def _is_below(x: Index, n: Index, guards: tuple[Index, ...], cases: int) -> bool
         return True
     if _follows_from_two(x, n, own):
         return True
-    if cases >= 0 and any(_is_below(*sides, guards, -1) for sides in _divide_out(x, n)):
+    simpler = chain(_divide_out(x, n), _take_out(x, n))
+    if cases >= 0 and any(_is_below(*sides, guards, -1) for sides in simpler):
         return True
     domain = domains(variables(x) | variables(n))
     return prod(len(d) for d in domain.values()) <= TRY_ALL and _holds_always(undecided(x, n), guards, domain)
@@ -215,6 +217,35 @@ def _divide_out(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
         whole = {f: c // g for f, c in merged.items() if c % g == 0}
         up, down = (total((s * c, f) for f, c in whole.items() if s * c > 0) for s in (1, -1))
         yield add(down, max(0, least_room - 1)), add(up, max(0, 1 - least_room))
+
+
+def _take_out(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
+    """Comparisons that x < n follows from: what is multiplied by a variable is so often less in x than in n, at least.
+
+    >>> row, k, K = Var("row", 8), Var("k", 99), Var("K", 99)
+    >>> [[str(side) for side in sides] for sides in _take_out(row * K + k, K * 10)]
+    [['k', 'K * 3']]
+    """
+    merged = _merge([linear(n), linear(x, -1)])
+    for v in (f for f in linear(n) if isinstance(f, Var) and f.least >= 0):
+        often = {f: cofactor for f in merged if (cofactor := _cofactor(f, v)) is not None}
+        room = -_highest(_merge(linear(mul(cofactor, -merged[f])) for f, cofactor in often.items()))
+        if room > 0:
+            rest = {f: c for f, c in merged.items() if f not in often}
+            up, down = (total((s * c, f) for f, c in rest.items() if s * c > 0) for s in (1, -1))
+            yield down, add(mul(v, room), up)
+
+
+def _cofactor(f: Any, v: Var) -> Index | None:
+    """What ``v`` is multiplied by in a term, if it is a factor of it."""
+    if f == v:
+        return 1
+    if not isinstance(f, Formula) or f.symbol != "*":
+        return None
+    a, b = f.args
+    if (own := _cofactor(a, v)) is not None:
+        return mul(own, b)
+    return mul(a, own) if (own := _cofactor(b, v)) is not None else None
 
 
 def _cases(x: Formula) -> list[tuple[Index, tuple[Index, ...]]]:

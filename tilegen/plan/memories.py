@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
 
 from tilegen.dtypes import DTYPES
-from tilegen.index import Formula, Index, add, bound, mul
+from tilegen.index import Formula, Index, add, bound, least, mul, multiple
 from tilegen.index.trees import span_of_product
 
 WIDEST_BYTES = 16  # of one access
@@ -112,6 +113,7 @@ def _factored(x: Index, pitch: Index) -> Index:
     return mul(x, pitch)
 
 
+TMA_UNIT_BYTES = 16  # strides and addresses of arrays, rows of boxes: CUDA Driver API, cuTensorMapEncodeTiled
 TMA_ALIGN_BYTES = 128
 BARRIER_BYTES = 8  # PTX ISA, mbarrier: a .b64 object in shared memory
 
@@ -152,13 +154,30 @@ class Peers:
         return tuple(add(self.first, k) for k in range(self.bits.bit_length()) if self.bits >> k & 1)
 
 
+def find_rows_apart(box: Sequence[int], elem_bytes: int, swizzle_bytes: int) -> str:
+    """Why TMA does not put the rows of a box one behind the other, or "".
+
+    With a swizzle, rows begin as many bytes apart as it permutes. Source: measured on an H200 (docs/access-model.md).
+
+    >>> find_rows_apart((8, 64), 2, 128), find_rows_apart((8, 64), 1, 0), find_rows_apart((1, 64), 1, 128)
+    ('', '', '')
+    >>> find_rows_apart((8, 64), 1, 128)
+    'a row of the box is 64 bytes, and with a 128-byte swizzle TMA puts rows 128 bytes apart'
+    """
+    row = box[-1] * elem_bytes
+    if row >= swizzle_bytes or prod(box[:-1]) == 1:
+        return ""
+    apart = f"with a {swizzle_bytes}-byte swizzle TMA puts rows {swizzle_bytes} bytes apart"
+    return f"a row of the box is {row} bytes, and {apart}"
+
+
 @dataclass(frozen=True)
 class TensorMap:
     """A TMA descriptor of a global array: it moves boxes of ``box`` elements, one extent for each of ``dims``.
 
     ``dims`` are dimensions of the memory, outermost first, the last of pitch 1. In shared memory a box is row-major,
     and 16-byte chunks are permuted in rows of ``swizzle_bytes`` (0: not at all). ``rounds``: float32 elements are
-    rounded to tf32 on their way.
+    rounded to tf32 on their way. Raises ValueError for rows that TMA would put apart.
     """
 
     name: str
@@ -167,6 +186,20 @@ class TensorMap:
     box: tuple[int, ...]
     swizzle_bytes: int = 0
     rounds: bool = False
+
+    def __post_init__(self) -> None:
+        if problem := find_rows_apart(self.box, self.memory.elem_bytes, self.swizzle_bytes):
+            raise ValueError(f"{self.name}: {problem}")
+
+    def keeps_to_ends(self, at: Index) -> bool:
+        """Does a store of a box that begins ``at`` an element of the last dimension write nothing behind its end?
+
+        TMA stores whole 16 bytes of a row: where the array ends inside of them, it writes those behind it too. Source:
+        measured on an H200 (docs/access-model.md).
+        """
+        size, extent = self.memory.elem_bytes, self.memory.shape[self.dims[-1]]
+        is_whole = all(multiple(mul(x, size)) % TMA_UNIT_BYTES == 0 for x in (at, extent))
+        return is_whole or bound(at) - 1 + self.box[-1] <= least(extent)
 
     @property
     def box_bytes(self) -> int:

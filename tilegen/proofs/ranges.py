@@ -38,6 +38,7 @@ from tilegen.plan import (
     Slot,
     Spot,
     Step,
+    TensorMap,
     Tma,
     Touch,
     UnknownStep,
@@ -243,6 +244,8 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
                 yield _before(place, touch.ref.memory.name, d, c)
             if not place.is_below(c, INT_LIMIT):
                 yield _outside(place, touch.ref.memory.name, d, c, INT_LIMIT, 1)
+        if touch.writes:
+            yield from _ends(touch.map, place.position.expand(touch.ref.at[touch.map.dims[-1]]), place)
         return
     yield from _claims(touch.ref.at, place)
     yield from _memory(touch.ref, place)
@@ -258,6 +261,13 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
         message = f"a box of {memory.name} begins at offset {say(spot.flat)}: not proved a multiple of {align} bytes"
         op = place.position.op
         yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, memory.name, -1, say(spot.flat), str(align))
+
+
+def _ends(m: TensorMap, at: Index, place: ProofPlace) -> Iterator[Finding]:
+    """A box that TMA stores ends where its array does, or before: it writes whole chunks of a row."""
+    extent, last = m.memory.shape[m.dims[-1]], add(at, m.box[-1] - 1)
+    if not m.keeps_to_ends(at) and not place.is_below(last, extent):
+        yield _outside(place, m.memory.name, m.dims[-1], at, extent, m.box[-1])
 
 
 def _matrix(touch: Touch, place: ProofPlace) -> Iterator[Finding]:

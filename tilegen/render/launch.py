@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from tilegen.index import evaluate, mul, to_c
+from tilegen.index import Index, evaluate, mul, multiple, to_c
 from tilegen.plan import (
     BARRIER_BYTES,
+    TMA_UNIT_BYTES,
     Barrier,
     Memory,
     Plan,
@@ -89,11 +90,17 @@ def launch_info(plan: Plan, params: Mapping[str, int | float] | None = None) -> 
     }  # fmt: skip
 
 
+def _stride_bytes(memory: Memory, d: int) -> Index:
+    """Nobody goes along a dimension of 1, but the driver wants multiples of 16 bytes there too."""
+    stride = mul(memory.pitches[d], memory.elem_bytes)
+    return TMA_UNIT_BYTES if memory.shape[d] == 1 and multiple(stride) % TMA_UNIT_BYTES else stride
+
+
 def _tensor_map_data(m: TensorMap, values: Mapping[str, int | float]) -> dict[str, Any]:
     """A descriptor's arguments, in the driver's order (CUDA Driver API, cuTensorMapEncodeTiled)."""
     memory, dims = m.memory, list(reversed(m.dims))
     extents = [memory.shape[d] for d in dims]
-    strides = [mul(memory.pitches[d], memory.elem_bytes) for d in dims[1:]]
+    strides = [_stride_bytes(memory, d) for d in dims[1:]]
     return {
         "name": m.name, "kind": "tensor_map", "array": memory.name, "dtype": memory.dtype,
         "elem_bytes": memory.elem_bytes, "dims": [int(evaluate(n, values)) for n in extents],

@@ -32,13 +32,25 @@ from tilegen.ops.operand import (
     parts_of,
     ref_at,
 )
-from tilegen.plan import TMA_STORE, Arrive, Barrier, Commit, Repeat, Slot, Step, TensorMap, Tma, when
+from tilegen.plan import (
+    TMA_STORE,
+    TMA_UNIT_BYTES,
+    Arrive,
+    Barrier,
+    Commit,
+    Repeat,
+    Slot,
+    Step,
+    TensorMap,
+    Tma,
+    find_rows_apart,
+    when,
+)
 from tilegen.scopes import threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import Buffer, Call, Region
 
-MOST_DIMENSIONS = 5  # CUDA Driver API, cuTensorMapEncodeTiled, as are 16 bytes for strides and the address
-UNIT_BYTES = 16
+MOST_DIMENSIONS = 5  # CUDA Driver API, cuTensorMapEncodeTiled
 MODES = (32, 64, 128)
 
 
@@ -152,11 +164,12 @@ def _cut(array: Operand, tile: Operand) -> Boxes:
     inner = {d.places[0][0]: d for d in digits if d.places[0][1] == 1}
     box = dict.fromkeys(dims, 1) | {array.dims[k]: d.extent for k, d in inner.items()}
     _check_dense(array, tile, inner, dims)
-    problems = find_tma_problems(array.buffer.dtype, [box[d] for d in dims], mode)
+    extents = [box[d] for d in dims]
+    problems = find_tma_problems(array.buffer.dtype, extents, mode)
+    problems += [apart] if (apart := find_rows_apart(extents, array.elem_bytes, mode)) else []
     if problems:
         raise Refused("; ".join(problems))
-    name = _name_map(array, [box[d] for d in dims], mode)
-    tensor_map = TensorMap(name, memory, dims, tuple(box[d] for d in dims), mode)
+    tensor_map = TensorMap(_name_map(array, extents, mode), memory, dims, tuple(extents), mode)
     boxes = Boxes(tensor_map, tuple(d for d in digits if d not in inner.values()))
     _check_place(tile, boxes)
     return boxes
@@ -191,18 +204,21 @@ def _name_map(array: Operand, box: Sequence[int], mode: int) -> str:
 
 def _check_array(array: Operand) -> None:
     name, memory = array.buffer.name, array.memory
-    if memory.align_bytes % UNIT_BYTES:
-        raise Refused(f"the pointer {name} is aligned to {memory.align_bytes} bytes, TMA needs {UNIT_BYTES}")
+    if memory.align_bytes % TMA_UNIT_BYTES:
+        raise Refused(f"the pointer {name} is aligned to {memory.align_bytes} bytes, TMA needs {TMA_UNIT_BYTES}")
     if is_swizzled(array.buffer):
         raise Refused(f"the layout of {name} permutes addresses, TMA reads plain strides")
     split = [d for d, iters in enumerate(array.iters) if len(iters) > 1]
     if split or len(memory.shape) != len(array.iters):
         raise Refused(f"the layout of {name} splits its dimensions or has an offset, TMA reads plain strides")
+    side_by_side = [d for d, pitch in enumerate(memory.pitches) if pitch == 1 and memory.shape[d] != 1]
+    if len(side_by_side) > 1:
+        raise Refused(f"dimensions {' and '.join(map(str, side_by_side))} of {name} have a stride of 1, TMA needs one")
     for d, pitch in enumerate(memory.pitches):
         step = multiple(mul(pitch, memory.elem_bytes))
-        if pitch not in (0, 1) and (memory.shape[d] != 1 or d in array.dims) and step % UNIT_BYTES:
+        if pitch not in (0, 1) and (memory.shape[d] != 1 or d in array.dims) and step % TMA_UNIT_BYTES:
             known = "" if isinstance(pitch, int) else f", known to be a multiple of {step} bytes"
-            need = f"TMA needs a multiple of {UNIT_BYTES} bytes"
+            need = f"TMA needs a multiple of {TMA_UNIT_BYTES} bytes"
             raise Refused(f"dimension {d} of {name} has a stride of {pitch} elements{known}: {need}")
 
 
@@ -283,9 +299,19 @@ def plan_store(context: Context, call: Call, tile: Operand, array: Operand) -> P
         raise Refused(f"the kernel also reads {array.buffer.name}, and no sync orders that after TMA's stores")
     boxes = cut_boxes(context, array, tile)
     formals, counters = _frame(context, call, tile, boxes)
-    store = _walk(boxes, counters, _box(formals, array, tile, boxes, counters, None))
+    step = _box(formals, array, tile, boxes, counters, None)
+    if not boxes.map.keeps_to_ends(step.at[-1]):
+        _refuse_ends(array, boxes.map)
+    store = _walk(boxes, counters, step)
     body = when(_elected(context, call), *store, Commit(TMA_STORE.queue))
     return _planned(context, formals.block(f"store_{tile.buffer.name}_{array.buffer.name}", body, context.op), boxes)
+
+
+def _refuse_ends(array: Operand, tensor_map: TensorMap) -> None:
+    d, size = tensor_map.dims[-1], array.elem_bytes
+    name, extent = array.buffer.name, array.memory.shape[d]
+    known = f"dimension {d} of {name} has {extent} elements of {size} bytes"
+    raise Refused(f"{known}: TMA stores whole {TMA_UNIT_BYTES} bytes, some of them behind its end")
 
 
 def _frame(context: Context, call: Call, tile: Operand, boxes: Boxes) -> tuple[Formals, list[Var]]:

@@ -23,6 +23,7 @@ from tilegen.ops.gemm.parts import (
 from tilegen.ops.gemm.problem import Matrix, Problem, is_multiple
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.mma.atoms import SIMT
+from tilegen.scopes import SCOPES
 from tilegen.spec.spelling import spell_index
 
 _LONG = 2048  # of K: there the products of 128 x 256 tiles take 99 % of the time (docs/gemm.md)
@@ -39,9 +40,11 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     atom = find_atom(r.atom)
     depth = r.step
     is_shared, part = r.k_parts > 1, w.fresh("part")
-    own = {"scope": "warp"} if is_shared else {}  # whose sums are those of a tile
-    steps = bk // depth // r.k_parts
     by_k = atom.kind == SIMT  # threads read rows of a together: they lie side by side in shared memory
+    is_one_warp = not by_k and not is_shared and r.threads == SCOPES["warp"].threads
+    alone = {"scope": "warp"} if is_one_warp else {}
+    own = {"scope": "warp"} if is_shared else alone  # whose sums are those of a tile
+    steps = bk // depth // r.k_parts
     seen_a = w.fresh("sa_t") if by_k else sa
     lay_a, lay_b = _lay_out(w)
     tiling = f"'{r.atom}', {_say(r.atoms)}, {_say(r.permutation)}"
@@ -129,7 +132,7 @@ def write_tiles(w: Writing) -> dict[str, Any]:
     held = total if is_plain and not is_moved else h
     leave: Statements = [{"copy": {**store, "src": held}}]
     if is_staged:
-        leave = [{"copy": {"src": held, "dst": out}}, {"sync": "cta"}, {"copy": store}]
+        leave = [{"copy": {**alone, "src": held, "dst": out}}, {"sync": "cta"}, {"copy": store}]
     is_read = r.load == BY_THREADS or reads_past_the_end(r, p)  # after the last meeting
     if is_read if is_shared else is_staged and is_over:
         end.append({"sync": "cta"})  # what comes lies over the stages
@@ -141,7 +144,7 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         *end,
         *add,
         *([{"copy": {"src": sums, "dst": h}}] if is_moved else []),
-        *([] if is_plain else [finish(w, "cta", total, at, columns, h)]),
+        *([] if is_plain else [finish(w, alone.get("scope", "cta"), total, at, columns, h)]),
         *leave,
     ]
     buffers = {
@@ -167,8 +170,8 @@ def write_tiles(w: Writing) -> dict[str, Any]:
         **({} if is_plain and not is_moved else {h: tile_buffer("register", p.d.dtype, (bm, bn), _lay_out_h(r))}),
     }
     # One of few CTAs has a multiprocessor to itself; ptxas by itself would rather spill than let one alone fit.
-    alone = {"ctas_per_sm": 1} if is_shared else {}
-    return {"grid": {"bx": count_ctas(w)}, "threads": r.threads, **alone, "buffers": buffers, "ops": ops}
+    few = {"ctas_per_sm": 1} if is_shared else {}
+    return {"grid": {"bx": count_ctas(w)}, "threads": r.threads, **few, "buffers": buffers, "ops": ops}
 
 
 def _add_up(w: Writing, sums: str, room: int) -> tuple[str, Statements, dict[str, Any]]:

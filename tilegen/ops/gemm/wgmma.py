@@ -124,9 +124,9 @@ def write_wgmma(w: Writing) -> dict[str, Any]:
 
 
 def can_store_by_tma(w: Writing) -> bool:
-    """TMA writes rows that begin at multiples of 16 bytes, of an array that the kernel does not read."""
+    """TMA writes rows that begin and end at multiples of 16 bytes, of an array that the kernel does not read."""
     d = w.problem.d
-    return d.runs_along_rows and d.unit_bytes == WIDEST and not w.problem.is_read_again
+    return d.runs_along_rows and d.whole_bytes == WIDEST and not w.problem.is_read_again
 
 
 def shared_bytes(w: Writing) -> int:
