@@ -209,6 +209,55 @@ def test_statements_that_leave_out_or_exchange_are_found(change: str) -> None:
     assert proof_code(lambda: prove(mixed, plan_spec(mixed))) in ("TG420", "TG413", "TG433", "TG418")
 
 
+# ---------------------------------------------------------------- what drawn products found on a GPU
+DRAWN: dict[str, dict[str, Any]] = {  # 8-bit columns, whose rows in shared memory are shorter than the widest swizzle
+    "columns of bytes": {"m": 80, "n": 64, "k": 144, "dtype": "int8", "result": "int32", "orders": ("col",) * 3},
+    "rows of bytes": {"m": 64, "n": 128, "k": 256, "dtype": "float8_e4m3fn", "result": "float16"},
+    "one row of halves": {"m": 1, "n": 688, "k": 1136, "orders": ("row", "row", "col")},
+    "one row of a batch": {"m": 1, "n": 136, "k": 40, "dtype": "float32", "math": "tf32", "batch": 3, "arch": "sm_90"},
+    "one warp by cp.async": {"m": 96, "n": 48, "k": 664, "dtype": "int8", "result": "bfloat16", "arch": "sm_90",
+                             "tile": [32, 64, 256], "atoms": [1, 1, 1], "epilogue": "max(acc, 0.0)"},
+    "a k-tile longer than a box": {"m": 64, "n": 64, "k": 1024, "dtype": "float16", "arch": "sm_90",
+                                   "orders": ("col", "row", "col"), "tile": [16, 32, 512]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DRAWN)
+def test_what_was_wrong_on_a_gpu_or_refused_is_built(what: str) -> None:
+    built = tilegen.build(spec_of(**DRAWN[what]))
+    for m in (a for a in built.manifest["args"] if a["kind"] == "tensor_map"):
+        row = m["box"][0] * m["elem_bytes"]
+        assert not m["swizzle_bytes"] or m["swizzle_bytes"] == row, "rows lie one behind the other"
+        assert all(stride % 16 == 0 for stride in m["strides_bytes"])
+
+
+def test_rows_that_end_amid_16_bytes_are_stored_by_threads() -> None:
+    """TMA writes what lies behind them too."""
+    given = spec_of(296, 3, 128, result="float32", variant="wgmma", orders=("row", "col", "row"))
+    given["buffers"]["D"]["layout"] = "S[(296,3):(4,1)]"
+    maps = [a["array"] for a in tilegen.build(given).manifest["args"] if a["kind"] == "tensor_map"]
+    assert maps == ["A", "B"]
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
+def test_a_large_k_that_the_launch_knows_is_proved(arch: str) -> None:
+    """Rows of K elements, and a place in the last of them."""
+    params = {"K": {"default": 1020, "max": 65536}}
+    given = spec_of(48, 98, 1020, batch=2, arch=arch, orders=("row", "row", "col"), params=params)
+    for name, shape in (("A", [2, 48, "K"]), ("B", ["K", 98])):
+        given["buffers"][name] = array("bfloat16", *shape)
+    assert tilegen.build(given).proof.runs
+
+
+@pytest.mark.parametrize("pins", [
+    {"atoms": [1, 1, 1], "tile": [16, 32, 1024], "k_parts": 8}, {"tile": [256, 128, 64], "atoms": [4, 2, 1]},
+    {"tile": [256, 128, 64]},
+])  # fmt: skip
+def test_what_is_listed_without_pins_can_be_pinned(pins: dict[str, Any]) -> None:
+    picked = tilegen.load(spec_of(464, 80, 1024, arch="sm_90", orders=("row", "col", "row"), **pins)).choices[0].picked
+    assert {name: picked[name] for name in pins} == pins
+
+
 # ---------------------------------------------------------------- warps that share K
 SHARED_K: dict[str, dict[str, Any]] = {
     "elements one by one": {"m": 37, "n": 19, "k": 1001, "orders": ("col", "row", "row")},

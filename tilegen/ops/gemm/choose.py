@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from tilegen.arch import Arch
@@ -11,7 +12,7 @@ from tilegen.cost.tally import Tally
 from tilegen.cost.time import Time, Work, estimate
 from tilegen.decisions import TILING, Candidate, Choice, count_words
 from tilegen.errors import SpecError
-from tilegen.ops.gemm.pins import check_pins, has_pins, refuse_pins
+from tilegen.ops.gemm.pins import check_pins, has_pins, read_pins, refuse_pins, unpin
 from tilegen.ops.gemm.problem import Problem, typical_sides, typical_values
 from tilegen.ops.gemm.recipe import Recipe, spell_tiling
 from tilegen.ops.gemm.recipes import VARIANTS, find_product, fits
@@ -100,6 +101,8 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
     refusals: dict[str, str] = {}
     found: list[Ranked] = []
     seen: set[Recipe] = set()
+    pins = read_pins(fields)
+    listed = [fields, unpin(fields, [*pins])] if pins else [fields]  # what is listed anyway may have the pins too
     for variant, (refuse, recipes) in VARIANTS.items():
         if fields.variant not in ("auto", variant):
             continue
@@ -109,7 +112,7 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
             continue
         for is_turned in _list_turns(problem, variant, fields):
             p = problem.turned() if is_turned else problem
-            for r in recipes(p, arch, fields):
+            for r in chain.from_iterable(recipes(p, arch, given) for given in listed):
                 if not is_first and r.k_parts == 1 and variant != "rows":
                     continue
                 recipe = replace(r, is_turned=is_turned, overlap=_overlap(fields, arch))

@@ -29,6 +29,7 @@ _DOUBLE_TILES = ((64, 112), (96, 64), (64, 96), (64, 64), (64, 32))  # whose sum
 _PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
 _SIDES, _WARPS = (64, 80, 96, 112, 128), ((1, 4), (2, 2), (4, 1), (2, 4), (4, 2))  # of tiles where one is made by each
 _LONG_K = 512  # K that is worth sharing
+_BOX_ROWS = 256  # that a box of TMA has at most
 _RING_WARPS = 8  # that multiply: more have fewer than 240 registers a thread
 
 
@@ -300,7 +301,7 @@ def _rows_recipes(p: Problem, arch: Arch, fields: Any) -> Iterator[Recipe]:
 
 # ---------------------------------------------------------------- what a recipe takes
 def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
-    """Has a CTA as much shared memory and as many threads, and do atoms fill the tile?"""
+    """Has a CTA as much shared memory and as many threads, do atoms fill the tile, and can TMA bring it?"""
     (bm, bn, bk), size = recipe.tile, bytes_of(p.a.dtype)
     if recipe.variant == "wgmma":
         is_whole = bm in (64, 128, 256) and bk * size % 32 == 0 and find_wgmma(p, bn) is not None
@@ -315,6 +316,7 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         atom = find_atom(recipe.atom).shape
         parts = zip(recipe.tile, atom, (*recipe.atoms, 1), strict=False)
         is_whole = bm % (16 * recipe.atoms[0]) == 0 and all(n % (a * count) == 0 for n, a, count in parts)
+        is_whole &= bk <= _BOX_ROWS or (p.a.runs_along_rows and not p.b.runs_along_rows)  # else a row for each k
         return is_whole and staged + out + 1024 <= arch.max_shared_bytes_per_cta
     try:
         chain = derive_mma(tile_mma(recipe.atom, recipe.atoms, recipe.permutation, recipe.tile))
