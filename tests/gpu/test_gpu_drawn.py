@@ -16,7 +16,7 @@ from tilegen.verifying import verify_gpu
 
 DEVICE, WHY_NOT = probe_device()
 NOT_HOPPER = WHY_NOT or (
-    "" if DEVICE is not None and runs_cubin(DEVICE, "sm_90a") else "this GPU runs no code for sm_90a"
+    "" if DEVICE is not None and runs_cubin(DEVICE.compute_capability, "sm_90a") else "this GPU runs no code for sm_90a"
 )
 pytestmark = [pytest.mark.gpu, pytest.mark.skipif(bool(NOT_HOPPER), reason=NOT_HOPPER)]
 BYTES = {"uint8": 1, "float8_e4m3fn": 1, "float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
