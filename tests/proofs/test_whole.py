@@ -18,7 +18,7 @@ from tilegen.pipeline import load
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 from tilegen.proofs.meaning import parameter_cases
-from tilegen.proofs.runs import list_runs
+from tilegen.proofs.runs import choose_runs, count_run, list_runs
 from tilegen.proofs.whole import check_tiles, check_whole, choose_tiles
 from tilegen.spec.data import Call, Region, Spec
 from tilegen.spec.outline import launch_of, map_calls, outline
@@ -162,3 +162,23 @@ def test_slots_go_on_from_tile_to_tile() -> None:
     shown = choose_tiles(spec, run)
     assert shown.are_all and len(shown.looked_into["bx"]) > 1
     assert not check_whole(spec, plan_spec(spec), run)
+
+
+def test_as_many_ctas_run_as_there_is_time_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many that differ; a note says that the others did not run. Where not even one can, that is an error."""
+    spec = load(PRODUCT.format(arch="sm_80", dtype="bfloat16").replace("1024", "200"))
+    plan, trips = plan_spec(spec), sys.modules["tilegen.proofs.trips"]
+    (run,) = list_runs(spec, plan)
+    monkeypatch.setattr(trips, "_LEAST_THREADS", 1)
+    work = count_run(plan, run)
+    for most in (work, work - 1, work // len(run.ctas) - 1):
+        monkeypatch.setattr(trips, "_MOST_WORK", most)
+        other = replace(plan)  # a plan keeps what was chosen for it
+        if most * len(run.ctas) < work:
+            with pytest.raises(ProofError, match="TG426"):
+                prove(spec, other)
+            continue
+        chosen = choose_runs(spec, other)
+        ran = set(chosen.runs[0].ctas)
+        assert ran < set(run.ctas) if most < work else ran == set(run.ctas)
+        assert bool(chosen.notes) == (most < work) and prove(spec, other).runs

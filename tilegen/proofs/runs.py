@@ -86,14 +86,25 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     left = drop_alike(plan, asked, wanted, grid, len(usual))
     if len(left[0]) > _MOST_RUN:
         left[0], notes = left[0][:: -(-len(left[0]) // _MOST_RUN)], [*notes, _OTHER_CTAS]
-    runs = [
-        ProofRun(case, tuple(own), choose_trips(spec, plan, own, case), case in large)
-        for (case, _), own in zip(wanted, left, strict=True) if own
-    ]  # fmt: skip
+    runs = []
+    for (case, _), own in zip(wanted, left, strict=True):
+        if own:
+            cut, is_spare = choose_trips(spec, plan, own, case), case in large
+            some = own if is_spare else _afford(spec, plan, own, case, cut)
+            notes += [_OTHER_CTAS] if len(some) < len(own) else []
+            runs.append(ProofRun(case, tuple(some), cut, is_spare))
     enough = max([_MOST_SPARE_WORK, *(count_run(plan, run) for run in runs if not run.is_spare)])
     brief = [run for run in runs if not run.is_spare or count_run(plan, run) <= enough]
     long = [say_untried(run.case) for run in runs if run not in brief]
     return Runs(tuple(brief), tuple(dict.fromkeys([*notes, *long])))
+
+
+def _afford(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], cut: Cut) -> Sequence[Cta]:
+    """As many of the CTAs, from all over the grid, as a run can carry out; all where it could not even one."""
+    some = ctas
+    while len(some) > 1 and not is_affordable(spec, plan, some, case, cut.trips):
+        some = ctas[:: -(-len(ctas) // (len(some) * 3 // 4))]
+    return some if is_affordable(spec, plan, some, case, cut.trips) else ctas
 
 
 def count_run(plan: Plan, run: ProofRun) -> int:
