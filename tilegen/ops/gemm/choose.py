@@ -116,7 +116,7 @@ def rank_recipes(problem: Problem, arch: Arch, fields: Any) -> tuple[list[Ranked
                 if not is_first and r.k_parts == 1 and variant != "rows":
                     continue
                 recipe = replace(r, is_turned=is_turned, overlap=_overlap(fields, arch))
-                if has_pins(recipe, fields) and fits(recipe, p, arch) and recipe not in seen:
+                if recipe not in seen and has_pins(recipe, fields) and fits(recipe, p, arch):
                     seen.add(recipe)
                     work = describe_work(recipe, p)
                     found.append(Ranked(recipe, work, estimate(work, arch.name)))

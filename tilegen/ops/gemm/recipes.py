@@ -14,7 +14,7 @@ from tilegen.arch.data import registers_for, typical_device
 from tilegen.arithmetic import TFLOAT32
 from tilegen.cost.tally import BY_CP_ASYNC, BY_THREADS
 from tilegen.errors import LayoutError
-from tilegen.layouts.constructors import MmaAtom, derive_mma, find_atom, tile_mma
+from tilegen.layouts.constructors import MmaAtom, derive_mma, find_atom, find_tma_problems, tile_mma
 from tilegen.ops.gemm.parts import Writing, bytes_of, count_staged_bytes
 from tilegen.ops.gemm.pins import read_atoms
 from tilegen.ops.gemm.problem import WIDEST, Problem, typical_batch, typical_sides
@@ -29,7 +29,6 @@ _DOUBLE_TILES = ((64, 112), (96, 64), (64, 96), (64, 64), (64, 32))  # whose sum
 _PARTS, _STEPS_OF_PARTS = (4, 8, 16), ((1, 2, 4, 8), (4, 8, 16))  # warps that share K; steps in a k-tile (of simt)
 _SIDES, _WARPS = (64, 80, 96, 112, 128), ((1, 4), (2, 2), (4, 1), (2, 4), (4, 2))  # of tiles where one is made by each
 _LONG_K = 512  # K that is worth sharing
-_BOX_ROWS = 256  # that a box of TMA has at most
 _RING_WARPS = 8  # that multiply: more have fewer than 240 registers a thread
 
 
@@ -316,7 +315,8 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         atom = find_atom(recipe.atom).shape
         parts = zip(recipe.tile, atom, (*recipe.atoms, 1), strict=False)
         is_whole = bm % (16 * recipe.atoms[0]) == 0 and all(n % (a * count) == 0 for n, a, count in parts)
-        is_whole &= bk <= _BOX_ROWS or (p.a.runs_along_rows and not p.b.runs_along_rows)  # else a row for each k
+        if not p.a.runs_along_rows or p.b.runs_along_rows:  # a box has a row for each k
+            is_whole &= not find_tma_problems(p.a.dtype, (bk, WIDEST // size))
         return is_whole and staged + out + 1024 <= arch.max_shared_bytes_per_cta
     try:
         chain = derive_mma(tile_mma(recipe.atom, recipe.atoms, recipe.permutation, recipe.tile))
