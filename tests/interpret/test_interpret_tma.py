@@ -222,6 +222,18 @@ def test_a_box_may_not_begin_before_its_array(row, column, is_load):
     assert [f.code for f in unproven_ranges(plan)] == ["TG414"]
 
 
+@pytest.mark.parametrize("is_load", [True, False])
+def test_a_box_begins_at_whole_chunks_of_a_row(is_load):
+    """TMA takes no other: the GPU ends the launch with an illegal instruction."""
+    done = Slot(FULL, 0)
+    start = (Arrive(done, BYTES), Tma(IN, (3, 2) if is_load else (0, 0), S[0], done))
+    steps = (elected(*start), arrived(), *((store(),) if is_load else (store(row=3, column=2),)), SENT)
+    plan = plan_of(*steps)
+    fault = fault_of(plan, {"X": values})
+    assert fault is not None and "begins at 2 of dimension 1, which is no multiple of 16 bytes" in fault.message
+    assert [f.code for f in unproven_ranges(plan)] == ["TG415"]
+
+
 def test_a_box_may_begin_behind_its_array_as_far_as_an_int_reaches():
     far, done = Var("bx", 1 << 22), Slot(FULL, 0)
 

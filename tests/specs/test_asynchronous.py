@@ -50,6 +50,8 @@ FULL, DONE, SYNC = "  - wait: {barrier: full}", "  - wait: 0", "  - sync: cta"
                 s='shape: [32, 32], layout: "Swizzle(3,3,3) o S[(32,32):(32,1)]"'), "TMA puts rows 128 bytes apart"),
         (kernel(STORE.replace("dst: Y", 'dst: "Y[:, 0:64]", edge: clip')).replace("shape: [32, 64]}", ROWS_CUT, 1),
          "dimension 1 of Y has 63 elements of 4 bytes: TMA stores whole 16 bytes, some of them behind its end"),
+        (kernel(LOAD.replace("X[0:32]", "X[0:32, 2 : +64]"), x="shape: [64, 72]"),
+         "boxes begin at multiples of 8 bytes of dimension 1 of X: TMA needs a multiple of 16 bytes"),
         (kernel(LOAD, x='shape: [64, 64], layout: "S[(64,64):(1,1)]"'), "dimensions 0 and 1 of X have a stride of 1"),
         (kernel(LOAD, dtype="complex128"), "TMA moves elements of at most 64 bits"),
         (kernel('  - copy: {src: "X[0:32, 0:6]", dst: "s[:, 0:6]", variant: tma, barrier: full}'), "64 elements apart"),

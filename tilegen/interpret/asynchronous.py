@@ -18,7 +18,7 @@ from tilegen.interpret.order import NEVER, Clocks, Shadow
 from tilegen.interpret.reporting import report
 from tilegen.interpret.site import Blocked, Site, require_whole_warpgroups
 from tilegen.interpret.threads import Array, Group
-from tilegen.plan import QUEUES, Arrive, Await, Commit, Effects, Move, Ref, Slot, Tma, Touch, Wait
+from tilegen.plan import QUEUES, TMA_UNIT_BYTES, Arrive, Await, Commit, Effects, Move, Ref, Slot, Tma, Touch, Wait
 
 
 def start_copy(step: Move, touched: Effects, site: Site) -> None:
@@ -147,6 +147,11 @@ def _elements(step: Tma, site: Site) -> tuple[Any, Array, Array]:
             row = int(np.argmax(value < 0))
             message = f"a box of {root.memory.name} begins at {int(value[row])} of dimension {d}, before its beginning"
             site.fail(OUT_OF_BOUNDS, message, row)
+        apart = value * root.memory.elem_bytes % TMA_UNIT_BYTES if d == step.map.dims[-1] else np.zeros(1)
+        if np.any(apart):
+            row = int(np.argmax(apart != 0))
+            message = f"a box of {root.memory.name} begins at {int(value[row])} of dimension {d}"
+            site.fail(MISALIGNED, f"{message}, which is no multiple of {TMA_UNIT_BYTES} bytes", row)
         inside &= c < root.shape[d]
         flat += np.minimum(c, root.shape[d] - 1) * root.pitches[d]
     return root.store, flat.reshape(shape[0], -1), inside.reshape(shape[0], -1)

@@ -191,14 +191,22 @@ class TensorMap:
         if problem := find_rows_apart(self.box, self.memory.elem_bytes, self.swizzle_bytes):
             raise ValueError(f"{self.name}: {problem}")
 
+    def begins_whole(self, at: Index) -> bool:
+        """Does a box that begins ``at`` an element of the last dimension begin at a multiple of 16 bytes there?
+
+        TMA takes no other: the launch ends with an illegal instruction. Source: measured on an H200
+        (docs/access-model.md).
+        """
+        return multiple(mul(at, self.memory.elem_bytes)) % TMA_UNIT_BYTES == 0
+
     def keeps_to_ends(self, at: Index) -> bool:
         """Does a store of a box that begins ``at`` an element of the last dimension write nothing behind its end?
 
         TMA stores whole 16 bytes of a row: where the array ends inside of them, it writes those behind it too. Source:
         measured on an H200 (docs/access-model.md).
         """
-        size, extent = self.memory.elem_bytes, self.memory.shape[self.dims[-1]]
-        is_whole = all(multiple(mul(x, size)) % TMA_UNIT_BYTES == 0 for x in (at, extent))
+        extent = self.memory.shape[self.dims[-1]]
+        is_whole = multiple(mul(extent, self.memory.elem_bytes)) % TMA_UNIT_BYTES == 0
         return is_whole or bound(at) - 1 + self.box[-1] <= least(extent)
 
     @property

@@ -244,8 +244,7 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
                 yield _before(place, touch.ref.memory.name, d, c)
             if not place.is_below(c, INT_LIMIT):
                 yield _outside(place, touch.ref.memory.name, d, c, INT_LIMIT, 1)
-        if touch.writes:
-            yield from _ends(touch.map, place.position.expand(touch.ref.at[touch.map.dims[-1]]), place)
+        yield from _along_rows(touch.map, place.position.expand(touch.ref.at[touch.map.dims[-1]]), touch.writes, place)
         return
     yield from _claims(touch.ref.at, place)
     yield from _memory(touch.ref, place)
@@ -263,11 +262,14 @@ def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
         yield Finding(UNPROVEN_ALIGNMENT, message, "error", op, memory.name, -1, say(spot.flat), str(align))
 
 
-def _ends(m: TensorMap, at: Index, place: ProofPlace) -> Iterator[Finding]:
-    """A box that TMA stores ends where its array does, or before: it writes whole chunks of a row."""
-    extent, last = m.memory.shape[m.dims[-1]], add(at, m.box[-1] - 1)
-    if not m.keeps_to_ends(at) and not place.is_below(last, extent):
-        yield _outside(place, m.memory.name, m.dims[-1], at, extent, m.box[-1])
+def _along_rows(m: TensorMap, at: Index, writes: bool, place: ProofPlace) -> Iterator[Finding]:
+    """A box begins at whole chunks of a row; one that TMA stores ends where its array does, or before."""
+    name, d, extent, last = m.memory.name, m.dims[-1], m.memory.shape[m.dims[-1]], add(at, m.box[-1] - 1)
+    if not m.begins_whole(at):
+        message = f"a box of {name} begins at {say(at)} of dimension {d}: not proved a multiple of {CHUNK_BYTES} bytes"
+        yield Finding(UNPROVEN_ALIGNMENT, message, "error", place.position.op, name, d, say(at), str(CHUNK_BYTES))
+    if writes and not m.keeps_to_ends(at) and not place.is_below(last, extent):
+        yield _outside(place, name, d, at, extent, m.box[-1])
 
 
 def _matrix(touch: Touch, place: ProofPlace) -> Iterator[Finding]:

@@ -324,7 +324,15 @@ def _box(
 ) -> Tma:  # fmt: skip
     relative = _relative(boxes, len(tile.dims), counters)
     at = absolute(array, relative)
+    if not boxes.map.begins_whole(at[boxes.map.dims[-1]]):
+        _refuse_start(array, boxes.map, at[boxes.map.dims[-1]])
     return Tma(boxes.map, tuple(at[d] for d in boxes.map.dims), formals.see(0, ref_at(tile, relative)), done)
+
+
+def _refuse_start(array: Operand, tensor_map: TensorMap, at: Index) -> None:
+    d, known = tensor_map.dims[-1], multiple(at) * array.elem_bytes
+    where = f"boxes begin at multiples of {known} bytes of dimension {d} of {array.buffer.name}"
+    raise Refused(f"{where}: TMA needs a multiple of {TMA_UNIT_BYTES} bytes")
 
 
 def _walk(boxes: Boxes, counters: list[Var], step: Step) -> tuple[Step, ...]:
