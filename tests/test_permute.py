@@ -276,6 +276,12 @@ def test_pins_that_cannot_be_are_told_so(pins, why):
     assert found.code == "TG302" and why in found.message and found.mark
 
 
+def test_a_layout_of_the_tile_may_be_written_over_other_dimensions():
+    """One of whole dense rows is a map of the elements in their order, whatever extents it is written with."""
+    pins = ', box: [16, 20], turn: load, layout: "Swizzle(3,2,3) o S[(16,20):(20,1)]"'
+    tilegen.build(text("float32", [16, 80], [1, 0], pins))
+
+
 def test_a_box_may_be_larger_than_the_default_of_a_size_that_is_known_at_launch():
     params = "params: {M: {default: 9, max: 4096}, N: {default: 9, max: 4096}}\n"
     spec = load(text("float32", ["M", "N"], [1, 0], ", box: [64, 32], threads: 128", params))

@@ -27,6 +27,7 @@ from tilegen.plan import (
     Tma,
     Wait,
     When,
+    flat_memory,
 )
 from tilegen.proofs import unproven_ranges
 
@@ -192,6 +193,33 @@ def test_a_store_that_nobody_waits_for():
 
 def test_a_box_of_what_nothing_wrote():
     check("TG404", (), put(t), Sync("async"), Sync("cta"), store(), SENT)
+
+
+# ---- memories that lie on the same bytes
+OWN, OTHER = (flat_memory(name, "float32", 1024, "shared", align_bytes=1024) for name in ("own", "other"))
+OWN, OTHER = (dataclasses.replace(m, offset_bytes=4096, family=m.name) for m in (OWN, OTHER))
+
+
+def over(*steps: Step | tuple[Step, ...]) -> Plan:
+    flat = [s for part in steps for s in (part if isinstance(part, tuple) else (part,))]
+    return kernel(*flat, threads=64, memories=(X, Y, OWN, OTHER), barriers=(FULL,))
+
+
+@pytest.mark.parametrize("rows", [8, 4])  # 4: half a pattern of the swizzle
+def test_what_a_load_brought_is_its_memorys_own(rows):
+    done, box = Slot(FULL, 0), dataclasses.replace(IN, swizzle_bytes=64, box=(rows, 16))
+    brought = (elected(Arrive(done, box.box_bytes), Tma(box, (0, 0), OWN[0], done)), arrived())
+    assert fault_of(over(brought, get(t, OWN)), {"X": values}) is None
+    fault = fault_of(over(brought, get(t, OTHER)), {"X": values})
+    assert fault and fault.code == "TG404" and "since 'own' was written on these bytes" in fault.message
+
+
+def test_a_box_of_what_another_memory_wrote_is_not_sent():
+    sent = (Sync("async"), Sync("cta"), elected(Tma(OUT, (0, 0), OWN[0]), Commit("bulk")), *SENT)
+    write = lambda to: (*put(t * 2, to), *put(t * 2 + 1, to))  # noqa: E731
+    assert fault_of(over(write(OWN), sent), {"X": values}) is None
+    fault = fault_of(over(write(OTHER), sent), {"X": values})
+    assert fault and fault.code == "TG404" and "since 'other' was written on these bytes" in fault.message
 
 
 # ---- what is moved

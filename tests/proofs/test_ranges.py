@@ -33,7 +33,7 @@ from tilegen.index import (
     sub,
     variables,
 )
-from tilegen.index.bounds import _follows_from_two, _take_out, is_below
+from tilegen.index.bounds import _drop_low_bits, _follows_from_two, _take_out, is_below
 from tilegen.plan import (
     FILL,
     Block,
@@ -280,6 +280,27 @@ def test_two_guards_say_together_what_neither_says():
     assert is_below(last, n, (whole, held)) and is_below(last, n, (held, whole))
     assert not is_below(last, n, (whole,)) and not is_below(last, n, (held,))
     assert not is_below(last + 1, n, (whole, held)) and not is_below(last, n, (whole, less(group, 51)))
+
+
+def test_low_bits_that_are_turned_stay_in_their_unit():
+    """Where a tile ends at a whole unit, however far the guard of a trip reaches beyond it alone."""
+    k, i, tx = Var("k", 1 << 16), Var("i", 3), Var("tx", 32)
+    place, held = k % 3 * 80 + i * 32 + tx, (less(i * 32 + tx, 80),)
+    assert is_below((place ^ tx // 8 % 2) * 8, 1913, held) and is_below((tx // 8 % 2 * 8 ^ place) * 8, 1913, held)
+    assert not is_below((place ^ tx // 8 % 2) * 8, 1905, held) and not is_below((place ^ tx // 8 % 2) * 8, 1913, ())
+    assert not is_below((place ^ tx % 32) * 8, 1913, held)  # 240 is no multiple of 32
+
+
+@settings(max_examples=300, deadline=None)
+@given(sums, sums, st.integers(1, 3), st.integers(0, 3), st.integers(0, 80), st.lists(guard, max_size=3))
+def test_what_is_proved_of_turned_bits_holds(p: Index, r: Index, q: int, t: int, n: int, guards: list[Index]):
+    """A rule for them alone."""
+    x = (p ^ r) * q + t
+    held = np.broadcast_to(evaluate(every(*guards), GRID), GRID["a"].shape)
+    truth = np.broadcast_to(evaluate(x, GRID) < n, held.shape)[held].all()
+    for low, high in _drop_low_bits(x, n):
+        simpler = np.broadcast_to(evaluate(low, GRID) < evaluate(high, GRID), held.shape)[held].all()
+        assert truth or not simpler
 
 
 parts = st.builds(lambda i, j, n: i * a + j * b + n, *(st.integers(0, 3) for _ in range(3)))

@@ -187,7 +187,7 @@ def _is_below(x: Index, n: Index, guards: tuple[Index, ...], cases: int) -> bool
         return True
     if _follows_from_two(x, n, own):
         return True
-    simpler = chain(_divide_out(x, n), _take_out(x, n))
+    simpler = chain(_divide_out(x, n), _take_out(x, n), _drop_low_bits(x, n))
     if cases >= 0 and any(_is_below(*sides, guards, -1) for sides in simpler):
         return True
     domain = domains(variables(x) | variables(n))
@@ -234,6 +234,22 @@ def _take_out(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
             rest = {f: c for f, c in merged.items() if f not in often}
             up, down = (total((s * c, f) for f, c in rest.items() if s * c > 0) for s in (1, -1))
             yield down, add(mul(v, room), up)
+
+
+def _drop_low_bits(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
+    """Comparisons that x < n follows from: of a XOR with some low bits, the other side below a multiple of their unit.
+
+    >>> a, b = Var("a", 999), Var("b", 4)
+    >>> [[str(side) for side in sides] for sides in _drop_low_bits((a ^ b) * 8, 1913)]
+    [['a', '240'], ['b', '0']]
+    """
+    merged = _merge([linear(n), linear(x, -1)])
+    room = merged.pop(1, 0)
+    ((f, c),) = merged.items() if len(merged) == 1 else ((None, 0),)
+    if c < 0 and isinstance(f, Formula) and f.symbol == "^" and len(f.args) == 2 and min(map(least, f.args)) >= 0:
+        for a, b in (f.args, f.args[::-1]):
+            unit = 1 << (bound(b) - 1).bit_length()
+            yield a, -(room // c) // unit * unit
 
 
 def _cofactor(f: Any, v: Var) -> Index | None:

@@ -190,11 +190,13 @@ def _fill(step: Tma, shared: Shared, cells: Array, bits: Array, agent: Array, si
         at = _neighbours(step, shared, cells[row])
         if at is not None and shadow.is_free(at, int(site.group.warp[row])):
             shadow.take_for_agent(at, int(agent[row]), site.op)
+            shared.own(at)
             continue
         granules, who = _granules(shared, cells[row], row, site.group)
         refuse_unfenced(shared, granules, who, row, "fills", site)
         clash = shadow.write_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "fills", granules[:, None], _at(shared, row), site)
+        shared.own(granules)
     shared.pool.cells[shared.size][cells] = bits
 
 
@@ -242,7 +244,8 @@ def _drain(step: Tma, shared: Shared, cells: Array, agent: Array, site: Site) ->
     for row in range(len(cells)):
         at = _neighbours(step, shared, cells[row])
         warp = site.group.warp[row : row + 1, None]
-        if at is not None and shadow.is_open(whole := np.arange(at.start, at.stop)[None], warp):
+        is_own = at is not None and not (shared.pool.holds[at] != shared.family).any()
+        if at is not None and is_own and shadow.is_open(whole := np.arange(at.start, at.stop)[None], warp):
             shadow.take_by_agents(whole, agent[row : row + 1], site.op)
             continue
         granules, who = _granules(shared, cells[row], row, site.group)
@@ -250,6 +253,8 @@ def _drain(step: Tma, shared: Shared, cells: Array, agent: Array, site: Site) ->
         if unwritten.any():
             _, what = shared.where(int(np.flatnonzero(unwritten)[0]), granules[:, None])
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote", row)
+        if shared.family:
+            shared.refuse_others(granules[:, None], site)
         clash = shadow.read_by_agent(granules, who, np.full(len(granules), agent[row]), site.op)
         report(shadow, clash, "reads", granules[:, None], _at(shared, row), site)
         refuse_unfenced(shared, granules, who, row, "reads", site)

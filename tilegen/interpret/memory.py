@@ -234,6 +234,10 @@ class Shared:
             name = next(n for n, number in self.pool.families.items() if number == found[other][0])
             site.fail(UNWRITTEN, f"reads {what}, which nothing wrote since '{name}' was written on these bytes", thread)
 
+    def own(self, granules: Array | slice) -> None:
+        """From now on these granules hold what this memory wrote, and nothing of one that lies on the same bytes."""
+        self.pool.holds[granules] = self.family
+
     def write(self, flat: Array, bits: Array, group: Group, site: Reporter) -> None:
         self._write(flat, bits, group, site).land()
 
@@ -248,7 +252,7 @@ class Shared:
         shadow, words = self.pool.shadow, np.ascontiguousarray(bits).view(self.pool.domain.bits(width)).ravel()
         report(shadow, shadow.write(granules, group, site.op), "writes", granules, self.where, site)
         refuse_double_write(shadow, granules, group, self.where, site)
-        self.pool.holds[granules] = self.family
+        self.own(granules)
         return Filling(shadow, self.pool.cells[width], cell, words, granules)
 
     def read_rows(self, flat: Array, elems: int, group: Group, site: Reporter) -> Array:

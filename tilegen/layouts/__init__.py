@@ -53,7 +53,15 @@ from tilegen.layouts.constructors import (
 )
 from tilegen.layouts.core.canonical import bind, canonicalize, get_scope, inverse, is_trivial, storage
 from tilegen.layouts.core.cells import Cells, find_cells
-from tilegen.layouts.core.dimensions import group, pack, permute_by_groups, permute_dims, slice_layout, unpack
+from tilegen.layouts.core.dimensions import (
+    group,
+    group_fused,
+    pack,
+    permute_by_groups,
+    permute_dims,
+    slice_layout,
+    unpack,
+)
 from tilegen.layouts.core.iters import AXES, Axis, Iter
 from tilegen.layouts.core.measures import bank_and_line, chunk_of, extent_of, is_injective, span, verify
 from tilegen.layouts.core.tiling import (
@@ -133,6 +141,7 @@ __all__ = [
     "fragment_of",
     "get_scope",
     "group",
+    "group_fused",
     "inverse",
     "is_direct_sum_left",
     "is_direct_sum_right",

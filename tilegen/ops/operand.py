@@ -156,7 +156,7 @@ def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
     shard: list[Iter] = [(i.extent, i.stride, i.axis) for i in tile.shard]
     if len(shard) == len(buffer.shape) and all(i[0] == n for i, n in zip(shard, buffer.shape, strict=True)):
         return tuple((i,) for i in shard)
-    grouped, separators = layouts.group(tile, buffer.shape)
+    grouped, separators = layouts.group_fused(tile, buffer.shape)
     assert isinstance(grouped, layouts.TileLayout)
     shard = [(i.extent, i.stride, i.axis) for i in grouped.shard]
     return tuple(_fuse_iters(shard[a:b]) or ((1, 0, "m"),) for a, b in pairwise(separators))

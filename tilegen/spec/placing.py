@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,7 @@ def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what
 def check_layout_fits(
     layout: Any, shape: tuple[Index, ...], setting: Setting, what: str, scope: str, dtype: str, node: Node
 ) -> None:
-    """Size, axes, reach and bytes of a layout; raises TG202, TG203, TG210, in tensor memory TG204 too."""
+    """Size, axes, reach and bytes of a layout; raises TG201 to TG203, TG210, in tensor memory TG204 too."""
     fix = say_placement(shape, dtype) if scope == "tmem" else ""
     try:
         _check_size(layout, shape, setting, what, node, fix)
@@ -128,6 +128,7 @@ def check_layout_fits(
         else:
             _check_axes(layout, setting, what, scope, node)
         _check_reach(layout, setting, what, node)
+        _check_dimensions(layout, shape, what, node, fix)
         if scope == "tmem":
             check_apart(layout, shape, dtype, what, node)
         elif scope != "global":
@@ -158,6 +159,38 @@ def _check_tiling(shape: tuple[Index, ...], setting: Setting, what: str, node: N
         over = f"{operand} of {modes} = {show_shape(covered)}"
         message = f"the layout of {what} is over {over}, its shape is {show_shape(shape)}"
         raise Flaw("TG202", message, node.mark, layouts.suggest_whole(tiling, operand))
+
+
+def _check_dimensions(layout: Any, shape: tuple[Index, ...], what: str, node: Node, fix: str) -> None:
+    crossing = find_crossing(layout, shape)
+    if crossing is not None:
+        why, hint = crossing
+        raise Flaw("TG201", f"{why}, the shape of {what}", node.mark, fix or hint)
+
+
+def find_crossing(layout: layouts.Layout, shape: tuple[Index, ...]) -> tuple[str, str] | None:
+    """Why a layout has no iters of their own for each dimension of a shape, and what has; None where it does."""
+    tile = layouts.tile_of(layout)
+    try:
+        layouts.group_fused(tile, shape)
+    except LayoutError:
+        return f"the iters of {tile} cross the dimensions of {show_shape(shape)}", _say_in_order(tile, shape)
+    return None
+
+
+def _say_in_order(tile: layouts.TileLayout, shape: tuple[Index, ...]) -> str:
+    """What to write instead: the same iters in the order of the dimensions, or a form where they are others."""
+    waiting, own = list(tile.shard), []
+    for n in shape:
+        found = next((i for i in waiting if i.extent == n), None)
+        if found is None:
+            break
+        waiting.remove(found)
+        own.append(found)
+    if waiting or len(own) < len(shape):
+        return f"give each dimension iters of its own, as {layouts.row_major(shape)} does"
+    kept = show_shape(tuple(i.extent for i in tile.shard))
+    return f"{replace(tile, shard=tuple(own))} has them in order, or give it the shape {kept}"
 
 
 def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node) -> None:

@@ -100,7 +100,7 @@ def permute_dims(layout: Layout, shape: Sequence[Index], axes: Sequence[int]) ->
     """
     if sorted(axes) != list(range(len(shape))):
         raise LayoutError(f"{tuple(axes)} is not a permutation of the {len(shape)} dimensions")
-    grouped, ends = _group_or_fuse(layout, shape)
+    grouped, ends = group_fused(layout, shape)
     tile = tile_of(grouped)
     shard = tuple(i for a in axes for i in tile.shard[ends[a] : ends[a + 1]])
     turned = TileLayout(shard or tile.shard, tile.replica, tile.offset)
@@ -126,8 +126,15 @@ def permute_by_groups(layout: Layout, separators: Sequence[int], axes: Sequence[
     return with_tile(layout, TileLayout(shard, tile.replica, tile.offset))
 
 
-def _group_or_fuse(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ...]]:
-    """Grouped, after fusing neighbours where iters and dimensions cross without it."""
+def group_fused(layout: Layout, shape: Sequence[Index]) -> tuple[Layout, tuple[int, ...]]:
+    """Like group(), after fusing neighbours where iters and dimensions cross without it.
+
+    Raises LayoutError when sizes differ or an iter crosses a dimension's boundary even so.
+
+    >>> from tilegen.layouts.notation import parse
+    >>> print(group_fused(parse("S[(4, 6):(6, 1)]"), (6, 4))[0])
+    S[(6, 4):(4, 1)]
+    """
     try:
         return group(layout, shape)
     except LayoutError:

@@ -16,7 +16,7 @@ from tilegen.ops.permute.dims import Dims, number_tiles
 from tilegen.ops.permute.tiles import TileChoice
 from tilegen.spec.data import AUTO, Auto, Buffer, Call, Meeting, Region, Spec, Statement, WholeCall
 from tilegen.spec.names import reserved_reason
-from tilegen.spec.placing import repeat_atom
+from tilegen.spec.placing import find_crossing, repeat_atom
 from tilegen.spec.spelling import spell_index
 
 _LONGEST_STEM = 48  # characters: with an ending behind it, it is still a name
@@ -100,7 +100,7 @@ def _tile_buffers(call: WholeCall, dims: Dims, chosen: TileChoice, names: frozen
     shape = tuple(box[k] for k in kept)
     name = name_buffer("tile", "", names)
     text = call.fields.layout
-    layout = AUTO if text == "auto" else _read_layout(call, shape)
+    layout = AUTO if text == "auto" else _read_layout(call, shape, chosen.turn)
     tile = Buffer(name, "shared", call.arrays["src"].dtype, shape, layout, name, 16, text, call.mark)
     if axes == tuple(range(len(axes))):
         return tile, tile
@@ -112,7 +112,7 @@ def _tile_buffers(call: WholeCall, dims: Dims, chosen: TileChoice, names: frozen
     return tile, view
 
 
-def _read_layout(call: WholeCall, shape: tuple[int, ...]) -> layouts.Layout:
+def _read_layout(call: WholeCall, shape: tuple[int, ...], turn: str) -> layouts.Layout:
     """The layout that the call pins. Raises SpecError (TG302) for one that is not of such a tile."""
     if call.fields.layout in PLAIN_LAYOUTS:
         return PLAIN_LAYOUTS[call.fields.layout](shape)
@@ -120,15 +120,21 @@ def _read_layout(call: WholeCall, shape: tuple[int, ...]) -> layouts.Layout:
         layout = repeat_atom(layouts.over_shape(layouts.parse(call.fields.layout), shape), shape)
         axes = {i.axis for i in layouts.tile_of(layout).shard}
         layout.place((0,) * len(shape), shape)
-        if axes <= {"m"} and layouts.is_injective(layout):
+        crossing = find_crossing(layout, shape)
+        if axes <= {"m"} and layouts.is_injective(layout) and crossing is None:
             return layout
         others = ", ".join(sorted(axes - {"m"}))
         why = f"it places elements on {others}" if others else "two elements share a place"
     except LayoutError as error:
-        why = str(error)
-    message = f"{call.fields.layout} is no layout of a shared tile of {list(shape)} elements: {why}"
+        why, crossing = str(error), None
     also = "" if call.fields.box else ", or pin 'box' beside it"
-    raise SpecError(Diagnostic("TG302", message, call.mark_of("layout"), f"leave 'layout' out to have it chosen{also}"))
+    hint = f"leave 'layout' out to have it chosen{also}"
+    if crossing is not None:
+        side, other = ("dst", "store") if turn == "load" else ("src", "load")
+        why = f"{crossing[0]}; a tile that turns over on the {turn} lies in {side}'s order"
+        hint = f"write the layout for {list(shape)}, or 'turn: {other}' for a tile in the other order"
+    message = f"{call.fields.layout} is no layout of a shared tile of {list(shape)} elements: {why}"
+    raise SpecError(Diagnostic("TG302", message, call.mark_of("layout"), hint))
 
 
 def _whole_of(buffer: Buffer) -> Region:

@@ -44,7 +44,11 @@ class PermuteFields(WholeFields):
     turn: Literal["auto", "load", "store"] = Field(
         default="auto", description="whether tiles turn over on their way into shared memory, or out of it"
     )
-    layout: str = Field(default="auto", description="the layout of the shared tile, instead of the chosen one")
+    layout: str = Field(
+        default="auto",
+        description="the layout of the shared tile, instead of the chosen one: over the box, in the order of dst where "
+        "tiles turn over on the load, of src where on the store",
+    )
     cache: Literal["default", "stream"] = Field(
         default="default", description="stream: no element is touched again, so the L2 need not keep any"
     )

@@ -37,7 +37,8 @@ LAYOUT_RULES = {
     "TG201": Rule(
         "a layout that cannot be",
         "The notation is understood, but its values are not a layout: extents and strides do not pair up, an extent "
-        "is 0, a swizzle's parameters contradict each other, the bases of a padded layout do not reach every element.",
+        "is 0, a swizzle's parameters contradict each other, the bases of a padded layout do not reach every element, "
+        "an iter crosses from one dimension of the shape into the next.",
         _buffer("S[(32,8):(8,1,1)]"),
         _buffer("S[(32,8):(8,1)]"),
     ),
