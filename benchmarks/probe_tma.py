@@ -78,8 +78,8 @@ def probe_rows(load: Any, store: Any, size: int, mode: int, row: int) -> dict[st
     source = cupy.asarray(np.repeat(numbers, CHUNK, axis=1).astype(np.uint8))
     box = [row // size, ROWS]
     seen, target = cupy.empty(SHARED, np.uint8), cupy.full(ROWS * PITCH, UNTOUCHED, np.uint8)
-    load((1,), (128,), (encode(source, [PITCH // size, ROWS], [PITCH], box, size, mode), seen, np.int32(row * ROWS), np.int32(0)),
-         shared_mem=SHARED)  # fmt: skip
+    said = [PITCH // size, ROWS], [PITCH], box, size, mode
+    load((1,), (128,), (encode(source, *said), seen, np.int32(row * ROWS), np.int32(0)), shared_mem=SHARED)
     store(
         (1,), (128,), (encode(target, [PITCH // size, ROWS], [PITCH], box, size, mode), np.int32(0)), shared_mem=SHARED
     )

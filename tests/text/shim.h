@@ -220,6 +220,10 @@ static inline double __dmul_rn(double a, double b) { return a * b; }
 static inline float __fdividef(float a, float b) { return a / b; }
 static inline float rsqrtf(float x) { return (float)(1 / std::sqrt((double)x)); }
 static inline double rsqrt(double x) { return 1 / std::sqrt(x); }
+static inline double hidden_zero() { return 0; }
+static inline int negate_int(int x) { return -x; }
+static inline int min_int(int a, int b) { return std::min(a, b); }
+static inline int max_int(int a, int b) { return std::max(a, b); }
 static inline float exp2_approx(float x)
 {
     const float y = std::exp2(x);

@@ -49,6 +49,7 @@ class MathFunction:
 
 FLOATS, INTS = ("float32", "float64"), ("int32", "int64")
 NUMBERS = (*INTS, *FLOATS)
+_NEGATED_INT = {"int32": "{use:negate_int}({0})"}  # not -x, of which ptxas may lose the sign
 _HALF = {"float32": 0.5, "float64": 0.5}
 
 
@@ -58,6 +59,12 @@ def _each(text: str, types: tuple[str, ...]) -> dict[str, str]:
 
 def _by_type(single: str, double: str) -> dict[str, str]:
     return {"float32": single, "float64": double}
+
+
+def _of_two(name: str) -> dict[str, str]:
+    """The smaller or the larger: of 32-bit ints not what CUDA calls so, in which ptxas may lose a sign."""
+    own = {"int32": f"{{use:{name}_int}}({{0}}, {{1}})", "int64": f"{name}({{0}}, {{1}})"}
+    return own | _by_type(f"f{name}f({{0}}, {{1}})", f"f{name}({{0}}, {{1}})")
 
 
 def _rounded(
@@ -110,7 +117,7 @@ _TABLE = (
         "int32": "{0} * {1}", "int64": "{0} * {1}", "float32": "__fmul_rn({0}, {1})", "float64": "__dmul_rn({0}, {1})",
     }, binding=13),
     _rounded("/", 2, np.divide, _each("{0} / {1}", FLOATS), binding=13),
-    MathFunction("neg", 1, NUMBERS, np.negative, _each("-{0}", NUMBERS), binding=15),
+    MathFunction("neg", 1, NUMBERS, np.negative, _each("-{0}", NUMBERS) | _NEGATED_INT, binding=15),
     _rounded("fma", 3, _fma, _by_type("fmaf({0}, {1}, {2})", "fma({0}, {1}, {2})")),
     MathFunction("//", 2, INTS, np.floor_divide, _each("{use:floor_div}({0}, {1})", INTS)),
     MathFunction("%", 2, INTS, np.remainder, _each("{use:floor_mod}({0}, {1})", INTS)),
@@ -120,8 +127,8 @@ _TABLE = (
     MathFunction("or", 2, ("bool",), np.logical_or, {"bool": "{0} || {1}"}, binding=4),
     MathFunction("not", 1, ("bool",), np.logical_not, {"bool": "!{0}"}, binding=15),
     MathFunction("where", 3, NUMBERS, np.where, _each("{0} ? {1} : {2}", NUMBERS), binding=2),
-    MathFunction("min", 2, NUMBERS, _min, _each("min({0}, {1})", INTS) | _by_type("fminf({0}, {1})", "fmin({0}, {1})")),
-    MathFunction("max", 2, NUMBERS, _max, _each("max({0}, {1})", INTS) | _by_type("fmaxf({0}, {1})", "fmax({0}, {1})")),
+    MathFunction("min", 2, NUMBERS, _min, _of_two("min")),
+    MathFunction("max", 2, NUMBERS, _max, _of_two("max")),
     MathFunction("abs", 1, NUMBERS, np.abs, {
         "int32": "abs({0})", "int64": "llabs({0})", "float32": "fabsf({0})", "float64": "fabs({0})",
     }),

@@ -44,14 +44,15 @@ def _text(page: Page, node: Node, elements: Sequence[str], wholes: Sequence[str]
 def _apply(page: Page, node: Apply, elements: Sequence[str], wholes: Sequence[str]) -> tuple[str, int]:
     row = FUNCTIONS[node.function]
     template = row.c[node.args[-1].type]
+    is_call = template.startswith("{use:")
     template = re.sub(r"\{use:(\w+)\}", lambda m: page.use(m[1]), template)
     args = []
     for k, arg in enumerate(node.args):
         text, binding = _text(page, arg, elements, wholes)
         strict = k > 0 or row.sources == 3 or row.binding == _UNARY or _is_compared(row.name)
-        needs = row.binding and (binding < row.binding or (binding == row.binding and strict))
+        needs = row.binding and not is_call and (binding < row.binding or (binding == row.binding and strict))
         args.append(f"({text})" if needs else text)
-    return template.format(*args), row.binding or (13 if "/" in template else _CALL)
+    return template.format(*args), (0 if is_call else row.binding) or (13 if "/" in template else _CALL)
 
 
 def _is_compared(name: str) -> bool:

@@ -12,6 +12,7 @@ from tilegen.plan import (
     BYTE_PERMUTE,
     CAST,
     FILL,
+    HIDDEN_ZERO,
     MOVE,
     QUEUES,
     Arrive,
@@ -301,6 +302,7 @@ def _render_block(page: Page, block: Block, noted: bool) -> str:
 # Functions of registers whose text a template or Python has; those with ``c`` in their row need none.
 FUNCTIONS: dict[str, Callable[[Page, Map, list[str]], tuple[str, str]]] = {
     FILL.name: lambda page, step, srcs: literal(step.value, step.dst.memory.dtype),
+    HIDDEN_ZERO.name: lambda page, step, srcs: (f"{page.use('hidden_zero')}()", ""),
     CAST.name: lambda page, step, srcs: (
         _cast(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
     ),

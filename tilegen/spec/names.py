@@ -279,6 +279,7 @@ PRELUDE = frozenset(
     tma_load_5d tma_store_1d tma_store_2d tma_store_3d tma_store_4d tma_store_5d tma_commit tma_wait
     half_to_float float_to_half double_to_half bfloat16_to_float float_to_bfloat16
     e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2 float_to_e4m3_saturated float_to_e5m2_saturated
+    hidden_zero negate_int min_int max_int
     exp2_approx floor_div floor_mod int_to_int8 int_to_uint8 int_to_int16 int_to_uint16 int_to_int32
     int_to_uint32 int_to_int64 float_to_int8 float_to_uint8 float_to_int16 float_to_uint16 float_to_int32
     float_to_uint32 float_to_int64 double_to_int8 double_to_uint8 double_to_int16 double_to_uint16 double_to_int32
