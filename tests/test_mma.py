@@ -191,6 +191,35 @@ def test_the_threads_of_an_instance_own_what_is_chosen(atom: str, scope: str) ->
     assert ("tx" in str(built.spec.buffers[-1].layout)) == (is_fused and scope == "cta")
 
 
+@pytest.mark.parametrize(
+    ("name", "of", "into"),
+    [
+        ("mma.m16n8k8", "float64", "float64"),
+        ("mma.m16n8k16", "float64", "float64"),
+        ("mma.m16n8k8", "float32", "float32"),
+        ("mma.m16n8k8", "bfloat16", "float32"),
+    ],
+)
+@pytest.mark.parametrize("atoms", [None, [2, 4, 1]])
+def test_a_name_without_types_means_the_operands_own(name: str, of: str, into: str, atoms: list[int] | None) -> None:
+    """Its fragments, and what it rounds: the first atom of such a name is of other types."""
+    k = int(name.rpartition("k")[2])
+    shapes, types = {"a": [32, k], "b": [k, 64], "c": [32, 64]}, {"a": of, "b": of, "c": into}
+    buffers: dict[str, Any] = {}
+    for x, shape in shapes.items():
+        buffers[x.upper()] = {"scope": "global", "dtype": types[x], "shape": shape}
+        buffers[x] = {"scope": "register", "dtype": types[x], "shape": shape, "layout": "auto"}
+    tiling = {"atoms": atoms} if atoms else {}
+    built = build({
+        "kernel": "k", "arch": "sm_90", "threads": 256, "buffers": buffers,
+        "ops": [
+            {"fill": {"dst": "c", "value": 0}}, {"copy": {"src": "A", "dst": "a"}}, {"copy": {"src": "B", "dst": "b"}},
+            {"mma": {"a": "a", "b": "b", "c": "c", "atom": name, **tiling}}, {"copy": {"src": "c", "dst": "C"}},
+        ],
+    })  # fmt: skip
+    assert [o.variant for o in built.plan.operations if o.op == "mma"] == ["mma_sync"]
+
+
 def test_half_of_a_fragment_is_one_of_a_smaller_atom() -> None:
     """What k16 holds in its first registers is what k8 holds (PTX ISA: the fragments of m16n8k16 and m16n8k8)."""
     slices = loop({"a": "a[:, i*8 : +8]", "b": "b[i*8 : +8]"}, 8)

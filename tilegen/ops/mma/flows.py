@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import LayoutError
-from tilegen.layouts import MmaAtom, MmaTiling, TileLayout, cute, find_atom, lay_out_mma, read_mma, tile_mma
+from tilegen.layouts import MmaAtom, MmaTiling, TileLayout, cute, lay_out_mma, read_mma, tile_mma
 from tilegen.ops.flows import Flow, fixed
-from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, choose_tiling, extents_of, is_function_of, is_named, list_atoms
+from tilegen.ops.mma.atoms import (
+    MMA_SYNC,
+    SIMT,
+    choose_tiling,
+    extents_of,
+    is_function_of,
+    is_named,
+    list_atoms,
+    named_atom,
+)
 from tilegen.ops.mma.held import Held
 from tilegen.ops.mma.warpgroups import choose_atom, list_registers
 from tilegen.ops.operand import Refused
@@ -73,7 +82,7 @@ def find_tiling(call: Call, threads: int) -> MmaTiling | None:
     """
     tile = extents_of(call)
     if call.fields.atoms != "auto":
-        return tile_mma(find_atom(call.fields.atom), call.fields.atoms, call.fields.permutation, tile)
+        return tile_mma(named_atom(call), call.fields.atoms, call.fields.permutation, tile)
     written = _read_accumulator(call)
     if written is not None:
         return replace(written, tile=tile)

@@ -11,7 +11,7 @@ from pydantic import Field
 from tilegen.arithmetic import TFLOAT32, TFLOAT32_CUT
 from tilegen.errors import LayoutError
 from tilegen.layouts import ATOMS, derive_mma, find_atom, tile_mma
-from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, WGMMA, explain_later, is_for_types, is_named, list_atoms
+from tilegen.ops.mma.atoms import MMA_SYNC, SIMT, WGMMA, explain_later, is_for_types, is_named, list_atoms, named_atom
 from tilegen.ops.mma.flows import flow_of_product
 from tilegen.ops.mma.products import plan_product
 from tilegen.ops.mma.rows import ROWS, WGMMA_ROWS
@@ -128,7 +128,7 @@ def _accumulates(call: Call, here: Here) -> Array:
 def _read_factors(call: Call, values: Mapping[str, Array]) -> Factors:
     a, b = (values[name].reshape(-1, *call.regions[name].shape) for name in ("a", "b"))
     dtype = call.regions["a"].buffer.dtype
-    if call.fields.atom != "auto" and (atom := find_atom(call.fields.atom)).a == TFLOAT32:
+    if call.fields.atom != "auto" and (atom := named_atom(call)).a == TFLOAT32:
         dtype = TFLOAT32_CUT if atom.kind == WGMMA else TFLOAT32
     return Factors(a, b, dtype, call.regions["c"].buffer.dtype)
 
