@@ -354,3 +354,42 @@ def test_a_sum_that_may_leave_its_type_claims_nothing() -> None:
     values = np.array([[3e38, 3e38, -3e38]], "f4")
     got = BOUNDED.decode(BOUNDED.fold("+", given(values), 1, F32), F32)
     assert np.isinf(got.error).all()
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("function", ["+", "*"])
+def test_sums_and_products_of_integers_are_modulo_their_type(function: str, dtype: str) -> None:
+    domain, target = make_bounded([dtype]), numpy_dtype(dtype)
+    values = np.full((3, 40), 3, target)
+    values[1, 1:] = np.iinfo(target).max // 2 + 1 if function == "+" else -1
+    values[2, 5:] = 1
+    got = domain.decode(domain.fold(function, domain.given(values, dtype), 1, dtype), dtype)
+    with np.errstate(over="ignore"):
+        want = (values.sum if function == "+" else values.prod)(1, dtype=target, keepdims=True)
+    claimed = np.isfinite(got.error)
+    assert (got.error[claimed] == 0).all() and (got.value[claimed] == want.astype(np.float64)[claimed]).all()
+    assert claimed.all() or (dtype == "int64" and (np.abs(want[~claimed].astype(np.float64)) > 2.0**53).all())
+    assert claimed[2]
+
+
+def test_a_product_of_integers_that_are_unsure_has_a_bound() -> None:
+    domain = make_bounded(["int32"])
+    factors = domain.encode(Bound(np.array([[2.0, 3.0], [2.0, 0.0]]), np.array([[0.0, 1.0], [0.0, 0.0]])), "int32")
+    got = domain.decode(domain.fold("*", factors, 1, "int32"), "int32")
+    assert got.value.tolist() == [[6], [0]] and got.error.tolist() == [[2], [0]]
+
+
+def test_how_many_conditions_hold_is_off_by_those_that_are_unsure() -> None:
+    domain = make_bounded([F32, "int32"])
+    left = domain.encode(Bound(np.array([1.0, 2.0, 3.0]), np.array([0.0, 0.5, 0.0])), F32)
+    tree = call("int32", call("<", e(0), Literal(2.0, F32), type_="bool"), type_="int32")
+    found = domain.compute(tree, [left], [], {}, "int32")
+    got = domain.decode(domain.fold("+", found[None], 1, "int32"), "int32")
+    assert (got.value.tolist(), got.error.tolist()) == ([[1]], [[1]])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_the_ends_of_an_integer_type_are_infinite(dtype: str) -> None:
+    domain, info = make_modular([dtype]), np.iinfo(dtype)
+    ends = [int(domain.decode(domain.fill(int(x), dtype), dtype)) for x in (info.min, info.max, info.min + 5, 7)]
+    assert ends[:2] == [NEG, POS] and ends[3] == 7

@@ -32,8 +32,10 @@ from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, numpy_dtype
 
 _PAIR_BYTES = 16  # value and error
+_NODE_BYTES = 4  # of the narrowest number that a tree computes: a reduction's lie in memory too
 _BLOCK_TERMS = 4  # of a sum, the fewest that a tensor core adds at once
 _EIGHT_BIT_SUM = 2.0**-13
+_EXACT = 2.0**53  # up to here float64 holds every integer
 _OWN = 2.0**-52  # what one operation here rounds, twice over; functions made of several take a few
 
 
@@ -46,7 +48,7 @@ def make_bounded(dtypes: Iterable[str], is_host: bool = False, is_tight: bool = 
     >>> make_bounded(["float16", "float32"]).scale
     8
     """
-    return Bounded(max(1, _PAIR_BYTES // min((DTYPES[d].bytes for d in dtypes), default=4)), is_host, is_tight)
+    return Bounded(_PAIR_BYTES // min((_NODE_BYTES, *(DTYPES[d].bytes for d in dtypes))), is_host, is_tight)
 
 
 @dataclass(frozen=True)
@@ -130,6 +132,8 @@ class Bounded(Domain):
         if function in ("max", "min"):
             return super().fold(function, values, axis, dtype)  # a choice: no order rounds
         with np.errstate(all="ignore"):
+            if dtype in INTS:
+                return self.encode(_fold_integers(function, x, axis, dtype), dtype)
             sizes = np.abs(x.value) + x.error
             if function == "+":
                 value, error, size = (v.sum(axis, keepdims=True) for v in (x.value, x.error, sizes))
@@ -288,8 +292,20 @@ def _apply_to_ints(row: MathFunction, args: Sequence[Bound], type_: str) -> Boun
     if any(a.error.any() for a in args):
         unsure = np.logical_or.reduce(np.broadcast_arrays(*[a.error > 0 for a in args]))
         spread = _SPREAD.get(row.name, _spread_anywhere)(row, value, *args)
-        error = np.where(unsure, spread, 0.0)
+        error = np.where(unsure, np.where(np.isnan(spread), np.inf, spread), 0.0)
     return Bound(value, error)
+
+
+def _fold_integers(function: str, x: Bound, axis: int, type_: str) -> Bound:
+    """A sum or a product modulo the type's size, which no order changes; nothing is claimed beyond float64."""
+    whole = x.value.astype(np.int64)
+    value = np.asarray((whole.sum if function == "+" else whole.prod)(axis, keepdims=True).astype(type_), np.float64)
+    error = x.error.sum(axis, keepdims=True)
+    if function == "*":
+        sizes = np.abs(x.value)
+        spread = (sizes + x.error).prod(axis, keepdims=True) - sizes.prod(axis, keepdims=True)
+        error = np.where(error > 0, spread, 0.0)
+    return Bound(value, np.where((np.abs(value) > _EXACT) | np.isnan(error), np.inf, error))
 
 
 def _spread_anywhere(row: MathFunction, value: Array, *args: Bound) -> Array:
@@ -337,6 +353,7 @@ _SPREAD: dict[str, Callable[..., Array]] = {
     "neg": lambda row, value, a: a.error + np.zeros(value.shape),
     "abs": lambda row, value, a: a.error + np.zeros(value.shape),
     "min": _spread_of_extreme, "max": _spread_of_extreme,
+    **dict.fromkeys(INTS, lambda row, value, a: a.error + np.zeros(value.shape)),
 }  # fmt: skip
 
 

@@ -370,10 +370,8 @@ def _embed(values: Array) -> Array:
     """Integers and truth values as values of the domain."""
     whole = np.asarray(values).astype(np.int64)
     result = whole % P
-    far = np.abs(whole) >= _INT_EXTREME - 1
-    if not far.any():
-        return result
-    return np.where(whole <= -_INT_EXTREME, NEG, np.where(whole >= _INT_EXTREME - 1, POS, result))
+    low, high = whole <= -_INT_EXTREME, whole >= _INT_EXTREME - 1
+    return np.where(low, NEG, np.where(high, POS, result)) if (low | high).any() else result
 
 
 def _literal(value: float) -> int:
