@@ -115,3 +115,14 @@ def threads_of(scope: str, role_threads: int) -> tuple[Index, int]:
     row = SCOPES[scope]
     count = row.size(role_threads)
     return (Var(row.lane, count) if row.lane else 0), count
+
+
+def instance_of(scope: str, role_threads: int) -> tuple[Index, int]:
+    """The variable that numbers the instances of a scope (0 for a single one), and how many they are.
+
+    >>> instance_of("warpgroup", 256)
+    (Var(name='wgid', bound=2, step=1, least=0), 2)
+    """
+    row = SCOPES[scope]
+    count = -(-role_threads // row.size(role_threads))
+    return (Var(row.axes[0], count) if count > 1 else 0), count

@@ -12,7 +12,7 @@ from tilegen.arithmetic import Node
 from tilegen.index import Index
 from tilegen.ops.computing import Computed, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
-from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
+from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, find_uncomputed
 from tilegen.ops.operand import Context
 from tilegen.ops.pins import MostWidth
 from tilegen.plan import Compute, Ref, Step
@@ -59,12 +59,15 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The tree over the elements at each place."""
     dst = call.regions["dst"]
-    computed = evaluate_call(call, values, here, dst.shape, dst.buffer.dtype)
+    assert call.expression is not None
+    computed = evaluate_call(call, call.expression.tree, values, here, dst.shape, dst.buffer.dtype)
     return {"dst": np.broadcast_to(computed, (*computed.shape[:1], *dst.shape))}
 
 
-def evaluate_call(call: Call, values: Mapping[str, Array], here: Here, shape: tuple[int, ...], dtype: str) -> Array:
-    """A call's expression over a region of a shape, instances first, as elements of ``dtype``."""
+def evaluate_call(
+    call: Call, tree: Node, values: Mapping[str, Array], here: Here, shape: tuple[int, ...], dtype: str
+) -> Array:
+    """A tree over what a call's expression names, over a region of a shape, instances first, in ``dtype``."""
     expression = call.expression
     assert expression is not None
     rank, elements = len(shape), []
@@ -76,7 +79,7 @@ def evaluate_call(call: Call, values: Mapping[str, Array], here: Here, shape: tu
     axes = np.meshgrid(*(np.arange(n) for n in shape), indexing="ij", sparse=True)
     coordinates = {coordinate(d, n).name: axes[d] for d, n in enumerate(shape) if n > 1}
     wholes = [here.whole(x, coordinates, rank) for x in expression.wholes]
-    computed = here.domain.compute(expression.tree, elements, wholes, here.scalars, dtype)
+    computed = here.domain.compute(tree, elements, wholes, here.scalars, dtype)
     count = len(here.env["instance"])
     return np.broadcast_to(computed, (count, *shape))
 
@@ -115,4 +118,5 @@ OP = Op(
     "elementwise", ElementwiseFields, writes=("dst",), edge="edge", expression="expr", named="with", check=_check,
     reference=_reference, exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
     flows=lambda call, threads: broadcast(call, ("dst", *call.fields_read)),
+    check_dtypes=lambda fields, regions: find_uncomputed(regions, ()),
 )  # fmt: skip

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilegen.arithmetic import Domain
 from tilegen.decisions import Choice, Cost
+from tilegen.dtypes import DTYPES
 from tilegen.index import Index, evaluate, variables
 from tilegen.ops.flows import Flows, no_flows
 from tilegen.ops.operand import Context
@@ -21,6 +22,7 @@ from tilegen.spec.form import OpForm, WholeForm
 Array = NDArray[Any]
 # What an op does to values: the same bits, the same number in another type, or others.
 MOVES, CONVERTS, COMPUTES = "moves", "converts", "computes"
+_NEAREST = {"uint64": "int64", "complex64": "float32", "complex128": "float64"}  # of types that nothing computes with
 
 
 @dataclass(frozen=True)
@@ -167,6 +169,16 @@ def refuse_conversion(op: str) -> Callable[[Any, Mapping[str, Region]], tuple[st
         return "TG213", message, "dst", f"'cast: {{src: .., dst: ..}}' converts {way}"
 
     return check
+
+
+def find_uncomputed(regions: Mapping[str, Region], read: Collection[str]) -> tuple[str, str, str, str] | None:
+    """What is wrong with an operand of a type that nothing computes with; what is only written may be complex."""
+    for name, region in regions.items():
+        dtype = region.buffer.dtype
+        if dtype in _NEAREST and (name in read or DTYPES[dtype].kind != "complex"):
+            message = f"'{region.buffer.name}': nothing computes with {dtype}"
+            return "TG212", message, name, f"'cast' converts between it and {_NEAREST[dtype]}"
+    return None
 
 
 def fields_picked(call: WholeCall, spec: Spec) -> dict[str, Any]:

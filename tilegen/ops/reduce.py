@@ -9,28 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import gcd, prod
 from typing import Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from tilegen.arithmetic import Apply, Element, Node
+from tilegen.arithmetic import Apply, Element, Node, type_of_element
 from tilegen.decisions import Choice
+from tilegen.dtypes import DTYPES
 from tilegen.index import Index, Var, add, div, equal, every, mod, mul
 from tilegen.ops.computing import Computed, ElementLoop, choose_widths, find_owner, stretch, stretch_all
 from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
 from tilegen.ops.flows import reduced, span_shapes
-from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant
+from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, find_uncomputed
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, as_int, own
 from tilegen.ops.pins import MostWidth
 from tilegen.plan import FILL, Block, Compute, Map, Memory, Move, Ref, Repeat, Shuffle, Step, Sync, when
-from tilegen.scopes import SCOPES, THREAD_AXES, threads_of
+from tilegen.scopes import SCOPES, THREAD_AXES, instance_of, threads_of
 from tilegen.spec.data import Call, Expression, Region
 from tilegen.spec.form import OpFields
-from tilegen.spec.formulas import to_type
+from tilegen.spec.formulas import common_type, to_type
 
 _WARP = SCOPES["warp"].threads
 _FUNCTIONS = {"sum": "+", "prod": "*", "max": "max", "min": "min"}
@@ -79,7 +81,10 @@ def _check(fields: Any, regions: Mapping[str, Region], expression: Expression | 
 
 
 def _tree(call: Call) -> Node:
-    return call.expression.tree if call.expression else Element(0, call.regions["src"].buffer.dtype)
+    """What is reduced, in the type of the reduction: what dst held is one more number that elements meet."""
+    tree = call.expression.tree if call.expression else Element(0, call.regions["src"].buffer.dtype)
+    held = [type_of_element(call.regions["dst"].buffer.dtype)] if call.fields.accumulate else []
+    return to_type(tree, common_type([tree.type, *held]))
 
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
@@ -89,7 +94,7 @@ def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str,
     if call.expression is None:
         elements = domain.compute(tree, [values["src"].reshape(-1, *shape)], [], {}, tree.type)
     else:
-        elements = evaluate_call(call, values, here, shape, tree.type)
+        elements = evaluate_call(call, tree, values, here, shape, tree.type)
     function, axis = _FUNCTIONS[call.fields.op], call.fields.axis + 1
     found = domain.fold(function, elements, axis, tree.type).reshape(-1, *dst.shape)
     if not call.fields.accumulate:
@@ -166,6 +171,37 @@ def _check_whole(digits: list[tuple[int, int, bool]], top: int) -> None:
 
 # ---------------------------------------------------------------- steps
 @dataclass(frozen=True)
+class _Scratch:
+    """Shared memory of the op, of which each instance of its scope has ``elems`` elements of its own.
+
+    Instances take chunks of 16 bytes in turn: they run apart, and an op of the same scope that needs more or less then
+    still finds each of them in its own bytes.
+    """
+
+    context: Context
+    scope: str
+    dtype: str
+    elems: int
+
+    @property
+    def chunk(self) -> int:
+        return _PART_BYTES // DTYPES[self.dtype].bytes
+
+    @cached_property
+    def memory(self) -> Memory:
+        _, instances = instance_of(self.scope, self.context.launch.threads)
+        elems = self.elems if instances == 1 else -(-self.elems // self.chunk) * self.chunk * instances
+        return self.context.scratch(self.dtype, elems)
+
+    def __getitem__(self, at: Index) -> Ref:
+        instance, instances = instance_of(self.scope, self.context.launch.threads)
+        if instances == 1:
+            return self.memory[at]
+        turn = add(mul(div(at, self.chunk), instances), instance)
+        return self.memory[add(mul(turn, self.chunk), mod(at, self.chunk))]
+
+
+@dataclass(frozen=True)
 class _Reduction:
     """One function: the elements of a thread, who shares a result, and where it lies on the way."""
 
@@ -212,7 +248,7 @@ class _Reduction:
         both = Apply(self.function, (Element(0, dtype), Element(1, dtype)), self.tree.type)
         return Compute(into, both, (into, value))
 
-    def block(self, name: str, scratch: Memory | None) -> Block:
+    def block(self, name: str, scratch: _Scratch | None) -> Block:
         loop, registers, acc_type = self.loop, list(self.loop.registers), self.tree.type
         acc = loop.new_registers("acc", acc_type, self.results)
         registers.append(acc)
@@ -253,7 +289,7 @@ class _Reduction:
         expression = self.call.expression
         return Computed(_shape_of(self.call), (), expression.wholes if expression else ())
 
-    def _meet(self, acc: Memory, parts: Memory, scratch: Memory) -> Iterator[Step]:
+    def _meet(self, acc: Memory, parts: Memory, scratch: _Scratch) -> Iterator[Step]:
         """The first lane of each warp leaves what its warp has; all take in what the warps left, in their order."""
         owned, warps = self.loop.owned, self.split.warps
         width = gcd(warps, _PART_BYTES // acc.elem_bytes)
@@ -323,7 +359,7 @@ def _plan(call: Call, context: Context) -> Planned:
     axis = long.index(call.fields.axis) if call.fields.axis in long else -1
     split = _split_threads(context, call, owned, axis)
     count = prod(n for d, n in enumerate(shape) if d != call.fields.axis)
-    scratch = context.scratch(tree.type, count * split.warps) if split.warps > 1 else None
+    scratch = _Scratch(context, call.scope, tree.type, count * split.warps) if split.warps > 1 else None
     name = "_".join([call.fields.op, *dict.fromkeys(o.buffer.name for o in sources), dst.buffer.name])
 
     def build(cap: int) -> Block:
@@ -332,7 +368,7 @@ def _plan(call: Call, context: Context) -> Planned:
 
     block, cost, widths, pins = choose_widths(context, owned, others, build, call.fields.width)
     order = Choice("order", _say_order(owned, split), (), "registers and warps ascending, lanes by xor")
-    return Planned((block,), cost, (order, *widths), pins, (scratch,) if scratch else ())
+    return Planned((block,), cost, (order, *widths), pins, (scratch.memory,) if scratch else ())
 
 
 def _say_order(owned: Ownership, split: _Split) -> dict[str, Any]:
@@ -349,6 +385,7 @@ def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
 OP = Op(
     "reduce", ReduceFields, reads=("src",), writes=("dst",), optional=("src",), edge="edge", expression="expr",
     named="with", takes_written=lambda fields: fields.accumulate, check=_check,
+    check_dtypes=lambda fields, regions: find_uncomputed(regions, ("src", "dst") if fields.accumulate else ("src",)),
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
     flows=lambda call, threads: reduced(call, [f for f in call.fields_read if f != "dst"], "dst", call.fields.axis),

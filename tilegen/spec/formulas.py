@@ -186,7 +186,7 @@ class FormulaParser(Parser):
             return self.made(Apply(name, tuple(nodes), "bool"), word.start if start is None else start, end)
         chosen = [self.condition_of(args[0], word)] if name == "where" else []
         numbers = [self.number_of(a, word) for a in args[len(chosen) :]]
-        type_ = _common_type([t.type for t in numbers], floating=name == "/" or row.takes == FLOATS)
+        type_ = common_type([t.type for t in numbers], floating=name == "/" or row.takes == FLOATS)
         if type_ not in row.takes:
             wanted = "integers" if row.takes == INTS else " or ".join(row.takes)
             raise self.fault(f"'{name}' takes {wanted}, not {type_}", word)
@@ -248,8 +248,12 @@ def _term(value: Value) -> Term:
     return value if isinstance(value, Term) else Term(value.index, value.start, value.end, value.is_condition)
 
 
-def _common_type(types: Sequence[str], floating: bool) -> str:
-    """An int meets a float as float32; of two sizes the larger."""
+def common_type(types: Sequence[str], floating: bool = False) -> str:
+    """An int meets a float as float32; of two sizes the larger.
+
+    >>> common_type(["bool"]), common_type(["int32", "int64"]), common_type(["int64", "float32"])
+    ('int32', 'int64', 'float32')
+    """
     if "float64" in types:
         return "float64"
     if floating or "float32" in types:

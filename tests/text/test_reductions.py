@@ -1,0 +1,96 @@
+"""The text of a reduction, executed: in the type that its elements have, or that they and what dst held become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes  # noqa: F401 - registers bfloat16 with NumPy
+import numpy as np
+import pytest
+
+import tilegen
+from text.run import compile_plans, requires_gxx
+from tilegen.dtypes import numpy_dtype
+from tilegen.pipeline import Built
+
+HELD = 3
+# (dtype of the elements, dtype of dst, the function, is what dst held taken in)
+CASES = [
+    *((d, d, "prod", False) for d in ("int8", "uint16", "int32", "int64")),
+    *((d, d, op, False) for d in ("int32", "int64") for op in ("max", "min", "sum")),
+    *(("bool", "int32", op, False) for op in ("sum", "max", "min", "prod")),
+    *((d, "float32", op, True) for d in ("uint8", "int32", "int64") for op in ("max", "sum")),
+    ("bool", "float16", "sum", True), ("int32", "int64", "sum", True), ("float32", "int32", "sum", True),
+    ("float32", "float64", "sum", True), ("uint32", "int64", "max", True), ("int64", "int32", "min", True),
+]  # fmt: skip
+FUNCTIONS = {"sum": np.sum, "prod": np.prod, "max": np.max, "min": np.min}
+
+
+def build(dtype: str, held: str, op: str, accumulate: bool, threads: int = 32) -> Built:
+    def tile(scope: str, dtype: str, columns: int, **more: str) -> dict[str, Any]:
+        return {"scope": scope, "dtype": dtype, "shape": [4, columns], **more}
+
+    register = {"layout": "auto"}
+    fill = [{"fill": {"dst": "q", "value": HELD}}] if accumulate else []
+    reduce = {"src": "x", "dst": "q", "axis": 1, "op": op, "accumulate": accumulate}
+    return tilegen.build({
+        "kernel": "reduced", "threads": threads,
+        "buffers": {"X": tile("global", dtype, 64), "x": tile("register", dtype, 64, **register),
+                    "q": tile("register", held, 1, **register), "Y": tile("global", held, 1)},
+        "ops": [{"copy": {"src": "X", "dst": "x"}}, *fill, {"reduce": reduce}, {"copy": {"src": "q", "dst": "Y"}}],
+    })  # fmt: skip
+
+
+def draw(dtype: str) -> Any:
+    """Few that are not 1, odd, and of them one or two that are large: products and sums that fit, and that do not."""
+    rng = np.random.default_rng(1)
+    if dtype == "bool":
+        return (rng.random((4, 64)) < [[0.1], [0.5], [0.9], [2]]).astype(bool)
+    values = np.ones((4, 64), np.int64)
+    for row, many in enumerate((2, 5, 20, 0)):
+        values[row, rng.choice(64, many, replace=False)] = rng.choice([3, 5, 7, 9], many)
+    large = {"int32": -(2**31), "int64": -(2**62), "uint32": 2**32 - 1}.get(dtype, 100)
+    values[3, 17] = large
+    values[:3, 40] *= 1 if dtype.startswith("u") else -1
+    return values.astype(numpy_dtype(dtype))
+
+
+def mean(values: Any, held: str, op: str, accumulate: bool) -> Any:
+    """What NumPy has, in the type that C computes in; rounded to dst's, integers at their ends."""
+    narrow = {"bool": "int32", "int8": "int32", "uint8": "int32", "uint16": "int32", "uint32": "int64"}
+    dtype = narrow.get(values.dtype.name, values.dtype.name)
+    if accumulate:
+        both = {narrow.get(held, held).replace("float16", "float32"), dtype}
+        dtype = next(t for t in ("float64", "float32", "int64", "int32") if t in both)
+    with np.errstate(over="ignore"):
+        elements = values.astype(dtype)
+        if accumulate:
+            elements = np.concatenate([elements, np.full((4, 1), HELD, dtype)], 1)
+        found = FUNCTIONS[op](elements, axis=1).astype(dtype)
+    if np.dtype(numpy_dtype(held)).kind in "iu":
+        info = np.iinfo(numpy_dtype(held))
+        whole = np.rint(found).astype(np.int64) if found.dtype.kind == "f" else found
+        found = np.clip(whole, info.min, info.max)
+    return found.astype(numpy_dtype(held))
+
+
+@requires_gxx
+def test_a_reduction_is_computed_in_the_type_that_its_numbers_meet_in() -> None:
+    runners = compile_plans([build(*case).plan for case in CASES])
+    for case, runner in zip(CASES, runners, strict=True):
+        dtype, held, op, accumulate = case
+        values = draw(dtype)
+        got, want = runner.run({"X": values})["Y"], mean(values, held, op, accumulate)
+        assert got.tolist() == want.tolist(), case
+
+
+@pytest.mark.parametrize(("dtype", "held", "accumulate", "field"), [
+    ("uint64", "int64", False, "src"), ("complex64", "float32", False, "src"), ("int64", "uint64", False, "dst"),
+    ("float32", "complex64", True, "dst"),
+])  # fmt: skip
+def test_a_type_that_nothing_computes_with_is_named(dtype: str, held: str, accumulate: bool, field: str) -> None:
+    with pytest.raises(tilegen.SpecError) as caught:
+        build(dtype, held, "sum", accumulate)
+    found = next(d for d in caught.value.diagnostics if "nothing computes with" in d.message)
+    assert found.code == "TG212" and "'cast' converts between it and" in found.hint
+    assert found.mark and found.mark.keys == f"ops[{2 if accumulate else 1}].reduce.{field}"
