@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilegen.index import bound
 from tilegen.layouts import TileLayout
+from tilegen.ops.computing import partition_new, stretch
 from tilegen.ops.flows import Dims, Flow
 from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of, parts_of
 from tilegen.ops.ownership import own
@@ -37,6 +39,12 @@ def partition_tile(context: Context, scope: str, flow: Flow, region: Region, dim
         if width == 1 or width <= _allowed(context, layout, flow, memory):
             return Partition(layout, width * memory.elem_bytes)
         width //= 2
+
+
+def partition_as_planned(context: Context, scope: str, flow: Flow, covering: Sequence[Region]) -> Partition:
+    """The partition of a flow's tile that no registers cover, which the op makes itself of those regions of memory."""
+    operands = [bind(r, context.memories[r.buffer.name], context.condition) for r in covering]
+    return Partition(*partition_new(context, scope, [stretch(o, flow.lengths) for o in operands], flow.lengths))
 
 
 def _allowed(context: Context, layout: TileLayout, flow: Flow, memory: Operand) -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tilegen import layouts
 from tilegen.auto_layout.owners import Owners, are_equal, extend, lift, owners_of, owners_of_region, project
-from tilegen.auto_layout.partitions import partition_tile
+from tilegen.auto_layout.partitions import partition_as_planned, partition_tile
 from tilegen.auto_layout.pin import pin_layout
 from tilegen.decisions import PICKED, Candidate, Choice, Cost, judge
 from tilegen.dtypes import DTYPES
@@ -255,7 +255,11 @@ def _part(plain: Spec, tile: _Tile) -> _Claim:
     """The owners that a copy's partition gives the tile, in a spec with all layouts known."""
     call, context = survey_calls(plain)[tile.call_number]
     memory, lengths = _memory_of(tile), tile.flow.lengths
-    part = partition_tile(context, call.scope, tile.flow, call.regions[memory], tile.flow.sides[memory])
+    held = [name for name, _ in tile.sides()]
+    if held and all(_is_stretched(tile, name) for name in held):
+        part = partition_as_planned(context, call.scope, tile.flow, [call.regions[f] for f in _list_covering(tile)])
+    else:
+        part = partition_tile(context, call.scope, tile.flow, call.regions[memory], tile.flow.sides[memory])
     owners = owners_of(part.layout, lengths, (0,) * len(lengths), lengths)
     assert owners is not None
     return _Claim(owners, f"copy partition of {_at(call)}, {part.vector_bytes} bytes a thread", call.mark)
@@ -279,11 +283,15 @@ def _waits(tiles: Sequence[_Tile], tile: _Tile, name: str) -> bool:
 
 
 def _memory_of(tile: _Tile) -> str:
-    """The operand in memory that covers the tile, what is written before what is read; "" for none."""
+    """The first operand in memory that covers the tile; "" for none."""
+    return next(iter(_list_covering(tile)), "")
+
+
+def _list_covering(tile: _Tile) -> list[str]:
+    """The operands in memory that cover the tile, what is written before what is read."""
     fields = [f for f in tile.flow.sides if tile.call.regions[f].buffer.scope != "register"]
-    fields = [f for f in fields if not _is_stretched(tile, f)]
     written = (*tile.call.form.writes, *tile.call.form.updates)
-    return min(fields, key=lambda f: f not in written, default="")
+    return sorted((f for f in fields if not _is_stretched(tile, f)), key=lambda f: f not in written)
 
 
 def _settle_for_a_look(spec: Spec) -> Spec:

@@ -20,7 +20,7 @@ from tilegen.ops.holding import find_slot
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, Refused, bind, ref_at
 from tilegen.ops.ownership import Ownership, own
-from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout
+from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout, vector_elems
 from tilegen.ops.pins import NotHad, Pin, hear, pick, say_known
 from tilegen.plan import Block, Memory, Ref, Repeat, Step, flat_memory
 from tilegen.spec.data import Buffer, Call, Region, operand_field
@@ -88,12 +88,10 @@ def find_owner(context: Context, call: Call, operands: Sequence[Operand], shape:
     for o in operands:
         if o.memory.space == "register" and STRETCHED not in o.dims:
             return o
-    memory = next((o for o in operands if STRETCHED not in o.dims and o.memory.space != "register"), None)
-    if memory is None:
+    covering = [o for o in operands if STRETCHED not in o.dims and o.memory.space != "register"]
+    if not covering:
         raise Refused("no operand has an element for each of the result's")
-    axis, threads = lane_axis(call.scope, context.launch.threads)
-    order = _order_of(memory, shape)
-    layout = partition_layout(shape, memory.elem_bytes, threads, axis, _widest_of(operands), order)
+    memory, (layout, _) = covering[0], partition_new(context, call.scope, covering, shape)
     buffer = Buffer(context.fresh("tile"), "register", memory.buffer.dtype, shape, layout, context.fresh("tile"))
     region = Region(buffer, (0,) * len(shape), shape, (True,) * len(shape), memory.region.text)
     elems = layouts.extent_of(layout, "m") or 1
@@ -101,10 +99,18 @@ def find_owner(context: Context, call: Call, operands: Sequence[Operand], shape:
     return bind(region, own_memory, context.condition)
 
 
-def _widest_of(operands: Sequence[Operand]) -> int:
-    """Elements of 16 bytes of the narrowest operand in memory, as many as a thread then keeps of every other."""
-    sizes = [o.elem_bytes for o in operands if o.memory.space != "register" and STRETCHED not in o.dims]
-    return VECTOR_BYTES // min(sizes)
+def partition_new(
+    context: Context, scope: str, covering: Sequence[Operand], shape: tuple[int, ...]
+) -> tuple[layouts.TileLayout, int]:
+    """The layout of a new owner, and the bytes of its vectors, over a region that only operands in memory cover.
+
+    They lie as in the first of these: elements of 16 bytes of the narrowest, as many as a thread then keeps of others.
+    """
+    axis, threads = lane_axis(scope, context.launch.threads)
+    first, most = covering[0], VECTOR_BYTES // min(o.elem_bytes for o in covering)
+    order = _order_of(first, shape)
+    layout = partition_layout(shape, first.elem_bytes, threads, axis, most, order)
+    return layout, vector_elems(shape, most, order) * first.elem_bytes
 
 
 def _order_of(operand: Operand, shape: tuple[int, ...]) -> tuple[int, ...]:
