@@ -55,6 +55,19 @@ def test_a_ring_is_proved(order: str) -> None:
     assert codes(ring(order, move=WAIT_FULL + READ + by_threads)) == set()
 
 
+@pytest.mark.parametrize(("scope", "sync"), [("thread", "warp"), ("warp", "warp"), ("role", "role")])
+def test_what_threads_release_without_a_sync_is_told_how_to_be(scope: str, sync: str) -> None:
+    """Of every scope: a clock is a warp's, and its threads are known by its syncs."""
+    release = RELEASE.replace(']"', f']", scope: {scope}')
+    with pytest.raises(TilegenError) as caught:
+        build(ring("load move", move=WAIT_FULL + READ + release))
+    (found,) = caught.value.diagnostics
+    assert found.code == "TG403" and f"insert `- sync: {sync}` before line 25: an arrival" in found.hint, found.hint
+    with pytest.raises(TilegenError) as caught:
+        build(ring("load move", move=WAIT_FULL + MET + release + READ))
+    assert "in move a sync and then an arrival, for which load waits" in caught.value.diagnostics[0].hint
+
+
 FAULTS = {
     "an arrival is missing": ({"move": WAIT_FULL + READ + MET + RELEASE.replace("]\"", "]\", when: k != 3")}, "TG413"),
     "nobody waits for the data": ({"move": READ + MET + RELEASE}, "TG422 TG404"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tilegen.spec.data import Arriving, Call, RoleBlock, SlotName, Spec, Waiting
+from tilegen.spec.data import Arriving, Call, Meeting, RoleBlock, SlotName, Spec, Waiting
 from tilegen.spec.outline import outline
 
 
@@ -32,6 +32,20 @@ def say_unwaited(spec: Spec, name: str) -> tuple[str, ...]:
     back = _named_by(spec, _roles_at(spec, name, Waiting) - filling, Arriving)
     missing = [n for n in back if n not in _named_by(spec, filling, Waiting)]
     return (f"wait: {{barrier: {missing[0]}}}",) if missing else ()
+
+
+def say_arrival(spec: Spec, earlier: Call, later: Call) -> str:
+    """How the role of one call tells that of another that it is done: by a sync, where an arrival stands alone."""
+    first, second = earlier.role, later.role
+    waits, done = set(_named_by(spec, {second}, Waiting)), False
+    for s in (p.statement for p in outline(spec).placed if p.role == first):
+        if done and isinstance(s, Meeting):
+            break
+        if done and isinstance(s, Arriving) and s.barrier.name in waits and s.mark:
+            why = "an arrival, that of each thread too, speaks for what a sync before it ordered"
+            return f"insert `- sync: {'warp' if s.scope == 'thread' else s.scope}` before {s.mark.spot}: {why}"
+        done = done or s is earlier
+    return f"in {first} a sync and then an arrival, for which {second} waits; or `- sync: [{first}, {second}]` in both"
 
 
 def spell_slots(spec: Spec, statements: Sequence[str]) -> tuple[str, ...]:

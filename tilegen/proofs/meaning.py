@@ -19,7 +19,7 @@ from tilegen.interpret.threads import whole_clusters
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
-from tilegen.proofs.barrier_hints import say_stuck, say_unwaited, spell_slots
+from tilegen.proofs.barrier_hints import say_arrival, say_stuck, say_unwaited, spell_slots
 from tilegen.reference import Array, Input, run_reference
 from tilegen.spec.data import Call, Loop, Region, Spec, Waiting, WholeCall
 from tilegen.spec.outline import is_possible, outline
@@ -239,8 +239,7 @@ def _say_arrival(spec: Spec, fault: Fault) -> str:
     roles = [calls[op].role if 0 <= op < len(calls) else "" for op in (fault.other_op, fault.op)]
     if not all(roles):
         return "a sync of the role, then an arrival at an mbarrier that the other waits for"
-    first, second = roles
-    return f"in {first} a sync and then an arrival, for which {second} waits; or `- sync: [{first}, {second}]` in both"
+    return say_arrival(spec, calls[fault.other_op], calls[fault.op])
 
 
 _INSTANCE = {"thread": "tx", "warp": "warpid", "warpgroup": "wgid"}  # what numbers those that carry out an op
