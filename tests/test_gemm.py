@@ -239,6 +239,15 @@ def test_rows_that_end_amid_16_bytes_are_stored_by_threads() -> None:
     assert maps == ["A", "B"]
 
 
+def test_tiles_of_a_launch_that_has_fewer_than_there_are_ctas_are_proved() -> None:
+    """Where a place in a group of tiles is bounded by how many tiles there are, rather than by the group."""
+    params = {"M": {"default": 56, "max": 296, "multiple_of": 8}, "N": {"default": 16, "max": 992, "multiple_of": 16}}
+    given = spec_of(56, 16, 672, dtype="int8", result="int32", arch="sm_90", params=params, ctas=132)
+    for name, shape in (("A", ["M", 672]), ("B", [672, "N"]), ("D", ["M", "N"])):
+        given["buffers"][name]["shape"] = shape
+    assert tilegen.build(given).proof.runs
+
+
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_a_large_k_that_the_launch_knows_is_proved(arch: str) -> None:
     """Rows of K elements, and a place in the last of them."""

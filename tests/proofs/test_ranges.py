@@ -23,17 +23,19 @@ from tilegen.index import (
     ceil_div,
     conjuncts,
     differ,
+    div,
     equal,
     evaluate,
     every,
     less,
     maximum,
+    mod,
     mul,
     select,
     sub,
     variables,
 )
-from tilegen.index.bounds import _drop_low_bits, _follows_from_two, _take_out, is_below
+from tilegen.index.bounds import _drop_divisors, _drop_low_bits, _follows_from_two, _take_out, is_below
 from tilegen.plan import (
     FILL,
     Block,
@@ -317,6 +319,24 @@ def test_what_is_proved_of_products_holds(p: Index, r: Index, q: int, s: Index, 
     for low, high in _take_out(x, n):
         simpler = np.broadcast_to(evaluate(low, GRID) < evaluate(high, GRID), holds.shape)[holds].all()
         assert truth or not simpler
+
+
+@settings(max_examples=300, deadline=None)
+@given(parts, parts, st.sampled_from(["/", "%"]), st.integers(1, 3), st.integers(-3, 12))
+def test_what_is_proved_of_dividends_holds(p: Index, d: Index, symbol: str, q: int, n: int):
+    """A quotient and a remainder of what is 0 or more are at most what is divided."""
+    x = div(mul(div(p, d + 1) if symbol == "/" else mod(p, d + 1), q) + c, 2)
+    truth = (evaluate(x, GRID) < n).all()
+    for low, high in _drop_divisors(x, n):
+        assert truth or not np.all(evaluate(low, GRID) < evaluate(high, GRID))
+
+
+def test_a_tile_among_rows_of_tiles_is_one_of_all():
+    """Of tiles in groups, a place in a group is below the number of all that there are, which a guard alone bounds."""
+    trip, bx, wide, high = Var("trip", 1), Var("bx", 132), Var("wide", 17, 1, 1), Var("high", 9, 1, 1)
+    tile, few = trip * 132 + bx, less(trip * 132 + bx, 80)
+    assert is_below(tile % (wide * 8), 80, (few,)) and is_below(tile % (wide * 8) // high, 80, (few,))
+    assert not is_below(tile % (wide * 8), 80, ()) and not is_below(tile % (wide * 8), 79, (few,))
 
 
 def test_rows_and_a_place_in_the_last_are_inside_of_all_rows():

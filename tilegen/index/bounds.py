@@ -187,7 +187,7 @@ def _is_below(x: Index, n: Index, guards: tuple[Index, ...], cases: int) -> bool
         return True
     if _follows_from_two(x, n, own):
         return True
-    simpler = chain(_divide_out(x, n), _take_out(x, n), _drop_low_bits(x, n))
+    simpler = chain(_divide_out(x, n), _take_out(x, n), _drop_low_bits(x, n), _drop_divisors(x, n))
     if cases >= 0 and any(_is_below(*sides, guards, -1) for sides in simpler):
         return True
     domain = domains(variables(x) | variables(n))
@@ -234,6 +234,25 @@ def _take_out(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
             rest = {f: c for f, c in merged.items() if f not in often}
             up, down = (total((s * c, f) for f, c in rest.items() if s * c > 0) for s in (1, -1))
             yield down, add(mul(v, room), up)
+
+
+def _drop_divisors(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
+    """A comparison that x < n follows from: a remainder or a quotient is at most what is divided.
+
+    >>> tile, rows = Var("tile", 99), Var("rows", 9, 1, 1)
+    >>> [[str(side) for side in sides] for sides in _drop_divisors(tile % rows + 3, 80)]
+    [['tile + 3', '80']]
+    """
+    dropped = total((c, _dividend(f) if c > 0 else f) for f, c in linear(x).items())
+    if dropped != x:
+        yield dropped, n
+
+
+def _dividend(f: Any) -> Any:
+    """What is divided, where it is 0 or more and the divisor at least 1; else what is given."""
+    while isinstance(f, Formula) and f.symbol in ("/", "%") and least(f.args[0]) >= 0 < least(f.args[1]):
+        f = f.args[0]
+    return f
 
 
 def _drop_low_bits(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
