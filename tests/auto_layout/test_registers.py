@@ -334,3 +334,30 @@ def test_a_column_major_array_gives_vectors_along_its_columns() -> None:
     found = choose_registers(load_plain(spec("", LOAD).replace("bfloat16, shape: [2, 32, 64]}", columns)))
     assert texts(found)["p"] == str(partition_layout((32, 64), 2, 64, "tx", order=(1, 0)))
     assert choice_of(found, "p").proof.endswith("16 bytes a thread")
+
+
+def test_vectors_are_no_wider_than_leaves_a_thread_its_registers() -> None:
+    """628 is 4 times 157: of vectors of four one thread takes all, of single elements four threads share them."""
+    buffers = {
+        "X": {"scope": "global", "dtype": "float32", "shape": [628]},
+        "Y": {"scope": "global", "dtype": "float32", "shape": [628]},
+        "x": {"scope": "register", "dtype": "float32", "shape": [628], "layout": "auto"},
+    }
+    ops = [{"copy": {"src": "X", "dst": "x"}}, {"elementwise": {"dst": "Y", "expr": "x + 1"}}]
+    built = tilegen.build({"kernel": "k", "threads": 128, "buffers": buffers, "ops": ops})
+    assert str(built.spec.buffer("x").layout) == "S[(157, 4):(1, 1@tx)]"
+
+
+def test_two_registers_that_are_stretched_over_one_tile_meet_in_its_owners() -> None:
+    """What the copy of one alone would say is nothing that the tile takes: then the tile decides, for both."""
+    buffers = {
+        "A": {"scope": "global", "dtype": "float32", "shape": [12, 23]},
+        "B": {"scope": "global", "dtype": "float32", "shape": [1, 23]},
+        "C": {"scope": "global", "dtype": "float32", "shape": [12, 1]},
+        "Y": {"scope": "global", "dtype": "float32", "shape": [12, 23]},
+        "row": {"scope": "register", "dtype": "float32", "shape": [1, 23], "layout": "auto"},
+        "column": {"scope": "register", "dtype": "float32", "shape": [12, 1], "layout": "auto"},
+    }
+    copies = [{"copy": {"src": "B", "dst": "row"}}, {"copy": {"src": "C", "dst": "column"}}]
+    added = {"elementwise": {"dst": "Y", "expr": "x + row + column", "with": {"x": "A"}}}
+    tilegen.build({"kernel": "k", "threads": 96, "buffers": buffers, "ops": [*copies, added]})

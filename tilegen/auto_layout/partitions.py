@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tilegen.index import bound
-from tilegen.layouts import TileLayout
+from tilegen.layouts import TileLayout, extent_of
 from tilegen.ops.computing import partition_new, stretch
 from tilegen.ops.flows import Dims, Flow
 from tilegen.ops.operand import Context, Operand, Refused, bind, memory_of, parts_of
@@ -14,6 +14,7 @@ from tilegen.ops.ownership import own
 from tilegen.ops.partition_layout import VECTOR_BYTES, lane_axis, partition_layout, vector_elems
 from tilegen.ops.registers import widest_access
 from tilegen.spec.data import Buffer, Region
+from tilegen.spec.placing import MAX_REGISTER_BYTES
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,25 @@ class Partition:
     vector_bytes: int
 
 
-def partition_tile(context: Context, scope: str, flow: Flow, region: Region, dims: Dims) -> Partition:
+def partition_tile(context: Context, scope: str, flow: Flow, region: Region, dims: Dims, held_bytes: int) -> Partition:
     """The partition of a flow's tile by a region of memory that covers it (``dims`` as in the flow).
 
-    Vectors are the widest, up to 16 bytes, that the region's begins, edges and alignment allow for every thread.
+    Vectors are the widest, up to 16 bytes, that the region's begins, edges and alignment allow for every thread, and
+    with which a thread has registers for its elements of ``held_bytes``, where there are such.
     """
     memory = bind(region, context.memories[region.buffer.name], context.condition)
     axis, threads = lane_axis(scope, context.launch.threads)
     order = _order_in_memory(memory, dims)
     most = vector_elems(flow.lengths, max(1, VECTOR_BYTES // memory.elem_bytes), order)
-    width = most
+    width, allowed = most, list[Partition]()
     while True:
         layout = partition_layout(flow.lengths, memory.elem_bytes, threads, axis, width, order)
         if width == 1 or width <= _allowed(context, layout, flow, memory):
-            return Partition(layout, width * memory.elem_bytes)
+            allowed.append(Partition(layout, width * memory.elem_bytes))
+            if (bound(extent_of(layout, "m")) - 1) * held_bytes <= MAX_REGISTER_BYTES:
+                return allowed[-1]
+        if width == 1:
+            return allowed[0]
         width //= 2
 
 

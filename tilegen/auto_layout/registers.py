@@ -193,18 +193,28 @@ class _Option:
 
 def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str]) -> list[_Option]:
     """The partitions that different ops give the next registers that nobody owns yet, in the order of the text but for
-    that of the first tile, which says whose they are: those that give all of the same buffers layouts.
+    that of the first tile, which says whose they are: those that give all of the same buffers layouts. Where none of
+    these can be, those that give more buffers layouts.
     """
     nobodys = [t for t in _list_tiles(spec) if _memory_of(t) and _claim_tile(t, parted) is None]
     first = _next_tile(_list_tiles(spec), nobodys, left)
     options: list[_Option] = []
+    wider: list[_Option] = []
     for tile in sorted(nobodys, key=lambda t: t != first) if first else ():
         found = {tile.number: _part(_settle_for_a_look(spec), tile)}
         option = _Option(found, *_follow(spec, parted | found, left))
         is_of_all = not options or option.chosen.keys() == options[0].chosen.keys()
         if is_of_all and all(option.layouts != o.layouts for o in options):
             options.append(option)
-    return [replace(o, cost=_cost(o, parted)) for o in options] if len(options) > 1 else options
+        elif not is_of_all and option.chosen.keys() > options[0].chosen.keys():
+            wider.append(option)
+    if len(options) == 1 and not wider:
+        return options
+    options = [replace(o, cost=_cost(o, parted)) for o in options]
+    if all(o.cost is None for o in options):
+        costed = (replace(o, cost=_cost(o, parted)) for o in wider)
+        options = [o for o in costed if o.cost] or options
+    return options
 
 
 def _next_tile(tiles: Sequence[_Tile], nobodys: Sequence[_Tile], left: Sequence[str]) -> _Tile | None:
@@ -259,7 +269,8 @@ def _part(plain: Spec, tile: _Tile) -> _Claim:
     if held and all(_is_stretched(tile, name) for name in held):
         part = partition_as_planned(context, call.scope, tile.flow, [call.regions[f] for f in _list_covering(tile)])
     else:
-        part = partition_tile(context, call.scope, tile.flow, call.regions[memory], tile.flow.sides[memory])
+        widest = max((DTYPES[r.buffer.dtype].bytes for f, r in tile.sides() if not _is_stretched(tile, f)), default=1)
+        part = partition_tile(context, call.scope, tile.flow, call.regions[memory], tile.flow.sides[memory], widest)
     owners = owners_of(part.layout, lengths, (0,) * len(lengths), lengths)
     assert owners is not None
     return _Claim(owners, f"copy partition of {_at(call)}, {part.vector_bytes} bytes a thread", call.mark)
@@ -317,7 +328,8 @@ def _check_size(spec: Spec, chosen: dict[str, _Claim]) -> None:
         size = int(bound(layouts.extent_of(buffer.layout, "m")) - 1) * DTYPES[buffer.dtype].bytes
         if size > MAX_REGISTER_BYTES:
             message = f"buffer '{name}' takes {size} bytes as {buffer.layout_text} ({claim.why}); a thread has"
-            raise SpecError(Diagnostic("TG210", f"{message} {MAX_REGISTER_BYTES}", buffer.mark))
+            hint = "take a smaller tile, more threads, or extents that they share evenly"
+            raise SpecError(Diagnostic("TG210", f"{message} {MAX_REGISTER_BYTES}", buffer.mark, hint))
 
 
 def _check_owners(spec: Spec, chosen: dict[str, _Claim], parted: dict[int, _Claim]) -> None:
