@@ -388,6 +388,20 @@ def test_how_many_conditions_hold_is_off_by_those_that_are_unsure() -> None:
     assert (got.value.tolist(), got.error.tolist()) == ([[1]], [[1]])
 
 
+@pytest.mark.parametrize(("value", "error", "ends"), [(3.5, 0.0, (4, 4)), (3.4999, 0.001, (3, 4)), (2.5, 1.0, (2, 4))])
+def test_an_integer_is_every_one_that_its_float_may_round_to(value: float, error: float, ends: tuple[int, int]) -> None:
+    """After sums and products with it too, which take it as a whole number."""
+    domain = make_bounded([F32, "int32"])
+    given = domain.encode(Bound(np.array([value]), np.array([error])), F32)
+    found = domain.compute(e(0), [given], [], {}, "int32")
+    for tree, times, more in ((call("+", e(0, "int32"), Literal(7, "int32"), type_="int32"), 1, 7),
+                              (call("*", e(0, "int32"), Literal(3, "int32"), type_="int32"), 3, 0)):  # fmt: skip
+        got = domain.decode(domain.compute(tree, [found], [], {}, "int32"), "int32")
+        for end in ends:
+            assert abs(end * times + more - got.value[0]) <= got.error[0]
+        assert got.error[0] <= (ends[1] - ends[0]) * times, "a bound that is of use"
+
+
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
 def test_the_ends_of_an_integer_type_are_infinite(dtype: str) -> None:
     domain, info = make_modular([dtype]), np.iinfo(dtype)

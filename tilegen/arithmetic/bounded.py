@@ -24,7 +24,7 @@ import numpy as np
 
 from tilegen.arithmetic.bounds import Bound
 from tilegen.arithmetic.domain import FOLDS, Array, Domain
-from tilegen.arithmetic.formats import FLOAT_FORMATS, holds_all
+from tilegen.arithmetic.formats import distance_at, half_ulp, holds_all, largest, least_normal
 from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
 from tilegen.arithmetic.products import TFLOAT32_EVEN, TFLOAT32_LEAST, TFLOAT32_UNITS, multiply_by_rows
 from tilegen.arithmetic.tree import Apply, Element, Node, Parameter, Whole
@@ -121,7 +121,7 @@ class Bounded(Domain):
             if c is not None:
                 z = self.decode(c, dtype_acc)
                 value, size, error = value + z.value, size + np.abs(z.value), error + z.error
-            unit = 2 * _half_ulp(dtype_acc)
+            unit = 2 * half_ulp(dtype_acc)
             unit = max(unit, _EIGHT_BIT_SUM) if dtype_ab.startswith("float8") and unit else unit
             return self.encode(_summed(value, error, size + error, count, unit, dtype_acc), dtype_acc)
 
@@ -141,9 +141,9 @@ class Bounded(Domain):
                 value, size = x.value.prod(axis, keepdims=True), sizes.prod(axis, keepdims=True)
                 error = size - np.abs(value) + (_OWN * count) * size
                 least = np.minimum(sizes, 1).prod(axis, keepdims=True)  # some order may lose it among the denormals
-                error = np.where((size > 0) & (least < _least_normal(dtype)), np.inf, error)
-                size = np.where(np.maximum(sizes, 1).prod(axis, keepdims=True) > _largest(dtype), np.inf, size)
-            return self.encode(_summed(value, error, size, count - 1, _half_ulp(dtype), dtype), dtype)
+                error = np.where((size > 0) & (least < least_normal(dtype)), np.inf, error)
+                size = np.where(np.maximum(sizes, 1).prod(axis, keepdims=True) > largest(dtype), np.inf, size)
+            return self.encode(_summed(value, error, size, count - 1, half_ulp(dtype), dtype), dtype)
 
 
 def _as_tfloat32(x: Bound, unit: float) -> Bound:
@@ -211,8 +211,8 @@ def _rounded(domain: Bounded, row: MathFunction, value: Array, error: Array, typ
             return _limited(value, own, type_)
         return _between(domain, value, own, lambda x: x.astype(np.float32))
     size = np.abs(value) + error
-    step = ulps * _ulp(size * (1 + 2 * _half_ulp(type_)), type_) + 8 * _OWN * np.abs(value) + row.tiny
-    step = np.where(size < 2 * _least_normal(type_), step + _least_normal(type_), step)
+    step = ulps * distance_at(size * (1 + 2 * half_ulp(type_)), type_) + 8 * _OWN * np.abs(value) + row.tiny
+    step = np.where(size < 2 * least_normal(type_), step + least_normal(type_), step)
     return _limited(value, np.where(np.isfinite(value), error + step, error), type_)
 
 
@@ -232,8 +232,8 @@ def _between(domain: Bounded, value: Array, error: Array, rounding: Callable[[Ar
 
 def _limited(value: Array, error: Array, type_: str) -> Bound:
     """What is surely beyond the type is infinite; what may be is anything."""
-    most, size = _largest(type_), np.abs(value)
-    over = np.isfinite(value) & (size - error > most * (1 + 2 * _half_ulp(type_)))
+    most, size = largest(type_), np.abs(value)
+    over = np.isfinite(value) & (size - error > most * (1 + 2 * half_ulp(type_)))
     maybe = np.isfinite(value) & ~over & (size + error > most)
     return Bound(np.where(over, np.copysign(np.inf, value), value), np.where(over, 0.0, np.where(maybe, np.inf, error)))
 
@@ -286,6 +286,7 @@ def _choose(condition: Bound, yes: Bound, no: Bound) -> Bound:
 # ---------------------------------------------------------------- how errors of arguments spread
 def _apply_to_ints(row: MathFunction, args: Sequence[Bound], type_: str) -> Bound:
     """Integers are exact; one that came of a rounded float may be off by a whole number."""
+    args = [_whole(a) for a in args]
     values = [a.value.astype(np.int64).astype(type_) for a in args]
     value = np.asarray(apply_typed(row.name, values, type_), np.float64)
     error = np.zeros(value.shape)
@@ -296,8 +297,15 @@ def _apply_to_ints(row: MathFunction, args: Sequence[Bound], type_: str) -> Boun
     return Bound(value, error)
 
 
+def _whole(a: Bound) -> Bound:
+    """Integers that came of floats: the middle of what they may be is no integer where that is one or the next."""
+    value = np.rint(a.value)
+    return Bound(value, a.error + np.where(np.isfinite(value), np.abs(a.value - value), 0.0))
+
+
 def _fold_integers(function: str, x: Bound, axis: int, type_: str) -> Bound:
     """A sum or a product modulo the type's size, which no order changes; nothing is claimed beyond float64."""
+    x = _whole(x)
     whole = x.value.astype(np.int64)
     value = np.asarray((whole.sum if function == "+" else whole.prod)(axis, keepdims=True).astype(type_), np.float64)
     error = x.error.sum(axis, keepdims=True)
@@ -365,34 +373,8 @@ def _summed(value: Array, error: Array, size: Array, count: int, unit: float, dt
     grown = error + (share / (1 - share) if share < 0.5 else np.inf) * size if count else error
     unsure = error > 0
     limited = _limited(value, np.where(np.isfinite(value), grown, np.where(unsure, np.inf, 0.0)), dtype)
-    over = np.isfinite(value) & (size > _largest(dtype))  # some order may go beyond
+    over = np.isfinite(value) & (size > largest(dtype))  # some order may go beyond
     return Bound(limited.value, np.where(over, np.inf, limited.error))
-
-
-# ---------------------------------------------------------------- types
-def _half_ulp(dtype: str) -> float:
-    """Half an ulp of 1; 0 for integers."""
-    return 2.0 ** -FLOAT_FORMATS[dtype].precision if dtype in FLOAT_FORMATS else 0.0
-
-
-def _largest(dtype: str) -> float:
-    if dtype not in FLOAT_FORMATS:
-        return float("inf")
-    f = FLOAT_FORMATS[dtype]
-    return float((2 - 2.0 ** (1 - f.precision)) * 2.0**f.most)
-
-
-def _least_normal(dtype: str) -> float:
-    f = FLOAT_FORMATS[dtype]
-    return float(2.0 ** (f.least + f.precision - 1))
-
-
-def _ulp(size: Array, type_: str) -> Array:
-    """The distance of neighbouring numbers at (and above) a size."""
-    f = FLOAT_FORMATS[type_]
-    _, exponent = np.frexp(size)
-    result: Array = np.ldexp(1.0, np.maximum(exponent - f.precision, f.least))
-    return result
 
 
 @cache

@@ -1,11 +1,16 @@
-"""Which numbers an element type holds: whether every one of another type is among them, and to what a number rounds."""
+"""Which numbers an element type holds: whether every one of another type is among them, and how far they lie apart."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Any
 
-from tilegen.dtypes import DTYPES
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.dtypes import DTYPES, numpy_dtype
 
 
 @dataclass(frozen=True)
@@ -54,3 +59,45 @@ def _digits(dtype: str) -> int:
     """Binary digits of the largest number of an integer type."""
     d = DTYPES[dtype]
     return {"bool": 1, "int": d.bits - 1, "uint": d.bits}[d.kind]
+
+
+def half_ulp(dtype: str) -> float:
+    """Half the distance of 1 from the next number; 0 for integers.
+
+    >>> half_ulp("float16"), half_ulp("int32")
+    (0.00048828125, 0.0)
+    """
+    return 2.0 ** -FLOAT_FORMATS[dtype].precision if dtype in FLOAT_FORMATS else 0.0
+
+
+@cache
+def largest(dtype: str) -> float:
+    """The largest number of a float type; infinity for integers, which wrap.
+
+    >>> largest("float16"), largest("int32")
+    (65504.0, inf)
+    """
+    finfo: Any = ml_dtypes.finfo  # which says nothing of its types
+    return float(finfo(numpy_dtype(dtype)).max) if dtype in FLOAT_FORMATS else float("inf")
+
+
+def least_normal(dtype: str) -> float:
+    """The least number of a float type that has all its digits.
+
+    >>> least_normal("float16") == 2.0**-14
+    True
+    """
+    f = FLOAT_FORMATS[dtype]
+    return float(2.0 ** (f.least + f.precision - 1))
+
+
+def distance_at(size: NDArray[Any], dtype: str) -> NDArray[Any]:
+    """The distance of neighbouring numbers of a float type at (and above) sizes.
+
+    >>> distance_at(np.array([1.0, 3.0]), "float16").tolist()
+    [0.0009765625, 0.001953125]
+    """
+    f = FLOAT_FORMATS[dtype]
+    _, exponent = np.frexp(size)
+    result: NDArray[Any] = np.ldexp(1.0, np.maximum(exponent - f.precision, f.least))
+    return result

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-import ml_dtypes
 import numpy as np
 from pydantic import BeforeValidator, Field
 
+from tilegen.arithmetic.formats import largest
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.ops.op import MOVES, Array, Here, Op, Planned, Variant
 from tilegen.ops.operand import Context
@@ -57,12 +57,7 @@ def _say_range(dtype: str) -> str:
     kind = DTYPES[dtype].kind
     if kind in ("int", "uint"):
         return f"{dtype} holds {np.iinfo(numpy_dtype(dtype)).min} to {np.iinfo(numpy_dtype(dtype)).max}"
-    return f"{dtype} holds up to {_largest(dtype):g}" if kind == "float" else ""
-
-
-def _largest(dtype: str) -> float:
-    finfo: Any = ml_dtypes.finfo  # which says nothing of its types
-    return float(finfo(numpy_dtype(dtype)).max)
+    return f"{dtype} holds up to {largest(dtype):g}" if kind == "float" else ""
 
 
 def _reject_value(value: float, dtype: str) -> str | None:
