@@ -38,6 +38,23 @@ def test_tiles_are_shared_by_any_number_of_ctas(grid: str) -> None:
     assert codes(tiles(grid=grid)) == set()
 
 
+@pytest.mark.parametrize("layout", ["Swizzle(1,3,4)", "Swizzle(2,1,4)"])
+def test_a_stage_may_be_counted_by_the_launch(layout: str) -> None:
+    """Whose elements are looked at for neighbours that the compiler joins."""
+    loop = """  - for: {t: [bx, tiles, bx_count]}
+    do:
+      - copy: {src: "X[t*8 : +8]", dst: "s[t // bx_count % 2]", edge: clip}
+      - sync: cta
+      - copy: {src: "s[t // bx_count % 2]", dst: "Y[t*8 : +8]", edge: clip}
+      - sync: cta
+"""
+    text = tiles()
+    text = text[: text.index("  - for:")].replace(
+        "ops:", f"  s: {{scope: shared, dtype: float32, shape: [2, 8, 32], layout: '{layout}'}}\nops:"
+    )
+    assert codes(text + loop) == set()
+
+
 def test_clusters_share_tiles() -> None:
     text = tiles("[bx // 2, tiles, bx_count // 2]", more="cluster: {cbx: 2}\n")
     assert codes(text.replace("t*8 : +8]", "t*8 + cbx*4 : +4]")) == set()

@@ -192,12 +192,12 @@ def _join_group(stretch: _Stretch, group: Sequence[Access]) -> list[Access] | No
 
 
 def _may_be_neighbours(stretch: _Stretch, group: Sequence[tuple[Access, list[Var]]], width: int) -> bool:
-    """Whether any two lie side by side in one thread: a quick look, with zero for all other variables."""
+    """Whether any two lie side by side in one thread: a quick look, at the least of all other variables."""
     found = []
     for a, loops in group:
         shape = [stretch.unrolled[v.name] for v in loops]
         trips = np.indices(shape).reshape(len(shape), -1) if shape else np.zeros((0, 1), np.int64)
-        env = {v.name: 0 for v in variables(a.byte)} | {v.name: k for v, k in zip(loops, trips, strict=True)}
+        env = {v.name: v.least for v in variables(a.byte)} | {v.name: k for v, k in zip(loops, trips, strict=True)}
         found.append(np.broadcast_to(np.asarray(evaluate(a.byte, env)), (prod(shape),)))
     return bool((np.diff(np.sort(np.concatenate(found))) == width).any())
 
