@@ -137,6 +137,36 @@ def warp_spec(layouts: dict[str, str], *ops: Any) -> dict[str, Any]:
     return {"kernel": "k", "arch": "sm_80", "threads": 32, "buffers": buffers, "ops": [*loads, *ops, store]}
 
 
+@pytest.mark.parametrize(("zeros", "text"), [
+    ({"when": "k < 1", "do": [{"fill": {"dst": "c", "value": 0, "scope": "warp"}}]}, "= hidden_zero();"),
+    ({"fill": {"dst": "c", "value": 0, "scope": "warp", "when": "k < 1"}}, "= hidden_zero();"),
+    ({"elementwise": {"dst": "c", "expr": "where(k < 1, 0.0, c)", "scope": "warp"}}, "? hidden_zero() : c"),
+    ({"fill": {"dst": "c", "value": -0.0, "scope": "warp", "when": "k < 1"}}, "= -0.0;"),
+    ({"fill": {"dst": "c", "value": 1, "scope": "warp", "when": "k < 1"}}, "= 1.0;"),
+])  # fmt: skip
+def test_zeros_of_a_condition_are_hidden_from_a_float64_product(zeros: dict[str, Any], text: str) -> None:
+    """However they are said, and they alone: -0 is another number, of a fill that is no other's equal."""
+    array, held = {"scope": "global", "dtype": "float64"}, {"scope": "register", "dtype": "float64", "layout": "auto"}
+    spec = {
+        "kernel": "zeros", "arch": "sm_90", "threads": 32,
+        "buffers": {
+            "A": {**array, "shape": [16, 40]}, "B": {**array, "shape": [40, 8]}, "D": {**array, "shape": [16, 8]},
+            "a": {**held, "shape": [16, 8]}, "b": {**held, "shape": [8, 8]}, "c": {**held, "shape": [16, 8]},
+        },
+        "ops": [
+            {"fill": {"dst": "c", "value": 0, "scope": "warp"}},
+            {"for": {"k": 5}, "do": [
+                {"copy": {"src": "A[:, k*8 : +8]", "dst": "a", "scope": "warp"}},
+                {"copy": {"src": "B[k*8 : +8]", "dst": "b", "scope": "warp"}}, zeros,
+                {"mma": {"a": "a", "b": "b", "c": "c", "scope": "warp", "atom": "mma.m16n8k8"}},
+            ]},
+            {"copy": {"src": "c", "dst": "D", "scope": "warp"}},
+        ],
+    }  # fmt: skip
+    source = build(spec).source
+    assert text in source and "c[f] = 0.0;" in source, "what is no condition's is a zero that everybody sees"
+
+
 FILL = {"fill": {"scope": "warp", "dst": "c", "value": 0}}
 FRAGMENTS = {name: f"mma_fragment('m16n8k16', '{name.upper()}', ({s}))" for name, s in
              {"a": "32, 64", "b": "64, 16", "c": "32, 16"}.items()}  # fmt: skip

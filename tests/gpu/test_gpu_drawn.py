@@ -38,7 +38,7 @@ PRODUCTS = {  # types of factors and of sums: products of one instruction
 
 def draw_tile_product(seed: int) -> dict[str, Any]:
     """A product of tiles of a warp by any atom, of factors from global or shared memory, on top of zeros said in one of
-    three ways."""
+    five ways."""
     draw = random.Random(seed)
     (factors, sums), atoms = draw.choice(list(PRODUCTS.items()))
     atom = draw.choice(atoms)
@@ -50,7 +50,8 @@ def draw_tile_product(seed: int) -> dict[str, Any]:
         f"A[bx*{rows * warps} + warpid*{rows} : +{rows}, k*{depth} : +{depth}]",
         f"B[k*{depth} : +{depth}, 0 : +{columns}]",
     )
-    zeros, staged = draw.choice(["accumulate", "fill", "fill in the loop"]), draw.random() < 0.5
+    ways = ["accumulate", "fill", "fill when", "fill in a block", *(["where"] if sums != "int32" else [])]
+    zeros, staged = draw.choice(ways), draw.random() < 0.5
     fill: dict[str, Any] = {"dst": "c", "value": 0, "scope": "warp"}
     mma: dict[str, Any] = {"a": "a", "b": "b", "c": "c", "scope": "warp", "atom": atom}
     mma |= {"accumulate": "k > 0"} if zeros == "accumulate" else {}
@@ -60,8 +61,18 @@ def draw_tile_product(seed: int) -> dict[str, Any]:
     ]  # fmt: skip
     read = [{"copy": {"src": "sa[warpid]" if staged else a, "dst": "a", "scope": "warp"}},
             {"copy": {"src": "sb" if staged else b, "dst": "b", "scope": "warp"}}]  # fmt: skip
-    first = [{"fill": {**fill, "when": "k < 1"}}] if zeros == "fill in the loop" else []
-    body = [*(brought if staged else []), *read, *first, {"mma": mma}, *([{"sync": "cta"}] if staged else [])]
+    each: dict[str, list[dict[str, Any]]] = {
+        "fill when": [{"fill": {**fill, "when": "k < 1"}}],
+        "fill in a block": [{"when": "k < 1", "do": [{"fill": fill}]}],
+        "where": [{"elementwise": {"dst": "c", "expr": "where(k < 1, 0.0, c)", "scope": "warp"}}],
+    }
+    body = [
+        *(brought if staged else []),
+        *read,
+        *each.get(zeros, []),
+        {"mma": mma},
+        *([{"sync": "cta"}] if staged else []),
+    ]
     out = {
         "copy": {"src": "c", "dst": f"D[bx*{rows * warps} + warpid*{rows} : +{rows}, 0 : +{columns}]", "scope": "warp"}
     }
@@ -81,12 +92,14 @@ def draw_tile_product(seed: int) -> dict[str, Any]:
                for name, dtype, shape in (("a", factors, (rows, depth)), ("b", factors, (depth, columns)),
                                           ("c", sums, (rows, columns)))},
         },
-        "ops": [*([{"fill": fill}] if zeros == "fill" else []), {"for": {"k": steps}, "unroll": draw.random() < 0.3,
-                                                                 "do": body}, out],
+        "ops": [
+            *([{"fill": fill}] if zeros in ("fill", "where") else []),
+            {"for": {"k": steps}, "unroll": draw.random() < 0.3, "do": body}, out,
+        ],
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", range(80))
 def test_drawn_products_of_tiles_are_right(seed: int) -> None:
     assert verify_gpu(tilegen.build(draw_tile_product(seed)), [seed]).lines
 
@@ -97,7 +110,19 @@ def draw_reduction(seed: int) -> dict[str, Any]:
     dtype = draw.choice(["int8", "uint8", "int16", "int32", "int64", "float16", "float32", "float64"])
     computed = dtype if dtype in ("int64", "float32", "float64") else "float32" if dtype == "float16" else "int32"
     scope, rows, length = draw.choice([("warp", 4, 32), ("warp", 1, 128), ("cta", 2, 256), ("thread", 1, 16)])
-    expr = draw.choice(["-x", "x", "abs(x)", "min(x, 3)", "2 - x", "max(-x, -5)", "where(x > 1, -x, x)"])
+    expr = draw.choice(
+        [
+            "-x",
+            "x",
+            "abs(x)",
+            "min(x, 3)",
+            "2 - x",
+            "max(-x, -5)",
+            "where(x > 1, -x, x)",
+            "0 - x",
+            "where(x > 3, x, 0 - x)",
+        ]
+    )
     first = {"warp": f"bx*{rows * 4} + warpid*{rows}", "cta": f"bx*{rows}", "thread": "bx*128 + tx"}[scope]
     at = f"{first} : +{rows}"
     many = {"warp": rows * 4, "cta": rows, "thread": 128}[scope] * 2
@@ -124,6 +149,27 @@ def draw_reduction(seed: int) -> dict[str, Any]:
 def test_drawn_reductions_are_right(seed: int) -> None:
     """Of ints too that are negated: ptxas loses the sign of those that it sees under min and max."""
     assert verify_gpu(tilegen.build(draw_reduction(seed)), [seed]).lines
+
+
+@pytest.mark.parametrize("expr", ["where(m > -x, m, -x)", "where(m > 0 - x, m, 0 - x)", "max(m, 0 - x)", "max(m, -x)"])
+@pytest.mark.parametrize("dtype", ["int8", "int32"])
+def test_a_running_maximum_of_negated_ints_is_right(expr: str, dtype: str) -> None:
+    """Also where no op is called max."""
+    held = {"scope": "register", "dtype": dtype, "shape": [1, 1]}
+    run = {"elementwise": {"dst": "m", "expr": expr, "with": {"x": "row[:, f : +1]"}, "scope": "thread"}}
+    spec = {
+        "kernel": "running_maximum", "arch": "sm_90", "threads": 32,
+        "buffers": {
+            "X": {"scope": "global", "dtype": dtype, "shape": [32, 16]},
+            "Y": {"scope": "global", "dtype": dtype, "shape": [32, 1]}, "row": {**held, "shape": [1, 16]}, "m": held,
+        },
+        "ops": [
+            {"copy": {"src": "X[tx : +1]", "dst": "row", "scope": "thread"}},
+            {"fill": {"dst": "m", "value": -100, "scope": "thread"}}, {"for": {"f": 16}, "unroll": True, "do": [run]},
+            {"copy": {"src": "m", "dst": "Y[tx : +1]", "scope": "thread"}},
+        ],
+    }  # fmt: skip
+    assert verify_gpu(tilegen.build(spec), [1, 2]).lines
 
 
 def draw_tma_copy(seed: int) -> dict[str, Any]:

@@ -18,7 +18,6 @@ from tilegen.plan import (
     COMPUTE,
     CP_ASYNC,
     FILL,
-    HIDDEN_ZERO,
     LDMATRIX,
     LDMATRIX_TRANS,
     MOVE,
@@ -167,7 +166,6 @@ INSTRUCTIONS: dict[str, Example] = {
         (LOAD, Shuffle(r[1], r[0], 5), SEND), (LOAD, When(less(lane, 16), (Shuffle(r[1], r[0], 5),)), SEND), "TG406",
     ),
     FILL.name: example((Map(FILL, r[0], value=1.0), STORE), (Map(FILL, S[tx], value=1.0), STORE), "TG412"),
-    HIDDEN_ZERO.name: example((Map(HIDDEN_ZERO, r[0]), STORE), (Map(HIDDEN_ZERO, S[tx]), STORE), "TG412"),
 }  # fmt: skip
 
 

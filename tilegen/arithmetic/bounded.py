@@ -308,12 +308,14 @@ def _fold_integers(function: str, x: Bound, axis: int, type_: str) -> Bound:
     x = _whole(x)
     whole = x.value.astype(np.int64)
     value = np.asarray((whole.sum if function == "+" else whole.prod)(axis, keepdims=True).astype(type_), np.float64)
-    error = x.error.sum(axis, keepdims=True)
+    error, sizes = x.error.sum(axis, keepdims=True), np.abs(x.value)
+    most = (sizes + x.error).sum(axis, keepdims=True)
     if function == "*":
-        sizes = np.abs(x.value)
-        spread = (sizes + x.error).prod(axis, keepdims=True) - sizes.prod(axis, keepdims=True)
-        error = np.where(error > 0, spread, 0.0)
-    return Bound(value, np.where((np.abs(value) > _EXACT) | np.isnan(error), np.inf, error))
+        most = (sizes + x.error).prod(axis, keepdims=True)
+        error = np.where(error > 0, most - sizes.prod(axis, keepdims=True), 0.0)
+    is_inexact = (np.abs(value) > _EXACT) | (sizes > _EXACT).any(axis, keepdims=True)
+    may_wrap = (error > 0) & (most > np.iinfo(type_).max)
+    return Bound(value, np.where(is_inexact | may_wrap | np.isnan(error), np.inf, error))
 
 
 def _spread_anywhere(row: MathFunction, value: Array, *args: Bound) -> Array:

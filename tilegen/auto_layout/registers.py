@@ -213,7 +213,7 @@ def _list_options(spec: Spec, parted: dict[int, _Claim], left: Sequence[str]) ->
     options = [replace(o, cost=_cost(o, parted)) for o in options]
     if all(o.cost is None for o in options):
         costed = (replace(o, cost=_cost(o, parted)) for o in wider)
-        options = [o for o in costed if o.cost] or options
+        options = [o for o in costed if o.cost is not None] or options
     return options
 
 

@@ -243,9 +243,9 @@ def _drop_divisors(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
     >>> [[str(side) for side in sides] for sides in _drop_divisors(tile % rows + 3, 80)]
     [['tile + 3', '80']]
     """
-    dropped = total((c, _dividend(f) if c > 0 else f) for f, c in linear(x).items())
-    if dropped != x:
-        yield dropped, n
+    merged = linear(x)
+    if any(c > 0 and _dividend(f) is not f for f, c in merged.items()):
+        yield total((c, _dividend(f) if c > 0 else f) for f, c in merged.items()), n
 
 
 def _dividend(f: Any) -> Any:

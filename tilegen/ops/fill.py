@@ -39,6 +39,13 @@ class FillFields(OpFields):
     width: OneWidth = None
     partition: Partition = None
 
+    def __eq__(self, other: object) -> bool:
+        """0.0 and -0.0 are two values: what is known of a fill is known of its equals."""
+        return isinstance(other, FillFields) and super().__eq__(other) and repr(self.value) == repr(other.value)
+
+    def __hash__(self) -> int:
+        return hash((self.dst, repr(self.value)))
+
 
 def _reference(call: Call, values: Mapping[str, Array], here: Here) -> dict[str, Array]:
     """The value, in the shape of dst's region."""

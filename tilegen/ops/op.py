@@ -22,7 +22,10 @@ from tilegen.spec.form import OpForm, WholeForm
 Array = NDArray[Any]
 # What an op does to values: the same bits, the same number in another type, or others.
 MOVES, CONVERTS, COMPUTES = "moves", "converts", "computes"
-_NEAREST = {"uint64": "int64", "complex64": "float32", "complex128": "float64"}  # of types that nothing computes with
+_UNCOMPUTED = {  # types that nothing computes with, and what can be done with them
+    "uint64": "'cast' converts between it and int64", "complex64": "'copy' and 'permute' move it as it is",
+    "complex128": "'copy' and 'permute' move it as it is",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -175,9 +178,9 @@ def find_uncomputed(regions: Mapping[str, Region], read: Collection[str]) -> tup
     """What is wrong with an operand of a type that nothing computes with; what is only written may be complex."""
     for name, region in regions.items():
         dtype = region.buffer.dtype
-        if dtype in _NEAREST and (name in read or DTYPES[dtype].kind != "complex"):
+        if dtype in _UNCOMPUTED and (name in read or DTYPES[dtype].kind != "complex"):
             message = f"'{region.buffer.name}': nothing computes with {dtype}"
-            return "TG212", message, name, f"'cast' converts between it and {_NEAREST[dtype]}"
+            return "TG212", message, name, _UNCOMPUTED[dtype]
     return None
 
 

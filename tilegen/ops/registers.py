@@ -10,7 +10,7 @@ from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Operand, Refused, ref_at
 from tilegen.ops.ownership import Ownership, own
 from tilegen.ops.pins import NotHad, hear, pick, say_known
-from tilegen.plan import FILL, HIDDEN_ZERO, Block, Instruction, Map, Move, Repeat, Step
+from tilegen.plan import FILL, Block, Instruction, Map, Move, Repeat, Step
 from tilegen.spec.data import Call
 
 _OWNED = "the elements that the register layout gives to one thread"
@@ -132,8 +132,7 @@ def plan_register_fill(context: Context, call: Call, dst: Operand, value: float 
     owned = own(context, dst, [])
     _, slot = owned.element(_number(owned, 1))
     formals = Formals((dst,), (True,), call.scope, owned.names)
-    hides = dst.memory.dtype == "float64" and value == 0 and call.when is not True
-    step = Map(HIDDEN_ZERO if hides else FILL, formals.see(0, dst.memory[slot]), (), 1, value)
+    step = Map(FILL, formals.see(0, dst.memory[slot]), (), 1, value)
     block = formals.block(_name("fill", call), owned.guard(_walk(owned, owned.count, (step,))), context.op)
     choice = Choice("registers_per_thread", owned.count, (), _OWNED)
     return Planned((block,), context.cost((block,)), (choice,))

@@ -12,7 +12,6 @@ from tilegen.plan.instructions import (
     COMPUTE,
     CP_ASYNC,
     FILL,
-    HIDDEN_ZERO,
     INSTRUCTIONS,
     LDMATRIX,
     LDMATRIX_TRANS,
@@ -87,7 +86,7 @@ from tilegen.plan.steps import (
 from tilegen.plan.walk import Position, Spot, Visit, begin, plain_name, spot_of, trip_name, walk
 
 __all__ = [
-    "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "COMPUTE", "CP_ASYNC", "FILL", "HIDDEN_ZERO", "INSTRUCTIONS", "LDMATRIX",
+    "BARRIER_BYTES", "BYTE_PERMUTE", "CAST", "COMPUTE", "CP_ASYNC", "FILL", "INSTRUCTIONS", "LDMATRIX",
     "LDMATRIX_TRANS", "MATRIX_ROW_ELEMS", "MBARRIER", "MOST_RESIDENT", "MOVE", "PRODUCTS", "QUEUES",
     "RESIDENT_CTAS", "SHUFFLE", "STMATRIX", "STMATRIX_TRANS", "TMA_ALIGN_BYTES", "TMA_LOAD", "TMA_MULTICAST",
     "TMA_STORE", "TMA_UNIT_BYTES", "Arrive", "Await", "Barrier", "Block", "Commit", "Compute", "Effects", "Fence",

@@ -182,9 +182,6 @@ def _permute_bytes(domain: Domain, sources: Any, dtypes: Any, dtype: str, value:
 
 
 FILL = function_of_registers("fill", 0, _fill)
-# Zeros that no compiler knows of. ptxas hands zeros of a condition over to a product as a predicate, and of the float64
-# products of 16 rows that one holds for half of the rows alone (measured on an H200: docs/compute.md).
-HIDDEN_ZERO = function_of_registers("hidden_zero", 0, _fill)
 CAST = function_of_registers("cast", 1, _cast)
 # Byte k of the result is the one that nibble k of ``value`` names, 0 to 3 of the first word and 4 to 7 of the second
 # (CUDA Math API, Integer Intrinsics, __byte_perm). The step's elements are those of one word.
@@ -201,7 +198,7 @@ INSTRUCTIONS = {
     row.name: row
     for row in (
         MOVE, CP_ASYNC, LDMATRIX, LDMATRIX_TRANS, STMATRIX, STMATRIX_TRANS, TMA_LOAD, TMA_STORE, TMA_MULTICAST,
-        FILL, HIDDEN_ZERO, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE,
+        FILL, CAST, BYTE_PERMUTE, COMPUTE, SHUFFLE,
     )
 }  # fmt: skip
 

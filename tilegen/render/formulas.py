@@ -36,12 +36,16 @@ def _text(page: Page, node: Node, elements: Sequence[str], wholes: Sequence[str]
     if isinstance(node, Parameter):
         return node.name, _CALL
     if isinstance(node, Literal):
+        if node.type == "float64" and page.hides(node.value):
+            return f"{page.use('hidden_zero')}()", _CALL
         text = literal(node.value, node.type)[0]
         return text, _UNARY if text.startswith("-") else _CALL
     return _apply(page, node, elements, wholes)
 
 
 def _apply(page: Page, node: Apply, elements: Sequence[str], wholes: Sequence[str]) -> tuple[str, int]:
+    if node.function == "-" and node.args[0] == Literal(0, "int32"):
+        node = Apply("neg", node.args[1:], node.type)
     row = FUNCTIONS[node.function]
     template = row.c[node.args[-1].type]
     is_call = template.startswith("{use:")

@@ -7,7 +7,7 @@ import re
 import sys
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, count
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ import jinja2
 
 from tilegen.arithmetic import Parameter
 from tilegen.index import Var
-from tilegen.plan import Let, Memory, Plan, Repeat, Sync, all_steps
+from tilegen.plan import Let, Memory, Mma, Plan, Repeat, Sync, all_steps
 from tilegen.render.c_text import comment_lines, declare
 from tilegen.render.names import Named
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, SCOPES, THREAD_AXES
@@ -44,12 +44,24 @@ class Page:
     modules: dict[str, Any] = field(default_factory=dict)
     multiplied: tuple[Memory, ...] = ()  # registers that products take, by the names that the text around has for them
     constant: frozenset[str] = frozenset()  # of these, that the text around may not write
+    is_conditional: bool = False  # whether the text around stands under a condition
 
     def meeting_of(self, roles: tuple[str, ...]) -> tuple[int, int]:
         """The named barrier at which several roles meet, behind those of single ones, and how many threads come."""
         sets = dict.fromkeys(s.roles for s in all_steps(self.plan) if isinstance(s, Sync) and s.roles)
         before = 1 + -(-self.plan.threads // SCOPES["warpgroup"].threads) + len(self.plan.roles)
         return before + list(sets).index(roles), sum(r.threads for r in self.plan.roles if r.name in roles)
+
+    @cached_property
+    def has_split_products(self) -> bool:
+        """Whether the plan has float64 products that the hardware takes as two of 8 rows each: m16n8k8 and m16n8k16."""
+        names = {s.via.name for s in all_steps(self.plan) if isinstance(s, Mma)}
+        return any(re.match(r"mma\.m16n8k(8|16)\.f64", name) for name in names)
+
+    def hides(self, value: object) -> bool:
+        """Must the compiler not see this float64 number? A zero that a condition gives to such a product (0, not -0):
+        ptxas makes a predicate of it that half of the rows do not heed (measured on an H200: docs/compute.md)."""
+        return self.has_split_products and value == 0 and not str(value).startswith("-")
 
     def use(self, helper: str) -> str:
         """The name of a prelude function, which the page then defines (after those that it uses itself)."""

@@ -12,7 +12,6 @@ from tilegen.plan import (
     BYTE_PERMUTE,
     CAST,
     FILL,
-    HIDDEN_ZERO,
     MOVE,
     QUEUES,
     Arrive,
@@ -258,6 +257,13 @@ def _value_of(page: Page, step: Map, srcs: list[str]) -> tuple[str, str]:
     return FUNCTIONS[step.fn.name](page, step, srcs)
 
 
+def _fill(page: Page, value: Any, dtype: str) -> tuple[str, str]:
+    """A literal, but for a zero of a condition that the compiler must not see."""
+    if dtype == "float64" and page.is_conditional and page.hides(value):
+        return f"{page.use('hidden_zero')}()", ""
+    return literal(value, dtype)
+
+
 def _cast(page: Page, x: str, src: str, dst: str) -> str:
     """The value of ``x``, of element type ``src``, as ``dst``: what NumPy and ml_dtypes give.
 
@@ -282,6 +288,13 @@ def _shuffled_word(step: Shuffle) -> str:
     return "" if step.elems == 1 and is_known else {4: "unsigned", 8: "unsigned long long"}[step.elems * dtype.bytes]
 
 
+def _render_when(page: Page, step: When, noted: bool) -> str:
+    around, page.is_conditional = page.is_conditional, True
+    body = render_steps(page, step.body, noted)
+    page.is_conditional = around
+    return str(page.steps.when(to_c(step.condition), body))
+
+
 def _render_block(page: Page, block: Block, noted: bool) -> str:
     formals = [f for f, _ in block.args]
     own = {f.name for f in (*formals, *block.registers)}
@@ -301,8 +314,7 @@ def _render_block(page: Page, block: Block, noted: bool) -> str:
 
 # Functions of registers whose text a template or Python has; those with ``c`` in their row need none.
 FUNCTIONS: dict[str, Callable[[Page, Map, list[str]], tuple[str, str]]] = {
-    FILL.name: lambda page, step, srcs: literal(step.value, step.dst.memory.dtype),
-    HIDDEN_ZERO.name: lambda page, step, srcs: (f"{page.use('hidden_zero')}()", ""),
+    FILL.name: lambda page, step, srcs: _fill(page, step.value, step.dst.memory.dtype),
     CAST.name: lambda page, step, srcs: (
         _cast(page, srcs[0], step.srcs[0].memory.dtype, step.dst.memory.dtype), ""
     ),
@@ -311,7 +323,7 @@ FUNCTIONS: dict[str, Callable[[Page, Map, list[str]], tuple[str, str]]] = {
 TEXTS: dict[type, Callable[[Page, Any, bool], str]] = {
     Let: lambda page, step, noted: page.steps.let(int_type(step.var), step.var.name, to_c(step.value)),
     Repeat: _render_repeat,
-    When: lambda page, step, noted: page.steps.when(to_c(step.condition), render_steps(page, step.body, noted)),
+    When: _render_when,
     Block: _render_block,
     Move: _render_instruction,
     Map: _render_instruction,

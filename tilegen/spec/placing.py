@@ -15,6 +15,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Index, bound, evaluate, mul
 from tilegen.layouts import AXES, PaddedSharedLayout
+from tilegen.layouts.core.values import with_tile
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.header import Params
@@ -174,12 +175,13 @@ def find_crossing(layout: layouts.Layout, shape: tuple[Index, ...]) -> tuple[str
     try:
         layouts.group_fused(tile, shape)
     except LayoutError:
-        return f"the iters of {tile} cross the dimensions of {show_shape(shape)}", _say_in_order(tile, shape)
+        return f"the iters of {layout} cross the dimensions of {show_shape(shape)}", _say_in_order(layout, shape)
     return None
 
 
-def _say_in_order(tile: layouts.TileLayout, shape: tuple[Index, ...]) -> str:
+def _say_in_order(layout: layouts.Layout, shape: tuple[Index, ...]) -> str:
     """What to write instead: the same iters in the order of the dimensions, or a form where they are others."""
+    tile = layouts.tile_of(layout)
     waiting, own = list(tile.shard), []
     for n in shape:
         found = next((i for i in waiting if i.extent == n), None)
@@ -188,9 +190,10 @@ def _say_in_order(tile: layouts.TileLayout, shape: tuple[Index, ...]) -> str:
         waiting.remove(found)
         own.append(found)
     if waiting or len(own) < len(shape):
-        return f"give each dimension iters of its own, as {layouts.row_major(shape)} does"
+        example = f", as {layouts.row_major(shape)} does" if all(i.axis == "m" for i in tile.shard) else ""
+        return f"give each dimension iters of its own{example}"
     kept = show_shape(tuple(i.extent for i in tile.shard))
-    return f"{replace(tile, shard=tuple(own))} has them in order, or give it the shape {kept}"
+    return f"{with_tile(layout, replace(tile, shard=tuple(own)))} has them in order, or give it the shape {kept}"
 
 
 def _check_axes(layout: Any, setting: Setting, what: str, scope: str, node: Node) -> None:

@@ -332,7 +332,8 @@ def _box(
 def _refuse_start(array: Operand, tensor_map: TensorMap, at: Index) -> None:
     d, known = tensor_map.dims[-1], multiple(at) * array.elem_bytes
     where = f"boxes begin at multiples of {known} bytes of dimension {d} of {array.buffer.name}"
-    raise Refused(f"{where}: TMA needs a multiple of {TMA_UNIT_BYTES} bytes")
+    needs = f"a multiple of {TMA_UNIT_BYTES} bytes, {TMA_UNIT_BYTES // array.elem_bytes} elements"
+    raise Refused(f"{where}: TMA needs {needs}")
 
 
 def _walk(boxes: Boxes, counters: list[Var], step: Step) -> tuple[Step, ...]:

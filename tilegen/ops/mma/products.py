@@ -20,7 +20,7 @@ from tilegen.ops.mma.held import Held, hold
 from tilegen.ops.mma.rows import ROWS
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Refused
-from tilegen.plan import FILL, HIDDEN_ZERO, Block, Compute, Map, Mma, Ref, Step, repeat, when
+from tilegen.plan import FILL, Block, Compute, Map, Mma, Ref, Step, repeat, when
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Call
 
@@ -171,14 +171,12 @@ def _block(context: Context, call: Call, atom: MmaAtom, fit: ProductFit) -> Bloc
     order = _order_of(call)
     trips = [_turn(loops, counts, order)] if is_affine else _all_trips(counts, order)
     elems, clears = _elems_of(atom, "c"), not_(call.conditions["accumulate"])
-    hides = not isinstance(clears, bool) and atom.c == "float64" and atom.shape[0] == 16
-    zero = HIDDEN_ZERO if hides else FILL
     cleared: list[Step] = []
     products: list[Step] = []
     for at in trips:
         c, a, b = (see(field, _place(getattr(fit, field), [at[d] for d in dims])) for field, dims in _TABLES.items())
         if isinstance(at["k"], Var) or at["k"] == 0:
-            cleared.append(Map(zero, c, (), elems, 0))
+            cleared.append(Map(FILL, c, (), elems, 0))
         products.append(_multiply(atom, c, a, b))
     if is_affine:
         body = (*when(clears, *_nest(cleared, loops, order[:2])), *_nest(products, loops, "k" + order[:2]))
