@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 
 def gpu_file(device: str) -> str:
@@ -25,6 +29,15 @@ def hash_code(source: str) -> str:
     lines = source.splitlines(keepends=True)
     first = next(k for k, line in enumerate(lines) if line.strip() and not line.startswith("//"))
     return hashlib.sha256("".join(lines[first:]).encode()).hexdigest()
+
+
+def put_out(found: Mapping[str, Any], out: str) -> None:
+    """Print what was found, and write it to the file ``out`` where one is named."""
+    text = json.dumps(found, indent=1) + "\n"
+    if out:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+        Path(out).write_text(text, encoding="utf-8")
+    print(text)
 
 
 def read_driver() -> str:

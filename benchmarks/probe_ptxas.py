@@ -8,13 +8,12 @@ Needs CuPy and a device of compute capability 9.0 or later; takes seconds. docs/
 from __future__ import annotations
 
 import argparse
-import json
-from pathlib import Path
 from typing import Any
 
 import cupy
 import numpy as np
 from count_cp_async import describe_device
+from gpu_files import put_out
 
 from tilegen.render.page import templates
 
@@ -104,11 +103,7 @@ def main() -> None:
         "extremes": [probe_extreme(*row) for row in EXTREMES.items()],
         "zeros": [probe_zeros(name, *texts) for name, texts in ZEROS.items()],
     }
-    text = json.dumps(found, indent=1) + "\n"
-    if out:
-        Path(out).parent.mkdir(parents=True, exist_ok=True)
-        Path(out).write_text(text, encoding="utf-8")
-    print(text)
+    put_out(found, out)
 
 
 if __name__ == "__main__":

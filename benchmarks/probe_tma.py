@@ -9,16 +9,15 @@ Needs CuPy and a device of compute capability 9.0 or later; takes seconds. docs/
 from __future__ import annotations
 
 import argparse
-import json
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Any
 
 import cupy
 import numpy as np
 from count_cp_async import describe_device
+from gpu_files import put_out
 
 from tilegen.gpu.tensor_maps import encode_tensor_map
 
@@ -184,11 +183,7 @@ def main() -> None:
         "starts": probe_starts(),
         "strides_of_a_dimension_of_1": [probe_stride(n) for n in (2, 4, 16, 32)],
     }
-    text = json.dumps(found, indent=1) + "\n"
-    if out:
-        Path(out).parent.mkdir(parents=True, exist_ok=True)
-        Path(out).write_text(text, encoding="utf-8")
-    print(text)
+    put_out(found, out)
 
 
 if __name__ == "__main__":

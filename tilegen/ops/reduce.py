@@ -188,13 +188,17 @@ class _Scratch:
         return _PART_BYTES // DTYPES[self.dtype].bytes
 
     @cached_property
+    def instance(self) -> tuple[Index, int]:
+        return instance_of(self.scope, self.context.launch.threads)
+
+    @cached_property
     def memory(self) -> Memory:
-        _, instances = instance_of(self.scope, self.context.launch.threads)
+        _, instances = self.instance
         elems = self.elems if instances == 1 else -(-self.elems // self.chunk) * self.chunk * instances
         return self.context.scratch(self.dtype, elems)
 
     def __getitem__(self, at: Index) -> Ref:
-        instance, instances = instance_of(self.scope, self.context.launch.threads)
+        instance, instances = self.instance
         if instances == 1:
             return self.memory[at]
         turn = add(mul(div(at, self.chunk), instances), instance)
