@@ -12,6 +12,7 @@ import numpy as np
 
 from tilegen import gpu, layouts
 from tilegen.arch import ARCHES
+from tilegen.arithmetic.hashes import mix, salt
 from tilegen.decisions import count_words
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, EnvironmentLack, ProofError
@@ -23,7 +24,7 @@ from tilegen.ops.op import MOVES
 from tilegen.pipeline import Built, Source, build, load
 from tilegen.plan import Memory, Plan, arrays
 from tilegen.proofs.against import Meaning, ask_meaning, refuse
-from tilegen.proofs.floats import compare_floats, computes, float_inputs, run_bounded
+from tilegen.proofs.floats import compare_floats, computes, draw_floats, float_inputs, run_bounded
 from tilegen.proofs.meaning import exact_limit, input_pattern, parameter_cases
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import is_affordable
@@ -284,13 +285,19 @@ def _check_untouched(
 
 
 def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -> Array:
-    """The whole physical image of a global array: random bits, or numbers where the spec computes with them."""
+    """The whole physical image of a global array: random bits, or numbers where the spec converts them.
+
+    Half of these are integers, as many as every type of the spec holds, and half floats, which conversions round.
+    """
     elems = int(evaluate(memory.span, dict(case)))
     dtype = numpy_dtype(memory.dtype)
     if memory.access == "out":
         return np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
     if any(OPS[c.op].exactness_of(c) != MOVES for c in outline(spec).calls):
-        return input_pattern(memory.name, memory.dtype, seed, exact_limit(spec))(np.arange(elems))
+        index = np.arange(elems)
+        whole = input_pattern(memory.name, memory.dtype, seed, exact_limit(spec))(index)
+        is_whole = mix(index.astype(np.uint64), salt(f"whole {seed}")) % np.uint64(2) == 0
+        return np.where(is_whole, whole, draw_floats(memory.name, memory.dtype, seed)(index))
     rng = np.random.default_rng([seed, *memory.name.encode()])
     raw = rng.integers(0, 2 if memory.dtype == "bool" else 256, elems * dtype.itemsize, np.uint8)
     return raw.view(dtype)

@@ -249,11 +249,10 @@ static inline unsigned short float_to_bfloat16(float x)
 }
 static inline float e4m3_to_float(unsigned char x) { return cpu::small_to_float(x, 4, 3, true); }
 static inline float e5m2_to_float(unsigned char x) { return cpu::small_to_float(x, 5, 2, false); }
-template <class T, class F> static T saturate(F x)
+template <class T, class F> static T saturate(F x, F whole)
 {
     typedef std::numeric_limits<T> limits;
     if (x != x) return 0;
-    const F whole = std::nearbyint(x);
     if (whole <= (F)limits::min()) return limits::min();
     return whole >= (F)limits::max() ? limits::max() : (T)whole;
 }
@@ -261,10 +260,14 @@ template <class T> static T clamp_to(long long x)
 {
     return (T)min(max(x, (long long)std::numeric_limits<T>::min()), (long long)std::numeric_limits<T>::max());
 }
+#define CUT_TO_INTEGER(name, c) \
+    static inline c float_cut_to_##name(float x) { return saturate<c>(x, std::trunc(x)); } \
+    static inline c double_cut_to_##name(double x) { return saturate<c>(x, std::trunc(x)); }
 #define TO_INTEGER(name, c) \
     static inline c int_to_##name(long long x) { return clamp_to<c>(x); } \
-    static inline c float_to_##name(float x) { return saturate<c>(x); } \
-    static inline c double_to_##name(double x) { return saturate<c>(x); }
+    static inline c float_to_##name(float x) { return saturate<c>(x, std::nearbyint(x)); } \
+    static inline c double_to_##name(double x) { return saturate<c>(x, std::nearbyint(x)); } \
+    CUT_TO_INTEGER(name, c)
 TO_INTEGER(int8, signed char)
 TO_INTEGER(uint8, unsigned char)
 TO_INTEGER(int16, short)
@@ -272,6 +275,7 @@ TO_INTEGER(uint16, unsigned short)
 TO_INTEGER(int32, int)
 TO_INTEGER(uint32, unsigned)
 TO_INTEGER(int64, long long)
+CUT_TO_INTEGER(uint64, unsigned long long)
 static inline unsigned char float_to_e4m3(float x) { return cpu::small_from_float(x, 4, 3, true); }
 static inline unsigned char float_to_e5m2(float x) { return cpu::small_from_float(x, 5, 2, false); }
 static inline unsigned char float_to_e4m3_saturated(float x) { return float_to_e4m3(x > 448 ? 448 : x < -448 ? -448 : x); }

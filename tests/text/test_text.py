@@ -19,6 +19,7 @@ from text.plans import (
     build_transpose,
 )
 from text.run import POISON, compile_plans, requires_gxx, run_text
+from tilegen.arithmetic import TYPED
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.layouts import ldmatrix_fragment
 from tilegen.plan import CP_ASYNC, flat_memory
@@ -93,8 +94,12 @@ def test_a_copy_in_flight_brings_nothing_before_its_wait():
 
 
 # ---- casts
+ENDS = [0.5, 1.5, 127, 127.5, 128, 255.5, 256, 32767.5, 65535.5, 2.0**31, 2.0**32, 2.0**63, 2.0**64, 1e30, np.inf]
+BEYOND = [*ENDS, *(-x for x in ENDS), np.nan, -0.0]  # what integers end at, and what is none
+
+
 def numbers(src, dst):
-    """256 values of src that fit dst's integers, every kind of rounding among them; no NaN."""
+    """256 values of src, every kind of rounding among them; a NaN only where dst is an integer type, which has a 0 for it."""
     rng = np.random.default_rng(1)
     s, d = DTYPES[src], DTYPES[dst]
     if s.kind == "bool":
@@ -104,8 +109,12 @@ def numbers(src, dst):
         x = rng.integers(whole.min, whole.max, 256, dtype=src, endpoint=True)
         return np.where(np.arange(256) % 2, x, (x % 127).astype(src)).astype(src)
     if d.kind in ("int", "uint", "bool"):
-        low = -100 if d.kind == "int" else 0
-        return np.where(np.arange(256) % 4, rng.uniform(low, 120, 256), 0).astype(numpy_dtype(src))
+        low = 0 if s.kind == "complex" and d.kind == "uint" else -100
+        x = np.where(np.arange(256) % 4, rng.uniform(low, 120, 256), 0)
+        if d.kind != "bool" and s.kind == "float":
+            x[: len(BEYOND)] = BEYOND
+        with np.errstate(all="ignore"):
+            return x.astype(numpy_dtype(src))
     x = rng.standard_normal(256) * 2.0 ** rng.integers(-30, 20, 256)
     x[:64] = np.arange(64) * 2.0**-11 + 2.0**-6 * (np.arange(64) % 3)  # ties and subnormals of the small types
     x[64:128] = 1 + np.arange(64) * 2.0**-9 + 2.0**-40 * (np.arange(64) % 3 - 1)
@@ -119,11 +128,11 @@ def numbers(src, dst):
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_every_cast_is_numpys():
+def test_every_cast_is_what_the_op_means():
     runners = compile_plans([build_cast(a, b) for a, b in CASTS])
     for (a, b), runner in zip(CASTS, runners, strict=True):
         x = numbers(a, b)
-        y, expected = runner.run({"In": x})["Out"], x.astype(numpy_dtype(b))
+        y, expected = runner.run({"In": x})["Out"], TYPED.convert(x, a, b)
         different = np.flatnonzero(bits(y) != bits(expected))
         assert not different.size, (
             f"{a} to {b}: {x[different[:4]]} became {y[different[:4]]}, not {expected[different[:4]]}"

@@ -28,7 +28,7 @@ from tilegen.arithmetic.formats import distance_at, half_ulp, holds_all, largest
 from tilegen.arithmetic.functions import FUNCTIONS, INTS, MathFunction
 from tilegen.arithmetic.products import TFLOAT32_EVEN, TFLOAT32_LEAST, TFLOAT32_UNITS, multiply_by_rows
 from tilegen.arithmetic.tree import Apply, Element, Node, Parameter, Whole
-from tilegen.arithmetic.typed import apply_typed, round_to
+from tilegen.arithmetic.typed import apply_typed, cast_to, round_to
 from tilegen.dtypes import DTYPES, numpy_dtype
 
 _PAIR_BYTES = 16  # value and error
@@ -99,8 +99,13 @@ class Bounded(Domain):
             return self.encode(_convert(self, bound, tree.type, dtype, lambda x: round_to(x, dtype)), dtype)
 
     def convert(self, values: Array, src: str, dst: str) -> Array:
+        given, wide = self.decode(values, src), "float64" if DTYPES[src].kind == "float" else "int64"
         with np.errstate(all="ignore"):
-            bound = _convert(self, self.decode(values, src), src, dst, lambda x: x.astype(numpy_dtype(dst)))
+            bound = _convert(self, given, src, dst, lambda x: cast_to(x, wide, dst))
+        if src in INTS and dst in INTS and not holds_all(dst, src):  # modulo: what may leave the type may be anything
+            ends, type_ = (given.value - given.error, given.value + given.error), np.iinfo(dst)
+            leaves = (given.error > 0) & ((ends[0] < type_.min) | (ends[1] > type_.max))
+            bound = Bound(bound.value, np.where(leaves, np.inf, bound.error))
         return self.encode(bound, dst)
 
     def round_to_tfloat32(self, values: Array) -> Array:
@@ -220,12 +225,13 @@ def _between(domain: Bounded, value: Array, error: Array, rounding: Callable[[Ar
     """The value after a rounding that keeps order: between those of the ends; exact where the ends meet."""
     exact = np.asarray(rounding(np.asarray(value)), np.float64)
     low, high = (np.asarray(rounding(np.asarray(x)), np.float64) for x in (value - error, value + error))
-    meet = (low == high) | (np.isnan(value) & (error == 0))
+    is_open = np.isnan(value) & (error > 0)
+    meet = ((low == high) & ~is_open) | (np.isnan(value) & (error == 0))
     if not domain.is_tight:
         meet &= ~np.isfinite(low) | (low == value)
     inner = np.clip(value, low, high) if domain.is_tight else value
     far = np.maximum(np.abs(high - inner), np.abs(inner - low))
-    sure = np.isfinite(low) & np.isfinite(high)
+    sure = np.isfinite(low) & np.isfinite(high) & ~is_open
     value = np.where(meet, np.where(np.isnan(value), exact, low), np.where(sure, inner, value))
     return Bound(value, np.where(meet, 0.0, np.where(sure, far, np.where(error == 0, 0.0, np.inf))))
 
@@ -241,6 +247,9 @@ def _limited(value: Array, error: Array, type_: str) -> Bound:
 def _convert(domain: Bounded, bound: Bound, src: str, dst: str, rounding: Callable[[Array], Array]) -> Bound:
     if holds_all(dst, src):
         return bound
+    if dst == "bool":  # is it 0? Not where both may be
+        unsure = (bound.error > 0) & ((np.abs(bound.value) <= bound.error) | np.isnan(bound.value))
+        return Bound((bound.value != 0).astype(np.float64), unsure.astype(np.float64))
     if DTYPES[src].kind != "float":
         return _between(domain, bound.value, bound.error, lambda x: rounding(x.astype(np.int64)))
     return _between(domain, bound.value, bound.error, rounding)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tilegen.arithmetic.functions import FUNCTIONS
 from tilegen.arithmetic.products import even_to_tfloat32, multiply
 from tilegen.arithmetic.tree import Apply, Element, Node, type_of_element
-from tilegen.arithmetic.typed import evaluate_typed
+from tilegen.arithmetic.typed import cast_to, evaluate_typed
 from tilegen.dtypes import bits_dtype, numpy_dtype
 
 Array = NDArray[Any]
@@ -63,7 +63,7 @@ class Domain(ABC):
 
     @abstractmethod
     def convert(self, values: Array, src: str, dst: str) -> Array:
-        """The same numbers in another type, as the op ``cast`` has it: to nearest even, floats to integers cut off."""
+        """The same numbers in another type, as the op ``cast`` has it (``cast_to``)."""
 
     @abstractmethod
     def round_to_tfloat32(self, values: Array) -> Array:
@@ -143,8 +143,7 @@ class Typed(Domain):
         return evaluate_typed(tree, elements, wholes, params, dtype)
 
     def convert(self, values: Array, src: str, dst: str) -> Array:
-        with np.errstate(all="ignore"):
-            return values.astype(numpy_dtype(dst))
+        return cast_to(values, src, dst)
 
     def round_to_tfloat32(self, values: Array) -> Array:
         return even_to_tfloat32(self.decode(values, "float32"))

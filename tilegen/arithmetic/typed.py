@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,22 +61,36 @@ def round_to(values: Array, dtype: str) -> Array:
     """
     kind, target = DTYPES[dtype].kind, numpy_dtype(dtype)
     if kind in ("int", "uint"):
-        return _round_to_integer(values, target)
+        return _to_integer(values, target, np.rint)
     if dtype.startswith("float8"):
         most = 448.0 if dtype == "float8_e4m3fn" else 57344.0
         values = np.where(np.isnan(values), values, np.clip(values, -most, most))
     return values.astype(target)
 
 
-def _round_to_integer(values: Array, target: np.dtype[Any]) -> Array:
-    """Saturated; a NaN is 0, as CUDA's conversions have it (PTX ISA, cvt: 'NaN results in 0')."""
+def cast_to(values: Array, src: str, dst: str) -> Array:
+    """Elements of one dtype as another, as the op ``cast`` has it: floats to integers cut off, else to nearest even.
+
+    What lies beyond an integer type is its last value if it was a float, and taken modulo the type's size if not.
+
+    >>> cast_to(np.array([300.0, -0.5, 2.5]), "float64", "uint8").tolist(), cast_to(np.array([300]), "int64", "uint8")
+    ([255, 0, 2], array([44], dtype=uint8))
+    """
+    with np.errstate(all="ignore"):
+        if DTYPES[src].kind == "float" and DTYPES[dst].kind in ("int", "uint"):
+            return _to_integer(values.astype(np.float64), numpy_dtype(dst), np.trunc)
+        return values.astype(numpy_dtype(dst))
+
+
+def _to_integer(values: Array, target: np.dtype[Any], rounding: Callable[[Array], Array]) -> Array:
+    """Saturated; a NaN is 0."""
     info = np.iinfo(target)
     if values.dtype.kind != "f":
         return np.clip(values, info.min, info.max).astype(target)
-    rounded = np.rint(values.astype(np.float64))
+    rounded = rounding(values.astype(np.float64))
     inside = np.where(np.isnan(rounded), 0.0, np.clip(rounded, float(info.min), float(info.max)))
     if info.bits < 64:
         return inside.astype(target)
-    most = float(info.max)  # 2^63, beyond the type: float64 has no other number so near
+    most = float(info.max)  # 2^63 or 2^64, beyond the type: float64 has no other number so near
     result = np.where(inside >= most, info.max, np.where(inside < most, inside, 0).astype(target))
     return result.astype(target)

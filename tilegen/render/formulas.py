@@ -70,7 +70,7 @@ def _narrow(page: Page, text: str, binding: int, type_: str, dtype: str) -> str:
         return text
     if target.kind in ("int", "uint"):
         kind = "double" if type_ == "float64" else "float" if type_ == "float32" else "int"
-        return f"{page.use(f'{kind}_to_{dtype}')}({text})"
+        return f"{page.use_as(f'{kind}_to_{dtype}', 'to_integer', kind, dtype, 'rn')}({text})"
     if dtype in _SATURATED:
         whole = text if type_ == "float32" else f"(float)({text})"
         return f"{page.use(_SATURATED[dtype])}({whole})"

@@ -78,7 +78,7 @@ class Page:
     def macros(self, template: str) -> Any:
         """The macros of a template. Jinja takes milliseconds to compile one, so only what a plan needs is loaded."""
         if template not in self.modules:
-            shared = {"use": self.use, "arch": int(re.sub(r"\D", "", self.plan.arch))}
+            shared = {"use": self.use, "use_as": self.use_as, "arch": int(re.sub(r"\D", "", self.plan.arch))}
             self.modules[template] = templates().get_template(template).make_module(shared)
         return self.modules[template]
 

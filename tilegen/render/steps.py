@@ -267,8 +267,8 @@ def _fill(page: Page, value: Any, dtype: str) -> tuple[str, str]:
 def _cast(page: Page, x: str, src: str, dst: str) -> str:
     """The value of ``x``, of element type ``src``, as ``dst``: what NumPy and ml_dtypes give.
 
-    Undefined there and here: a float beyond an integer type's range. Different here: a NaN stays a NaN, but its sign
-    and payload may change.
+    To an integer type: cut off, of what lies beyond it the last value, of a NaN 0 (NumPy leaves those two open).
+    Different here: a NaN stays a NaN, but its sign and payload may change.
     """
     parts = (COMPLEX_PART.get(src), COMPLEX_PART.get(dst))
     return str(page.macros("casts.cu.j2").cast(x, DTYPES[src], DTYPES[dst], *parts)).strip("\n")

@@ -54,7 +54,7 @@ def reserved_reason(name: str) -> str:
         return "a name of CUDA"
     if is_macro(name):
         return "a macro of the C headers"
-    if name in PRELUDE or _PRODUCT.match(name):
+    if name in PRELUDE or _OF_MANY.match(name):
         return "a function that generated kernels define"
     if name in _LANGUAGE:
         return "a word of the expression language"
@@ -280,10 +280,7 @@ PRELUDE = frozenset(
     half_to_float float_to_half double_to_half bfloat16_to_float float_to_bfloat16
     e4m3_to_float float_to_e4m3 e5m2_to_float float_to_e5m2 float_to_e4m3_saturated float_to_e5m2_saturated
     hidden_zero negate_int min_int max_int
-    exp2_approx floor_div floor_mod int_to_int8 int_to_uint8 int_to_int16 int_to_uint16 int_to_int32
-    int_to_uint32 int_to_int64 float_to_int8 float_to_uint8 float_to_int16 float_to_uint16 float_to_int32
-    float_to_uint32 float_to_int64 double_to_int8 double_to_uint8 double_to_int16 double_to_uint16 double_to_int32
-    double_to_uint32 double_to_int64
+    exp2_approx floor_div floor_mod
     load_stream_1 load_stream_2 load_stream_4 load_stream_8 load_stream_16
     store_stream_1 store_stream_2 store_stream_4 store_stream_8 store_stream_16
     ldmatrix_x1 ldmatrix_x2 ldmatrix_x4 ldmatrix_x1_trans ldmatrix_x2_trans ldmatrix_x4_trans
@@ -297,7 +294,8 @@ PRELUDE = frozenset(
     wgmma_fence wgmma_commit wgmma_wait keep_registers matrix_descriptor
     """.split()  # noqa: SIM905
 )
-_PRODUCT = re.compile(r"(wgmma_m64n\d+k\d+_\w+|keep_register)\Z")  # one for each N and each way in which a and b lie
+# One for each N and each way in which a and b lie; one for each two types.
+_OF_MANY = re.compile(r"(wgmma_m64n\d+k\d+_\w+|keep_register|(int|float|double)_(cut_)?to_u?int\d+)\Z")
 
 
 def is_macro(name: str) -> bool:
