@@ -99,7 +99,7 @@ BEYOND = [*ENDS, *(-x for x in ENDS), np.nan, -0.0]  # what integers end at, and
 
 
 def numbers(src, dst):
-    """256 values of src, every kind of rounding among them; NaN only where dst is an integer type, which makes 0 of it."""
+    """256 values of src, every kind of rounding among them; NaN only for integer types, which make 0 of it."""
     rng = np.random.default_rng(1)
     s, d = DTYPES[src], DTYPES[dst]
     if s.kind == "bool":
