@@ -337,6 +337,8 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         left = 4 * (registers_for(arch, recipe.threads, 1) - _OTHERS)
         if waiting > min(_WAITING_BYTES, left) * chain.threads:
             return False
+    if depth % chain.modes[2].native:
+        return False  # fragments that are loaded together are whole atoms
     if (recipe.k_parts > 1 and chain.threads != WARP_LANES) or bk % (recipe.k_parts * depth):
         return False
     is_whole = chain.threads % WARP_LANES == 0 and all(mode.tile == mode.covered for mode in chain.modes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tilegen.errors import LayoutError
-from tilegen.layouts import MmaAtom, MmaTiling, TileLayout, cute, lay_out_mma, read_mma, tile_mma
+from tilegen.layouts import MmaAtom, MmaTiling, TileLayout, cute, lay_out_mma, read_mma, suggest_whole, tile_mma
 from tilegen.ops.flows import Flow, fixed
 from tilegen.ops.mma.atoms import (
     MMA_SYNC,
@@ -29,12 +29,12 @@ _LONG = 90  # characters of a choice, which has one line
 def flow_of_product(call: Call, threads: int) -> tuple[Flow, ...]:
     """The owners of a, b and c, in a CTA of so many threads: of the call's own atoms, of c's ``tiled_mma``, or chosen.
 
-    None where no atom fits the extents.
+    None where no atom fits the extents, or tiles are no whole number of atoms: the op says so when it is planned.
     """
     if call.regions["b"].buffer.scope == "shared":
         return _flow_of_warpgroup(call)
     tiling = find_tiling(call, SCOPES[call.scope].size(threads))
-    if tiling is None:
+    if tiling is None or any(suggest_whole(tiling, name) for name in "ABC"):
         return ()
     lane = SCOPES[call.scope].lane
     layouts = {name: _number_by(lane, lay_out_mma(tiling, name.upper())) for name in ("c", "a", "b")}
