@@ -118,5 +118,5 @@ OP = Op(
     "elementwise", ElementwiseFields, writes=("dst",), edge="edge", expression="expr", named="with", check=_check,
     reference=_reference, exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
     flows=lambda call, threads: broadcast(call, ("dst", *call.fields_read)),
-    check_dtypes=lambda fields, regions: find_uncomputed(regions, ()),
+    check_dtypes=lambda fields, regions: find_uncomputed({name: r.buffer for name, r in regions.items()}),
 )  # fmt: skip

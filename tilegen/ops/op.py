@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from tilegen.arithmetic import Domain
 from tilegen.decisions import Choice, Cost
-from tilegen.dtypes import DTYPES
 from tilegen.index import Index, evaluate, variables
 from tilegen.ops.flows import Flows, no_flows
 from tilegen.ops.operand import Context
@@ -174,12 +173,12 @@ def refuse_conversion(op: str) -> Callable[[Any, Mapping[str, Region]], tuple[st
     return check
 
 
-def find_uncomputed(regions: Mapping[str, Region], read: Collection[str]) -> tuple[str, str, str, str] | None:
-    """What is wrong with an operand of a type that nothing computes with; what is only written may be complex."""
-    for name, region in regions.items():
-        dtype = region.buffer.dtype
-        if dtype in _UNCOMPUTED and (name in read or DTYPES[dtype].kind != "complex"):
-            message = f"'{region.buffer.name}': nothing computes with {dtype}"
+def find_uncomputed(operands: Mapping[str, Buffer]) -> tuple[str, str, str, str] | None:
+    """What is wrong with an operand, by its field, of a type that nothing computes with."""
+    for name, buffer in operands.items():
+        dtype = buffer.dtype
+        if dtype in _UNCOMPUTED:
+            message = f"'{buffer.name}': nothing computes with {dtype}"
             return "TG212", message, name, _UNCOMPUTED[dtype]
     return None
 

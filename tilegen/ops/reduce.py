@@ -389,7 +389,7 @@ def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
 OP = Op(
     "reduce", ReduceFields, reads=("src",), writes=("dst",), optional=("src",), edge="edge", expression="expr",
     named="with", takes_written=lambda fields: fields.accumulate, check=_check,
-    check_dtypes=lambda fields, regions: find_uncomputed(regions, ("src", "dst") if fields.accumulate else ("src",)),
+    check_dtypes=lambda fields, regions: find_uncomputed({name: r.buffer for name, r in regions.items()}),
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
     flows=lambda call, threads: reduced(call, [f for f in call.fields_read if f != "dst"], "dst", call.fields.axis),

@@ -237,7 +237,7 @@ def _read_global(machine: CtaBatch, buffer: Buffer, offsets: Array) -> Array:
     )
     values = np.array(values, dtype)
     raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
-    for at, written in machine.written.get(buffer.root, ()):
+    for at, written in (one for one in machine.written.get(buffer.root, ()) if one[0].size):
         order = np.argsort(at, kind="stable")
         where = np.searchsorted(at[order], offsets, side="right") - 1
         hit = (where >= 0) & (at[order][np.maximum(where, 0)] == offsets)

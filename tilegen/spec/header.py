@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from tilegen.arch import ARCHES
 from tilegen.dtypes import is_held, say_range
 from tilegen.errors import Mark
-from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, evaluate, least, multiple, variables
+from tilegen.index import INT_LIMIT, Formula, Index, Var, bound, evaluate, least, mod, multiple, variables
 from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Param, arguments, default_values
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
 from tilegen.spec.data import Constant
@@ -285,23 +285,30 @@ def read_cluster(
         if value is None or (isinstance(value, Scalar) and value.value is None):
             continue
         with findings.collect():
-            sizes[d] = read_constant(value, params.names, f"cluster.{axis}")
-            if not 1 <= sizes[d] <= 8:
-                raise Flaw("TG106", f"cluster.{axis} must be from 1 to 8, not {sizes[d]}", value.mark)
-            count = grid[d]
-            if isinstance(count, Var) and count.name in COUNT_AXES and count.step % sizes[d]:
-                message = f"the grid's '{axis[1:]}' may be no multiple of cluster.{axis} = {sizes[d]}"
-                hint = f"'{RESIDENT_CTAS}' is one, and so is min({RESIDENT_CTAS}, 128)"
-                raise Flaw("TG106", message, value.mark, hint)
-            if isinstance(grid[d], int) and int(str(grid[d])) % sizes[d]:
-                near = next(k for k in range(sizes[d] - 1, 0, -1) if int(str(grid[d])) % k == 0)
-                message = f"cluster.{axis} = {sizes[d]} does not divide the grid's {grid[d]}"
-                raise Flaw("TG106", message, value.mark, f"{near} does")
+            size = read_constant(value, params.names, f"cluster.{axis}")
+            sizes[d] = size if 1 <= size <= 8 else 2  # what follows reads on as if it were a cluster
+            if sizes[d] != size:
+                raise Flaw("TG106", f"cluster.{axis} must be from 1 to 8, not {size}", value.mark)
+            _check_whole_clusters(grid[d], size, axis, value.mark)
     if max(sizes) <= 8 < prod(sizes):
         findings.report("TG106", f"a cluster has at most 8 CTAs, not {prod(sizes)}", node.mark)
     if prod(sizes) > 1 and ARCHES[arch].compute_capability < (9, 0):
         findings.report("TG106", f"{arch} has no clusters", node.mark, "they came with sm_90")
     return (sizes[0], sizes[1], sizes[2])
+
+
+def _check_whole_clusters(count: Index, size: int, axis: str, mark: Mark) -> None:
+    """Whole clusters make up the CTAs along an axis, at every launch. Raises TG106."""
+    if isinstance(count, int):
+        if count % size:
+            near = next(k for k in range(size - 1, 0, -1) if count % k == 0)
+            raise Flaw("TG106", f"cluster.{axis} = {size} does not divide the grid's {count}", mark, f"{near} does")
+    elif mod(count, size) != 0:
+        message = f"the grid's '{axis[1:]}' may be no multiple of cluster.{axis} = {size}"
+        hint = f"ceil(.. / {size}) * {size}, or params of which it is made with 'multiple_of: {size}'"
+        if isinstance(count, Var) and count.name in COUNT_AXES:
+            hint = f"'{RESIDENT_CTAS}' is one, and so is min({RESIDENT_CTAS}, 128)"
+        raise Flaw("TG106", message, mark, hint)
 
 
 def _is_section(node: Node, name: str, findings: Findings) -> bool:

@@ -19,7 +19,7 @@ from tilegen.ops.gemm.problem import Problem, read_problem
 from tilegen.ops.gemm.recipe import Recipe
 from tilegen.ops.gemm.reference import multiply_whole
 from tilegen.ops.gemm.write import write_recipe
-from tilegen.ops.op import WholeOp, fields_picked
+from tilegen.ops.op import WholeOp, fields_picked, find_uncomputed
 from tilegen.ops.strided import plain_strides
 from tilegen.spec import OwnData, load
 from tilegen.spec.data import Buffer, Spec, WholeCall, operand_field
@@ -106,7 +106,8 @@ def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, 
         return "TG205", f"'{d.name}' cannot be a factor of itself: CTAs would read what others wrote", "d", ""
     if fields.epilogue is not None and not fields.epilogue.strip():
         return "TG111", "an expression is missing here", "epilogue", "write 'acc', or remove the key"
-    return _find_unnamed(fields) or _check_types(fields, a, b)
+    others = {name: array for name, array in arrays.items() if name not in ("a", "b")}
+    return _find_unnamed(fields) or _check_types(fields, a, b) or find_uncomputed(others)
 
 
 def _find_unnamed(fields: GemmFields) -> tuple[str, str, str, str] | None:
