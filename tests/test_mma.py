@@ -278,6 +278,17 @@ def test_part_of_a_fragment_is_refused() -> None:
         build(warp_spec(FRAGMENTS, FILL, columns))
 
 
+def test_a_tile_of_half_an_atom_is_refused_where_its_layouts_are_free() -> None:
+    arrays = {"A": ("float16", [16, 8]), "B": ("float16", [8, 8]), "C": ("float32", [16, 8])}
+    tiles = {name: {"scope": "global", "dtype": t, "shape": n} for name, (t, n) in arrays.items()}
+    tiles |= {n.lower(): {**tile, "scope": "register", "layout": "auto"} for n, tile in tiles.items()}
+    moves = [{"copy": {"src": n, "dst": n.lower()}} for n in "AB"]
+    product = {"mma": {"a": "a", "b": "b", "c": "c", "atom": "mma.m16n8k16"}}
+    ops = [{"fill": {"dst": "c", "value": 0}}, *moves, product, {"copy": {"src": "c", "dst": "C"}}]
+    with pytest.raises(SpecError, match="K is 8, no multiple of 16"):
+        build({"kernel": "half", "arch": "sm_80", "threads": 32, "buffers": tiles, "ops": ops})
+
+
 def test_another_text_of_one_function_is_taken() -> None:
     """The fragments of B transposed twice, of C with a digit split, of A in another order of atoms."""
     texts = {

@@ -95,3 +95,8 @@ def test_a_type_that_nothing_computes_with_is_named(dtype: str, held: str, accum
     wrong = dtype if field == "src" else held
     assert found.code == "TG212" and ("'copy'" if wrong.startswith("complex") else "'cast' converts") in found.hint
     assert found.mark and found.mark.keys == f"ops[{2 if accumulate else 1}].reduce.{field}"
+
+
+def test_lanes_that_exchange_are_of_whole_warps() -> None:
+    with pytest.raises(tilegen.SpecError, match="lanes exchange what is reduced, and 40 threads are no whole warps"):
+        build("float32", "float32", "sum", accumulate=False, threads=40)

@@ -152,6 +152,8 @@ def _split_threads(context: Context, call: Call, owned: Ownership, axis: int) ->
         warp = div(number, stride)
         inside = add(inside, mul(mod(warp, extent) if stride * extent < count else warp, warps))
         warps *= extent
+    if lanes and count % _WARP:
+        raise Refused(f"lanes exchange what is reduced, and {count} threads are no whole warps")
     return _Split(tuple(lanes), warps, inside, every(*lowest))
 
 
