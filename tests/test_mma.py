@@ -286,7 +286,7 @@ def test_a_tile_of_half_an_atom_is_refused_where_its_layouts_are_free() -> None:
     product = {"mma": {"a": "a", "b": "b", "c": "c", "atom": "mma.m16n8k16"}}
     ops = [{"fill": {"dst": "c", "value": 0}}, *moves, product, {"copy": {"src": "c", "dst": "C"}}]
     with pytest.raises(SpecError, match="K is 8, no multiple of 16"):
-        build({"kernel": "half", "arch": "sm_80", "threads": 32, "buffers": tiles, "ops": ops})
+        build({"kernel": "halved", "arch": "sm_80", "threads": 32, "buffers": tiles, "ops": ops})
 
 
 def test_another_text_of_one_function_is_taken() -> None:
