@@ -303,7 +303,8 @@ def _apply_to_ints(row: MathFunction, args: Sequence[Bound], type_: str) -> Boun
         unsure = np.logical_or.reduce(np.broadcast_arrays(*[a.error > 0 for a in args]))
         spread = _SPREAD.get(row.name, _spread_anywhere)(row, value, *args)
         error = np.where(unsure, np.where(np.isnan(spread), np.inf, spread), 0.0)
-    return Bound(value, error)
+    beyond = np.logical_or.reduce(np.broadcast_arrays(*[np.abs(a.value) > _EXACT for a in args]))  # not held exactly
+    return Bound(value, np.where(beyond, np.inf, error))
 
 
 def _whole(a: Bound) -> Bound:

@@ -256,19 +256,20 @@ def _dividend(f: Any) -> Any:
 
 
 def _drop_low_bits(x: Index, n: Index) -> Iterator[tuple[Index, Index]]:
-    """Comparisons that x < n follows from: of a XOR with some low bits, the other side below a multiple of their unit.
+    """Comparisons that x < n follows from: of a XOR with some low bits, the other side below a multiple of their unit,
+    the other terms at their worst.
 
     >>> a, b = Var("a", 999), Var("b", 4)
     >>> [[str(side) for side in sides] for sides in _drop_low_bits((a ^ b) * 8, 1913)]
     [['a', '240'], ['b', '0']]
     """
     merged = _merge([linear(n), linear(x, -1)])
-    room = merged.pop(1, 0)
-    ((f, c),) = merged.items() if len(merged) == 1 else ((None, 0),)
-    if c < 0 and isinstance(f, Formula) and f.symbol == "^" and len(f.args) == 2 and min(map(least, f.args)) >= 0:
-        for a, b in (f.args, f.args[::-1]):
-            unit = 1 << (bound(b) - 1).bit_length()
-            yield a, -(room // c) // unit * unit
+    for f, c in merged.items():
+        if c < 0 and isinstance(f, Formula) and f.symbol == "^" and len(f.args) == 2 and min(map(least, f.args)) >= 0:
+            room = -_highest({g: -k for g, k in merged.items() if g is not f})
+            for a, b in (f.args, f.args[::-1]):
+                unit = 1 << (bound(b) - 1).bit_length()
+                yield a, -(room // c) // unit * unit
 
 
 def _cofactor(f: Any, v: Var) -> Index | None:

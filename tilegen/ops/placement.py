@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from tilegen.arch import ARCHES
@@ -61,7 +61,7 @@ def place_memories(spec: Spec) -> dict[str, Memory]:
             continue
         if buffer.scope == "shared":
             lies = [b for b in (buffer, below.get(buffer.name)) if b is not None]
-            align = max(max(_alignment(b), _STREAM_ALIGN_BYTES if b.name in seen.streamed else 1) for b in lies)
+            align = max(_alignment(b, seen.streamed) for b in lies)
             memory = replace(memory, family=buffer.name if buffer.name in below else "")
             memory = replace(memory, offset_bytes=-(-top // align) * align, align_bytes=align)
             top = memory.offset_bytes + int(memory.shape[0]) * memory.elem_bytes  # type: ignore[arg-type]
@@ -83,7 +83,8 @@ def _lay_over(spec: Spec, buffer: Buffer, memory: Memory, memories: dict[str, Me
     if size > room:
         message = f"'{buffer.name}' takes {size} bytes, but {', '.join(buffer.over)} have {room}"
         raise SpecError(Diagnostic("TG310", message, buffer.mark, "let it lie over more of them, or by itself"))
-    return replace(memory, offset_bytes=first, align_bytes=_alignment(buffer), family=buffer.name)
+    align = _alignment(buffer, outline(spec).streamed)
+    return replace(memory, offset_bytes=first, align_bytes=align, family=buffer.name)
 
 
 def room_below(buffer: Buffer, memories: Mapping[str, Memory]) -> tuple[int, int]:
@@ -140,13 +141,17 @@ def _view_memory(buffer: Buffer, root: Memory) -> Memory:
     return replace(mine, align_bytes=root.align_bytes)
 
 
-def _alignment(buffer: Buffer) -> int:
-    """16 bytes, or the bytes after which a swizzle repeats (at most 1024), so that its chunks keep their banks."""
+def _alignment(buffer: Buffer, streamed: Collection[str]) -> int:
+    """16 bytes, what TMA needs, or those after which a swizzle repeats (at most 1024): its chunks keep their banks.
+
+    ``streamed``: buffers that copies work on while the threads go on.
+    """
+    least = _STREAM_ALIGN_BYTES if buffer.name in streamed else 16
     swizzle = getattr(buffer.layout, "swizzle", None)
     if swizzle is None:
-        return 16
+        return least
     period: int = DTYPES[buffer.dtype].bytes << (swizzle.per_element + swizzle.swizzle_len + swizzle.atom_len)
-    return max(16, min(1024, period))
+    return max(least, min(1024, period))
 
 
 def logical_memory(buffer: Buffer, memory: Memory) -> Memory:
