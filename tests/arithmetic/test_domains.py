@@ -419,3 +419,25 @@ def test_the_ends_of_an_integer_type_are_infinite(dtype: str) -> None:
     domain, info = make_modular([dtype]), np.iinfo(dtype)
     ends = [int(domain.decode(domain.fill(int(x), dtype), dtype)) for x in (info.min, info.max, 7)]
     assert ends == [NEG, POS, 7]
+
+
+@pytest.mark.parametrize("dst", ["bool", "int8", "uint8", "int16", "uint32", "int64", "float16", "float8_e4m3fn"])
+@pytest.mark.parametrize("src", ["int32", "int64", "float32", "float64"])
+def test_whatever_an_element_may_be_is_converted_within_its_bound(src: str, dst: str) -> None:
+    rng = np.random.default_rng(1)
+    scale = np.where(rng.random(2000) < 0.5, 4.0, 400.0)
+    value, error = np.rint(rng.normal(size=2000) * scale), np.rint(rng.random(2000) * scale) * (rng.random(2000) < 0.7)
+    value[:3], error[:3] = (np.nan, np.nan, 2.0) if src.startswith("float") else (0, 1, 2), (0, np.inf, np.inf)
+    domain = make_bounded([src, dst])
+    stored = domain.encode(Bound(value, error), src)
+    for op in ("cast", "elementwise"):
+        own = Element(0, src)
+        made = domain.convert(stored, src, dst) if op == "cast" else domain.compute(own, [stored], [], {}, dst)
+        bound = domain.decode(made, dst)
+        for share in (-1, -0.5, 0, 0.3, 1):
+            with np.errstate(invalid="ignore"):
+                moved = np.where(error > 0, np.rint(np.where(np.isinf(error), 7, error) * share), 0)
+                true = np.where(np.isnan(value) & (error > 0), 3, value + moved).astype(src)
+            got = TYPED.convert(true, src, dst) if op == "cast" else TYPED.compute(own, [true], [], {}, dst)
+            difference = np.abs(got.astype(np.float64) - bound.value)
+            assert (~(difference > bound.error)).all(), (op, true[difference > bound.error][:3])

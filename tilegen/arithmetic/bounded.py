@@ -36,6 +36,7 @@ _NODE_BYTES = 4  # of the narrowest number that a tree computes: a reduction's l
 _BLOCK_TERMS = 4  # of a sum, the fewest that a tensor core adds at once
 _EIGHT_BIT_SUM = 2.0**-13
 _EXACT = 2.0**53  # up to here float64 holds every integer
+_LONG_ENDS = -(2.0**63), 2.0**63 - 2.0**10  # of int64, as float64 has them
 _OWN = 2.0**-52  # what one operation here rounds, twice over; functions made of several take a few
 
 
@@ -102,7 +103,7 @@ class Bounded(Domain):
         given, wide = self.decode(values, src), "float64" if DTYPES[src].kind == "float" else "int64"
         with np.errstate(all="ignore"):
             bound = _convert(self, given, src, dst, lambda x: cast_to(x, wide, dst))
-        if src in INTS and dst in INTS and not holds_all(dst, src):  # modulo: what may leave the type may be anything
+        if wide == "int64" and DTYPES[dst].kind in ("int", "uint"):  # modulo: what may leave the type may be anything
             ends, type_ = (given.value - given.error, given.value + given.error), np.iinfo(dst)
             leaves = (given.error > 0) & ((ends[0] < type_.min) | (ends[1] > type_.max))
             bound = Bound(bound.value, np.where(leaves, np.inf, bound.error))
@@ -251,7 +252,7 @@ def _convert(domain: Bounded, bound: Bound, src: str, dst: str, rounding: Callab
         unsure = (bound.error > 0) & ((np.abs(bound.value) <= bound.error) | np.isnan(bound.value))
         return Bound((bound.value != 0).astype(np.float64), unsure.astype(np.float64))
     if DTYPES[src].kind != "float":
-        return _between(domain, bound.value, bound.error, lambda x: rounding(x.astype(np.int64)))
+        return _between(domain, bound.value, bound.error, lambda x: rounding(np.clip(x, *_LONG_ENDS).astype(np.int64)))
     return _between(domain, bound.value, bound.error, rounding)
 
 

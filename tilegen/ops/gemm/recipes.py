@@ -315,6 +315,7 @@ def fits(recipe: Recipe, p: Problem, arch: Arch) -> bool:
         atom = find_atom(recipe.atom).shape
         parts = zip(recipe.tile, atom, (*recipe.atoms, 1), strict=False)
         is_whole = bm % (16 * recipe.atoms[0]) == 0 and all(n % (a * count) == 0 for n, a, count in parts)
+        is_whole &= bk % (2 * atom[2]) == 0  # two fragments in turn: the next k-tile begins with the first
         if not p.a.runs_along_rows or p.b.runs_along_rows:  # a box has a row for each k
             is_whole &= not find_tma_problems(p.a.dtype, (bk, WIDEST // size))
         return is_whole and staged + out + 1024 <= arch.max_shared_bytes_per_cta
