@@ -79,7 +79,7 @@ STATEMENTS = """\
 kernel: "off"
 arch: sm_90
 params: {n: {default: 8, max: 64}, y: {dtype: float32, default: 1.0e-7}}
-grid: {bx: ceil(n / 4) + n % 3}
+grid: {bx: (ceil(n / 4) + n % 3) * 2}
 cluster: {cbx: 2}
 threads: 128
 buffers:
@@ -119,7 +119,7 @@ def test_every_kind_of_statement_and_of_view() -> None:
         'kernel: "off"', "  - for: {k: [1, n, 2], j: 2}", "    do: []", "  - commit: true", "    when: warpid == 0",
         '  - wait: {barrier: "full[(n + 1) % 3]"}', "    when: bx != 1 or bx == 0 or bx < 3", "  - wait: 1",
         "  bytes: {view: s, shape: [4, 512], dtype: uint8, layout: row}", "  wide: {view: rows, shape: [2, 256]}",
-        "  turned: {view: wide, axes: [1, 0], dtype: int32}", "grid: {bx: ceil(n / 4) + n % 3}", "  - sync: cluster",
+        "  turned: {view: wide, axes: [1, 0], dtype: int32}", "grid: {bx: ceil(n / 4) * 2 + n % 3 * 2}", "  - sync: cluster",
     ):  # fmt: skip
         assert line in text.splitlines(), text
 
