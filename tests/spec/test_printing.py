@@ -119,7 +119,8 @@ def test_every_kind_of_statement_and_of_view() -> None:
         'kernel: "off"', "  - for: {k: [1, n, 2], j: 2}", "    do: []", "  - commit: true", "    when: warpid == 0",
         '  - wait: {barrier: "full[(n + 1) % 3]"}', "    when: bx != 1 or bx == 0 or bx < 3", "  - wait: 1",
         "  bytes: {view: s, shape: [4, 512], dtype: uint8, layout: row}", "  wide: {view: rows, shape: [2, 256]}",
-        "  turned: {view: wide, axes: [1, 0], dtype: int32}", "grid: {bx: ceil(n / 4) * 2 + n % 3 * 2}", "  - sync: cluster",
+        "  turned: {view: wide, axes: [1, 0], dtype: int32}", "grid: {bx: ceil(n / 4) * 2 + n % 3 * 2}",
+        "  - sync: cluster",
     ):  # fmt: skip
         assert line in text.splitlines(), text
 
