@@ -248,9 +248,8 @@ def _limited(value: Array, error: Array, type_: str) -> Bound:
 def _convert(domain: Bounded, bound: Bound, src: str, dst: str, rounding: Callable[[Array], Array]) -> Bound:
     if holds_all(dst, src):
         return bound
-    if dst == "bool":  # is it 0? Not where both may be
-        unsure = (bound.error > 0) & ((np.abs(bound.value) <= bound.error) | np.isnan(bound.value))
-        return Bound((bound.value != 0).astype(np.float64), unsure.astype(np.float64))
+    if dst == "bool":
+        return _compare(FUNCTIONS["!="], bound, Bound(np.zeros(()), np.zeros(())))
     if DTYPES[src].kind != "float":
         return _between(domain, bound.value, bound.error, lambda x: rounding(np.clip(x, *_LONG_ENDS).astype(np.int64)))
     return _between(domain, bound.value, bound.error, rounding)

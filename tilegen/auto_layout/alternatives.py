@@ -286,9 +286,7 @@ def _to_elements(a: Access, launch: Launch, stand_in: _StandIn) -> tuple[TileAcc
     if (a, launch) not in stand_in.known:
         (offsets, *sources), weights = list_lanes(a, launch, launch.interior)
         size = a.memory.elem_bytes
-        inside = (
-            offsets // size % len(stand_in.elements)
-        )  # what lies past the end costs something; the proof refuses it
+        inside = offsets // size % len(stand_in.elements)  # past the end too: a proof refuses that
         elements = np.where(offsets >= 0, stand_in.elements[inside], -1)
         raw = merge_rows(TileAccess(a.kind, a.width_bytes // size, elements, weights, sources[0] if sources else None))
         stand_in.known[a, launch] = raw, fold(raw, stand_in.form.extents, size)

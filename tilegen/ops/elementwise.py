@@ -12,7 +12,7 @@ from tilegen.arithmetic import Node
 from tilegen.index import Index
 from tilegen.ops.computing import Computed, MakeStep, plan_computed, refuse_dtype, stretch, stretch_all
 from tilegen.ops.flows import broadcast
-from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, find_uncomputed
+from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import Context
 from tilegen.ops.pins import MostWidth
 from tilegen.plan import Compute, Ref, Step
@@ -118,5 +118,5 @@ OP = Op(
     "elementwise", ElementwiseFields, writes=("dst",), edge="edge", expression="expr", named="with", check=_check,
     reference=_reference, exactness=COMPUTES, variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
     flows=lambda call, threads: broadcast(call, ("dst", *call.fields_read)),
-    check_dtypes=lambda fields, regions: find_uncomputed({name: r.buffer for name, r in regions.items()}),
+    check_dtypes=refuse_uncomputed,
 )  # fmt: skip

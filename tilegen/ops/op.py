@@ -183,6 +183,11 @@ def find_uncomputed(operands: Mapping[str, Buffer]) -> tuple[str, str, str, str]
     return None
 
 
+def refuse_uncomputed(fields: Any, regions: Mapping[str, Region]) -> tuple[str, str, str, str] | None:
+    """``find_uncomputed`` of the regions of a call."""
+    return find_uncomputed({name: region.buffer for name, region in regions.items()})
+
+
 def fields_picked(call: WholeCall, spec: Spec) -> dict[str, Any]:
     """The fields of a call that the choices of its expanded spec say."""
     known = type(call.fields).model_fields

@@ -24,7 +24,7 @@ from tilegen.ops.computing import Computed, ElementLoop, choose_widths, find_own
 from tilegen.ops.digits import join_number, split_number
 from tilegen.ops.elementwise import check_broadcast, evaluate_call
 from tilegen.ops.flows import reduced, span_shapes
-from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, find_uncomputed
+from tilegen.ops.op import COMPUTES, Array, Here, Op, Planned, Variant, refuse_uncomputed
 from tilegen.ops.operand import STRETCHED, Context, Operand, Refused
 from tilegen.ops.ownership import Ownership, as_int, own
 from tilegen.ops.pins import MostWidth
@@ -391,7 +391,7 @@ def _stretch_result(dst: Operand, axis: int, shape: tuple[int, ...]) -> Operand:
 OP = Op(
     "reduce", ReduceFields, reads=("src",), writes=("dst",), optional=("src",), edge="edge", expression="expr",
     named="with", takes_written=lambda fields: fields.accumulate, check=_check,
-    check_dtypes=lambda fields, regions: find_uncomputed({name: r.buffer for name, r in regions.items()}),
+    check_dtypes=refuse_uncomputed,
     extents=lambda fields, regions, operands: span_shapes(operands), reference=_reference, exactness=COMPUTES,
     variants=(Variant("threads", 20, _refuse, _plan, pins=("width",)),),
     flows=lambda call, threads: reduced(call, [f for f in call.fields_read if f != "dst"], "dst", call.fields.axis),

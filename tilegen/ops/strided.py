@@ -37,9 +37,8 @@ def find_coordinates(buffer: Buffer, offsets: NDArray[Any], params: Mapping[str,
     dims = [d for d in sorted(range(len(extents)), key=lambda d: (-strides[d], -extents[d])) if extents[d] > 1]
     # Is a stride beyond all that those after it reach together?
     apart = [strides[d] > sum((extents[e] - 1) * strides[e] for e in dims[k + 1 :]) for k, d in enumerate(dims)]
-    begin, end = (
-        (apart.index(False), len(dims) - apart[::-1].index(False)) if False in apart else (len(dims), len(dims))
-    )
+    between = [k for k, is_apart in enumerate(apart) if not is_apart]
+    begin, end = (between[0], between[-1] + 1) if between else (len(dims), len(dims))
     for d in dims[:begin]:
         at[d], rest = np.divmod(rest, strides[d])
     if begin < end:
