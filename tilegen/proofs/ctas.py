@@ -18,6 +18,8 @@ from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.plan import Plan, begin, walk
+from tilegen.proofs.boxes import read_boxes
+from tilegen.proofs.partition import covers
 from tilegen.proofs.questions import Question, decisions_of, meant_places
 from tilegen.proofs.residues import MOST_RESIDUES, Residues, find_ends
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -57,8 +59,8 @@ def _list_decisions(spec: Spec) -> tuple[Index, ...]:
 
 # ---------------------------------------------------------------- CTAs that do the same
 def drop_alike(
-    plan: Plan, asked: Sequence[Question], runs: Sequence[tuple[Mapping[str, int], Sequence[Cta]]], grid: Cta,
-    usual: int = 1,
+    spec: Spec, plan: Plan, asked: Sequence[Question], runs: Sequence[tuple[Mapping[str, int], Sequence[Cta]]],
+    grid: Cta, usual: int = 1,
 ) -> list[list[Cta]]:  # fmt: skip
     """Of the CTAs that would run with each case of the parameters, those that show what no other does.
 
@@ -67,7 +69,7 @@ def drop_alike(
     keeps both ends of each axis of its ``grid``, and of the ``usual`` cases, which come first, each keeps a CTA. Where
     CTAs read what CTAs write, all are left.
     """
-    if exchanges(plan):
+    if exchanges(spec, plan):
         return [list(ctas) for _, ctas in runs]
     seen: set[object] = set()
     answers: dict[object, object] = {}
@@ -96,12 +98,24 @@ def _cover(shows: Mapping[Cta, set[Any]]) -> list[Cta]:
     return [cta for cta in shows if cta in kept]
 
 
-def exchanges(plan: Plan) -> bool:
-    """Do CTAs read an array that CTAs write?"""
-    return any(m.space == "global" and _is_exchanged(plan, m.name) for m in plan.memories)
+def exchanges(spec: Spec, plan: Plan) -> bool:
+    """Do CTAs read of an array what others may write?
+
+    Not where the spec has each read what it writes itself, the same box. A plan that reads elsewhere does not go along
+    with the spec's places, and is run there.
+    """
+    names = {m.name for m in plan.memories if m.space == "global" and _is_read_and_written(plan, m.name)}
+    return any(not _reads_own(spec, plan, name) for name in names)
 
 
-def _is_exchanged(plan: Plan, name: str) -> bool:
+def _reads_own(spec: Spec, plan: Plan, name: str) -> bool:
+    """Is every box that the spec reads of an array one that the CTA owns? False where it reads none."""
+    owns = [o for o in plan.owns if o.memory.name == name]
+    reads = [r for r in read_boxes(spec) if r.memory.name == name]
+    return bool(reads) and all(any(covers(own, read) for own in owns) for read in reads)
+
+
+def _is_read_and_written(plan: Plan, name: str) -> bool:
     """Does the plan read and write an array?"""
     found = [t for role in plan.roles for v in walk(role.steps, begin(role.threads)) for t in v.effects.touches
              if v.position.flat(t.ref)[0].name == name]  # fmt: skip

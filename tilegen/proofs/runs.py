@@ -72,7 +72,7 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     lengths = trip_cases(spec, plan, ctas, default)
     notes = list(lengths.notes)
     if not shows_all(periods, grid):
-        most = 0 if exchanges(plan) else MOST_LOOKED_AT
+        most = 0 if exchanges(spec, plan) else MOST_LOOKED_AT
         wanted[0] = default, choose_ctas(spec, periods, grid, default, most) if most else ctas
         notes += [] if most and shows_all(periods, grid, most) else [_OTHER_CTAS]
     wanted += with_ctas(_new(lengths.cases, wanted))
@@ -83,7 +83,7 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
                for case, ctas in with_ctas(large)]  # fmt: skip
     edges = _new(edge_cases(spec, asked, default), wanted)
     wanted += [(case, corners(launch_of(spec, case).grid)) for case in edges]
-    left = drop_alike(plan, asked, wanted, grid, len(usual))
+    left = drop_alike(spec, plan, asked, wanted, grid, len(usual))
     if len(left[0]) > _MOST_RUN:
         left[0], notes = left[0][:: -(-len(left[0]) // _MOST_RUN)], [*notes, _OTHER_CTAS]
     runs = []
@@ -117,9 +117,12 @@ def say_untried(case: Mapping[str, int]) -> str:
 
 
 def _new(cases: Iterable[Mapping[str, int]], known: Sequence[Wanted]) -> list[Mapping[str, int]]:
-    """The cases that are not among those known."""
-    before = [case for case, _ in known]
-    return [case for case in cases if case not in before]
+    """The cases that are not among those known, each once."""
+    before, new = [case for case, _ in known], list[Mapping[str, int]]()
+    for case in cases:
+        if case not in before and case not in new:
+            new.append(case)
+    return new
 
 
 def check_run(spec: Spec, plan: Plan, run: ProofRun, seed: int = 1) -> tuple[int, Trips]:

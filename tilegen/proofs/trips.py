@@ -38,14 +38,16 @@ import numpy as np
 from tilegen.errors import Diagnostic
 from tilegen.index import Index, Var, bound, evaluate, substitute, variables
 from tilegen.index.courses import ALL_TRIPS, Course, Trips, join_courses
+from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Let, Plan, Repeat, Step, Wait, all_steps, default_values, effects
 from tilegen.proofs.looking import crowd_of, whole_grid
 from tilegen.proofs.reach import Places
+from tilegen.proofs.sizes import largest_cases
 from tilegen.proofs.study import Study, Uncut, plain, study_plan, study_statement
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Loop, Region, Spec
-from tilegen.spec.outline import is_possible, outline, trip_of, write_out
+from tilegen.spec.outline import is_possible, launch_of, outline, trip_of, write_out
 
 TOO_LONG = "TG426"
 
@@ -170,10 +172,15 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
         if not bounds or is_shared or not named <= {*default, *CTA_AXES, *CLUSTER_AXES}:
             continue
         shown = _most_trips(spec, count, default)  # by the run with the defaults
-        enough = trips.most(trip.name, shown) + 1 if trip.name in trips.loops else _SOME_CASES
-        if enough > _MOST_CASES:
-            notes.append(f"not proven: the loop over {loop.var.name} with {_MOST_CASES} to {enough - 1} trips")
         for param in bounds:
+            if trip.name in trips.loops:
+                enough = trips.most(trip.name, shown) + 1
+            else:
+                enough = _look_for_enough(spec, plan, trip.name, count, default, param.name)
+            longest = max(_most_trips(spec, count, {**default, param.name: n}) for n in (param.step, largest[param.name]))
+            enough = min(enough, longest + 1)
+            if enough > _MOST_CASES:
+                notes.append(f"not proven: the loop over {loop.var.name} with {_MOST_CASES} to {enough - 1} trips")
             others = [default, largest, least][: 3 if len(default) > 1 else 1]
             mosts = [cache(partial(_most_with, spec, count, other, param.name)) for other in others]
             for wanted in (n for n in range(min(enough, _MOST_CASES)) if n != shown):
@@ -181,6 +188,21 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
                 found = ({**other, param.name: value} for other, value in tried if value is not None)
                 cases += [case for case in found if is_possible(spec, case)][:1]
     return Lengths(tuple(cases), tuple(notes))
+
+
+def _look_for_enough(
+    spec: Spec, plan: Plan, loop: str, count: Index, default: Mapping[str, int], param: str
+) -> int:  # fmt: skip
+    """How many lengths of a loop show what any length does, as far as all its trips with the largest value of a
+    parameter tell: it begins, ends and turns as there. That run is not counted on.
+    """
+    cases = [case for case in largest_cases(spec, default) if case[param] != default[param]]
+    case = cases[0] if cases else default
+    found = choose_trips(spec, plan, corners(launch_of(spec, case).grid), case, few=0).trips
+    if loop not in found.loops:
+        return _SOME_CASES
+    common, head = found.loops[loop]
+    return found.most(loop, _most_trips(spec, count, case)) + head + common.period + 1
 
 
 def _most_with(spec: Spec, count: Index, others: Mapping[str, int], name: str, value: int) -> int:

@@ -207,14 +207,11 @@ def _may_hold(machine: CtaBatch, condition: Index) -> bool:
 
 
 def _run_loop(machine: CtaBatch, loop: Loop, signals: Signals | None) -> Iterator[tuple[Waiting | Meeting, bool]]:
-    """The trips of the CTA that makes most of them; the others sit out where they have ended.
-
-    Those that begin elsewhere than others must make as many.
-    """
+    """The trips of the CTA that makes most of them; the others sit out where they have ended."""
     starts, steps, stops = (_values(machine, x) for x in (loop.start, loop.step, loop.stop))
     counts = {len(range(*one)) for one in zip(starts, stops, steps, strict=True)}
     has_one_start = len(set(starts)) == 1
-    if len(set(steps)) > 1 or (not has_one_start and len(counts) > 1):
+    if len(set(steps)) > 1:
         raise NotUniform
     outside = len(machine.named)
     start, step = starts[0] if has_one_start else np.array(starts, np.int64), steps[0]
