@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -186,6 +187,29 @@ def test_rows_of_another_order_are_found(meant: str, planned: str) -> None:
     if proof_code(lambda: prove(spec, plan_spec(spec))) == "":  # each CTA has rows of its own
         found = proof_code(lambda: prove(spec, plan_spec(other)))
         assert (found == "") == (meant == planned), found
+
+
+IN_PLACE = """kernel: in_place
+threads: 32
+grid: {bx: 96}
+buffers:
+  X: {scope: global, dtype: float32, shape: [97, 32], partial: true}
+  t: {scope: register, dtype: float32, shape: [32], layout: auto}
+ops:
+  - copy: {src: "X[%s]", dst: t}
+  - elementwise: {dst: t, expr: t * 2}
+  - copy: {src: t, dst: "X[%s]"}
+"""
+
+
+@pytest.mark.parametrize("order", ORDERS.values())
+def test_rows_that_are_changed_in_place_are_found_where_one_cta_takes_another(order: str) -> None:
+    spec = tilegen.load(IN_PLACE % ("bx", "bx"))
+    (run,) = list_runs(spec, plan_spec(spec))
+    assert len(run.ctas) == 4  # each reads what it writes itself
+    for read, written in ((order, "bx"), ("bx", order), (order, order)):
+        other = plan_spec(tilegen.load(IN_PLACE % (read, written)))
+        assert (proof_code(partial(prove, spec, other)) == "") == (order == "bx"), (read, written)
 
 
 def test_a_row_that_all_ctas_read_is_found() -> None:

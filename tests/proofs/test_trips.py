@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 import tilegen
+from tests.mutants.judging import proof_code
 from tests.proofs.looped import COUNT, judged, print_counts
 from tilegen.errors import ProofError
 from tilegen.planner import plan_spec
+from tilegen.proofs import prove
 from tilegen.proofs.runs import list_runs
 
 DOCS = Path(__file__).parents[2] / "docs" / "how-it-works.md"
@@ -187,3 +189,39 @@ def test_more_elements_in_one_cta_than_a_proof_has_room_for_are_refused_at_once(
     }
     with pytest.raises(ProofError, match=r"TG426: .* 100000000 elements of X in 1 CTA, .*let more CTAs share"):
         tilegen.build(spec)
+
+
+GROUPED = """kernel: grouped
+threads: 32
+grid: {bx: 12}
+params: {N: {default: 96, max: 5000, multiple_of: 6}}
+buffers:
+  X: {scope: global, dtype: float32, shape: [N, 32]}
+  Y: {scope: global, dtype: float32, shape: [N, 32]}
+  A: {scope: shared, dtype: float32, shape: [5, 32]}
+ops:
+  - for: {t: [bx, N, 12]}
+    do:
+      - let: {rows: "max(min(4, N // 6 - t // 24 * 4), 1)"}
+      - let: {row: (t // 24 * 4 + t %% 24 %% rows) * 6 + t %% 24 // rows}
+      - copy: {src: "X[%s]", dst: "A[%s]"}
+      - sync: cta
+      - copy: {src: "A[t %% 5]", dst: "Y[row]"}
+      - sync: cta
+"""
+
+
+@pytest.mark.parametrize("places", [
+    ("row", "where(t == 245, (t + 1) % 5, t % 5)"), ("row", "where(t == 2403, (t + 1) % 5, t % 5)"),
+    ("row + where(t == 2403 and N == 4998, 1, 0)", "t % 5"),
+])  # fmt: skip
+def test_one_wrong_trip_of_an_order_without_a_rule_is_found_at_the_largest_size(places: tuple[str, str]) -> None:
+    """With the default size it has 8 trips; how many lengths are tried is looked up at the largest."""
+    spec, other = (tilegen.load(GROUPED % own) for own in (("row", "t % 5"), places))
+    assert proof_code(lambda: prove(spec, plan_spec(other))) in ("TG414", "TG420")
+
+
+def test_a_loop_in_an_order_without_a_rule_is_proved_with_few_lengths() -> None:
+    spec = tilegen.load(GROUPED % ("row", "t % 5"))
+    lengths = {run.case["N"] for run in list_runs(spec, plan_spec(spec)) if run.case["N"] < 4000}
+    assert max(lengths) < 12 * 32

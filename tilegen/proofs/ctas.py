@@ -67,7 +67,7 @@ def drop_alike(
     Two do the same where every condition, count and place in shared memory is the same function of threads and trips,
     and places in global memory go along with the spec's. Of those that do the same one is left; but the first case
     keeps both ends of each axis of its ``grid``, and of the ``usual`` cases, which come first, each keeps a CTA. Where
-    CTAs read what CTAs write, all are left.
+    CTAs read what others may write, all are left.
     """
     if exchanges(spec, plan):
         return [list(ctas) for _, ctas in runs]

@@ -22,7 +22,8 @@ Tiles in an order without a rule are left out too, where all that a trip does is
 
 Of a loop as long as a parameter says, one long run shows the windows in the midst of a stretch. Others are shown by few
 trips: those over either turn by a stretch of L - 1 trips or more, one for each residue of its length, and those over
-both by every stretch that is shorter.
+both by every stretch that is shorter. Where no rule says how many lengths that is, since tiles come in an order without
+one, all trips with the largest size are looked at.
 """
 
 from __future__ import annotations
@@ -177,8 +178,8 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
                 enough = trips.most(trip.name, shown) + 1
             else:
                 enough = _look_for_enough(spec, plan, trip.name, count, default, param.name)
-            longest = max(_most_trips(spec, count, {**default, param.name: n}) for n in (param.step, largest[param.name]))
-            enough = min(enough, longest + 1)
+            ends = param.step, largest[param.name]
+            enough = min(enough, 1 + max(_most_trips(spec, count, {**default, param.name: n}) for n in ends))
             if enough > _MOST_CASES:
                 notes.append(f"not proven: the loop over {loop.var.name} with {_MOST_CASES} to {enough - 1} trips")
             others = [default, largest, least][: 3 if len(default) > 1 else 1]
