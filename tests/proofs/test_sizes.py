@@ -260,3 +260,21 @@ def test_a_slot_that_two_sizes_together_make_wrong_is_found(condition: str) -> N
     spec, plan = tilegen.load(right), plan_spec(tilegen.load(wrong))
     assert proof_code(lambda: prove(spec, plan_spec(spec))) == ""
     assert proof_code(lambda: prove(spec, plan))
+
+
+def test_a_parameter_that_grows_in_large_steps_is_compared_with_ctas() -> None:
+    """Its first 128 values hold 0 alone, by which nothing can be divided."""
+    text = """kernel: rows
+threads: 32
+params: {N: {default: 256, max: 4096, multiple_of: 128}}
+grid: {bx: N // 64}
+buffers:
+  X: {scope: global, dtype: float32, shape: [2, N]}
+  Y: {scope: global, dtype: float32, shape: [2, N]}
+ops:
+  - let: {row: bx // (N // 128), column: bx %% (N // 128) * 128}
+  - copy: {src: "X[%s, column : +128]", dst: "Y[row, column : +128]"}
+"""
+    spec, other = (tilegen.load(text % row) for row in ("row", "where(bx // (N // 128) < 1, row, min(1, N // 512))"))
+    assert proof_code(lambda: prove(spec, plan_spec(spec))) == ""
+    assert proof_code(lambda: prove(spec, plan_spec(other))) == "TG420"

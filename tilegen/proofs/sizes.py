@@ -11,7 +11,7 @@ from math import prod
 
 import numpy as np
 
-from tilegen.index import Formula, Index, Var, bound, evaluate, less, substitute, variables
+from tilegen.index import Formula, Index, Var, bound, evaluate, less, mul, substitute, variables
 from tilegen.proofs.questions import COMPARING, Question, parts_with
 from tilegen.proofs.residues import look_at
 from tilegen.scopes import CTA_AXES
@@ -23,7 +23,8 @@ _MOST_VALUES = 1 << 17  # of a parameter that are looked at, from either end
 _MOST_OUTCOMES = 128  # of a remainder
 _MOST_ROWS = 1 << 12  # combinations of values that are looked at
 _MOST_TOGETHER = 8  # of the least values of each parameter all are tried together
-_MOST_SMALL = 128  # values of a parameter that are compared with CTAs, trips and threads
+_MOST_SMALL = 128  # values of a parameter up to which all are compared with CTAs, trips and threads,
+_LEAST_SMALL = 8  # and as many at least
 _MOST_SEEN = 1 << 20  # outcomes of such a comparison
 
 
@@ -134,18 +135,20 @@ def reaching_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, 
 
 def _reaching_values(spec: Spec, var: Var, q: Question, others: Mapping[str, int], default: int) -> Iterator[int]:
     """The least value of a parameter for each set of outcomes of a comparison, and the least above its default."""
-    few = Var(var.name, min(var.bound, _MOST_SMALL))
-    numbers: dict[str, Index] = {**others, var.name: few}
+    steps = Var(f"{var.name}_steps", min(-(-var.bound // var.step), max(_MOST_SMALL // var.step, _LEAST_SMALL) + 1))
+    if steps.bound < 2:
+        return
+    numbers: dict[str, Index] = {**others, var.name: mul(steps, var.step)}
     grid = {axis: substitute(n, numbers) for axis, n in zip(CTA_AXES, spec.grid, strict=True)}
     numbers |= {axis: Var(axis, bound(n) - 1) if bound(n) > 2 else 0 for axis, n in grid.items()}
     inside = tuple(less(numbers[axis], n) for axis, n in grid.items())
-    seen = look_at(replace(q, guards=(*q.guards, *inside)), [substitute(q.x, numbers)], few, numbers, _MOST_SEEN)
+    seen = look_at(replace(q, guards=(*q.guards, *inside)), [substitute(q.x, numbers)], steps, numbers, _MOST_SEEN)
     if seen is None:
         return
-    rows = seen.outcomes.reshape(few.bound, -1)
+    rows = seen.outcomes.reshape(steps.bound, -1)
     sets = (rows == 0).any(axis=1) + 2 * (rows == 1).any(axis=1)
-    values = np.arange(few.bound)
-    possible = (values >= max(1, var.least)) & (values % var.step == 0) & (sets > 0)
+    values = np.arange(steps.bound) * var.step
+    possible = (values >= max(1, var.least)) & (sets > 0)
     for first in (0, default + 1):
         for own in (1, 2, 3):
             yield from map(int, values[possible & (values >= first) & (sets == own)][:1])
