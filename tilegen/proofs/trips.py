@@ -178,12 +178,11 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
                 enough = trips.most(trip.name, shown) + 1
             else:
                 enough = _look_for_enough(spec, plan, trip.name, count, default, param.name)
-            ends = param.step, largest[param.name]
-            enough = min(enough, 1 + max(_most_trips(spec, count, {**default, param.name: n}) for n in ends))
-            if enough > _MOST_CASES:
-                notes.append(f"not proven: the loop over {loop.var.name} with {_MOST_CASES} to {enough - 1} trips")
             others = [default, largest, least][: 3 if len(default) > 1 else 1]
             mosts = [cache(partial(_most_with, spec, count, other, param.name)) for other in others]
+            enough = min(enough, 1 + max(most(n) for most in mosts for n in (param.step, largest[param.name])))
+            if enough > _MOST_CASES:
+                notes.append(f"not proven: the loop over {loop.var.name} with {_MOST_CASES} to {enough - 1} trips")
             for wanted in (n for n in range(min(enough, _MOST_CASES)) if n != shown):
                 tried = ((other, _least_value(param, most, wanted)) for other, most in zip(others, mosts, strict=True))
                 found = ({**other, param.name: value} for other, value in tried if value is not None)
