@@ -19,7 +19,7 @@ from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.plan import Plan, begin, walk
 from tilegen.proofs.boxes import read_boxes
-from tilegen.proofs.partition import covers
+from tilegen.proofs.partition import are_own
 from tilegen.proofs.questions import Question, decisions_of, meant_places
 from tilegen.proofs.residues import MOST_RESIDUES, Residues, find_ends
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -112,7 +112,7 @@ def _reads_own(spec: Spec, plan: Plan, name: str) -> bool:
     """Is every box that the spec reads of an array one that the CTA owns? False where it reads none."""
     owns = [o for o in plan.owns if o.memory.name == name]
     reads = [r for r in read_boxes(spec) if r.memory.name == name]
-    return bool(reads) and all(any(covers(own, read) for own in owns) for read in reads)
+    return bool(reads) and are_own(reads, owns)
 
 
 def _is_read_and_written(plan: Plan, name: str) -> bool:

@@ -112,7 +112,7 @@ def _check_reads(
     plan: Plan, owns: Sequence[Owned], reads: Sequence[Owned], params: Mapping[str, int], most_boxes: int
 ) -> list[Finding]:
     name = reads[0].memory.name
-    if all(any(covers(own, read) for own in owns) for read in reads):
+    if are_own(reads, owns):
         return []
     lined = _line_up(plan, (*owns, *reads), params, most_boxes)
     if isinstance(lined, str):
@@ -134,7 +134,12 @@ def _check_reads(
     return [Finding(TWO_CTAS, message, op=bids[cells.bid[first]].op, memory=name, witness=witness)]
 
 
-def covers(own: Owned, read: Owned) -> bool:
+def are_own(reads: Sequence[Owned], owns: Sequence[Owned]) -> bool:
+    """Is every box that a CTA reads one that it owns?"""
+    return all(any(_covers(own, read) for own in owns) for read in reads)
+
+
+def _covers(own: Owned, read: Owned) -> bool:
     """Is what is read what the same CTA owns: the same box, wherever it is read?"""
     asked = read.condition if own.condition == read.condition else True
     return replace(own, op=0) == replace(read, condition=asked, op=0)

@@ -118,11 +118,8 @@ def say_untried(case: Mapping[str, int]) -> str:
 
 def _new(cases: Iterable[Mapping[str, int]], known: Sequence[Wanted]) -> list[Mapping[str, int]]:
     """The cases that are not among those known, each once."""
-    before, new = [case for case, _ in known], list[Mapping[str, int]]()
-    for case in cases:
-        if case not in before and case not in new:
-            new.append(case)
-    return new
+    before, found = [case for case, _ in known], [*cases]
+    return [case for k, case in enumerate(found) if case not in before and case not in found[:k]]
 
 
 def check_run(spec: Spec, plan: Plan, run: ProofRun, seed: int = 1) -> tuple[int, Trips]:

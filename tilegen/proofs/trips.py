@@ -159,14 +159,16 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
     Of a loop whose trips differ between CTAs, the longest has so many. A longer loop begins and ends as one of these,
     and goes on in between as with the defaults, which the other parameters have; or their largest or least.
     """
-    counted = counted_loops(spec)
+    counted = dict.fromkeys(
+        (loop.var.name, trip, count) for loop, trip, count in counted_loops(spec)
+    )  # roles share some
     if all(isinstance(count, int) for _, _, count in counted):
         return Lengths()
     cases, notes = [], []
     least = {p.name: p.var.step for p in spec.params if p.var is not None}
     largest = {p.name: (p.var.bound - 1) // p.var.step * p.var.step for p in spec.params if p.var is not None}
     trips = choose_trips(spec, plan, ctas, default, few=0, looks=False).trips
-    for loop, trip, count in counted:
+    for var, trip, count in counted:
         named = {v.name for v in variables(count)}
         bounds = [p.var for p in spec.params if p.var is not None and p.launched is None and p.name in named]
         is_shared = any(p.launched is not None and p.name in named for p in spec.params)  # ``few_counts`` are tried
@@ -182,7 +184,7 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
             mosts = [cache(partial(_most_with, spec, count, other, param.name)) for other in others]
             enough = min(enough, 1 + max(most(n) for most in mosts for n in (param.step, largest[param.name])))
             if enough > _MOST_CASES:
-                notes.append(f"not proven: the loop over {loop.var.name} with {_MOST_CASES} to {enough - 1} trips")
+                notes.append(f"not proven: the loop over {var} with {_MOST_CASES} to {enough - 1} trips")
             for wanted in (n for n in range(min(enough, _MOST_CASES)) if n != shown):
                 tried = ((other, _least_value(param, most, wanted)) for other, most in zip(others, mosts, strict=True))
                 found = ({**other, param.name: value} for other, value in tried if value is not None)
@@ -194,7 +196,7 @@ def _look_for_enough(
     spec: Spec, plan: Plan, loop: str, count: Index, default: Mapping[str, int], param: str
 ) -> int:  # fmt: skip
     """How many lengths of a loop show what any length does, as far as all its trips with the largest value of a
-    parameter tell: it begins, ends and turns as there. That run is not counted on.
+    parameter tell: it begins, ends and turns as there. One whole stretch is among them, as that run may be left out.
     """
     cases = [case for case in largest_cases(spec, default) if case[param] != default[param]]
     case = cases[0] if cases else default

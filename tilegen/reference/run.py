@@ -210,11 +210,10 @@ def _run_loop(machine: CtaBatch, loop: Loop, signals: Signals | None) -> Iterato
     """The trips of the CTA that makes most of them; the others sit out where they have ended."""
     starts, steps, stops = (_values(machine, x) for x in (loop.start, loop.step, loop.stop))
     counts = {len(range(*one)) for one in zip(starts, stops, steps, strict=True)}
-    has_one_start = len(set(starts)) == 1
     if len(set(steps)) > 1:
         raise NotUniform
     outside = len(machine.named)
-    start, step = starts[0] if has_one_start else np.array(starts, np.int64), steps[0]
+    start, step = starts[0] if len(set(starts)) == 1 else np.array(starts, np.int64), steps[0]
     name = trip_of(loop, outline(machine.spec).names)[0].name
     differ = len(counts) > 1
     if differ:
