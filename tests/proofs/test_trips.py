@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 from pathlib import Path
 
@@ -219,6 +220,23 @@ def test_one_wrong_trip_of_an_order_without_a_rule_is_found_at_the_largest_size(
     """With the default size it has 8 trips; how many lengths are tried is looked up at the largest."""
     spec, other = (tilegen.load(GROUPED % own) for own in (("row", "t % 5"), places))
     assert proof_code(lambda: prove(spec, plan_spec(other))) in ("TG414", "TG420")
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_one_wrong_trip_of_one_cta_in_groups_is_found_at_every_size_that_is_tried(seed: int) -> None:
+    """Of its row, its slot, or whether it is written; CTAs that do the same as others are left out before."""
+    rng = random.Random(seed)
+    spec = tilegen.load(GROUPED % ("row", "t % 5"))
+    case = rng.choice(list_runs(spec, plan_spec(spec))).case["N"]
+    wrong = f"t == {rng.randrange(case)} and N == {case}"
+    places = [
+        (f"where({wrong}, where(row == 0, 1, row - 1), row)", "t % 5"),
+        ("row", f"where({wrong}, (t + 1) % 5, t % 5)"),
+    ]
+    faulty = [GROUPED % own for own in places]
+    faulty.append((GROUPED % ("row", "t % 5")).replace('dst: "Y[row]"', f'dst: "Y[row]", when: not ({wrong})'))
+    for text in faulty:
+        assert proof_code(lambda text=text: prove(spec, plan_spec(tilegen.load(text)))), text
 
 
 def test_a_loop_in_an_order_without_a_rule_is_proved_with_few_lengths() -> None:

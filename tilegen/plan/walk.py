@@ -128,10 +128,11 @@ def trip_name(var: Var, depth: int) -> str:
 def plain_name(name: str) -> str:
     """The name that a base variable has in the kernel.
 
-    >>> plain_name("k__0"), plain_name("bx")
-    ('k', 'bx')
+    >>> plain_name("k__0"), plain_name("k__trip__1"), plain_name("bx")
+    ('k', 'k__trip', 'bx')
     """
-    return name.partition("__")[0]
+    plain, _, depth = name.rpartition("__")
+    return plain if depth.isdecimal() and plain else name
 
 
 def _enter_block(step: Block, position: Position) -> Position:

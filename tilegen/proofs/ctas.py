@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import product
 from math import prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +19,9 @@ from tilegen.kept import keep
 from tilegen.plan import Plan, begin, walk
 from tilegen.proofs.boxes import read_boxes
 from tilegen.proofs.partition import are_own
-from tilegen.proofs.questions import Question, decisions_of, meant_places
+from tilegen.proofs.questions import decisions_of
 from tilegen.proofs.residues import MOST_RESIDUES, Residues, find_ends
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import outline
 
@@ -57,47 +56,6 @@ def _list_decisions(spec: Spec) -> tuple[Index, ...]:
     return tuple(dict.fromkeys(x for p in outline(spec).placed for x in decisions_of(spec, p)))
 
 
-# ---------------------------------------------------------------- CTAs that do the same
-def drop_alike(
-    spec: Spec, plan: Plan, asked: Sequence[Question], runs: Sequence[tuple[Mapping[str, int], Sequence[Cta]]],
-    grid: Cta, usual: int = 1,
-) -> list[list[Cta]]:  # fmt: skip
-    """Of the CTAs that would run with each case of the parameters, those that show what no other does.
-
-    Two do the same where every condition, count and place in shared memory is the same function of threads and trips,
-    and places in global memory go along with the spec's. Of those that do the same one is left; but the first case
-    keeps both ends of each axis of its ``grid``, and of the ``usual`` cases, which come first, each keeps a CTA. Where
-    CTAs read what others may write, all are left.
-    """
-    if exchanges(spec, plan):
-        return [list(ctas) for _, ctas in runs]
-    seen: set[object] = set()
-    answers: dict[object, object] = {}
-    left = []
-    meant = meant_places(asked)
-    pairs = [(q, meant.get(q.array)) for q in asked]
-    ends = {(d, x) for cta in corners(grid) for d, x in enumerate(cta)}
-    for number, (case, ctas) in enumerate(runs):
-        moved = [q.moving(case, place) for q, place in pairs]
-        does = {cta: _behaviour(pairs, moved, {**case, **_axes_of(cta, plan)}, answers) for cta in ctas}
-        new = {cta: {own} - seen for cta, own in does.items()}
-        axes = {cta: ends & {*enumerate(cta)} if number == 0 else set() for cta in ctas}
-        left.append(_cover({cta: new[cta] | axes[cta] for cta in ctas}) or list(ctas)[-1:] * (number < usual))
-        seen |= set(does.values())
-    return left
-
-
-def _cover(shows: Mapping[Cta, set[Any]]) -> list[Cta]:
-    """A few that show together all that is shown; of those that show as much the last."""
-    wanted = set().union(*shows.values())
-    kept: set[Cta] = set()
-    while wanted:
-        best = max(reversed(list(shows)), key=lambda cta: len(shows[cta] & wanted))
-        kept.add(best)
-        wanted -= shows[best]
-    return [cta for cta in shows if cta in kept]
-
-
 def exchanges(spec: Spec, plan: Plan) -> bool:
     """Do CTAs read of an array what others may write?
 
@@ -120,30 +78,6 @@ def _is_read_and_written(plan: Plan, name: str) -> bool:
     found = [t for role in plan.roles for v in walk(role.steps, begin(role.threads)) for t in v.effects.touches
              if v.position.flat(t.ref)[0].name == name]  # fmt: skip
     return any(t.reads for t in found) and any(t.writes for t in found)
-
-
-def _axes_of(cta: Cta, plan: Plan) -> dict[str, int]:
-    own = dict(zip(CTA_AXES, cta, strict=True))
-    return own | {c: own[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
-
-
-def _behaviour(
-    asked: Sequence[tuple[Question, Question | None]], moved: Sequence[Mapping[str, int]], numbers: Mapping[str, int],
-    answers: dict[object, object],
-) -> object:  # fmt: skip
-    """What a CTA does, to compare with others: each expression with its numbers, over the trips that its loops make.
-
-    ``moved``: the axes, as 0, along which an expression only moves on.
-    """
-    found = []
-    for n, ((question, meant), still) in enumerate(zip(asked, moved, strict=True)):
-        own = {**numbers, **still}
-        names = {*question.names, *(meant.names if meant else ())}
-        key = n, tuple(own[name] for name in sorted(names) if name in own)
-        if key not in answers:
-            answers[key] = question.answer(own, meant)
-        found.append(answers[key])
-    return tuple(found)
 
 
 def shows_all(periods: Sequence[Residues], grid: Cta, most: int = MOST_RESIDUES) -> bool:

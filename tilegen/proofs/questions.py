@@ -8,7 +8,6 @@ from functools import cached_property, reduce
 
 from tilegen.index import Formula, Index, Var, add, bound, evaluate, less, sub, substitute, variables
 from tilegen.index.bounds import narrow
-from tilegen.index.courses import course
 from tilegen.plan import Block, Let, Plan, Step, Tma, Touch, Visit, begin, plain_name, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Spec, Statement
@@ -84,21 +83,6 @@ class Question:
         """The variables that it depends on."""
         parts = (self.x, *(count for _, count in self.loops), *self.guards)
         return tuple(sorted({v.name for part in parts for v in variables(part)}))
-
-    def moving(self, case: Mapping[str, int], meant: Question | None) -> dict[str, int]:
-        """The block axes along which it only moves on, with ``meant``, and stays as aligned: each as 0, which does as
-        well.
-        """
-        if not self.moves or self.guards:
-            return {}
-        x, fixed = substitute(self.x, case), {v.name for _, count in self.loops for v in variables(count)}
-        place = substitute(meant.x, case) if meant else x
-        found = {}
-        for v in variables(x):
-            own = course(x, v) if v.name in CTA_AXES and v.name not in fixed else None
-            if own and own.period == 1 and not own.turns and own.rise % ALIGNED == 0 and course(place, v) == own:
-                found[v.name] = 0
-        return found
 
     def answer(self, numbers: Mapping[str, int], meant: Question | None) -> object:
         """The expression with the numbers of a CTA, over the trips that it makes; a place as far as it is from

@@ -187,7 +187,7 @@ def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[st
     found = look_at(q, seen, v, numbers)
     if found is None:
         return None
-    numbered = _number_rows(found.outcomes.reshape(v.bound, -1))
+    numbered = number_rows(found.outcomes.reshape(v.bound, -1))
     return numbered if numbered.max() < MOST_RESIDUES else None
 
 
@@ -197,14 +197,14 @@ def find_ends(outcomes: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp
 
     Outcomes that are numbers are in order.
     """
-    numbered = outcomes if outcomes.ndim == 1 else _number_rows(outcomes)
+    numbered = outcomes if outcomes.ndim == 1 else number_rows(outcomes)
     _, first, which = np.unique(numbered, return_index=True, return_inverse=True)
     last = np.zeros(len(first), np.intp)
     last[which] = np.arange(len(outcomes))
     return first, last
 
 
-def _number_rows(rows: NDArray[Any]) -> Numbered:
+def number_rows(rows: NDArray[Any]) -> Numbered:
     """A number for each row, the same for the same ones: they are told apart by their bytes."""
     if (rows == rows[0]).all():
         return np.zeros(len(rows), np.intp)
@@ -220,7 +220,7 @@ def _follow(q: Question, v: Var, numbers: Mapping[str, Index], trips: Trips) -> 
     if seen is None or prod(seen.is_made.shape[:-1]) > _MOST_STRETCHES:
         return None
     by_trip = seen.is_made.shape
-    ids = _number_rows(seen.outcomes.reshape(prod(by_trip), -1)).reshape(by_trip)
+    ids = number_rows(seen.outcomes.reshape(prod(by_trip), -1)).reshape(by_trip)
     steady = [_steady(trips, plain_name(name)) for name in seen.loops]
     patterns = [_pattern(own, made, steady) for own, made in zip(ids, seen.is_made, strict=True)]
     known = {pattern: n for n, pattern in enumerate(dict.fromkeys(patterns))}
@@ -253,7 +253,7 @@ def _follow_length(loops: Loops, v: Var, numbers: Mapping[str, Index], trips: Tr
     if seen is None:
         return None
     lengths = seen.outcomes.reshape(v.bound, -1)
-    return _number_rows(_cut(lengths, _steady(trips, plain_name(trip.name))))
+    return number_rows(_cut(lengths, _steady(trips, plain_name(trip.name))))
 
 
 def _steady(trips: Trips, name: str) -> tuple[int, int] | None:

@@ -11,7 +11,8 @@ from tilegen.interpret import Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep_of_two
 from tilegen.plan import Plan
-from tilegen.proofs.ctas import MOST_LOOKED_AT, choose_ctas, drop_alike, exchanges, shows_all
+from tilegen.proofs.alike import drop_alike
+from tilegen.proofs.ctas import MOST_LOOKED_AT, choose_ctas, exchanges, shows_all
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
