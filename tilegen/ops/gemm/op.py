@@ -92,9 +92,14 @@ def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, 
         return "TG212", f"'{d.name}' has no batch, and what it is made of has", "d", "give it a batch before M and N"
     (m, k), (kb, n) = a.shape[-2:], b.shape[-2:]
     if k != kb:
-        return "TG212", f"gemm multiplies M x K by K x N: a has {_say(a)}, b has {_say(b)}", "b", ""
+        message = f"gemm multiplies M x K by K x N: a has {_say(a)}, b has {_say(b)}"
+        field = "a" if a.shape[-2] == kb and (k, n) == d.shape[-2:] else "b"
+        exchanged = field == "a" or (k == n and (m, kb) == d.shape[-2:])
+        hint = _exchange_hint(arrays[field]) if exchanged else f"K is {k} of a and {kb} of b: make them equal"
+        return "TG212", message, field, hint
     if d.shape[-2:] != (m, n):
-        return "TG212", f"the product of {_say(a)} and {_say(b)} is [.., {m}, {n}], but d has {_say(d)}", "d", ""
+        message = f"the product of {_say(a)} and {_say(b)} is [.., {m}, {n}], but d has {_say(d)}"
+        return "TG212", message, "d", _exchange_hint(d) if d.shape[-2:] == (n, m) else f"give '{d.name}' {m} by {n}"
     for name in ("a", "b"):
         if ranks[name] == 3 and arrays[name].shape[0] != d.shape[0]:
             return "TG212", f"{name} has a batch of {arrays[name].shape[0]}, d of {d.shape[0]}", name, ""
@@ -108,6 +113,18 @@ def _check(fields: GemmFields, arrays: Mapping[str, Buffer]) -> tuple[str, str, 
         return "TG111", "an expression is missing here", "epilogue", "write 'acc', or remove the key"
     others = {name: array for name, array in arrays.items() if name not in ("a", "b")}
     return _find_unnamed(fields) or _check_types(fields, a, b) or find_uncomputed(others)
+
+
+def _exchange_hint(array: Buffer) -> str:
+    """How an array is declared that holds the matrix with its dimensions exchanged."""
+    *batch, rows, columns = array.shape
+    shape = f"[{', '.join(map(str, (*batch, columns, rows)))}]"
+    if batch:
+        return f"give '{array.name}' the shape {shape}, and a layout with the strides of both exchanged"
+    layouts = {"": "col", "row": "col", "col": "row"}
+    if array.layout_text not in layouts:
+        return f"give '{array.name}' the shape {shape}, and its layout the strides of both exchanged"
+    return f"give '{array.name}' the shape {shape} and 'layout: {layouts[array.layout_text]}', which is the same memory"
 
 
 def _find_unnamed(fields: GemmFields) -> tuple[str, str, str, str] | None:
