@@ -326,3 +326,57 @@ def test_ctas_that_did_not_run_are_said() -> None:
     )
     built = tilegen.build(source.split("  - copy")[0].replace("4099", "313") + copies)
     assert any("did not run" in note for note in built.proof.notes)
+
+
+# ---------------------------------------------------------------- elements that a CTA touches twice
+TWICE = """kernel: twice
+threads: 64
+grid: {bx: 96}
+buffers:
+  X: {scope: global, dtype: float32, shape: [192, 32]}
+  Y: {scope: global, dtype: float32, shape: [200, 32], partial: true}
+ops:
+  - for: {t: 2}
+    do:
+      - copy: {scope: warp, src: "X[bx*2 + t]", dst: "Y[%s]", when: warpid == t}%s
+"""
+BY_TWO_OPS = """kernel: two_ops
+threads: 64
+grid: {bx: 96}
+buffers:
+  X: {scope: global, dtype: float32, shape: [192, 32]}
+  Y: {scope: global, dtype: float32, shape: [200, 32], partial: true}
+ops:
+  - copy: {scope: warp, src: "X[bx]", dst: "Y[%s]", when: warpid == 0}
+  - copy: {scope: warp, src: "X[bx + 96]", dst: "Y[%s]", when: warpid == 1}
+"""
+
+
+@pytest.mark.parametrize("row", [
+    "where(bx == 5, 10, bx*2 + t)", "where(bx * bx % 97 == 50, bx*2, bx*2 + t)", "bx*2 + where(bx == 41, 0, t)",
+])  # fmt: skip
+def test_a_row_that_one_cta_writes_twice_is_found(row: str) -> None:
+    """Two warps write it, and nothing orders them; what is written goes along with the spec in every trip."""
+    with pytest.raises(ProofError, match="TG403"):
+        tilegen.build(TWICE % (row, ""))
+    ordered = tilegen.build(TWICE % (row, "\n      - sync: cta"))
+    assert all(len(ctas) <= 8 for _, ctas in ordered.proof.runs)
+
+
+@pytest.mark.parametrize("rows", [("bx*2", "bx*2 + where(bx == 33, 0, 1)"), ("where(bx == 34, 69, bx*2)", "bx*2 + 1")])
+def test_a_row_that_two_ops_of_one_cta_write_is_found(rows: tuple[str, str]) -> None:
+    with pytest.raises(ProofError, match="TG403"):
+        tilegen.build(BY_TWO_OPS % rows)
+
+
+def test_rows_that_overlap_in_one_cta_are_found() -> None:
+    """Boxes of two rows that begin at different ones, of which one is in both."""
+    text = TWICE.replace("Y[%s]", "Y[%s : +2]").replace("X[bx*2 + t]", "X[bx*2 : +2]").replace("[200, 32]", "[400, 32]")
+    assert tilegen.build(text % ("bx*4 + t*2", "")).source
+    with pytest.raises(ProofError, match="TG403"):
+        tilegen.build(text % ("bx*4 + t*where(bx == 60, 1, 2)", ""))
+
+
+def test_ctas_that_all_write_their_rows_twice_are_few() -> None:
+    (run,) = tilegen.build(TWICE % ("bx*2", "\n      - sync: cta")).proof.runs
+    assert len(run[1]) == 4

@@ -24,6 +24,7 @@ from tilegen.proofs.ctas import exchanges
 from tilegen.proofs.looking import Ints, crowd_of
 from tilegen.proofs.questions import ALIGNED, NEVER, Question, meant_places, part_naming
 from tilegen.proofs.residues import MOST_OUTCOMES, number_rows
+from tilegen.proofs.rewriting import find_rewriting
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
 
@@ -37,9 +38,9 @@ def drop_alike(
     """Of the CTAs that would run with each case of the parameters, those that show what no other does.
 
     Two do the same where every condition, count and place in shared memory is the same function of threads and trips,
-    and places in global memory are as far from the spec's. Of those that do the same one is left; but the first case
-    keeps both ends of each axis of its ``grid``, and of the ``usual`` cases, which come first, each keeps a CTA. Where
-    CTAs read what others may write, all are left.
+    places in global memory are as far from the spec's, and no element of it is touched twice, or all in the same way.
+    Of those that do the same one is left; but the first case keeps both ends of each axis of its ``grid``, and of the
+    ``usual`` cases, which come first, each keeps a CTA. Where CTAs read what others may write, all are left.
     """
     if exchanges(spec, plan):
         return [list(ctas) for _, ctas in runs]
@@ -49,7 +50,9 @@ def drop_alike(
     parts = [_take_apart(q, meant.get(q.array), {*runs[0][0]}) for q in asked]
     ends = {(d, x) for cta in corners(grid) for d, x in enumerate(cta)}
     for number, (case, ctas) in enumerate(runs):
-        does = dict(zip(ctas, _compare(parts, [_numbers_of(cta, plan, case) for cta in ctas]), strict=True))
+        answers = _compare(parts, [_numbers_of(cta, plan, case) for cta in ctas])
+        twice = find_rewriting(spec, plan, case)
+        does = {cta: (own, *(x.name(cta) for x in twice)) for cta, own in zip(ctas, answers, strict=True)}
         new = {cta: {own} - seen for cta, own in does.items()}
         axes = {cta: ends & {*enumerate(cta)} if number == 0 else set() for cta in ctas}
         left.append(_cover({cta: new[cta] | axes[cta] for cta in ctas}) or list(ctas)[-1:] * (number < usual))

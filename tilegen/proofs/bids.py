@@ -140,8 +140,18 @@ def is_same_form(a: Memory, b: Memory) -> bool:
     return (a.name, a.shape, a.pitches) == (b.name, b.shape, b.pitches)
 
 
-def list_boxes(bid: Bid, values: Mapping[str, Array], closed: Mapping[str, Thinned]) -> tuple[Array, Array, Array]:
-    """(CTA number, low corners, high corners), clipped at what is looked at of the memory."""
+@dataclass(frozen=True)
+class Boxes:
+    """Boxes of one bid: of each the number of its CTA, that of its trips and threads, and both corners."""
+
+    cta: Array
+    trip: Array
+    low: Array
+    high: Array
+
+
+def list_boxes(bid: Bid, values: Mapping[str, Array], closed: Mapping[str, Thinned]) -> Boxes:
+    """All that there are, clipped at what is looked at of the memory."""
     axes = {name: values[name] if name in values else np.arange(extent) for name, extent in bid.axes.items()}
     at: dict[str, Any] = dict(zip(axes, np.meshgrid(*axes.values(), indexing="ij", sparse=True), strict=True))
     full = tuple(len(a) for a in axes.values())
@@ -153,6 +163,10 @@ def list_boxes(bid: Bid, values: Mapping[str, Array], closed: Mapping[str, Thinn
     for condition in bid.conditions:
         keep &= spread(condition).astype(bool)
     number = np.broadcast_to(at["bx"] + bid.grid[0] * (at["by"] + bid.grid[1] * at["bz"]), full).ravel()
+    trip: Any = np.zeros((1,) * len(full), np.int64)
+    for name, extent in bid.axes.items():
+        trip = trip * extent + at[name] if name not in CTA_AXES else trip
+    trip = np.broadcast_to(trip, full).ravel()
     low = np.stack([spread(x) for x in bid.start], axis=1)
     low, high = np.maximum(low, bid.least), np.minimum(low + np.array(bid.box), bid.shape)
     keep &= (low < high).all(1)
@@ -160,11 +174,12 @@ def list_boxes(bid: Bid, values: Mapping[str, Array], closed: Mapping[str, Thinn
         left_out = (at[name] - np.arange(len(axes[name])).reshape(at[name].shape)) // t.period
         moved = np.broadcast_to(left_out, full).ravel()[:, None] * np.array(t.moves)
         low, high = low - moved, high - moved
-    return number[keep], low[keep], high[keep]
+    return Boxes(number[keep], trip[keep], low[keep], high[keep])
 
 
-def list_rows(cta: Array, low: Array, high: Array, pitches: Sequence[int]) -> tuple[Array, Array, Array]:
+def list_rows(boxes: Boxes, pitches: Sequence[int]) -> Boxes:
     """Boxes as intervals of flat offsets, one for each row of each box."""
+    low, high = boxes.low, boxes.high
     count = high - low
     inner = pitches.index(1) if 1 in pitches else -1
     if inner >= 0:
@@ -172,7 +187,7 @@ def list_rows(cta: Array, low: Array, high: Array, pitches: Sequence[int]) -> tu
     box, at = _spread_out(count)
     start = ((low[box] + at) * np.array(pitches)).sum(1)
     length = (high - low)[box, inner] if inner >= 0 else np.ones(len(box), np.int64)
-    return cta[box], start[:, None], (start + length)[:, None]
+    return Boxes(boxes.cta[box], boxes.trip[box], start[:, None], (start + length)[:, None])
 
 
 def _spread_out(count: Array) -> tuple[Array, Array]:
@@ -188,14 +203,17 @@ def _spread_out(count: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class CoveredCells:
-    """Cells of the grid that all boxes' ends make: of each cell that a box covers the number of the bid, the CTA and
-    the cell. ``edges``: of the grid, along each dimension.
+    """Cells of the grid that all boxes' ends make: of each cell that a box covers the number of the bid, the CTA, the
+    cell and the box. ``edges``: of the grid, along each dimension. ``trip``, ``low``: of each box.
     """
 
     edges: tuple[Array, ...]
     bid: Array
     cta: Array
     cell: Array
+    box: Array
+    trip: Array
+    low: Array
 
     def element(self, k: int) -> list[int]:
         """The first element of the cell of entry ``k``."""
@@ -222,17 +240,19 @@ def cover_cells(
     views of one array are compared by flat offset.
     """
     shape, begin = bids[0].shape, bids[0].least
-    parts: list[tuple[Array, Array, Array]] = []
+    parts: list[Boxes] = []
     for bid in bids:
         shape, part = bid.shape, list_boxes(bid, values, closed or {})
         if as_rows:
-            if int((part[2] - part[1]).prod(axis=1).sum()) > MOST_BOXES:
+            if int((part.high - part.low).prod(axis=1).sum()) > MOST_BOXES:
                 return "a large array with views"
             shape, begin = (sum((n - 1) * p for n, p in zip(shape, bid.pitches, strict=True)) + 1,), (0,)
-            part = list_rows(*part, bid.pitches)
+            part = list_rows(part, bid.pitches)
         parts.append(part)
-    number = np.repeat(np.arange(len(bids)), [len(cta) for cta, _, _ in parts])
-    cta, low, high = (np.concatenate(x) for x in zip(*parts, strict=True))
+    number = np.repeat(np.arange(len(bids)), [len(part.cta) for part in parts])
+    cta, trip, low, high = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("cta", "trip", "low", "high")
+    )
     ends = enumerate(zip(begin, shape, strict=True))
     edges = tuple(distinct(np.concatenate([low[:, d], high[:, d], both])) for d, both in ends)
     first, last = (np.stack([np.searchsorted(e, x[:, d]) for d, e in enumerate(edges)], axis=1) for x in (low, high))
@@ -240,7 +260,7 @@ def cover_cells(
         return f"overlaps of {len(cta)} boxes"
     box, at = _spread_out(last - first)
     cell = np.ravel_multi_index(tuple((first[box] + at).T), tuple(len(e) - 1 for e in edges))
-    return CoveredCells(edges, number[box], cta[box], cell)
+    return CoveredCells(edges, number[box], cta[box], cell, box, trip, low)
 
 
 def name_cta(number: int, grid: tuple[int, ...]) -> tuple[int, int, int]:

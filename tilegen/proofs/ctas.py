@@ -21,6 +21,7 @@ from tilegen.proofs.boxes import read_boxes
 from tilegen.proofs.partition import are_own
 from tilegen.proofs.questions import decisions_of
 from tilegen.proofs.residues import MOST_RESIDUES, Residues, find_ends
+from tilegen.proofs.rewriting import find_rewriting
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import outline
@@ -30,9 +31,10 @@ _MOST_CTAS = 1 << 22  # that are looked at for an outcome
 
 
 def choose_ctas(
-    spec: Spec, periods: Sequence[Residues], grid: Cta, case: Mapping[str, int], most: int = MOST_RESIDUES
+    spec: Spec, plan: Plan, periods: Sequence[Residues], grid: Cta, case: Mapping[str, int], most: int = MOST_RESIDUES
 ) -> list[Cta]:  # fmt: skip
-    """First, second, second last and last CTA of each dimension, and of each outcome of a condition the first and last.
+    """First, second, second last and last CTA of each dimension, and the first and last of each outcome of a condition
+    and of each way in which elements are touched twice.
 
     Then one for each residue of the block axes, where places in memory depend on more than a step along an axis.
     ``periods``: what ``find_periods`` found, of each axis. ``most``: so many are taken for residues.
@@ -47,6 +49,7 @@ def choose_ctas(
         extremes = {0, len(first) - 1}  # of a loop's bound: the least and the greatest
         found = [int(ends[k]) for k in extremes for ends in (first, last)]
         chosen += [(int(axes[0][i]), int(axes[1][i]), int(axes[2][i])) for i in found]
+    chosen += [cta for rewriting in find_rewriting(spec, plan, case) for cta in rewriting.ends()]
     return list(dict.fromkeys(chosen))
 
 

@@ -52,7 +52,7 @@ def check_partition(
 
 def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int], most_boxes: int) -> list[Finding]:
     name = owns[0].memory.name
-    lined = _line_up(plan, owns, params, most_boxes)
+    lined = line_up(plan, owns, params, most_boxes)
     if isinstance(lined, str):
         return [Finding(NOT_PARTITIONED, f"not proven: {lined}", "note", memory=name)]
     cover = _cover(lined.bids, lined.cells)
@@ -66,7 +66,7 @@ def _check_memory(plan: Plan, owns: Sequence[Owned], params: Mapping[str, int], 
 
 
 @dataclass(frozen=True)
-class _Lined:
+class LinedUp:
     """Boxes of one array beside one another: ``thinned`` axes with the values that show all, and covered cells."""
 
     bids: list[Bid]
@@ -74,7 +74,7 @@ class _Lined:
     cells: CoveredCells
 
 
-def _line_up(plan: Plan, boxes: Sequence[Owned], params: Mapping[str, int], most_boxes: int) -> _Lined | str:
+def line_up(plan: Plan, boxes: Sequence[Owned], params: Mapping[str, int], most_boxes: int) -> LinedUp | str:
     """Boxes of one array, over the whole grid; if they cannot be compared, in words what cannot."""
     name, as_rows = boxes[0].memory.name, len({(o.memory.shape, o.memory.pitches) for o in boxes}) > 1
     if as_rows and not all(any(is_same_form(o.memory, m) for m in plan.memories) for o in boxes):
@@ -84,7 +84,7 @@ def _line_up(plan: Plan, boxes: Sequence[Owned], params: Mapping[str, int], most
     if (count := count_boxes(bids, thinned)) > most_boxes:
         return f"{count} boxes of {name}"
     cells = cover_cells(bids, {axis: t.values for axis, t in thinned.items()}, as_rows=as_rows)
-    return f"{cells} of {name}" if isinstance(cells, str) else _Lined(bids, thinned, cells)
+    return f"{cells} of {name}" if isinstance(cells, str) else LinedUp(bids, thinned, cells)
 
 
 def _say_element(name: str, element: Sequence[int], owned: Owned) -> str:
@@ -114,7 +114,7 @@ def _check_reads(
     name = reads[0].memory.name
     if are_own(reads, owns):
         return []
-    lined = _line_up(plan, (*owns, *reads), params, most_boxes)
+    lined = line_up(plan, (*owns, *reads), params, most_boxes)
     if isinstance(lined, str):
         return [Finding(NOT_PARTITIONED, f"not proven: who reads what others write, {lined}", "note", memory=name)]
     bids, cells = lined.bids, lined.cells
@@ -195,10 +195,10 @@ def _find_unowned_of_views(array: Memory, bids: Sequence[Bid], params: Mapping[s
     if sum(prod(b.axes.values()) for b in bids) > MOST_BOXES:
         return None
     boxes = [list_boxes(b, {}, {}) for b in bids]
-    if sum(int((high - low).prod(axis=1).sum()) for _, low, high in boxes) > MOST_BOXES:
+    if sum(int((b.high - b.low).prod(axis=1).sum()) for b in boxes) > MOST_BOXES:
         return None
-    rows = [list_rows(*part, b.pitches) for part, b in zip(boxes, bids, strict=True)]
-    start, end = (np.concatenate([row[k][:, 0] for row in rows]) for k in (1, 2))
+    rows = [list_rows(part, b.pitches) for part, b in zip(boxes, bids, strict=True)]
+    start, end = (np.concatenate(ends)[:, 0] for ends in ([row.low for row in rows], [row.high for row in rows]))
     order = np.argsort(start, kind="stable")
     start, reached = start[order], np.maximum.accumulate(np.append(0, end[order]))
     shape, pitches = (tuple(int(evaluate(n, params)) for n in ns) for ns in (array.shape, array.pitches))

@@ -65,16 +65,17 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
 
     def with_ctas(cases: Iterable[Mapping[str, int]]) -> list[Wanted]:
         launched = ((case, launch_of(spec, case).grid) for case in cases)
-        return [(case, choose_ctas(spec, find_periods(asked, own, case, trips), own, case)) for case, own in launched]
+        return [(case, choose_ctas(spec, plan, find_periods(asked, own, case, trips), own, case))
+                for case, own in launched]  # fmt: skip
 
     periods = find_periods(asked, grid, default, trips)
-    ctas = choose_ctas(spec, periods, grid, default)
+    ctas = choose_ctas(spec, plan, periods, grid, default)
     wanted = [(default, ctas), *with_ctas(usual[1:])]
     lengths = trip_cases(spec, plan, ctas, default)
     notes = list(lengths.notes)
     if not shows_all(periods, grid):
         most = 0 if exchanges(spec, plan) else MOST_LOOKED_AT
-        wanted[0] = default, choose_ctas(spec, periods, grid, default, most) if most else ctas
+        wanted[0] = default, choose_ctas(spec, plan, periods, grid, default, most) if most else ctas
         notes += [] if most and shows_all(periods, grid, most) else [_OTHER_CTAS]
     wanted += with_ctas(_new(lengths.cases, wanted))
     wanted += with_ctas(_new(telling_cases(spec, asked, default), wanted))

@@ -1,0 +1,90 @@
+"""Which elements of a global array a CTA touches more than once, and in which trips.
+
+What it does there depends on the order of its own threads and trips. Where CTAs differ in that, one that is right says
+nothing of another, although both go along with the spec.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.interpret.threads import Cta
+from tilegen.kept import keep
+from tilegen.plan import Owned, Plan, default_values
+from tilegen.proofs.bids import MOST_BOXES, CoveredCells, name_cta
+from tilegen.proofs.boxes import read_boxes, written_boxes
+from tilegen.proofs.partition import LinedUp, line_up
+from tilegen.scopes import CTA_AXES
+from tilegen.spec.data import Spec
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """Of each CTA that touches an element of an array twice a name for how it does: the same for the same.
+
+    ``known``: of an axis the values that were looked at, of all if it is not there.
+    """
+
+    array: str
+    names: Mapping[Cta, bytes]
+    known: Mapping[str, frozenset[int]]
+
+    def name(self, cta: Cta) -> object:
+        """The same for CTAs that do the same to the array; one that was not looked at is like no other."""
+        is_known = all(x in self.known[axis] for axis, x in zip(CTA_AXES, cta, strict=True) if axis in self.known)
+        return self.array, self.names.get(cta, b"") if is_known else cta
+
+    def ends(self) -> list[Cta]:
+        """The first and the last CTA of each name."""
+        first = {name: cta for cta, name in reversed([*self.names.items()])}
+        last = {name: cta for cta, name in self.names.items()}
+        return [*first.values(), *last.values()]
+
+
+def find_rewriting(spec: Spec, plan: Plan, case: Mapping[str, int]) -> tuple[Rewriting, ...]:
+    """How CTAs touch elements twice, of each array of which some do. What is too large to compare is left out: the
+    notes of the partition say so.
+    """
+    boxes = tuple(dict.fromkeys((*plan.owns, *written_boxes(spec), *read_boxes(spec))))
+    return _find_rewriting(plan, boxes, tuple(case.items()))
+
+
+@keep
+def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str, int]]) -> tuple[Rewriting, ...]:
+    values = default_values(plan.params) | dict(case)
+    found = []
+    for name in dict.fromkeys(box.memory.name for box in boxes):
+        lined = line_up(plan, [box for box in boxes if box.memory.name == name], values, MOST_BOXES)
+        if isinstance(lined, LinedUp):
+            names = _name_ctas(lined)
+            known = {axis: frozenset(t.values.tolist()) for axis, t in lined.thinned.items() if axis in CTA_AXES}
+            found += [Rewriting(name, names, known)] if names else []
+    return tuple(found)
+
+
+def _name_ctas(lined: LinedUp) -> dict[Cta, bytes]:
+    """Of each CTA with boxes that overlap a name for which do, and how they lie to one another."""
+    cells = lined.cells
+    order = np.lexsort((cells.trip[cells.box], cells.bid, cells.cta, cells.cell))
+    cell, cta = cells.cell[order], cells.cta[order]
+    twice = np.flatnonzero((cell[1:] == cell[:-1]) & (cta[1:] == cta[:-1]))
+    if not len(twice):
+        return {}
+    overlaps = _describe_overlaps(cells, order[twice], order[twice + 1])
+    rows = np.unique(np.column_stack([cta[twice], overlaps]), axis=0)
+    firsts = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
+    parts = zip(rows[firsts, 0].tolist(), np.split(rows[:, 1:], firsts[1:]), strict=True)
+    grid = lined.bids[0].grid
+    return {name_cta(number, grid): hashlib.sha256(part.tobytes()).digest() for number, part in parts}
+
+
+def _describe_overlaps(cells: CoveredCells, first: NDArray[np.intp], second: NDArray[np.intp]) -> NDArray[np.int64]:
+    """Of boxes that cover one cell which ops, trips and threads they are of, and how far apart they begin."""
+    of = [(cells.bid[k], cells.trip[cells.box[k]]) for k in (first, second)]
+    apart = cells.low[cells.box[second]] - cells.low[cells.box[first]]
+    return np.column_stack([*of[0], *of[1], apart])
