@@ -16,47 +16,52 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Index, Var, bound, evaluate, mod, sub, substitute, variables
+from tilegen.index import Index, Var, bound, evaluate, mod, substitute, variables
 from tilegen.interpret import corners
-from tilegen.interpret.threads import Cta
-from tilegen.plan import Plan, plain_name
+from tilegen.interpret.threads import Cta, whole_clusters
+from tilegen.plan import Plan
+from tilegen.proofs.along import AXES, Apart, stays_within, take_apart
 from tilegen.proofs.ctas import exchanges
 from tilegen.proofs.looking import Ints, crowd_of
-from tilegen.proofs.questions import ALIGNED, NEVER, Question, meant_places, part_naming
+from tilegen.proofs.questions import ALIGNED, NEVER, Question, meant_places, places_beside
 from tilegen.proofs.residues import MOST_OUTCOMES, number_rows
 from tilegen.proofs.rewriting import find_rewriting
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
 
-_AXES = {*CTA_AXES, *CLUSTER_AXES}
-
 
 def drop_alike(
     spec: Spec, plan: Plan, asked: Sequence[Question], runs: Sequence[tuple[Mapping[str, int], Sequence[Cta]]],
-    grid: Cta, usual: int = 1,
+    grid: Cta, usual: int, firm: int,
 ) -> list[list[Cta]]:  # fmt: skip
     """Of the CTAs that would run with each case of the parameters, those that show what no other does.
 
     Two do the same where every condition, count and place in shared memory is the same function of threads and trips,
     places in global memory are as far from the spec's, and no element of it is touched twice, or all in the same way.
     Of those that do the same one is left; but the first case keeps both ends of each axis of its ``grid``, and of the
-    ``usual`` cases, which come first, each keeps a CTA. Where CTAs read what others may write, all are left.
+    ``usual`` cases, which come first, each keeps a CTA. Cases behind the first ``firm`` may not run in the end, and
+    speak for no other. CTAs of a cluster do the same where the whole clusters do. Where CTAs read what others may
+    write, all are left.
     """
     if exchanges(spec, plan):
         return [list(ctas) for _, ctas in runs]
     seen: set[object] = set()
     left = []
     meant = meant_places(asked)
-    parts = [_take_apart(q, meant.get(q.array), {*runs[0][0]}) for q in asked]
+    params = {*runs[0][0]}
+    parts = [[_take_apart(q, place, params) for place in (*places_beside(q, meant), None)] for q in asked]
     ends = {(d, x) for cta in corners(grid) for d, x in enumerate(cta)}
+    firsts = {array: places[0] for array, places in meant.items()}
     for number, (case, ctas) in enumerate(runs):
-        answers = _compare(parts, [_numbers_of(cta, plan, case) for cta in ctas])
+        together = whole_clusters(ctas, plan.cluster)
+        answers = _compare(parts, firsts, [_numbers_of(cta, plan, case) for cta in together])
         twice = find_rewriting(spec, plan, case)
-        does = {cta: (own, *(x.name(cta) for x in twice)) for cta, own in zip(ctas, answers, strict=True)}
-        new = {cta: {own} - seen for cta, own in does.items()}
+        own = {cta: (found, *(x.name(cta) for x in twice)) for cta, found in zip(together, answers, strict=True)}
+        does = {cta: (_rank(cta, plan), *(own[c] for c in whole_clusters([cta], plan.cluster))) for cta in ctas}
+        new = {cta: {name} - seen for cta, name in does.items()}
         axes = {cta: ends & {*enumerate(cta)} if number == 0 else set() for cta in ctas}
         left.append(_cover({cta: new[cta] | axes[cta] for cta in ctas}) or list(ctas)[-1:] * (number < usual))
-        seen |= set(does.values())
+        seen |= set(does.values()) if number < firm else set()
     return left
 
 
@@ -69,6 +74,10 @@ def _cover(shows: Mapping[Cta, set[Any]]) -> list[Cta]:
         kept.add(best)
         wanted -= shows[best]
     return [cta for cta in shows if cta in kept]
+
+
+def _rank(cta: Cta, plan: Plan) -> tuple[int, ...]:
+    return tuple(x % n for x, n in zip(cta, plan.cluster, strict=True))
 
 
 def _numbers_of(cta: Cta, plan: Plan, case: Mapping[str, int]) -> dict[str, int]:
@@ -85,68 +94,76 @@ class _Parts:
     """
 
     question: Question
-    meant: Question | None
     differing: tuple[Index, ...] | None
     same: tuple[Index, ...] = ()
     guards: tuple[Index, ...] = ()
+    apart: Apart | None = None  # of a place in an array
 
 
 def _take_apart(q: Question, meant: Question | None, params: set[str]) -> _Parts:
-    """``meant``: a place that the spec names in the array that the question is about, if it is about one."""
+    """``meant``: a place that the spec names in the array that the question is about; None for none."""
     guards, others = _split(q.guards)
     if q.is_named:  # who names it asks
-        return _Parts(q, meant, (), others, guards)
+        return _Parts(q, (), others, guards)
     if not q.moves:
         differing, same = _split([q.x])
-        return _Parts(q, meant, differing, (*same, *others), guards)
-    if meant is None:
-        return _Parts(q, meant, None)
-    trips = {plain_name(trip.name): trip for trip, _ in q.loops}
-    inside = {v.name for v in variables(meant.x)} - _AXES - params
-    spec = substitute(meant.x, {name: trips.get(name, 0) for name in inside})
-    own, of_spec = part_naming(q.x, _AXES), part_naming(spec, _AXES)
-    rest, rest_of_spec = sub(q.x, own), sub(spec, of_spec)
-    if _split([rest, rest_of_spec])[0]:
-        return _Parts(q, meant, None)
-    differing, same = _split([sub(own, of_spec), mod(own, ALIGNED)])
-    return _Parts(q, meant, differing, (*same, sub(rest, rest_of_spec), mod(rest, ALIGNED), *others), guards)
+        return _Parts(q, differing, (*same, *others), guards)
+    apart = take_apart(q, meant, params) if meant is not None else None
+    if apart is None:
+        return _Parts(q, None)
+    differing, same = _split([apart.differing, mod(apart.own, ALIGNED)])
+    return _Parts(q, differing, (*same, apart.rest, *others), guards, apart)
 
 
 def _split(parts: Iterable[Index]) -> tuple[tuple[Index, ...], tuple[Index, ...]]:
     """Those that name an axis of CTAs, and those that do not."""
     found: tuple[list[Index], list[Index]] = [], []
     for x in parts:
-        found[_AXES.isdisjoint(v.name for v in variables(x))].append(x)
+        found[AXES.isdisjoint(v.name for v in variables(x))].append(x)
     return tuple(found[0]), tuple(found[1])
 
 
-def _compare(parts: Sequence[_Parts], ctas: Sequence[Mapping[str, int]]) -> list[tuple[object, ...]]:
+def _compare(
+    parts: Sequence[Sequence[_Parts]], meant: Mapping[str, Question], ctas: Sequence[Mapping[str, int]]
+) -> list[tuple[object, ...]]:  # fmt: skip
     """What each CTA does: the same for those that do the same, whatever the parameters are."""
     if not ctas:
         return []
     crowd = crowd_of(ctas)
-    told = [_tell(own, crowd.case, crowd.axes) for own in parts]
-    unseen = {own.question.array for own, found in zip(parts, told, strict=True) if found is None} - {""}
+    told = [_tell_first(options, crowd.case, crowd.axes) for options in parts]
+    by_form = {options[0].question.array for options, found in zip(parts, told, strict=True) if found is None} - {""}
     columns: list[Sequence[object]] = []
-    for own, found in zip(parts, told, strict=True):
-        if found is None or own.question.array in unseen:  # what is compared with the spec's place is so everywhere
-            found = _answer_by_form(own, ctas)
+    for (own, *_), found in zip(parts, told, strict=True):
+        if found is None or own.question.array in by_form:
+            found = _answer_by_form(own.question, meant.get(own.question.array), ctas)
         columns.append(found)
     return [*zip(*columns, strict=True)]
 
 
-def _answer_by_form(parts: _Parts, ctas: Sequence[Mapping[str, int]]) -> list[object]:
-    """The answer to a question in each CTA, as an expression."""
-    names = {*parts.question.names, *(parts.meant.names if parts.meant else ())}
+def _tell_first(
+    options: Sequence[_Parts], case: Mapping[str, int], axes: Mapping[str, Ints]
+) -> Sequence[object] | None:  # fmt: skip
+    """The answer beside the first of the spec's places that a question goes along with; None where there is none."""
+    for k, parts in enumerate(options):
+        if (found := _tell(parts, case, axes)) is not None:
+            return [(k, answer) for answer in found]
+    return None
+
+
+def _answer_by_form(q: Question, meant: Question | None, ctas: Sequence[Mapping[str, int]]) -> list[object]:
+    """The answer to a question in each CTA, as an expression: how it goes on from trip to trip is part of it."""
+    names = {*q.names, *(meant.names if meant else ())}
     keys = [tuple(numbers.get(name) for name in sorted(names)) for numbers in ctas]
     firsts = dict(zip(keys, ctas, strict=True))
-    answers = {key: parts.question.answer(numbers, parts.meant) for key, numbers in firsts.items()}
+    answers = {key: q.answer(numbers, meant) for key, numbers in firsts.items()}
     return [answers[key] for key in keys]
 
 
 def _tell(parts: _Parts, case: Mapping[str, int], axes: Mapping[str, Ints]) -> Sequence[object] | None:
-    """The answer to a question in each of the CTAs; None for too much to compute."""
-    if parts.differing is None:
+    """The answer to a question in each of the CTAs; None for too much to compute, and for a place in an array that does
+    not go along with the spec's.
+    """
+    if parts.differing is None or (parts.apart is not None and not stays_within(parts.apart, case)):
         return None
     many = len(axes[CTA_AXES[0]])
     counts = [(trip, substitute(count, case)) for trip, count in parts.question.loops]
@@ -173,6 +190,8 @@ def _tell(parts: _Parts, case: Mapping[str, int], axes: Mapping[str, Ints]) -> S
             is_asked &= np.asarray(evaluate(guard, values), bool)
         outcomes = [np.where(is_asked, evaluate(x, values), NEVER) for x in parts.differing] or [is_asked]
     found = np.stack(outcomes, axis=-1).astype(np.int64)
+    if parts.apart is not None and parts.apart.differing in parts.differing and (found[..., 0][is_asked] != 0).any():
+        return None
     return [(same, *own) for own in _name_rows(found, is_made, len(trips))]
 
 
@@ -187,7 +206,7 @@ def _extents(
         if trip.name in {v.name for v in named} or _split([count])[0]:
             trips = {trip.name: max(1, bound(count) - 1), **trips}
             named += variables(count)
-    others = {v.name: v.bound for v in named if v.name not in _AXES | case.keys() | trips.keys()}
+    others = {v.name: v.bound for v in named if v.name not in AXES | case.keys() | trips.keys()}
     return trips, others
 
 

@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 MOST_BOXES = 20_000_000  # boxes, and cells that they cover
 _MOST_VALUES = 1 << 20  # of an axis near an end or a turn
 _MOST_GAPS = 6  # twice the work for each
-_ALL = 64  # so many values of an axis are taken without asking which are enough
+SOME_VALUES = 64  # so many of an axis are taken without asking which are enough
 
 
 @dataclass(frozen=True)
@@ -82,8 +82,8 @@ class Thinned:
     gaps: tuple[tuple[int, int], ...]
 
 
-def thin(bids: Sequence[Bid]) -> dict[str, Thinned]:
-    """The axes of which some values are enough.
+def thin(bids: Sequence[Bid], some: int = SOME_VALUES) -> dict[str, Thinned]:
+    """The axes of more than ``some`` values of which some are enough.
 
     Boxes must all move alike along the axis, or all stay where they are. Those that overlap then lie within a reach,
     and so many values are kept near the ends, and wherever a condition or an edge of the array makes a difference.
@@ -92,7 +92,7 @@ def thin(bids: Sequence[Bid]) -> dict[str, Thinned]:
     for name in dict.fromkeys(n for b in bids for n in b.axes):
         extents = {b.axes.get(name) for b in bids}
         (extent,) = extents if len(extents) == 1 else (None,)
-        thinned = _thin_axis(bids, name, extent) if extent is not None and extent > _ALL else None
+        thinned = _thin_axis(bids, name, extent) if extent is not None and extent > some else None
         if thinned is not None:
             found[name] = thinned
     return found if sum(len(t.gaps) for t in found.values()) <= _MOST_GAPS else {}

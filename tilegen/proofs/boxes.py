@@ -17,6 +17,11 @@ def written_boxes(spec: Spec) -> tuple[Owned, ...]:
     return _list_boxes(spec, lambda call: call.written)
 
 
+def touched_boxes(spec: Spec) -> tuple[Owned, ...]:
+    """Every box that it reads or writes."""
+    return _list_boxes(spec, lambda call: [*call.read, *call.written])
+
+
 def read_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads of an array that it writes too: nobody but the CTA that reads one may own it."""
     return _list_boxes(spec, lambda call: [r for r in call.read if r.buffer.root in written_roots(spec)])

@@ -16,6 +16,7 @@ from tilegen.interpret.fault import TWO_CTAS
 from tilegen.plan import Memory, Owned, Plan, default_values
 from tilegen.proofs.bids import (
     MOST_BOXES,
+    SOME_VALUES,
     Bid,
     CoveredCells,
     Thinned,
@@ -74,13 +75,15 @@ class LinedUp:
     cells: CoveredCells
 
 
-def line_up(plan: Plan, boxes: Sequence[Owned], params: Mapping[str, int], most_boxes: int) -> LinedUp | str:
+def line_up(
+    plan: Plan, boxes: Sequence[Owned], params: Mapping[str, int], most_boxes: int, some: int = SOME_VALUES
+) -> LinedUp | str:
     """Boxes of one array, over the whole grid; if they cannot be compared, in words what cannot."""
     name, as_rows = boxes[0].memory.name, len({(o.memory.shape, o.memory.pitches) for o in boxes}) > 1
     if as_rows and not all(any(is_same_form(o.memory, m) for m in plan.memories) for o in boxes):
         return f"views of {name} split dimensions"
     bids = [make_bid(plan, one, params) for one in boxes]
-    thinned = {} if as_rows else thin(bids)
+    thinned = {} if as_rows else thin(bids, some)
     if (count := count_boxes(bids, thinned)) > most_boxes:
         return f"{count} boxes of {name}"
     cells = cover_cells(bids, {axis: t.values for axis, t in thinned.items()}, as_rows=as_rows)

@@ -27,13 +27,23 @@ def list_questions(spec: Spec, plan: Plan) -> list[Question]:
     return [q for q in found if q.array or told & {*q.names}]
 
 
-def meant_places(asked: Sequence[Question]) -> dict[str, Question]:
-    """Of each global array a place that the spec names."""
-    found: dict[str, Question] = {}
+def meant_places(asked: Sequence[Question]) -> dict[str, list[Question]]:
+    """Of each global array the places that the spec names."""
+    found: dict[str, list[Question]] = {}
     for q in asked:
         if q.is_meant:
-            found.setdefault(q.array, q)
+            found.setdefault(q.array, []).append(q)
     return found
+
+
+def places_beside(q: Question, meant: Mapping[str, Sequence[Question]]) -> list[Question]:
+    """The places that the spec names in the array that a question is about: itself if it is one, and those in the same
+    loops first.
+    """
+    if q.is_meant:
+        return [q]
+    loops = {plain_name(trip.name) for trip, _ in q.loops}
+    return sorted(meant.get(q.array, ()), key=lambda m: len(loops ^ {trip.name for trip, _ in m.loops}))
 
 
 def decisions_of(spec: Spec, placed: Placed) -> list[Index]:

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Index, Var, bound, evaluate, less, mod, replace_part, sub, substitute, variables
+from tilegen.index import Index, Var, bound, evaluate, less, mod, replace_part, substitute, variables
 from tilegen.index.courses import Course, Trips, course, join_courses, pick_values
 from tilegen.interpret.threads import Cta
 from tilegen.plan import plain_name
+from tilegen.proofs.along import AXES, stays_within, take_apart
 from tilegen.proofs.questions import (
     ALIGNED,
     COMPARING,
@@ -29,6 +30,7 @@ from tilegen.proofs.questions import (
     meant_places,
     part_naming,
     parts_with,
+    places_beside,
 )
 from tilegen.scopes import CTA_AXES
 
@@ -70,11 +72,12 @@ def find_periods(
 
 
 def _find_residues(
-    asked: Sequence[Question], meant: Mapping[str, Question], v: Var, numbers: Mapping[str, Index], trips: Trips
+    asked: Sequence[Question], meant: Mapping[str, Sequence[Question]], v: Var, numbers: Mapping[str, Index],
+    trips: Trips,
 ) -> Residues:  # fmt: skip
     """After how many CTAs along ``v`` all has repeated, and which show what does not.
 
-    ``meant``: a place of each array as the spec has it. Where one place in an array repeats late, all are looked at.
+    ``meant``: places of each array that the spec names. Where one place in an array repeats late, all are looked at.
     """
     courses = {q: _courses(x, v) for q in asked if v in variables(x := substitute(q.x, numbers))}
     late = {
@@ -82,7 +85,7 @@ def _find_residues(
         if any(c is None or c.period > _SOON or (q.array and c.turns) for c in own)
     }  # fmt: skip
     arrays = {q.array for q in late if q.array}
-    telling = {q: _tell_apart(q, meant.get(q.array), v, numbers) for q in asked if q in late or q.array in arrays}
+    telling = {q: _tell_apart(q, places_beside(q, meant), v, numbers) for q in asked if q in late or q.array in arrays}
     unseen = {q.array for q, found in telling.items() if q.array and found is None}
     told = {q: found for q, found in telling.items() if found is not None and q.array not in unseen}
     left = {q: found for q, found in courses.items() if q not in told}
@@ -168,23 +171,29 @@ def look_at(
     return LookedAt(found, tuple(around), np.asarray(is_made.reshape(*by_trip, -1).any(axis=-1)))
 
 
-def _tell_apart(q: Question, meant: Question | None, v: Var, numbers: Mapping[str, Index]) -> Numbered | None:
+def _tell_apart(q: Question, meant: Sequence[Question], v: Var, numbers: Mapping[str, Index]) -> Numbered | None:
     """What an expression is for each value of ``v``, by looking at all; None: too much to see.
 
-    A place in an array is seen from where the spec is in it, and with its alignment: what goes along with the spec is
-    right everywhere if it is so once.
+    Of a place in an array it is seen whether it goes along with one that the spec names, and how it is aligned: what
+    goes along with the spec is right everywhere if it is so once. None for one that does not.
     """
     if q.is_named:
         return np.zeros(v.bound, np.intp)
-    if q.moves and meant is None:
-        return None
-    x = substitute(q.x, numbers)
-    x = part_naming(x, {v.name}) if q.moves else x
-    seen = [x]
-    if q.moves and meant is not None:
-        trips = {plain_name(trip.name): trip for trip, _ in q.loops}
-        seen = [sub(x, part_naming(substitute(meant.x, {**numbers, **trips}), {v.name})), mod(x, ALIGNED)]
-    found = look_at(q, seen, v, numbers)
+    if not q.moves:
+        return _number_few(look_at(q, [substitute(q.x, numbers)], v, numbers), v)
+    case = {name: n for name, n in numbers.items() if isinstance(n, int)}
+    for place in meant:
+        apart = take_apart(q, place, numbers.keys() - AXES)
+        if apart is not None and stays_within(apart, case):
+            own = part_naming(substitute(apart.own, numbers), {v.name})
+            found = look_at(q, [substitute(apart.differing, numbers), mod(own, ALIGNED)], v, numbers)
+            if found is not None and np.isin(found.outcomes.reshape(-1, 2)[:, 0], (0, NEVER)).all():
+                return _number_few(found, v)
+    return None
+
+
+def _number_few(found: LookedAt | None, v: Var) -> Numbered | None:
+    """A number for what each value of ``v`` shows; None where it was not looked at, or where too many differ."""
     if found is None:
         return None
     numbered = number_rows(found.outcomes.reshape(v.bound, -1))

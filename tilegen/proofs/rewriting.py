@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.plan import Owned, Plan, default_values
-from tilegen.proofs.bids import MOST_BOXES, CoveredCells, name_cta
-from tilegen.proofs.boxes import read_boxes, written_boxes
+from tilegen.proofs.bids import CoveredCells, name_cta
+from tilegen.proofs.boxes import touched_boxes
 from tilegen.proofs.partition import LinedUp, line_up
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
+
+_MOST_BOXES = 1 << 21
+_SOME_VALUES = 8  # of a loop or an axis, beyond which it is asked which are enough
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def find_rewriting(spec: Spec, plan: Plan, case: Mapping[str, int]) -> tuple[Rew
     """How CTAs touch elements twice, of each array of which some do. What is too large to compare is left out: the
     notes of the partition say so.
     """
-    boxes = tuple(dict.fromkeys((*plan.owns, *written_boxes(spec), *read_boxes(spec))))
+    boxes = tuple(dict.fromkeys((*plan.owns, *touched_boxes(spec))))
     return _find_rewriting(plan, boxes, tuple(case.items()))
 
 
@@ -59,7 +62,7 @@ def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str
     values = default_values(plan.params) | dict(case)
     found = []
     for name in dict.fromkeys(box.memory.name for box in boxes):
-        lined = line_up(plan, [box for box in boxes if box.memory.name == name], values, MOST_BOXES)
+        lined = line_up(plan, [box for box in boxes if box.memory.name == name], values, _MOST_BOXES, _SOME_VALUES)
         if isinstance(lined, LinedUp):
             names = _name_ctas(lined)
             known = {axis: frozenset(t.values.tolist()) for axis, t in lined.thinned.items() if axis in CTA_AXES}

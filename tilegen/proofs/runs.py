@@ -80,12 +80,13 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     wanted += with_ctas(_new(lengths.cases, wanted))
     wanted += with_ctas(_new(telling_cases(spec, asked, default), wanted))
     wanted += with_ctas(_new(reaching_cases(spec, asked, default), wanted))
+    edges = _new(edge_cases(spec, asked, default), wanted)
+    wanted += [(case, corners(launch_of(spec, case).grid)) for case in edges]
+    firm = len(wanted)
     large = _new(largest_cases(spec, default), wanted)
     wanted += [(case, ctas if len(ctas) <= _FEW_CTAS else corners(launch_of(spec, case).grid))
                for case, ctas in with_ctas(large)]  # fmt: skip
-    edges = _new(edge_cases(spec, asked, default), wanted)
-    wanted += [(case, corners(launch_of(spec, case).grid)) for case in edges]
-    left = drop_alike(spec, plan, asked, wanted, grid, len(usual))
+    left = drop_alike(spec, plan, asked, wanted, grid, len(usual), firm)
     if len(left[0]) > _MOST_RUN:
         left[0], notes = left[0][:: -(-len(left[0]) // _MOST_RUN)], [*notes, _OTHER_CTAS]
     runs = []

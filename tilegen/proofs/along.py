@@ -1,0 +1,76 @@
+"""Places in global arrays that go along with the spec's: in every CTA and trip within the box that the spec names.
+
+Then what a CTA takes, or leaves, in a trip is what the spec has it take, wherever that lies. A CTA that is right shows
+that another is, whose boxes lie elsewhere, if the trips whose boxes share elements are the same (``rewriting``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.index import Index, add, evaluate, sub, substitute, variables
+from tilegen.plan import plain_name
+from tilegen.proofs.questions import Question, part_naming
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+
+AXES = frozenset((*CTA_AXES, *CLUSTER_AXES))
+_MOST_VALUES = 1 << 20
+
+
+@dataclass(frozen=True)
+class Apart:
+    """How far a place is from where the spec's box begins in the same trip: what depends on the CTA, and what does not.
+
+    ``own``: the part of the place that names an axis of CTAs; ``box``: the offsets of the box's elements.
+    """
+
+    own: Index
+    differing: Index
+    rest: Index
+    box: Index
+
+
+def take_apart(q: Question, meant: Question, params: Collection[str]) -> Apart | None:
+    """None where the parts cannot be told apart, or where the rest depends on trips of the spec's loops."""
+    trips = {plain_name(trip.name): trip for trip, _ in q.loops}
+    loops = {trip.name for trip, _ in meant.loops}
+    inside = {v.name for v in variables(meant.x)} - AXES - {*params}
+    spec = substitute(meant.x, {name: trips.get(name, 0) for name in inside & loops})
+    begin = substitute(spec, {name: 0 for name in inside - loops})
+    own, of_begin, of_spec = (part_naming(x, {*AXES}) for x in (q.x, begin, spec))
+    rest, of_rest, whole = sub(q.x, own), sub(begin, of_begin), sub(spec, of_spec)
+    differing, same = sub(own, of_begin), sub(rest, of_rest)
+    if AXES.isdisjoint(v.name for v in variables(differing)):
+        differing, same = 0, add(differing, same)
+    found = Apart(own, differing, same, sub(whole, of_rest))
+    left = {v.name for x in (rest, of_rest, found.rest, whole, found.box) for v in variables(x)}
+    told = {plain_name(v.name) for x in (found.rest, found.box) for v in variables(x)}
+    is_moved = not (inside - loops).isdisjoint(v.name for v in variables(of_spec))
+    return None if left & AXES or told & loops or is_moved else found
+
+
+def stays_within(apart: Apart, case: Mapping[str, int]) -> bool:
+    """Is a place, but for the part that depends on the CTA, always that of an element of the spec's box?"""
+    return _is_within(substitute(apart.rest, case), substitute(apart.box, case))
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_within(rest: Index, box: Index) -> bool:
+    offsets, places = _values(box), _values(rest)
+    return offsets is not None and places is not None and bool(np.isin(places, offsets).all())
+
+
+@lru_cache(maxsize=1 << 8)
+def _values(x: Index) -> NDArray[np.int64] | None:
+    """All that an expression can be; None for too many."""
+    named = {v.name: v.bound for v in variables(x)}
+    if prod(named.values()) > _MOST_VALUES:
+        return None
+    axes = np.indices((*named.values(),), np.int64, sparse=True)
+    return np.unique(np.asarray(evaluate(x, dict(zip(named, axes, strict=True)))))
