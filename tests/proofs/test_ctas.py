@@ -380,3 +380,10 @@ def test_rows_that_overlap_in_one_cta_are_found() -> None:
 def test_ctas_that_all_write_their_rows_twice_are_few() -> None:
     (run,) = tilegen.build(TWICE % ("bx*2", "\n      - sync: cta")).proof.runs
     assert len(run[1]) == 4
+
+
+def test_a_kernel_that_does_nothing_with_a_parameter_is_proved() -> None:
+    """Nothing in it depends on the CTA: a loop that computed it was taken out."""
+    text = ROWS.split("ops:")[0].replace("threads: 32", "threads: 32\nparams: {M: {default: 300, max: 4096}}")
+    text = text.replace("shape: [97, 32]}", "shape: [97, 32], partial: true}", 1).replace("[97, 32]", "[M, 32]")
+    assert tilegen.build(text + 'ops:\n  - let: {tiles: "ceil(M / 16)"}\n').source

@@ -137,7 +137,7 @@ def _compare(
         if found is None or own.question.array in by_form:
             found = _answer_by_form(own.question, meant.get(own.question.array), ctas)
         columns.append(found)
-    return [*zip(*columns, strict=True)]
+    return [tuple(column[k] for column in columns) for k in range(len(ctas))]
 
 
 def _tell_first(
