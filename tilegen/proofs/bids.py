@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 MOST_BOXES = 20_000_000  # boxes, and cells that they cover
 _MOST_VALUES = 1 << 20  # of an axis near an end or a turn
 _MOST_GAPS = 6  # twice the work for each
-SOME_VALUES = 64  # so many of an axis are taken without asking which are enough
+_ALL = 64  # so many of an axis are taken without asking which are enough
 
 
 @dataclass(frozen=True)
@@ -82,17 +82,18 @@ class Thinned:
     gaps: tuple[tuple[int, int], ...]
 
 
-def thin(bids: Sequence[Bid], some: int = SOME_VALUES) -> dict[str, Thinned]:
-    """The axes of more than ``some`` values of which some are enough.
+def thin(bids: Sequence[Bid], some: int | None = None) -> dict[str, Thinned]:
+    """The axes of which some values are enough, of those that have more than ``some`` (64 if that is not said).
 
     Boxes must all move alike along the axis, or all stay where they are. Those that overlap then lie within a reach,
     and so many values are kept near the ends, and wherever a condition or an edge of the array makes a difference.
     """
     found: dict[str, Thinned] = {}
+    few = _ALL if some is None else some
     for name in dict.fromkeys(n for b in bids for n in b.axes):
         extents = {b.axes.get(name) for b in bids}
         (extent,) = extents if len(extents) == 1 else (None,)
-        thinned = _thin_axis(bids, name, extent) if extent is not None and extent > some else None
+        thinned = _thin_axis(bids, name, extent) if extent is not None and extent > few else None
         if thinned is not None:
             found[name] = thinned
     return found if sum(len(t.gaps) for t in found.values()) <= _MOST_GAPS else {}
@@ -141,7 +142,7 @@ def is_same_form(a: Memory, b: Memory) -> bool:
 
 
 @dataclass(frozen=True)
-class Boxes:
+class OwnedBoxes:
     """Boxes of one bid: of each the number of its CTA, that of its trips and threads, and both corners."""
 
     cta: Array
@@ -150,7 +151,7 @@ class Boxes:
     high: Array
 
 
-def list_boxes(bid: Bid, values: Mapping[str, Array], closed: Mapping[str, Thinned]) -> Boxes:
+def list_boxes(bid: Bid, values: Mapping[str, Array], closed: Mapping[str, Thinned]) -> OwnedBoxes:
     """All that there are, clipped at what is looked at of the memory."""
     axes = {name: values[name] if name in values else np.arange(extent) for name, extent in bid.axes.items()}
     at: dict[str, Any] = dict(zip(axes, np.meshgrid(*axes.values(), indexing="ij", sparse=True), strict=True))
@@ -174,11 +175,11 @@ def list_boxes(bid: Bid, values: Mapping[str, Array], closed: Mapping[str, Thinn
         left_out = (at[name] - np.arange(len(axes[name])).reshape(at[name].shape)) // t.period
         moved = np.broadcast_to(left_out, full).ravel()[:, None] * np.array(t.moves)
         low, high = low - moved, high - moved
-    return Boxes(number[keep], trip[keep], low[keep], high[keep])
+    return OwnedBoxes(number[keep], trip[keep], low[keep], high[keep])
 
 
-def list_rows(boxes: Boxes, pitches: Sequence[int]) -> Boxes:
-    """Boxes as intervals of flat offsets, one for each row of each box."""
+def list_rows(boxes: OwnedBoxes, pitches: Sequence[int]) -> OwnedBoxes:
+    """OwnedBoxes as intervals of flat offsets, one for each row of each box."""
     low, high = boxes.low, boxes.high
     count = high - low
     inner = pitches.index(1) if 1 in pitches else -1
@@ -187,7 +188,7 @@ def list_rows(boxes: Boxes, pitches: Sequence[int]) -> Boxes:
     box, at = _spread_out(count)
     start = ((low[box] + at) * np.array(pitches)).sum(1)
     length = (high - low)[box, inner] if inner >= 0 else np.ones(len(box), np.int64)
-    return Boxes(boxes.cta[box], boxes.trip[box], start[:, None], (start + length)[:, None])
+    return OwnedBoxes(boxes.cta[box], boxes.trip[box], start[:, None], (start + length)[:, None])
 
 
 def _spread_out(count: Array) -> tuple[Array, Array]:
@@ -240,7 +241,7 @@ def cover_cells(
     views of one array are compared by flat offset.
     """
     shape, begin = bids[0].shape, bids[0].least
-    parts: list[Boxes] = []
+    parts: list[OwnedBoxes] = []
     for bid in bids:
         shape, part = bid.shape, list_boxes(bid, values, closed or {})
         if as_rows:

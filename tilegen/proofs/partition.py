@@ -16,7 +16,6 @@ from tilegen.interpret.fault import TWO_CTAS
 from tilegen.plan import Memory, Owned, Plan, default_values
 from tilegen.proofs.bids import (
     MOST_BOXES,
-    SOME_VALUES,
     Bid,
     CoveredCells,
     Thinned,
@@ -76,7 +75,7 @@ class LinedUp:
 
 
 def line_up(
-    plan: Plan, boxes: Sequence[Owned], params: Mapping[str, int], most_boxes: int, some: int = SOME_VALUES
+    plan: Plan, boxes: Sequence[Owned], params: Mapping[str, int], most_boxes: int, some: int | None = None
 ) -> LinedUp | str:
     """Boxes of one array, over the whole grid; if they cannot be compared, in words what cannot."""
     name, as_rows = boxes[0].memory.name, len({(o.memory.shape, o.memory.pitches) for o in boxes}) > 1
