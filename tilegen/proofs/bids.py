@@ -179,7 +179,7 @@ def list_boxes(bid: Bid, values: Mapping[str, Array], closed: Mapping[str, Thinn
 
 
 def list_rows(boxes: OwnedBoxes, pitches: Sequence[int]) -> OwnedBoxes:
-    """OwnedBoxes as intervals of flat offsets, one for each row of each box."""
+    """Boxes as intervals of flat offsets, one for each row of each box."""
     low, high = boxes.low, boxes.high
     count = high - low
     inner = pitches.index(1) if 1 in pitches else -1

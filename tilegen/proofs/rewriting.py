@@ -50,8 +50,8 @@ class Rewriting:
 
 
 def find_rewriting(spec: Spec, plan: Plan, case: Mapping[str, int]) -> tuple[Rewriting, ...]:
-    """How CTAs touch elements twice, of each array of which some do. What is too large to compare is left out: the
-    notes of the partition say so.
+    """How CTAs touch elements twice, of each array of which some do, or may do: what is too large to compare counts as
+    different in each.
     """
     boxes = tuple(dict.fromkeys((*plan.owns, *touched_boxes(spec))))
     return _find_rewriting(plan, boxes, tuple(case.items()))
@@ -67,6 +67,8 @@ def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str
             names = _name_ctas(lined)
             known = {axis: frozenset(t.values.tolist()) for axis, t in lined.thinned.items() if axis in CTA_AXES}
             found += [Rewriting(name, names, known)] if names else []
+        else:  # each CTA is like no other
+            found.append(Rewriting(name, {}, {axis: frozenset() for axis in CTA_AXES}))
     return tuple(found)
 
 
