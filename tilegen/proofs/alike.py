@@ -22,11 +22,11 @@ from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Plan
 from tilegen.proofs.along import AXES, Apart, stays_within, take_apart
 from tilegen.proofs.ctas import exchanges
-from tilegen.proofs.looking import Ints, crowd_of
+from tilegen.proofs.looking import Ints, crowd_of, numbers_of
 from tilegen.proofs.questions import ALIGNED, NEVER, Question, meant_places, places_beside
 from tilegen.proofs.residues import MOST_OUTCOMES, number_rows
 from tilegen.proofs.rewriting import find_rewriting
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
 
 
@@ -54,7 +54,7 @@ def drop_alike(
     firsts = {array: places[0] for array, places in meant.items()}
     for number, (case, ctas) in enumerate(runs):
         together = whole_clusters(ctas, plan.cluster)
-        answers = _compare(parts, firsts, [_numbers_of(cta, plan, case) for cta in together])
+        answers = _compare(parts, firsts, [numbers_of(cta, plan.cluster, case) for cta in together])
         twice = find_rewriting(spec, plan, case)
         own = {cta: (found, *(x.name(cta) for x in twice)) for cta, found in zip(together, answers, strict=True)}
         does = {cta: (_rank(cta, plan), *(own[c] for c in whole_clusters([cta], plan.cluster))) for cta in ctas}
@@ -78,11 +78,6 @@ def _cover(shows: Mapping[Cta, set[Any]]) -> list[Cta]:
 
 def _rank(cta: Cta, plan: Plan) -> tuple[int, ...]:
     return tuple(x % n for x, n in zip(cta, plan.cluster, strict=True))
-
-
-def _numbers_of(cta: Cta, plan: Plan, case: Mapping[str, int]) -> dict[str, int]:
-    own = dict(zip(CTA_AXES, cta, strict=True))
-    return {**case, **own, **{c: own[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}}
 
 
 # ---------------------------------------------------------------- what a CTA does

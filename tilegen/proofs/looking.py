@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, bound, evaluate, mod, sub, substitute, variables
 from tilegen.index.bounds import highest
+from tilegen.interpret.threads import Cta
 from tilegen.plan import plain_name
 from tilegen.proofs.questions import ALIGNED, NEVER, Loops, part_naming
 from tilegen.proofs.reach import ArrayTouch
@@ -45,6 +46,12 @@ class Crowd:
             return {}
         rows = np.unique(np.stack([self.axes[name] for name in own], axis=1), axis=0)
         return {name: rows[:, n] for n, name in enumerate(own)}
+
+
+def numbers_of(cta: Cta, cluster: Cta, case: Mapping[str, int]) -> dict[str, int]:
+    """The axes of a CTA beside the parameters."""
+    own = dict(zip(CTA_AXES, cta, strict=True))
+    return {**case, **own, **{c: own[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)}}
 
 
 def crowd_of(places: Sequence[Mapping[str, Any]]) -> Crowd:

@@ -42,7 +42,7 @@ from tilegen.index.courses import ALL_TRIPS, Course, Trips, join_courses
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Let, Plan, Repeat, Step, Wait, all_steps, default_values, effects
-from tilegen.proofs.looking import crowd_of, whole_grid
+from tilegen.proofs.looking import crowd_of, numbers_of, whole_grid
 from tilegen.proofs.reach import Places
 from tilegen.proofs.sizes import largest_cases
 from tilegen.proofs.study import Study, Uncut, plain, study_plan, study_statement
@@ -79,7 +79,7 @@ def choose_trips(
     A loop of up to ``few`` trips runs in full, unless it holds a longer one. ``looks``: where no rule is known, all
     trips that there are with these parameters are looked at.
     """
-    places = [_numbers_of(cta, plan, case) for cta in whole_clusters(ctas, plan.cluster)]
+    places = [numbers_of(cta, plan.cluster, case) for cta in whole_clusters(ctas, plan.cluster)]
     counts = [(s, trip.name, _counts(count, places)) for s, trip, count in counted_loops(spec)]
     most: dict[str, int] = {}
     for _, name, found in counts:
@@ -134,12 +134,6 @@ def counted_loops(spec: Spec) -> list[tuple[Loop, Var, Index]]:
 def _counts(count: Index, places: Places) -> list[Index]:
     """The different counts that a loop has in some CTAs."""
     return list(dict.fromkeys(substitute(count, numbers) for numbers in places))
-
-
-def _numbers_of(cta: Cta, plan: Plan, case: Mapping[str, int]) -> dict[str, Index]:
-    own = dict(zip(CTA_AXES, cta, strict=True))
-    ranks = {c: own[b] % n for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
-    return {**case, **own, **ranks}
 
 
 # ---------------------------------------------------------------- loops as long as a parameter says
