@@ -20,7 +20,7 @@ run: .venv/installed
 test: .venv/installed
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
-# What takes a minute or more: hundreds of drawn kernels, each proved in several ways.
+# The cases that `make test` leaves out: every spec in every way, hundreds of drawn kernels. For 16 cores rather than 2.
 slow: .venv/installed
 	$(BIN)/python -m pytest -m slow --numprocesses auto --dist loadfile
 
@@ -31,12 +31,11 @@ check: .venv/installed-check
 
 # Rewrites tests/golden, tilegen/viewing/examples.json and the generated parts of README.md and docs/: only of kernels whose proofs pass.
 golden: .venv/installed
-	UPDATE_GOLDEN=1 $(BIN)/python -m pytest tests/specs/test_golden.py tests/viewing/test_linking.py tests/test_docs.py \
-		tests/test_layout_docs.py tests/spec/test_schema.py tests/pages
-	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m slow tests/proofs/test_trips.py tests/oracles/test_layout_regret.py
+	UPDATE_GOLDEN=1 $(BIN)/python -m pytest -m "not gpu" tests/specs/test_golden.py tests/viewing/test_linking.py tests/test_docs.py \
+		tests/test_layout_docs.py tests/spec/test_schema.py tests/pages tests/proofs/test_trips.py tests/oracles/test_layout_regret.py
 
-# On a machine with a GPU: tests there, verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
-gpu: .venv/installed-$(CUDA)
+# On a machine with a GPU: all tests, then verifies, counts and times every spec; writes docs/results/. CUDA=cuda12 for an older driver.
+gpu: .venv/installed-$(CUDA) test slow
 	$(BIN)/python -m pytest -m gpu
 	$(BIN)/python benchmarks/gpu.py
 	$(BIN)/python benchmarks/results_page.py

@@ -95,6 +95,7 @@ WRONG = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("function", WRONG)
 def test_what_is_no_softmax_is_one_clear_error(meanings: str, function: str) -> None:
     result = verify(f"{meanings}:{function}")

@@ -58,6 +58,7 @@ def test_a_name_that_is_none() -> None:
         tilegen.biuld  # noqa: B018
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("first", ["tilegen.verifying", "tilegen.cli.verifying", "tilegen.bench", "tilegen.pipeline"])
 def test_functions_stay_functions_whatever_is_imported(first: str) -> None:
     names = ["load", "build", "explain", "verify", "compile"]
@@ -67,6 +68,7 @@ def test_functions_stay_functions_whatever_is_imported(first: str) -> None:
 
 
 # ---------------------------------------------------------------- verify
+@pytest.mark.slow
 def test_verify_says_what_the_command_says() -> None:
     from click.testing import CliRunner
 
@@ -203,6 +205,7 @@ def test_a_broken_param_has_no_other_consequences() -> None:
     assert [d.code for d in caught.value.diagnostics] == ["TG103"]
 
 
+@pytest.mark.slow
 def test_a_loaded_spec_keeps_its_params_and_takes_others() -> None:
     spec = tilegen.load(ANY, "sm_80", {"M": 100})
     assert tilegen.load(spec) == spec

@@ -141,6 +141,7 @@ def test_a_warning_is_no_error(tmp_path: Path) -> None:
     assert result.exit_code == 0 and "warning[TG430]" in result.stderr and "race.cu" in result.stdout
 
 
+@pytest.mark.slow
 def test_a_spec_from_standard_input(tmp_path: Path) -> None:
     text = (ROOT / SF).read_text()
     done = spawn("build", "-", "-o", tmp_path, input=text)
@@ -199,6 +200,7 @@ def test_a_missing_file() -> None:
         assert "error[TG001]: cannot read nothing.yaml: No such file or directory" in result.stderr
 
 
+@pytest.mark.slow
 def test_arch_and_set_change_what_is_built(tmp_path: Path) -> None:
     tilegen("build", ANY, "-o", tmp_path, "--arch", "sm_80", "--set", "M=100", "--set", "N=64")
     manifest = json.loads((tmp_path / "rows_any_size.json").read_text())
@@ -237,6 +239,7 @@ def test_expanded_specs_have_no_params_that_are_numbers_by_then(tmp_path: Path) 
     assert tilegen("build", write(tmp_path, expanded, "expanded.yaml"), "-o", tmp_path).stderr == ""
 
 
+@pytest.mark.slow
 def test_the_line_of_a_product_says_that_arithmetic_is_left_out(tmp_path: Path) -> None:
     array = "{scope: global, dtype: float16, shape: [256, 256]}"
     spec = write(
@@ -326,6 +329,7 @@ main()
 """
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("after", [0, 1, 2])
 def test_a_killed_build_leaves_only_whole_files(tmp_path: Path, after: int) -> None:
     tilegen("build", SF, "-o", tmp_path)
@@ -558,6 +562,7 @@ def test_explain_numbers_every_access_once() -> None:
     assert "counted at M = 1000, N = 777, ldx = 800" in text
 
 
+@pytest.mark.sweep(20)
 @pytest.mark.parametrize("spec", sorted(p.name for p in (ROOT / "specs").glob("*.yaml")))
 def test_every_access_of_every_spec_can_be_drawn(spec: str) -> None:
     from tilegen.arch import ARCHES
@@ -739,6 +744,7 @@ def test_a_process_and_its_streams(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- colour and progress
+@pytest.mark.slow
 def test_color() -> None:
     plain, painted = spawn("build", "nothing.yaml"), spawn("build", "nothing.yaml", "--color", "always")
     assert "\x1b[" not in plain.stderr and "\x1b[31m" in painted.stderr

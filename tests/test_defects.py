@@ -22,6 +22,7 @@ def verify(built: Built) -> None:
             check_run(built.spec, built.plan, run, seed)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_what_is_wanted(path: Path) -> None:
     wanted = path.read_text(encoding="utf-8").splitlines()[0].removeprefix("# want: ").split()
@@ -59,6 +60,7 @@ def draw_swizzled(seed: int) -> str:
     ])  # fmt: skip
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("seed", range(40))
 def test_a_swizzle_on_a_global_array_is_carried_out(seed: int) -> None:
     verify(tilegen.build(draw_swizzled(seed)))
@@ -123,6 +125,7 @@ def test_a_pitch_that_is_shorter_than_its_row_is_proved_as_it_is() -> None:
 
 
 # ---------------------------------------------------------------- permutes of sizes without a max
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 30))])
 def test_permutes_of_any_sizes_build(seed: int) -> None:
     rng = random.Random(seed)
@@ -144,6 +147,7 @@ def test_permutes_of_any_sizes_build(seed: int) -> None:
 CONDITIONS = ["bx >= 0", "bx != {k}", "t + 1 < {end}", "t % 3 != 1", "t * 2 + bx < {k} + 9", "bx % 2 == 0 and t < {k}"]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("seed", range(80))
 def test_rows_that_nobody_writes_are_counted_and_named(seed: int) -> None:
     rng = random.Random(seed)

@@ -89,6 +89,7 @@ MISTAKES = [  # what is written for what, the code, and a part of the fix
 ]
 
 
+@pytest.mark.sweep(28)
 @pytest.mark.parametrize(("right", "wrong", "code", "fix"), MISTAKES, ids=[m[1].strip()[:40] for m in MISTAKES])
 def test_a_mistake_is_one_error_that_names_the_fix(right: str, wrong: str, code: str, fix: str) -> None:
     assert right in RIGHT
@@ -211,6 +212,7 @@ APPLIED = [  # a spec, what is right in it, what is written for it, the code, th
 ]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("spec", "right", "wrong", "code", "fix", "mended"), APPLIED, ids=[a[4][:40] for a in APPLIED])
 def test_the_fix_of_a_mistake_mends_it(spec: str, right: str, wrong: str, code: str, fix: str, mended: str) -> None:
     assert right in spec

@@ -78,6 +78,7 @@ def draw_problem(seed: int) -> dict[str, Any]:
     return spec_of(m, n, k, dtype, result, orders, batch, arch, more, **fields)
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("seed", range(16))
 def test_problems_of_all_kinds_are_proved(seed: int) -> None:
     """``build`` compares the tiles with the op itself, with all of K."""
@@ -100,6 +101,7 @@ VECTORS: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("what", VECTORS)
 def test_one_column_is_summed_up_by_threads(what: str) -> None:
     built = tilegen.build(spec_of(**VECTORS[what], variant="rows"))
@@ -122,6 +124,7 @@ def test_one_column_of_any_size_at_a_launch(variant: str, arch: str) -> None:
     assert picked["variant"] == ("rows" if variant == "auto" else "simt")
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("variant", ["wgmma", "mma_sync"])
 def test_rows_known_at_a_launch_go_from_tile_to_tile(variant: str) -> None:
     """CTAs take tiles in groups of rows, of which the last group has fewer: proved of any number of rows."""
@@ -169,6 +172,7 @@ def load_right(arch: str) -> Spec:
     return spec
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_80"])
 @pytest.mark.parametrize("wrong", WRONG)
 def test_tiles_of_another_product_are_found(wrong: str, arch: str) -> None:
@@ -178,6 +182,7 @@ def test_tiles_of_another_product_are_found(wrong: str, arch: str) -> None:
     assert proof_code(lambda: prove(mixed, plan_spec(mixed))) == "TG420"
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("wrong", ["", "a factor twice", "B turned"])
 def test_a_product_proved_in_parts_side_by_side_is_judged_as_one(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What was proved, or what is wrong, to the word."""
@@ -193,6 +198,7 @@ def test_a_product_proved_in_parts_side_by_side_is_judged_as_one(wrong: str, mon
     assert said[0] == said[1] and isinstance(said[0], Proof) == (not wrong)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("change", ["k - 1", "first", "m and n"])
 def test_statements_that_leave_out_or_exchange_are_found(change: str) -> None:
     spec = tilegen.load(spec_of(256, 256, 256, tile=[64, 64, 64], ctas=4))
@@ -222,6 +228,7 @@ DRAWN: dict[str, dict[str, Any]] = {  # 8-bit columns, whose rows in shared memo
 }  # fmt: skip
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("what", DRAWN)
 def test_what_was_wrong_on_a_gpu_or_refused_is_built(what: str) -> None:
     built = tilegen.build(spec_of(**DRAWN[what]))
@@ -239,6 +246,7 @@ def test_rows_that_end_amid_16_bytes_are_stored_by_threads() -> None:
     assert maps == ["A", "B"]
 
 
+@pytest.mark.slow
 def test_tiles_of_a_launch_that_has_fewer_than_there_are_ctas_are_proved() -> None:
     """Where a place in a group of tiles is bounded by how many tiles there are, rather than by the group."""
     params = {"M": {"default": 56, "max": 296, "multiple_of": 8}, "N": {"default": 16, "max": 992, "multiple_of": 16}}
@@ -248,6 +256,7 @@ def test_tiles_of_a_launch_that_has_fewer_than_there_are_ctas_are_proved() -> No
     assert tilegen.build(given).proof.runs
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 def test_a_large_k_that_the_launch_knows_is_proved(arch: str) -> None:
     """Rows of K elements, and a place in the last of them."""
@@ -258,6 +267,7 @@ def test_a_large_k_that_the_launch_knows_is_proved(arch: str) -> None:
     assert tilegen.build(given).proof.runs
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("pins", [
     {"atoms": [1, 1, 1], "tile": [16, 32, 1024], "k_parts": 8}, {"tile": [256, 128, 64], "atoms": [4, 2, 1]},
     {"tile": [256, 128, 64]},
@@ -290,6 +300,7 @@ SHARED_K: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("what", SHARED_K)
 def test_warps_that_share_k_are_proved(what: str) -> None:
     built = tilegen.build(spec_of(**SHARED_K[what], k_parts=4))
@@ -303,6 +314,7 @@ def expand_shared_k(what: str) -> tuple[Spec, str]:
     return spec, print_spec(tilegen.expand(spec))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("what", ["elements one by one", "cp.async", "fused multiply-adds"])
 @pytest.mark.parametrize(("before", "after"), [
     ("for: {q: [1, 4]}", "for: {q: [1, 3]}"), ("for: {q: [1, 4]}", "for: {q: [0, 4]}"),
@@ -320,6 +332,7 @@ def test_parts_of_k_that_are_left_out_or_added_twice_are_found(what: str, before
     assert proof_code(lambda: prove(replace(other, whole=spec.whole), plan_spec(other))) != ""
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("before", "after"), [("<= K}", "<= K - STEP}"), ("not ((k + 2)*128 <= K)", "not ((k + 2)*128 <= K + STEP)")]
 )
@@ -336,6 +349,7 @@ def test_k_tiles_left_out_at_some_sizes_alone_are_found(before: str, after: str,
     assert before in text and proof_code(lambda: prove(replace(other, whole=spec.whole), plan_spec(other))) == "TG420"
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("dtype", "k", "fields"), [
     ("float32", 17, {"k_parts": 16}), ("float32", 5, {"k_parts": 32}), ("float64", 17, {"k_parts": 16}),
     ("bfloat16", 17, {"k_parts": 16}),
@@ -344,6 +358,7 @@ def test_a_short_k_is_shared_on_demand(dtype: str, k: int, fields: dict[str, Any
     assert tilegen.build(spec_of(40, 24, k, dtype, **fields)).proof.runs
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize(("dtype", "result", "layout"), [
     ("float16", "", "S[(130,33):(34,1)]"), ("bfloat16", "float32", "S[(130,33):(64,1)]"),
@@ -357,6 +372,7 @@ def test_rows_whose_ends_cut_their_words_are_loaded_by_threads(dtype: str, resul
     assert built.spec.choices[0].picked["load"] == "threads" and built.proof.runs
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("shape", "few"),
     [((207, 19, 3396), True), ((96, 64, 20000), True), ((203, 8, 1784), True), ((207, 19, 96), False),
@@ -376,6 +392,7 @@ def test_only_the_last_k_tile_asks_where_k_ends() -> None:
 
 
 # ---------------------------------------------------------------- what is chosen and printed
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(4))
 def test_what_is_printed_is_the_same_kernel(seed: int) -> None:
     spec = tilegen.load(draw_problem(seed))
@@ -386,6 +403,7 @@ def test_what_is_printed_is_the_same_kernel(seed: int) -> None:
     assert plan_spec(again).roles == plan_spec(spec).roles
 
 
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
@@ -448,6 +466,7 @@ def test_what_is_no_layout_is_refused_where_it_stands(field: str) -> None:
     assert caught.value.diagnostics[0].mark.keys == f"ops[0].gemm.{field}"
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_what_is_pinned_is_carried_out(seed: int) -> None:
     """Of a random recipe some fields: the statements have them all."""
@@ -465,6 +484,7 @@ def test_what_is_pinned_is_carried_out(seed: int) -> None:
     assert spec.overlaps == ("overlap" in pins)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("load", ["tma", "cp_async", "threads"])
 def test_every_recipe_waits_for_the_kernel_before(load: str) -> None:
     """The clocks see whether all that touches arrays comes after the wait."""
@@ -483,6 +503,7 @@ def test_a_pinned_permutation_is_that_of_the_sums() -> None:
     assert sums.layout != tiled_mma(picked["atom"], atoms, None, "C", tile)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("dtype", "tile", "along_k"), [
     ("float16", [64, 64, 32], 32), ("float16", [64, 64, 64], "R=4"), ("float64", [64, 64, 16], "R=2"),
 ])  # fmt: skip
@@ -496,6 +517,7 @@ def test_a_permutation_along_k_makes_steps_as_long_as_its_period(dtype: str, til
     assert fragments.shape[2] == chain.modes[2].period > chain.modes[2].native
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("arch", "fields"),
     [
@@ -579,6 +601,7 @@ def test_errors_of_fields_stand_where_the_text_is(line: str, where: str) -> None
     assert mark.column - 1 == said.rindex(where)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_closed_forms_count_what_a_plan_reads(seed: int) -> None:
     """Of random recipes, the bytes that all CTAs bring: k-tiles times a tile's rows of A and columns of B."""

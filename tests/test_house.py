@@ -66,6 +66,7 @@ def test_every_room_is_in_the_table():
     assert set(levels()) == rooms
 
 
+@pytest.mark.sweep(154)
 @every_module
 def test_imports_go_down(path):
     table, room = levels(), room_of(path)
@@ -78,6 +79,7 @@ def test_imports_go_down(path):
         assert table[rest[0]] < table[room], f"{room} (level {table[room]}) imports {rest[0]} (level {table[rest[0]]})"
 
 
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize("room", sorted(levels()))
 def test_no_circles_in_a_room(room):
     """Imports for types count, and so do those in functions; nor do the folders of a room import in a circle."""
@@ -92,6 +94,7 @@ def test_no_circles_in_a_room(room):
     TopologicalSorter(folders).prepare()
 
 
+@pytest.mark.sweep(112)
 @every_module
 def test_one_door_per_third_party(path):
     for name in imports(path):

@@ -92,6 +92,7 @@ def expressions(draw, most: int = 4):
 
 
 # ---------------------------------------------------------------- laws
+@pytest.mark.slow
 @settings(max_examples=1500, deadline=None)
 @given(expressions())
 def test_printed_text_has_the_value_and_the_value_is_as_known(pair):

@@ -82,6 +82,7 @@ def test_what_the_page_says():
 
 
 # ---------------------------------------------------------------- what is no such sum keeps its value
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("a", [1, 2, 3, 4, 6, 8])
 def test_sums_of_two_digits_have_their_value(a):
     """x / a % m * c + x / b % p * d, for all small numbers: most are no digits side by side."""

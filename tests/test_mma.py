@@ -78,6 +78,7 @@ def expected_of(atom: MmaAtom) -> np.ndarray:
 
 
 # ---------------------------------------------------------------- every atom
+@pytest.mark.sweep(8)
 @every_atom
 def test_the_interpreter_multiplies_as_numpy_does(atom: MmaAtom) -> None:
     images = inputs_of(atom)
@@ -93,6 +94,7 @@ def runners() -> dict[str, Any]:
     return {r.plan.name: r for r in compile_plans([built_of(atom).plan for atom in USED])}
 
 
+@pytest.mark.sweep(12)
 @requires_gxx
 @every_atom
 def test_the_text_multiplies_as_numpy_does(atom: MmaAtom) -> None:

@@ -213,6 +213,7 @@ SHAPES = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep(2)
 @requires_gxx
 @pytest.mark.parametrize("pins", ["", ", variant: tiled", ", variant: scalar"])
 @pytest.mark.parametrize(("shape", "axes", "dtype"), SHAPES, ids=lambda x: str(x).replace(" ", ""))
@@ -224,6 +225,7 @@ def test_the_text_permutes_as_numpy_does(shape, axes, dtype, pins):
     assert (got.reshape(-1, size) == x.reshape(*shape, size).transpose(*axes, len(shape)).reshape(-1, size)).all()
 
 
+@pytest.mark.sweep(1)
 @requires_gxx
 @pytest.mark.parametrize("sizes", [{}, {"M": 1, "N": 1}, {"M": 65, "N": 3}, {"M": 31, "N": 128}])
 def test_runtime_sizes(sizes):
@@ -289,6 +291,7 @@ def test_a_box_may_be_larger_than_the_default_of_a_size_that_is_known_at_launch(
     assert tile["box"] == [64, 32]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("shape", "turn"),
     [([1223, 1437, 38], "store"), ([128, 40, 1437], "load"), ([128, 64, 64], "load"), ([128, 41, 1437], "load")],
@@ -404,6 +407,7 @@ def test_merged_arrays_of_a_call():
 
 
 # ---------------------------------------------------------------- proofs that take more than ranges
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("dtype", "shape", "axes", "most", "pins"),
     [
@@ -426,6 +430,7 @@ def test_every_address_is_proved(dtype, shape, axes, most, pins):
     assert tilegen.build(text(dtype, shape, axes, pins, params)).proof.steps > 0
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=10)
 @given(
     st.lists(st.tuples(st.sampled_from([1, 3, 8, 31, 48, 64, 65]), st.booleans()), min_size=2, max_size=4),
@@ -443,6 +448,7 @@ def test_every_address_is_proved_for_sizes_known_at_launch(dims, random, dtype, 
 
 
 # ---------------------------------------------------------------- small arrays, element by element
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     ("dtype", "shape", "axes", "variant"),
     [
@@ -470,6 +476,7 @@ def test_sizes_that_may_be_large_do_not_go_element_by_element() -> None:
 
 
 # ---------------------------------------------------------------- guards
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("threads", [256, 512])
 @pytest.mark.parametrize("box", [[64, 64], [32, 64]])
 def test_accesses_behind_guards_are_constants_away_from_a_base_of_their_thread(box: list[int], threads: int) -> None:
@@ -494,6 +501,7 @@ SHORT_RUNS = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("what", SHORT_RUNS)
 def test_what_travels_in_short_runs_goes_in_whole_vectors(what: str) -> None:
     """16 bytes a lane, no sector twice and no bank either: as many instructions as a copy by way of a tile."""

@@ -82,6 +82,7 @@ def test_the_measured_case_is_the_one_that_is_built(name: str, row: dict[str, An
     assert hash_code(draft(spec_text(case, row["arch"])).source) == row["code_sha256"]
 
 
+@pytest.mark.sweep(16)
 @pytest.mark.parametrize(("name", "row"), COMPUTED)
 def test_the_measured_computation_is_the_one_that_is_built(name: str, row: dict[str, Any]) -> None:
     from compute_cases import ComputeCase

@@ -20,6 +20,7 @@ def codes(text: str) -> set[str]:
         return {d.code for d in error.diagnostics}
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("code", SHOWN)
 def test_the_examples_of_a_rule_are_true(code: str) -> None:
     assert codes(RULES[code].bad) == {code}

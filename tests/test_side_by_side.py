@@ -80,6 +80,7 @@ def test_processes_end_when_this_one_is_interrupted(tmp_path: Path) -> None:
     assert not (tmp_path / "went on").exists()
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("processes", [2, 3])
 def test_a_proof_says_the_same_from_other_processes(monkeypatch: pytest.MonkeyPatch, processes: int) -> None:
     monkeypatch.setattr(sys.modules["tilegen.proofs.prove"], "_SHARED_WORK", 0)
@@ -88,6 +89,7 @@ def test_a_proof_says_the_same_from_other_processes(monkeypatch: pytest.MonkeyPa
     assert prove(spec, plan, processes) == prove(spec, plan)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", ["gemm_mma", "gemm", "epilogue_panels", "transpose_auto"])
 def test_a_build_is_the_same_in_several_processes(name: str) -> None:
     """Layouts that are looked for side by side, the text beside the proof."""

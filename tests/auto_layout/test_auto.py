@@ -59,6 +59,7 @@ def pin(text: str, spec: Spec) -> str:
 
 
 # ---------------------------------------------------------------- the pick
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", ["transpose_auto", "rows_auto", "permute_auto", "epilogue_panels"])
 def test_pinning_what_is_printed_gives_the_same_bytes(name: str, tmp_path: Path) -> None:
     path = ROOT / "specs" / f"{name}.yaml"
@@ -72,6 +73,7 @@ def test_pinning_what_is_printed_gives_the_same_bytes(name: str, tmp_path: Path)
 LARGER = [("float32", 12, 20), ("float16", 16, 16), ("uint8", 8, 32)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dtype", "rows", "columns"),
     [("float32", 8, 16), *(pytest.param(*shape, marks=pytest.mark.slow) for shape in LARGER)],
@@ -93,6 +95,7 @@ def test_planning_every_layout_finds_none_that_costs_less(dtype: str, rows: int,
     assert "bounded" not in choice.proof or dtype == "uint8"
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("dtype", "rows", "columns"), [("float32", 64, 64), ("float16", 64, 64), ("uint8", 64, 128)])
 def test_a_transpose_reads_and_writes_without_conflicts(dtype: str, rows: int, columns: int) -> None:
     spec = choose_layouts(load_plain(transpose(dtype, rows, columns, 256)))
@@ -187,6 +190,7 @@ def test_an_op_that_nothing_carries_out_is_reported_as_ever() -> None:
     assert [d.message for d in auto.value.diagnostics] == [d.message for d in row.value.diagnostics]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     "name, buffer", [("mma_fragments_u8", "sb"), ("permute_sf_halves", "B"), ("copy_tile", "tile")]
 )

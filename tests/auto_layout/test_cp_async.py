@@ -55,6 +55,7 @@ def _some_vectors(seed: np.random.Generator, vectors: int, in_order: bool) -> np
     return row
 
 
+@pytest.mark.slow
 @given(filled_tiles())
 def test_costs_are_the_sum_over_every_row_placed_on_its_own(drawn: tuple[tuple[int, ...], int, TileAccess]) -> None:
     """The chooser counts one row of each pattern; here every row is placed under every layout."""

@@ -106,6 +106,7 @@ ops:
 """
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("turned", [False, True])
 @pytest.mark.parametrize(("dtype", "rows", "columns"), [("float16", 64, 128), ("float32", 8, 48), ("uint8", 16, 32)])
 def test_what_tma_is_said_to_take_is_what_is_planned(dtype: str, rows: int, columns: int, turned: bool) -> None:
@@ -168,6 +169,7 @@ def shared_accesses(built: Built) -> list[dict[str, int | str]]:
     return [a for op in built.manifest["ops"] for a in op["accesses"] if a["space"] == "shared"]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("operand", "fill"), [*product(OPERANDS, FILLS)])
 def test_operands_are_filled_and_loaded_without_a_conflict(operand: str, fill: str) -> None:
     text = HEAD.format(fill=FILLS[fill], **OPERANDS[operand])

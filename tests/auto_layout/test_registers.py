@@ -81,6 +81,7 @@ LAYOUTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("a", LAYOUTS)
 def test_two_layouts_are_equal_where_the_same_threads_hold_each_element(a: str) -> None:
     shape = (8, 16)

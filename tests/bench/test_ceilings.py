@@ -24,6 +24,7 @@ LISTED = [
 ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("loop", "arch"), LISTED)
 def test_a_loop_compiles_and_loses_nothing(
     loop: CeilingLoop, arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -36,6 +37,7 @@ def test_a_loop_compiles_and_loses_nothing(
     assert cubin.registers * THREADS <= ARCHES[arch].registers_per_sm
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not here")
 @pytest.mark.parametrize(
     ("kernel", "copies"),

@@ -98,6 +98,7 @@ def test_a_case_becomes_a_row(case: ComputeCase, monkeypatch: pytest.MonkeyPatch
     assert f"| {case.name} | 128 | 100.0 |" in results_page.compute_table({case.name: whole})
 
 
+@pytest.mark.sweep(2)
 @needs_torch
 @every_small
 def test_one_element_that_is_wrong_is_found(case: ComputeCase, monkeypatch: pytest.MonkeyPatch) -> None:

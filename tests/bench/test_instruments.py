@@ -64,6 +64,7 @@ def run(library: Any, name: str, *arguments: Any) -> None:
 FIRST, *OTHERS = ("sm_90", *(a for a in ARCHES if a != "sm_90"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", [FIRST, *(pytest.param(arch, marks=pytest.mark.slow) for arch in OTHERS)])
 def test_the_instruments_compile(arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if not find_compilers():

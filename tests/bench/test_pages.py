@@ -179,6 +179,7 @@ def test_the_performance_page_says_what_the_files_say() -> None:
         assert path.read_text(encoding="utf-8") == picture
 
 
+@pytest.mark.slow
 def test_the_page_of_hopper_says_what_the_files_say() -> None:
     text = results_page.HOPPER.read_text(encoding="utf-8")
     assert results_page.fill_measured(text) == text, "`python benchmarks/results_page.py` rewrites it"

@@ -90,6 +90,7 @@ def test_an_array_that_is_read_and_written() -> None:
     assert str(found).endswith("as D = acc + (0.5) * c")
 
 
+@pytest.mark.slow
 def test_epilogues() -> None:
     silu = product_of(SPECS / "gemm_silu.yaml")
     assert silu.terms is None and silu.scalars == {"s": 0.5} and silu.named["bias"].shape == (1, 1, 256)
@@ -170,6 +171,7 @@ GELU = "epilogue: 0.5 * acc * (1.0 + erf(acc * 0.7071067811865476))"
 EXPRESSIONS = ["", GELU, "bias: z, epilogue: 'max(acc + bias, 0.0)'", "c: C, beta: 0.5, alpha: 2"]
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("rest", EXPRESSIONS)
 @pytest.mark.parametrize(("a", "d"), [("bfloat16", "bfloat16"), ("float16", "float32"), ("float32", "float32")])
 def test_what_is_right_is_near_and_what_is_wrong_is_not(rest: str, a: str, d: str) -> None:
@@ -216,6 +218,7 @@ def test_a_product_alone_is_compared_with_sums() -> None:
     assert measure_accuracy(exact, sums, is_whole=False).rms < 2.0**-8 < measure_accuracy(exact, sums).rms
 
 
+@pytest.mark.slow
 def test_rows_are_spread_over_all() -> None:
     large = product_of(text_of(params="{M: 8192, N: 8192, K: 8192}"))
     rows = choose_rows(large)
@@ -357,6 +360,7 @@ def test_text_and_picture_of_a_product(spec: Path, monkeypatch: pytest.MonkeyPat
     assert "TFLOP/s on Pretended GPU; dashed: a bare loop of products" in drawn and " TFLOP/s</text>" in drawn
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [(lambda d: d[200:232].fill(0), "elements are too far off"),

@@ -95,6 +95,7 @@ def forms(dtype: Any = np.float32) -> dict[str, np.ndarray[Any, Any]]:
     }
 
 
+@pytest.mark.sweep(22)
 @pytest.mark.parametrize("which", ["x", "y"])
 @pytest.mark.parametrize("in_place", [False, True], ids=["another", "in place"])
 @pytest.mark.parametrize("built", [PLAIN, ANY, PITCHED], ids=["fixed", "sizes", "pitches"])
@@ -128,6 +129,7 @@ def test_a_tensor_that_moved_to_another_gpu(make: Make, request: pytest.FixtureR
     assert [device for _, device, _ in pretended.loaded] == [0, 1]
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("built", [ANY, PITCHED], ids=["sizes", "pitches"])
 def test_any_call_after_any_other_is_as_if_it_were_the_first(make: Make, built: Any) -> None:
     pool = {name: (make(x), make(aligned(x.shape, x.dtype))) for name, x in forms().items()}
@@ -142,6 +144,7 @@ def test_any_call_after_any_other_is_as_if_it_were_the_first(make: Make, built: 
             assert outcome(kernel, pretended, *given) == fresh[name], (before, name)
 
 
+@pytest.mark.sweep(3)
 def test_any_order_of_calls_is_as_if_each_were_the_first(make: Make) -> None:
     rng = random.Random(1)
     kernel, pretended = pretend_kernel(PITCHED, runs=False)
@@ -384,6 +387,7 @@ def test_a_guard_that_does_not_tell_tensors_apart_is_not_trusted() -> None:
     assert libraries.find_guard(torch) is not None
 
 
+@pytest.mark.slow
 def test_torchs_own_guard_and_tensors() -> None:
     torch = pytest.importorskip("torch")
     guard = libraries.find_guard(torch)

@@ -90,6 +90,7 @@ def refused(kernel: Any, *given: Any, **params: Any) -> tuple[str, str]:
 
 
 # ---------------------------------------------------------------- every kernel, and what it is launched with
+@pytest.mark.sweep(6)
 @every_spec
 def test_a_call_hands_over_every_array(path: Any, encoder: PretendedEncoder) -> None:
     """The arguments are those with which tests/specs/test_runs.py runs the kernel, and finds that it does what the spec
@@ -142,6 +143,7 @@ def filled(shape: Any, dtype: Any = np.float32) -> np.ndarray[Any, Any]:
     return array
 
 
+@pytest.mark.slow
 @requires_gxx
 def test_cupy_in_cupy_out(cupy: Cupy) -> None:
     kernel, pretended = pretend_kernel(ANY)
@@ -580,6 +582,7 @@ def test_a_grid_that_cuda_does_not_launch() -> None:
     assert code == "TG710" and "70000 CTAs in y; CUDA launches 1 to 65535" in text
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("held", "cluster", "ctas"), [(1, 1, 1), (132, 1, 132), (5000, 1, 1024), (66, 2, 132)])
 def test_a_grid_of_the_ctas_that_fit_at_once(held: int, cluster: int, ctas: int) -> None:
     text = (ROOT / "specs" / "tiles_resident.yaml").read_text()

@@ -194,6 +194,7 @@ def test_trips_that_an_outer_loop_gives_are_counted_as_if_gone_through(count_of_
     assert_counts_are_alike(spec, monkeypatch)
 
 
+@pytest.mark.slow
 def test_trips_of_a_long_triangle_are_a_sum():
     spec = load(TRIANGLE.replace("K}", "1000000}").replace("COUNT", "k").replace("WHEN", "true"))
     launch = launch_of(spec)

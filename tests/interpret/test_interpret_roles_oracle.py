@@ -282,6 +282,7 @@ def compare(seed: int) -> tuple[str, str]:
     return is_bad(program, arrivals), verdict(program, arrivals)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("part", range(4))
 def test_what_goes_wrong_in_any_order_is_refused(part: int) -> None:
     """``python -m tests.interpret.test_interpret_roles_oracle FIRST LAST`` tries as many as are wanted."""

@@ -119,6 +119,7 @@ def test_fragments_refuse(call: Any) -> None:
 
 
 # ---------------------------------------------------------------- tensor memory
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("cols", [4, 20, 128])
 def test_tmem_datapaths(cols: int) -> None:
     for datapath, rows, lane, col in [
@@ -159,6 +160,7 @@ REGISTERS = {"16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}
 COLUMNS = {"16x64b": 2, "16x128b": 4, "16x256b": 8, "16x32bx2": 2, "32x32b": 1}
 
 
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize(("shape", "bits", "rows"), list(product(REGISTERS, [8, 16, 32], [64, 128])))
 def test_tcgen05_atoms(shape: str, bits: int, rows: int) -> None:
     packed = 32 // bits
@@ -238,6 +240,7 @@ def test_swizzle_atoms_by_their_bytes(bits: int, swizzle_bytes: int) -> None:
         assert rows * row == size(swizzle) and row * bits == 8 * swizzle_bytes
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize(("bits", "swizzle_bytes"), list(product(DTYPES, [0, 32, 64, 128])))
 def test_operands_in_shared_memory(bits: int, swizzle_bytes: int) -> None:
     width = max(16, swizzle_bytes) * 8 // bits

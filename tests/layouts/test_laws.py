@@ -234,6 +234,7 @@ def test_inner_swizzle_moves_whole_vectors(swizzle: SwizzleLayout) -> None:
         assert np.array_equal(swizzle.apply(starts + k)[0]["m"], moved + k)
 
 
+@pytest.mark.slow
 @law
 @given(COMPOSED)
 def test_every_layout_is_finish_of_its_tile(layout: ComposeLayout) -> None:

@@ -21,6 +21,7 @@ SAMPLE_OF_LARGE = 1  # of those that take seconds a mutant
 planned = once(load_spec)
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_a_sample_of_mutants_is_found(path):
@@ -53,6 +54,7 @@ ops:
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "float8_e4m3fn", "float16"])
 @pytest.mark.parametrize("layout", ["row", "Swizzle(4,3,4) o S[(5,1024):(1024,1)]"])
 def test_the_wrong_element_of_a_narrow_type_is_found(dtype, layout):
@@ -79,6 +81,7 @@ ops:
 """
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("op", ["max", "min"])
 def test_an_element_that_a_reduction_forgets_is_missed(op):
     """Though the largest is most often another."""

@@ -36,6 +36,7 @@ def every_plan():
     yield from (build_fill(d, 1) for d in DTYPES)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("arch", ARCHS)
 def test_compiles_with_no_stack_and_no_spills(arch):
     plans = [replace(p, arch=arch) for p in every_plan()]

@@ -88,6 +88,7 @@ def repeated(layout: str, shape: list[int]) -> str:
     return atom[1] if atom and int(atom[2]) < prod(shape) else layout
 
 
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("case", select("tirx_ops.json", "copy_reg"))
 def test_recorded_copies(case):
     shape = case["shape"]
@@ -166,6 +167,7 @@ def _ownerships(rows: int, axis: str, k: int) -> list[tuple[list[int], str]]:
     ]
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("case", generated())
 def test_generated_copies(case):
     *tensors, threads = case

@@ -49,6 +49,7 @@ def _walk(partition: str, layout: str, count: int) -> Any:
     return at if swizzle is None else layouts.finish_of(swizzle)(at)
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize("case", select("tirx_ops.json", "copy_gmem_smem"))
 def test_recorded_copies(case):
     g, s = ((case[f"{x}_shape"], case[f"{x}_layout"], case[f"{x}_region"]) for x in "gs")
@@ -88,6 +89,7 @@ def _side(pick: random.Random, lengths: list[int], swizzled: bool) -> tuple[list
     return shape, draw_layout(pick, shape, pick.choice([0, 0, 0, 1, 4, 8]), 0.25, tiled), box
 
 
+@pytest.mark.sweep(8)
 @pytest.mark.parametrize(("threads", "dtype", "g", "s"), generated())
 def test_generated_copies(threads, dtype, g, s):
     check(threads, dtype, g, s, None)

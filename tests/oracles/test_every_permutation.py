@@ -38,6 +38,7 @@ def name(case: tuple[tuple[int, ...], tuple[int, ...], int]) -> str:
     return f"{'x'.join(map(str, box))}-{''.join(map(str, order))}-{size}B"
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("case", chosen(), ids=name)
 def test_no_conflicts(case):
     box, order, size = case

@@ -28,6 +28,7 @@ from tilegen import access
 DOC = ROOT / "docs" / "layout-chooser.md"
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("drawn", SETS, ids=lambda s: s.name.replace(" ", "_"))
 def test_regret_is_zero(drawn: AccessSet) -> None:
     row = measure(drawn)

@@ -35,6 +35,7 @@ FRAGMENTS = [
 ]  # fmt: skip
 
 
+@pytest.mark.sweep(6)
 @pytest.mark.parametrize("turned", [False, True], ids=["row", "col"])
 @pytest.mark.parametrize(("fragment", "shape", "matrices"), FRAGMENTS, ids=[f[0] for f in FRAGMENTS])
 def test_a_fragment_takes_as_many_matrices_as_it_has(fragment, shape, matrices, turned):

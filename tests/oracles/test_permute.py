@@ -45,6 +45,7 @@ def check(shape: list[int], dtype: str, src: str, dst: str, expect: dict[str, An
         assert cost_key(op) <= min(brute.xor_cost(*sides, *f, size) for f in family), text
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize("case", select(FILE, "permute_choose_xor_k"))
 def test_recorded_xor_k(case):
     shape = case["extent"]
@@ -115,6 +116,7 @@ def generated() -> list[Any]:
     return cases
 
 
+@pytest.mark.sweep(5)
 @pytest.mark.parametrize(("shape", "dtype", "src", "dst"), generated())
 def test_generated_permutes(shape, dtype, src, dst):
     check(shape, dtype, src, dst, None)

@@ -43,6 +43,7 @@ def wide_and_narrow(shape: list[int], size: int, word: int, src: str, dst: str) 
 
 
 # ---------------------------------------------------------------- as wide elements
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(("size", "word"), [(1, 4), (2, 2), (1, 2), (2, 4)])
 def test_words_take_what_wide_elements_take(variant, size, word):
@@ -66,6 +67,7 @@ def drawn() -> list[tuple[list[int], int, int, str, str]]:
     return cases
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("shape", "size", "word", "src", "dst"), drawn())
 def test_words_of_any_layout_cost_no_more_than_wide_elements(shape, size, word, src, dst):
     wide, narrow = wide_and_narrow(shape, size, word, src, dst)
@@ -100,6 +102,7 @@ def tiny() -> list[tuple[list[int], str, str]]:
     return cases
 
 
+@pytest.mark.slow
 def test_words_and_elements_one_by_one_write_the_same():
     joined = 0
     for shape, src, dst in tiny():
@@ -113,6 +116,7 @@ def test_words_and_elements_one_by_one_write_the_same():
     assert joined >= 12  # where the last dimension, or the last two, come first on the other side too
 
 
+@pytest.mark.slow
 def test_a_word_is_as_wide_as_both_sides_and_the_lanes_allow():
     """16 bytes that both sides keep; 64 words of 2; pitches that cut words; a swizzle's chunk."""
     for shape, src, dst, most in (

@@ -39,6 +39,7 @@ def generated() -> list[Any]:
     return cases
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("threads", "dtype", "rows", "columns", "outer"), generated())
 def test_a_transpose_is_exact_and_as_wide_as_its_sides_allow(threads, dtype, rows, columns, outer):
     built, (op,) = build(turned(threads, dtype, rows, columns, outer=outer))  # its proofs compare every element
@@ -107,6 +108,7 @@ def test_small_elements_turn_by_byte_permutes(elem_bytes, permutes):
 PIXELS = [(dtype, n) for dtype in ("uint8", "float16", "float32", "int64") for n in (3, 5, 7)]
 
 
+@pytest.mark.sweep(9)
 @pytest.mark.parametrize("planes_are", ["src", "dst"])
 @pytest.mark.parametrize(("dtype", "channels"), PIXELS)
 def test_pixels_of_an_odd_number_of_channels_go_in_whole_vectors(dtype, channels, planes_are):

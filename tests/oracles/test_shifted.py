@@ -60,6 +60,7 @@ def moved(op: dict[str, Any]) -> dict[tuple[str, int], int]:
 
 
 # ---------------------------------------------------------------- what it costs
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("dtype", "word"), [("uint8", 4), ("float16", 4), ("float32", 4), ("int64", 8)])
 def test_a_shift_by_one_goes_in_vectors(dtype, word):
     """A load and a store for each vector, and for each warp one word that its last lane lacks."""
@@ -164,6 +165,7 @@ def through(dtype: str, src: str, dst: str, shapes: Any, spaces: Any, threads: i
     return kernel(threads, buffers, ops)
 
 
+@pytest.mark.sweep(11)
 @pytest.mark.parametrize(("dtype", "src", "dst", "shapes", "spaces", "threads"), drawn())
 def test_rows_at_any_place_are_exact(dtype, src, dst, shapes, spaces, threads):
     """Its proofs compare every element; where it refuses, rows hold no vector or begin at no constant place."""
@@ -188,6 +190,7 @@ def test_words_beyond_a_region_that_others_write_are_not_read():
     assert choice(op, "shift")["ends"] == 8  # the word that the last vector lacks ends beyond the array
 
 
+@pytest.mark.sweep(1)
 @requires_gxx
 @pytest.mark.parametrize(("dtype", "off"), [("uint8", 1), ("uint8", 13), ("float16", 1), ("int64", 1), ("float32", 2)])
 def test_the_text_moves_every_length(dtype, off):
@@ -220,6 +223,7 @@ def at_an_edge(what: str) -> tuple[Any, Plan]:
     return spec, plan_spec(spec)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("what", EDGES)
 @pytest.mark.parametrize("every", EVERY)
@@ -281,6 +285,7 @@ def with_faults(steps: tuple[Step, ...], fault: Any) -> Iterator[tuple[Step, ...
 FAULTS = {"other_bytes": 4, "word_again": 4, "reads_beyond": 2, "no_tail": 1}
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("fault", FAULTS)
 @pytest.mark.parametrize("what", ["next", "before", "halves"])

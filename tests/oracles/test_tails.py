@@ -43,6 +43,7 @@ def text(op: str, dtype: str = "bfloat16", default: int = 1003, row: int = 0, ti
     return f"kernel: k\nthreads: 32\n{params}\ngrid: {{bx: ceil(N / {tile})}}\nbuffers:\n{buffers}ops:\n  - {written}\n"
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32", "int64"])
 @pytest.mark.parametrize("op", OPS)
 def test_an_edge_at_any_place_leaves_accesses_as_wide_as_they_are(op, dtype):
@@ -57,6 +58,7 @@ def test_an_edge_at_any_place_leaves_accesses_as_wide_as_they_are(op, dtype):
         assert sum(a["instructions"] for a in wide) == sum(a["instructions"] for a in other["accesses"])
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("op", OPS)
 def test_every_length_is_right(op):
     """Proved for each: what a CTA writes is what the spec means, to the last element."""
@@ -65,6 +67,7 @@ def test_every_length_is_right(op):
         assert built.proof.steps > 0
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("dtype", ["uint8", "bfloat16", "float32", "int64"])
 @pytest.mark.parametrize("op", ["copy", "fill", "shared"])
 def test_a_launch_of_one_cta_that_an_edge_cuts_has_accesses_as_wide(op, dtype):
@@ -85,6 +88,7 @@ def test_what_an_edge_cuts_off_both_sides_does_not_wait_for_the_vectors():
     assert "regs[i * 4 + e]" in built.source  # of arrays that end at other places each edge is its own
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("dtype", "row"), [("uint8", 33), ("float16", 3), ("float32", 33), ("int64", 5)])
 def test_rows_that_both_sides_keep_together_are_one_run(dtype, row):
     """A row ends anywhere in a vector, and the array does too."""
@@ -144,6 +148,7 @@ SIZES = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize("what", SIZES)
 @pytest.mark.parametrize("every", EVERY)
@@ -162,6 +167,7 @@ def test_mutants_are_found_whatever_the_length_is_of(what, every):
     assert list_survivors(spec, plan, list(plant(plan))[::every]) == []
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 @pytest.mark.parametrize(("op", "row"), [*((op, 0) for op in OPS), ("copy", 33)])
 @pytest.mark.parametrize("every", EVERY)

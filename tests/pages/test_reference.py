@@ -28,6 +28,7 @@ def test_generated_parts(name: str) -> None:
     check_parts(DOCS / f"{name}.md", PAGES[name])
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "text", [pytest.param(t, id=yaml.safe_load(t)["kernel"]) for t in reference.whole_specs(reference.SPEC_PAGE)]
 )

@@ -121,6 +121,7 @@ def test_a_loop_as_long_as_the_cta_says_runs_with_a_few_ctas() -> None:
     assert {by for _, ctas in runs for _, by, _ in ctas} >= {0, 1, 6, 7}
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("parity", [0, 1])
 def test_a_hazard_of_a_cut_tile_in_one_slot_is_found(parity: int) -> None:
     """Only in the last trip, where it is cut at the edge, and only in one of two slots nothing is awaited."""
@@ -283,6 +284,7 @@ def test_tiles_in_groups_run_in_few_ctas() -> None:
     assert len(run.ctas) < 8
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("less", [1, 2, 40])
 def test_a_condition_that_one_cta_too_few_fulfils_is_found(less: int) -> None:
     """The CTA that makes the last tile is neither at a corner of the grid nor the first of its kind."""

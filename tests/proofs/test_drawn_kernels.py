@@ -207,6 +207,7 @@ def judge_drawn(seed: int, draw: Draw) -> tuple[str, str, tuple[str, ...]] | Non
     return proof_code(run_all), proof_code(lambda: notes.extend(prove(spec, plan).notes)), tuple(notes)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("draw", [draw_tiles, draw_ring, draw_roles, draw_sized])
 @pytest.mark.parametrize("seeds", [range(12), *(pytest.param(range(n, n + 60), marks=pytest.mark.slow)
                                                 for n in (100, 200, 300))])  # fmt: skip

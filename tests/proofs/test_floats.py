@@ -66,6 +66,7 @@ def test_the_kernel_itself_is_right_and_says_how_near_it_came() -> None:
     assert computes(built.spec)
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("change", OTHERS.values(), ids=list(OTHERS))
 def test_a_plan_of_another_meaning_is_found(change: tuple[str, str]) -> None:
     spec, other = load(SOFTMAX), load(SOFTMAX.replace(*change))
@@ -75,6 +76,7 @@ def test_a_plan_of_another_meaning_is_found(change: tuple[str, str]) -> None:
         check_meaning(spec, plan, CTAS, CASE)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("change", ["other sum", "other maximum"])
 def test_what_is_the_same_number_is_the_same_value(change: str) -> None:
     """Elements in another order, by a layout in which lanes own other ones."""

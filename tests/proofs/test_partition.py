@@ -53,6 +53,7 @@ def verdict(plan: Plan) -> list[tuple[str, str, list[int] | None]]:
     ]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(6))
 def test_a_thinned_grid_is_judged_as_the_whole(seed, monkeypatch):
     thinned = 0

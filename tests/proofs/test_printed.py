@@ -75,6 +75,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("name", "fault"), [(name, fault) for name, faults in FAULTS.items() for fault in faults])
 def test_an_address_that_is_printed_wrongly(monkeypatch, name, fault):
     path = next(p for p in SPECS if p.stem == name)

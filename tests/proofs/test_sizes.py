@@ -70,6 +70,7 @@ def code(name: str, fault: Callable[[Plan], Plan]) -> str:
 
 
 # ---------------------------------------------------------------- the largest sizes
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("name", "memory", "var", "most"),
     [
@@ -120,6 +121,7 @@ ops:
 """
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("meet", ["k < 500", "k < 5000", "k != 4095", "N < 640000"])
 def test_a_hazard_of_late_trips_is_found(meet: str) -> None:
     with pytest.raises(ProofError, match="TG403"):
@@ -131,6 +133,7 @@ def test_a_condition_that_no_size_turns_is_none(meet: str) -> None:
     assert tilegen.build(LONG.replace("MEET", meet)).source
 
 
+@pytest.mark.slow
 def test_trips_that_are_left_out_of_long_loops_are_found() -> None:
     spec = tilegen.load(LONG.replace("MEET", "k >= 0"))
 
@@ -190,6 +193,7 @@ def test_a_count_that_two_parameters_give_is_right_as_it_is() -> None:
     assert tilegen.build(TWO.replace("COUNT", "min(M, N)").replace("MEET", "min(M, N) >= 0")).source
 
 
+@pytest.mark.slow
 def test_counts_of_trips_that_are_not_tried_are_said() -> None:
     source = (
         TWO.replace("COUNT", "M").replace("MEET", "N >= 0").replace("[3, 128]", "[97, 128]").replace("k % 3", "k % 97")
@@ -202,6 +206,7 @@ def when(name: str, rest: int, of: int) -> TURN:
     return lambda v: sub(v, equal(mod(v, of), rest))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(
     ("name", "param", "of", "rest"),
     [
@@ -251,6 +256,7 @@ ops:
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(
     "condition", ["M + N == 3", "M == 2 and N == 5", "bx == M - 3 and N < 3", "t == N - 2 and M == 7"]
 )

@@ -52,6 +52,7 @@ CHANGES: dict[str, Callable[[Plan], Plan]] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("what", CHANGES)
 def test_a_term_that_is_not_the_specs_is_found(what):
     spec = load(IN_PLACE)

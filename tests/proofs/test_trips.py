@@ -212,6 +212,7 @@ ops:
 """
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("places", [
     ("row", "where(t == 245, (t + 1) % 5, t % 5)"), ("row", "where(t == 2403, (t + 1) % 5, t % 5)"),
     ("row + where(t == 2403 and N == 4998, 1, 0)", "t % 5"),

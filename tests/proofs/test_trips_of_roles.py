@@ -102,6 +102,7 @@ FAULTS = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_a_long_loop_is_found_by_few_trips(fault: str) -> None:
     full, cut = codes(planted(*FAULTS[fault]), **SIZES)
@@ -149,6 +150,7 @@ ops:
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("first", "code"), [
     ("t * 40", ""), ("t * 44", "TG434"), ("t * 36", "TG434"), ("t * 48", "TG433"), ("t * 41", "TG423"), ("4", "TG404"),
     ("0", "TG433"),
@@ -182,12 +184,14 @@ def long_ring(order: str, loads: str, moves: str, name: str = "k") -> str:
 every_order = pytest.mark.parametrize("order", ORDERS)
 
 
+@pytest.mark.sweep(1)
 @every_order
 def test_loops_of_equal_counts_are_cut(order: str) -> None:
     for count in (40, 41, 43, 80):
         assert codes(long_ring(order, f"{count}", f"{count}")) == ("", "")
 
 
+@pytest.mark.sweep(1)
 @every_order
 def test_loops_of_other_names_run_in_full(order: str) -> None:
     assert codes(long_ring(order, "64", "64", "j")) == ("", None)
@@ -197,6 +201,7 @@ def test_loops_of_other_names_run_in_full(order: str) -> None:
     assert not any("trips were run" in note for note in built.proof.notes)
 
 
+@pytest.mark.sweep(1)
 @every_order
 def test_loops_of_other_counts_are_wrong_in_the_cut_run_too(order: str) -> None:
     for loads, moves in ((64, 62), (64, 60), (64, 56), (64, 48), (64, 24), (48, 64), (62, 64)):
@@ -204,6 +209,7 @@ def test_loops_of_other_counts_are_wrong_in_the_cut_run_too(order: str) -> None:
         assert full and cut != "", (loads, moves)
 
 
+@pytest.mark.sweep(1)
 @every_order
 def test_a_loop_in_two_parts_in_one_role(order: str) -> None:
     """Stages that one role empties in two loops, the other fills in one: right, cut or not."""
@@ -242,6 +248,7 @@ AHEAD = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("fault", AHEAD)
 def test_a_loop_whose_last_trip_stands_apart(fault: str) -> None:
     """The last slices of K stand in a loop of one trip, whose variable has the name of the long one's."""

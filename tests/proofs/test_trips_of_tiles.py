@@ -144,6 +144,7 @@ SIZES: dict[str, dict[str, int]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("sizes", SIZES)
 def test_tiles_without_a_rule_are_left_out(sizes: str) -> None:
     spec = load(text(), **SIZES[sizes])
@@ -205,6 +206,7 @@ FAULTS: dict[str, tuple[str, tuple[tuple[str, str], ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_a_tile_that_is_left_out_is_found(fault: str) -> None:
     only, changes = FAULTS[fault]
@@ -212,6 +214,7 @@ def test_a_fault_in_a_tile_that_is_left_out_is_found(fault: str) -> None:
     assert code_of(spec, plan)
 
 
+@pytest.mark.slow
 def test_most_faults_are_found_although_tiles_are_left_out() -> None:
     plans = [plan_spec(load(text(*changes, only=only))) for only, changes in FAULTS.values()]
     runs = [(plan, run) for plan in plans for run in list_runs(load(text()), plan)]
@@ -219,6 +222,7 @@ def test_most_faults_are_found_although_tiles_are_left_out() -> None:
     assert sum(cut) > 2 * len(FAULTS) // 3
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("trip", [1, 7, 19])
 @pytest.mark.parametrize("role", [LOAD, MATH])
 def test_a_phase_that_does_not_count_the_tiles_is_found(role: str, trip: int) -> None:
@@ -243,6 +247,7 @@ def test_a_store_that_is_not_cut_at_the_edge_is_found() -> None:
     assert code_of(spec, plan)
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("tile", [24, 28, 29, 33, 35])
 def test_a_store_that_is_cut_more_in_one_tile_at_the_edge_is_found(tile: int) -> None:
     """The last of three rows of tiles, tiles 24 to 35, has three rows of elements; the store of one of them has two."""
@@ -327,6 +332,7 @@ def differences(seeds: Sequence[int]) -> tuple[list[object], int]:
     return found, count
 
 
+@pytest.mark.slow
 def test_few_trips_of_any_order_find_what_all_find() -> None:
     found, cut = differences(range(5))
     assert not found and cut > 5

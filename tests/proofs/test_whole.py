@@ -73,6 +73,7 @@ FAULTS: dict[str, tuple[str, int, Callable[[Index], Index]]] = {
 }
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize(("arch", "dtype"), KINDS)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_tile_in_the_middle_that_reads_another_one_is_found(fault: str, arch: str, dtype: str) -> None:
@@ -84,6 +85,7 @@ def test_a_tile_in_the_middle_that_reads_another_one_is_found(fault: str, arch: 
     assert error.value.diagnostics[0].code == "TG420"
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize(("arch", "variant"), [("sm_80", "mma_sync"), ("sm_90", "mma_sync"), ("sm_90a", "wgmma")])
 def test_rows_that_go_along_with_columns_are_found(arch: str, variant: str) -> None:
     """In the first and the last of square tiles of a square, rows and columns begin at the same place."""
@@ -100,6 +102,7 @@ MOVED: dict[str, tuple[int, Callable[[Index], Index]]] = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("fault", MOVED)
 def test_tiles_of_a_permute_that_read_elsewhere_are_found(fault: str) -> None:
     """They run on the diagonal of square tiles, where rows and columns begin at the same places."""
@@ -118,6 +121,7 @@ def test_tiles_that_are_too_many_to_look_at_are_said(monkeypatch: pytest.MonkeyP
 LEFT_OUT = [(op, *kind) for kind in KINDS for op in ("mma", "fill", "copy") if (op, kind[0]) != ("fill", "sm_90a")]
 
 
+@pytest.mark.sweep(4)
 @pytest.mark.parametrize(("op", "arch", "dtype"), LEFT_OUT)  # wgmma fills nothing: its first product counts alone
 def test_an_op_that_one_tile_leaves_out_is_found(op: str, arch: str, dtype: str) -> None:
     spec = load_product(arch, dtype)
@@ -136,6 +140,7 @@ def test_a_place_in_shared_memory_that_is_another_one_in_a_few_tiles_is_found(co
     assert find_code(change_reads(spec, "sb", -2, lambda x: select(condition, 0, x))) == "TG420"
 
 
+@pytest.mark.slow
 def test_one_tile_of_each_kind_is_looked_into() -> None:
     """The slot at which a tile begins is another one in every third."""
     text = """kernel: ring

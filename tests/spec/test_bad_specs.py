@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 BAD = sorted((ROOT / "tests" / "bad_specs").glob("*.yaml"))
 
 
+@pytest.mark.sweep(176)
 @pytest.mark.parametrize("path", BAD, ids=lambda p: p.stem)
 def test_a_broken_spec_says_what_is_wrong(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

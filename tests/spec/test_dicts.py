@@ -55,6 +55,7 @@ def refused(given: Any) -> list[tuple[str, str]]:
 
 
 # ---------------------------------------------------------------- the same as its YAML
+@pytest.mark.sweep(16)
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: p.stem)
 def test_a_dict_means_what_its_yaml_means(path: Path) -> None:
     wanted = load(path, ALL_OPS)
@@ -77,6 +78,7 @@ DATA = st.dictionaries(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(data=DATA)
 def test_yaml_reads_back_what_was_given(data: dict[str, Any]) -> None:

@@ -40,6 +40,7 @@ def check(spec: Spec, read: Callable[[str], Spec] = load) -> None:
 
 
 # ---------------------------------------------------------------- every spec
+@pytest.mark.sweep(6)
 @every_spec
 def test_a_printed_spec_loads_as_it_was(path: Path) -> None:
     check(load_alone(path, ALL_OPS), lambda text: load_alone(text, ALL_OPS))
@@ -47,6 +48,7 @@ def test_a_printed_spec_loads_as_it_was(path: Path) -> None:
     check(expand(build_spec(path).spec))
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_a_printed_spec_builds_to_the_same_kernel(path: Path, tmp_path: Path) -> None:
     built = build_spec(path)
@@ -61,6 +63,7 @@ def test_a_printed_spec_builds_to_the_same_kernel(path: Path, tmp_path: Path) ->
     assert not any(isinstance(p.statement, WholeCall) for p in outline(again.spec).placed)
 
 
+@pytest.mark.sweep(21)
 @every_spec
 def test_a_printed_spec_leaves_nothing_open_and_keeps_to_the_page(path: Path) -> None:
     spec = expand(build_spec(path).spec)
@@ -226,6 +229,7 @@ def draw_permute(pick: random.Random) -> str:
     return f"{head}ops:\n  - permute: {{src: {arrays[0][0]}, dst: {arrays[1][0]}, axes: {axes}{more}}}\n"
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("seed", [*range(30), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(30, 60))])
 def test_random_permutes(seed: int) -> None:
     text = draw_permute(random.Random(seed))

@@ -39,6 +39,7 @@ def test_what_nothing_names_is_said_where_it_is_declared() -> None:
     assert found == [("TG123", 4), ("TG123", 8)]
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("spare", ["", ", Q: 4"])
 def test_an_op_on_whole_arrays_leaves_the_warnings_of_its_spec(spare: str) -> None:
     """None is of the statements that it becomes, which nobody wrote."""

@@ -201,6 +201,7 @@ except TilegenError as error:
 """
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", HARMFUL)
 def test_harm_is_refused_within_bounds(name: str) -> None:
     """In a process of its own: 20 s of CPU at the most, and 200 MB beyond what the imports take."""

@@ -76,6 +76,7 @@ def test_no_path_and_no_date(path):
         assert not _PATH.search(re.sub(r"//.*", "", text)), _PATH.search(text)
 
 
+@pytest.mark.sweep(35)
 @every_spec
 def test_a_kernel_goes_to_another_process_and_comes_back(path):
     built = build_spec(path)

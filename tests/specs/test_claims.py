@@ -50,6 +50,7 @@ def check_variants(explained: dict[str, Any]) -> None:
             assert all(v["verdict"] != "picked" for c in r["choices"] for v in c["candidates"])
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_a_choice_is_of_the_variant_that_it_is_listed_under(path: Path) -> None:
     check_variants(_explain(path))
@@ -105,6 +106,7 @@ def widest_in_runs(side: np.ndarray, run: int, size: int, most: int) -> int:
     return brute.widest_in_rows([rows.ravel()], 1, size, min(most, run & -run))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("threads", "dtype", "g", "s"), half_of_them())
 def test_no_wider_access_is_allowed_where_explain_says_so(threads: int, dtype: str, g: Any, s: Any) -> None:
     explained = explain(tile_round_trip(threads, dtype, *g, *s))
@@ -187,6 +189,7 @@ ops:
 """
 
 
+@pytest.mark.slow
 def test_lanes_are_at_their_floor_wherever_the_tile_lies_or_explain_says_where() -> None:
     pick, bounded = random.Random(3), 0
     for _ in range(6):
@@ -230,6 +233,7 @@ def sectors_of_access(a: Access, launch: Launch, cta: tuple[int, int, int]) -> n
     return np.unique(boxes // 32)
 
 
+@pytest.mark.sweep(27)
 @every_spec
 def test_threads_and_the_floor_of_sectors_are_those_of_every_thread_and_trip(path: Path) -> None:
     built = build_spec(path)
@@ -248,6 +252,7 @@ def test_threads_and_the_floor_of_sectors_are_those_of_every_thread_and_trip(pat
             assert t["sectors_floor"] == sectors_of(mine, launch, launch.interior)
 
 
+@pytest.mark.sweep(22)
 @every_spec
 def test_the_summary_is_that_of_every_cta(path: Path) -> None:
     built = build_spec(path)

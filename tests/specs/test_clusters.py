@@ -214,6 +214,7 @@ ORDERS_OF_SPECS = {
 }
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", ORDERS_OF_SPECS)
 def test_each_barrier_of_a_spec_that_orders_the_cluster_has_to(name: str) -> None:
     spec = load(f"specs/{name}.yaml")

@@ -47,6 +47,7 @@ def test_nvcc_finds_no_stack_and_no_spills(path):
     assert report.shared == launch_info(built.plan)["static_shared_bytes"], report
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_nvrtc_compiles_with_no_include_path(path):
     compile_for(path, build_spec(path).spec.arch)

@@ -107,6 +107,7 @@ def check_ends(log: Record) -> None:
     assert all(landed[e.number] == len(e.there) for e in log.events if e.what == COPY_STARTED and e.barrier)
 
 
+@pytest.mark.sweep(17)
 @every_spec
 def test_the_log_of_every_spec_is_lawful(path: Path) -> None:
     found = small_spec(path)
@@ -216,6 +217,7 @@ def test_whoever_begins_the_rows_are_the_same() -> None:
     assert logs[0] == logs[1]
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("rows", [1, 2, 8, 34, *(pytest.param(n, marks=pytest.mark.slow) for n in (3, 5, 13, 21, 55))])
 @pytest.mark.parametrize("name", ["copy_ring", "broadcast_cluster", "wgmma_ring", "hgemm_roles"])
 def test_some_rows_are_those_of_the_whole(name: str, rows: int) -> None:

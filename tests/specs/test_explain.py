@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from specs.kernels import ROOT, build_spec, every_spec, most_trips, small_spec
 from tests.session import once
@@ -49,6 +50,7 @@ def _explain(path: Path) -> dict[str, Any]:
 DERIVED = {"functions", "derivation", "mma"}  # that explain alone says, of ops that compute and of a gemm
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_keys(path):
     data = _explain(path)
@@ -117,6 +119,7 @@ def test_every_operation_that_is_printed_is_one_of_the_plan(path):
     assert built.manifest["summary"] == _explain(path)["summary"]
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_grid_totals_are_the_sum_over_every_warp_access(path):
     """The product counts one access of each class and multiplies; here every CTA and every loop trip is counted."""

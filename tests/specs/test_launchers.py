@@ -51,6 +51,7 @@ def cuda_includes(folder: Path) -> list[str]:
     return ["-isystem", re.search(r'INCLUDES="-I([^" ]+)', said)[1]]
 
 
+@pytest.mark.slow
 @requires_nvcc
 def test_headers_compile_without_their_kernels(tmp_path: Path) -> None:
     names = write_files(tmp_path, every_plan())
@@ -58,6 +59,7 @@ def test_headers_compile_without_their_kernels(tmp_path: Path) -> None:
     run(tmp_path, "nvcc", "-Werror", "all-warnings", "-arch=sm_90", "-c", "all.cu")
 
 
+@pytest.mark.slow
 @requires_nvcc
 def test_headers_declare_what_the_kernels_are(tmp_path: Path) -> None:
     """In one file behind their kernels: a type that differs would be a second function of the same C name."""
@@ -133,6 +135,7 @@ def call_text(plan: Plan, first_at: int = 4096) -> str:
     return f"launch_{plan.name}({', '.join([*given, *(str(p.default) for p in arguments(plan.params))])})"
 
 
+@pytest.mark.sweep(2)
 @requires_nvcc
 @requires_gxx
 @pytest.mark.parametrize(("path", "order"), [*LINKED, *INCLUDED], ids=lambda x: getattr(x, "stem", x))
@@ -243,6 +246,7 @@ def run_launcher(path: Path, *driver: str) -> list[list[str]]:
     return [line.split() for line in run(make_launcher(path), "./main", *driver).splitlines()]
 
 
+@pytest.mark.sweep(2)
 @requires_nvcc
 @every_tma_spec
 @requires_gxx

@@ -83,6 +83,7 @@ def draw_layout(seed: int) -> tuple[PaddedSharedLayout, str]:
     return layout, draw.choice(("float32", "int16", "int8", "complex128"))
 
 
+@pytest.mark.sweep(7)
 @pytest.mark.parametrize("seed", range(40))
 def test_any_padded_buffer_builds(seed: int) -> None:
     layout, dtype = draw_layout(seed)

@@ -35,6 +35,7 @@ def build_resolved(text: str, built: Built, folder: Path) -> Built:
     return build_again(path, built)
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_the_same_bytes(path: Path, tmp_path: Path) -> None:
     built = build_spec(path)
@@ -48,6 +49,7 @@ def without_search(built: Built) -> Built:
     return replace(built, manifest={**built.manifest, "choices": []})
 
 
+@pytest.mark.sweep(8)
 @every_spec
 def test_what_is_resolved_does_not_ask_what_things_cost(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the dearest is taken for the cheapest, every pin still holds; of an op on whole arrays, in its tile ops."""
@@ -65,6 +67,7 @@ def below_the_header(source: str) -> str:
     return source.split("\n\n", 1)[1]
 
 
+@pytest.mark.sweep(7)
 @every_spec
 def test_nothing_is_left_open_and_nothing_else_changes(path: Path) -> None:
     built = build_spec(path)

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+import pytest
 from text.run import POISON, requires_gxx, runner_of
 
 from specs.kernels import Draft, every_spec, small_spec
@@ -25,6 +26,7 @@ pytestmark = requires_gxx
 _MOST_CTAS = 64
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_text_writes_what_the_spec_means(path):
     built = small_spec(path)

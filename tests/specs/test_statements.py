@@ -119,6 +119,7 @@ def test_memory_that_lies_over_others_counts_once() -> None:
     assert "__launch_bounds__(64, 3)" in built.source
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize(("old", "new", "wanted"), [
     ("  - sync: cta\n" + WRITE, WRITE, "TG403"),  # others still read what lay there
     ('  - copy: {scope: warp, src: rb, dst: "out[:, 32 + warpid*16 : +16]"}\n', "", "TG404"),

@@ -68,6 +68,7 @@ def test_its_text_is_a_named_barrier_of_both() -> None:
     assert render(again).partition('extern "C"')[2] == body
 
 
+@pytest.mark.sweep(1)
 @requires_gxx
 @every_order
 def test_its_text_runs(order: str) -> None:

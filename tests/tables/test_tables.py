@@ -163,6 +163,7 @@ def test_an_example_of_an_instruction_is_right_and_its_fault_is_found(row: Instr
     assert bool(counted) == (row.cost != "registers")
 
 
+@pytest.mark.sweep(22)
 @every_row
 def test_every_mutant_of_an_instruction_is_found(row: Instruction) -> None:
     """Each of its addresses shifted by one element: out of range, misaligned, a race, unwritten, or another value."""

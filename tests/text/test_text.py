@@ -127,6 +127,7 @@ def numbers(src, dst):
         return np.where(np.isnan(y.astype("f8")), numpy_dtype(src).type(1), y)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_every_cast_is_what_the_op_means():
     runners = compile_plans([build_cast(a, b) for a, b in CASTS])

@@ -76,6 +76,7 @@ def test_svg_is_a_picture_and_nothing_else(more: tuple[str, ...]) -> None:
 
 
 # ---------------------------------------------------------------- explain
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: Path(p).stem)
 def test_a_summary_has_ten_lines(path: str) -> None:
     lines = run("explain", "--summary", path).stdout.splitlines()
@@ -97,6 +98,7 @@ def test_a_summary_names_what_is_above_its_floor() -> None:
     assert above and last == f"above      {counted}; next: tilegen view it.yaml"
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("path", SPECS, ids=lambda p: Path(p).stem)
 def test_explain_as_svg_has_a_bar_for_each_cost(path: str) -> None:
     root = drawn(run("explain", "--format", "svg", path).stdout)

@@ -57,6 +57,7 @@ def check(layout: object, shape: tuple[int, int], dtype: str, rows: int, transpo
     return lies.along
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 @pytest.mark.parametrize("dtype", DTYPE_NAMES)
 def test_tiles_along_k(dtype: str, swizzle: int) -> None:
@@ -67,6 +68,7 @@ def test_tiles_along_k(dtype: str, swizzle: int) -> None:
         assert check(layout, shape, dtype, rows, False, 2048) == "k"
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("swizzle", SWIZZLES)
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_tiles_along_m_or_n(dtype: str, swizzle: int) -> None:

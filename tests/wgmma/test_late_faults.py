@@ -168,6 +168,7 @@ def test_the_plan_is_right() -> None:
     check_meaning(spec, plan, CTAS, {})
 
 
+@pytest.mark.sweep(3)
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_late_fault_is_found(name: str) -> None:
     spec, _ = planned()
@@ -177,6 +178,7 @@ def test_a_late_fault_is_found(name: str) -> None:
     assert found.value.diagnostics[0].code == code
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("name", ["", "a product is left out", "no fence after the registers were read"])
 def test_plan_and_meaning_side_by_side_say_the_same(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["tilegen.proofs.prove"], "_SHARED_WORK", 0)

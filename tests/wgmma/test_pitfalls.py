@@ -21,6 +21,7 @@ PITFALLS = {
 }
 
 
+@pytest.mark.sweep(1)
 @requires_nvcc
 @pytest.mark.parametrize("what", PITFALLS)
 def test_ptxas_warns_of_a_pitfall(what: str, tmp_path: Path) -> None:

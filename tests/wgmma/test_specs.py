@@ -28,6 +28,7 @@ def built(name: str) -> Built:
     return build(deepcopy(SPECS[name]))
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("name", SPECS)
 def test_it_is_proved(name: str) -> None:
     plan = built(name).plan
@@ -189,6 +190,7 @@ def test_a_group_stays_in_flight_over_trips() -> None:
     assert build(print_spec(proved.spec)).plan.roles == proved.plan.roles
 
 
+@pytest.mark.sweep(2)
 @pytest.mark.parametrize("trips", [40, 41, 42, 43])
 def test_few_trips_of_many_show_it(trips: int) -> None:
     spec = load(ring(trips=trips))
@@ -197,6 +199,7 @@ def test_few_trips_of_many_show_it(trips: int) -> None:
     build(ring(trips=trips))
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("trips", [6, 40])
 def test_a_ring_that_is_too_short_is_found(trips: int) -> None:
     with pytest.raises(ProofError, match=r"TG422.*wgmma reads"):

@@ -84,12 +84,14 @@ def check_log(log: str) -> None:
     assert "0 bytes spill stores, 0 bytes spill loads" in log, log
 
 
+@pytest.mark.sweep(1)
 @requires_nvcc
 @pytest.mark.parametrize("n", [64, 256])
 def test_a_loop_assembles_without_warnings(n: int, tmp_path: Path) -> None:
     check_log(assemble(render(plan_loop(Loop(n=n))), tmp_path))
 
 
+@pytest.mark.sweep(1)
 @requires_nvcc
 @pytest.mark.parametrize(
     "kind",
