@@ -116,6 +116,30 @@ def goes_along(place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | No
     return find_turns(seen, place.v, place.loops, place.guards, crowd)
 
 
+def find_moves(meant: Place, crowd: Crowd) -> tuple[int, ...] | None:
+    """The trips in which the place that the spec means is not what it was."""
+    moved = part_naming(substitute(meant.flat, crowd.case), {meant.v.name})
+    return find_turns([moved], meant.v, meant.loops, meant.guards, crowd)
+
+
+def find_missed(place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | None:
+    """The trips in which the place that the spec means moves, and a thread that touches the array in others does not:
+    it goes on with what it took where the spec was before. None for too much to look at.
+    """
+    trips = {plain_name(trip.name): trip for trip, _ in reversed(place.loops)}
+    of_spec = [substitute(substitute(x, trips), crowd.case) for x in (meant.flat, *meant.guards)]
+    moved, guards = part_naming(of_spec[0], {place.v.name}), of_spec[1:]
+    own = [substitute(g, crowd.case) for g in place.guards]
+    values = _Values(place.v, place.loops, crowd, [moved, *own, *guards])
+    if values.size * len(values.seen) > MOST_SEEN:
+        return None
+    touches, is_meant = (np.all([values.of(1), *map(values.of, all_)], axis=0) for all_ in (own, guards))
+    misses = (~touches & touches.any(axis=(0, 1))).any(axis=2) & is_meant.any(axis=2) & values.is_made
+    at = values.of(moved)
+    moves = (at[:, 1:] != at[:, :-1]).any(axis=2)
+    return tuple((np.flatnonzero((misses[:, 1:] & moves).any(axis=0)) + 1).tolist())
+
+
 def are_apart(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> bool:
     """Does no CTA touch an element of an array in two trips of a loop, nor outside of it? False, too, if not known.
 

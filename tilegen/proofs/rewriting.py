@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,7 +82,7 @@ def _name_ctas(lined: LinedUp) -> dict[Cta, bytes]:
     if not len(twice):
         return {}
     overlaps = _describe_overlaps(cells, order[twice], order[twice + 1])
-    rows = np.unique(np.column_stack([cta[twice], overlaps]), axis=0)
+    rows = _sort_distinct(np.column_stack([cta[twice], overlaps]))
     firsts = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
     parts = zip(rows[firsts, 0].tolist(), np.split(rows[:, 1:], firsts[1:]), strict=True)
     grid = lined.bids[0].grid
@@ -93,3 +94,14 @@ def _describe_overlaps(cells: CoveredCells, first: NDArray[np.intp], second: NDA
     of = [(cells.bid[k], cells.trip[cells.box[k]]) for k in (first, second)]
     apart = cells.low[cells.box[second]] - cells.low[cells.box[first]]
     return np.column_stack([*of[0], *of[1], apart])
+
+
+def _sort_distinct(rows: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The rows in order, each once. Sorting one number for each, where it fits, takes a tenth of sorting the rows."""
+    low = rows.min(axis=0)
+    spans = [int(span) for span in rows.max(axis=0) - low + 1]
+    if prod(spans) > np.iinfo(np.int64).max:
+        return np.unique(rows, axis=0)
+    numbers = np.unique(np.ravel_multi_index(tuple((rows - low).T), spans))
+    found: NDArray[np.int64] = np.column_stack(np.unravel_index(numbers, spans)) + low
+    return found

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, add, least, less, minimum, sub, substitute, variables
 from tilegen.index.courses import Course, course, join_courses
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
-from tilegen.proofs.looking import Crowd, Place, are_apart, find_turns, goes_along
+from tilegen.proofs.looking import Crowd, Place, are_apart, find_missed, find_moves, find_turns, goes_along
 from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.questions import peers_of, sides_of, slots_of, wholes_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
@@ -60,8 +61,8 @@ class Study:
     """What is found out of the loops whose trips are named in ``long``, as expressions are looked at.
 
     ``most``: of each loop the most trips that a CTA makes. ``crowd``: the CTAs that run, ``grid``: all (None: nothing
-    is looked at). ``spots``: places in an array inside of a loop. ``apart``: an array, and a loop of which no two
-    trips touch one element that is written.
+    is looked at). ``spots``: places in an array inside of a loop. ``meant_outside``: an array that the spec touches
+    outside of a loop, too. ``apart``: an array, and a loop of which no two trips touch one element that is written.
     """
 
     long: set[str]
@@ -74,6 +75,7 @@ class Study:
     uncut: dict[str, Uncut] = field(default_factory=dict)
     seen: set[object] = field(default_factory=set)
     spots: dict[tuple[str, str], dict[Place, tuple[str, Mark | None]]] = field(default_factory=dict)
+    meant_outside: set[tuple[str, str]] = field(default_factory=set)
     apart: set[tuple[str, str]] = field(default_factory=set)
 
     def look(
@@ -149,6 +151,8 @@ class Study:
         is_meant: bool = False,
     ) -> None:  # fmt: skip
         """Remember a place in a global array, to be looked at beside all others there."""
+        if is_meant:
+            self.meant_outside |= {(array, loop) for loop in self.long - {a.loop for a in within.loops}}
         for a in filter(self.is_asked, within.loops):
             place = Place(tuple(begins), flat, a.v, within.trips, within.guards, is_meant)
             self.spots.setdefault((array, a.loop), {}).setdefault(place, (text, mark))
@@ -164,7 +168,11 @@ class Study:
             common = join_courses(known)
             turns, why = None, ""
             if self.is_late(common, loop):
-                turns, why = self._goes_along(list(spots), loop), self._meets(touches.get(array, ()), loop)
+                own = touches.get(array, ())
+                is_hoisted = (array, loop) not in self.meant_outside and any(
+                    loop not in [a.loop for a in t.loops] for t in own
+                )
+                turns, why = self._goes_along(list(spots), loop, is_hoisted), self._meets(own, loop)
             if why and common is None:
                 self.refuse(loop, why.format(array), None)
             elif not self.take(loop, common, known, None if why else turns):
@@ -182,14 +190,22 @@ class Study:
         is_apart = self.grid is not None and are_apart(touches, loop, self.grid)
         return "" if is_apart else "trips may write the same elements of {}"
 
-    def _goes_along(self, places: Sequence[Place], loop: str) -> set[int] | None:
-        """The trips in which some place does not go along with what the spec means; None where that is not known."""
-        meant = next((p for p in places if p.is_meant), None)
-        if meant is None or self.grid is None:
+    def _goes_along(self, places: Sequence[Place], loop: str, is_hoisted: bool) -> set[int] | None:
+        """The trips in which some place does not go along with what the spec means; None where that is not known.
+
+        ``is_hoisted``: the plan touches outside of the loop what the spec touches inside.
+        """
+        meant = [p for p in places if p.is_meant]
+        own = [p for p in places if not p.is_meant]
+        grid = self.grid
+        if not meant or grid is None:
             return None
+        asked = [partial(goes_along, p, meant[0], grid) for p in places]
+        asked += [partial(find_missed, p, m, grid) for p in own for m in meant]
+        asked += [partial(find_moves, m, grid) for m in meant if is_hoisted or not own]
         found: set[int] = set()
-        for p in places:
-            turns = goes_along(p, meant, self.grid)
+        for ask in asked:
+            turns = ask()
             if turns is None:
                 return None
             found.update(turns)
