@@ -116,28 +116,33 @@ def goes_along(place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | No
     return find_turns(seen, place.v, place.loops, place.guards, crowd)
 
 
-def find_moves(meant: Place, crowd: Crowd) -> tuple[int, ...] | None:
-    """The trips in which the place that the spec means is not what it was."""
-    moved = part_naming(substitute(meant.flat, crowd.case), {meant.v.name})
-    return find_turns([moved], meant.v, meant.loops, meant.guards, crowd)
-
-
 def find_missed(place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | None:
-    """The trips in which the place that the spec means moves, and a thread that touches the array in others does not:
-    it goes on with what it took where the spec was before. None for too much to look at.
+    """The trips in which the place that the spec means moves, and a thread that touches the array in others does not.
+
+    It goes on with what it took before, from where the spec was. Of trips in a row that a thread leaves out the first
+    such one: where it shows nothing, the others do not. None for too much to look at. For ``place`` the spec's own
+    nothing in the loop touches the array.
     """
     trips = {plain_name(trip.name): trip for trip, _ in reversed(place.loops)}
     of_spec = [substitute(substitute(x, trips), crowd.case) for x in (meant.flat, *meant.guards)]
-    moved, guards = part_naming(of_spec[0], {place.v.name}), of_spec[1:]
-    own = [substitute(g, crowd.case) for g in place.guards]
+    telling = {place.v.name, *CTA_AXES, *CLUSTER_AXES}  # other guards are the same in all of them
+    moved = part_naming(of_spec[0], {place.v.name})
+    guards, own = (
+        [g for g in all_ if not telling.isdisjoint(u.name for u in variables(g))]
+        for all_ in (of_spec[1:], [] if place.is_meant else [substitute(g, crowd.case) for g in place.guards])
+    )
     values = _Values(place.v, place.loops, crowd, [moved, *own, *guards])
     if values.size * len(values.seen) > MOST_SEEN:
         return None
-    touches, is_meant = (np.all([values.of(1), *map(values.of, all_)], axis=0) for all_ in (own, guards))
-    misses = (~touches & touches.any(axis=(0, 1))).any(axis=2) & is_meant.any(axis=2) & values.is_made
+    is_meant = np.all([values.of(1), *map(values.of, guards)], axis=0).any(axis=2) & values.is_made
+    touches = np.all([values.of(int(not place.is_meant)), *map(values.of, own)], axis=0)
     at = values.of(moved)
-    moves = (at[:, 1:] != at[:, :-1]).any(axis=2)
-    return tuple((np.flatnonzero((misses[:, 1:] & moves).any(axis=0)) + 1).tolist())
+    moves = np.zeros_like(is_meant)
+    moves[:, 1:] = (at[:, 1:] != at[:, :-1]).any(axis=2) & is_meant[:, 1:]
+    so_far = np.cumsum(moves, axis=1)[:, :, None]
+    at_touch = np.maximum.accumulate(np.where(touches, so_far, 0), axis=1)  # moves until it was touched last
+    misses = ~touches & (place.is_meant | touches.any(axis=(0, 1))) & (so_far == at_touch + 1)
+    return tuple(np.flatnonzero((misses.any(axis=2) & moves).any(axis=0)).tolist())
 
 
 def are_apart(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> bool:

@@ -10,7 +10,7 @@ from tilegen.errors import Mark
 from tilegen.index import Index, Var, add, least, less, minimum, sub, substitute, variables
 from tilegen.index.courses import Course, course, join_courses
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
-from tilegen.proofs.looking import Crowd, Place, are_apart, find_missed, find_moves, find_turns, goes_along
+from tilegen.proofs.looking import Crowd, Place, are_apart, find_missed, find_turns, goes_along
 from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.questions import peers_of, sides_of, slots_of, wholes_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
@@ -202,7 +202,7 @@ class Study:
             return None
         asked = [partial(goes_along, p, meant[0], grid) for p in places]
         asked += [partial(find_missed, p, m, grid) for p in own for m in meant]
-        asked += [partial(find_moves, m, grid) for m in meant if is_hoisted or not own]
+        asked += [partial(find_missed, m, m, grid) for m in meant if is_hoisted or not own]
         found: set[int] = set()
         for ask in asked:
             turns = ask()
