@@ -90,7 +90,7 @@ def test_a_case_becomes_a_row(case: ComputeCase, monkeypatch: pytest.MonkeyPatch
     row = measure_compute.measure_rows(session, case, built, 2, 0.0)
     assert row["absent"] == {} and set(row["peers"]) == {"copy", "torch", "torch.compile"}
     assert row["median_us"] == 100.0 and row["peers"]["copy"]["ratio"] == 1.0 and 0 < row["error_part"] < 1
-    assert all(re.search("(of its bound|: exact).* \\(3 rows\\)", line) for line in row["checked"]), row["checked"]
+    assert all(re.search("(of its bound|: exact).* \\(4 rows\\)", line) for line in row["checked"]), row["checked"]
     late = measure_compute.measure_rows(session, case, built, 2, 1e9)
     assert late["absent"] == {"torch.compile": "no time is left"}
     whole = {"correct": True, "params": case.params} | row

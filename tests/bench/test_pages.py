@@ -212,6 +212,7 @@ def test_measured_parts_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # ---------------------------------------------------------------- docs/gemm.md
+@pytest.mark.slow
 def test_measured_times_of_r_stand_beside_what_is_counted() -> None:
     rows = [{"run": 1, "us": 12.5}, {"run": 2, "error": "ValueError: off by 1"}]
     measured = {"device": "a GPU", "driver": "1.2", "date": "2026-01-01", "steps": {"step 1": rows, "step 4": rows}}

@@ -105,6 +105,7 @@ def test_a_sample_has_every_kind_and_is_the_same_in_every_run():
     assert few != [m.where for m in sample_mutants("another", mutants, len(kinds))]
 
 
+@pytest.mark.slow
 def test_every_sync_and_address_is_planted_once():
     for path in SPECS:
         plan = planned(path)[1]
@@ -115,6 +116,7 @@ def test_every_sync_and_address_is_planted_once():
         assert all(m.plan != plan for m in mutants)
 
 
+@pytest.mark.slow
 def test_the_table_is_of_these_specs():
     """Its numbers follow the plans, which change; it is written anew when they drift apart."""
     rows = [[c.strip() for c in line.strip("|").split("|")] for line in PAGE.read_text().splitlines() if "|" in line]

@@ -59,6 +59,7 @@ def test_the_brute_force_counts_as_the_model_does() -> None:
             assert (layout_brute.wavefronts(a.kind, width, offsets) == access.wavefronts(a.kind, width, offsets)).all()
 
 
+@pytest.mark.slow
 def test_the_corpus_is_worth_its_name() -> None:
     """Every family is picked somewhere, no family alone would do, and the draw is the seed's."""
     rows = [measure(s) for s in SETS]

@@ -223,6 +223,7 @@ def test_one_wrong_trip_of_an_order_without_a_rule_is_found_at_the_largest_size(
     assert proof_code(lambda: prove(spec, plan_spec(other))) in ("TG414", "TG420")
 
 
+@pytest.mark.sweep(1)
 @pytest.mark.parametrize("seed", range(12))
 def test_one_wrong_trip_of_one_cta_in_groups_is_found_at_every_size_that_is_tried(seed: int) -> None:
     """Of its row, its slot, or whether it is written; CTAs that do the same as others are left out before."""

@@ -56,6 +56,7 @@ def test_a_choice_is_of_the_variant_that_it_is_listed_under(path: Path) -> None:
     check_variants(_explain(path))
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_what_lost_is_only_named_under_lost(path: Path) -> None:
     """The page has the winner's choices in order, each once, and no other."""
@@ -88,6 +89,7 @@ def check_widths(explained: dict[str, Any], sizes: Mapping[str, int]) -> None:
 ASYNC = tuple(f"cp.async.{cache}{fill}" for cache in ("ca", "cg") for fill in ("", ".zfill"))
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_the_width_that_is_printed_is_that_of_the_accesses(path: Path) -> None:
     check_widths(_explain(path), {b.name: DTYPES[b.dtype].bytes for b in build_spec(path).spec.buffers})
@@ -140,6 +142,7 @@ def order_of(name: str, sides: dict[str, Any]) -> np.ndarray:
     return np.argsort(plain.place([x.ravel() for x in grids], tuple(shape))["m"], kind="stable")
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_figures_in_reasons_are_those_of_the_candidates(path: Path) -> None:
     """'The cheapest of 3' has three candidates, of which none costs less."""
@@ -158,6 +161,7 @@ def test_figures_in_reasons_are_those_of_the_candidates(path: Path) -> None:
                 assert kept == [min(costs)]
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_where_no_access_is_above_its_floor_none_is(path: Path) -> None:
     for op in _explain(path)["ops"]:
@@ -233,7 +237,7 @@ def sectors_of_access(a: Access, launch: Launch, cta: tuple[int, int, int]) -> n
     return np.unique(boxes // 32)
 
 
-@pytest.mark.sweep(27)
+@pytest.mark.sweep(6)
 @every_spec
 def test_threads_and_the_floor_of_sectors_are_those_of_every_thread_and_trip(path: Path) -> None:
     built = build_spec(path)
@@ -252,7 +256,7 @@ def test_threads_and_the_floor_of_sectors_are_those_of_every_thread_and_trip(pat
             assert t["sectors_floor"] == sectors_of(mine, launch, launch.interior)
 
 
-@pytest.mark.sweep(22)
+@pytest.mark.sweep(6)
 @every_spec
 def test_the_summary_is_that_of_every_cta(path: Path) -> None:
     built = build_spec(path)
@@ -268,6 +272,7 @@ def test_the_summary_is_that_of_every_cta(path: Path) -> None:
     assert summary["wavefronts_floor"] == sum(t["floor"] for t in totals.values())
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_what_bounds_a_kernel_is_what_takes_longest(path: Path) -> None:
     """A sector takes 32 bytes of an SM's share of the bandwidth, a wavefront a clock, an instruction a quarter."""
@@ -322,12 +327,14 @@ def head_of(source: str) -> list[str]:
     return source.split("\n\n")[0].splitlines()
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_no_line_is_too_long(path: Path) -> None:
     assert max(map(len, page_of(path).splitlines())) <= COLUMNS
     assert max(map(len, head_of(build_spec(path).source))) <= COLUMNS
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_the_head_has_one_line_for_each_choice_and_no_candidates(path: Path) -> None:
     built = build_spec(path)

@@ -78,6 +78,7 @@ def test_keys(path):
             assert all(c["cost"] is None or set(c["cost"]) == COST for c in choice["candidates"])
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_the_picked_candidate_is_among_the_candidates_and_none_costs_less(path):
     for op in _explain(path)["ops"]:
@@ -93,6 +94,7 @@ def _is_pinned(op: dict[str, Any]) -> bool:
     return any("is pinned" in r["reason"] for r in op["refused"])
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_no_access_is_below_its_floor(path):
     for op in _explain(path)["ops"]:
@@ -107,6 +109,7 @@ def test_no_access_is_below_its_floor(path):
             assert max(a["sectors_floor"] for a in mine) <= t["sectors_floor"] <= t["sectors"], t
 
 
+@pytest.mark.sweep(6)
 @every_spec
 def test_every_operation_that_is_printed_is_one_of_the_plan(path):
     built = build_spec(path)
