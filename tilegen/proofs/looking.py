@@ -26,6 +26,7 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 Ints = NDArray[np.int64]
 
 MOST_SEEN = 1 << 21  # outcomes of one expression
+_MOST_TOUCHED = 1 << 24  # of one that says which threads touch an array
 _MOST_TURNS = 4  # a loop of which more than one trip in so many turns is as well run in full
 
 
@@ -116,33 +117,38 @@ def goes_along(place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | No
     return find_turns(seen, place.v, place.loops, place.guards, crowd)
 
 
-def find_missed(place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | None:
+def find_missed(touched: Index, place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | None:
     """The trips in which the place that the spec means moves, and a thread that touches the array in others does not.
 
     It goes on with what it took before, from where the spec was. Of trips in a row that a thread leaves out the first
-    such one: where it shows nothing, the others do not. None for too much to look at. For ``place`` the spec's own
-    nothing in the loop touches the array.
+    such one: where it shows nothing, the others do not. None for too much to look at. ``touched``: one of the place's
+    guards; 0 if nothing in the loop touches the array.
     """
     trips = {plain_name(trip.name): trip for trip, _ in reversed(place.loops)}
+    own = substitute(touched, crowd.case)
     of_spec = [substitute(substitute(x, trips), crowd.case) for x in (meant.flat, *meant.guards)]
-    telling = {place.v.name, *CTA_AXES, *CLUSTER_AXES}  # other guards are the same in all of them
-    moved = part_naming(of_spec[0], {place.v.name})
-    guards, own = (
-        [g for g in all_ if not telling.isdisjoint(u.name for u in variables(g))]
-        for all_ in (of_spec[1:], [] if place.is_meant else [substitute(g, crowd.case) for g in place.guards])
-    )
-    values = _Values(place.v, place.loops, crowd, [moved, *own, *guards])
-    if values.size * len(values.seen) > MOST_SEEN:
+    moved, guards = part_naming(of_spec[0], {place.v.name}), [g for g in of_spec[1:] if _is_telling(g, place.v)]
+    if own != 0 and not _is_telling(own, place.v):
+        return ()
+    values = _Values(place.v, place.loops, crowd, [moved, own, *guards], most=_MOST_TOUCHED)
+    if values.size > _MOST_TOUCHED:
         return None
     is_meant = np.all([values.of(1), *map(values.of, guards)], axis=0).any(axis=2) & values.is_made
-    touches = np.all([values.of(int(not place.is_meant)), *map(values.of, own)], axis=0)
-    at = values.of(moved)
+    touches, at = values.of(own).astype(bool), values.of(moved)
     moves = np.zeros_like(is_meant)
     moves[:, 1:] = (at[:, 1:] != at[:, :-1]).any(axis=2) & is_meant[:, 1:]
-    so_far = np.cumsum(moves, axis=1)[:, :, None]
+    misses = ~touches & (own == 0 or touches.any(axis=(0, 1)))
+    if not misses.any():
+        return ()
+    so_far = np.cumsum(moves, axis=1, dtype=np.int32)[:, :, None]
     at_touch = np.maximum.accumulate(np.where(touches, so_far, 0), axis=1)  # moves until it was touched last
-    misses = ~touches & (place.is_meant | touches.any(axis=(0, 1))) & (so_far == at_touch + 1)
-    return tuple(np.flatnonzero((misses.any(axis=2) & moves).any(axis=0)).tolist())
+    is_first = (misses & (so_far == at_touch + 1)).any(axis=2) & moves
+    return tuple(np.flatnonzero(is_first.any(axis=0)).tolist())
+
+
+def _is_telling(guard: Index, v: Var) -> bool:
+    """Is it not the same in all CTAs and trips?"""
+    return not {v.name, *CTA_AXES, *CLUSTER_AXES}.isdisjoint(u.name for u in variables(guard))
 
 
 def are_apart(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> bool:
@@ -196,7 +202,9 @@ def _boxes_of_trips(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> t
 class _Values:
     """Expressions in every CTA, every trip of a loop, and for all values of the other variables."""
 
-    def __init__(self, v: Var, loops: Loops, crowd: Crowd, seen: Sequence[Index], all_ctas: bool = False):
+    def __init__(
+        self, v: Var, loops: Loops, crowd: Crowd, seen: Sequence[Index], all_ctas: bool = False, most: int = MOST_SEEN
+    ):
         counts = {trip.name: substitute(count, crowd.case) for trip, count in loops}
         self.seen, count = seen, counts[v.name]
         named: dict[str, int] = {}
@@ -211,7 +219,7 @@ class _Values:
         self.shape = (self.ctas, self.trips, *others.values())
         self.size = prod(self.shape)
         self.axes: dict[str, Ints] = {}
-        if self.size <= MOST_SEEN:
+        if self.size <= most:
             ends = (1,) * len(others)
             self.axes = {name: column.reshape(-1, 1, *ends) for name, column in columns.items()}
             own = np.indices(self.shape, np.int64, sparse=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from itertools import chain
 
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, add, least, less, minimum, sub, substitute, variables
@@ -200,12 +200,13 @@ class Study:
         grid = self.grid
         if not meant or grid is None:
             return None
-        asked = [partial(goes_along, p, meant[0], grid) for p in places]
-        asked += [partial(find_missed, p, m, grid) for p in own for m in meant]
-        asked += [partial(find_missed, m, m, grid) for m in meant if is_hoisted or not own]
+        touched = {(g, p.loops): p for p in own for g in p.guards}
         found: set[int] = set()
-        for ask in asked:
-            turns = ask()
+        for turns in chain(
+            (goes_along(p, meant[0], grid) for p in places),
+            (find_missed(g, p, m, grid) for (g, _), p in touched.items() for m in meant),
+            (find_missed(0, m, m, grid) for m in meant if is_hoisted or not own),
+        ):
             if turns is None:
                 return None
             found.update(turns)
