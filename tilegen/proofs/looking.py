@@ -7,7 +7,7 @@ right in every trip if it is so in one, in whatever order the trips take their p
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, bound, evaluate, mod, sub, substitute, variables
 from tilegen.index.bounds import highest
+from tilegen.index.courses import Course
 from tilegen.interpret.threads import Cta
 from tilegen.plan import plain_name
 from tilegen.proofs.questions import ALIGNED, NEVER, Loops, part_naming
@@ -117,38 +118,104 @@ def goes_along(place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | No
     return find_turns(seen, place.v, place.loops, place.guards, crowd)
 
 
-def find_missed(touched: Index, place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | None:
-    """The trips in which the place that the spec means moves, and a thread that touches the array in others does not.
+@dataclass(frozen=True)
+class Late:
+    """An array inside of a loop where no rule says how its places move on: all of them go along with the spec.
 
-    It goes on with what it took before, from where the spec was. Of trips in a row that a thread leaves out the first
-    such one: where it shows nothing, the others do not. None for too much to look at. ``touched``: one of the place's
-    guards; 0 if nothing in the loop touches the array.
+    ``own``: places of the plan; ``meant``: of the spec. ``is_hoisted``: the plan touches outside of the loop what the
+    spec touches inside.
     """
-    trips = {plain_name(trip.name): trip for trip, _ in reversed(place.loops)}
-    own = substitute(touched, crowd.case)
-    of_spec = [substitute(substitute(x, trips), crowd.case) for x in (meant.flat, *meant.guards)]
-    moved, guards = part_naming(of_spec[0], {place.v.name}), [g for g in of_spec[1:] if _is_telling(g, place.v)]
-    if own != 0 and not _is_telling(own, place.v):
-        return ()
-    values = _Values(place.v, place.loops, crowd, [moved, own, *guards], most=_MOST_TOUCHED)
-    if values.size > _MOST_TOUCHED:
-        return None
-    is_meant = np.all([values.of(1), *map(values.of, guards)], axis=0).any(axis=2) & values.is_made
-    touches, at = values.of(own).astype(bool), values.of(moved)
-    moves = np.zeros_like(is_meant)
-    moves[:, 1:] = (at[:, 1:] != at[:, :-1]).any(axis=2) & is_meant[:, 1:]
-    misses = ~touches & (own == 0 or touches.any(axis=(0, 1)))
-    if not misses.any():
-        return ()
-    so_far = np.cumsum(moves, axis=1, dtype=np.int32)[:, :, None]
-    at_touch = np.maximum.accumulate(np.where(touches, so_far, 0), axis=1)  # moves until it was touched last
-    is_first = (misses & (so_far == at_touch + 1)).any(axis=2) & moves
-    return tuple(np.flatnonzero(is_first.any(axis=0)).tolist())
+
+    own: tuple[Place, ...]
+    meant: tuple[Place, ...]
+    is_hoisted: bool
 
 
-def _is_telling(guard: Index, v: Var) -> bool:
-    """Is it not the same in all CTAs and trips?"""
-    return not {v.name, *CTA_AXES, *CLUSTER_AXES}.isdisjoint(u.name for u in variables(guard))
+def find_exposed(late: Late, common: Course, head: int, crowd: Crowd) -> set[int] | None:
+    """Trips that show data of an earlier trip to be taken for their own: where the spec's place is another one.
+
+    A plan that loads in some trips alone, or reads the wrong slot, is right as long as the place is the same. So of
+    each stretch between turns those trips run that come first, at each residue of the period, in which the place is not
+    what it was some trips before; and in which it moves and a thread does not touch the array that does in others.
+    None for too much to look at.
+    """
+    found: set[int] = set()
+    for meant in late.meant:
+        asked: list[Index | None] = [None]
+        if late.is_hoisted or not late.own:
+            asked.append(0)
+        asked += dict.fromkeys(g for p in late.own for g in p.guards)
+        places = {g: p for p in late.own for g in p.guards}
+        for touched in asked:
+            place = meant if touched is None else places.get(touched, meant)
+            values = _Moves(place, meant, touched, crowd)
+            if values.is_large:
+                return None
+            for exposed in values.list_exposed(head):
+                found |= _first_of_stretches(exposed, common, head)
+    return found
+
+
+class _Moves:
+    """In which trips of which CTAs the spec's place is another one, and whether a thread touches the array there.
+
+    ``touched``: one of the guards of ``place``; 0: nothing in the loop touches it; None: all that there is.
+    """
+
+    def __init__(self, place: Place, meant: Place, touched: Index | None, crowd: Crowd):
+        trips = {plain_name(trip.name): trip for trip, _ in reversed(place.loops)}
+        of_spec = [substitute(substitute(x, trips), crowd.case) for x in (meant.flat, *meant.guards)]
+        self.moved = part_naming(of_spec[0], {place.v.name})
+        self.own = None if touched is None else substitute(touched, crowd.case)
+        around = {place.v.name, *CTA_AXES, *CLUSTER_AXES, *(trip.name for trip, _ in place.loops)}
+        self.guards = [g for g in of_spec[1:] if not around.isdisjoint(u.name for u in variables(g))]
+        self.is_same = bool(self.own) and around.isdisjoint(u.name for u in variables(self.own or 0))
+        seen = [self.moved, *self.guards, *([] if self.own is None else [self.own])]
+        self.values = _Values(place.v, place.loops, crowd, seen, most=_MOST_TOUCHED)
+        self.is_large = not self.is_same and self.values.size > _MOST_TOUCHED
+
+    def list_exposed(self, head: int) -> Iterator[NDArray[np.bool_]]:
+        """(CTAs, trips), of one way after another in which data of an earlier trip are seen not to be a trip's own."""
+        if self.is_same:
+            return
+        values = self.values
+        at = values.whole(self.moved)
+        holds = np.all([values.whole(1), *map(values.whole, self.guards)], axis=0)
+        is_meant = np.asarray(_any_of_rest(holds) & values.is_made)
+        if self.own is None:
+            for apart in range(1, min(head, values.trips)):
+                yield is_meant & _any_of_rest(_is_another(at, apart))
+            return
+        touches = values.whole(self.own).astype(bool)
+        misses = ~touches & (touches.any(axis=(0, 1, *values.loop_axes), keepdims=True) | (self.own == 0))
+        trip = np.arange(values.trips).reshape(-1, *(1,) * (at.ndim - 2))
+        last = np.maximum.accumulate(np.where(touches, trip, 0), axis=1)
+        yield is_meant & _any_of_rest(misses & (at != np.take_along_axis(at, last, axis=1)))
+        if values.axes.keys() & {*CLUSTER_AXES}:  # another CTA of the cluster may have loaded it
+            yield _any_of_rest(misses) & (is_meant & _any_of_rest(_is_another(at, 1))).any(axis=0)
+
+
+def _any_of_rest(x: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """(CTAs, trips): does it hold for any value of the other variables?"""
+    return np.asarray(x.reshape(*x.shape[:2], -1).any(axis=2))
+
+
+def _is_another(at: Ints, apart: int) -> NDArray[np.bool_]:
+    """Is the place not what it was so many trips before?"""
+    found: NDArray[np.bool_] = np.zeros(at.shape, np.bool_)
+    found[:, apart:] = at[:, apart:] != at[:, :-apart]
+    return found
+
+
+def _first_of_stretches(exposed: NDArray[np.bool_], common: Course, head: int) -> set[int]:
+    """Of each CTA the first trip in each stretch, at each residue of the period; none that the head has anyway."""
+    starts = np.array([0, *sorted(n for _, n in common.turns)])
+    cta, trip = np.nonzero(exposed)
+    stretch = np.searchsorted(starts, trip, side="right") - 1
+    ways = np.stack([cta, stretch, trip % common.period], axis=1)
+    first = np.unique(ways, axis=0, return_index=True)[1]
+    found = trip[first][trip[first] - starts[stretch[first]] >= head - 1]
+    return {int(n) for n in found}
 
 
 def are_apart(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> bool:
@@ -214,6 +281,7 @@ class _Values:
         others = {name: most for name, most in named.items() if name != v.name and name not in columns}
         for name in others.keys() & counts.keys():
             others[name] = max(1, min(others[name], bound(counts[name]) - 1))
+        self.loop_axes = tuple(2 + n for n, name in enumerate(others) if name in counts)
         self.trips = max(1, bound(count) - 1)
         self.ctas = len(next(iter(columns.values()), [0]))
         self.shape = (self.ctas, self.trips, *others.values())
@@ -231,9 +299,11 @@ class _Values:
         made: NDArray[np.bool_] = np.broadcast_to(trip < evaluate(count, self.axes), self.shape)
         return np.asarray(made.reshape(self.ctas, self.trips, -1).any(axis=2))
 
+    def whole(self, x: Index) -> Ints:
+        """(CTAs, trips, each other variable)."""
+        with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
+            return np.broadcast_to(np.asarray(evaluate(x, self.axes)).astype(np.int64), self.shape)
+
     def of(self, x: Index) -> Ints:
         """(CTAs, trips, all else)."""
-        with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
-            found = np.broadcast_to(np.asarray(evaluate(x, self.axes)), self.shape)
-        result: Ints = found.astype(np.int64).reshape(self.ctas, self.trips, -1)
-        return result
+        return self.whole(x).reshape(self.ctas, self.trips, -1)

@@ -32,6 +32,7 @@ from tilegen.proofs.questions import (
     parts_with,
     places_beside,
 )
+from tilegen.proofs.rewriting import Rewriting
 from tilegen.scopes import CTA_AXES
 
 MOST_RESIDUES = 64  # CTAs along an axis that are taken for what they show
@@ -55,29 +56,32 @@ class Residues:
 
 
 def find_periods(
-    asked: Sequence[Question], grid: Cta, case: Mapping[str, int], trips: Trips
+    asked: Sequence[Question], grid: Cta, case: Mapping[str, int], trips: Trips, twice: Sequence[Rewriting]
 ) -> tuple[Residues, ...]:  # fmt: skip
     """Of each block axis, after how many CTAs everything that names it has repeated.
 
     Both count, what the plan does and what the spec says: one may have forgotten what the other depends on. Where one
     min or max turns from one side to the other along an axis, all repeats on either side. ``trips``: how loops go on.
+    ``twice``: how CTAs touch elements more than once.
     """
     extents = {axis: Var(axis, n) if n > 1 else 0 for axis, n in zip(CTA_AXES, grid, strict=True)}
     numbers = {**case, **extents}
     meant = meant_places(asked)
     return tuple(
-        _find_residues(asked, meant, v, numbers, trips) if isinstance(v, Var) else Residues(1)
-        for v in extents.values()
+        _find_residues(asked, meant, v, numbers, trips, [x.number(axis, v.bound) for x in twice])
+        if isinstance(v, Var) else Residues(1)
+        for axis, v in enumerate(extents.values())
     )  # fmt: skip
 
 
 def _find_residues(
     asked: Sequence[Question], meant: Mapping[str, Sequence[Question]], v: Var, numbers: Mapping[str, Index],
-    trips: Trips,
+    trips: Trips, twice: Sequence[Numbered | None],
 ) -> Residues:  # fmt: skip
     """After how many CTAs along ``v`` all has repeated, and which show what does not.
 
-    ``meant``: places of each array that the spec names. Where one place in an array repeats late, all are looked at.
+    ``meant``: places of each array that the spec names; ``twice``: a number for how elements are touched twice.
+    Where one place in an array repeats late, all are looked at.
     """
     courses = {q: _courses(x, v) for q in asked if v in variables(x := substitute(q.x, numbers))}
     late = {
@@ -93,7 +97,7 @@ def _find_residues(
     followed = {q: _follow(q, v, numbers, trips) for q in turning}
     ending = [_follow(q, v, numbers, trips) for q in asked if q not in courses and _list_compared(q, v, numbers)]
     ending += [_follow_length(loops, v, numbers, trips) for loops in dict.fromkeys(_ending_loops(asked, v, numbers))]
-    if any(found is None for found in ending):
+    if any(found is None for found in (*ending, *twice)):
         return Residues(None)
     rest = [left[q] for q in turning if followed[q] is None]
     sides = {turn for _, own in rest for turn in own}
@@ -101,7 +105,7 @@ def _find_residues(
     if joined is None or turns is None or len(sides) > 1 or _width(turns, v) > MOST_RESIDUES:
         return Residues(None)
     shown = {*pick_values(v.bound, replace(turns, period=joined.period))[0].tolist()} if turns.turns else set()
-    columns = [found for found in (*told.values(), *followed.values(), *ending) if found is not None]
+    columns = [found for found in (*told.values(), *followed.values(), *ending, *twice) if found is not None]
     if columns:
         residues = np.arange(v.bound) % joined.period
         first, last = find_ends(np.stack([residues, *columns], axis=1))

@@ -1,7 +1,7 @@
-"""Which elements of a global array a CTA touches more than once, and in which trips.
+"""Which elements of a global array a CTA touches more than once, and in which trips; or the CTAs of its cluster.
 
-What it does there depends on the order of its own threads and trips. Where CTAs differ in that, one that is right says
-nothing of another, although both go along with the spec.
+What it does there depends on the order of its own threads and trips, and on what the others load for it. Where CTAs
+differ in that, one that is right says nothing of another, although both go along with the spec.
 """
 
 from __future__ import annotations
@@ -43,6 +43,25 @@ class Rewriting:
         is_known = all(x in self.known[axis] for axis, x in zip(CTA_AXES, cta, strict=True) if axis in self.known)
         return self.array, self.names.get(cta, b"") if is_known else cta
 
+    def number(self, axis: int, extent: int) -> NDArray[np.intp] | None:
+        """For each value of an axis a number for how its CTAs do, the same for the same; None if it was not looked at.
+
+        A value that was left out goes as the one before it.
+        """
+        known = self.known.get(CTA_AXES[axis], frozenset(range(extent)))
+        if not known:
+            return None
+        at: dict[int, list[tuple[Cta, bytes]]] = {}
+        for cta, name in self.names.items():
+            at.setdefault(cta[axis], []).append(((*cta[:axis], 0, *cta[axis + 1 :]), name))  # type: ignore[arg-type]
+        ways: dict[tuple[tuple[Cta, bytes], ...], int] = {}
+        found, last = np.zeros(extent, np.intp), 0
+        for x in range(extent):
+            if x in known:
+                last = ways.setdefault(tuple(sorted(at.get(x, ()))), len(ways))
+            found[x] = last
+        return found
+
     def ends(self) -> list[Cta]:
         """The first and the last CTA of each name."""
         first = {name: cta for cta, name in reversed([*self.names.items()])}
@@ -63,9 +82,12 @@ def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str
     values = default_values(plan.params) | dict(case)
     found = []
     for name in dict.fromkeys(box.memory.name for box in boxes):
-        lined = line_up(plan, [box for box in boxes if box.memory.name == name], values, _MOST_BOXES, _SOME_VALUES)
+        own = [box for box in boxes if box.memory.name == name]
+        if len(own) == 1 and not own[0].loops and plan.cluster == (1, 1, 1):
+            continue  # nothing to overlap
+        lined = line_up(plan, own, values, _MOST_BOXES, _SOME_VALUES)
         if isinstance(lined, LinedUp):
-            names = _name_ctas(lined)
+            names = _name_ctas(lined, plan.cluster)
             known = {axis: frozenset(t.values.tolist()) for axis, t in lined.thinned.items() if axis in CTA_AXES}
             found += [Rewriting(name, names, known)] if names else []
         else:  # each CTA is like no other
@@ -73,20 +95,26 @@ def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str
     return tuple(found)
 
 
-def _name_ctas(lined: LinedUp) -> dict[Cta, bytes]:
-    """Of each CTA with boxes that overlap a name for which do, and how they lie to one another."""
-    cells = lined.cells
-    order = np.lexsort((cells.trip[cells.box], cells.bid, cells.cta, cells.cell))
-    cell, cta = cells.cell[order], cells.cta[order]
-    twice = np.flatnonzero((cell[1:] == cell[:-1]) & (cta[1:] == cta[:-1]))
+def _name_ctas(lined: LinedUp, cluster: Cta) -> dict[Cta, bytes]:
+    """Of each CTA with boxes that overlap, or overlap those of its cluster, a name for which do, and how they lie."""
+    cells, grid = lined.cells, lined.bids[0].grid
+    at = np.stack([cells.cta % grid[0], cells.cta // grid[0] % grid[1], cells.cta // grid[0] // grid[1]])
+    ranks, place = at % np.reshape(cluster, (3, 1)), at // np.reshape(cluster, (3, 1))
+    whole = np.ravel_multi_index(tuple(place), tuple(-(-n // c) for n, c in zip(grid, cluster, strict=True)))
+    rank = np.ravel_multi_index(tuple(ranks), cluster)
+    order = np.lexsort((cells.trip[cells.box], cells.bid, rank, whole, cells.cell))
+    cell, of_whole = cells.cell[order], whole[order]
+    twice = np.flatnonzero((cell[1:] == cell[:-1]) & (of_whole[1:] == of_whole[:-1]))
     if not len(twice):
         return {}
-    overlaps = _describe_overlaps(cells, order[twice], order[twice + 1])
-    rows = _sort_distinct(np.column_stack([cta[twice], overlaps]))
+    first, second = order[twice], order[twice + 1]
+    overlaps = _describe_overlaps(cells, first, second)
+    rows = _sort_distinct(np.column_stack([of_whole[twice], rank[first], rank[second], overlaps]))
     firsts = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
-    parts = zip(rows[firsts, 0].tolist(), np.split(rows[:, 1:], firsts[1:]), strict=True)
-    grid = lined.bids[0].grid
-    return {name_cta(number, grid): hashlib.sha256(part.tobytes()).digest() for number, part in parts}
+    parts = np.split(rows[:, 1:], firsts[1:])
+    name = {int(n): hashlib.sha256(part.tobytes()).digest() for n, part in zip(rows[firsts, 0], parts, strict=True)}
+    ctas = dict(zip(cells.cta.tolist(), whole.tolist(), strict=True))
+    return {name_cta(cta, grid): name[n] for cta, n in ctas.items() if n in name}
 
 
 def _describe_overlaps(cells: CoveredCells, first: NDArray[np.intp], second: NDArray[np.intp]) -> NDArray[np.int64]:

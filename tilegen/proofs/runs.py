@@ -16,7 +16,8 @@ from tilegen.proofs.ctas import MOST_LOOKED_AT, choose_ctas, exchanges, shows_al
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
-from tilegen.proofs.residues import find_periods
+from tilegen.proofs.residues import Residues, find_periods
+from tilegen.proofs.rewriting import find_rewriting
 from tilegen.proofs.sizes import largest_cases, reaching_cases, say_case, telling_cases
 from tilegen.proofs.trips import Cut, choose_trips, count_work, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
@@ -65,10 +66,12 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
 
     def with_ctas(cases: Iterable[Mapping[str, int]]) -> list[Wanted]:
         launched = ((case, launch_of(spec, case).grid) for case in cases)
-        return [(case, choose_ctas(spec, plan, find_periods(asked, own, case, trips), own, case))
-                for case, own in launched]  # fmt: skip
+        return [(case, choose_ctas(spec, plan, periods_of(case, own), own, case)) for case, own in launched]
 
-    periods = find_periods(asked, grid, default, trips)
+    def periods_of(case: Mapping[str, int], own: Cta) -> tuple[Residues, ...]:
+        return find_periods(asked, own, case, trips, find_rewriting(spec, plan, case))
+
+    periods = periods_of(default, grid)
     ctas = choose_ctas(spec, plan, periods, grid, default)
     wanted = [(default, ctas), *with_ctas(usual[1:])]
     lengths = trip_cases(spec, plan, ctas, default)

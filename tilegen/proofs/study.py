@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, add, least, less, minimum, sub, substitute, variables
 from tilegen.index.courses import Course, course, join_courses
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
-from tilegen.proofs.looking import Crowd, Place, are_apart, find_missed, find_turns, goes_along
+from tilegen.proofs.looking import Crowd, Late, Place, are_apart, find_exposed, find_turns, goes_along
 from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.questions import peers_of, sides_of, slots_of, wholes_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
@@ -62,7 +61,8 @@ class Study:
 
     ``most``: of each loop the most trips that a CTA makes. ``crowd``: the CTAs that run, ``grid``: all (None: nothing
     is looked at). ``spots``: places in an array inside of a loop. ``meant_outside``: an array that the spec touches
-    outside of a loop, too. ``apart``: an array, and a loop of which no two trips touch one element that is written.
+    outside of a loop, too. ``meant_loops``: the loops of one name inside of which it does. ``apart``: an array, and a
+    loop of which no two trips touch one element that is written. ``late``: of each loop the arrays without a rule.
     """
 
     long: set[str]
@@ -76,6 +76,8 @@ class Study:
     seen: set[object] = field(default_factory=set)
     spots: dict[tuple[str, str], dict[Place, tuple[str, Mark | None]]] = field(default_factory=dict)
     meant_outside: set[tuple[str, str]] = field(default_factory=set)
+    meant_loops: dict[tuple[str, str], set[int]] = field(default_factory=dict)
+    late: dict[str, list[Late]] = field(default_factory=dict)
     apart: set[tuple[str, str]] = field(default_factory=set)
 
     def look(
@@ -154,6 +156,8 @@ class Study:
         if is_meant:
             self.meant_outside |= {(array, loop) for loop in self.long - {a.loop for a in within.loops}}
         for a in filter(self.is_asked, within.loops):
+            if is_meant:
+                self.meant_loops.setdefault((array, a.loop), set()).add(a.repeat)
             place = Place(tuple(begins), flat, a.v, within.trips, within.guards, is_meant)
             self.spots.setdefault((array, a.loop), {}).setdefault(place, (text, mark))
 
@@ -168,11 +172,7 @@ class Study:
             common = join_courses(known)
             turns, why = None, ""
             if self.is_late(common, loop):
-                own = touches.get(array, ())
-                is_hoisted = (array, loop) not in self.meant_outside and any(
-                    loop not in [a.loop for a in t.loops] for t in own
-                )
-                turns, why = self._goes_along(list(spots), loop, is_hoisted), self._meets(own, loop)
+                turns, why = self._goes_along(list(spots)), self._meets(touches.get(array, ()), loop)
             if why and common is None:
                 self.refuse(loop, why.format(array), None)
             elif not self.take(loop, common, known, None if why else turns):
@@ -180,6 +180,26 @@ class Study:
                 self.refuse_for(known, loop, text, mark)
             elif turns is not None and not why:
                 self.apart.add((array, loop))
+                own, meant = ([p for p in spots if p.is_meant == wanted] for wanted in (False, True))
+                is_hoisted = self._is_hoisted(array, loop, touches.get(array, ()))
+                self.late.setdefault(loop, []).append(Late(tuple(own), tuple(meant), is_hoisted))
+
+    def _is_hoisted(self, array: str, loop: str, touches: Sequence[ArrayTouch]) -> bool:
+        """Does the plan touch an array in fewer loops of that name than the spec, or outside of them alone?"""
+        inside = {a.repeat for t in touches for a in t.loops if a.loop == loop}
+        is_outside = any(loop not in [a.loop for a in t.loops] for t in touches)
+        meant, meant_outside = self.meant_loops[array, loop], (array, loop) in self.meant_outside
+        return len(inside) < len(meant) or (is_outside and not meant_outside)
+
+    def find_exposed(self, loop: str, common: Course, head: int) -> Course | None:
+        """What the trips that show data of another trip add to how a loop goes on; None for too much to look at."""
+        found: set[int] = set()
+        for late in self.late.get(loop, ()):
+            exposed = None if self.crowd is None else find_exposed(late, common, head, self.crowd)
+            if exposed is None:
+                return None
+            found |= exposed
+        return Course(turns=tuple((n, n) for n in sorted(found)))
 
     def _meets(self, touches: Sequence[ArrayTouch], loop: str) -> str:
         """Why two trips may do something to each other in an array '{}'; "" if they cannot."""
@@ -190,23 +210,15 @@ class Study:
         is_apart = self.grid is not None and are_apart(touches, loop, self.grid)
         return "" if is_apart else "trips may write the same elements of {}"
 
-    def _goes_along(self, places: Sequence[Place], loop: str, is_hoisted: bool) -> set[int] | None:
-        """The trips in which some place does not go along with what the spec means; None where that is not known.
-
-        ``is_hoisted``: the plan touches outside of the loop what the spec touches inside.
-        """
-        meant = [p for p in places if p.is_meant]
-        own = [p for p in places if not p.is_meant]
+    def _goes_along(self, places: Sequence[Place]) -> set[int] | None:
+        """The trips in which some place does not go along with what the spec means; None where that is not known."""
+        meant = next((p for p in places if p.is_meant), None)
         grid = self.grid
-        if not meant or grid is None:
+        if meant is None or grid is None:
             return None
-        touched = {(g, p.loops): p for p in own for g in p.guards}
         found: set[int] = set()
-        for turns in chain(
-            (goes_along(p, meant[0], grid) for p in places),
-            (find_missed(g, p, m, grid) for (g, _), p in touched.items() for m in meant),
-            (find_missed(0, m, m, grid) for m in meant if is_hoisted or not own),
-        ):
+        for p in places:
+            turns = goes_along(p, meant, grid)
             if turns is None:
                 return None
             found.update(turns)
@@ -217,7 +229,7 @@ def study_statement(study: Study, spec: Spec, placed: Placed) -> None:
     """What the spec's own statement says of the loops around it."""
     meant = write_out(placed, outline(spec).names)
     values = meant.values
-    loops = (Around(0, "" if loop.unroll else trip.name, trip, count) for loop, trip, count in meant.trips)
+    loops = (Around(id(loop), "" if loop.unroll else trip.name, trip, count) for loop, trip, count in meant.trips)
     within = Within(tuple(loops), meant.guards)
     s = placed.statement
     mark = getattr(s, "mark", None)
@@ -246,7 +258,10 @@ def _study_side(
     study: Study, at: Index, size: int, extent: Index, within: Within, text: str, mark: Mark | None
 ) -> None:  # fmt: skip
     """What lies beyond the edges of an array is not read, nor written."""
-    study.look(less(add(at, size), add(extent, 1)), within, text, mark, finer=minimum(size, sub(extent, at)))
+    is_inside, part = less(add(at, size), add(extent, 1)), minimum(size, sub(extent, at))
+    if is_inside == 0 or is_inside is False:  # cut wherever it lies: how much of it is inside has to repeat
+        study.look(part, within, text, mark)
+    study.look(is_inside, within, text, mark, finer=part)
     if least(at) < 0:
         study.look(less(at, 0), within, text, mark, finer=minimum(at, 0))
 

@@ -108,7 +108,13 @@ def choose_trips(
         common = join_courses(study.courses.get(name, []))
         assert common is not None
         reach = max(1, study.reach.get(name, 0))  # periods within which two trips can meet
-        chosen[name] = common, common.period * reach + pending + 1
+        head = common.period * reach + pending + 1
+        exposed = study.find_exposed(name, common, head)
+        both = join_courses([common, exposed])
+        if both is None:
+            study.refuse(name, "its places follow no rule, and are too many to look at", None)
+        else:
+            chosen[name] = both, head
     return Cut(Trips(chosen), tuple(study.uncut.values()))
 
 
