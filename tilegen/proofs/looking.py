@@ -151,7 +151,7 @@ def find_exposed(late: Late, common: Course, head: int, crowd: Crowd) -> set[int
             values = _Moves(place, meant, touched, crowd)
             if values.is_large:
                 return None
-            for exposed in values.list_exposed(head):
+            for exposed in values.list_exposed(common.period):
                 found |= _first_of_stretches(exposed, common, head)
     return found
 
@@ -174,8 +174,11 @@ class _Moves:
         self.values = _Values(place.v, place.loops, crowd, seen, most=_MOST_TOUCHED)
         self.is_large = not self.is_same and self.values.size > _MOST_TOUCHED
 
-    def list_exposed(self, head: int) -> Iterator[NDArray[np.bool_]]:
-        """(CTAs, trips), of one way after another in which data of an earlier trip are seen not to be a trip's own."""
+    def list_exposed(self, period: int) -> Iterator[NDArray[np.bool_]]:
+        """(CTAs, trips), of one way after another in which data of an earlier trip are seen not to be a trip's own.
+
+        What a buffer holds that each trip writes is at most a period old: then its place is written again.
+        """
         if self.is_same:
             return
         values = self.values
@@ -183,7 +186,7 @@ class _Moves:
         holds = np.all([values.whole(1), *map(values.whole, self.guards)], axis=0)
         is_meant = np.asarray(_any_of_rest(holds) & values.is_made)
         if self.own is None:
-            for apart in range(1, min(head, values.trips)):
+            for apart in range(1, min(period + 1, values.trips)):
                 yield is_meant & _any_of_rest(_is_another(at, apart))
             return
         touches = values.whole(self.own).astype(bool)

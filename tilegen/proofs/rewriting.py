@@ -10,6 +10,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,25 +97,32 @@ def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str
 
 
 def _name_ctas(lined: LinedUp, cluster: Cta) -> dict[Cta, bytes]:
-    """Of each CTA with boxes that overlap, or overlap those of its cluster, a name for which do, and how they lie."""
+    """Of each CTA with boxes that overlap, or in a trip those of its cluster, a name for which do, and how they lie."""
     cells, grid = lined.cells, lined.bids[0].grid
     at = np.stack([cells.cta % grid[0], cells.cta // grid[0] % grid[1], cells.cta // grid[0] // grid[1]])
     ranks, place = at % np.reshape(cluster, (3, 1)), at // np.reshape(cluster, (3, 1))
     whole = np.ravel_multi_index(tuple(place), tuple(-(-n // c) for n, c in zip(grid, cluster, strict=True)))
     rank = np.ravel_multi_index(tuple(ranks), cluster)
-    order = np.lexsort((cells.trip[cells.box], cells.bid, rank, whole, cells.cell))
-    cell, of_whole = cells.cell[order], whole[order]
-    twice = np.flatnonzero((cell[1:] == cell[:-1]) & (of_whole[1:] == of_whole[:-1]))
-    if not len(twice):
+    trip = cells.trip[cells.box]
+    in_cta = _find_neighbours((cells.cell, whole, rank), (cells.bid, trip))
+    in_cluster = _find_neighbours((cells.cell, whole, trip, cells.bid), (rank,))
+    first, second = np.concatenate([in_cta, in_cluster], axis=1)
+    if not len(first):
         return {}
-    first, second = order[twice], order[twice + 1]
     overlaps = _describe_overlaps(cells, first, second)
-    rows = _sort_distinct(np.column_stack([of_whole[twice], rank[first], rank[second], overlaps]))
+    rows = _sort_distinct(np.column_stack([whole[first], rank[first], rank[second], overlaps]))
     firsts = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
     parts = np.split(rows[:, 1:], firsts[1:])
     name = {int(n): hashlib.sha256(part.tobytes()).digest() for n, part in zip(rows[firsts, 0], parts, strict=True)}
     ctas = dict(zip(cells.cta.tolist(), whole.tolist(), strict=True))
     return {name_cta(cta, grid): name[n] for cta, n in ctas.items() if n in name}
+
+
+def _find_neighbours(same: Sequence[NDArray[Any]], others: Sequence[NDArray[Any]]) -> NDArray[np.intp]:
+    """(2, pairs): which have all in common of one list, and come one after the other by the other list."""
+    order = np.lexsort((*others[::-1], *same[::-1]))
+    alike = np.all([column[order[1:]] == column[order[:-1]] for column in same], axis=0)
+    return np.stack([order[:-1][alike], order[1:][alike]])
 
 
 def _describe_overlaps(cells: CoveredCells, first: NDArray[np.intp], second: NDArray[np.intp]) -> NDArray[np.int64]:
