@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
-from tilegen.index import Formula, Index, Var, add, bound, evaluate, less, sub, substitute, variables
+from tilegen.index import Formula, Index, Var, add, bound, evaluate, less, minimum, sub, substitute, variables
 from tilegen.index.bounds import narrow
 from tilegen.plan import Block, Let, Plan, Step, Tma, Touch, Visit, begin, plain_name, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -166,9 +166,10 @@ def _asked_by_plan(plan: Plan) -> Iterator[Question]:
 
 
 def edges_of(visit: Visit, touch: Touch) -> Iterator[Index]:
-    """Of a box in an array, along each dimension: does it end within the array?"""
+    """Of a box in an array, along each dimension: does it end inside, and if it never does, how much of it is there?"""
     for at, size, extent in sides_of(visit, touch):
-        yield less(add(at, size), add(extent, 1))
+        is_inside = less(add(at, size), add(extent, 1))
+        yield is_inside if isinstance(is_inside, Formula | Var) else minimum(size, sub(extent, at))
 
 
 def sides_of(visit: Visit, touch: Touch) -> Iterator[tuple[Index, int, Index]]:

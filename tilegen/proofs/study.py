@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from tilegen.errors import Mark
-from tilegen.index import Index, Var, add, least, less, minimum, sub, substitute, variables
+from tilegen.index import Formula, Index, Var, add, least, less, minimum, sub, substitute, variables
 from tilegen.index.courses import Course, course, join_courses
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
 from tilegen.proofs.looking import Crowd, Late, Place, are_apart, find_exposed, find_turns, goes_along
@@ -259,9 +259,10 @@ def _study_side(
 ) -> None:  # fmt: skip
     """What lies beyond the edges of an array is not read, nor written."""
     is_inside, part = less(add(at, size), add(extent, 1)), minimum(size, sub(extent, at))
-    if is_inside == 0 or is_inside is False:  # cut wherever it lies: how much of it is inside has to repeat
+    if isinstance(is_inside, Formula | Var):
+        study.look(is_inside, within, text, mark, finer=part)
+    else:  # cut wherever it lies, or nowhere
         study.look(part, within, text, mark)
-    study.look(is_inside, within, text, mark, finer=part)
     if least(at) < 0:
         study.look(less(at, 0), within, text, mark, finer=minimum(at, 0))
 
