@@ -11,8 +11,8 @@ from math import prod
 
 import numpy as np
 
-from tilegen.index import Formula, Index, Var, bound, evaluate, less, mul, substitute, variables
-from tilegen.proofs.questions import COMPARING, Question, parts_with
+from tilegen.index import Formula, Index, Var, bound, evaluate, least, less, mul, sub, substitute, variables
+from tilegen.proofs.questions import COMPARING, Question, part_naming, parts_with
 from tilegen.proofs.residues import look_at
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
@@ -134,7 +134,10 @@ def reaching_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, 
 
 
 def _reaching_values(spec: Spec, var: Var, q: Question, others: Mapping[str, int], default: int) -> Iterator[int]:
-    """The least value of a parameter for each set of outcomes of a comparison, and the least above its default."""
+    """The least value of a parameter for each set of outcomes of a comparison, and the least above its default.
+
+    Where small values show one outcome alone, the ends of those with the other.
+    """
     steps = Var(f"{var.name}_steps", min(-(-var.bound // var.step), max(_MOST_SMALL // var.step, _LEAST_SMALL) + 1))
     if steps.bound < 2:
         return
@@ -152,6 +155,39 @@ def _reaching_values(spec: Spec, var: Var, q: Question, others: Mapping[str, int
     for first in (0, default + 1):
         for own in (1, 2, 3):
             yield from map(int, values[possible & (values >= first) & (sets == own)][:1])
+    shown = set(rows[possible].ravel().tolist())
+    beyond = []
+    for value in [] if {0, 1} <= shown else _list_thresholds(var, q.x, {**others, **_axes_of(spec, others, var)}):
+        at = {**others, var.name: value}
+        found = look_at(q, [substitute(q.x, at)], Var("once", 1), {**at, **_axes_of(spec, at)}, _MOST_SEEN)
+        if found is not None and not {0, 1} & {*found.outcomes.ravel().tolist()} <= shown:
+            beyond.append(value)
+    yield from dict.fromkeys((*beyond[:1], *beyond[-1:]))
+
+
+def _axes_of(spec: Spec, case: Mapping[str, int], grown: Var | None = None) -> dict[str, Index]:
+    """The axes of CTAs, in the grid of a case; with one more parameter as large as it may be."""
+    numbers = {**case, grown.name: (grown.bound - 1) // grown.step * grown.step} if grown else case
+    grid = {axis: bound(substitute(n, numbers)) - 1 for axis, n in zip(CTA_AXES, spec.grid, strict=True)}
+    return {axis: Var(axis, n) if n > 1 else 0 for axis, n in grid.items()}
+
+
+def _list_thresholds(var: Var, compared: Index, numbers: Mapping[str, Index]) -> list[int]:
+    """Values of a parameter at which a comparison turns for the least, or greatest, of all else; and beside them."""
+    assert isinstance(compared, Formula)
+    apart = substitute(sub(*compared.args[:2]), numbers)
+    begin, one, many = (substitute(part_naming(apart, {var.name}), {var.name: n}) for n in (0, 1, _MOST_VALUES))
+    rest = substitute(apart, {var.name: 0})
+    if (
+        not (isinstance(begin, int) and isinstance(one, int))
+        or one == begin
+        or many != begin + _MOST_VALUES * (one - begin)
+    ):
+        return []
+    rise = one - begin
+    turns = {-end // (rise * var.step) * var.step for end in (least(rest), bound(rest) - 1)}
+    around = sorted({n + step for n in turns for step in (-var.step, 0, var.step, 2 * var.step)})
+    return [n for n in around if max(1, var.least) <= n < var.bound]
 
 
 def _without(case: Mapping[str, int], name: str) -> dict[str, int]:
