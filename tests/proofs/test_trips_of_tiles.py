@@ -160,7 +160,7 @@ def test_the_trips_that_ran_are_said() -> None:
 def test_a_short_loop_that_holds_a_long_one_is_cut_too() -> None:
     spec = load(text(), KT=32, C=6)  # eight tiles each, or seven
     notes = prove(spec, plan_spec(spec)).notes
-    assert any("of the loop over t, 4 of up to 8 trips" in note for note in notes), notes
+    assert any("of the loop over t, 7 of up to 8 trips" in note for note in notes), notes
 
 
 # ---------------------------------------------------------------- plans of another text

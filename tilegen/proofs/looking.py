@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, bound, evaluate, mod, sub, substitute, variables
 from tilegen.index.bounds import highest
-from tilegen.index.courses import Course
+from tilegen.index.courses import Course, pick_values
 from tilegen.interpret.threads import Cta
 from tilegen.plan import plain_name
 from tilegen.proofs.questions import ALIGNED, NEVER, Loops, part_naming
@@ -27,7 +27,7 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 Ints = NDArray[np.int64]
 
 MOST_SEEN = 1 << 21  # outcomes of one expression
-_MOST_TOUCHED = 1 << 24  # of one that says which threads touch an array
+_MOST_TOUCHED = 1 << 22  # of one that says which threads touch an array
 _MOST_TURNS = 4  # a loop of which more than one trip in so many turns is as well run in full
 
 
@@ -134,10 +134,10 @@ class Late:
 def find_exposed(late: Late, common: Course, head: int, crowd: Crowd) -> set[int] | None:
     """Trips that show data of an earlier trip to be taken for their own: where the spec's place is another one.
 
-    A plan that loads in some trips alone, or reads the wrong slot, is right as long as the place is the same. So of
-    each stretch between turns those trips run that come first, at each residue of the period, in which the place is not
-    what it was some trips before; and in which it moves and a thread does not touch the array that does in others.
-    None for too much to look at.
+    A plan that loads in some trips alone, or reads the wrong slot, is right as long as the place is the same. So in
+    each stretch between turns, at each residue of the period, a trip has to run in which the place is not what it was
+    some trips before, and one in which a thread does not touch the array that does in others. Where none of those that
+    run anyway is one, the first that is. None for too much to look at.
     """
     found: set[int] = set()
     for meant in late.meant:
@@ -151,8 +151,11 @@ def find_exposed(late: Late, common: Course, head: int, crowd: Crowd) -> set[int
             values = _Moves(place, meant, touched, crowd)
             if values.is_large:
                 return None
-            for exposed in values.list_exposed(common.period):
-                found |= _first_of_stretches(exposed, common, head)
+            every = np.arange(values.trips)
+            run = pick_values(values.trips, common, head)[0]
+            ways = (values.list_exposed(trips, common.period) for trips in (every, run))
+            for exposed, shown in zip(*ways, strict=True):
+                found |= _find_unshown(exposed, shown, run, common)
     return found
 
 
@@ -173,25 +176,27 @@ class _Moves:
         seen = [self.moved, *self.guards, *([] if self.own is None else [self.own])]
         self.values = _Values(place.v, place.loops, crowd, seen, most=_MOST_TOUCHED)
         self.is_large = not self.is_same and self.values.size > _MOST_TOUCHED
+        self.trips = self.values.trips
 
-    def list_exposed(self, period: int) -> Iterator[NDArray[np.bool_]]:
+    def list_exposed(self, run: NDArray[np.intp], period: int) -> Iterator[NDArray[np.bool_]]:
         """(CTAs, trips), of one way after another in which data of an earlier trip are seen not to be a trip's own.
 
-        What a buffer holds that each trip writes is at most a period old: then its place is written again.
+        ``run``: the trips that are made, one after another. What a buffer holds that each trip writes is at most a
+        period old: then its place is written again.
         """
         if self.is_same:
             return
         values = self.values
-        at = values.whole(self.moved)
-        holds = np.all([values.whole(1), *map(values.whole, self.guards)], axis=0)
-        is_meant = np.asarray(_any_of_rest(holds) & values.is_made)
+        at = values.whole(self.moved)[:, run]
+        holds = np.all([values.whole(1), *map(values.whole, self.guards)], axis=0)[:, run]
+        is_meant = np.asarray(_any_of_rest(holds) & values.is_made[:, run])
         if self.own is None:
-            for apart in range(1, min(period + 1, values.trips)):
+            for apart in range(1, period + 1):
                 yield is_meant & _any_of_rest(_is_another(at, apart))
             return
-        touches = values.whole(self.own).astype(bool)
+        touches = values.whole(self.own).astype(bool)[:, run]
         misses = ~touches & (touches.any(axis=(0, 1, *values.loop_axes), keepdims=True) | (self.own == 0))
-        trip = np.arange(values.trips).reshape(-1, *(1,) * (at.ndim - 2))
+        trip = np.arange(len(run)).reshape(-1, *(1,) * (at.ndim - 2))
         last = np.maximum.accumulate(np.where(touches, trip, 0), axis=1)
         yield is_meant & _any_of_rest(misses & (at != np.take_along_axis(at, last, axis=1)))
         if values.axes.keys() & {*CLUSTER_AXES}:  # another CTA of the cluster may have loaded it
@@ -210,15 +215,21 @@ def _is_another(at: Ints, apart: int) -> NDArray[np.bool_]:
     return found
 
 
-def _first_of_stretches(exposed: NDArray[np.bool_], common: Course, head: int) -> set[int]:
-    """Of each CTA the first trip in each stretch, at each residue of the period; none that the head has anyway."""
+def _find_unshown(
+    exposed: NDArray[np.bool_], shown: NDArray[np.bool_], run: NDArray[np.intp], common: Course
+) -> set[int]:  # fmt: skip
+    """Of each CTA the first exposed trip of each stretch and residue of which none that runs is exposed."""
     starts = np.array([0, *sorted(n for _, n in common.turns)])
+
+    def ways_of(cta: NDArray[np.intp], trip: NDArray[np.intp]) -> list[tuple[int, ...]]:
+        stretch = np.searchsorted(starts, trip, side="right")
+        return list(zip(cta.tolist(), stretch.tolist(), (trip % common.period).tolist(), strict=True))
+
     cta, trip = np.nonzero(exposed)
-    stretch = np.searchsorted(starts, trip, side="right") - 1
-    ways = np.stack([cta, stretch, trip % common.period], axis=1)
-    first = np.unique(ways, axis=0, return_index=True)[1]
-    found = trip[first][trip[first] - starts[stretch[first]] >= head - 1]
-    return {int(n) for n in found}
+    firsts = dict(zip(reversed(ways_of(cta, trip)), reversed(trip.tolist()), strict=True))
+    cta, at = np.nonzero(shown)
+    known = {*ways_of(cta, run[at])}
+    return {first for way, first in firsts.items() if way not in known}
 
 
 def are_apart(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> bool:

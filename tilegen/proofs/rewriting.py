@@ -49,19 +49,21 @@ class Rewriting:
 
         A value that was left out goes as the one before it.
         """
-        known = self.known.get(CTA_AXES[axis], frozenset(range(extent)))
-        if not known:
+        known = self.known.get(CTA_AXES[axis])
+        if known is not None and not known:
             return None
         at: dict[int, list[tuple[Cta, bytes]]] = {}
         for cta, name in self.names.items():
             at.setdefault(cta[axis], []).append(((*cta[:axis], 0, *cta[axis + 1 :]), name))  # type: ignore[arg-type]
         ways: dict[tuple[tuple[Cta, bytes], ...], int] = {}
-        found, last = np.zeros(extent, np.intp), 0
-        for x in range(extent):
-            if x in known:
-                last = ways.setdefault(tuple(sorted(at.get(x, ()))), len(ways))
-            found[x] = last
-        return found
+        found = np.zeros(extent, np.intp)
+        for x, named in at.items():
+            found[x] = ways.setdefault(tuple(sorted(named)), len(ways) + 1)
+        if known is None:
+            return found
+        looked_at = np.array(sorted(known))
+        before = np.searchsorted(looked_at, np.arange(extent), side="right") - 1
+        return np.asarray(found[looked_at[np.maximum(before, 0)]])
 
     def ends(self) -> list[Cta]:
         """The first and the last CTA of each name."""

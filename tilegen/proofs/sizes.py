@@ -26,6 +26,7 @@ _MOST_TOGETHER = 8  # of the least values of each parameter all are tried togeth
 _MOST_SMALL = 128  # values of a parameter up to which all are compared with CTAs, trips and threads,
 _LEAST_SMALL = 8  # and as many at least
 _MOST_SEEN = 1 << 20  # outcomes of such a comparison
+_FAR = 1 << 17  # steps of a parameter after which what has risen alike is a line
 
 
 def largest_cases(spec: Spec, default: Mapping[str, int], with_counts: bool = False) -> list[dict[str, int]]:
@@ -176,15 +177,13 @@ def _list_thresholds(var: Var, compared: Index, numbers: Mapping[str, Index]) ->
     """Values of a parameter at which a comparison turns for the least, or greatest, of all else; and beside them."""
     assert isinstance(compared, Formula)
     apart = substitute(sub(*compared.args[:2]), numbers)
-    begin, one, many = (substitute(part_naming(apart, {var.name}), {var.name: n}) for n in (0, 1, _MOST_VALUES))
-    rest = substitute(apart, {var.name: 0})
-    if (
-        not (isinstance(begin, int) and isinstance(one, int))
-        or one == begin
-        or many != begin + _MOST_VALUES * (one - begin)
-    ):
+    first, second, last = (substitute(part_naming(apart, {var.name}), {var.name: n * var.step}) for n in (1, 2, _FAR))
+    if not (isinstance(first, int) and isinstance(second, int)) or last != first + (_FAR - 1) * (second - first):
         return []
-    rise = one - begin
+    rise = (second - first) // var.step
+    rest = sub(substitute(apart, {var.name: var.step}), second - first)
+    if rise == 0:
+        return []
     turns = {-end // (rise * var.step) * var.step for end in (least(rest), bound(rest) - 1)}
     around = sorted({n + step for n in turns for step in (-var.step, 0, var.step, 2 * var.step)})
     return [n for n in around if max(1, var.least) <= n < var.bound]
