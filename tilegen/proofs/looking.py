@@ -7,7 +7,7 @@ right in every trip if it is so in one, in whatever order the trips take their p
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, bound, evaluate, mod, sub, substitute, variables
 from tilegen.index.bounds import highest
-from tilegen.index.courses import Course, pick_values
 from tilegen.interpret.threads import Cta
 from tilegen.plan import plain_name
 from tilegen.proofs.questions import ALIGNED, NEVER, Loops, part_naming
@@ -27,7 +26,6 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 Ints = NDArray[np.int64]
 
 MOST_SEEN = 1 << 21  # outcomes of one expression
-_MOST_TOUCHED = 1 << 22  # of one that says which threads touch an array
 _MOST_TURNS = 4  # a loop of which more than one trip in so many turns is as well run in full
 
 
@@ -94,7 +92,7 @@ def find_turns(
     """The trips in which an expression is not what it was a trip before, in any CTA, where the guards hold; None for
     too much to look at, or for so many turns that it may as well not be known.
     """
-    values = _Values(v, loops, crowd, [substitute(x, crowd.case) for x in seen])
+    values = SeenValues(v, loops, crowd, [substitute(x, crowd.case) for x in seen])
     if values.size * len(seen) > MOST_SEEN:
         return None
     turns: Ints = np.zeros(0, np.int64)
@@ -116,120 +114,6 @@ def goes_along(place: Place, meant: Place, crowd: Crowd) -> tuple[int, ...] | No
     moved = part_naming(own, {place.v.name})
     seen = [sub(moved, part_naming(spec, {place.v.name})), mod(moved, ALIGNED)]
     return find_turns(seen, place.v, place.loops, place.guards, crowd)
-
-
-@dataclass(frozen=True)
-class Late:
-    """An array inside of a loop where no rule says how its places move on: all of them go along with the spec.
-
-    ``own``: places of the plan; ``meant``: of the spec. ``is_hoisted``: the plan touches outside of the loop what the
-    spec touches inside.
-    """
-
-    own: tuple[Place, ...]
-    meant: tuple[Place, ...]
-    is_hoisted: bool
-
-
-def find_exposed(late: Late, common: Course, head: int, crowd: Crowd) -> set[int] | None:
-    """Trips that show data of an earlier trip to be taken for their own: where the spec's place is another one.
-
-    A plan that loads in some trips alone, or reads the wrong slot, is right as long as the place is the same. So in
-    each stretch between turns, at each residue of the period, a trip has to run in which the place is not what it was
-    some trips before, and one in which a thread does not touch the array that does in others. Where none of those that
-    run anyway is one, the first that is. None for too much to look at.
-    """
-    found: set[int] = set()
-    for meant in late.meant:
-        asked: list[Index | None] = [None]
-        if late.is_hoisted or not late.own:
-            asked.append(0)
-        asked += dict.fromkeys(g for p in late.own for g in p.guards)
-        places = {g: p for p in late.own for g in p.guards}
-        for touched in asked:
-            place = meant if touched is None else places.get(touched, meant)
-            values = _Moves(place, meant, touched, crowd)
-            if values.is_large:
-                return None
-            every = np.arange(values.trips)
-            run = pick_values(values.trips, common, head)[0]
-            ways = (values.list_exposed(trips, common.period) for trips in (every, run))
-            for exposed, shown in zip(*ways, strict=True):
-                found |= _find_unshown(exposed, shown, run, common)
-    return found
-
-
-class _Moves:
-    """In which trips of which CTAs the spec's place is another one, and whether a thread touches the array there.
-
-    ``touched``: one of the guards of ``place``; 0: nothing in the loop touches it; None: all that there is.
-    """
-
-    def __init__(self, place: Place, meant: Place, touched: Index | None, crowd: Crowd):
-        trips = {plain_name(trip.name): trip for trip, _ in reversed(place.loops)}
-        of_spec = [substitute(substitute(x, trips), crowd.case) for x in (meant.flat, *meant.guards)]
-        self.moved = part_naming(of_spec[0], {place.v.name})
-        self.own = None if touched is None else substitute(touched, crowd.case)
-        around = {place.v.name, *CTA_AXES, *CLUSTER_AXES, *(trip.name for trip, _ in place.loops)}
-        self.guards = [g for g in of_spec[1:] if not around.isdisjoint(u.name for u in variables(g))]
-        self.is_same = bool(self.own) and around.isdisjoint(u.name for u in variables(self.own or 0))
-        seen = [self.moved, *self.guards, *([] if self.own is None else [self.own])]
-        self.values = _Values(place.v, place.loops, crowd, seen, most=_MOST_TOUCHED)
-        self.is_large = not self.is_same and self.values.size > _MOST_TOUCHED
-        self.trips = self.values.trips
-
-    def list_exposed(self, run: NDArray[np.intp], period: int) -> Iterator[NDArray[np.bool_]]:
-        """(CTAs, trips), of one way after another in which data of an earlier trip are seen not to be a trip's own.
-
-        ``run``: the trips that are made, one after another. What a buffer holds that each trip writes is at most a
-        period old: then its place is written again.
-        """
-        if self.is_same:
-            return
-        values = self.values
-        at = values.whole(self.moved)[:, run]
-        holds = np.all([values.whole(1), *map(values.whole, self.guards)], axis=0)[:, run]
-        is_meant = np.asarray(_any_of_rest(holds) & values.is_made[:, run])
-        if self.own is None:
-            for apart in range(1, period + 1):
-                yield is_meant & _any_of_rest(_is_another(at, apart))
-            return
-        touches = values.whole(self.own).astype(bool)[:, run]
-        misses = ~touches & (touches.any(axis=(0, 1, *values.loop_axes), keepdims=True) | (self.own == 0))
-        trip = np.arange(len(run)).reshape(-1, *(1,) * (at.ndim - 2))
-        last = np.maximum.accumulate(np.where(touches, trip, 0), axis=1)
-        yield is_meant & _any_of_rest(misses & (at != np.take_along_axis(at, last, axis=1)))
-        if values.axes.keys() & {*CLUSTER_AXES}:  # another CTA of the cluster may have loaded it
-            yield _any_of_rest(misses) & (is_meant & _any_of_rest(_is_another(at, 1))).any(axis=0)
-
-
-def _any_of_rest(x: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """(CTAs, trips): does it hold for any value of the other variables?"""
-    return np.asarray(x.reshape(*x.shape[:2], -1).any(axis=2))
-
-
-def _is_another(at: Ints, apart: int) -> NDArray[np.bool_]:
-    """Is the place not what it was so many trips before?"""
-    found: NDArray[np.bool_] = np.zeros(at.shape, np.bool_)
-    found[:, apart:] = at[:, apart:] != at[:, :-apart]
-    return found
-
-
-def _find_unshown(
-    exposed: NDArray[np.bool_], shown: NDArray[np.bool_], run: NDArray[np.intp], common: Course
-) -> set[int]:  # fmt: skip
-    """Of each CTA the first exposed trip of each stretch and residue of which none that runs is exposed."""
-    starts = np.array([0, *sorted(n for _, n in common.turns)])
-
-    def ways_of(cta: NDArray[np.intp], trip: NDArray[np.intp]) -> list[tuple[int, ...]]:
-        stretch = np.searchsorted(starts, trip, side="right")
-        return list(zip(cta.tolist(), stretch.tolist(), (trip % common.period).tolist(), strict=True))
-
-    cta, trip = np.nonzero(exposed)
-    firsts = dict(zip(reversed(ways_of(cta, trip)), reversed(trip.tolist()), strict=True))
-    cta, at = np.nonzero(shown)
-    known = {*ways_of(cta, run[at])}
-    return {first for way, first in firsts.items() if way not in known}
 
 
 def are_apart(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> bool:
@@ -266,7 +150,7 @@ def _boxes_of_trips(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> t
             x, size = substitute(x, crowd.case), substitute(size, crowd.case)
             moved = part_naming(x, {*names, v.name})
             rest = sub(x, moved)
-            values = _Values(v, loops, crowd, [moved], all_ctas=True)
+            values = SeenValues(v, loops, crowd, [moved], all_ctas=True)
             if values.size > MOST_SEEN or {u.name for u in variables(rest)} & {*names, v.name}:
                 return None
             found = values.of(values.seen[0])
@@ -280,7 +164,7 @@ def _boxes_of_trips(touches: Sequence[ArrayTouch], loop: str, crowd: Crowd) -> t
     return cta[is_made], low[is_made], high[is_made]
 
 
-class _Values:
+class SeenValues:
     """Expressions in every CTA, every trip of a loop, and for all values of the other variables."""
 
     def __init__(

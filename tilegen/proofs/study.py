@@ -9,7 +9,8 @@ from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, add, least, less, minimum, sub, substitute, variables
 from tilegen.index.courses import Course, course, join_courses
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
-from tilegen.proofs.looking import Crowd, Late, Place, are_apart, find_exposed, find_turns, goes_along
+from tilegen.proofs.exposing import Late, find_exposed
+from tilegen.proofs.looking import Crowd, Place, are_apart, find_turns, goes_along
 from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.questions import peers_of, sides_of, slots_of, wholes_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
