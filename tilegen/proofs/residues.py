@@ -105,7 +105,9 @@ def _find_residues(
     if joined is None or turns is None or len(sides) > 1 or _width(turns, v) > MOST_RESIDUES:
         return Residues(None)
     shown = {*pick_values(v.bound, replace(turns, period=joined.period))[0].tolist()} if turns.turns else set()
-    columns = [found for found in (*told.values(), *followed.values(), *ending, *twice) if found is not None]
+    columns = [
+        found for found in (*told.values(), *followed.values(), *ending, *twice) if found is not None and len(found)
+    ]
     if columns:
         residues = np.arange(v.bound) % joined.period
         first, last = find_ends(np.stack([residues, *columns], axis=1))

@@ -45,9 +45,9 @@ class Rewriting:
         return self.array, self.names.get(cta, b"") if is_known else cta
 
     def number(self, axis: int, extent: int) -> NDArray[np.intp] | None:
-        """For each value of an axis a number for how its CTAs do, the same for the same; None if it was not looked at.
+        """For each value of an axis a number for how its CTAs do, the same for the same; none if all are the same.
 
-        A value that was left out goes as the one before it.
+        A value that was left out goes as the one before it. None if it was not looked at.
         """
         known = self.known.get(CTA_AXES[axis])
         if known is not None and not known:
@@ -55,10 +55,14 @@ class Rewriting:
         at: dict[int, list[tuple[Cta, bytes]]] = {}
         for cta, name in self.names.items():
             at.setdefault(cta[axis], []).append(((*cta[:axis], 0, *cta[axis + 1 :]), name))  # type: ignore[arg-type]
-        ways: dict[tuple[tuple[Cta, bytes], ...], int] = {}
+        ways: dict[tuple[tuple[Cta, bytes], ...], int] = {(): 0}
+        numbered = {x: ways.setdefault(tuple(sorted(named)), len(ways)) for x, named in at.items()}
+        if len({numbered.get(x, 0) for x in (range(extent) if known is None else known)}) == 1:
+            return np.zeros(0, np.intp)
+        if extent > _MOST_BOXES:
+            return None
         found = np.zeros(extent, np.intp)
-        for x, named in at.items():
-            found[x] = ways.setdefault(tuple(sorted(named)), len(ways) + 1)
+        found[[*numbered]] = [*numbered.values()]
         if known is None:
             return found
         looked_at = np.array(sorted(known))
