@@ -44,19 +44,16 @@ def find_exposed(late: Late, common: Course, head: int, crowd: Crowd) -> set[int
     """
     found: set[int] = set()
     for meant in late.meant:
-        asked: list[Index | None] = [None]
+        asked: dict[Index | None, Place] = {g: p for p in late.own for g in p.guards} | {None: meant}
         if late.is_hoisted or not late.own:
-            asked.append(0)
-        asked += dict.fromkeys(g for p in late.own for g in p.guards)
-        places = {g: p for p in late.own for g in p.guards}
-        for touched in asked:
-            place = meant if touched is None else places.get(touched, meant)
-            values = _Moves(place, meant, touched, crowd)
-            if values.is_large:
+            asked[0] = meant
+        for touched, place in asked.items():
+            moves = _Moves(place, meant, touched, crowd)
+            if moves.is_large:
                 return None
-            every = np.arange(values.trips)
-            run = pick_values(values.trips, common, head)[0]
-            ways = (values.list_exposed(trips, common.period) for trips in (every, run))
+            every = np.arange(moves.values.trips)
+            run = pick_values(len(every), common, head)[0]
+            ways = (moves.list_exposed(trips, common.period) for trips in (every, run))
             for exposed, shown in zip(*ways, strict=True):
                 found |= _find_unshown(exposed, shown, run, common)
     return found
@@ -79,7 +76,6 @@ class _Moves:
         seen = [self.moved, *self.guards, *([] if self.own is None else [self.own])]
         self.values = SeenValues(place.v, place.loops, crowd, seen, most=_MOST_TOUCHED)
         self.is_large = not self.is_same and self.values.size > _MOST_TOUCHED
-        self.trips = self.values.trips
 
     def list_exposed(self, run: NDArray[np.intp], period: int) -> Iterator[NDArray[np.bool_]]:
         """(CTAs, trips), of one way after another in which data of an earlier trip are seen not to be a trip's own.

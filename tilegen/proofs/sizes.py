@@ -143,9 +143,9 @@ def _reaching_values(spec: Spec, var: Var, q: Question, others: Mapping[str, int
     if steps.bound < 2:
         return
     numbers: dict[str, Index] = {**others, var.name: mul(steps, var.step)}
-    grid = {axis: substitute(n, numbers) for axis, n in zip(CTA_AXES, spec.grid, strict=True)}
-    numbers |= {axis: Var(axis, bound(n) - 1) if bound(n) > 2 else 0 for axis, n in grid.items()}
-    inside = tuple(less(numbers[axis], n) for axis, n in grid.items())
+    grid = [substitute(n, numbers) for n in spec.grid]
+    numbers |= _axes_of(spec, numbers)
+    inside = tuple(less(numbers[axis], n) for axis, n in zip(CTA_AXES, grid, strict=True))
     seen = look_at(replace(q, guards=(*q.guards, *inside)), [substitute(q.x, numbers)], steps, numbers, _MOST_SEEN)
     if seen is None:
         return
@@ -158,7 +158,8 @@ def _reaching_values(spec: Spec, var: Var, q: Question, others: Mapping[str, int
             yield from map(int, values[possible & (values >= first) & (sets == own)][:1])
     shown = set(rows[possible].ravel().tolist())
     beyond = []
-    for value in [] if {0, 1} <= shown else _list_thresholds(var, q.x, {**others, **_axes_of(spec, others, var)}):
+    largest = {**others, var.name: (var.bound - 1) // var.step * var.step}
+    for value in [] if {0, 1} <= shown else _list_thresholds(var, q.x, {**others, **_axes_of(spec, largest)}):
         at = {**others, var.name: value}
         found = look_at(q, [substitute(q.x, at)], Var("once", 1), {**at, **_axes_of(spec, at)}, _MOST_SEEN)
         if found is not None and not {0, 1} & {*found.outcomes.ravel().tolist()} <= shown:
@@ -166,10 +167,9 @@ def _reaching_values(spec: Spec, var: Var, q: Question, others: Mapping[str, int
     yield from dict.fromkeys((*beyond[:1], *beyond[-1:]))
 
 
-def _axes_of(spec: Spec, case: Mapping[str, int], grown: Var | None = None) -> dict[str, Index]:
-    """The axes of CTAs, in the grid of a case; with one more parameter as large as it may be."""
-    numbers = {**case, grown.name: (grown.bound - 1) // grown.step * grown.step} if grown else case
-    grid = {axis: bound(substitute(n, numbers)) - 1 for axis, n in zip(CTA_AXES, spec.grid, strict=True)}
+def _axes_of(spec: Spec, case: Mapping[str, Index]) -> dict[str, Index]:
+    """The axes of CTAs, in the largest grid of a case."""
+    grid = {axis: bound(substitute(n, case)) - 1 for axis, n in zip(CTA_AXES, spec.grid, strict=True)}
     return {axis: Var(axis, n) if n > 1 else 0 for axis, n in grid.items()}
 
 
@@ -178,12 +178,14 @@ def _list_thresholds(var: Var, compared: Index, numbers: Mapping[str, Index]) ->
     assert isinstance(compared, Formula)
     apart = substitute(sub(*compared.args[:2]), numbers)
     first, second, last = (substitute(part_naming(apart, {var.name}), {var.name: n * var.step}) for n in (1, 2, _FAR))
-    if not (isinstance(first, int) and isinstance(second, int)) or last != first + (_FAR - 1) * (second - first):
+    if (
+        not (isinstance(first, int) and isinstance(second, int))
+        or first == second
+        or last != first + (_FAR - 1) * (second - first)
+    ):
         return []
     rise = (second - first) // var.step
     rest = sub(substitute(apart, {var.name: var.step}), second - first)
-    if rise == 0:
-        return []
     turns = {-end // (rise * var.step) * var.step for end in (least(rest), bound(rest) - 1)}
     around = sorted({n + step for n in turns for step in (-var.step, 0, var.step, 2 * var.step)})
     return [n for n in around if max(1, var.least) <= n < var.bound]

@@ -214,12 +214,11 @@ class Study:
     def _goes_along(self, places: Sequence[Place]) -> set[int] | None:
         """The trips in which some place does not go along with what the spec means; None where that is not known."""
         meant = next((p for p in places if p.is_meant), None)
-        grid = self.grid
-        if meant is None or grid is None:
+        if meant is None or self.grid is None:
             return None
         found: set[int] = set()
         for p in places:
-            turns = goes_along(p, meant, grid)
+            turns = goes_along(p, meant, self.grid)
             if turns is None:
                 return None
             found.update(turns)
