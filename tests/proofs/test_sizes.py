@@ -268,6 +268,29 @@ def test_a_slot_that_two_sizes_together_make_wrong_is_found(condition: str) -> N
     assert proof_code(lambda: prove(spec, plan))
 
 
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "where(N % 11 == 5 and (N + bx) % 101 == 36, 1, 0)",  # 137 is the first
+        "where(M % 11 == 5 and (N + bx) % 101 == 36 and N % 13 == 4, 1, 0)",  # and so M is 5
+        "where(M % 11 == 5 and (N + t) % 101 == 36 and N % 13 == 4, 1, 0)",
+        "where(N % 13 == 4 or N < 4, where(N == 7 * bx + 2, 1, 0), 0)",
+        "N * N % 499 // 497",
+    ],
+)
+def test_a_slot_that_conditions_together_make_wrong_is_found(wrong: str) -> None:
+    spec, other = (tilegen.load(PAIR.replace("SLOT", f"(t + {n}) % 2")) for n in (0, wrong))
+    assert proof_code(lambda: prove(spec, plan_spec(other)))
+
+
+@pytest.mark.parametrize("wrong", ["bx_count == 50", "bx_count % 3 == 2 and M < 3", "bx == bx_count - 40"])
+def test_a_slot_that_one_count_of_ctas_makes_wrong_is_found(wrong: str) -> None:
+    text = (SPECS / "tiles_resident.yaml").read_text()
+    other = text.replace("tile[k % 2]", f"tile[(k + where({wrong}, 1, 0)) % 2]")
+    assert proof_code(lambda: prove(tilegen.load(text), plan_spec(tilegen.load(other))))
+
+
 def test_a_parameter_that_grows_in_large_steps_is_compared_with_ctas() -> None:
     """Its first 128 values hold 0 alone, by which nothing can be divided."""
     text = """kernel: rows

@@ -10,6 +10,7 @@ from itertools import islice, product
 from math import prod
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, less, mul, sub, substitute, variables
 from tilegen.proofs.questions import COMPARING, Question, part_naming, parts_with
@@ -20,12 +21,15 @@ from tilegen.spec.outline import is_possible
 
 _MOST_ELEMENTS = 1 << 45  # of an array that is counted; no GPU holds more
 _MOST_VALUES = 1 << 17  # of a parameter that are looked at, from either end
-_MOST_OUTCOMES = 128  # of a remainder
+_MOST_OUTCOMES = 128  # of a remainder, or of a part of it
 _MOST_ROWS = 1 << 12  # combinations of values that are looked at
 _MOST_TOGETHER = 8  # of the least values of each parameter all are tried together
-_MOST_SMALL = 128  # values of a parameter up to which all are compared with CTAs, trips and threads,
+_SMALL = 1024, 128  # values of a parameter that are compared with CTAs, trips and threads, or where these are many
 _LEAST_SMALL = 8  # and as many at least
 _MOST_SEEN = 1 << 20  # outcomes of such a comparison
+_MOST_OTHERS = 16  # combinations of the other parameters that are looked at with one
+_DECIDING = (*COMPARING, "&&", "||")
+_REMAINDERS = ("%", "&")
 _FAR = 1 << 17  # steps of a parameter after which what has risen alike is a line
 
 
@@ -57,17 +61,16 @@ def telling_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, i
     value of a parameter is taken, and the least above its default; then all combinations that show something new, of
     the least values that there are too.
     """
-    own = {p.name: p.var for p in spec.params if p.var is not None and p.launched is None}
-    parts = dict.fromkeys(
-        x for q in asked for y in (q.x, *q.guards, *(n for _, n in q.loops)) for x in _asked(y, {*own})
-    )
+    own = {p.name: p.var for p in spec.params if p.var is not None}
+    launched = {p.name for p in spec.params if p.launched is not None}
+    parts = dict.fromkeys(x for q in asked for x in _asked_alone(q, {*own}))
     if not parts:
         return
     values = {name: _turns(var, [substitute(x, _without(default, name)) for x in parts], default[name])
               for name, var in own.items()}  # fmt: skip
     alone = [{**default, name: value} for name, found in values.items() for value in found]
-    tried = {name: dict.fromkeys((*found, *_small(own[name]))) for name, found in values.items()}
-    rows = islice(product(*tried.values()), _MOST_ROWS) if len(own) > 1 else ()
+    tried = {name: dict.fromkeys((*values[name], *_small(var))) for name, var in own.items() if name not in launched}
+    rows = islice(product(*tried.values()), _MOST_ROWS) if len(tried) > 1 else ()
     together = [{**default, **dict(zip(tried, row, strict=True))} for row in rows]
     seen: set[tuple[int, ...]] = set()
     for case in (case for case in [*alone, *together] if is_sized(spec, case)):
@@ -82,12 +85,19 @@ def _small(var: Var) -> range:
     return range(max(var.step, var.least), min(var.bound, _MOST_TOGETHER * var.step), var.step)
 
 
+def _asked_alone(q: Question, names: set[str]) -> Iterator[Index]:
+    """What a question asks of these names and of nothing else."""
+    for x in (q.x, *q.guards, *(count for _, count in q.loops)):
+        yield from _asked(x, names)
+
+
 def _asked(x: Index, names: set[str]) -> Iterator[Index]:
     """The parts of an expression that ask something of these names and of nothing else."""
     if not isinstance(x, Formula):
         return
     is_alone = {v.name for v in variables(x)} <= names
-    if is_alone and (x.symbol in COMPARING or (x.symbol in "%&" and bound(x) <= _MOST_OUTCOMES)):
+    is_brief = x.symbol == "/" and bool(parts_with(x, _REMAINDERS))  # of a remainder the part that counts
+    if is_alone and (x.symbol in COMPARING or is_brief or (x.symbol in _REMAINDERS and bound(x) <= _MOST_OUTCOMES)):
         yield x
         return
     if is_alone and x.symbol in ("min", "max"):
@@ -118,20 +128,35 @@ def _turns(var: Var, parts: Sequence[Index], default: int) -> list[int]:
 def reaching_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """A case for each outcome that a comparison of a parameter with CTAs, trips or threads has at all.
 
-    Small values of each parameter are looked at, beside the defaults of the others. Of those with which both outcomes
-    occur, and of those with one alone, the least is taken, and the least above the default.
+    Small values of each parameter are looked at, beside the defaults of the others, and beside values of theirs that
+    turn what the same question compares of them alone. Of those with which both outcomes occur, and of those with one
+    alone, the least is taken, and the least above the default.
     """
-    for p in spec.params:
-        if p.var is None or p.launched is not None:
-            continue
-        others = _without(default, p.name)
-        compared = dict.fromkeys(
-            replace(q, x=c, guards=tuple(g for g in q.guards if g != x))
-            for q in asked for x in (q.x, *q.guards) for c in parts_with(substitute(x, others), COMPARING)
-            if p.name in (named := {v.name for v in variables(c)}) and len(named) > 1
-        )  # fmt: skip
-        found = dict.fromkeys(n for q in compared for n in _reaching_values(spec, p.var, q, others, default[p.name]))
-        yield from (case for case in ({**default, p.name: n} for n in found) if is_sized(spec, case))
+    own = {p.name: p.var for p in spec.params if p.var is not None and p.launched is None}
+    for name, var in own.items():
+        beside: dict[tuple[tuple[str, int], ...], list[Question]] = {}
+        for q in asked:
+            for others in _list_others(q, {n: v for n, v in own.items() if n != name}, _without(default, name)):
+                beside.setdefault(tuple(sorted(others.items())), []).append(q)
+        for items, questions in beside.items():
+            others = dict(items)
+            compared = dict.fromkeys(
+                replace(q, x=c, guards=tuple(g for g in q.guards if g != x))
+                for q in questions for x in (q.x, *q.guards) for c in parts_with(substitute(x, others), _DECIDING)
+                if name in (named := {v.name for v in variables(c)}) and len(named) > 1
+            )  # fmt: skip
+            found = dict.fromkeys(n for q in compared for n in _reaching_values(spec, var, q, others, default[name]))
+            yield from (case for case in ({**others, name: n} for n in found) if is_sized(spec, case))
+
+
+def _list_others(q: Question, own: Mapping[str, Var], default: Mapping[str, int]) -> Iterator[Mapping[str, int]]:
+    """The defaults, and values of some parameters with which what a question compares of them alone turns."""
+    asked = [x for x in _asked_alone(q, {*own}) if isinstance(x, Formula) and x.symbol in COMPARING]
+    values = [
+        [(name, n) for n in _turns(var, [substitute(x, _without(default, name)) for x in asked], default[name])]
+        for name, var in own.items() if asked
+    ]  # fmt: skip
+    yield from ({**default, **dict(row)} for row in islice(product(*values), _MOST_OTHERS))
 
 
 def _reaching_values(spec: Spec, var: Var, q: Question, others: Mapping[str, int], default: int) -> Iterator[int]:
@@ -139,32 +164,40 @@ def _reaching_values(spec: Spec, var: Var, q: Question, others: Mapping[str, int
 
     Where small values show one outcome alone, the ends of those with the other.
     """
-    steps = Var(f"{var.name}_steps", min(-(-var.bound // var.step), max(_MOST_SMALL // var.step, _LEAST_SMALL) + 1))
-    if steps.bound < 2:
+    looked_at = (_look_at_small(spec, var, q, others, most) for most in _SMALL)
+    rows = next((rows for rows in looked_at if rows is not None), None)
+    if rows is None:
         return
-    numbers: dict[str, Index] = {**others, var.name: mul(steps, var.step)}
-    grid = [substitute(n, numbers) for n in spec.grid]
-    numbers |= _axes_of(spec, numbers)
-    inside = tuple(less(numbers[axis], n) for axis, n in zip(CTA_AXES, grid, strict=True))
-    seen = look_at(replace(q, guards=(*q.guards, *inside)), [substitute(q.x, numbers)], steps, numbers, _MOST_SEEN)
-    if seen is None:
-        return
-    rows = seen.outcomes.reshape(steps.bound, -1)
     sets = (rows == 0).any(axis=1) + 2 * (rows == 1).any(axis=1)
-    values = np.arange(steps.bound) * var.step
+    values = np.arange(len(rows)) * var.step
     possible = (values >= max(1, var.least)) & (sets > 0)
     for first in (0, default + 1):
         for own in (1, 2, 3):
             yield from map(int, values[possible & (values >= first) & (sets == own)][:1])
-    shown = set(rows[possible].ravel().tolist())
+    shown = {n for n in (0, 1) if (sets[possible] & (1 << n)).any()}
     beyond = []
     largest = {**others, var.name: (var.bound - 1) // var.step * var.step}
-    for value in [] if {0, 1} <= shown else _list_thresholds(var, q.x, {**others, **_axes_of(spec, largest)}):
+    for value in [] if len(shown) == 2 else _list_thresholds(var, q.x, {**others, **_axes_of(spec, largest)}):
         at = {**others, var.name: value}
         found = look_at(q, [substitute(q.x, at)], Var("once", 1), {**at, **_axes_of(spec, at)}, _MOST_SEEN)
         if found is not None and not {0, 1} & {*found.outcomes.ravel().tolist()} <= shown:
             beyond.append(value)
     yield from dict.fromkeys((*beyond[:1], *beyond[-1:]))
+
+
+def _look_at_small(
+    spec: Spec, var: Var, q: Question, others: Mapping[str, int], most: int
+) -> NDArray[np.int64] | None:  # fmt: skip
+    """(values, all else): the outcomes of a comparison for values of a parameter up to ``most``; None for too many."""
+    steps = Var(f"{var.name}_steps", min(-(-var.bound // var.step), max(most // var.step, _LEAST_SMALL) + 1))
+    if steps.bound < 2:
+        return None
+    numbers: dict[str, Index] = {**others, var.name: mul(steps, var.step)}
+    grid = [substitute(n, numbers) for n in spec.grid]
+    numbers |= _axes_of(spec, numbers)
+    inside = tuple(less(numbers[axis], n) for axis, n in zip(CTA_AXES, grid, strict=True))
+    seen = look_at(replace(q, guards=(*q.guards, *inside)), [substitute(q.x, numbers)], steps, numbers, _MOST_SEEN)
+    return None if seen is None else seen.outcomes.reshape(steps.bound, -1)
 
 
 def _axes_of(spec: Spec, case: Mapping[str, Index]) -> dict[str, Index]:
@@ -176,6 +209,8 @@ def _axes_of(spec: Spec, case: Mapping[str, Index]) -> dict[str, Index]:
 def _list_thresholds(var: Var, compared: Index, numbers: Mapping[str, Index]) -> list[int]:
     """Values of a parameter at which a comparison turns for the least, or greatest, of all else; and beside them."""
     assert isinstance(compared, Formula)
+    if compared.symbol not in COMPARING:
+        return []
     apart = substitute(sub(*compared.args[:2]), numbers)
     first, second, last = (substitute(part_naming(apart, {var.name}), {var.name: n * var.step}) for n in (1, 2, _FAR))
     if (
