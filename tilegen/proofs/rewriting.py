@@ -116,7 +116,7 @@ def _name_ctas(lined: LinedUp, cluster: Cta) -> dict[Cta, bytes]:
     if not len(first):
         return {}
     overlaps = _describe_overlaps(cells, first, second)
-    rows = _sort_distinct(np.column_stack([whole[first], rank[first], rank[second], overlaps]))
+    rows = _sort_distinct([whole[first], rank[first], rank[second], *overlaps])
     firsts = np.flatnonzero(np.diff(rows[:, 0], prepend=-1))
     parts = np.split(rows[:, 1:], firsts[1:])
     name = {int(n): hashlib.sha256(part.tobytes()).digest() for n, part in zip(rows[firsts, 0], parts, strict=True)}
@@ -131,19 +131,24 @@ def _find_neighbours(same: Sequence[NDArray[Any]], others: Sequence[NDArray[Any]
     return np.stack([order[:-1][alike], order[1:][alike]])
 
 
-def _describe_overlaps(cells: CoveredCells, first: NDArray[np.intp], second: NDArray[np.intp]) -> NDArray[np.int64]:
+def _describe_overlaps(
+    cells: CoveredCells, first: NDArray[np.intp], second: NDArray[np.intp]
+) -> list[NDArray[np.int64]]:  # fmt: skip
     """Of boxes that cover one cell which ops, trips and threads they are of, and how far apart they begin."""
-    of = [(cells.bid[k], cells.trip[cells.box[k]]) for k in (first, second)]
-    apart = cells.low[cells.box[second]] - cells.low[cells.box[first]]
-    return np.column_stack([*of[0], *of[1], apart])
+    boxes = [cells.box[k] for k in (first, second)]
+    of = [column for k, box in zip((first, second), boxes, strict=True) for column in (cells.bid[k], cells.trip[box])]
+    return [*of, *(low[boxes[1]] - low[boxes[0]] for low in np.ascontiguousarray(cells.low.T))]
 
 
-def _sort_distinct(rows: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The rows in order, each once. Sorting one number for each, where it fits, takes a tenth of sorting the rows."""
-    low = rows.min(axis=0)
-    spans = [int(span) for span in rows.max(axis=0) - low + 1]
+def _sort_distinct(columns: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+    """Their rows in order, each once. Sorting one number for each, where it fits, takes a tenth of sorting the rows."""
+    low = [int(column.min()) for column in columns]
+    spans = [int(column.max()) - least + 1 for column, least in zip(columns, low, strict=True)]
     if prod(spans) > np.iinfo(np.int64).max:
-        return np.unique(rows, axis=0)
-    numbers = np.unique(np.ravel_multi_index(tuple((rows - low).T), spans))
-    found: NDArray[np.int64] = np.column_stack(np.unravel_index(numbers, spans)) + low
-    return found
+        return np.unique(np.column_stack(columns), axis=0)
+    number = np.zeros(len(columns[0]), np.int64)
+    for column, least, span in zip(columns, low, spans, strict=True):
+        number = number * span + (column - least)
+    order = np.argsort(number)
+    order = order[np.flatnonzero(np.diff(number[order], prepend=-1))]
+    return np.column_stack([column[order] for column in columns])
