@@ -26,7 +26,7 @@ from tilegen.arithmetic import (
     make_modular,
     round_to,
 )
-from tilegen.arithmetic.modular import NAN, NEG, POS, P
+from tilegen.arithmetic.field import NAN, NEG, POS, P
 from tilegen.dtypes import DTYPES, numpy_dtype
 
 MODULAR = make_modular(["float32"])

@@ -23,20 +23,34 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tilegen.arithmetic.domain import FOLDS, Array, Domain, multiply_in_parts
+from tilegen.arithmetic.field import (
+    EXTREMES,
+    FIELD,
+    NAN,
+    NEG,
+    NO_KEY,
+    POS,
+    P,
+    add_values,
+    any_nan,
+    are_numbers,
+    is_infinite,
+    multiply_matrices,
+    multiply_numbers,
+    order_keys,
+    reduce_by_prime,
+    sum_values,
+)
 from tilegen.arithmetic.formats import holds_all
-from tilegen.arithmetic.hashes import ODD64, mix, odds, salt
-from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS, multiply_by_rows, multiply_exactly
-from tilegen.arithmetic.tree import Element, Literal, Node, Parameter, Whole
+from tilegen.arithmetic.functions import INTS
+from tilegen.arithmetic.hashes import factors_of, mix, salt
+from tilegen.arithmetic.products import TFLOAT32, TFLOAT32_CUT, TFLOAT32_UNITS
+from tilegen.arithmetic.tree import Apply, Element, Literal, Node, Parameter, Whole
 from tilegen.arithmetic.typed import apply_typed, round_to
 from tilegen.dtypes import DTYPES, bits_dtype
 
-P = (1 << 22) - 3
-NEG, POS, NAN = P, P + 1, P + 2  # what is no number
-_BLOCK = 512  # products whose sum float64 holds: P * P * 512 < 2^53
 _PIECE = 1 << 14  # elements that are drawn at a time, in a processor's caches
 _INT_EXTREME = 1 << 31  # integers from here on, either way, are infinite: identities of min and max
-_ODD32 = 0x9E3779B1
-_INVERSE32, _INVERSE64 = pow(_ODD32, -1, 1 << 32), pow(ODD64, -1, 1 << 64)
 
 
 def make_modular(dtypes: Iterable[str]) -> Modular:
@@ -50,9 +64,10 @@ def make_modular(dtypes: Iterable[str]) -> Modular:
 
 @dataclass(frozen=True)
 class Modular(Domain):
-    """Values are ints 0 .. P - 1, NEG, POS or NAN; stored, they are spread over their bytes.
+    """Values are ints 0 .. P - 1, NEG, POS or NAN; stored, they are spread over their bytes, in each type otherwise.
 
-    Bytes that mix elements do not decode, but for one chance in 1024; those are an opaque value of their bits.
+    Bytes that mix elements, or are of another type, do not decode, but for one chance in 1024, and are an opaque value
+    of their bits. 0 has the same bytes in all types.
     """
 
     scale: int = 1
@@ -64,10 +79,11 @@ class Modular(Domain):
     def encode(self, values: Any, dtype: str) -> Array:
         values = np.asarray(values)
         size = DTYPES[dtype].bytes * self.scale
+        factors = factors_of(dtype, size)
         with np.errstate(over="ignore"):
             if size == 4:
-                return np.asarray(values.astype(np.uint32) * np.uint32(_ODD32))
-            words = values.astype(np.uint64)[..., None] * odds(size // 8)
+                return np.asarray(values.astype(np.uint32) * factors.own[0])
+            words = values.astype(np.uint64)[..., None] * factors.own
         return np.asarray(np.ascontiguousarray(words).view(bits_dtype(size))[..., 0])
 
     def decode(self, bits: Array, dtype: str) -> Array:
@@ -76,12 +92,13 @@ class Modular(Domain):
     def _read(self, bits: Array, dtype: str) -> Array:
         """``decode``, as whatever integers hold the values."""
         size = DTYPES[dtype].bytes * self.scale
-        words = np.asarray(bits, order="C" if size > 8 else "K")[..., None].view(np.uint32 if size == 4 else np.uint64)
+        factors = factors_of(dtype, size)
+        words = np.asarray(bits, order="C" if size > 8 else "K")[..., None].view(factors.own.dtype)
         with np.errstate(over="ignore"):
-            values: Array = np.multiply(words[..., 0], np.uint32(_INVERSE32) if size == 4 else np.uint64(_INVERSE64))
+            values: Array = np.multiply(words[..., 0], factors.inverse)
             bad = values > NAN if values.max(initial=0) > NAN else np.zeros((), bool)
             for k in range(1, words.shape[-1]):
-                bad = bad | (words[..., k] != values * odds(size // 8)[k])
+                bad = bad | (words[..., k] != values * factors.own[k])
         return _decode_mixed(words, values, bad) if bad.any() else values
 
     def draw(self, name: str, dtype: str, index: Array, seed: int = 1) -> Array:
@@ -108,7 +125,7 @@ class Modular(Domain):
         at = _Leaves(self, elements, wholes, params, {})
         value = _value(tree, at)
         if not value.is_known:
-            return self.encode(_round(value.data, tree.type, dtype), dtype)
+            return self.encode(_convert(value.data, tree, dtype), dtype)
         with np.errstate(all="ignore"):
             if DTYPES[dtype].kind != "float":
                 return self.encode(_embed(round_to(value.data, dtype)), dtype)
@@ -130,15 +147,17 @@ class Modular(Domain):
         x, y, z = self._read(a, held), self._read(b, held), 0 if c is None else self.decode(c, dtype_acc)
         if dtype_ab in TFLOAT32_UNITS and dtype_ab != TFLOAT32_CUT:
             x, y = (_round_to_tfloat32(np.asarray(v, np.int64)) for v in (x, y))
-        is_plain = _are_numbers(x, y, np.asarray(z))
-        return self.encode(_multiply(x, y, z) if is_plain else _add(_matmul(x, y), np.asarray(z)), dtype_acc)
+        is_plain = are_numbers(x, y, np.asarray(z))
+        return self.encode(
+            multiply_numbers(x, y, z) if is_plain else add_values(multiply_matrices(x, y), np.asarray(z)), dtype_acc
+        )
 
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         if function == "+":
             own = self.decode(values, dtype)
-            return self.encode(_sum(own, axis), dtype)
+            return self.encode(sum_values(own, axis), dtype)
         if function in ("max", "min"):
-            return self.encode(_EXTREMES[function].fold(self.decode(values, dtype), axis), dtype)
+            return self.encode(EXTREMES[function].fold(self.decode(values, dtype), axis), dtype)
         if function not in FOLDS:
             raise ValueError(f"fold takes {', '.join(FOLDS)}, not {function}")
         return super().fold(function, values, axis, dtype)
@@ -195,15 +214,15 @@ def _choose(condition: _Value, yes: _Value, no: _Value) -> _Value:
 
 
 def _apply(function: str, args: Sequence[Array], node: Any) -> Array:
-    if function in _FIELD:
-        return _FIELD[function](*args)
+    if function in FIELD:
+        return FIELD[function](*args)
     if function in _COMPARED:
-        keys = [_keys(a) for a in args]
+        keys = [order_keys(a) for a in args]
         known: Array = _COMPARED[function](*keys)
-        strange = (keys[0] == _NO_KEY) | (keys[1] == _NO_KEY)
+        strange = (keys[0] == NO_KEY) | (keys[1] == NO_KEY)
         return np.where(strange, function == "!=", known)
     if function == node.type:  # a conversion
-        return _round(args[0], node.args[0].type, node.type)
+        return _convert(args[0], node.args[0], node.type)
     result = _opaque(function, *args)
     if function in ("exp", "exp2"):
         result = np.where(args[0] == NEG, 0, np.where(args[0] == POS, POS, result))
@@ -211,9 +230,17 @@ def _apply(function: str, args: Sequence[Array], node: Any) -> Array:
         result = np.where((args[0] == NEG) | (args[0] == POS), POS, np.where(args[0] == 0, 0, result))
     elif function == "/":
         a, b = args
-        result = np.where(_is_infinite(b), 0, np.where(_is_infinite(a), a, result))
-        result = np.where(_is_infinite(a) & _is_infinite(b), NAN, result)
-    return np.where(_any_nan(args), NAN, result)
+        result = np.where(is_infinite(b), 0, np.where(is_infinite(a), a, result))
+        result = np.where(is_infinite(a) & is_infinite(b), NAN, result)
+    return np.where(any_nan(args), NAN, result)
+
+
+def _convert(values: Array, of: Node, dtype: str) -> Array:
+    """What a node comes to, in another type: a sum or product of integers has lost what its own does not hold."""
+    if isinstance(of, Apply) and of.type in INTS and of.function in _WRAPPING:
+        is_wide = DTYPES[dtype].kind == "float" or DTYPES[dtype].bytes > DTYPES[of.type].bytes
+        values = _opaque(f"wrap {of.type}", values) if is_wide else values
+    return _round(values, of.type, dtype)
 
 
 def _round(values: Array, src: str, dst: str, how: str = "round to") -> Array:
@@ -231,127 +258,7 @@ def _round_to_tfloat32(values: Array) -> Array:
     return np.where(same, values, _opaque(f"round to {TFLOAT32}", values))
 
 
-# ---------------------------------------------------------------- the field, with what is no number
-def _is_infinite(a: Array) -> Array:
-    return np.asarray((a == NEG) | (a == POS))
-
-
-def _any_nan(args: Sequence[Array]) -> Array:
-    return np.asarray(np.logical_or.reduce(np.broadcast_arrays(*[a == NAN for a in args])))
-
-
-def _add(a: Array, b: Array) -> Array:
-    total = _modulo(a + b)
-    if _are_numbers(a, b):
-        return total
-    negs, poss = (a == NEG) | (b == NEG), (a == POS) | (b == POS)
-    return _settle(total, negs, poss, (a == NAN) | (b == NAN))
-
-
-def _settle(numbers: Array, negs: Array, poss: Array, nans: Array) -> Array:
-    """A sum of whose terms some are no numbers."""
-    result = np.where(negs, NEG, np.where(poss, POS, numbers))
-    return np.where(nans | (negs & poss), NAN, result)
-
-
-def _neg(a: Array) -> Array:
-    result = _modulo(P - a)
-    return np.where(a < P, result, np.where(a == NEG, POS, np.where(a == POS, NEG, NAN)))
-
-
-def _mul(a: Array, b: Array) -> Array:
-    """An infinity times anything is infinite; the sign is that of the infinities."""
-    product = _modulo(a * b)
-    if _are_numbers(a, b):
-        return product
-    infinite = _is_infinite(a) | _is_infinite(b)
-    result = np.where(infinite, np.where((a == NEG) != (b == NEG), NEG, POS), product)
-    return np.where((a == NAN) | (b == NAN), NAN, result)
-
-
-def _sum(values: Array, axis: int) -> Array:
-    if _are_numbers(values):
-        return _modulo(values.sum(axis, keepdims=True))
-    numbers = _modulo(np.where(values < P, values, 0).sum(axis, keepdims=True))
-    kinds = [(values == kind).any(axis, keepdims=True) for kind in (NEG, POS, NAN)]
-    return _settle(numbers, *kinds)
-
-
-def _matmul(a: Array, b: Array) -> Array:
-    if _are_numbers(a, b):
-        return _multiply(a, b)
-    total = _multiply(*(np.where(x < P, x, 0) for x in (a, b)))
-
-    def meet(left: Array, right: Array) -> Array:
-        found: Array = multiply_by_rows(left.astype(np.float32), right.astype(np.float32)) > 0
-        return found
-
-    neg_a, neg_b, up_a, up_b = a == NEG, b == NEG, a <= POS, b <= POS
-    negs = meet(neg_a, up_b & ~neg_b) | meet(up_a & ~neg_a, neg_b)
-    poss = meet(neg_a, neg_b) | meet(a == POS, up_b & ~neg_b) | meet(up_a & ~neg_a, b == POS)
-    nans = (a == NAN).any(-1)[..., :, None] | (b == NAN).any(-2)[..., None, :]
-    return _settle(total, negs, poss, nans)
-
-
-def _multiply(a: Array, b: Array, more: Array | int = 0) -> Array:
-    """The product of matrices of numbers, and ``more``."""
-    x, y, total = a.astype(np.float64, order="C"), b.astype(np.float64, order="C"), np.asarray(more)
-    for k in range(0, a.shape[-1], _BLOCK):
-        block = multiply_exactly(x[..., k : k + _BLOCK], y[..., k : k + _BLOCK, :])
-        total = _modulo(total + block.astype(np.int64))
-    return total
-
-
-def _are_numbers(*values: Array) -> bool:
-    return all(v.max(initial=0) < P for v in values)
-
-
-def _modulo(values: Array) -> Array:
-    """The rest by P: NumPy divides by a constant in half the time that it takes to find a rest."""
-    size = values.dtype.type(P)
-    return np.asarray(values - values // size * size)
-
-
-_NO_KEY = np.iinfo(np.int64).min + 1
-
-
-def _keys(a: Array) -> Array:
-    """Numbers in order, -inf before them and inf behind; _NO_KEY for a NaN."""
-    return np.where(a < P, a, np.where(a == NEG, -1, np.where(a == POS, P, _NO_KEY)))
-
-
-@dataclass(frozen=True)
-class _Extreme:
-    """max or min: of numbers, the product of what is ``apart`` from them; ``least`` gives way to any number."""
-
-    apart: int
-    least: int
-
-    def join(self, a: Array, b: Array) -> Array:
-        """A NaN gives way to the other argument, as in fmin and fmax."""
-        numbers = _modulo((a + self.apart) * (b + self.apart) - self.apart)
-        if _are_numbers(a, b):
-            return numbers
-        return np.where((a < P) & (b < P), numbers, np.where(self._rank(a) >= self._rank(b), a, b))
-
-    def fold(self, values: Array, axis: int) -> Array:
-        """``join`` of all values along an axis, which stays."""
-        left = np.moveaxis(values, axis, -1)
-        while left.shape[-1] > 1:
-            half = left.shape[-1] // 2
-            left = np.concatenate([self.join(left[..., :half], left[..., half : 2 * half]), left[..., 2 * half :]], -1)
-        return np.moveaxis(left, -1, axis)
-
-    def _rank(self, a: Array) -> Array:
-        return np.where(a < P, 2, np.where(a == NAN, 0, np.where(a == self.least, 1, 3)))
-
-
-_EXTREMES = {"max": _Extreme(0x2C7E51, NEG), "min": _Extreme(0x1D4B93, POS)}
-_FIELD: dict[str, Callable[..., Array]] = {
-    "+": _add, "-": lambda a, b: _add(a, _neg(b)), "*": _mul, "neg": _neg,
-    "fma": lambda a, b, c: _add(_mul(a, b), c),
-    **{name: extreme.join for name, extreme in _EXTREMES.items()},
-}  # fmt: skip
+_WRAPPING = {"+", "-", "*", "neg"}
 _COMPARED: dict[str, Callable[..., Array]] = {
     "<": np.less, "<=": np.less_equal, ">": np.greater, ">=": np.greater_equal, "==": np.equal, "!=": np.not_equal,
 }  # fmt: skip
@@ -395,4 +302,4 @@ def _opaque(function: str, *args: Array) -> Array:
 
 def _fold_to_number(words: Any) -> Array:
     """Hashes as numbers, uniform."""
-    return np.asarray(_modulo(np.asarray(words, np.uint64)), np.int64)
+    return np.asarray(reduce_by_prime(np.asarray(words, np.uint64)), np.int64)

@@ -182,12 +182,16 @@ class Sync:
     """Threads of the scope meet, and what each wrote before is seen by all after.
 
     warp | warpgroup | role | cta | cluster; roles: those that ``roles`` names. async: nobody meets; what each thread
-    wrote to shared memory before is seen by TMA after.
+    wrote to shared memory before is seen by TMA after. Raises ValueError for roles that another scope names.
     """
 
     scope: str
     line: int = field(default=0, compare=False)  # of the spec that says so; 0: an op does
     roles: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if (self.scope == "roles") != bool(self.roles):
+            raise ValueError(f"a sync of scope {self.scope} names the roles {self.roles}: 'roles' does, and no other")
 
     @property
     def who(self) -> str:
@@ -227,7 +231,7 @@ class Arrive:
     """Each thread arrives at the mbarrier; before, it announces ``bytes`` that TMA will bring.
 
     ``rank``: at that of another CTA of the cluster, by its rank; None: of its own. ``landed``: a queue, and the arrival
-    comes by itself when the copies that the thread has started there have landed.
+    comes by itself when the copies that the thread has started there have landed. Raises ValueError for two of these.
     """
 
     slot: Slot
@@ -235,6 +239,10 @@ class Arrive:
     rank: Index | None = None
     landed: str = ""
     line: int = field(default=0, compare=False)
+
+    def __post_init__(self) -> None:
+        if bool(self.bytes) + (self.rank is not None) + bool(self.landed) > 1:
+            raise ValueError("an arrival announces bytes, or is at another CTA, or comes when copies have landed")
 
 
 @dataclass(frozen=True)

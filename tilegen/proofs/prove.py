@@ -18,6 +18,7 @@ from tilegen.proofs.boxes import read_boxes
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes
 from tilegen.proofs.indices import unproven_indices
+from tilegen.proofs.limits import untaken_steps
 from tilegen.proofs.meaning import (
     describe_fault,
     digest_meaning,
@@ -71,7 +72,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     """
     if negative := unproven_indices(spec, plan):
         raise ProofError(negative)
-    unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan))
+    unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan))
     errors = [_finding(spec, plan, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
     usual, reads, warnings = parameter_cases(spec), read_boxes(spec), list[Diagnostic]()
