@@ -155,6 +155,21 @@ def test_products_of_matrices_with_infinities_are_sums_of_products(seed: int) ->
     assert (MODULAR.matmul(symbols(a), symbols(b), None, F32, F32) == want).all()
 
 
+def test_what_numbers_compare_to_is_known_by_no_arm() -> None:
+    """However a comparison is written, it chooses the same, and that is neither of both."""
+
+    def chosen(function: str, first: int, second: int, yes: int, no: int) -> int:
+        condition = call(function, e(first), e(second), type_="bool")
+        return int(run(call("where", condition, e(yes), e(no)), 5, 3))
+
+    one = chosen("<", 0, 1, 0, 1)
+    assert one not in (5, 3) and chosen(">", 1, 0, 0, 1) == one
+    assert chosen(">=", 0, 1, 1, 0) == chosen("<=", 1, 0, 1, 0) == one != chosen("<", 1, 0, 0, 1)
+    assert chosen("==", 0, 1, 0, 1) == chosen("==", 1, 0, 0, 1) == chosen("!=", 0, 1, 1, 0) not in (5, 3, one)
+    both = call("and", call("<", e(0), e(1), type_="bool"), call("==", e(0), e(0), type_="bool"), type_="bool")
+    assert int(run(call("where", both, e(0), e(1)), 5, 3)) == one
+
+
 def test_no_number_is_as_the_rules_say() -> None:
     x = 77
     assert run(call("exp", e(0)), NEG) == 0 and run(call("exp2", e(0)), NEG) == 0
@@ -163,7 +178,8 @@ def test_no_number_is_as_the_rules_say() -> None:
     assert run(call("-", e(0), e(1)), NEG, NEG) == NAN and run(call("neg", e(0)), NEG) == POS
     assert run(call("max", e(0), e(1)), NAN, x) == x and run(call("exp", e(0)), NAN) == NAN
     less = call("<", e(0), e(1), type_="bool")
-    assert run(call("where", less, e(0), e(1)), NEG, 0) == NEG and run(call("where", less, e(0), e(1)), 5, 3) == 3
+    assert run(call("where", less, e(0), e(1)), NEG, 0) == NEG and run(call("where", less, e(0), e(1)), 5, 5) == 5
+    assert run(call("where", less, e(0), e(1)), POS, 3) == 3 and run(call("where", less, e(0), e(1)), NAN, 3) == 3
     assert run(call("where", less, e(0), e(1)), POS, P - 1) == P - 1
 
 

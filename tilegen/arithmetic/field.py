@@ -136,5 +136,7 @@ EXTREMES = {"max": _Extreme(0x2C7E51, NEG), "min": _Extreme(0x1D4B93, POS)}
 FIELD: dict[str, Callable[..., Array]] = {
     "+": add_values, "-": lambda a, b: add_values(a, negate_values(b)), "*": multiply_values, "neg": negate_values,
     "fma": lambda a, b, c: add_values(multiply_values(a, b), c),
+    "not": lambda a: reduce_by_prime(P + 1 - a), "and": multiply_values,
+    "or": lambda a, b: add_values(a, add_values(b, negate_values(multiply_values(a, b)))),
     **{name: extreme.join for name, extreme in EXTREMES.items()},
 }  # fmt: skip

@@ -8,10 +8,10 @@ trees of such functions agree by chance, about once in 4 million values.
 max and min are no choice, which would show one element of all that they are taken of and hide that another was left
 out: of numbers they are a product in the field, another for each, and so as associative; twice is not once.
 
--inf lies below all numbers and inf above; both absorb sums and products; exp(-inf) is 0; NaN stays. Comparisons are
-of the representatives 0 .. P - 1. Integers of the place (indices, params) and conditions on them are what they are
-until they meet a value. Literals are opaque but for 0, 1, -1 and the infinities; a floating param is a number of its
-name, so that no plan is right for its default alone.
+-inf lies below all numbers and inf above; both absorb sums and products; exp(-inf) is 0; NaN stays. How two numbers
+compare nobody knows: it is a number of its own, and what it chooses lies between both. Integers of the place (indices,
+params) and conditions on them are what they are until they meet a value. Literals are opaque but for 0, 1, -1 and the
+infinities; a floating param is a number of its name, so that no plan is right for its default alone.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ from tilegen.arithmetic.field import (
     is_infinite,
     multiply_matrices,
     multiply_numbers,
+    multiply_values,
+    negate_values,
     order_keys,
     reduce_by_prime,
     sum_values,
@@ -203,24 +205,24 @@ def _value(node: Node, at: _Leaves) -> _Value:
     if node.type in ("float32", "float64") and node.function == node.type and args[0].is_known:
         return _Value(False, _embed(args[0].data))
     data = _apply(node.function, [_embed(a.data) if a.is_known else a.data for a in args], node)
-    return _Value(data.dtype == np.bool_, data)
+    return _Value(False, data)
 
 
 def _choose(condition: _Value, yes: _Value, no: _Value) -> _Value:
-    if yes.is_known and no.is_known:
+    """What a condition that nobody knows chooses is a number between both, which neither of them alone comes to."""
+    if condition.is_known and yes.is_known and no.is_known:
         return _Value(True, np.where(condition.data, yes.data, no.data))
     arms = [_embed(v.data) if v.is_known else v.data for v in (yes, no)]
-    return _Value(False, np.where(condition.data, arms[0], arms[1]))
+    share = condition.data.astype(np.int64)
+    between = add_values(arms[1], multiply_values(share, add_values(arms[0], negate_values(arms[1]))))
+    return _Value(False, np.where(share == 0, arms[1], np.where(share == 1, arms[0], between)))
 
 
 def _apply(function: str, args: Sequence[Array], node: Any) -> Array:
     if function in FIELD:
         return FIELD[function](*args)
     if function in _COMPARED:
-        keys = [order_keys(a) for a in args]
-        known: Array = _COMPARED[function](*keys)
-        strange = (keys[0] == NO_KEY) | (keys[1] == NO_KEY)
-        return np.where(strange, function == "!=", known)
+        return _compare(function, *args)
     if function == node.type:  # a conversion
         return _convert(args[0], node.args[0], node.type)
     result = _opaque(function, *args)
@@ -233,6 +235,21 @@ def _apply(function: str, args: Sequence[Array], node: Any) -> Array:
         result = np.where(is_infinite(b), 0, np.where(is_infinite(a), a, result))
         result = np.where(is_infinite(a) & is_infinite(b), NAN, result)
     return np.where(any_nan(args), NAN, result)
+
+
+def _compare(function: str, a: Array, b: Array) -> Array:
+    """1 or 0 of what is equal or no number; of other numbers one that is told by both, as ``not`` and turning round
+    have it.
+    """
+    keys = order_keys(a), order_keys(b)
+    strange = (keys[0] == NO_KEY) | (keys[1] == NO_KEY)
+    known = np.where(strange, function == "!=", _COMPARED[function](*keys)).astype(np.int64)
+    first, second = (b, a) if function in (">", "<=") else (a, b)
+    told = (
+        _opaque("==", np.minimum(a, b), np.maximum(a, b)) if function in ("==", "!=") else _opaque("<", first, second)
+    )
+    told = FIELD["not"](told) if function in ("<=", ">=", "!=") else told
+    return np.where((a == b) | (a >= P) | (b >= P), known, told)
 
 
 def _convert(values: Array, of: Node, dtype: str) -> Array:

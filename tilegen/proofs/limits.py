@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from tilegen.arch import ARCHES
 from tilegen.index import bound, least, mul, multiple, sub
+from tilegen.index.bounds import has_room
 from tilegen.layouts import find_tma_problems
 from tilegen.plan import BARRIER_BYTES, TMA_UNIT_BYTES, Await, Map, Plan, TensorMap, Visit, tensor_maps, walk
 from tilegen.proofs.finding import UNPROVEN_CLAIM, UNPROVEN_RANGE, Finding
@@ -21,7 +22,8 @@ def untaken_steps(plan: Plan) -> tuple[Finding, ...]:
         start = begin_role(plan, role)
         for visit in walk(role.steps, start.position):
             place = start.at(visit.position)
-            found.update(dict.fromkeys((*_check_parity(visit, place), *_check_registers(visit), *_check_cache(visit))))
+            checks = _check_sums(visit), _check_parity(visit, place), _check_registers(visit), _check_cache(visit)
+            found.update(dict.fromkeys(finding for check in checks for finding in check))
     return tuple(found)
 
 
@@ -41,6 +43,14 @@ def _check_map(m: TensorMap) -> Iterator[Finding]:
         if m.memory.shape[d] != 1 and multiple(step) % TMA_UNIT_BYTES:
             problems.append(f"dimension {d} has a stride of {say(step)} bytes, not a multiple of {TMA_UNIT_BYTES}")
     yield from (Finding(UNPROVEN_RANGE, f"{m.name}: {problem}", memory=m.memory.name) for problem in problems)
+
+
+def _check_sums(visit: Visit) -> Iterator[Finding]:
+    """Sums and products are computed in a type that holds them: their text takes it from the bounds that they claim."""
+    for x in visit.effects.expressions:
+        if not has_room(x):
+            message = f"{say(x)} may be larger than it claims to be, and than the type that it is computed in"
+            yield Finding(UNPROVEN_CLAIM, message, op=visit.position.op, expression=say(x))
 
 
 def _check_parity(visit: Visit, place: ProofPlace) -> Iterator[Finding]:

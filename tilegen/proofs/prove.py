@@ -12,11 +12,12 @@ from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Var, variables
 from tilegen.index.courses import ALL_TRIPS, Trips, course, join_courses
 from tilegen.interpret import FaultFound, Unsteady, corners
+from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
 from tilegen.proofs.bids import MOST_BOXES
 from tilegen.proofs.boxes import read_boxes
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
-from tilegen.proofs.floats import check_floats, computes
+from tilegen.proofs.floats import check_floats, computes, list_conditions
 from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.limits import untaken_steps
 from tilegen.proofs.meaning import (
@@ -133,8 +134,15 @@ def _carry_out_all(
     first, floats, *others = found
     if first[1] != runs[0].cut.trips:
         floats = _try_floats(spec, plan, runs[0], first[1])
-    if isinstance(floats, Exception):
-        raise floats
+    tried = [floats]
+    if any(
+        names and names <= runs[0].case.keys() for names in list_conditions(plan)
+    ):  # what is computed depends on sizes
+        pairs = zip(runs[1:], others, strict=True)
+        tried += [_try_floats(spec, plan, run, made) for run, (_, made) in pairs if not run.is_spare]
+    for wrong in tried:
+        if isinstance(wrong, Exception):
+            raise wrong
     return [first, *others], [*notes, *floats]
 
 
@@ -161,10 +169,14 @@ def _carry_out_in_parts(
 
 
 def _try_floats(spec: Spec, plan: Plan, run: ProofRun, trips: Trips) -> list[str] | Exception:
-    """What is said of the floats of the last CTA, or what is wrong with them."""
-    last = corners(launch_of(spec, run.case).grid)[-1]
+    """What is said of the floats of the last CTA, or what is wrong with them; of all that run, where what is computed
+    depends on the CTA.
+    """
+    ctas: Sequence[Cta] = corners(launch_of(spec, run.case).grid)[-1:]
+    if not all(names.isdisjoint((*CTA_AXES, *CLUSTER_AXES)) for names in list_conditions(plan)):
+        ctas = run.ctas
     try:
-        return [str(found) for found in check_floats(spec, plan, [last], run.case, trips=trips)]
+        return [str(found) for found in check_floats(spec, plan, ctas, run.case, trips=trips)]
     except FaultFound as found:
         return ProofError(describe_fault(spec, found))
     except (ProofError, Unsteady, AssertionError) as wrong:

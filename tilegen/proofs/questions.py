@@ -2,13 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
-from tilegen.index import Formula, Index, Var, add, bound, evaluate, less, minimum, sub, substitute, variables
+import numpy as np
+
+from tilegen.arithmetic import Apply, Element, Literal, Node, Whole
+from tilegen.index import (
+    Formula,
+    Index,
+    Var,
+    add,
+    any_of,
+    bound,
+    differ,
+    div,
+    equal,
+    evaluate,
+    every,
+    less,
+    maximum,
+    minimum,
+    mod,
+    mul,
+    not_,
+    select,
+    sub,
+    substitute,
+    variables,
+)
 from tilegen.index.bounds import narrow
-from tilegen.plan import Block, Let, Plan, Step, Tma, Touch, Visit, begin, plain_name, walk
+from tilegen.plan import Block, Compute, Let, Plan, Step, Tma, Touch, Visit, begin, plain_name, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Spec, Statement
 from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
@@ -57,8 +82,62 @@ def decisions_of(spec: Spec, placed: Placed) -> list[Index]:
 
 
 def wholes_of(s: Statement) -> tuple[Index, ...]:
-    """The integers that a statement computes with."""
-    return s.expression.wholes if isinstance(s, Call) and s.expression else ()
+    """The integers that a statement computes with, and what it asks of them."""
+    own = s.expression if isinstance(s, Call) else None
+    return () if own is None else (*own.wholes, *asked_by_tree(own.tree, own.wholes))
+
+
+def asked_by_tree(tree: Node, wholes: Sequence[Index]) -> Iterator[Index]:
+    """The parts of a tree that know integers of the place alone, as indices.
+
+    Of a comparison that is no index the integers are asked squared, of which nobody knows after how many they repeat.
+
+    >>> n, three = Whole(0), Literal(3, "int32")
+    >>> [*map(str, asked_by_tree(Apply("+", (n, Apply("<=", (n, three), "bool")), "int32"), [Var("bx", 9)]))]
+    ['bx + (bx < 4)']
+    """
+    if not isinstance(tree, Apply):
+        return
+    found = _as_index(tree, wholes)
+    if found is not None:
+        yield found
+    elif tree.type == "bool" and not any(isinstance(leaf, Element) for leaf in _leaves(tree)):
+        yield from (mul(wholes[w.number], wholes[w.number]) for w in _leaves(tree) if isinstance(w, Whole))
+    else:
+        for arg in tree.args:
+            yield from asked_by_tree(arg, wholes)
+
+
+def _leaves(tree: Node) -> Iterator[Node]:
+    if isinstance(tree, Apply):
+        for arg in tree.args:
+            yield from _leaves(arg)
+    else:
+        yield tree
+
+
+def _as_index(node: Node, wholes: Sequence[Index]) -> Index | None:
+    """None for what an index cannot say. A float of the text is the integer below it: what turns there turns nearby."""
+    if isinstance(node, Whole):
+        return wholes[node.number]
+    if isinstance(node, Literal):
+        return int(np.floor(node.value)) if np.isfinite(node.value) else None
+    if not isinstance(node, Apply) or node.function not in _INDEX_FUNCTIONS:
+        return None
+    args = [_as_index(arg, wholes) for arg in node.args]
+    if None in args or (node.function in ("//", "%") and not (isinstance(args[1], int) and args[1] > 0)):
+        return None
+    return _INDEX_FUNCTIONS[node.function](*args)
+
+
+_INDEX_FUNCTIONS: dict[str, Callable[..., Index]] = {
+    "+": add, "-": sub, "*": mul, "neg": lambda a: sub(0, a), "//": div, "%": mod,
+    "<": less, "<=": lambda a, b: less(a, add(b, 1)), ">": lambda a, b: less(b, a),
+    ">=": lambda a, b: less(b, add(a, 1)),
+    "==": equal, "!=": differ, "and": every, "or": any_of, "not": not_, "where": select,
+    "min": minimum, "max": maximum, "abs": lambda a: maximum(a, sub(0, a)),
+    **dict.fromkeys(("float32", "float64", "int64", "int32", "floor"), lambda a: a),
+}  # fmt: skip
 
 
 def slots_of(s: Statement) -> tuple[Index, ...]:
@@ -154,6 +233,9 @@ def _asked_by_plan(plan: Plan) -> Iterator[Question]:
             names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is asked again where it is used
             for x in visit.effects.expressions:
                 yield Question(at.expand(x), at.loops, at.guards, names_only, names_only)
+            if isinstance(visit.step, Compute):
+                asked = asked_by_tree(visit.step.tree, visit.step.wholes)
+                yield from (Question(at.expand(x), at.loops, at.guards) for x in asked)
             yield from (Question(at.expand(x), at.loops, at.guards) for x in peers_of(visit.step))
             for slot in visit.effects.slots:
                 yield Question(at.expand(slot.at), at.loops, at.guards)

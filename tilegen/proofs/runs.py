@@ -18,7 +18,7 @@ from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
 from tilegen.proofs.residues import Residues, find_periods
 from tilegen.proofs.rewriting import find_rewriting
-from tilegen.proofs.sizes import largest_cases, reaching_cases, say_case, telling_cases
+from tilegen.proofs.sizes import largest_cases, list_untold, reaching_cases, say_case, telling_cases
 from tilegen.proofs.trips import Cut, choose_trips, count_work, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
@@ -102,7 +102,8 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     enough = max([_MOST_SPARE_WORK, *(count_run(plan, run) for run in runs if not run.is_spare)])
     brief = [run for run in runs if not run.is_spare or count_run(plan, run) <= enough]
     long = [say_untried(run.case) for run in runs if run not in brief]
-    return Runs(tuple(brief), tuple(dict.fromkeys([*notes, *long])))
+    untold = list_untold(spec, asked, [run.case for run in brief])
+    return Runs(tuple(brief), tuple(dict.fromkeys([*notes, *long, *untold])))
 
 
 def _afford(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], cut: Cut) -> Sequence[Cta]:

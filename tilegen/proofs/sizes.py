@@ -12,8 +12,8 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, bound, evaluate, least, less, mul, sub, substitute, variables
-from tilegen.proofs.questions import COMPARING, Question, part_naming, parts_with
+from tilegen.index import Formula, Index, Var, bound, evaluate, less, mul, sub, substitute, to_c, variables
+from tilegen.proofs.questions import COMPARING, Question, parts_with
 from tilegen.proofs.residues import look_at
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
@@ -80,6 +80,15 @@ def telling_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, i
         seen.add(outcome)
 
 
+def list_untold(spec: Spec, asked: Sequence[Question], cases: Sequence[Mapping[str, int]]) -> list[str]:
+    """A note for each comparison of parameters alone of which all cases show one outcome: others may show another."""
+    own = {p.name for p in spec.params if p.var is not None}
+    parts = dict.fromkeys(x for q in asked for x in _asked_alone(q, own))
+    compared = [x for x in parts if isinstance(x, Formula) and x.symbol in COMPARING]
+    one = [x for x in compared if len({bool(evaluate(x, case)) for case in cases}) == 1]
+    return [f"not proven: what sizes do of which '{to_c(x)}' comes out otherwise, if there are any" for x in one]
+
+
 def _small(var: Var) -> range:
     """The least values of a parameter, which are tried with those of others."""
     return range(max(var.step, var.least), min(var.bound, _MOST_TOGETHER * var.step), var.step)
@@ -112,7 +121,8 @@ def _turns(var: Var, parts: Sequence[Index], default: int) -> list[int]:
     steps = np.unique(
         np.concatenate([np.arange(1, min(last, _MOST_VALUES) + 1), np.arange(max(1, last - _MOST_VALUES), last + 1)])
     )
-    values = steps.astype(np.int64) * var.step
+    turns = [n for x in parts if isinstance(x, Formula) for n in _list_thresholds(var, x, {})]
+    values = np.union1d(steps.astype(np.int64) * var.step, np.array(turns, np.int64))
     shape = values.shape
     each = [np.broadcast_to(np.asarray(evaluate(x, {var.name: values}), np.int64), shape) for x in parts]
     found = {default: None}
@@ -207,23 +217,32 @@ def _axes_of(spec: Spec, case: Mapping[str, Index]) -> dict[str, Index]:
 
 
 def _list_thresholds(var: Var, compared: Index, numbers: Mapping[str, Index]) -> list[int]:
-    """Values of a parameter at which a comparison turns for the least, or greatest, of all else; and beside them."""
+    """The least and the greatest value of a parameter at which a comparison turns that is linear in it, and beside
+    them. Of all else the values are looked at, or where these are too many the ends.
+    """
     assert isinstance(compared, Formula)
     if compared.symbol not in COMPARING:
         return []
     apart = substitute(sub(*compared.args[:2]), numbers)
-    first, second, last = (substitute(part_naming(apart, {var.name}), {var.name: n * var.step}) for n in (1, 2, _FAR))
-    if (
-        not (isinstance(first, int) and isinstance(second, int))
-        or first == second
-        or last != first + (_FAR - 1) * (second - first)
-    ):
-        return []
-    rise = (second - first) // var.step
-    rest = sub(substitute(apart, {var.name: var.step}), second - first)
-    turns = {-end // (rise * var.step) * var.step for end in (least(rest), bound(rest) - 1)}
-    around = sorted({n + step for n in turns for step in (-var.step, 0, var.step, 2 * var.step)})
+    others = {v.name: v.bound for v in variables(apart) if v.name != var.name}
+    is_small = prod(others.values()) <= _MOST_SEEN
+    values = [np.arange(n) if is_small else np.array([0, n - 1]) for n in others.values()]
+    axes = dict(zip(others, np.meshgrid(*values, indexing="ij", sparse=True), strict=True))
+    with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
+        places = ({**axes, var.name: np.array(n * var.step)} for n in (1, 2, _FAR))
+        first, second, last = (np.asarray(evaluate(apart, at), np.int64) for at in places)
+    rise = np.asarray(second - first)
+    turns = _divide(-first, rise, (rise != 0) & (last == first + (_FAR - 1) * rise), compared.symbol)
+    around = sorted({(n + 1 + k) * var.step for n in turns for k in (-1, 0, 1, 2)})
     return [n for n in around if max(1, var.least) <= n < var.bound]
+
+
+def _divide(way: NDArray[np.int64], rise: NDArray[np.int64], is_line: NDArray[np.bool_], symbol: str) -> set[int]:
+    """After how many steps a line is at 0 first and last; of an equality only those that are whole."""
+    way, rise = way[is_line], rise[is_line]
+    counts = way // rise
+    counts = counts[(counts >= -1) & ((symbol == "<") | (counts * rise == way))]
+    return {int(counts.min()), int(counts.max())} if len(counts) else set()
 
 
 def _without(case: Mapping[str, int], name: str) -> dict[str, int]:
