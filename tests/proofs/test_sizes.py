@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,26 @@ import tilegen
 from tests.mutants.judging import proof_code
 from tests.rewriting import change_memories, change_parts
 from tilegen.errors import ProofError
-from tilegen.index import Formula, Index, Var, equal, every, less, maximum, minimum, mod, sub, substitute, variables
-from tilegen.plan import Memory, Plan, Ref, Repeat
+from tilegen.index import (
+    Formula,
+    Index,
+    Var,
+    equal,
+    every,
+    less,
+    maximum,
+    minimum,
+    mod,
+    not_,
+    sub,
+    substitute,
+    variables,
+)
+from tilegen.plan import Memory, Plan, Ref, Repeat, When
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 from tilegen.proofs.runs import check_run, list_runs
+from tilegen.spec.data import Spec
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
 TURN = Callable[[Var], Index]
@@ -282,6 +298,47 @@ def test_a_slot_that_two_sizes_together_make_wrong_is_found(condition: str) -> N
 def test_a_slot_that_conditions_together_make_wrong_is_found(wrong: str) -> None:
     spec, other = (tilegen.load(PAIR.replace("SLOT", f"(t + {n}) % 2")) for n in (0, wrong))
     assert proof_code(lambda: prove(spec, plan_spec(other)))
+
+
+SIZED = """kernel: sized
+params: {M: {default: 1000, max: 1048576}, N: {default: 512, max: 65536, multiple_of: 4}}
+grid: {bx: 16}
+threads: 128
+buffers:
+  X: {scope: global, dtype: float32, shape: [M + 64, N + 128]}
+  Y: {scope: global, dtype: float32, shape: [M + 64, N + 128], partial: true}
+ops:
+  - copy: {src: "X[bx, :128]", dst: "Y[bx, :128]"}
+"""
+M, N, BX = Var("M", 1048577, 1, 1), Var("N", 65537, 4, 4), Var("bx", 16)
+
+
+def left_out(condition: Index) -> tuple[Spec, Plan]:
+    """Nothing is done where a condition holds."""
+    spec = tilegen.load(SIZED)
+    plan = plan_spec(spec)
+    (role,) = plan.roles
+    return spec, replace(plan, roles=(replace(role, steps=(When(not_(condition), role.steps),)),))
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize(
+    "condition",
+    [
+        equal(M, 500000),
+        every(equal(M, 500001), equal(BX, 3)),
+        equal(M * BX, 1500003),
+        every(equal(M, 300), equal(N, 1236)),
+    ],
+)
+def test_a_size_between_the_ends_is_found(condition: Index) -> None:
+    spec, plan = left_out(condition)
+    assert proof_code(lambda: prove(spec, plan)) == "TG420"
+
+
+def test_a_condition_that_nobody_turned_is_said() -> None:
+    spec, plan = left_out(equal(M * N, 49376))
+    assert any("'(size_t)M * N != 49376' comes out otherwise" in n for n in prove(spec, plan).notes)
 
 
 @pytest.mark.parametrize("wrong", ["bx_count == 50", "bx_count % 3 == 2 and M < 3", "bx == bx_count - 40"])

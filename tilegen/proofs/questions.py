@@ -6,9 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
-import numpy as np
-
-from tilegen.arithmetic import Apply, Element, Literal, Node, Whole
+from tilegen.arithmetic import Apply, Literal, Node, Whole
+from tilegen.arithmetic.functions import INTS
 from tilegen.index import (
     Formula,
     Index,
@@ -90,38 +89,24 @@ def wholes_of(s: Statement) -> tuple[Index, ...]:
 def asked_by_tree(tree: Node, wholes: Sequence[Index]) -> Iterator[Index]:
     """The parts of a tree that know integers of the place alone, as indices.
 
-    Of a comparison that is no index the integers are asked squared, of which nobody knows after how many they repeat.
-
     >>> n, three = Whole(0), Literal(3, "int32")
     >>> [*map(str, asked_by_tree(Apply("+", (n, Apply("<=", (n, three), "bool")), "int32"), [Var("bx", 9)]))]
     ['bx + (bx < 4)']
     """
-    if not isinstance(tree, Apply):
-        return
-    found = _as_index(tree, wholes)
-    if found is not None:
-        yield found
-    elif tree.type == "bool" and not any(isinstance(leaf, Element) for leaf in _leaves(tree)):
-        yield from (mul(wholes[w.number], wholes[w.number]) for w in _leaves(tree) if isinstance(w, Whole))
-    else:
-        for arg in tree.args:
+    if isinstance(tree, Apply):
+        found = _as_index(tree, wholes)
+        if found is not None:
+            yield found
+        for arg in tree.args if found is None else ():
             yield from asked_by_tree(arg, wholes)
 
 
-def _leaves(tree: Node) -> Iterator[Node]:
-    if isinstance(tree, Apply):
-        for arg in tree.args:
-            yield from _leaves(arg)
-    else:
-        yield tree
-
-
 def _as_index(node: Node, wholes: Sequence[Index]) -> Index | None:
-    """None for what an index cannot say. A float of the text is the integer below it: what turns there turns nearby."""
+    """None for what an index cannot say."""
     if isinstance(node, Whole):
         return wholes[node.number]
     if isinstance(node, Literal):
-        return int(np.floor(node.value)) if np.isfinite(node.value) else None
+        return int(node.value) if node.type in ("bool", *INTS) else None
     if not isinstance(node, Apply) or node.function not in _INDEX_FUNCTIONS:
         return None
     args = [_as_index(arg, wholes) for arg in node.args]
@@ -136,7 +121,7 @@ _INDEX_FUNCTIONS: dict[str, Callable[..., Index]] = {
     ">=": lambda a, b: less(b, add(a, 1)),
     "==": equal, "!=": differ, "and": every, "or": any_of, "not": not_, "where": select,
     "min": minimum, "max": maximum, "abs": lambda a: maximum(a, sub(0, a)),
-    **dict.fromkeys(("float32", "float64", "int64", "int32", "floor"), lambda a: a),
+    **dict.fromkeys(INTS, lambda a: a),
 }  # fmt: skip
 
 
