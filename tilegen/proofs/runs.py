@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tilegen.errors import ProofError
 from tilegen.index.courses import ALL_TRIPS, Trips
@@ -25,6 +25,7 @@ from tilegen.spec.outline import launch_of
 
 Wanted = tuple[Mapping[str, int], Sequence[Cta]]  # a case, and CTAs that may show something in it
 _MOST_SPARE_WORK = 1 << 25  # threads that carry out steps in a run beyond the usual: a second
+_MOST_WORK = 1 << 28  # in all runs behind the first, but for those: half a minute
 _MOST_RUN = 256  # CTAs that differ, of the default sizes
 _OTHER_CTAS = "not proven: that the CTAs which did not run do as those that did"
 _FEW_CTAS = 16  # of the largest sizes; where more would show something, the corners run
@@ -99,11 +100,24 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
             some = own if is_spare else _afford(spec, plan, own, case, cut)
             notes += [_OTHER_CTAS] if len(some) < len(own) else []
             runs.append(ProofRun(case, tuple(some), cut, is_spare))
+    some_runs = _share_out(plan, runs)
+    notes += [_OTHER_CTAS] if some_runs != runs else []
+    runs = some_runs
     enough = max([_MOST_SPARE_WORK, *(count_run(plan, run) for run in runs if not run.is_spare)])
     brief = [run for run in runs if not run.is_spare or count_run(plan, run) <= enough]
     long = [say_untried(run.case) for run in runs if run not in brief]
     untold = list_untold(spec, asked, [run.case for run in brief])
     return Runs(tuple(brief), tuple(dict.fromkeys([*notes, *long, *untold])))
+
+
+def _share_out(plan: Plan, runs: Sequence[ProofRun]) -> list[ProofRun]:
+    """The runs; where those behind the first would take minutes together, with fewer of their CTAs, from all over."""
+    others = sum(count_run(plan, run) for run in runs[1:] if not run.is_spare)
+    if others <= _MOST_WORK:
+        return list(runs)
+    each = [max(1, len(run.ctas) * _MOST_WORK // others) for run in runs]
+    step = [1 if k == 0 or run.is_spare else -(-len(run.ctas) // each[k]) for k, run in enumerate(runs)]
+    return [replace(run, ctas=run.ctas[::n]) for run, n in zip(runs, step, strict=True)]
 
 
 def _afford(spec: Spec, plan: Plan, ctas: Sequence[Cta], case: Mapping[str, int], cut: Cut) -> Sequence[Cta]:
