@@ -187,6 +187,14 @@ def test_standard_input_that_is_closed() -> None:
     assert (done.returncode, done.stdout) == (2, "") and "error[TG001]: cannot read <stdin>" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "code"), [("--version >&-", 0), (f"build {SF} -o OUT >&-", 0), ("build nothing.yaml 2>&-", 2)]
+)
+def test_an_output_that_is_closed(words: str, code: int, tmp_path: Path) -> None:
+    command = f'"{sys.executable}" -m tilegen {words.replace("OUT", str(tmp_path))}'
+    assert subprocess.run(command, shell=True, cwd=ROOT, timeout=60).returncode == code
+
+
 def test_two_kernels_of_one_name(tmp_path: Path) -> None:
     copy = write(tmp_path, (ROOT / SF).read_text(), "copy.yaml")
     result = tilegen("build", SF, copy, "-o", tmp_path / "out")

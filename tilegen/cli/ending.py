@@ -8,7 +8,7 @@ import traceback
 from collections.abc import Callable, Iterable, Sequence
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -38,6 +38,8 @@ def worst_code(codes: Iterable[int]) -> int:
 
 def end_safely(words: Sequence[str], run: Callable[[], Any]) -> int:
     """Run a command line and return its exit code."""
+    sys.stdout = sys.stdout or _open_nothing()  # None where the shell has closed it
+    sys.stderr = sys.stderr or _open_nothing()
     try:
         code = int(run() or 0)
         sys.stdout.flush()
@@ -54,6 +56,10 @@ def end_safely(words: Sequence[str], run: Callable[[], Any]) -> int:
         return _end_errors(words, failed.errors)
     except Exception as error:
         return _end_bug(words, error)
+
+
+def _open_nothing() -> TextIO:
+    return open(os.devnull, "w", encoding="utf-8")
 
 
 def _interrupted() -> int:

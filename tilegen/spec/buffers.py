@@ -211,6 +211,7 @@ def _check_over(buffer: Buffer, node: Node, state: Buffers) -> None:
         if name not in own:
             has = "itself over others" if other.root == name else "a view"
             has = has if other.scope == "shared" else f"in {other.memory}"
+            has = "the one that is declared" if name == buffer.name else has
             message = f"'{buffer.name}' lies over shared buffers, but '{name}' is {has}"
             raise Flaw("TG117", message, item.mark, f"it can lie over {', '.join(own)}" if own else "remove 'over'")
     places = sorted(own.index(name) for name in buffer.over)

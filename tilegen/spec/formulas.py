@@ -176,6 +176,8 @@ class FormulaParser(Parser):
         is_safe = symbol != "-" or least(left.index) >= bound(right.index) - 1
         if are_integers and symbol != "/" and is_safe:
             return super().combine(operator, left, right)
+        if symbol in ("//", "%") and _node(right) is None and right.index == 0:
+            self.check_divisor(right)
         return self.apply(symbol, [left, right], operator, right.end, left.start)
 
     def apply(self, name: str, args: Sequence[Value], word: Token, end: int, start: int | None = None) -> Value:
