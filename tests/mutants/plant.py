@@ -211,7 +211,8 @@ def _of_arrive(step: Arrive) -> Iterator[Change]:
         yield "other peers", f"{step.slot.barrier.name} of the own CTA", (replace(step, rank=None),)
     if step.landed:
         yield "arrival dropped", f"{step.slot.barrier.name}: it comes at once", (replace(step, landed=""),)
-    for announced in {0: "", step.bytes // 2: "", step.bytes + 16: ""}:
+    is_plain = step.rank is None and not step.landed  # others announce nothing
+    for announced in {0: "", step.bytes // 2: "", step.bytes + 16: ""} if is_plain else ():
         if announced == step.bytes:
             continue
         yield "bytes announced", f"{step.slot.barrier.name} {announced}", (replace(step, bytes=announced),)
