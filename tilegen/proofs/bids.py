@@ -86,15 +86,17 @@ def thin(bids: Sequence[Bid], some: int | None = None) -> dict[str, Thinned]:
     """The axes of which some values are enough, of those that have more than ``some`` (64 if that is not said).
 
     Boxes must all move alike along the axis, or all stay where they are. Those that overlap then lie within a reach,
-    and so many values are kept near the ends, and wherever a condition or an edge of the array makes a difference.
+    and so many values are kept near the ends, and wherever a condition or an edge of the array makes a difference. With
+    ``some``, boxes that know no such axis may stay where no value that is left out meets them.
     """
     found: dict[str, Thinned] = {}
     few = _ALL if some is None else some
     for name in dict.fromkeys(n for b in bids for n in b.axes):
-        extents = {b.axes.get(name) for b in bids}
-        (extent,) = extents if len(extents) == 1 else (None,)
-        thinned = _thin_axis(bids, name, extent) if extent is not None and extent > few else None
-        if thinned is not None:
+        own, others = [b for b in bids if name in b.axes], [b for b in bids if name not in b.axes]
+        extents = {b.axes[name] for b in own}
+        (extent,) = extents if len(extents) == 1 else (0,)
+        thinned = _thin_axis(own, name, extent) if extent > few and (some is not None or not others) else None
+        if thinned is not None and (not others or _passes_by(own, others, Var(name, extent), thinned)):
             found[name] = thinned
     return found if sum(len(t.gaps) for t in found.values()) <= _MOST_GAPS else {}
 
@@ -129,6 +131,29 @@ def _thin_axis(bids: Sequence[Bid], name: str, extent: int) -> Thinned | None:
     left_out = (values[before + 1] - values[before] - 1) // common.period
     gaps = tuple(zip(values[before].tolist(), left_out.tolist(), strict=True))
     return Thinned(values, common.period, rises, gaps) if gaps else None
+
+
+def _passes_by(own: Sequence[Bid], others: Sequence[Bid], v: Var, thinned: Thinned) -> bool:
+    """Does no box of a value that is left out meet one of the others, by one dimension along which it moves?
+
+    In a gap a box lies between where it was a period before and where it is a period behind.
+    """
+
+    def span(bids: Sequence[Bid], d: int, values: Sequence[Mapping[str, Index]]) -> tuple[int, int]:
+        starts = [(substitute(b.start[d], at), b.box[d]) for b in bids for at in values]
+        return min(-highest((x, -1)) for x, _ in starts), max(highest((x, 1)) + size for x, size in starts)
+
+    ends = [(last, last + 1 + count * thinned.period) for last, count in thinned.gaps]
+    near = [
+        [{v.name: n} for n in (*range(last, last - thinned.period, -1), *range(first, first + thinned.period))]
+        for last, first in ends
+    ]
+    for d in (d for d, rise in enumerate(thinned.moves) if rise):
+        low, high = span(others, d, [{}])
+        hulls = [span(own, d, values) for values in near]
+        if all(last <= low or high <= first for first, last in hulls):
+            return True
+    return False
 
 
 def count_boxes(bids: Sequence[Bid], thinned: Mapping[str, Thinned]) -> int:

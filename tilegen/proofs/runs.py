@@ -25,7 +25,7 @@ from tilegen.spec.outline import launch_of
 
 Wanted = tuple[Mapping[str, int], Sequence[Cta]]  # a case, and CTAs that may show something in it
 _MOST_SPARE_WORK = 1 << 25  # threads that carry out steps in a run beyond the usual: a second
-_MOST_WORK = 1 << 28  # in all runs behind the first, but for those: half a minute
+_MOST_WORK = 1 << 29  # in all runs behind the first, but for those: a minute
 _MOST_RUN = 256  # CTAs that differ, of the default sizes
 _OTHER_CTAS = "not proven: that the CTAs which did not run do as those that did"
 _FEW_CTAS = 16  # of the largest sizes; where more would show something, the corners run

@@ -1,0 +1,74 @@
+"""CTAs that touch elements twice in one way: a few trips tell them apart as all trips do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import tilegen
+from tilegen.interpret.threads import Cta
+from tilegen.planner import plan_spec
+from tilegen.proofs import rewriting
+from tilegen.proofs.rewriting import Rewriting, find_rewriting
+from tilegen.scopes import CTA_AXES
+
+SPECS = Path(__file__).resolve().parents[2] / "specs"
+LOOPED = """kernel: looped
+threads: 32
+grid: {bx: 12}
+buffers:
+  X: {scope: global, dtype: float32, shape: [4096, 32]}
+  Y: {scope: global, dtype: float32, shape: [12, 32]}
+  A: {scope: shared, dtype: float32, shape: [4, 32]}
+ops:
+  - for: {s: 4}
+    do:
+      - copy: {src: "X[FIRST]", dst: "A[s]", variant: scalar}
+  - for: {k: 200}
+    do:
+      - copy: {src: "X[THEN]", dst: "A[k % 4]", variant: scalar}
+  - sync: cta
+  - copy: {src: "A[0]", dst: "Y[bx]"}
+"""
+PLACES = [
+    ("bx * 8 + s", "bx * 8 + k + 4"),  # the boxes of a loop go on behind those before it
+    ("s", "k + 4"),
+    ("bx * 16 + s", "k"),  # they pass by those before it, each CTA's elsewhere
+    ("bx % 3 * 50 + s", "k + bx // 6"),
+    ("500 + s", "k * 2 + bx"),
+    ("(bx + s) * 20", "k // 2 + bx"),
+    ("204 - s", "204 - k"),
+]
+
+
+def group(found: tuple[Rewriting, ...]) -> dict[str, list[list[Cta]]]:
+    """Of each array the CTAs of each name; of an array that is touched once none."""
+    groups: dict[str, list[list[Cta]]] = {}
+    for one in found:
+        assert not one.known.keys() & {*CTA_AXES}  # no CTA was left out
+        names = {name: [cta for cta, own in one.names.items() if own == name] for name in one.names.values()}
+        groups[one.array] = sorted(names.values())
+    return groups
+
+
+def compare_with_all(source: str | Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spec = tilegen.load(source)
+    plan = plan_spec(spec)
+    few = find_rewriting(spec, plan, {})
+    if any(one.known.keys() & {*CTA_AXES} for one in few):
+        pytest.skip("CTAs are left out")
+    monkeypatch.setattr(rewriting, "_SOME_VALUES", 1 << 40)
+    assert group(few) == group(find_rewriting(spec, replace(plan), {}))
+
+
+@pytest.mark.parametrize(("first", "then"), PLACES)
+def test_some_trips_tell_ctas_apart_as_all_do(first: str, then: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_with_all(LOOPED.replace("FIRST", first).replace("THEN", then), monkeypatch)
+
+
+@pytest.mark.sweep(10)
+@pytest.mark.parametrize("path", sorted(SPECS.glob("*.yaml")), ids=lambda p: p.stem)
+def test_some_trips_of_every_spec_do(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compare_with_all(path, monkeypatch)
