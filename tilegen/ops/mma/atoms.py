@@ -11,6 +11,7 @@ import numpy as np
 
 from tilegen.arch import Arch
 from tilegen.errors import LayoutError
+from tilegen.kept import keep
 from tilegen.layouts import ATOMS, Iter, MmaAtom, TileLayout, extent_of, find_atom, tiled_mma
 from tilegen.ops.mma.held import Held, matrix_of, table_of
 from tilegen.ops.mma.rows import element_type
@@ -66,6 +67,7 @@ def is_named(atom: MmaAtom, name: str) -> bool:
         return False
 
 
+@keep
 def named_atom(call: Call) -> MmaAtom:
     """The atom that a call names, for its operands' types where the name leaves them out."""
     dtypes = tuple((name, call.regions[name].buffer.dtype) for name in ("a", "b", "c"))
