@@ -54,7 +54,7 @@ def _check_sums(visit: Visit) -> Iterator[Finding]:
 
 
 def _check_parity(visit: Visit, place: ProofPlace) -> Iterator[Finding]:
-    """A phase is even or odd (PTX ISA, mbarrier.test_wait: "phaseParity .. indicates the parity of .. the phase")."""
+    """A phase is even or odd: a wait for another parity is none (PTX ISA, mbarrier.try_wait.parity)."""
     if isinstance(visit.step, Await):
         parity = place.position.expand(visit.step.parity)
         if not (place.is_below(-1, parity) and place.is_below(parity, 2)):
@@ -71,8 +71,8 @@ def _check_registers(visit: Visit) -> Iterator[Finding]:
     for src in step.srcs:
         read = visit.position.find(src)
         apart = sub(written.flat, read.flat)
-        is_apart = bound(apart) <= 1 - step.elems or least(apart) >= step.elems or apart == 0
-        if read.root.name == written.root.name and not is_apart:
+        is_safe = bound(apart) <= 1 or least(apart) >= step.elems
+        if read.root.name == written.root.name and not is_safe:
             message = f"{step.fn.name} reads registers of {read.root.name} {say(apart)} before those that it writes"
             yield Finding(UNPROVEN_CLAIM, message, op=visit.position.op, memory=read.root.name)
 

@@ -134,12 +134,10 @@ def _carry_out_all(
     first, floats, *others = found
     if first[1] != runs[0].cut.trips:
         floats = _try_floats(spec, plan, runs[0], first[1])
-    tried = [floats]
-    if any(
-        names and names <= runs[0].case.keys() for names in list_conditions(plan)
-    ):  # what is computed depends on sizes
-        pairs = zip(runs[1:], others, strict=True)
-        tried += [_try_floats(spec, plan, run, made) for run, (_, made) in pairs if not run.is_spare]
+    tried, sizes = [floats], runs[0].case.keys()
+    is_of_sizes = any(names and names <= sizes for names in list_conditions(plan))
+    for run, (_, made) in zip(runs[1:], others, strict=True) if is_of_sizes else ():
+        tried += [] if run.is_spare else [_try_floats(spec, plan, run, made)]
     for wrong in tried:
         if isinstance(wrong, Exception):
             raise wrong
