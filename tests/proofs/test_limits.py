@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 import tilegen
 from tests.mutants.judging import proof_code
-from tests.rewriting import change_memories, rewrite
+from tests.rewriting import change_memories, change_parts, rewrite
 from tilegen.index import Formula, Index, Var, every, less
 from tilegen.plan import (
     Arrive,
@@ -45,21 +44,17 @@ def planned(source: str | Path) -> tuple[Spec, Plan]:
     return spec, plan
 
 
-def changed(plan: Plan, change: Callable[[Any], Any]) -> Plan:
-    return replace(plan, roles=rewrite(plan.roles, change))
-
-
 @pytest.mark.parametrize("parity", [3, 2, -1])
 def test_a_parity_is_0_or_1(parity: int) -> None:
     spec, plan = planned(SPECS / "copy_tma.yaml")
-    wrong = changed(plan, lambda x: replace(x, parity=parity) if isinstance(x, Await) else None)
+    wrong = change_parts(plan, lambda x: replace(x, parity=parity) if isinstance(x, Await) else None, "roles")
     assert proof_code(lambda: prove(spec, wrong)) == "TG414"
 
 
 def test_an_arrival_does_one_thing() -> None:
     _, plan = planned(SPECS / "copy_tma.yaml")
     with pytest.raises(ValueError, match="announces bytes, or is at another CTA"):
-        changed(plan, lambda x: replace(x, rank=0) if isinstance(x, Arrive) and x.bytes else None)
+        change_parts(plan, lambda x: replace(x, rank=0) if isinstance(x, Arrive) and x.bytes else None, "roles")
 
 
 @pytest.mark.parametrize(("scope", "roles"), [("role", ("load", "move")), ("cta", ("load",)), ("roles", ())])
@@ -121,7 +116,7 @@ def test_a_product_that_its_type_does_not_hold_is_found_in_a_condition() -> None
             return replace(x, condition=both, body=rewrite(x.body, change))
         return None
 
-    assert proof_code(lambda: prove(spec, changed(plan, change))) == "TG416"
+    assert proof_code(lambda: prove(spec, change_parts(plan, change, "roles"))) == "TG416"
 
 
 TWICE = """kernel: twice
@@ -150,7 +145,7 @@ def test_what_a_kernel_writes_is_not_streamed() -> None:
             return replace(x, args=tuple((rewrite(f, stream), a) for f, a in x.args), body=rewrite(x.body, stream))
         return None
 
-    assert proof_code(lambda: prove(spec, changed(plan, change))) == "TG416"
+    assert proof_code(lambda: prove(spec, change_parts(plan, change, "roles"))) == "TG416"
 
 
 def store_by_tma(rows: int, columns: int, pitch: int) -> tuple[Spec, Plan]:

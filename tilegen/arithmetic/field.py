@@ -23,10 +23,12 @@ def is_infinite(a: Array) -> Array:
 
 
 def any_nan(args: Sequence[Array]) -> Array:
+    """Where any of them is a NaN."""
     return np.asarray(np.logical_or.reduce(np.broadcast_arrays(*[a == NAN for a in args])))
 
 
 def add_values(a: Array, b: Array) -> Array:
+    """An infinity absorbs numbers; both infinities are a NaN."""
     total = reduce_by_prime(a + b)
     if are_numbers(a, b):
         return total
@@ -56,6 +58,7 @@ def multiply_values(a: Array, b: Array) -> Array:
 
 
 def sum_values(values: Array, axis: int) -> Array:
+    """``add_values`` of all values along an axis, which stays."""
     if are_numbers(values):
         return reduce_by_prime(values.sum(axis, keepdims=True))
     numbers = reduce_by_prime(np.where(values < P, values, 0).sum(axis, keepdims=True))
@@ -64,6 +67,7 @@ def sum_values(values: Array, axis: int) -> Array:
 
 
 def multiply_matrices(a: Array, b: Array) -> Array:
+    """Sums of products, with what is no number: (.., M, K) by (.., K, N)."""
     if are_numbers(a, b):
         return multiply_numbers(a, b)
     total = multiply_numbers(*(np.where(x < P, x, 0) for x in (a, b)))

@@ -149,10 +149,9 @@ class Modular(Domain):
         x, y, z = self._read(a, held), self._read(b, held), 0 if c is None else self.decode(c, dtype_acc)
         if dtype_ab in TFLOAT32_UNITS and dtype_ab != TFLOAT32_CUT:
             x, y = (_round_to_tfloat32(np.asarray(v, np.int64)) for v in (x, y))
-        is_plain = are_numbers(x, y, np.asarray(z))
-        return self.encode(
-            multiply_numbers(x, y, z) if is_plain else add_values(multiply_matrices(x, y), np.asarray(z)), dtype_acc
-        )
+        if are_numbers(x, y, np.asarray(z)):
+            return self.encode(multiply_numbers(x, y, z), dtype_acc)
+        return self.encode(add_values(multiply_matrices(x, y), np.asarray(z)), dtype_acc)
 
     def fold(self, function: str, values: Array, axis: int, dtype: str) -> Array:
         if function == "+":
@@ -244,10 +243,10 @@ def _compare(function: str, a: Array, b: Array) -> Array:
     keys = order_keys(a), order_keys(b)
     strange = (keys[0] == NO_KEY) | (keys[1] == NO_KEY)
     known = np.where(strange, function == "!=", _COMPARED[function](*keys)).astype(np.int64)
-    first, second = (b, a) if function in (">", "<=") else (a, b)
-    told = (
-        _opaque("==", np.minimum(a, b), np.maximum(a, b)) if function in ("==", "!=") else _opaque("<", first, second)
-    )
+    if function in ("==", "!="):
+        told = _opaque("==", np.minimum(a, b), np.maximum(a, b))
+    else:
+        told = _opaque("<", b, a) if function in (">", "<=") else _opaque("<", a, b)
     told = FIELD["not"](told) if function in ("<=", ">=", "!=") else told
     return np.where((a == b) | (a >= P) | (b >= P), known, told)
 

@@ -1,6 +1,7 @@
 """Integer index expressions with known range and divisibility. One text: C prints it, the interpreter evaluates it."""
 
 from tilegen.index.conditions import (
+    COMPARISONS,
     any_of,
     conjuncts,
     consequences,
@@ -34,6 +35,7 @@ from tilegen.index.text import INT_LIMIT, compile_text, evaluate, is_wide, to_c,
 from tilegen.index.trees import bound, has_signs, least, multiple
 
 __all__ = [
+    "COMPARISONS",
     "INT_LIMIT",
     "Formula",
     "Index",

@@ -36,6 +36,12 @@ def differ(a: Index, b: Index) -> Index:
     return not_(equal(a, b))
 
 
+COMPARISONS: dict[str, Callable[[Index, Index], Index]] = {
+    "<": less, ">": lambda a, b: less(b, a), "==": equal, "!=": differ,
+    "<=": lambda a, b: less(a, add(b, 1)), ">=": lambda a, b: less(b, add(a, 1)),
+}  # fmt: skip
+
+
 def not_(c: Index) -> Index:
     """The opposite of a condition."""
     if isinstance(c, (bool, int)):

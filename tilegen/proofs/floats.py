@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
@@ -16,6 +16,7 @@ from tilegen.index import Index, variables
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import Unsteady, interpret
 from tilegen.interpret.threads import Cta
+from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import COMPUTES
 from tilegen.plan import Compute, Map, Mma, Plan, Wgmma, When, arrays, begin, flatten, walk
@@ -57,10 +58,12 @@ def computes(spec: Spec) -> bool:
     return any(OPS[call.op].exactness_of(call) == COMPUTES for call in outline(spec).calls)
 
 
-def list_conditions(plan: Plan) -> Iterator[frozenset[str]]:
+@keep
+def list_conditions(plan: Plan) -> tuple[frozenset[str], ...]:
     """The names of each condition that says whether, or how, something is computed: what an exact run has found right
     may lose digits in one case, and not in another.
     """
+    found: list[frozenset[str]] = []
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
             step, expand = visit.step, visit.position.expand
@@ -69,7 +72,8 @@ def list_conditions(plan: Plan) -> Iterator[frozenset[str]]:
                 asked = (step.condition,)
             elif isinstance(step, Compute):
                 asked = asked_by_tree(step.tree, step.wholes)
-            yield from (frozenset(v.name for v in variables(expand(x))) for x in asked)
+            found += [frozenset(v.name for v in variables(expand(x))) for x in asked]
+    return tuple(dict.fromkeys(found))
 
 
 _COMPUTING = (Compute, Map, Mma, Wgmma)

@@ -8,9 +8,10 @@ from tilegen.arch import ARCHES
 from tilegen.index import bound, least, mul, multiple, sub
 from tilegen.index.bounds import has_room
 from tilegen.layouts import find_tma_problems
-from tilegen.plan import BARRIER_BYTES, TMA_UNIT_BYTES, Await, Map, Plan, TensorMap, Visit, tensor_maps, walk
+from tilegen.plan import TMA_UNIT_BYTES, Await, Map, Plan, TensorMap, Visit, tensor_maps, walk
 from tilegen.proofs.finding import UNPROVEN_CLAIM, UNPROVEN_RANGE, Finding
 from tilegen.proofs.ranges import ProofPlace, begin_role, say
+from tilegen.render.launch import plan_shared
 
 
 def untaken_steps(plan: Plan) -> tuple[Finding, ...]:
@@ -29,9 +30,8 @@ def untaken_steps(plan: Plan) -> tuple[Finding, ...]:
 
 def _check_room(plan: Plan) -> Iterator[Finding]:
     """Shared memory that a CTA has."""
-    ends = (m.offset_bytes + (bound(m.span) - 1) * m.elem_bytes for m in plan.memories if m.space == "shared")
-    bytes_ = max(ends, default=0) + sum(b.slots for b in plan.barriers) * BARRIER_BYTES
-    if plan.arch in ARCHES and bytes_ > (most := ARCHES[plan.arch].max_shared_bytes_per_cta):
+    bytes_, most = plan_shared(plan).bytes, ARCHES[plan.arch].max_shared_bytes_per_cta
+    if bytes_ > most:
         yield Finding(UNPROVEN_RANGE, f"shared memory takes {bytes_} bytes; a CTA on {plan.arch} has {most}")
 
 

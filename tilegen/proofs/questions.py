@@ -9,15 +9,14 @@ from functools import cached_property, reduce
 from tilegen.arithmetic import Apply, Literal, Node, Whole
 from tilegen.arithmetic.functions import INTS
 from tilegen.index import (
+    COMPARISONS,
     Formula,
     Index,
     Var,
     add,
     any_of,
     bound,
-    differ,
     div,
-    equal,
     evaluate,
     every,
     less,
@@ -117,9 +116,7 @@ def _as_index(node: Node, wholes: Sequence[Index]) -> Index | None:
 
 _INDEX_FUNCTIONS: dict[str, Callable[..., Index]] = {
     "+": add, "-": sub, "*": mul, "neg": lambda a: sub(0, a), "//": div, "%": mod,
-    "<": less, "<=": lambda a, b: less(a, add(b, 1)), ">": lambda a, b: less(b, a),
-    ">=": lambda a, b: less(b, add(a, 1)),
-    "==": equal, "!=": differ, "and": every, "or": any_of, "not": not_, "where": select,
+    **COMPARISONS, "and": every, "or": any_of, "not": not_, "where": select,
     "min": minimum, "max": maximum, "abs": lambda a: maximum(a, sub(0, a)),
     **dict.fromkeys(INTS, lambda a: a),
 }  # fmt: skip

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tilegen.index import (
+    COMPARISONS,
     Formula,
     Index,
     Var,
@@ -13,12 +14,9 @@ from tilegen.index import (
     any_of,
     bound,
     ceil_div,
-    differ,
     div,
-    equal,
     every,
     least,
-    less,
     maximum,
     minimum,
     mod,
@@ -39,7 +37,6 @@ BINDING = {
     "or": 1, "and": 2, "<": 4, "<=": 4, ">": 4, ">=": 4, "==": 4, "!=": 4, "+": 5, "-": 5, "*": 6, "//": 6, "%": 6,
 }  # fmt: skip
 _NOT_BINDING = 3
-_COMPARISONS = {"<", "<=", ">", ">=", "==", "!="}
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,7 @@ class Parser:
             operator = self.advance()
             right = self.read(binding)
             left = self.combine(operator, left, right)
-            if operator.text in _COMPARISONS and self.next.text in _COMPARISONS:
+            if operator.text in COMPARISONS and self.next.text in COMPARISONS:
                 raise self.fault("comparisons do not chain", self.next, hint="join two comparisons with 'and'")
         self.depth -= 1
         return left
@@ -208,8 +205,8 @@ class Parser:
             a, b = self.require_condition(left, operator).index, self.require_condition(right, operator).index
             return Value(every(a, b) if symbol == "and" else any_of(a, b), left.start, right.end, True)
         a, b = self.require_number(left, operator).index, self.require_number(right, operator).index
-        if symbol in _COMPARISONS:
-            return Value(_compare(symbol, a, b), left.start, right.end, True)
+        if symbol in COMPARISONS:
+            return Value(COMPARISONS[symbol](a, b), left.start, right.end, True)
         if symbol in ("//", "%"):
             self.check_dividend(left)
             self.check_divisor(right)
@@ -259,15 +256,6 @@ class Parser:
 CALLS: dict[str, tuple[str, Callable[..., Index]]] = {
     "min": ("min(a, b)", minimum), "max": ("max(a, b)", maximum), "where": ("where(c, a, b)", select),
 }  # fmt: skip
-
-
-def _compare(symbol: str, a: Index, b: Index) -> Index:
-    if symbol in (">", ">="):
-        return _compare("<" if symbol == ">" else "<=", b, a)
-    if symbol == "<=":
-        return less(a, add(b, 1))
-    relations: dict[str, Callable[[Index, Index], Index]] = {"<": less, "==": equal, "!=": differ}
-    return relations[symbol](a, b)
 
 
 def parse_value(passage: Passage, names: Names, is_size: bool = False) -> Value:
