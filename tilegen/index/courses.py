@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, bound, substitute, variables
+from tilegen.index import Formula, Index, Var, add, bound, substitute, variables
 from tilegen.index.bounds import highest
 
 Ints = NDArray[np.int64]
+
+_MOST_STRETCHES = 16  # of one comparison that are looked at
 
 
 @dataclass(frozen=True)
@@ -110,21 +112,33 @@ def _masked(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
 
 
 def _comparison(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
-    """What is compared moves across 0 in one stretch; before and after it the outcome stands."""
+    """What is compared moves across 0 once in each stretch between turns of its sides; elsewhere the outcome stands."""
     moved = _join(parts, [1, -1])
     if not moved.rise:
         return moved
-    first = {v.name: Var(v.name, moved.period)} if moved.period > 1 else {v.name: 0}
-    a, b = (substitute(side, first) for side in x.args)
+    turns = _merge(moved.turns, v.bound)
+    if len(turns) > _MOST_STRETCHES:
+        return None
+    starts, ends = [0, *(stop for _, stop in turns)], [*(first for first, _ in turns), v.bound]
+    crossed = [_crossing(x, v, moved, start, end) for start, end in zip(starts, ends, strict=True) if start < end]
+    return Course(moved.period, 0, tuple(sorted({*moved.turns, *crossed})))
+
+
+def _crossing(x: Formula, v: Var, moved: Course, start: int, end: int) -> tuple[int, int]:
+    """The values of ``v`` in a stretch without turns within which the sides of a comparison may change places.
+
+    After t periods from ``start`` the difference of the sides lies in low + t * rise .. high + t * rise.
+    """
+    within: Index = add(start, Var(v.name, moved.period)) if moved.period > 1 else start
+    a, b = (substitute(side, {v.name: within}) for side in x.args)
     high, low = highest((a, 1), (b, -1)), -highest((b, 1), (a, -1))
-    # After t periods a - b lies in low + t * rise .. high + t * rise. A turn is where it may be on either side.
     last_below, first_above = (-1, 0) if x.symbol == "<" else (0, 0)
     if moved.rise > 0:
-        begin, end = -((high - first_above) // moved.rise), (last_below - low) // moved.rise
+        first, last = -((high - first_above) // moved.rise), (last_below - low) // moved.rise
     else:
-        begin, end = -((last_below - low) // -moved.rise), (high - first_above) // -moved.rise
-    turn = max(0, begin * moved.period), max(0, max(begin, end + 1) * moved.period)
-    return Course(moved.period, 0, tuple(sorted({*moved.turns, turn})))
+        first, last = -((last_below - low) // -moved.rise), (high - first_above) // -moved.rise
+    turn = max(0, first * moved.period), max(0, max(first, last + 1) * moved.period)
+    return min(start + turn[0], end), min(start + turn[1], end)
 
 
 def _smaller_or_larger(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:

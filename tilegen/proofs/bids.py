@@ -111,7 +111,7 @@ def _thin_axis(bids: Sequence[Bid], name: str, extent: int) -> Thinned | None:
         for edge in ends if edge for passed in (x, add(x, size))
     ]  # fmt: skip
     common = join_courses([*(c for row in starts for c in row), *guards, *edges])
-    if common is None:
+    if common is None or any(c.turns for row in starts for c in row if c):  # boxes meet across a turn, however far
         return None
     moves = {tuple(c.over(common.period) for c in row if c) for row in starts}
     if len(moves) > 1:

@@ -9,7 +9,7 @@ from math import gcd
 from typing import Any
 
 from tilegen.errors import Diagnostic, ProofError
-from tilegen.index import Var, variables
+from tilegen.index import Index, Var, variables
 from tilegen.index.courses import ALL_TRIPS, Trips, course, join_courses
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
@@ -33,7 +33,7 @@ from tilegen.proofs.needless_syncs import find_needless_syncs
 from tilegen.proofs.partition import check_partition, check_reads, find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, choose_runs, say_untried
-from tilegen.proofs.sizes import is_sized, largest_cases, say_case
+from tilegen.proofs.sizes import is_sized, largest_cases, say_case, thresholds_of
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
@@ -195,16 +195,17 @@ def launch_cases(spec: Spec, default: Mapping[str, int]) -> list[dict[str, int]]
 def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[dict[str, int]]:
     """Values of the parameters beside those of ``parameter_cases`` with which owners are counted.
 
-    Each parameter alone as large as it may be (as an array can be), and at every residue that conditions on the owned
-    boxes depend on, or at every value where no rule is known; then all of them large.
+    Each parameter alone as large as it may be (as an array can be), and at every residue and threshold of conditions on
+    the owned boxes, or at every value where no rule is known; then all of them large.
     """
     cases: list[dict[str, int]] = []
     for name, var in ((p.name, p.var) for p in spec.params if p.var is not None):
         residues = _count_residues(plan, var)
         values: Sequence[int] = _all_values(var)
         if residues is not None or len(values) > _MOST_VALUES:
-            values = [default[name] + k * var.step for k in range(1, residues or _FEW_RESIDUES)]
-        cases += [{**default, name: value} for value in values if value < var.bound]
+            values = [default[name] + k * var.step for k in range(1, min(residues or _FEW_RESIDUES, _MOST_RESIDUES))]
+        values = [*values, *thresholds_of(spec, var, _list_asked(plan), default)]
+        cases += [{**default, name: value} for value in dict.fromkeys(values) if value < var.bound]
     return [*(case for case in cases if is_sized(spec, case)), *largest_cases(spec, default, with_counts=True)]
 
 
@@ -213,20 +214,31 @@ def _all_values(var: Var) -> range:
 
 
 def _say_sizes(spec: Spec, plan: Plan) -> list[str]:
-    """A note for each parameter of which only some values say who owns what: no rule is known, and there are many."""
-    many = [(p.name, len(_all_values(p.var))) for p in spec.params if p.var and _count_residues(plan, p.var) is None]
-    said = "not proven: who owns what at every size, {} of the {} values of {} were looked at"
-    return [said.format(_FEW_RESIDUES, count, name) for name, count in many if count > _MOST_VALUES]
+    """A note for each parameter of which only some values say who owns what: no rule is known, or one of many residues,
+    and there are many values.
+    """
+    found = []
+    for p in spec.params:
+        count, residues = (len(_all_values(p.var)), _count_residues(plan, p.var)) if p.var else (0, 1)
+        few = _FEW_RESIDUES if residues is None else _MOST_RESIDUES
+        if (residues is None and count > _MOST_VALUES) or (residues is not None and residues > few):
+            found.append(f"not proven: who owns what at every size, {few} of the {count} values of {p.name} were looked at")
+    return found
 
 
 def _count_residues(plan: Plan, var: Var) -> int | None:
     """After how many steps of a parameter what the owned boxes depend on repeats; None where no rule is known."""
-    asked = (x for o in plan.owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
-    courses = [course(x, replace(var, step=1)) for x in asked if not isinstance(x, int) and var in variables(x)]
+    courses = [course(x, replace(var, step=1)) for x in _list_asked(plan) if var in variables(x)]
     if not courses:
         return 1
     common = join_courses(courses)
-    return None if common is None else min(max(1, common.period // gcd(common.period, var.step)), _MOST_RESIDUES)
+    return None if common is None else max(1, common.period // gcd(common.period, var.step))
+
+
+def _list_asked(plan: Plan) -> list[Index]:
+    """What says where the owned boxes lie, and when they are written."""
+    asked = (x for o in plan.owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
+    return [x for x in dict.fromkeys(asked) if not isinstance(x, int)]
 
 
 def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:

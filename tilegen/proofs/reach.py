@@ -98,6 +98,8 @@ def _reach(
     common = join_courses(c for row in courses for c in row)
     if common is None:
         return "the places in {} follow no rule that the proof knows"
+    if common.turns:  # two trips may touch one element from either side of a turn, however far apart they are
+        return "the places in {} turn as the loop runs"
     moves = {tuple(c.over(common.period) for c in row if c) for row in courses}
     if len(moves) > 1:
         return "places in {} move by different steps from trip to trip"
@@ -121,7 +123,7 @@ def _fix_outer(inside: Sequence[ArrayTouch], which: int, numbers: Mapping[str, I
     fixed: dict[str, Index] = {}
     for v in [a.v for a in outer]:
         courses = [[course(substitute(x, {**numbers, **fixed}), v) for x in t.at] for t in inside]
-        if any(c is None or c.period > 1 for row in courses for c in row):
+        if any(c is None or c.period > 1 or c.turns for row in courses for c in row):
             break
         moves = {tuple(c.rise for c in row if c) for row in courses}
         ends = [_range(inside, d, {**numbers, **fixed, v.name: 0}) for d in range(len(inside[0].at))]

@@ -216,6 +216,20 @@ def _axes_of(spec: Spec, case: Mapping[str, Index]) -> dict[str, Index]:
     return {axis: Var(axis, n) if n > 1 else 0 for axis, n in grid.items()}
 
 
+def thresholds_of(spec: Spec, var: Var, asked: Sequence[Index], default: Mapping[str, int]) -> list[int]:
+    """Values of a parameter at which a comparison in one of the expressions turns, or the smaller of two sides does; of
+    all else but the other parameters, which have their defaults, the values are looked at.
+    """
+    largest = {**default, var.name: (var.bound - 1) // var.step * var.step}
+    others = {**_without(default, var.name), **_axes_of(spec, largest)}
+    compared = dict.fromkeys(
+        c for x in asked for part in parts_with(x, (*COMPARING, "min", "max"))
+        for c in ([part] if part.symbol in COMPARING else map(less, part.args, part.args[1:]))
+    )  # fmt: skip
+    named = (c for c in compared if var.name in {v.name for v in variables(c)})
+    return [*dict.fromkeys(n for c in named for n in _list_thresholds(var, c, others))]
+
+
 def _list_thresholds(var: Var, compared: Index, numbers: Mapping[str, Index]) -> list[int]:
     """The least and the greatest value of a parameter at which a comparison turns that is linear in it, and beside
     them. Of all else the values are looked at, or where these are too many the ends.
