@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
-from math import gcd
 from typing import Any
 
 from tilegen.errors import Diagnostic, ProofError
-from tilegen.index import Index, Var, variables
-from tilegen.index.courses import ALL_TRIPS, Trips, course, join_courses
+from tilegen.index import variables
+from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
-from tilegen.proofs.bids import MOST_BOXES
-from tilegen.proofs.boxes import read_boxes
-from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
+from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions
 from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.limits import untaken_steps
@@ -24,16 +21,16 @@ from tilegen.proofs.meaning import (
     describe_fault,
     digest_meaning,
     digest_outcome,
-    few_counts,
     mark_of,
     parameter_cases,
 )
 from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.needless_syncs import find_needless_syncs
-from tilegen.proofs.partition import check_partition, check_reads, find_unowned
+from tilegen.proofs.owners import check_owners
+from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, choose_runs, say_untried
-from tilegen.proofs.sizes import is_sized, largest_cases, say_case, thresholds_of
+from tilegen.proofs.sizes import say_case
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
@@ -42,11 +39,7 @@ from tilegen.side_by_side import run_tasks
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
-_FEW_RESIDUES = 8  # of a parameter of more values than these, where no rule is known
-_MOST_VALUES = 1 << 10
-_MOST_RESIDUES = 64
 _SHARED_WORK = 1 << 23  # threads that carry out steps: half a second; less is not worth other processes
-_FEW_BOXES = 1 << 14  # of one array, where its owners are counted at many sizes
 
 
 @dataclass(frozen=True)
@@ -76,21 +69,16 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan))
     errors = [_finding(spec, plan, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
-    usual, reads, warnings = parameter_cases(spec), read_boxes(spec), list[Diagnostic]()
-    usual += [c for c in launch_cases(spec, usual[0]) if c not in usual]
-    for case in [*usual, *(c for c in coverage_cases(spec, plan, usual[0]) if c not in usual)]:
-        most = MOST_BOXES if case in usual else _FEW_BOXES
-        for f in (*check_partition(plan, case, most), *check_reads(plan, reads, case, most)):
-            if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
-                errors.append(_unowned(spec, plan, f, case))
-            elif f.severity == "error":
-                errors.append(_finding(spec, plan, f))
-            elif f.code == NOT_PARTITIONED and case in usual:
-                warnings.append(_unlooked(spec, f))
-            elif case in usual:
-                notes.append(f.message)
-        if errors:
-            break
+    owners = check_owners(spec, plan)
+    warnings = [_unlooked(spec, f) for f in owners.unlooked]
+    notes += owners.notes
+    for case, f in owners.found:
+        if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
+            errors.append(_unowned(spec, plan, f, case))
+        elif f.severity == "error":
+            errors.append(_finding(spec, plan, f))
+        elif case in owners.usual:
+            notes.append(f.message)
     if errors:
         raise ProofError(errors)
     chosen = choose_runs(spec, plan)
@@ -103,7 +91,6 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     steps = [taken for taken, _ in exact]
     first = sum(steps[: len(parameter_cases(spec))])
     warnings += needless_syncs(spec, plan, runs, first)
-    notes += _say_sizes(spec, plan)
     return Proof(done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)))
 
 
@@ -179,66 +166,6 @@ def _try_floats(spec: Spec, plan: Plan, run: ProofRun, trips: Trips) -> list[str
         return ProofError(describe_fault(spec, found))
     except (ProofError, Unsteady, AssertionError) as wrong:
         return wrong
-
-
-def launch_cases(spec: Spec, default: Mapping[str, int]) -> list[dict[str, int]]:
-    """The usual sizes with other counts of CTAs, where the launch alone knows how many there are: fewer, more, few."""
-    cases: list[dict[str, int]] = []
-    for p in spec.params:
-        if p.launched is not None and p.var is not None:
-            near = [default[p.name] + k * p.var.step for k in (-1, 1)]
-            found = [n for n in (*few_counts(p), *near) if p.var.least <= n < p.var.bound]
-            cases += [{**default, p.name: n} for n in found]
-    return [case for case in cases if is_sized(spec, case)]
-
-
-def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[dict[str, int]]:
-    """Values of the parameters beside those of ``parameter_cases`` with which owners are counted.
-
-    Each parameter alone as large as it may be (as an array can be), and at every residue and threshold of conditions on
-    the owned boxes, or at every value where no rule is known; then all of them large.
-    """
-    cases: list[dict[str, int]] = []
-    for name, var in ((p.name, p.var) for p in spec.params if p.var is not None):
-        residues = _count_residues(plan, var)
-        values: Sequence[int] = _all_values(var)
-        if residues is not None or len(values) > _MOST_VALUES:
-            values = [default[name] + k * var.step for k in range(1, min(residues or _FEW_RESIDUES, _MOST_RESIDUES))]
-        values = [*values, *thresholds_of(spec, var, _list_asked(plan), default)]
-        cases += [{**default, name: value} for value in dict.fromkeys(values) if value < var.bound]
-    return [*(case for case in cases if is_sized(spec, case)), *largest_cases(spec, default, with_counts=True)]
-
-
-def _all_values(var: Var) -> range:
-    return range(-(-max(1, var.least) // var.step) * var.step, var.bound, var.step)
-
-
-def _say_sizes(spec: Spec, plan: Plan) -> list[str]:
-    """A note for each parameter of which only some values say who owns what: no rule is known, or one of many residues,
-    and there are many values.
-    """
-    found = []
-    for p in spec.params:
-        count, residues = (len(_all_values(p.var)), _count_residues(plan, p.var)) if p.var else (0, 1)
-        few = _FEW_RESIDUES if residues is None else _MOST_RESIDUES
-        if (residues is None and count > _MOST_VALUES) or (residues is not None and residues > few):
-            found.append(f"not proven: who owns what at every size, {few} of the {count} values of {p.name} were looked at")
-    return found
-
-
-def _count_residues(plan: Plan, var: Var) -> int | None:
-    """After how many steps of a parameter what the owned boxes depend on repeats; None where no rule is known."""
-    courses = [course(x, replace(var, step=1)) for x in _list_asked(plan) if var in variables(x)]
-    if not courses:
-        return 1
-    common = join_courses(courses)
-    return None if common is None else max(1, common.period // gcd(common.period, var.step))
-
-
-def _list_asked(plan: Plan) -> list[Index]:
-    """What says where the owned boxes lie, and when they are written."""
-    asked = (x for o in plan.owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
-    return [x for x in dict.fromkeys(asked) if not isinstance(x, int)]
 
 
 def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:

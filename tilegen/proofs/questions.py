@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 
 from tilegen.arithmetic import Apply, Literal, Node, Whole
@@ -46,7 +46,7 @@ Loops = tuple[tuple[Var, Index], ...]  # the variable and the count of each loop
 def list_questions(spec: Spec, plan: Plan) -> list[Question]:
     """All that the plan does and the spec says that depends on CTAs or parameters, each once, and places in arrays."""
     told = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}
-    found = dict.fromkeys((*_asked_by_spec(spec), *_asked_by_plan(plan)))
+    found = dict.fromkeys((*(replace(q, is_of_spec=True) for q in _asked_by_spec(spec)), *_asked_by_plan(plan)))
     return [q for q in found if q.array or told & {*q.names}]
 
 
@@ -138,7 +138,7 @@ class Question:
     """An expression that a run depends on, where ``guards`` hold; of one that ``moves`` only how it goes on counts.
 
     ``array``: it is a place in this global array, as the plan has it, or the spec, if ``is_meant``. ``is_named``: it is
-    a value that others name, and these are asked themselves.
+    a value that others name, and these are asked themselves. ``is_of_spec``: the spec asks it; the plan may ask it too.
     """
 
     x: Index
@@ -148,6 +148,7 @@ class Question:
     is_named: bool = False
     array: str = ""
     is_meant: bool = False
+    is_of_spec: bool = field(default=False, compare=False)
 
     @cached_property
     def names(self) -> tuple[str, ...]:

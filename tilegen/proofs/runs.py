@@ -18,7 +18,7 @@ from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
 from tilegen.proofs.residues import Residues, find_periods
 from tilegen.proofs.rewriting import find_rewriting
-from tilegen.proofs.sizes import largest_cases, list_untold, reaching_cases, say_case, telling_cases
+from tilegen.proofs.sizes import boundary_sizes, group_questions, largest_cases, list_untold, say_case
 from tilegen.proofs.trips import Cut, choose_trips, count_work, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
@@ -82,8 +82,8 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
         wanted[0] = default, choose_ctas(spec, plan, periods, grid, default, most) if most else ctas
         notes += [] if most and shows_all(periods, grid, most) else [_OTHER_CTAS]
     wanted += with_ctas(_new(lengths.cases, wanted))
-    wanted += with_ctas(_new(telling_cases(spec, asked, default), wanted))
-    wanted += with_ctas(_new(reaching_cases(spec, asked, default), wanted))
+    boundaries = boundary_sizes(spec, group_questions(spec, asked), default, [case for case, _ in wanted])
+    wanted += with_ctas(_new(boundaries.cases, wanted))
     edges = _new(edge_cases(spec, asked, default), wanted)
     wanted += [(case, corners(launch_of(spec, case).grid)) for case in edges]
     firm = len(wanted)
@@ -106,7 +106,7 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     enough = max([_MOST_SPARE_WORK, *(count_run(plan, run) for run in runs if not run.is_spare)])
     brief = [run for run in runs if not run.is_spare or count_run(plan, run) <= enough]
     long = [say_untried(run.case) for run in runs if run not in brief]
-    untold = list_untold(spec, asked, [run.case for run in brief])
+    untold = list_untold(spec, asked, boundaries, [run.case for run in brief])
     return Runs(tuple(brief), tuple(dict.fromkeys([*notes, *long, *untold])))
 
 

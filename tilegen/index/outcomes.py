@@ -1,0 +1,357 @@
+"""Joint outcomes of comparisons over bounded variables, each with a point that shows it.
+
+An outcome changes along a variable where the two sides of a comparison meet, and from residue to residue of what is
+divided. So points are enough that lie, one variable after another in every order, beside such a threshold or at an end
+of a range, in each class of residues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import combinations
+from math import lcm
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.index import (
+    Formula,
+    Index,
+    Var,
+    add,
+    evaluate,
+    least,
+    less,
+    mod,
+    mul,
+    replace_part,
+    sub,
+    substitute,
+    total,
+    variables,
+)
+from tilegen.index.bounds import linear
+from tilegen.index.courses import course
+
+Ints = NDArray[np.int64]
+Points = dict[str, Ints]  # of each variable its value in every point
+
+COMPARING = ("<", "==", "!=")
+_MOST_PERIOD = 1 << 13  # of the remainders along one variable
+_MOST_CLASSES = 128  # of residues that outcomes tell apart
+_MOST_POINTS = 1 << 18
+_MOST_CELLS = 1 << 24  # points, times residues
+_MOST_ARMS = 16  # of the selections within one comparison
+_MOST_PAIRS = 64  # of comparisons that are taken together
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """``rows``: each joint outcome, a column for each expression; ``shown``: the values of the outer variables with
+    which it shows, a row for each, the least first; ``is_tried``: whether one of those tried shows it.
+
+    ``undecided``: what is seen of which no rule says where its outcomes change. ``are_all``: False where points are too
+    many, and none was looked at.
+    """
+
+    rows: Ints
+    shown: tuple[Ints, ...]
+    is_tried: NDArray[np.bool_]
+    undecided: tuple[Index, ...]
+    are_all: bool = True
+
+
+def find_outcomes(
+    seen: Sequence[Index], inner: Sequence[tuple[Var, Index]], outer: Sequence[Var],
+    tried: Sequence[Mapping[str, int]] = (),
+) -> Outcomes:  # fmt: skip
+    """Joint outcomes of what is seen, comparisons and remainders, over all values of the variables.
+
+    ``inner``: variables that count from 0, with their counts; ``outer``: those that tell cases apart, such as sizes,
+    and ``tried`` values of these. All other variables are taken at both ends of their ranges.
+
+    >>> k, n = Var("k", 1024), Var("n", 1025, 1, 1)
+    >>> found = find_outcomes([Formula("==", (n, k + 1), 2), Formula("==", (k, 76), 2)], [(k, n)], [n])
+    >>> found.shown[found.rows.tolist().index([1, 1])].tolist(), found.undecided
+    ([[77]], ())
+    """
+    names = {v.name for v, _ in inner} | {v.name for v in outer}
+    ends = _ends_of(seen, names)
+    asked = [substitute(x, at) for at in ends for x in seen] + [less(v, n) for v, n in inner]
+    search = _Search.of(asked, [v for v, _ in inner], outer)
+    points = search.find_points({v.name: np.array([case[v.name] for case in tried], np.int64) for v in outer})
+    if points is None:
+        return Outcomes(np.zeros((0, len(seen)), np.int64), (), np.zeros(0, np.bool_), (), False)
+    for v, count in inner:
+        points = _keep(points, points[v.name] < np.asarray(evaluate(count, points)))
+    many = len(next(iter(points.values())))
+    at = {name: np.tile(x, len(ends)) for name, x in points.items()}
+    at |= {name: np.repeat([one[name] for one in ends], many) for name in ends[0]}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = [np.broadcast_to(np.asarray(evaluate(x, at), np.int64), (many * len(ends),)) for x in seen]
+    rows, which = np.unique(np.stack(found, axis=1), axis=0, return_inverse=True)
+    where = np.unique(np.stack([which.reshape(-1), *(at[v.name] for v in outer)], axis=1), axis=0)
+    shown = tuple(np.split(where[:, 1:], np.flatnonzero(np.diff(where[:, 0])) + 1)) if len(rows) else ()
+    known = {tuple(case[v.name] for v in outer) for case in tried}
+    is_tried = [any(tuple(values) in known for values in own.tolist()) for own in shown]
+    unknown = {*search.undecided}
+    undecided = tuple(x for x in seen if any(not unknown.isdisjoint(_differences(substitute(x, one))) for one in ends))
+    return Outcomes(rows, shown, np.array(is_tried, bool), undecided)
+
+
+def _ends_of(seen: Sequence[Index], names: set[str]) -> list[dict[str, int]]:
+    """All other variables at the lower and at the upper end of their ranges."""
+    others = {v for x in seen for v in variables(x) if v.name not in names}
+    low = {v.name: v.least for v in others}
+    high = {v.name: (v.bound - 1) // v.step * v.step for v in others}
+    return [low, high] if others else [{}]
+
+
+# ---------------------------------------------------------------- what is compared
+def _comparisons(x: Index) -> Iterator[Formula]:
+    """Every comparison in an expression."""
+    if isinstance(x, Formula):
+        for part in x.args:
+            yield from _comparisons(part)
+        if x.symbol in COMPARING:
+            yield x
+
+
+def _differences(x: Index) -> Iterator[Index]:
+    """What is compared with 0 in an expression: sides of comparisons, and of the smaller or larger of two."""
+    if not isinstance(x, Formula):
+        return
+    for part in x.args:
+        yield from _differences(part)
+    if x.symbol in (*COMPARING, "min", "max"):
+        for a, b in zip(x.args, x.args[1:], strict=False):
+            yield from _without_selections(sub(a, b))
+
+
+def _without_selections(x: Index) -> list[Index]:
+    """The expression with each arm of what a condition, a minimum or a maximum picks, but for those in divisors."""
+    found: list[Index] = []
+    left = [x]
+    while left and len(found) + len(left) <= _MOST_ARMS:
+        one = left.pop()
+        part = _find_selection(one)
+        if part is None:
+            found.append(one)
+        else:
+            left += [replace_part(one, part, arm) for arm in (part.args[1:] if part.symbol == "?" else part.args)]
+    return [*found, *left]
+
+
+def _find_selection(x: Index) -> Formula | None:
+    """A selection that holds no other."""
+    if not isinstance(x, Formula):
+        return None
+    inside = x.args[:1] if x.symbol in ("/", "%") else x.args
+    inner = next((found for a in inside if (found := _find_selection(a)) is not None), None)
+    return inner or (x if x.symbol in ("min", "max", "?") else None)
+
+
+@lru_cache(maxsize=1 << 12)
+def _slope(x: Index, v: Var) -> int | None:
+    """1 if an expression never falls along a variable, -1 if it never rises, 0 if it stays; None if that is unknown."""
+    if v.name not in {u.name for u in variables(x)}:
+        return 0
+    if isinstance(x, Var):
+        return 1
+    assert isinstance(x, Formula)
+    if x.symbol in ("+", "-"):
+        signs = [1, -1] if x.symbol == "-" else [1] * len(x.args)
+        slopes = [None if (own := _slope(a, v)) is None else own * sign for a, sign in zip(x.args, signs, strict=True)]
+        if None in slopes or {1, -1} <= {*slopes}:
+            return None
+        return next((own for own in slopes if own), 0)
+    if x.symbol in ("*", "/") and isinstance(x.args[1], int) and x.args[1] > 0:
+        return _slope(x.args[0], v)
+    return None
+
+
+def _combine(differences: Sequence[Index], names: set[str]) -> list[Index]:
+    """Of pairs that share two variables what is compared once one of them is eliminated."""
+    taken = [(x, linear(x)) for x in differences]
+    found: dict[Index, None] = {}
+    for (_, a), (_, b) in combinations(taken, 2):
+        shared = [f for f in a.keys() & b.keys() if isinstance(f, Var) and f.name in names]
+        for f in shared if len(shared) > 1 else ():
+            merged = {g: a.get(g, 0) * b[f] - b.get(g, 0) * a[f] for g in a.keys() | b.keys()}
+            x = total((c, g) for g, c in merged.items() if c)
+            if variables(x) and len(found) < _MOST_PAIRS:
+                found[x] = None
+    return [x for x in found if x not in differences]
+
+
+def _divisibility(x: Index, names: set[str]) -> list[Index]:
+    """What must be 0 for the sides of an equation to meet: for each variable the rest of all others by its factor."""
+    found: list[Index] = []
+    for part in _comparisons(x):
+        if part.symbol in ("==", "!="):
+            merged = linear(sub(*part.args))
+            for f, c in merged.items():
+                if isinstance(f, Var) and f.name in names and abs(c) > 1:
+                    rest = total((k, g) for g, k in merged.items() if g != f and k)
+                    found.append(mod(add(rest, -(min(0, least(rest)) // abs(c)) * abs(c)), abs(c)))
+    return [x for x in found if isinstance(x, Formula)]
+
+
+@dataclass(frozen=True)
+class _Rule:
+    """How an expression goes on along a variable, in its steps: it rises or falls (``slope``), or repeats (``period``).
+
+    ``rise``: from each value to the next one, None where that differs.
+    """
+
+    slope: int = 0
+    period: int = 0
+    rise: int | None = None
+
+
+@lru_cache(maxsize=1 << 12)
+def _rule_of(x: Index, v: Var) -> _Rule | None:
+    """None where neither is known."""
+    steps = Var(v.name, (v.bound - 1) // v.step + 1)
+    found = course(substitute(x, {v.name: mul(steps, v.step)}), steps)
+    is_even = found is not None and found.period == 1 and not found.turns
+    slope = _slope(x, v)
+    if slope is not None:
+        return _Rule(slope, rise=found.rise if found is not None and is_even else None)
+    if found is None or found.rise or found.turns or found.period > _MOST_PERIOD:
+        return _Rule(period=steps.bound) if steps.bound <= _MOST_CLASSES else None
+    return _Rule(period=found.period)
+
+
+# ---------------------------------------------------------------- points
+@dataclass(frozen=True)
+class _Search:
+    """``variables``: those of points. ``differences``: what is compared with 0; ``rests``: what repeats.
+
+    ``undecided``: differences of which no rule is known along some variable.
+    """
+
+    variables: tuple[Var, ...]
+    outer: tuple[str, ...]
+    differences: tuple[Index, ...]
+    rests: tuple[Index, ...]
+    undecided: tuple[Index, ...]
+
+    @staticmethod
+    def of(asked: Sequence[Index], inner: Sequence[Var], outer: Sequence[Var]) -> _Search:
+        own = (*inner, *outer)
+
+        def is_known(x: Index) -> bool:
+            named = {u.name for u in variables(x)}
+            return all(_rule_of(x, v) is not None for v in own if v.name in named)
+
+        found: dict[Index, None] = dict.fromkeys(d for x in asked for d in _differences(x) if not isinstance(d, int))
+        known = [x for x in found if is_known(x)]
+        whole = dict.fromkeys(r for x in asked for r in _divisibility(x, {v.name for v in own}))
+        rests = dict.fromkeys(x for x in asked if isinstance(x, Formula) and x.symbol not in (*COMPARING, "&&", "||"))
+        return _Search(
+            own, tuple(v.name for v in outer),
+            (*known, *filter(is_known, (*_combine(known, {v.name for v in own}), *whole))),
+            tuple(x for x in rests if is_known(x)), tuple(x for x in found if x not in known),
+        )  # fmt: skip
+
+    def find_points(self, tried: Points) -> Points | None:
+        """Values of all variables; None for too many."""
+        found: dict[frozenset[str], Points] = {frozenset(): {}}
+        for size in range(1, len(self.variables) + 1):
+            for some in combinations(self.variables, size):
+                names = frozenset(v.name for v in some)
+                parts = [self._extend(found[names - {v.name}], v) for v in some]
+                if names == frozenset(self.outer):
+                    parts.append(tried)
+                if any(part is None for part in parts):
+                    return None
+                found[names] = _merge_points([part for part in parts if part])
+                if len(next(iter(found[names].values()))) > _MOST_POINTS:
+                    return None
+        return found[frozenset(v.name for v in self.variables)]
+
+    def _extend(self, points: Points, v: Var) -> Points | None:
+        """Each point with the values of one more variable that lie beside a threshold, in each class of residues."""
+        known, many = {*points, v.name}, len(next(iter(points.values()), [0]))
+        ends = -(-v.least // v.step), (v.bound - 1) // v.step
+        bases = [np.full(many, end) for end in ends]
+        rests: list[tuple[Index, bool]] = []
+        for is_difference, own in ((True, self.differences), (False, self.rests)):
+            for x in own:
+                named = {u.name for u in variables(x)}
+                rule = _rule_of(x, v) if v.name in named <= known else None
+                if rule is not None and rule.period:
+                    rests.append((x, is_difference))
+                elif rule is not None and is_difference:
+                    for limit in (0, 1):
+                        at = _find_first(x, v, rule, points, many, ends, limit)
+                        bases += [at - 1, at]
+        near = _list_residues(rests, v, points, np.stack(bases, axis=1))
+        if near is None:
+            return None
+        values = np.clip(near, *ends).reshape(many, -1)
+        spread = {name: np.repeat(x, values.shape[1]) for name, x in points.items()}
+        return _merge_points([spread | {v.name: values.ravel() * v.step}])
+
+
+def _find_first(
+    x: Index, v: Var, rule: _Rule, points: Points, many: int, ends: tuple[int, int], limit: int
+) -> Ints:  # fmt: skip
+    """Of each point the first step of a variable with which an expression has passed a limit; behind the last, if none.
+
+    The expression never falls along the variable, or never rises.
+    """
+
+    def value(at: Ints) -> Ints:
+        return np.broadcast_to(np.asarray(evaluate(x, {**points, v.name: at * v.step}), np.int64), (many,))
+
+    low, high = np.full(many, ends[0]), np.full(many, ends[1] + 1)
+    if rule.rise:
+        missing = (limit - value(low)) if rule.slope > 0 else value(low) - limit + 1
+        return np.clip(low - -missing // abs(rule.rise), low, high)
+    while (low < high).any():
+        middle = (low + high) // 2
+        now = value(np.minimum(middle, ends[1]))
+        passed = ((now >= limit) if rule.slope > 0 else (now < limit)) | (middle > ends[1])
+        high = np.where(passed, middle, high)
+        low = np.where(passed | (low >= high), low, middle + 1)
+    return low
+
+
+def _list_residues(
+    rests: Sequence[tuple[Index, bool]], v: Var, points: Points, base: Ints
+) -> Ints | None:  # fmt: skip
+    """(points, bases, classes): beside each base a value of each class of residues, below and above; None for too many.
+
+    ``rests``: what repeats; of what is compared with 0 the sign.
+    """
+    if not rests:
+        return np.asarray(base[:, :, None])
+    many = len(base)
+    period = lcm(*(rule.period for x, _ in rests if (rule := _rule_of(x, v)) is not None))
+    if period > _MOST_PERIOD or period * many * len(rests) > _MOST_CELLS:
+        return None
+    at = {name: x[:, None] for name, x in points.items()} | {v.name: np.arange(period)[None] * v.step}
+    found = [np.broadcast_to(np.asarray(evaluate(x, at), np.int64), (many, period)) for x, _ in rests]
+    rows = np.stack([np.sign(x) if signs else x for x, (_, signs) in zip(found, rests, strict=True)], axis=2)
+    distinct = np.unique(rows.reshape(many, -1), axis=0).reshape(-1, period, len(rests))
+    told = {int(k) for own in distinct for k in np.unique(own, axis=0, return_index=True)[1]}
+    if len(told) > _MOST_CLASSES:
+        return None
+    near = [base + (k - base) % period for k in sorted(told)] + [base - (base - k) % period for k in sorted(told)]
+    return np.stack(near, axis=2)
+
+
+def _merge_points(parts: Iterable[Points]) -> Points:
+    """All points once."""
+    parts = [part for part in parts if part]
+    names = [*parts[0]]
+    columns = np.concatenate([np.stack([part[name] for name in names]) for part in parts], axis=1)
+    return dict(zip(names, np.unique(columns, axis=1), strict=True))
+
+
+def _keep(points: Points, which: NDArray[np.bool_]) -> Points:
+    return {name: x[which] for name, x in points.items()}

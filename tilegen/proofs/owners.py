@@ -1,0 +1,154 @@
+"""Who owns what at every size: sizes with which the owners of all elements are counted, and what that shows.
+
+Owners change with a size where a condition on their boxes has another outcome, and from residue to residue of what is
+divided: a size is taken for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import gcd, prod
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.index import Index, Var, evaluate, to_c, variables
+from tilegen.index.courses import course, join_courses
+from tilegen.plan import Plan
+from tilegen.proofs.bids import MOST_BOXES
+from tilegen.proofs.boxes import read_boxes
+from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, Finding
+from tilegen.proofs.meaning import few_counts, parameter_cases
+from tilegen.proofs.partition import check_partition, check_reads
+from tilegen.proofs.questions import Question
+from tilegen.proofs.sizes import boundary_sizes, group_questions, halve_sizes, is_sized, largest_cases, say_case
+from tilegen.spec.data import Spec
+
+_FEW_RESIDUES = 8  # of a parameter of more values than these, where no rule is known
+_MOST_VALUES = 1 << 10
+_MOST_RESIDUES = 64
+_MOST_CELLS = 1 << 20  # residues, times values of all else that an expression names
+_FEW_BOXES = 1 << 18  # of one array, where its owners are counted at many sizes
+
+Case = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Owners:
+    """What counting owners has shown with each of some sizes, up to the first with an error.
+
+    ``usual``: those that every proof takes. ``unlooked``: arrays that these leave open, which has a warning.
+    """
+
+    usual: tuple[Case, ...]
+    found: tuple[tuple[Case, Finding], ...]
+    unlooked: tuple[Finding, ...]
+    notes: tuple[str, ...]
+
+
+def check_owners(spec: Spec, plan: Plan) -> Owners:
+    """Count the owners of all elements: at the usual sizes, the largest, and wherever owners may change."""
+    usual, reads = parameter_cases(spec), read_boxes(spec)
+    usual += [case for case in launch_cases(spec, usual[0]) if case not in usual]
+    sizes = owner_sizes(spec, plan, usual[0])
+    found: list[tuple[Case, Finding]] = []
+    unlooked, notes = list[Finding](), list(sizes.notes)
+
+    def count(case: Case, most: int) -> list[Finding]:
+        own = [*check_partition(plan, case, most), *check_reads(plan, reads, case, most)]
+        found.extend((case, f) for f in own if f.code != NOT_PARTITIONED)
+        return [f for f in own if f.code == NOT_PARTITIONED]
+
+    for case in usual:
+        unlooked += count(case, MOST_BOXES)
+    for case in (case for case in sizes.cases if case not in usual):
+        if any(f.severity == "error" or f.code == NO_OWNER for _, f in found):
+            break
+        notes += [f"{f.message}, with {say_case(case)}" for f in count(case, _FEW_BOXES)]
+    for largest in largest_cases(spec, usual[0], with_counts=True):
+        size: Case | None = largest
+        while size is not None and size not in usual and count(size, _FEW_BOXES):
+            size = halve_sizes(spec, usual[0], size)
+    return Owners(tuple(usual), tuple(found), tuple(dict.fromkeys(unlooked)), tuple(dict.fromkeys(notes)))
+
+
+def launch_cases(spec: Spec, default: Case) -> list[dict[str, int]]:
+    """The usual sizes with other counts of CTAs, where the launch alone knows how many there are: fewer, more, few."""
+    cases: list[dict[str, int]] = []
+    for p in spec.params:
+        if p.launched is not None and p.var is not None:
+            near = [default[p.name] + k * p.var.step for k in (-1, 1)]
+            found = [n for n in (*few_counts(p), *near) if p.var.least <= n < p.var.bound]
+            cases += [{**default, p.name: n} for n in found]
+    return [case for case in cases if is_sized(spec, case)]
+
+
+@dataclass(frozen=True)
+class OwnerSizes:
+    """Sizes beside the usual and the largest with which owners are counted, and what these leave unproven."""
+
+    cases: tuple[dict[str, int], ...]
+    notes: tuple[str, ...]
+
+
+def owner_sizes(spec: Spec, plan: Plan, default: Case) -> OwnerSizes:
+    """A size for each outcome of the conditions on owned boxes, and for each residue that a parameter has a say by.
+
+    Where no rule is known along a parameter, each of its values, or where these are many a few, with a note.
+    """
+    boundaries = boundary_sizes(spec, group_questions(spec, _ask_owners(plan)), default, [default])
+    cases, notes = [*boundaries.cases], []
+    said = "not proven: who owns what at every size, {} of the {} values of {} were looked at"
+    for name, var in ((p.name, p.var) for p in spec.params if p.var is not None):
+        every = range(-(-max(1, var.least) // var.step) * var.step, var.bound, var.step)
+        values = _residues_of(plan, var, default)
+        if values is None and len(every) <= _MOST_VALUES:
+            values = [*every]
+        elif values is None or len(values) > _MOST_RESIDUES:
+            few = _FEW_RESIDUES if values is None else _MOST_RESIDUES
+            values = [default[name] + k * var.step for k in range(1, few)]
+            notes.append(said.format(few, len(every), name))
+        cases += [{**default, name: value} for value in values if value < var.bound]
+    notes += [f"not proven: who owns what where '{to_c(x)}' comes out otherwise" for x in boundaries.unshown]
+    return OwnerSizes(tuple(case for case in cases if is_sized(spec, case)), tuple(notes))
+
+
+def _ask_owners(plan: Plan) -> Iterator[Question]:
+    """Where each owned box lies, and when it is written."""
+    return (Question(x, o.loops, (o.condition,)) for o in plan.owns for x in o.start)
+
+
+def _residues_of(plan: Plan, var: Var, default: Case) -> list[int] | None:
+    """Values of a parameter behind its default at which what the owned boxes depend on changes, within a period after
+    which it repeats; None where no rule is known.
+    """
+    asked = dict.fromkeys(x for o in plan.owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
+    named = [x for x in asked if not isinstance(x, int) and var in variables(x)]
+    courses = [course(x, replace(var, step=1)) for x in named]
+    common = join_courses(courses)
+    if common is None:
+        return None
+    period = common.period // gcd(common.period, var.step)
+    repeating = [x for x, own in zip(named, courses, strict=True) if own is not None and own.period > 1]
+    steps = np.arange(period)
+    changes = np.zeros(period, bool)
+    for x in repeating:
+        changes |= _find_changes(x, var, default, default[var.name] + steps * var.step)
+    changes[:-1] |= changes[1:].copy()
+    return [default[var.name] + int(k) * var.step for k in np.flatnonzero(changes) if k]
+
+
+def _find_changes(x: Index, var: Var, default: Case, values: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """At which values of a parameter an expression is not what it was, for some value of all else; all for too many."""
+    fixed = {name: value for name, value in default.items() if name != var.name}
+    others = sorted({v for v in variables(x) if v.name not in default}, key=lambda v: v.name)
+    extents = [-(-(v.bound - v.least) // v.step) for v in others]
+    if len(values) * prod(extents) > _MOST_CELLS:
+        return np.ones(len(values), bool)
+    ranges = [np.arange(v.least, v.bound, v.step) for v in others]
+    axes = np.meshgrid(values, *ranges, indexing="ij", sparse=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = evaluate(x, {**fixed, var.name: axes[0], **dict(zip((v.name for v in others), axes[1:], strict=True))})
+    rows = np.broadcast_to(np.asarray(found, np.int64), (len(values), *extents)).reshape(len(values), -1)
+    return np.append(False, (rows[1:] != rows[:-1]).any(axis=1))
