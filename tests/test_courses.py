@@ -3,77 +3,90 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
-from tilegen.index import Index, Var, add, any_of, differ, equal, evaluate, every, less
-from tilegen.index.courses import Course, course, pick_values
-from tilegen.index.expressions import masked
+from tests.drawn_indices import draw_condition, draw_value
+from tilegen.index import Index, Var, add, evaluate, less, select
+from tilegen.index.courses import Course, course, join_courses, pick_values
 
-N = 3000
-V, A, B = Var("v", N), Var("a", 5), Var("b", 32)
-
-
-def draw_value(rng: random.Random, depth: int) -> Index:
-    if depth == 0 or rng.random() < 0.2:
-        return rng.choice([V, V, A, B, rng.randrange(9)])
-    x, y, op = draw_value(rng, depth - 1), draw_value(rng, depth - 1), rng.choice("++*/%^&-")
-    if op == "*":
-        return x * rng.choice([1, 2, 3, 4, 8, 64]) if rng.random() < 0.8 else x * draw_value(rng, 0)
-    one_sided = {
-        "/": lambda: x // rng.choice([2, 3, 4, 8, 12]), "%": lambda: x % rng.choice([2, 3, 4, 8, 12]),
-        "&": lambda: masked(x, rng.choice([1, 3, 5, 12])), "+": lambda: x + y, "^": lambda: x ^ y,
-        "-": lambda: add(x, 5_000_000) - y,
-    }  # fmt: skip
-    return one_sided[op]()
+N = 300
+V, A, B = Var("v", N), Var("a", 5, 1, 1), Var("b", 8)
+OTHERS = {"a": np.arange(1, 5)[:, None], "b": np.arange(8)}
 
 
-def draw_condition(rng: random.Random, depth: int) -> Index:
-    kind = rng.random()
-    if depth == 0 or kind < 0.6:
-        y = draw_value(rng, 2) if rng.random() < 0.4 else rng.randrange(8000)
-        return rng.choice([less, equal, differ])(draw_value(rng, 2), y)
-    return (every if kind < 0.8 else any_of)(draw_condition(rng, depth - 1), draw_condition(rng, depth - 1))
+def values_of(x: Index) -> np.ndarray:
+    """The value for every v, a and b."""
+    found = evaluate(x, {"v": np.arange(N)[:, None, None], **OTHERS})
+    return np.broadcast_to(np.asarray(found, np.int64), (N, 4, 8))
 
 
-def values_of(x: Index, a: int, b: int) -> np.ndarray:
-    found = evaluate(x, {"v": np.arange(N), "a": a, "b": b})
-    return np.broadcast_to(np.asarray(found, np.int64), (N,))
+def draw(rng: random.Random) -> Index:
+    kind = rng.randrange(3)
+    return draw_condition(rng, (V, A, B), 2, N) if kind else draw_value(rng, (V, A, B), 3, N)
 
 
-@pytest.mark.parametrize("seed", range(8))
+def check_course(x: Index) -> bool:
+    """Each value is that of a period before, plus the rise, where no turn lies between; False if no rule is known."""
+    found = course(x, V)
+    if found is None:
+        return False
+    now, low = values_of(x), np.arange(max(0, N - found.period))
+    holds = (now[low + found.period] == now[low] + found.rise).all((1, 2))
+    for first, stop in found.turns:
+        holds |= ~((low + found.period < first) | (low >= stop))
+    assert holds.all(), f"{x} along v: {found}, not from v = {low[~holds][0]} on"
+    return True
+
+
+def check_picked(xs: Sequence[Index], head: int, tail: int) -> bool:
+    """Each value that is left out is one of the period that stands for it, plus the rises between them."""
+    courses = [course(x, V) for x in xs]
+    common = join_courses(courses)
+    if common is None:
+        return False
+    picked, weights = pick_values(N, common, head, tail)
+    assert (np.diff(picked) > 0).all() and weights.sum() == N
+    last = picked[np.searchsorted(picked, np.arange(N), "right") - 1]
+    periods = -(-(np.arange(N) - last) // common.period)  # 0 of what is picked itself
+    stands = np.arange(N) - periods * common.period
+    assert np.isin(stands, picked).all(), f"{common} leaves out what nothing stands for"
+    assert (np.bincount(np.searchsorted(picked, stands), minlength=len(picked)) == weights).all(), common
+    for x, own in zip(xs, courses, strict=True):
+        now, rises = values_of(x), own.over(common.period) * periods[:, None, None]
+        wrong = np.flatnonzero((now != now[stands] + rises).any((1, 2)))
+        assert not len(wrong), (
+            f"{x} along v: {common} leaves out v = {wrong[0]}, where {stands[wrong[0]]} stands for it"
+        )
+    return True
+
+
+@pytest.mark.sweep(2)
+@pytest.mark.parametrize("seed", range(16))
 def test_courses_hold_for_every_value(seed):
-    rng, known = random.Random(seed), 0
-    for case in range(400):
-        x = draw_value(rng, 3) if case % 2 else draw_condition(rng, 1)
-        found = course(x, V)
-        if found is None or isinstance(x, int):
-            continue
-        known += 1
-        for a, b in ((0, 0), (3, 17), (4, 31)):
-            now = values_of(x, a, b)
-            low = np.arange(max(0, N - found.period))
-            holds = now[low + found.period] == now[low] + found.rise if len(low) else np.ones(0, bool)
-            for first, stop in found.turns:
-                holds |= ~((low + found.period < first) | (low >= stop))
-            assert holds.all(), f"{x} along v: {found} with a = {a}, b = {b}, v = {low[~holds][:3]}"
+    rng = random.Random(seed)
+    known = sum(check_course(draw(rng)) for _ in range(500))
+    assert known > 250
+
+
+@pytest.mark.sweep(1)
+@pytest.mark.parametrize("seed", range(8))
+def test_picked_values_speak_for_all(seed):
+    rng = random.Random(seed)
+    known = sum(
+        check_picked([draw(rng) for _ in range(rng.choice([1, 1, 2]))], rng.randrange(20), rng.randrange(20))
+        for _ in range(500)
+    )
     assert known > 200
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_picked_values_speak_for_all(seed):
-    rng = random.Random(seed)
-    for _ in range(200):
-        x = draw_condition(rng, 1)
-        found = course(x, V)
-        if found is None or isinstance(x, int):
-            continue
-        picked, weights = pick_values(N, found)
-        now = values_of(x, 2, 9)
-        assert (np.diff(picked) > 0).all()
-        assert weights.sum() == N
-        assert (now[picked] * weights).sum() == now.sum(), f"{x}: {found}"
+def test_a_comparison_turns_where_its_sides_do():
+    """It is looked at behind their turns too: at 45 the sum passes 55, at 50 it falls back, at 55 it passes again."""
+    x = less(add(V, select(less(V, 50), 10, 0)), 55)
+    check_course(x)
+    check_picked([x], 0, 0)
 
 
 def test_long_ranges_take_few_values():
