@@ -17,11 +17,10 @@ from tests.specs.kernels import SPECS, every_spec
 from tilegen.errors import ProofError
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
-from tilegen.proofs import check_partition, prove
+from tilegen.proofs import prove
 from tilegen.proofs.boxes import written_boxes
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS
-from tilegen.proofs.meaning import parameter_cases
-from tilegen.proofs.prove import coverage_cases
+from tilegen.proofs.owners import check_owners
 from tilegen.spec.data import Spec
 
 UNDECIDED = {"gemm_f32", "hgemm_cluster", "permute_ring", "tiles_resident"}  # they divide by runtime numbers
@@ -48,11 +47,9 @@ def proved_codes(spec: Spec) -> dict[str, set[str]]:
     """What the proof finds of the owners of each array, at all sizes that it takes."""
     owns = written_boxes(spec)
     plan = Plan(spec.kernel, spec.arch, spec.grid, (), (), spec.params, spec.cluster, owns)
-    usual = parameter_cases(spec)
     found: dict[str, set[str]] = {}
-    for case in [*usual, *coverage_cases(spec, plan, usual[0])]:
-        for f in check_partition(plan, case):
-            found.setdefault(f.memory, set()).add(f.code)
+    for _, f in check_owners(spec, plan).found:
+        found.setdefault(f.memory, set()).add(f.code)
     return found
 
 
