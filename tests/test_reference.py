@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tilegen import load
-from tilegen.arithmetic import Modular
+from tilegen.arithmetic.modular import Modular
 from tilegen.interpret import FaultFound, corners, interpret
 from tilegen.interpret.fault import UNWRITTEN
 from tilegen.plan import Plan

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import zip_longest
 from textwrap import wrap
 from typing import Any
 
@@ -229,6 +230,7 @@ def describe_operation(operation: Operation) -> list[str]:
 
 # ---------------------------------------------------------------- in lines
 COLUMNS = 110  # no line of a report or of a comment is longer
+_LEAST_WIDTH = 12  # of a column of a table whose cells are folded
 
 
 def wrap_line(text: str, hang: int = 2, columns: int = COLUMNS) -> list[str]:
@@ -241,3 +243,45 @@ def wrap_line(text: str, hang: int = 2, columns: int = COLUMNS) -> list[str]:
     first, rest = " " * lead, " " * (lead + hang)
     lines = wrap(text.strip(), columns, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False)
     return lines or [""]
+
+
+def draw_table(
+    head: Sequence[str], rows: Sequence[Sequence[str]], left: int = 1, indent: str = "", columns: int = 0
+) -> list[str]:
+    """Lines of columns as wide as they need; the first ``left`` columns are aligned left, the others right.
+
+    ``columns``: the longest a line may be, as far as folding cells on the left can make it so; 0: as long as it needs.
+
+    >>> print("\\n".join(draw_table(("name", "count"), [("a", "10"), ("long", "5")])))
+    name  count
+    a        10
+    long      5
+    >>> print("\\n".join(draw_table(("name", "count"), [("one of many words", "5")], columns=18)))
+    name          count
+    one of many       5
+      words
+    """
+    return [line for row in draw_rows([head, *rows], left, indent, columns) for line in row]
+
+
+def draw_rows(rows: Sequence[Sequence[str]], left: int, indent: str, columns: int) -> list[list[str]]:
+    """The lines of each row of a table, as ``draw_table`` draws them."""
+    widths = [max(map(len, cells)) for cells in zip(*rows, strict=True)]
+    excess = len(indent) + sum(widths) + 2 * (len(widths) - 1) - columns if columns else 0
+    columns_of_words = ([word for cell in cells for word in ["", *cell.split()]] for cells in zip(*rows, strict=True))
+    unbroken = [max(map(len, words)) + 2 for words in columns_of_words]
+    for least in (unbroken, [0] * len(widths)):  # words are broken only where folding between them is not enough
+        while excess > 0 and (wide := [k for k in range(left) if widths[k] > max(_LEAST_WIDTH, least[k])]):
+            widths[max(wide, key=lambda k: widths[k])] -= 1
+            excess -= 1
+
+    def draw(cells: Sequence[str]) -> str:
+        aligned = (c.ljust(w) if k < left else c.rjust(w) for k, (c, w) in enumerate(zip(cells, widths, strict=True)))
+        return (indent + "  ".join(aligned)).rstrip()
+
+    folded = (map(_fold_cell, row, widths) for row in rows)
+    return [[draw(cells) for cells in zip_longest(*row, fillvalue="")] for row in folded]
+
+
+def _fold_cell(cell: str, width: int) -> list[str]:
+    return wrap(cell, width, subsequent_indent="  ", break_on_hyphens=False) if len(cell) > width else [cell]

@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tilegen import spec as spec_room
 from tilegen.auto_layout import choose_layouts, choose_registers, compare_pinned
@@ -17,12 +17,13 @@ from tilegen.ops import ALL_OPS
 from tilegen.ops.expand import expand_spec
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
-from tilegen.proofs import Proof, may_take_long, prove
-from tilegen.render import launch_info, render, render_launcher
 from tilegen.report import describe_tensor_memory, explain_plan, pin_choices
 from tilegen.side_by_side import run_tasks
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
+
+if TYPE_CHECKING:
+    from tilegen.proofs import Proof
 
 Source = Spec | spec_room.Source
 
@@ -91,6 +92,8 @@ def build(
 
     Raises what ``load`` raises, and ProofError.
     """
+    from tilegen.proofs import may_take_long, prove  # here, as render below: ``explain`` starts without them
+
     spec = settle(_read(spec, arch, params), processes)
     if not spec.ops:
         message = f"kernel '{spec.kernel}' has no ops, so there is nothing to build"
@@ -103,6 +106,8 @@ def build(
 
 def _write(spec: Spec, plan: Plan) -> tuple[str, dict[str, Any]]:
     """The CUDA source of a plan, and its manifest without the proof."""
+    from tilegen.render import render
+
     source = render(plan)
     return source, _describe_unproved(spec, plan, source)
 
@@ -152,6 +157,8 @@ def describe_build(spec: Spec, plan: Plan, source: str, proof: Proof) -> dict[st
 
 
 def _describe_unproved(spec: Spec, plan: Plan, source: str) -> dict[str, Any]:
+    from tilegen.render import launch_info
+
     explained = explain_plan(plan, launch_of(spec))
     return {
         "tilegen": 1,
@@ -173,6 +180,8 @@ def _describe_proof(proof: Proof) -> dict[str, Any]:
 # ---------------------------------------------------------------- what is written
 def output_texts(built: Built) -> dict[str, str]:
     """The files of a kernel by name, ``<kernel>.cu``, ``.h`` and ``.json``; the command line writes them."""
+    from tilegen.render import render_launcher
+
     texts = {
         "cu": built.source,
         "h": render_launcher(built.plan),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import signal
 import traceback
 from collections.abc import Callable, Sequence
@@ -29,9 +28,9 @@ def run_tasks(
     [2, 6]
     """
     count = min(processes, len(tasks)) - 1
-    if count < 1 or "fork" not in multiprocessing.get_all_start_methods():
+    context = _find_context() if count > 0 else None
+    if context is None:
         return [_begin_task(k, task, begin) for k, task in enumerate(tasks)]
-    context = multiprocessing.get_context("fork")
     turns = _Turns(context.Value("i", 0), len(tasks))
     helpers = [_start_helper(context, tasks, turns) for _ in range(count)]
     try:
@@ -59,6 +58,13 @@ class _Helper:
 
     process: ForkProcess
     answer: Connection
+
+
+def _find_context() -> ForkContext | None:
+    """What forks processes, where this machine can."""
+    import multiprocessing  # here: it loads sockets and more, and most commands fork nothing
+
+    return multiprocessing.get_context("fork") if "fork" in multiprocessing.get_all_start_methods() else None
 
 
 def _begin_task(k: int, task: Callable[[], Result], begin: Callable[[int], None]) -> Result:

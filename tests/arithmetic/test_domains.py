@@ -14,19 +14,18 @@ from tilegen.arithmetic import (
     TFLOAT32_CUT,
     TYPED,
     Apply,
-    Bound,
     Element,
     Literal,
     Node,
     Whole,
     apply_typed,
-    find_beyond,
-    holds_all,
-    make_bounded,
-    make_modular,
     round_to,
 )
+from tilegen.arithmetic.bounded import make_bounded
+from tilegen.arithmetic.bounds import Bound, find_beyond
 from tilegen.arithmetic.field import NAN, NEG, POS, P
+from tilegen.arithmetic.formats import holds_all
+from tilegen.arithmetic.modular import make_modular
 from tilegen.dtypes import DTYPES, numpy_dtype
 
 MODULAR = make_modular(["float32"])

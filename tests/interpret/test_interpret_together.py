@@ -10,7 +10,8 @@ import pytest
 from specs.kernels import SPECS, small_spec
 
 from tests.interpret.edits import ONE_CTA, kernel
-from tilegen.arithmetic import TYPED, Apply, Element, Whole, make_modular
+from tilegen.arithmetic import TYPED, Apply, Element, Whole
+from tilegen.arithmetic.modular import make_modular
 from tilegen.index import Index, Var, add, less, mod, mul
 from tilegen.index.courses import ALL_TRIPS
 from tilegen.interpret import FaultFound, interpret, steps

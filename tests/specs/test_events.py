@@ -30,7 +30,7 @@ from tilegen.pipeline import load
 from tilegen.plan import PRODUCTS, Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs.events import record_events
-from tilegen.report import drawing_text, events_data, events_text, has_events
+from tilegen.report.events import drawing_text, events_data, events_text, has_events
 from tilegen.spec.outline import launch_of
 
 ALL = 100_000  # more rows than any log here has

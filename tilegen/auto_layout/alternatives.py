@@ -40,6 +40,7 @@ from tilegen.ops.placement import place_memories
 from tilegen.plan import Launch, Step
 from tilegen.planner import survey_calls
 from tilegen.spec.data import AUTO, Buffer, Call, Spec
+from tilegen.spec.outline import outline
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +70,8 @@ def list_alternatives(
     may end it after any width, the widest first, by what was found so far. It ends at a call that nothing carries out.
     """
     found: list[Alternative] = []
-    asked = [v for op in OPS.values() for v in op.variants if near is None or v.constrain]
+    ops = dict.fromkeys(call.op for call in outline(spec).calls)
+    asked = [v for op in ops for v in OPS[op].variants if near is None or v.constrain]
     groups = [list(group) for _, group in groupby(_stand_ins(form, DTYPES[buffer.dtype].bytes), key=lambda s: s.change)]
     pinned: dict[int, Spec] = {}
     for group in groups:

@@ -8,8 +8,7 @@ from html import escape
 
 from tilegen.bench.measuring import gb_per_s
 from tilegen.bench.results import Result, Row, of_ceiling, of_copy, spell_rate, spell_speed
-from tilegen.decisions import count_words
-from tilegen.report.text import draw_table
+from tilegen.decisions import count_words, draw_table
 
 TEXT_CELLS = 24
 _EIGHTHS = " ▏▎▍▌▋▊▉█"

@@ -189,8 +189,13 @@ def explain(
 
     SPEC may be -, standard input.
     """
-    from tilegen.cli.explaining import events_command, expand_command, explain_command, resolve_command
-    from tilegen.cli.viewing import picture_command, summary_command
+    from tilegen.cli.explaining import (
+        events_command,
+        expand_command,
+        explain_command,
+        resolve_command,
+        summary_command,
+    )
 
     if (resolved or expanded or is_short) and not is_typed("form"):
         form = "text"  # whatever the configuration says
@@ -200,6 +205,8 @@ def explain(
             raise click.UsageError(f"{option} stands alone: it is about all of SPEC")
         if is_short:
             return summary_command(spec, arch, settings, jobs)
+        from tilegen.cli.viewing import picture_command
+
         return picture_command(spec, form, arch, settings, jobs)
     if resolved and expanded:
         raise click.UsageError("--resolved prints SPEC with its own ops, --expanded with tile ops: take one of them")

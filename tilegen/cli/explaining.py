@@ -13,20 +13,9 @@ from tilegen.cli.console import diagnostic_data, print_data, print_json, watch_p
 from tilegen.cli.reading import read_spec
 from tilegen.decisions import wrap_line
 from tilegen.errors import ProofError
-from tilegen.interpret import Record
-from tilegen.pipeline import Built, build, expand, explain_spec, load
+from tilegen.pipeline import Built, build, expand, explain, explain_spec, load
 from tilegen.planner import plan_spec
-from tilegen.proofs.events import record_events
-from tilegen.proofs.meaning import describe_fault
-from tilegen.report import (
-    access_text,
-    events_data,
-    events_text,
-    explain_access,
-    explain_text,
-    has_events,
-    resolved_text,
-)
+from tilegen.report import access_text, explain_access, explain_text, resolved_text, summary_lines
 from tilegen.spec.outline import launch_of
 from tilegen.spec.printing import print_spec
 
@@ -57,10 +46,29 @@ def explain_command(
     return 0
 
 
+def summary_command(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:
+    """The ten lines of a spec. Raises what loading raises."""
+    print_data("\n".join(summary_lines(explain_path(path, arch, settings, jobs), path)))
+    return 0
+
+
+def explain_path(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> dict[str, Any]:
+    """What ``explain`` says of the spec that a path names, under a progress bar."""
+    with watch_progress(1) as begin:
+        begin(path)
+        return explain(read_spec(path), arch, settings, jobs)
+
+
 def events_command(
     path: str, form: str, rows: int, arch: str | None, settings: Mapping[str, int | float], jobs: int
 ) -> int:  # fmt: skip
     """What the roles of a spec's first CTA do, in so many rows; a fault of the kernel follows it."""
+    # The interpreter runs for this command alone, so it is loaded here.
+    from tilegen.interpret import Record
+    from tilegen.proofs.events import record_events
+    from tilegen.proofs.meaning import describe_fault
+    from tilegen.report.events import events_data, events_text, has_events
+
     with watch_progress(1) as begin:
         begin(path)
         spec = load(read_spec(path), arch, settings, jobs)

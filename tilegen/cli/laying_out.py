@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
+from types import ModuleType
 from typing import Any, TypeVar
 
 import click
@@ -16,7 +17,6 @@ from tilegen.cli.console import print_data, print_json
 from tilegen.drawing import Subject, take_subject
 from tilegen.errors import Diagnostic, LayoutError, Mark, SpecError
 from tilegen.layouts.constructors import element_bits
-from tilegen.report.mma_chain import describe_mma, mma_data
 
 PATH = "<layout>"  # where errors of the text lie
 NO_TERMINAL = (100, 24)
@@ -66,7 +66,7 @@ def layout_command(wishes: LayoutWishes, form: str) -> int:
     shown = _show(subject, wishes, bits)
     if form == "json":
         whole = {} if shown or changed else drawing.describe_layout(subject)
-        whole |= {"mma": mma_data(mma[0])} if whole and mma else {}
+        whole |= {"mma": _load_chain().mma_data(mma[0])} if whole and mma else {}
         head = {"layout": str(subject.given), "kind": subject.kind, "shape": list(subject.shape)}
         print_json({**head, **whole, **changed, **{name: data for name, data, _ in shown}})
         return 0
@@ -74,9 +74,16 @@ def layout_command(wishes: LayoutWishes, form: str) -> int:
     pages += [page for _, _, page in shown]
     if not pages:
         pages.append(drawing.layout_text(drawing.describe_layout(subject)))
-        pages += ["\n".join(describe_mma(mma[0]))] if mma else []
+        pages += ["\n".join(_load_chain().describe_mma(mma[0]))] if mma else []
     print_data("\n\n".join(pages))
     return 0
+
+
+def _load_chain() -> ModuleType:
+    """What is said of a tiled_mma: its prices need most of the package, and no other layout has any."""
+    from tilegen.report import mma_chain
+
+    return mma_chain
 
 
 # ---------------------------------------------------------------- other layouts of the same elements, or of some

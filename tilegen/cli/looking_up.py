@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 import click
 
 from tilegen.cli.console import print_data, print_json
-from tilegen.doctor import Checkup
+
+if TYPE_CHECKING:
+    from tilegen.doctor import Checkup
 
 _STATUS = {"ok": ("ok", "green"), "missing": ("missing", "yellow"), "info": ("-", "blue")}
 

@@ -6,16 +6,14 @@ import webbrowser
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import click
 
 from tilegen.cli.console import print_data, print_note, watch_progress
+from tilegen.cli.explaining import explain_path
 from tilegen.cli.laying_out import located, read_numbers
 from tilegen.cli.reading import read_spec
 from tilegen.cli.writing import write_together
-from tilegen.pipeline import explain
-from tilegen.report import summary_lines
 from tilegen.viewing import explained_svg, layout_page, spec_page
 
 _SPECS = (".yaml", ".yml")
@@ -50,28 +48,16 @@ def view_command(wishes: ViewWishes) -> int:
 
 
 # ---------------------------------------------------------------- explain, in other forms
-def summary_command(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:
-    """The ten lines of a spec. Raises what loading raises."""
-    print_data("\n".join(summary_lines(_explain(path, arch, settings, jobs), path)))
-    return 0
-
-
 def picture_command(path: str, form: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> int:
     """A spec as ``svg`` or as the page of `tilegen view` (``html``), on stdout. Raises what loading raises."""
     if form == "svg":
-        print_data(explained_svg(_explain(path, arch, settings, jobs)))
+        print_data(explained_svg(explain_path(path, arch, settings, jobs)))
         return 0
     with watch_progress(1) as begin:
         begin(path)
         page = spec_page(read_spec(path), arch, settings, jobs)[1]
     print_data(page)
     return 0
-
-
-def _explain(path: str, arch: str | None, settings: Mapping[str, int | float], jobs: int) -> dict[str, Any]:
-    with watch_progress(1) as begin:
-        begin(path)
-        return explain(read_spec(path), arch, settings, jobs)
 
 
 # ---------------------------------------------------------------- view

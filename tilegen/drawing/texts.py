@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tilegen.decisions import count_words
+from tilegen.decisions import count_words, draw_table
 from tilegen.drawing.reading import spell_shape
-from tilegen.report.text import draw_table
 
 Data = Mapping[str, Any]
 _KINDS = {

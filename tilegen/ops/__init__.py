@@ -4,14 +4,23 @@ import copyreg
 from collections.abc import Callable
 from typing import Any
 
-from tilegen.ops import cast, copy, elementwise, fill, gemm, mma, permute, permute_layout, reduce
 from tilegen.ops.op import Op, WholeOp
+from tilegen.ops.table import OpTable
 
-OPS: dict[str, Op] = {
-    op.name: op for op in (copy.OP, fill.OP, cast.OP, elementwise.OP, reduce.OP, mma.OP, permute_layout.OP)
+_TILE_ROWS = {
+    "copy": "tilegen.ops.copy",
+    "fill": "tilegen.ops.fill",
+    "cast": "tilegen.ops.cast",
+    "elementwise": "tilegen.ops.elementwise",
+    "reduce": "tilegen.ops.reduce",
+    "mma": "tilegen.ops.mma",
+    "permute_layout": "tilegen.ops.permute_layout",
 }
-WHOLE_OPS: dict[str, WholeOp] = {op.name: op for op in (permute.OP, gemm.OP)}
-ALL_OPS: dict[str, Op | WholeOp] = {**OPS, **WHOLE_OPS}
+_WHOLE_ROWS = {"permute": "tilegen.ops.permute", "gemm": "tilegen.ops.gemm"}
+
+OPS: OpTable[Op] = OpTable(_TILE_ROWS)
+WHOLE_OPS: OpTable[WholeOp] = OpTable(_WHOLE_ROWS)
+ALL_OPS: OpTable[Op | WholeOp] = OpTable(_TILE_ROWS | _WHOLE_ROWS)
 
 
 def find_op(name: str) -> Any:

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tilegen import layouts
-from tilegen.arithmetic import Bound
+from tilegen.arithmetic.bounds import Bound
 from tilegen.errors import Diagnostic, InputError
 from tilegen.index import evaluate
 from tilegen.plan import arguments

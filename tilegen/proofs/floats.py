@@ -8,7 +8,8 @@ from functools import cache, partial
 
 import numpy as np
 
-from tilegen.arithmetic import Bound, find_beyond, make_bounded
+from tilegen.arithmetic.bounded import make_bounded
+from tilegen.arithmetic.bounds import Bound, find_beyond
 from tilegen.arithmetic.hashes import mix, salt
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError

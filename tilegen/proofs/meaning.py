@@ -8,7 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from tilegen.arithmetic import TYPED, Domain, Modular, make_modular
+from tilegen.arithmetic import TYPED, Domain
+from tilegen.arithmetic.modular import Modular, make_modular
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import evaluate, sub

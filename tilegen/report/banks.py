@@ -15,9 +15,9 @@ from tilegen.cost.boxes import WGMMA, WHOLE
 from tilegen.cost.compiled import compiled_accesses
 from tilegen.cost.count import WarpOffsets, count_access, first_warp_offsets
 from tilegen.cost.cp_async import CP_ASYNC, count_cp_async, floor_cp_async
-from tilegen.decisions import COLUMNS, count_words, printable, wrap_line
+from tilegen.decisions import COLUMNS, count_words, draw_table, printable, wrap_line
 from tilegen.plan import Launch, Plan
-from tilegen.report.text import KINDS, draw_table, lane_ranges
+from tilegen.report.text import KINDS, lane_ranges
 
 Data = Mapping[str, Any]
 _CHUNK = 16  # bytes that a swizzle leaves together

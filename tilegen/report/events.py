@@ -7,7 +7,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from tilegen.decisions import COLUMNS, count_words, printable, wrap_line
+from tilegen.decisions import COLUMNS, count_words, draw_table, printable, wrap_line
 from tilegen.interpret import Event, Record
 from tilegen.interpret.events import (
     ARRIVES,
@@ -20,7 +20,7 @@ from tilegen.interpret.events import (
     WAITS,
 )
 from tilegen.plan import Await, Launch, Plan, Wait, all_steps
-from tilegen.report.text import draw_table, say_role
+from tilegen.report.text import say_role
 
 Data = Mapping[str, Any]
 _WAITING = "|"  # a cell of a role that waits

@@ -7,9 +7,8 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from tilegen.cost.mma_runs import AccessPrice, RunPrice, price_runs
-from tilegen.decisions import count_words
+from tilegen.decisions import count_words, draw_table
 from tilegen.layouts import MmaChain, MmaTiling, derive_mma, lay_out_mma
-from tilegen.report.text import draw_table
 
 _WORKER = {"simt": "thread", "mma_sync": "warp", "quad_pair": "quad pair", "wgmma": "warpgroup"}
 _MOST_RUNS = 4  # of columns that a line lists

@@ -14,7 +14,8 @@ ScopeName = Literal["thread", "warp", "warpgroup", "role", "cta"]
 class OpFields(BaseModel):
     """The fields that every op has; an op's model adds its own. Operands are fields of type str holding a region."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    # A spec uses a few models: the others are never made ready.
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
     scope: ScopeName = Field(
         default="cta",
@@ -76,7 +77,7 @@ class OpForm:
 class WholeFields(BaseModel):
     """What the ops on whole arrays have in common: their operands are names of global buffers."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 @dataclass(frozen=True)

@@ -144,8 +144,8 @@ def _chooses_launch(ops: Node | None, forms: Dict[str, Form]) -> bool:
     """Is there an op on whole arrays (or one to come), which chooses the grid and the threads itself?"""
     if not isinstance(ops, Sequence):
         return False
-    whole = {name for name, form in forms.items() if isinstance(form, WholeForm)}
-    return any(isinstance(op, Mapping) and op.entries and op.entries[0][0].text in whole for op in ops.items)
+    names = [op.entries[0][0].text for op in ops.items if isinstance(op, Mapping) and op.entries]
+    return any(name in forms and isinstance(forms[name], WholeForm) for name in names)
 
 
 def _read_kernel(node: Node | None, register: Register, findings: Findings) -> str:

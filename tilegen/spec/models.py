@@ -14,7 +14,8 @@ from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, s
 
 
 class _Fields(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=False)
+    # A spec uses a few models: the others are never made ready.
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=False)
 
 
 class GridFields(_Fields):

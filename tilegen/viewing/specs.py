@@ -18,16 +18,8 @@ from tilegen.planner import plan_spec
 from tilegen.proofs.events import record_events
 from tilegen.proofs.meaning import describe_fault
 from tilegen.render import render
-from tilegen.report import (
-    describe_tensor_memory,
-    events_data,
-    explain_plan,
-    has_events,
-    list_cells,
-    list_columns,
-    say_role,
-    say_summary,
-)
+from tilegen.report import describe_tensor_memory, explain_plan, say_role, say_summary
+from tilegen.report.events import events_data, has_events, list_cells, list_columns
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 from tilegen.viewing.examples import example_of

@@ -11,7 +11,7 @@ from pydantic import Field
 
 from tilegen.arch import ARCHES
 from tilegen.errors import Diagnostic, Mark, SpecError
-from tilegen.ops import cast, copy, elementwise, fill, mma, reduce
+from tilegen.ops import OPS
 from tilegen.ops.gemm.choose import Picked, choose_recipe
 from tilegen.ops.gemm.epilogue import read_epilogue
 from tilegen.ops.gemm.parts import Writing
@@ -27,7 +27,6 @@ from tilegen.spec.form import WholeFields
 from tilegen.spec.marking import mark_all
 from tilegen.spec.printing import describe_arrays
 
-_FORMS = {op.name: op for op in (copy.OP, fill.OP, cast.OP, elementwise.OP, reduce.OP, mma.OP)}
 _Size = int | None
 _LATER = {
     "split_k": "leave it out: one CTA adds up all of K, and 'k_parts' says how many of its warps share it",
@@ -199,7 +198,7 @@ def expand_recipe(spec: Spec, call: WholeCall, problem: Problem, recipe: Recipe)
         "buffers": head["buffers"] | written["buffers"],
     }
     try:
-        expanded = load(OwnData(data), _FORMS)
+        expanded = load(OwnData(data), OPS)
     except SpecError as error:
         found = tuple(replace(d, mark=call.mark, message=f"{d.message} ({recipe})") for d in error.diagnostics)
         raise SpecError(found) from None
