@@ -35,7 +35,7 @@ Case = Mapping[str, int]
 
 
 @dataclass(frozen=True)
-class Owners:
+class CountedOwners:
     """What counting owners has shown with each of some sizes, up to the first with an error.
 
     ``usual``: those that every proof takes. ``unlooked``: arrays that these leave open, which has a warning.
@@ -47,7 +47,7 @@ class Owners:
     notes: tuple[str, ...]
 
 
-def check_owners(spec: Spec, plan: Plan) -> Owners:
+def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
     """Count the owners of all elements: at the usual sizes, the largest, and wherever owners may change."""
     usual, reads = parameter_cases(spec), read_boxes(spec)
     usual += [case for case in launch_cases(spec, usual[0]) if case not in usual]
@@ -70,7 +70,7 @@ def check_owners(spec: Spec, plan: Plan) -> Owners:
         size: Case | None = largest
         while size is not None and size not in usual and count(size, _FEW_BOXES):
             size = halve_sizes(spec, usual[0], size)
-    return Owners(tuple(usual), tuple(found), tuple(dict.fromkeys(unlooked)), tuple(dict.fromkeys(notes)))
+    return CountedOwners(tuple(usual), tuple(found), tuple(dict.fromkeys(unlooked)), tuple(dict.fromkeys(notes)))
 
 
 def launch_cases(spec: Spec, default: Case) -> list[dict[str, int]]:

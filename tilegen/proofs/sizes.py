@@ -51,7 +51,7 @@ def halve_sizes(spec: Spec, default: Mapping[str, int], case: Mapping[str, int])
 
 # ---------------------------------------------------------------- sizes at which outcomes change
 @dataclass(frozen=True)
-class Group:
+class Joined:
     """Expressions whose joint outcomes depend on sizes, and the variables beside sizes, each with its count."""
 
     seen: tuple[Index, ...]
@@ -71,7 +71,7 @@ class BoundarySizes:
 
 
 def boundary_sizes(
-    spec: Spec, groups: Iterable[Group], default: Mapping[str, int], tried: Sequence[Mapping[str, int]]
+    spec: Spec, groups: Iterable[Joined], default: Mapping[str, int], tried: Sequence[Mapping[str, int]]
 ) -> BoundarySizes:  # fmt: skip
     """For each joint outcome of a group's expressions that no size shows of those tried, the least that does.
 
@@ -114,7 +114,7 @@ def list_untold(
     return [f"not proven: what sizes do of which '{to_c(x)}' comes out otherwise, if there are any" for x in said]
 
 
-def group_questions(spec: Spec, asked: Iterable[Question]) -> Iterator[Group]:
+def group_questions(spec: Spec, asked: Iterable[Question]) -> Iterator[Joined]:
     """What each question asks that may come out otherwise for other sizes, then what all ask of sizes alone."""
     own = {p.name for p in spec.params if p.var is not None}
     ranks = {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, spec.cluster, strict=True)}
@@ -127,9 +127,9 @@ def group_questions(spec: Spec, asked: Iterable[Question]) -> Iterator[Group]:
         group = _connect([substitute(c, ranks) for c in compared], inner, own)
         if group is not None:
             yield group
-        yield from (Group((x,)) for x in _small_remainders(q.x, own))
+        yield from (Joined((x,)) for x in _small_remainders(q.x, own))
     if alone:
-        yield Group(tuple(alone))
+        yield Joined(tuple(alone))
 
 
 def compared_in(x: Index) -> list[Index]:
@@ -139,7 +139,7 @@ def compared_in(x: Index) -> list[Index]:
     return [c for c in found if isinstance(c, Formula)]
 
 
-def _connect(compared: Sequence[Index], inner: Sequence[tuple[Var, Index]], own: set[str]) -> Group | None:
+def _connect(compared: Sequence[Index], inner: Sequence[tuple[Var, Index]], own: set[str]) -> Joined | None:
     """The comparisons that name sizes, and those that share with them a CTA or a trip; None for none.
 
     A variable whose count sizes give has larger values with larger sizes.
@@ -153,7 +153,7 @@ def _connect(compared: Sequence[Index], inner: Sequence[tuple[Var, Index]], own:
         names |= {v.name for c in more for v in variables(c)} & counts.keys()
     used = {v.name for c in seen for v in variables(c)}
     used |= {name for v in used & counts.keys() for name in counts[v]}
-    return Group(tuple(seen), tuple((v, n) for v, n in inner if v.name in used)) if seen else None
+    return Joined(tuple(seen), tuple((v, n) for v, n in inner if v.name in used)) if seen else None
 
 
 def _small_remainders(x: Index, own: set[str]) -> list[Index]:
