@@ -9,7 +9,7 @@ from tilegen.ops.placement import logical_memory, place_memories
 from tilegen.plan import Owned
 from tilegen.scopes import thread_variables
 from tilegen.spec.data import Call, Region, Spec
-from tilegen.spec.outline import Meant, outline, write_out, written_roots
+from tilegen.spec.outline import Meant, outline, written_roots
 
 
 def written_boxes(spec: Spec) -> tuple[Owned, ...]:
@@ -29,10 +29,10 @@ def read_boxes(spec: Spec) -> tuple[Owned, ...]:
 
 def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> tuple[Owned, ...]:
     found: list[Owned] = []
-    memories, names = place_memories(spec), outline(spec).names
+    memories = place_memories(spec)
     placed_calls = (placed for placed in outline(spec).placed if isinstance(placed.statement, Call))
     for number, placed in enumerate(placed_calls):  # plans number their operations so
-        call, meant = placed.statement, write_out(placed, names)
+        call, meant = placed.statement, placed.meant
         assert isinstance(call, Call)
         for region in regions_of(call):
             if region.buffer.scope == "global":

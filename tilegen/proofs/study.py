@@ -15,7 +15,7 @@ from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.questions import peers_of, sides_of, slots_of, wholes_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
 from tilegen.spec.data import Call, Region, Spec
-from tilegen.spec.outline import Placed, deciding, outline, write_out
+from tilegen.spec.outline import Placed, deciding
 
 
 @dataclass(frozen=True)
@@ -225,9 +225,9 @@ class Study:
         return found
 
 
-def study_statement(study: Study, spec: Spec, placed: Placed) -> None:
+def study_statement(study: Study, placed: Placed) -> None:
     """What the spec's own statement says of the loops around it."""
-    meant = write_out(placed, outline(spec).names)
+    meant = placed.meant
     values = meant.values
     loops = (Around(id(loop), "" if loop.unroll else trip.name, trip, count) for loop, trip, count in meant.trips)
     within = Within(tuple(loops), meant.guards)

@@ -48,7 +48,7 @@ from tilegen.proofs.sizes import largest_cases
 from tilegen.proofs.study import Study, Uncut, plain, study_plan, study_statement
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Loop, Region, Spec
-from tilegen.spec.outline import is_possible, launch_of, outline, trip_of, write_out
+from tilegen.spec.outline import is_possible, launch_of, outline, trip_of
 
 TOO_LONG = "TG426"
 
@@ -100,7 +100,7 @@ def choose_trips(
     for name, own in ends.items():  # where the loop ends for some CTAs, or roles, and goes on for others
         study.courses.setdefault(name, []).append(Course(turns=tuple((n, n) for n in sorted(own) if len(own) > 1)))
     for placed in outline(spec).placed:
-        study_statement(study, spec, placed)
+        study_statement(study, placed)
     study_plan(study, spec, plan)
     pending = max((s.pending for s in all_steps(plan) if isinstance(s, Wait)), default=0)
     chosen: dict[str, tuple[Course, int]] = {}
@@ -132,8 +132,7 @@ def counted_loops(spec: Spec) -> list[tuple[Loop, Var, Index]]:
     for placed in outline(spec).placed:
         if isinstance(placed.statement, Loop):
             trip, count, _ = trip_of(placed.statement, outline(spec).names)
-            values = write_out(placed, outline(spec).names).values
-            found.append((placed.statement, trip, substitute(count, values)))
+            found.append((placed.statement, trip, substitute(count, placed.meant.values)))
     return found
 
 

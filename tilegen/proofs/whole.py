@@ -24,7 +24,7 @@ from tilegen.proofs.runs import ProofRun
 from tilegen.reference import Array, run_reference
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Region, Spec
-from tilegen.spec.outline import Placed, launch_of, outline, trip_of, write_out
+from tilegen.spec.outline import Placed, launch_of, outline, trip_of
 
 _FEW = 16  # coordinates of each dimension that are compared in tiles that are not looked into
 _MOST_MORE = 8  # CTAs whose first tiles are compared beside those
@@ -64,7 +64,7 @@ def _tile_loops(spec: Spec) -> dict[str, Index]:
         s = placed.statement
         if isinstance(s, Loop) and not isinstance(s.start, int) and {v.name for v in variables(s.start)} & {*CTA_AXES}:
             trip, count, _ = trip_of(s, outline(spec).names)
-            found[trip.name] = substitute(count, write_out(placed, outline(spec).names).values)
+            found[trip.name] = substitute(count, placed.meant.values)
     return found
 
 
@@ -128,9 +128,8 @@ def _global_regions(
     """Regions of global arrays, with the calls that name them and where they begin, written out."""
     for placed in outline(spec).placed:
         if isinstance(call := placed.statement, Call):
-            values = write_out(placed, outline(spec).names).values
             for region in (r for r in regions(call) if r.buffer.scope == "global"):
-                yield call, region, [substitute(x, values) for x in region.begins]
+                yield call, region, [substitute(x, placed.meant.values) for x in region.begins]
 
 
 def _list_tiles(spec: Spec, case: Mapping[str, int]) -> dict[str, Array] | None:
@@ -269,7 +268,7 @@ def _tell_places(spec: Spec, tiles: Mapping[str, Array]) -> list[Array]:
 
 def _asked_of(spec: Spec, placed: Placed) -> list[Index]:
     """What a statement asks, beside places in global arrays."""
-    s, values = placed.statement, write_out(placed, outline(spec).names).values
+    s, values = placed.statement, placed.meant.values
     regions = s.regions.values() if isinstance(s, Call) else ()
     begins = [x for r in regions if r.buffer.scope != "global" for x in r.begins]
     return [*decisions_of(spec, placed), *(substitute(x, values) for x in (*begins, *slots_of(s)))]

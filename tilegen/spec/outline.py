@@ -33,20 +33,6 @@ KINDS = (Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Foll
 
 
 @dataclass(frozen=True)
-class Placed:
-    """A statement and the nests that it stands in, outermost first; ``before``: those, and the lets that it sees."""
-
-    statement: Statement
-    around: tuple[Nest, ...]
-    before: tuple[Nest | Naming, ...] = ()
-
-    @property
-    def role(self) -> str:
-        """The role that it stands in, "" for all threads."""
-        return next((nest.role for nest in self.around if isinstance(nest, RoleBlock)), "")
-
-
-@dataclass(frozen=True)
 class Meant:
     """What holds where a statement stands, written out in axes, params and counted variables of the loops around.
 
@@ -57,6 +43,20 @@ class Meant:
     values: Mapping[str, Index]
     trips: tuple[tuple[Loop, Var, Index], ...]
     guards: tuple[Index, ...]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A statement, the nests that it stands in, outermost first, and what holds there."""
+
+    statement: Statement
+    around: tuple[Nest, ...]
+    meant: Meant
+
+    @property
+    def role(self) -> str:
+        """The role that it stands in, "" for all threads."""
+        return next((nest.role for nest in self.around if isinstance(nest, RoleBlock)), "")
 
 
 @dataclass(frozen=True)
@@ -87,17 +87,17 @@ class Outline:
 @keep
 def outline(spec: Spec) -> Outline:
     """The outline of a checked spec. Raises SpecError TG305 where the phases of an mbarrier differ."""
-    placed = tuple(walk_statements(spec.ops))
-    calls = tuple(p.statement for p in placed if isinstance(p.statement, Call))
+    statements = tuple(walk_statements(spec.ops))
+    calls = tuple(s for s in statements if isinstance(s, Call))
     barriers = barriers_of(spec)
     names = {spec.kernel, *barriers, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
     names |= {r.name for r in spec.roles}
-    names |= {p.statement.var.name for p in placed if isinstance(p.statement, Loop)}
-    names |= {var.name for p in placed if isinstance(p.statement, Naming) for var, _ in p.statement.entries}
+    names |= names_of_integers(statements)
     streams = [call for call in calls if call.queue in (MBARRIER, TMA_STORE.queue, CP_ASYNC.queue)]
     queues: dict[str, dict[str, None]] = {}
     for call in calls:
         queues.setdefault(call.role, {}).update({call.queue: None} if call.queue in QUEUES else {})
+    placed = tuple(place_statements(spec.ops, frozenset(names)))
     return Outline(
         placed, calls, barriers, {role: tuple(own) for role, own in queues.items()}, frozenset(names),
         frozenset(r.buffer.name for call in calls for r in call.read),
@@ -106,38 +106,59 @@ def outline(spec: Spec) -> Outline:
     )  # fmt: skip
 
 
-def walk_statements(
-    statements: Sequence[Statement], around: tuple[Nest, ...] = (), before: tuple[Nest | Naming, ...] = ()
-) -> Iterator[Placed]:
+def walk_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
     """Every statement, each before its body. Raises TypeError for a kind of statement that nobody knows."""
     for s in statements:
         if not isinstance(s, KINDS):
             raise TypeError(f"spec/outline.py does not know {type(s).__name__}")
-        yield Placed(s, around, before)
+        yield s
         if isinstance(s, Nest):
-            yield from walk_statements(s.body, (*around, s), (*before, s))
-        before = (*before, s) if isinstance(s, Naming) else before
+            yield from walk_statements(s.body)
 
 
-def write_out(placed: Placed, taken: frozenset[str]) -> Meant:
-    """What the names at a statement stand for; ``taken``: the names of the spec. Raises TypeError as above."""
-    values: dict[str, Index] = {}
-    trips: list[tuple[Loop, Var, Index]] = []
-    guards: list[Index] = []
-    for one in placed.before:
-        if isinstance(one, Loop):
-            trip, count, value = trip_of(one, taken)
-            count, values[one.var.name] = substitute(count, values), substitute(value, values)
-            trips.append((one, trip, count))
-            guards += [] if isinstance(count, int) else [less(trip, count)]
-        elif isinstance(one, Naming):
-            for var, value in one.entries:
-                values[var.name] = substitute(value, values)
-        elif isinstance(one, Guarded):
-            guards.append(substitute(one.when, values))
-        elif not isinstance(one, RoleBlock):
-            raise TypeError(f"spec/outline.py does not know {type(one).__name__}")
-    return Meant(values, tuple(trips), tuple(guards))
+def names_of_integers(statements: Sequence[Statement]) -> set[str]:
+    """The names that these statements give to integers: loop variables and lets."""
+    loops = {s.var.name for s in statements if isinstance(s, Loop)}
+    return loops | {var.name for s in statements if isinstance(s, Naming) for var, _ in s.entries}
+
+
+def place_statements(statements: Sequence[Statement], taken: frozenset[str]) -> Iterator[Placed]:
+    """Every statement with what is around it; ``taken``: the names of the spec. Raises TypeError as above."""
+    return _place(statements, taken, (), Meant({}, (), ()))
+
+
+def _place(
+    statements: Sequence[Statement], taken: frozenset[str], around: tuple[Nest, ...], meant: Meant
+) -> Iterator[Placed]:
+    for s in statements:
+        yield Placed(s, around, meant)
+        if isinstance(s, Nest):
+            yield from _place(s.body, taken, (*around, s), _enter(s, meant, taken))
+        elif isinstance(s, Naming):
+            meant = _define(s, meant)
+
+
+def _enter(nest: Nest, meant: Meant, taken: frozenset[str]) -> Meant:
+    """What holds inside of a nest. Raises TypeError as above."""
+    if isinstance(nest, RoleBlock):
+        return meant
+    if isinstance(nest, Guarded):
+        return replace(meant, guards=(*meant.guards, substitute(nest.when, meant.values)))
+    if not isinstance(nest, Loop):
+        raise TypeError(f"spec/outline.py does not know {type(nest).__name__}")
+    trip, count, value = trip_of(nest, taken)
+    count, value = substitute(count, meant.values), substitute(value, meant.values)
+    guards = () if isinstance(count, int) else (less(trip, count),)
+    trips = (*meant.trips, (nest, trip, count))
+    return Meant({**meant.values, nest.var.name: value}, trips, (*meant.guards, *guards))
+
+
+def _define(naming: Naming, meant: Meant) -> Meant:
+    """What holds after names were given."""
+    values = dict(meant.values)
+    for var, value in naming.entries:
+        values[var.name] = substitute(value, values)
+    return replace(meant, values=values)
 
 
 def map_calls(statements: Sequence[Statement], change: Callable[[Call], Call]) -> tuple[Statement, ...]:
@@ -233,7 +254,7 @@ def _shared_loops(spec: Spec) -> tuple[Index, ...]:
     taken, found = outline(spec).names, dict[Index, None]()
     for placed in outline(spec).placed:
         if isinstance(placed.statement, Loop):
-            count = substitute(trip_of(placed.statement, taken)[1], write_out(placed, taken).values)
+            count = substitute(trip_of(placed.statement, taken)[1], placed.meant.values)
             names = {v.name for v in variables(count)}
             if names & places and names <= known:
                 found[count] = None
