@@ -55,7 +55,7 @@ from tilegen.spec.data import (
     Statement,
     Waiting,
 )
-from tilegen.spec.outline import fresh_name, launch_of, outline, parts_of_cta, trip_of
+from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
@@ -125,7 +125,8 @@ class _Builder:
     def __init__(self, spec: Spec, memories: dict[str, Memory], part: RoleTerms):
         self.spec, self.memories, self.outline, self.part = spec, memories, outline(spec), part
         self.launch = replace(launch_of(spec), threads=part.threads)
-        self.numbers = {id(call): k for k, call in enumerate(self.outline.calls)}
+        self.places = iter([p for p in self.outline.placed if p.role in ("", part.name)])
+        self.place: Placed  # of the statement that is planned
         self.operations: dict[int, Operation] = {}
         self.owns: list[Owned] = []
         self.scratch: list[Memory] = []  # shared memory of ops' own
@@ -133,35 +134,31 @@ class _Builder:
         self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
         self.counted = counted_barriers(spec)
         self.waited: dict[str, Index] = {}  # waits for each of these before this place
-        self.values: dict[str, Index] = {}  # loop variables that are functions of those, and lets
         self.conditions: tuple[Index, ...] = ()  # around, written out
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
         """The steps of a list; names that nothing after them uses are left out."""
         named: list[Let] = []
         planned: list[tuple[Step, ...]] = []
-        outside = self.values
         for s in statements:
+            self.place = next(self.places)
+            assert self.place.statement is s
             steps = PLANNED[type(s)](self, s, _after(named, enclose))
             named += [step for step in steps if isinstance(step, Let)] if isinstance(s, Naming) else []
             planned.append(steps)
-        self.values = outside
         return drop_unused([step for steps in planned for step in steps])
 
     def naming(self, s: Naming, enclose: Enclose) -> tuple[Step, ...]:
-        self.values = dict(self.values)
-        for var, value in s.entries:
-            self.values[var.name] = substitute(value, self.values)
         return tuple(Let(var, value) for var, value in s.entries if not isinstance(value, int))
 
     def guarded(self, s: Guarded, enclose: Enclose) -> tuple[Step, ...]:
         """A block of its own even where its condition always holds, if it names anything."""
         names = any(isinstance(inner, Naming) for inner in s.body)
         wrap: Enclose = lambda body: (When(s.when, body),) if names and s.when is True else when(s.when, *body)  # noqa: E731
-        conditions, waited = self.conditions, self.waited
-        self.conditions = (*conditions, substitute(s.when, self.values))
+        conditions, waited, values = self.conditions, self.waited, self.place.meant.values
+        self.conditions = (*conditions, substitute(s.when, values))
         body = self.statements(s.body, lambda inner: enclose(wrap(inner)))
-        each = {name: substitute(x, self.values) for name, x in count_waits((s,), self.counted).items()}
+        each = {name: substitute(x, values) for name, x in count_waits((s,), self.counted).items()}
         self.conditions, self.waited = conditions, step_waits(waited, each, 1)
         return wrap(body)
 
@@ -224,25 +221,25 @@ class _Builder:
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
         trip, count, value = trip_of(loop, self.outline.names)
-        wrap = _wrap_in(loop, trip, count, value)
-        loops, values, waited = self.loops, self.values, self.waited
+        number, values = self.place.number, self.place.meant.values
+        wrap = _wrap_in(loop, number, trip, count, value)
+        loops, waited = self.loops, self.waited
         each = {name: substitute(x, values) for name, x in count_waits(loop.body, self.counted).items()}
         self.waited = step_waits(waited, each, trip)
         self.loops = (*loops, (trip, substitute(count, values)))
-        self.values = {**values, loop.var.name: substitute(value, values)}
         body = self.statements(loop.body, lambda inner: enclose(wrap(inner)))
         all_trips = substitute(trips_of(loop), values)
-        self.loops, self.values, self.waited = loops, values, step_waits(waited, each, all_trips)
+        self.loops, self.waited = loops, step_waits(waited, each, all_trips)
         return () if isinstance(count, int) and count <= 0 else wrap(body)
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
-        context, number = self.context(call, enclose), self.numbers[id(call)]
+        context = self.context(call, enclose)
         try:
             planned, operation = dispatch(call, context)
         except SpecError as error:
             self.errors.append(error)
             planned, operation = Planned((), None, ()), Operation(call.op, "", call.scope, "", 0, None)  # type: ignore[arg-type]
-        self.operations[number] = operation
+        self.operations[context.op] = operation
         self.scratch += planned.scratch
         self.owns += [self.owned(r, call, context.op) for r in call.written if r.buffer.scope == "global"]
         return when(call.when, *planned.steps)
@@ -254,7 +251,7 @@ class _Builder:
             self.launch,
             self.memories,
             guard,
-            self.numbers[id(call)],
+            self.place.number,
             self.outline.names,
             call.when,
             self.outline.barriers,
@@ -262,9 +259,10 @@ class _Builder:
         )
 
     def owned(self, region: Region, call: Call, op: int) -> Owned:
-        start = tuple(substitute(x, self.values) for x in region.begins)
+        values = self.place.meant.values
+        start = tuple(substitute(x, values) for x in region.begins)
         instances = _instances(self.part.threads, start)
-        condition = every(*self.conditions, substitute(call.when, self.values))
+        condition = every(*self.conditions, substitute(call.when, values))
         memory = logical_memory(region.buffer, self.memories[region.buffer.name])
         return Owned(memory, start, region.lengths, self.loops + instances, condition, op, self.part.threads)
 
@@ -346,8 +344,8 @@ def drop_unused(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(reversed(kept))
 
 
-def _wrap_in(loop: Loop, trip: Var, count: Index, value: Index) -> Enclose:
-    """How a loop wraps its body."""
+def _wrap_in(loop: Loop, number: int, trip: Var, count: Index, value: Index) -> Enclose:
+    """How a loop of this number wraps its body."""
     if trip == loop.var:
-        return lambda body: (Repeat(loop.var, count, body, loop.unroll),)
-    return lambda body: (Repeat(trip, count, drop_unused((Let(loop.var, value), *body)), loop.unroll),)
+        return lambda body: (Repeat(loop.var, count, body, loop.unroll, number),)
+    return lambda body: (Repeat(trip, count, drop_unused((Let(loop.var, value), *body)), loop.unroll, number),)

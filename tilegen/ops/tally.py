@@ -66,9 +66,9 @@ def _count_runs(placed: Placed, launch: Launch, when: Index) -> int:
     through.
     """
     meant = placed.meant
-    own = {less(trip, count) for _, trip, count in meant.trips if not isinstance(count, int)}
+    own = {less(one.trip, one.count) for one in meant.loops if not isinstance(one.count, int)}
     conditions = [c for c in (*meant.guards, substitute(when, meant.values)) if c is not True and c not in own]
-    asked = {v.name for x in (*conditions, *(count for _, _, count in meant.trips)) for v in variables(x)}
+    asked = {v.name for x in (*conditions, *(one.count for one in meant.loops)) for v in variables(x)}
     env: dict[str, Any] = dict(launch.params)
     ctas = np.indices(launch.grid).reshape(3, -1)
     is_split = bool(asked & {*CTA_AXES, *CLUSTER_AXES})
@@ -77,15 +77,15 @@ def _count_runs(placed: Placed, launch: Launch, when: Index) -> int:
         for name, axis, n in zip(CLUSTER_AXES, CTA_AXES, launch.cluster, strict=True):
             env[name] = env[axis] % n
     weights: Any = np.ones(ctas.shape[1], np.int64) if is_split else np.array([prod(launch.grid)], np.int64)
-    for _, trip, count in meant.trips:
-        trips = np.broadcast_to(np.asarray(evaluate(count, env), np.int64), weights.shape)
-        if trip.name not in asked:
+    for one in meant.loops:
+        trips = np.broadcast_to(np.asarray(evaluate(one.count, env), np.int64), weights.shape)
+        if one.trip.name not in asked:
             weights = weights * trips
             continue
         again = np.repeat(np.arange(len(weights)), trips)
         env = {n: x[again] if isinstance(x, np.ndarray) else x for n, x in env.items()}
         first = np.repeat(np.cumsum(trips) - trips, trips)
-        env[trip.name] = np.arange(len(again)) - first
+        env[one.trip.name] = np.arange(len(again)) - first
         weights = weights[again]
     holds = np.ones(len(weights), bool)
     for condition in conditions:

@@ -30,25 +30,24 @@ def read_boxes(spec: Spec) -> tuple[Owned, ...]:
 def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> tuple[Owned, ...]:
     found: list[Owned] = []
     memories = place_memories(spec)
-    placed_calls = (placed for placed in outline(spec).placed if isinstance(placed.statement, Call))
-    for number, placed in enumerate(placed_calls):  # plans number their operations so
+    for placed in outline(spec).placed:
         call, meant = placed.statement, placed.meant
-        assert isinstance(call, Call)
-        for region in regions_of(call):
+        for region in regions_of(call) if isinstance(call, Call) else ():
+            assert isinstance(call, Call)
             if region.buffer.scope == "global":
                 memory = logical_memory(region.buffer, memories[region.buffer.name])
                 start = tuple(substitute(x, meant.values) for x in region.begins)
                 threads = spec.threads_of(call.role)
                 named = {v for x in start for v in variables(x) if v.name in thread_variables(threads)}
-                loops = tuple((trip, count) for _, trip, count in meant.trips)
+                loops = tuple((one.trip, one.count) for one in meant.loops)
                 loops += tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name))
                 condition = _condition_of(call, meant)
-                found.append(Owned(memory, start, region.lengths, loops, condition, number, threads))
+                found.append(Owned(memory, start, region.lengths, loops, condition, placed.number, threads))
     return tuple(found)
 
 
 def _condition_of(call: Call, meant: Meant) -> Index:
     """When the call runs, without what its loops ask of their trips: a box says that itself."""
-    of_loops = [less(trip, count) for _, trip, count in meant.trips if not isinstance(count, int)]
+    of_loops = [less(one.trip, one.count) for one in meant.loops if not isinstance(one.count, int)]
     asked = [*meant.guards, substitute(call.when, meant.values)]
     return every(*(part for x in asked for part in conjuncts(x) if part not in of_loops))

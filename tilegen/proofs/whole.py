@@ -24,7 +24,7 @@ from tilegen.proofs.runs import ProofRun
 from tilegen.reference import Array, run_reference
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Region, Spec
-from tilegen.spec.outline import Placed, launch_of, outline, trip_of
+from tilegen.spec.outline import Placed, launch_of, outline
 
 _FEW = 16  # coordinates of each dimension that are compared in tiles that are not looked into
 _MOST_MORE = 8  # CTAs whose first tiles are compared beside those
@@ -59,13 +59,11 @@ def _ends_of(spec: Spec, case: Mapping[str, int]) -> tuple[Cta, ...]:
 @keep
 def _tile_loops(spec: Spec) -> dict[str, Index]:
     """Loops over tiles, which begin where the CTA says: the count of each by the name of its counted variable."""
-    found: dict[str, Index] = {}
-    for placed in outline(spec).placed:
-        s = placed.statement
-        if isinstance(s, Loop) and not isinstance(s.start, int) and {v.name for v in variables(s.start)} & {*CTA_AXES}:
-            trip, count, _ = trip_of(s, outline(spec).names)
-            found[trip.name] = substitute(count, placed.meant.values)
-    return found
+    return {one.trip.name: one.count for one in outline(spec).loops if _begins_by_cta(one.loop)}
+
+
+def _begins_by_cta(loop: Loop) -> bool:
+    return not isinstance(loop.start, int) and bool({v.name for v in variables(loop.start)} & {*CTA_AXES})
 
 
 def _sample(

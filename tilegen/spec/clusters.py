@@ -55,7 +55,7 @@ def _find_reaching(spec: Spec) -> list[Placed]:
     if not any(map(_reaches, statements)):
         return []
     names = {p.name for p in spec.params} | names_of_integers(statements)  # a counted variable takes none of them
-    return [placed for placed in place_statements(spec.ops, frozenset(names)) if _reaches(placed.statement)]
+    return [placed for placed in place_statements(spec.ops, frozenset(names))[0] if _reaches(placed.statement)]
 
 
 def _reaches(s: Statement) -> bool:
@@ -69,7 +69,7 @@ def _check_alike(spec: Spec, placed: Placed, findings: Findings) -> None:
     meant, axis = placed.meant, call.peers
     array = next(r for r in call.regions.values() if r.buffer.scope == "global")
     begins = [(x, f"the source begins at {x}") for x in array.begins]
-    asked = [(count, f"the trips of '{loop.var.name}' are {count}") for loop, _, count in meant.trips]
+    asked = [(one.count, f"the trips of '{one.loop.var.name}' are {one.count}") for one in meant.loops]
     asked += [(guard, f"it is run where {guard}") for guard in (*meant.guards, call.when)]
     for x, said in (*begins, *asked):
         if _depends(substitute(x, meant.values), axis, spec):

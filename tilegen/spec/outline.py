@@ -33,25 +33,40 @@ KINDS = (Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Foll
 
 
 @dataclass(frozen=True)
+class CountedLoop:
+    """A loop of a spec: its number among all of them, its counted variable, and written out its count and variable."""
+
+    number: int
+    loop: Loop
+    trip: Var
+    count: Index
+    value: Index
+
+
+@dataclass(frozen=True)
 class Meant:
     """What holds where a statement stands, written out in axes, params and counted variables of the loops around.
 
-    ``values``: loop variables and lets. ``trips``: of each loop its counted variable and its count. ``guards``: the
-    conditions around, and that each counted variable is below its count.
+    ``values``: loop variables and lets. ``loops``: those around, outermost first. ``guards``: the conditions around,
+    and that each counted variable is below its count.
     """
 
     values: Mapping[str, Index]
-    trips: tuple[tuple[Loop, Var, Index], ...]
+    loops: tuple[CountedLoop, ...]
     guards: tuple[Index, ...]
 
 
 @dataclass(frozen=True)
 class Placed:
-    """A statement, the nests that it stands in, outermost first, and what holds there."""
+    """A statement, the nests that it stands in, outermost first, and what holds there.
+
+    ``number``: of a loop among all loops, of a call among all calls, in the order of the text; -1 for the rest.
+    """
 
     statement: Statement
     around: tuple[Nest, ...]
     meant: Meant
+    number: int = -1
 
     @property
     def role(self) -> str:
@@ -63,13 +78,14 @@ class Placed:
 class Outline:
     """What is asked of a spec again and again.
 
-    ``calls`` are in the order in which plans number operations. ``queues``: those that copies are waited for in, by
-    groups, of each role. ``names``: every name that it gives. ``read`` and ``written`` are names of buffers,
-    ``streamed`` of the roots of those that copies work on while the threads go on. ``announced_bytes``: by the id of
-    each TMA copy, those of the copies that it announces at its mbarrier; 0 where one before it does.
+    ``loops`` and ``calls`` are by their numbers; plans number operations as calls are. ``queues``: those that copies
+    are waited for in, by groups, of each role. ``names``: every name that it gives. ``read`` and ``written`` are names
+    of buffers, ``streamed`` of the roots of those that copies work on while the threads go on. ``announced_bytes``: by
+    the id of each TMA copy, those of the copies that it announces at its mbarrier; 0 where one before it does.
     """
 
     placed: tuple[Placed, ...]
+    loops: tuple[CountedLoop, ...]
     calls: tuple[Call, ...]
     barriers: Mapping[str, Barrier]
     queues: Mapping[str, tuple[str, ...]]
@@ -97,9 +113,9 @@ def outline(spec: Spec) -> Outline:
     queues: dict[str, dict[str, None]] = {}
     for call in calls:
         queues.setdefault(call.role, {}).update({call.queue: None} if call.queue in QUEUES else {})
-    placed = tuple(place_statements(spec.ops, frozenset(names)))
+    placed, loops = place_statements(spec.ops, frozenset(names))
     return Outline(
-        placed, calls, barriers, {role: tuple(own) for role, own in queues.items()}, frozenset(names),
+        placed, loops, calls, barriers, {role: tuple(own) for role, own in queues.items()}, frozenset(names),
         frozenset(r.buffer.name for call in calls for r in call.read),
         frozenset(r.buffer.name for call in calls for r in call.written),
         frozenset(r.buffer.root for call in streams for r in call.regions.values()), announced_bytes_of(spec.ops),
@@ -122,35 +138,56 @@ def names_of_integers(statements: Sequence[Statement]) -> set[str]:
     return loops | {var.name for s in statements if isinstance(s, Naming) for var, _ in s.entries}
 
 
-def place_statements(statements: Sequence[Statement], taken: frozenset[str]) -> Iterator[Placed]:
-    """Every statement with what is around it; ``taken``: the names of the spec. Raises TypeError as above."""
-    return _place(statements, taken, (), Meant({}, (), ()))
+def place_statements(
+    statements: Sequence[Statement], taken: frozenset[str]
+) -> tuple[tuple[Placed, ...], tuple[CountedLoop, ...]]:
+    """Every statement with what is around it, and the loops by their numbers; ``taken``: the names of the spec.
+
+    Raises TypeError as above.
+    """
+    placing = _Placing(taken)
+    placed = tuple(placing.place(statements, (), Meant({}, (), ())))
+    return placed, tuple(placing.loops)
 
 
-def _place(
-    statements: Sequence[Statement], taken: frozenset[str], around: tuple[Nest, ...], meant: Meant
-) -> Iterator[Placed]:
-    for s in statements:
-        yield Placed(s, around, meant)
-        if isinstance(s, Nest):
-            yield from _place(s.body, taken, (*around, s), _enter(s, meant, taken))
-        elif isinstance(s, Naming):
-            meant = _define(s, meant)
+class _Placing:
+    """Walks statements and numbers their loops and calls."""
 
+    def __init__(self, taken: frozenset[str]):
+        self.taken, self.calls = taken, 0
+        self.loops: list[CountedLoop] = []
 
-def _enter(nest: Nest, meant: Meant, taken: frozenset[str]) -> Meant:
-    """What holds inside of a nest. Raises TypeError as above."""
-    if isinstance(nest, RoleBlock):
-        return meant
-    if isinstance(nest, Guarded):
-        return replace(meant, guards=(*meant.guards, substitute(nest.when, meant.values)))
-    if not isinstance(nest, Loop):
-        raise TypeError(f"spec/outline.py does not know {type(nest).__name__}")
-    trip, count, value = trip_of(nest, taken)
-    count, value = substitute(count, meant.values), substitute(value, meant.values)
-    guards = () if isinstance(count, int) else (less(trip, count),)
-    trips = (*meant.trips, (nest, trip, count))
-    return Meant({**meant.values, nest.var.name: value}, trips, (*meant.guards, *guards))
+    def place(self, statements: Sequence[Statement], around: tuple[Nest, ...], meant: Meant) -> Iterator[Placed]:
+        for s in statements:
+            number = self.number(s, meant)
+            yield Placed(s, around, meant, number)
+            if isinstance(s, Nest):
+                yield from self.place(s.body, (*around, s), self.enter(s, number, meant))
+            elif isinstance(s, Naming):
+                meant = _define(s, meant)
+
+    def number(self, s: Statement, meant: Meant) -> int:
+        if isinstance(s, Call):
+            self.calls += 1
+            return self.calls - 1
+        if not isinstance(s, Loop):
+            return -1
+        trip, count, value = trip_of(s, self.taken)
+        number, values = len(self.loops), meant.values
+        self.loops.append(CountedLoop(number, s, trip, substitute(count, values), substitute(value, values)))
+        return number
+
+    def enter(self, nest: Nest, number: int, meant: Meant) -> Meant:
+        """What holds inside of a nest. Raises TypeError as above."""
+        if isinstance(nest, RoleBlock):
+            return meant
+        if isinstance(nest, Guarded):
+            return replace(meant, guards=(*meant.guards, substitute(nest.when, meant.values)))
+        if not isinstance(nest, Loop):
+            raise TypeError(f"spec/outline.py does not know {type(nest).__name__}")
+        one = self.loops[number]
+        below = () if isinstance(one.count, int) else (less(one.trip, one.count),)
+        return Meant({**meant.values, nest.var.name: one.value}, (*meant.loops, one), (*meant.guards, *below))
 
 
 def _define(naming: Naming, meant: Meant) -> Meant:
@@ -251,14 +288,9 @@ def _shared_loops(spec: Spec) -> tuple[Index, ...]:
     """The counts of loops that CTAs share among them: functions of params and of which CTA it is, of nothing else."""
     places = {*CTA_AXES, *CLUSTER_AXES}
     known = places | {p.name for p in spec.params}
-    taken, found = outline(spec).names, dict[Index, None]()
-    for placed in outline(spec).placed:
-        if isinstance(placed.statement, Loop):
-            count = substitute(trip_of(placed.statement, taken)[1], placed.meant.values)
-            names = {v.name for v in variables(count)}
-            if names & places and names <= known:
-                found[count] = None
-    return tuple(found)
+    counts = dict.fromkeys(one.count for one in outline(spec).loops)
+    named = {count: {v.name for v in variables(count)} for count in counts}
+    return tuple(count for count, names in named.items() if names & places and names <= known)
 
 
 @keep
