@@ -10,8 +10,8 @@ import pytest
 
 from tests.interpret.edits import kernel
 from tilegen.index import Index, Var, add, differ, equal, less
-from tilegen.plan import Memory, Owned, Plan
-from tilegen.proofs import bids, check_partition, find_unowned
+from tilegen.plan import Memory, Plan
+from tilegen.proofs import Owned, bids, check_partition, find_unowned
 
 
 def draw_sum(rng: random.Random, axes: Sequence[Var]) -> Index:
@@ -28,7 +28,8 @@ def draw_condition(rng: random.Random, axes: Sequence[Var], bx: Var) -> Index:
     return rng.choice([True, True, True, less(v, half), equal(v % 3, 1), differ(v, half), less(v * 3, add(bx, 20))])
 
 
-def draw_plan(seed: int) -> Plan:
+def draw_plan(seed: int) -> tuple[Plan, tuple[Owned, ...]]:
+    """A plan of its grid alone, and who owns what."""
     rng = random.Random(seed)
     grid = (rng.choice([1, 2, 7, 40, 90]), rng.choice([1, 2, 5, 30]), 1)
     bx, by, k = Var("bx", grid[0]), Var("by", grid[1]), Var("k", rng.choice([3, 20, 50]))
@@ -42,14 +43,14 @@ def draw_plan(seed: int) -> Plan:
     box = tuple(rng.choice([1, 2, 3, 4, 8, 16]) for _ in shape)
     one = Owned(y, start, box, tuple(counts), draw_condition(rng, axes, bx), 0)
     other = replace(one, start=tuple(add(x, rng.choice([0, 1, 8])) for x in start), op=1)
-    return kernel(memories=(y,), owns=rng.choice([(one,), (one, other)]), grid=grid)
+    return kernel(memories=(y,), grid=grid), rng.choice([(one,), (one, other)])
 
 
-def verdict(plan: Plan) -> list[tuple[str, str, list[int] | None]]:
+def verdict(plan: Plan, owns: Sequence[Owned]) -> list[tuple[str, str, list[int] | None]]:
     """The codes, of counts the message and what is first; which of many elements with two owners does not matter."""
     return [
-        (f.code, "", None) if f.code == "TG417" else (f.code, f.message, find_unowned(plan, f.memory, {}))
-        for f in check_partition(plan)
+        (f.code, "", None) if f.code == "TG417" else (f.code, f.message, find_unowned(plan, owns, f.memory, {}))
+        for f in check_partition(plan, owns)
     ]
 
 
@@ -58,12 +59,12 @@ def verdict(plan: Plan) -> list[tuple[str, str, list[int] | None]]:
 def test_a_thinned_grid_is_judged_as_the_whole(seed, monkeypatch):
     thinned = 0
     for case in range(150):
-        plan = draw_plan(1000 * seed + case)
+        plan, owns = draw_plan(1000 * seed + case)
         monkeypatch.setattr(bids, "_ALL", 1 << 40)
-        whole = verdict(plan)
+        whole = verdict(plan, owns)
         monkeypatch.setattr(bids, "_ALL", 4)
-        thinned += bool(bids.thin([bids.make_bid(plan, o, {}) for o in plan.owns]))
-        assert verdict(plan) == whole, f"case {1000 * seed + case}: {plan.owns}"
+        thinned += bool(bids.thin([bids.make_bid(plan, o, {}) for o in owns]))
+        assert verdict(plan, owns) == whole, f"case {1000 * seed + case}: {owns}"
     assert thinned > 20
 
 
@@ -71,14 +72,14 @@ def test_a_grid_of_two_billion_ctas_is_a_partition():
     n = (1 << 31) - 1
     bx = Var("bx", n)
     y = Memory("Y", "int8", (n * 32,), (1,), "global", "out")
-    owned = Owned(y, (bx * 32,), (32,))
-    assert check_partition(kernel(memories=(y,), owns=(owned,), grid=(n, 1, 1))) == ()
-    (found,) = check_partition(kernel(memories=(y,), owns=(replace(owned, box=(33,)),), grid=(n, 1, 1)))
+    owned, plan = Owned(y, (bx * 32,), (32,)), kernel(memories=(y,), grid=(n, 1, 1))
+    assert check_partition(plan, [owned]) == ()
+    (found,) = check_partition(plan, [replace(owned, box=(33,))])
     assert found.message == "Y[32] is owned by CTA (0, 0, 0) and by CTA (1, 0, 0)"
-    (found,) = check_partition(kernel(memories=(y,), owns=(replace(owned, box=(31,)),), grid=(n, 1, 1)))
+    (found,) = check_partition(plan, [replace(owned, box=(31,))])
     assert found.message == f"{n} of {n * 32} elements of Y have no owner"
-    assert find_unowned(kernel(memories=(y,), owns=(replace(owned, box=(31,)),), grid=(n, 1, 1)), "Y", {}) == [31]
-    left_out = kernel(memories=(y,), owns=(replace(owned, condition=differ(bx, 5)),), grid=(n, 1, 1))
-    (found,) = check_partition(left_out)
+    assert find_unowned(plan, [replace(owned, box=(31,))], "Y", {}) == [31]
+    left_out = [replace(owned, condition=differ(bx, 5))]
+    (found,) = check_partition(plan, left_out)
     assert found.message == f"32 of {n * 32} elements of Y have no owner"
-    assert find_unowned(left_out, "Y", {}) == [160]
+    assert find_unowned(plan, left_out, "Y", {}) == [160]

@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from tilegen.index import Index, conjuncts, every, less, substitute, variables
+from tilegen.index import Index, Var, conjuncts, every, less, substitute, variables
+from tilegen.kept import keep
 from tilegen.ops.placement import logical_memory, place_memories
-from tilegen.plan import Owned
+from tilegen.plan import Memory
 from tilegen.scopes import thread_variables
 from tilegen.spec.data import Call, Region, Spec
 from tilegen.spec.outline import Meant, outline, written_roots
 
 
+@dataclass(frozen=True)
+class Owned:
+    """A box of a global array that a CTA writes, or reads: start and extent per dimension of the memory.
+
+    ``loops`` are the variables other than the CTA's that the start ranges over, each with its count; ``threads``
+    those of the role that does, whose thread axes the start may name.
+    """
+
+    memory: Memory
+    start: tuple[Index, ...]
+    box: tuple[int, ...]
+    loops: tuple[tuple[Var, Index], ...] = ()
+    condition: Index = True
+    op: int = -1  # the number of the call, and of the plan's operation
+    threads: int = 1024
+
+
+@keep
 def written_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that the spec writes, in the order of its ops."""
     return _list_boxes(spec, lambda call: call.written)
 
 
+@keep
 def touched_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads or writes."""
     return _list_boxes(spec, lambda call: [*call.read, *call.written])
 
 
+@keep
 def read_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads of an array that it writes too: nobody but the CTA that reads one may own it."""
     return _list_boxes(spec, lambda call: [r for r in call.read if r.buffer.root in written_roots(spec)])

@@ -15,7 +15,7 @@ from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
 from tilegen.proofs.bids import MOST_BOXES
-from tilegen.proofs.boxes import read_boxes
+from tilegen.proofs.boxes import Owned, read_boxes, written_boxes
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions
 from tilegen.proofs.indices import unproven_indices
@@ -74,17 +74,18 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     if negative := unproven_indices(spec, plan):
         raise ProofError(negative)
     unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan))
-    errors = [_finding(spec, plan, f) for f in unproven if f.severity == "error"]
+    errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
-    usual, reads, warnings = parameter_cases(spec), read_boxes(spec), list[Diagnostic]()
+    usual, warnings = parameter_cases(spec), list[Diagnostic]()
+    owns, reads = written_boxes(spec), read_boxes(spec)
     usual += [c for c in launch_cases(spec, usual[0]) if c not in usual]
-    for case in [*usual, *(c for c in coverage_cases(spec, plan, usual[0]) if c not in usual)]:
+    for case in [*usual, *(c for c in coverage_cases(spec, usual[0]) if c not in usual)]:
         most = MOST_BOXES if case in usual else _FEW_BOXES
-        for f in (*check_partition(plan, case, most), *check_reads(plan, reads, case, most)):
+        for f in (*check_partition(plan, owns, case, most), *check_reads(plan, owns, reads, case, most)):
             if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
                 errors.append(_unowned(spec, plan, f, case))
             elif f.severity == "error":
-                errors.append(_finding(spec, plan, f))
+                errors.append(_finding(spec, f))
             elif f.code == NOT_PARTITIONED and case in usual:
                 warnings.append(_unlooked(spec, f))
             elif case in usual:
@@ -103,7 +104,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     steps = [taken for taken, _ in exact]
     first = sum(steps[: len(parameter_cases(spec))])
     warnings += needless_syncs(spec, plan, runs, first)
-    notes += _say_sizes(spec, plan)
+    notes += _say_sizes(spec)
     return Proof(done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)))
 
 
@@ -192,7 +193,7 @@ def launch_cases(spec: Spec, default: Mapping[str, int]) -> list[dict[str, int]]
     return [case for case in cases if is_sized(spec, case)]
 
 
-def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[dict[str, int]]:
+def coverage_cases(spec: Spec, default: Mapping[str, int]) -> list[dict[str, int]]:
     """Values of the parameters beside those of ``parameter_cases`` with which owners are counted.
 
     Each parameter alone as large as it may be (as an array can be), and at every residue that conditions on the owned
@@ -200,7 +201,7 @@ def coverage_cases(spec: Spec, plan: Plan, default: Mapping[str, int]) -> list[d
     """
     cases: list[dict[str, int]] = []
     for name, var in ((p.name, p.var) for p in spec.params if p.var is not None):
-        residues = _count_residues(plan, var)
+        residues = _count_residues(written_boxes(spec), var)
         values: Sequence[int] = _all_values(var)
         if residues is not None or len(values) > _MOST_VALUES:
             values = [default[name] + k * var.step for k in range(1, residues or _FEW_RESIDUES)]
@@ -212,16 +213,17 @@ def _all_values(var: Var) -> range:
     return range(-(-max(1, var.least) // var.step) * var.step, var.bound, var.step)
 
 
-def _say_sizes(spec: Spec, plan: Plan) -> list[str]:
+def _say_sizes(spec: Spec) -> list[str]:
     """A note for each parameter of which only some values say who owns what: no rule is known, and there are many."""
-    many = [(p.name, len(_all_values(p.var))) for p in spec.params if p.var and _count_residues(plan, p.var) is None]
+    owns = written_boxes(spec)
+    many = [(p.name, len(_all_values(p.var))) for p in spec.params if p.var and _count_residues(owns, p.var) is None]
     said = "not proven: who owns what at every size, {} of the {} values of {} were looked at"
     return [said.format(_FEW_RESIDUES, count, name) for name, count in many if count > _MOST_VALUES]
 
 
-def _count_residues(plan: Plan, var: Var) -> int | None:
+def _count_residues(owns: Sequence[Owned], var: Var) -> int | None:
     """After how many steps of a parameter what the owned boxes depend on repeats; None where no rule is known."""
-    asked = (x for o in plan.owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
+    asked = (x for o in owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
     courses = [course(x, replace(var, step=1)) for x in asked if not isinstance(x, int) and var in variables(x)]
     if not courses:
         return 1
@@ -236,7 +238,7 @@ def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
 
 
 def _unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) -> Diagnostic:
-    first = find_unowned(plan, finding.memory, case)
+    first = find_unowned(plan, written_boxes(spec), finding.memory, case)
     named = f", the first is {finding.memory}{first}" if first is not None else ""
     used = say_case(case)
     hint = "write every element, or say 'partial: true' on the buffer"
@@ -250,16 +252,16 @@ def _unlooked(spec: Spec, finding: Finding) -> Diagnostic:
     return Diagnostic(finding.code, finding.message, spec.buffer(finding.memory).mark, hint, severity="warning")
 
 
-def _finding(spec: Spec, plan: Plan, finding: Finding) -> Diagnostic:
-    hint = _say_owners(plan, finding.memory) if finding.code == TWO_OWNERS else ""
+def _finding(spec: Spec, finding: Finding) -> Diagnostic:
+    hint = _say_owners(spec, finding.memory) if finding.code == TWO_OWNERS else ""
     return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op), hint)
 
 
-def _say_owners(plan: Plan, name: str) -> str:
+def _say_owners(spec: Spec, name: str) -> str:
     """What may be meant where CTAs write the same elements of an array: an axis that no place in it depends on."""
-    owns = [o for o in plan.owns if o.memory.name == name]
+    owns = [o for o in written_boxes(spec) if o.memory.name == name]
     used = {v.name for o in owns for x in (*o.start, o.condition) for v in variables(x)}
-    for axis, inside, count in zip(CTA_AXES, CLUSTER_AXES, plan.grid, strict=True):
+    for axis, inside, count in zip(CTA_AXES, CLUSTER_AXES, spec.grid, strict=True):
         if count != 1 and not used & {axis, inside}:
             return f"no place in {name} depends on {axis}, so all CTAs along it write the same elements"
     return f"let each CTA write elements of its own: compare what a CTA writes of {name} with how far the next one is"
