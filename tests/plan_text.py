@@ -33,15 +33,16 @@ from tilegen.plan import (
     When,
     effects,
 )
+from tilegen.proofs import Owned
 
 
-def print_plan(plan: Plan) -> str:
-    """Memories, roles with their steps, owned boxes."""
+def print_plan(plan: Plan, owns: Iterable[Owned] = ()) -> str:
+    """Memories, roles with their steps; then the boxes that CTAs own."""
     lines = [f"Plan {plan.name}, {plan.arch}, grid {tuple(map(str, plan.grid))}".replace("'", "")]
     lines += [f"  {_memory(m)}" for m in plan.memories]
     for role in plan.roles:
         lines += [f"  Role {role.name}: {role.threads} threads", *_steps(role.steps, 2)]
-    for owned in plan.owns:
+    for owned in owns:
         lines.append(f"  Owned {owned.memory.name} from {_numbers(owned.start)}, box {_numbers(owned.box)}")
     return "\n".join(lines)
 

@@ -40,7 +40,7 @@ def change_memories(plan: Plan, change: Callable[[Memory], Memory]) -> Plan:
     def other(x: Any) -> Any:
         return change(x) if isinstance(x, Memory) else None
 
-    return change_parts(plan, other, "memories", "roles", "owns")
+    return change_parts(plan, other, "memories", "roles")
 
 
 def change_parts(plan: Plan, change: Callable[[Any], Any], *names: str) -> Plan:

@@ -30,6 +30,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import TilegenError
 from tilegen.ops import ALL_OPS, OPS
 from tilegen.pipeline import build
+from tilegen.proofs.boxes import written_boxes
 from tilegen.scopes import OP_SCOPES
 
 README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"
@@ -188,7 +189,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "spec": lambda: _fence("yaml", read_spec(SPEC)),
     "owners": print_owners,
     "expanded": lambda: _fence("yaml", _tilegen("explain", "--expanded", "specs/transpose.yaml")),
-    "plan": lambda: _fence("text", print_plan(build_spec(SPEC).plan)),
+    "plan": lambda: _fence("text", print_plan(build_spec(SPEC).plan, written_boxes(build_spec(SPEC).spec))),
     "function": print_function,
     "verified": lambda: _fence("text", _tilegen("verify", "--device", "cpu", "specs/permute_sf.yaml")),
     "summary": lambda: _fence("text", _tilegen("explain", "--summary", "specs/copy_staged.yaml")),

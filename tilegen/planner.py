@@ -9,12 +9,12 @@ from typing import Any
 from tilegen.arch import ARCHES
 from tilegen.decisions import Operation
 from tilegen.errors import Diagnostic, SpecError, TilegenError
-from tilegen.index import Index, Var, add, equal, every, less, mul, sub, substitute, variables
+from tilegen.index import Index, Var, add, equal, less, mul, sub, substitute
 from tilegen.kept import keep
 from tilegen.ops.dispatch import dispatch
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context
-from tilegen.ops.placement import check_scratch, choose_resident, logical_memory, place_memories
+from tilegen.ops.placement import check_scratch, choose_resident, place_memories
 from tilegen.plan import (
     PRODUCTS,
     QUEUES,
@@ -24,7 +24,6 @@ from tilegen.plan import (
     Follow,
     Let,
     Memory,
-    Owned,
     Plan,
     Repeat,
     Role,
@@ -37,7 +36,7 @@ from tilegen.plan import (
     names_used,
     when,
 )
-from tilegen.scopes import SCOPES, thread_variables, threads_of
+from tilegen.scopes import SCOPES, threads_of
 from tilegen.spec.clusters import count_peers, find_peers
 from tilegen.spec.data import (
     Arriving,
@@ -48,14 +47,13 @@ from tilegen.spec.data import (
     Loop,
     Meeting,
     Naming,
-    Region,
     RoleBlock,
     RoleTerms,
     Spec,
     Statement,
     Waiting,
 )
-from tilegen.spec.outline import fresh_name, launch_of, outline, parts_of_cta, trip_of
+from tilegen.spec.outline import Placed, fresh_name, launch_of, outline, parts_of_cta, trip_of
 from tilegen.spec.phases import count_waits, counted_barriers, parity_of, step_waits, trips_of
 
 _LAST_BARRIER = 15  # PTX ISA, barrier: 16 of them, numbered from 0
@@ -78,11 +76,10 @@ def plan_spec(spec: Spec) -> Plan:
     roles = tuple(Role(b.part.name or "all", b.part.threads, steps, b.part.registers) for b, steps in planned)
     _check_named_barriers(spec, roles)
     forms = tuple(dict.fromkeys((*memories.values(), *scratch)))  # views: several forms of one array's name
-    owns = tuple(sorted((o for b in builders for o in b.owns), key=lambda owned: owned.op))
     operations = dict(sorted(found for b in builders for found in b.operations.items()))
     return Plan(
         spec.kernel, spec.arch, spec.grid, forms, roles, spec.params,
-        spec.cluster, owns, tuple(operations.values()), spec.notes,
+        spec.cluster, tuple(operations.values()), spec.notes,
         (*spec.choices, *choose_resident(spec, memories)), tuple(outline(spec).barriers.values()), spec.ctas_per_sm,
         spec.overlaps,
     )  # fmt: skip
@@ -125,44 +122,37 @@ class _Builder:
     def __init__(self, spec: Spec, memories: dict[str, Memory], part: RoleTerms):
         self.spec, self.memories, self.outline, self.part = spec, memories, outline(spec), part
         self.launch = replace(launch_of(spec), threads=part.threads)
-        self.numbers = {id(call): k for k, call in enumerate(self.outline.calls)}
+        self.places = iter([p for p in self.outline.placed if p.role in ("", part.name)])
+        self.place: Placed  # of the statement that is planned
         self.operations: dict[int, Operation] = {}
-        self.owns: list[Owned] = []
         self.scratch: list[Memory] = []  # shared memory of ops' own
         self.errors: list[TilegenError] = []
-        self.loops: tuple[tuple[Var, Index], ...] = ()  # counted variables of the loops around, with their counts
         self.counted = counted_barriers(spec)
         self.waited: dict[str, Index] = {}  # waits for each of these before this place
-        self.values: dict[str, Index] = {}  # loop variables that are functions of those, and lets
-        self.conditions: tuple[Index, ...] = ()  # around, written out
 
     def statements(self, statements: Sequence[Statement], enclose: Enclose) -> tuple[Step, ...]:
         """The steps of a list; names that nothing after them uses are left out."""
         named: list[Let] = []
         planned: list[tuple[Step, ...]] = []
-        outside = self.values
         for s in statements:
+            self.place = next(self.places)
+            assert self.place.statement is s
             steps = PLANNED[type(s)](self, s, _after(named, enclose))
             named += [step for step in steps if isinstance(step, Let)] if isinstance(s, Naming) else []
             planned.append(steps)
-        self.values = outside
         return drop_unused([step for steps in planned for step in steps])
 
     def naming(self, s: Naming, enclose: Enclose) -> tuple[Step, ...]:
-        self.values = dict(self.values)
-        for var, value in s.entries:
-            self.values[var.name] = substitute(value, self.values)
         return tuple(Let(var, value) for var, value in s.entries if not isinstance(value, int))
 
     def guarded(self, s: Guarded, enclose: Enclose) -> tuple[Step, ...]:
         """A block of its own even where its condition always holds, if it names anything."""
         names = any(isinstance(inner, Naming) for inner in s.body)
         wrap: Enclose = lambda body: (When(s.when, body),) if names and s.when is True else when(s.when, *body)  # noqa: E731
-        conditions, waited = self.conditions, self.waited
-        self.conditions = (*conditions, substitute(s.when, self.values))
+        waited, values = self.waited, self.place.meant.values
         body = self.statements(s.body, lambda inner: enclose(wrap(inner)))
-        each = {name: substitute(x, self.values) for name, x in count_waits((s,), self.counted).items()}
-        self.conditions, self.waited = conditions, step_waits(waited, each, 1)
+        each = {name: substitute(x, values) for name, x in count_waits((s,), self.counted).items()}
+        self.waited = step_waits(waited, each, 1)
         return wrap(body)
 
     def role_block(self, s: RoleBlock, enclose: Enclose) -> tuple[Step, ...]:
@@ -224,27 +214,25 @@ class _Builder:
 
     def loop(self, loop: Loop, enclose: Enclose) -> tuple[Step, ...]:
         trip, count, value = trip_of(loop, self.outline.names)
-        wrap = _wrap_in(loop, trip, count, value)
-        loops, values, waited = self.loops, self.values, self.waited
+        number, values = self.place.number, self.place.meant.values
+        wrap = _wrap_in(loop, number, trip, count, value)
+        waited = self.waited
         each = {name: substitute(x, values) for name, x in count_waits(loop.body, self.counted).items()}
         self.waited = step_waits(waited, each, trip)
-        self.loops = (*loops, (trip, substitute(count, values)))
-        self.values = {**values, loop.var.name: substitute(value, values)}
         body = self.statements(loop.body, lambda inner: enclose(wrap(inner)))
         all_trips = substitute(trips_of(loop), values)
-        self.loops, self.values, self.waited = loops, values, step_waits(waited, each, all_trips)
+        self.waited = step_waits(waited, each, all_trips)
         return () if isinstance(count, int) and count <= 0 else wrap(body)
 
     def call(self, call: Call, enclose: Enclose) -> tuple[Step, ...]:
-        context, number = self.context(call, enclose), self.numbers[id(call)]
+        context = self.context(call, enclose)
         try:
             planned, operation = dispatch(call, context)
         except SpecError as error:
             self.errors.append(error)
             planned, operation = Planned((), None, ()), Operation(call.op, "", call.scope, "", 0, None)  # type: ignore[arg-type]
-        self.operations[number] = operation
+        self.operations[context.op] = operation
         self.scratch += planned.scratch
-        self.owns += [self.owned(r, call, context.op) for r in call.written if r.buffer.scope == "global"]
         return when(call.when, *planned.steps)
 
     def context(self, call: Call, enclose: Enclose) -> Context:
@@ -254,19 +242,12 @@ class _Builder:
             self.launch,
             self.memories,
             guard,
-            self.numbers[id(call)],
+            self.place.number,
             self.outline.names,
             call.when,
             self.outline.barriers,
             announced_bytes=self.outline.announced_bytes.get(id(call), 0),
         )
-
-    def owned(self, region: Region, call: Call, op: int) -> Owned:
-        start = tuple(substitute(x, self.values) for x in region.begins)
-        instances = _instances(self.part.threads, start)
-        condition = every(*self.conditions, substitute(call.when, self.values))
-        memory = logical_memory(region.buffer, self.memories[region.buffer.name])
-        return Owned(memory, start, region.lengths, self.loops + instances, condition, op, self.part.threads)
 
 
 PLANNED: dict[type, Callable[[Any, Any, Enclose], tuple[Step, ...]]] = {
@@ -318,13 +299,6 @@ def line_of(statement: Meeting | Closing | Waiting | Arriving) -> int:
     return statement.mark.line if statement.mark else 0
 
 
-def _instances(threads: int, begins: Sequence[Index]) -> tuple[tuple[Var, Index], ...]:
-    """The thread axes that a region's begins name: the op's instances."""
-    named = {v for x in begins for v in variables(x)}
-    axes = thread_variables(threads)
-    return tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name) if v.name in axes)
-
-
 def _after(named: Sequence[Let], enclose: Enclose) -> Enclose:
     """How a list's names stand before what comes after them."""
     if not named:
@@ -346,8 +320,8 @@ def drop_unused(steps: Sequence[Step]) -> tuple[Step, ...]:
     return tuple(reversed(kept))
 
 
-def _wrap_in(loop: Loop, trip: Var, count: Index, value: Index) -> Enclose:
-    """How a loop wraps its body."""
+def _wrap_in(loop: Loop, number: int, trip: Var, count: Index, value: Index) -> Enclose:
+    """How a loop of this number wraps its body."""
     if trip == loop.var:
-        return lambda body: (Repeat(loop.var, count, body, loop.unroll),)
-    return lambda body: (Repeat(trip, count, drop_unused((Let(loop.var, value), *body)), loop.unroll),)
+        return lambda body: (Repeat(loop.var, count, body, loop.unroll, number),)
+    return lambda body: (Repeat(trip, count, drop_unused((Let(loop.var, value), *body)), loop.unroll, number),)

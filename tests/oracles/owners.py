@@ -17,8 +17,8 @@ from tilegen.index import Index, Var, mod, substitute
 from tilegen.layouts import row_major
 from tilegen.ops import ALL_OPS
 from tilegen.ops.expand import expand_spec
-from tilegen.plan import Owned, Param
-from tilegen.proofs.boxes import written_boxes
+from tilegen.plan import Param
+from tilegen.proofs.boxes import Owned, written_boxes
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 from tilegen.spec import load
 from tilegen.spec.data import AUTO, Spec

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilegen.index import Index, Var
-from tilegen.plan import Block, Memory, Move, Owned, Plan, Repeat, Role, Step, Sync, flat_memory
+from tilegen.plan import Block, Memory, Move, Plan, Repeat, Role, Step, Sync, flat_memory
+from tilegen.proofs.boxes import Owned
 
 lane, r, s, i = Var("laneid", 32), Var("r", 4), Var("s", 2), Var("i", 2)
 
@@ -45,5 +46,9 @@ def build(offset_bytes: int = 1024) -> Plan:
         Sync("warp"),
         copy("store", 3, Move(word[0], b[i * 128 + lane * 4], 4), Move(dst_g[i, lane * 4], word[0], 4)),
     )
-    owns = (Owned(dst_g, (0, 0), (2, 128)),)
-    return Plan("permute_sf", "sm_90", (1, 1, 1), (src_g, dst_g, a, b), (Role("all", 32, steps),), owns=owns)
+    return Plan("permute_sf", "sm_90", (1, 1, 1), (src_g, dst_g, a, b), (Role("all", 32, steps),))
+
+
+def owned(plan: Plan) -> tuple[Owned, ...]:
+    """The two tiles of Out, which its one CTA writes."""
+    return (Owned(plan.memories[1], (0, 0), (2, 128)),)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from tilegen.index import Index, Var, ceil_div, every, less, multiple, xor
-from tilegen.plan import Block, Memory, Move, Owned, Param, Plan, Repeat, Role, Step, Sync, flat_memory, let, when
+from tilegen.plan import Block, Memory, Move, Param, Plan, Repeat, Role, Step, Sync, flat_memory, let, when
+from tilegen.proofs.boxes import Owned
 
 
 def build(rows: Index = 16384, columns: Index = 16384, params: tuple[Param, ...] = ()) -> Plan:
@@ -40,9 +41,14 @@ def build(rows: Index = 16384, columns: Index = 16384, params: tuple[Param, ...]
             Repeat(i, 4, (row, *when(fits(m0 + b * 4, n0 + row.var), fetch, store)), unroll=True),
         ), registers=(r,), op=2),
     )  # fmt: skip
-    owns = (Owned(target, (bx * 64, by * 64), (64, 64)),)
     memories, roles = (source, target, tile), (Role("all", 256, steps),)
-    return Plan("transpose", "sm_90", (gx, gy, 1), memories, roles, params, owns=owns)
+    return Plan("transpose", "sm_90", (gx, gy, 1), memories, roles, params)
+
+
+def owned(plan: Plan) -> tuple[Owned, ...]:
+    """The tiles of Y that its CTAs write."""
+    bx, by = (_axis(name, extent) for name, extent in zip(("bx", "by"), plan.grid, strict=False))
+    return (Owned(plan.memories[1], (bx * 64, by * 64), (64, 64)),)
 
 
 def _axis(name: str, extent: Index) -> Var:

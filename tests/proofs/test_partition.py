@@ -15,8 +15,8 @@ import pytest
 from tests.drawn_indices import draw_condition, draw_value
 from tests.interpret.edits import kernel
 from tilegen.index import Index, Var, add, differ, equal, evaluate, less, maximum, minimum, mod, select, sub, substitute
-from tilegen.plan import Memory, Owned, Param, Plan, default_values
-from tilegen.proofs import bids, check_partition, find_unowned
+from tilegen.plan import Memory, Param, Plan, default_values
+from tilegen.proofs import Owned, bids, check_partition, find_unowned
 from tilegen.proofs.finding import TWO_OWNERS
 
 
@@ -34,7 +34,8 @@ def draw_guard(rng: random.Random, axes: Sequence[Var], bx: Var) -> Index:
     return rng.choice([True, True, True, less(v, half), equal(v % 3, 1), differ(v, half), less(v * 3, add(bx, 20))])
 
 
-def draw_plan(rng: random.Random, widths: Sequence[int] = (1, 2, 7, 40, 90)) -> Plan:
+def draw_plan(rng: random.Random, widths: Sequence[int] = (1, 2, 7, 40, 90)) -> tuple[Plan, tuple[Owned, ...]]:
+    """A plan of its grid alone, and who owns what."""
     grid = (rng.choice(widths), rng.choice([1, 2, 5, 30]), 1)
     bx, by, k = Var("bx", grid[0]), Var("by", grid[1]), Var("k", rng.choice([3, 20, 50]))
     shape = tuple(rng.choice([13, 40, 100, 300, 1000]) for _ in range(rng.choice([1, 2])))
@@ -47,14 +48,14 @@ def draw_plan(rng: random.Random, widths: Sequence[int] = (1, 2, 7, 40, 90)) -> 
     box = tuple(rng.choice([1, 2, 3, 4, 8, 16]) for _ in shape)
     one = Owned(y, start, box, tuple(counts), draw_guard(rng, axes, bx), 0)
     other = replace(one, start=tuple(add(x, rng.choice([0, 1, 8])) for x in start), op=1)
-    return kernel(memories=(y,), owns=rng.choice([(one,), (one, other)]), grid=grid)
+    return kernel(memories=(y,), grid=grid), rng.choice([(one,), (one, other)])
 
 
-def verdict(plan: Plan) -> list[tuple[str, str, list[int] | None]]:
+def verdict(plan: Plan, owns: Sequence[Owned]) -> list[tuple[str, str, list[int] | None]]:
     """The codes, of counts the message and what is first; which of many elements with two owners does not matter."""
     return [
-        (f.code, "", None) if f.code == "TG417" else (f.code, f.message, find_unowned(plan, f.memory, {}))
-        for f in check_partition(plan)
+        (f.code, "", None) if f.code == "TG417" else (f.code, f.message, find_unowned(plan, owns, f.memory, {}))
+        for f in check_partition(plan, owns)
     ]
 
 
@@ -63,12 +64,12 @@ def verdict(plan: Plan) -> list[tuple[str, str, list[int] | None]]:
 def test_a_thinned_grid_is_judged_as_the_whole(seed, monkeypatch):
     thinned = 0
     for case in range(150):
-        plan = draw_plan(random.Random(1000 * seed + case))
+        plan, owns = draw_plan(random.Random(1000 * seed + case))
         monkeypatch.setattr(bids, "_ALL", 1 << 40)
-        whole = verdict(plan)
+        whole = verdict(plan, owns)
         monkeypatch.setattr(bids, "_ALL", 4)
-        thinned += bool(bids.thin([bids.make_bid(plan, o, {}) for o in plan.owns]))
-        assert verdict(plan) == whole, f"case {1000 * seed + case}: {plan.owns}"
+        thinned += bool(bids.thin([bids.make_bid(plan, o, {}) for o in owns]))
+        assert verdict(plan, owns) == whole, f"case {1000 * seed + case}: {owns}"
     assert thinned > 20
 
 
@@ -81,13 +82,13 @@ class Owners:
     last: np.ndarray[Any, Any]
 
 
-def count_owners(plan: Plan) -> Owners | None:
+def count_owners(plan: Plan, owns: Sequence[Owned]) -> Owners | None:
     """Every element of every box of every CTA, at the plan's default sizes; None for a box that begins before 0."""
     params = default_values(plan.params)
     grid = [int(evaluate(n, params)) for n in plan.grid]
-    shape = tuple(int(evaluate(n, params)) for n in plan.owns[0].memory.shape)
+    shape = tuple(int(evaluate(n, params)) for n in owns[0].memory.shape)
     first, last = np.full(shape, 1 << 40), np.full(shape, -1)
-    for owned in plan.owns:
+    for owned in owns:
         counts = [v.bound for v, _ in owned.loops]
         names = ["bx", "by", "bz", *(v.name for v, _ in owned.loops)]
         at = dict(zip(names, np.indices((*grid, *counts)).reshape(len(names), -1), strict=True))
@@ -112,18 +113,18 @@ def count_owners(plan: Plan) -> Owners | None:
     return Owners(np.where(last < 0, -1, first), last)
 
 
-def check_owners(plan: Plan) -> bool:
+def check_owners(plan: Plan, owns: Sequence[Owned]) -> bool:
     """The verdict is that of every element: who is named owns it, and as many as said have no owner.
 
     False for a plan whose boxes begin before their array, which other proofs refuse.
     """
-    owners, found, params = count_owners(plan), check_partition(plan), default_values(plan.params)
+    owners, found, params = count_owners(plan, owns), check_partition(plan, owns), default_values(plan.params)
     if owners is None:
         return False
     said = ", ".join(f"{f.code} {f.message}" for f in found)
     boxes = "; ".join(
         f"[{', '.join(map(str, o.start))}] + {o.box} when {o.condition} for {[(v.name, str(n)) for v, n in o.loops]}"
-        for o in plan.owns
+        for o in owns
     )
     text = f"grid {tuple(map(str, plan.grid))}, {params}, Y{list(owners.last.shape)}: {boxes}: it says '{said}'"
     twice, bare = owners.first != owners.last, np.argwhere(owners.last < 0)
@@ -138,7 +139,7 @@ def check_owners(plan: Plan) -> bool:
             assert owners.first[element] <= min(one, other) < max(one, other) <= owners.last[element], text
         else:
             assert f.message == f"{len(bare)} of {owners.last.size} elements of Y have no owner", text
-            assert find_unowned(plan, "Y", params) == bare[0].tolist(), text
+            assert find_unowned(plan, owns, "Y", params) == bare[0].tolist(), text
     return True
 
 
@@ -158,7 +159,7 @@ def draw_place(rng: random.Random, axes: Sequence[Var], x: Index) -> Index:
     ])  # fmt: skip
 
 
-def draw_turning_plan(rng: random.Random) -> Plan:
+def draw_turning_plan(rng: random.Random) -> tuple[Plan, tuple[Owned, ...]]:
     """Tiles of an array in whose places and conditions something turns, at values of CTAs, trips and sizes."""
     bx, by, k = Var("bx", rng.choice([60, 90, 150, 300])), Var("by", rng.choice([1, 1, 2, 4])), Var("k", 5)
     loops = rng.choice([(), (), (k,)])
@@ -187,7 +188,7 @@ def draw_turning_plan(rng: random.Random) -> Plan:
     condition = draw_condition(rng, drawn, 2, 100) if rng.randrange(3) == 2 else True
     owned = Owned(y, tuple(start), box, tuple((v, v.bound) for v in loops), condition, 0)
     grid = (sizes[0] if sizes else bx.bound, by.bound, 1)
-    return kernel(memories=(y,), owns=(owned,), grid=grid, params=params)
+    return kernel(memories=(y,), grid=grid, params=params), (owned,)
 
 
 @pytest.mark.sweep(2)
@@ -197,9 +198,9 @@ def test_owners_are_those_of_every_element(seed, monkeypatch):
     monkeypatch.setattr(bids, "_ALL", 4)
     rng, judged, thinned = random.Random(seed), 0, 0
     for case in range(100):
-        plan = draw_turning_plan(rng) if case % 4 else draw_plan(rng)
-        judged += check_owners(plan)
-        thinned += bool(bids.thin([bids.make_bid(plan, o, default_values(plan.params)) for o in plan.owns]))
+        plan, owns = draw_turning_plan(rng) if case % 4 else draw_plan(rng)
+        judged += check_owners(plan, owns)
+        thinned += bool(bids.thin([bids.make_bid(plan, o, default_values(plan.params)) for o in owns]))
     assert judged > 60 and thinned > 20
 
 
@@ -223,21 +224,21 @@ MOVED = add(BX, select(less(BX, 200), 40, 0))  # up to 239, then from 200 on aga
 def test_boxes_that_turn_at_a_cta(place, condition):
     y = Memory("Y", "float32", (400,), (1,), "global", "out")
     owned = Owned(y, (place,), (1,), condition=condition, op=0)
-    assert check_owners(kernel(memories=(y,), owns=(owned,), grid=(400, 1, 1)))
+    assert check_owners(kernel(memories=(y,), grid=(400, 1, 1)), (owned,))
 
 
 def test_a_grid_of_two_billion_ctas_is_a_partition():
     n = (1 << 31) - 1
     bx = Var("bx", n)
     y = Memory("Y", "int8", (n * 32,), (1,), "global", "out")
-    owned = Owned(y, (bx * 32,), (32,))
-    assert check_partition(kernel(memories=(y,), owns=(owned,), grid=(n, 1, 1))) == ()
-    (found,) = check_partition(kernel(memories=(y,), owns=(replace(owned, box=(33,)),), grid=(n, 1, 1)))
+    owned, plan = Owned(y, (bx * 32,), (32,)), kernel(memories=(y,), grid=(n, 1, 1))
+    assert check_partition(plan, [owned]) == ()
+    (found,) = check_partition(plan, [replace(owned, box=(33,))])
     assert found.message == "Y[32] is owned by CTA (0, 0, 0) and by CTA (1, 0, 0)"
-    (found,) = check_partition(kernel(memories=(y,), owns=(replace(owned, box=(31,)),), grid=(n, 1, 1)))
+    (found,) = check_partition(plan, [replace(owned, box=(31,))])
     assert found.message == f"{n} of {n * 32} elements of Y have no owner"
-    assert find_unowned(kernel(memories=(y,), owns=(replace(owned, box=(31,)),), grid=(n, 1, 1)), "Y", {}) == [31]
-    left_out = kernel(memories=(y,), owns=(replace(owned, condition=differ(bx, 5)),), grid=(n, 1, 1))
-    (found,) = check_partition(left_out)
+    assert find_unowned(plan, [replace(owned, box=(31,))], "Y", {}) == [31]
+    left_out = [replace(owned, condition=differ(bx, 5))]
+    (found,) = check_partition(plan, left_out)
     assert found.message == f"32 of {n * 32} elements of Y have no owner"
-    assert find_unowned(left_out, "Y", {}) == [160]
+    assert find_unowned(plan, left_out, "Y", {}) == [160]

@@ -43,7 +43,6 @@ from tilegen.plan import (
     Map,
     Memory,
     Move,
-    Owned,
     Param,
     Plan,
     Repeat,
@@ -53,7 +52,7 @@ from tilegen.plan import (
     flat_memory,
     let,
 )
-from tilegen.proofs import check_partition, find_unowned, unproven_ranges
+from tilegen.proofs import Finding, Owned, check_partition, find_unowned, unproven_ranges
 
 lane, bx, k = Var("laneid", 32), Var("bx", 8), Var("k", 4)
 M, N = Var("M", 65537, 4, 4), Var("N", 65537, 4, 4)
@@ -66,18 +65,19 @@ def codes(*steps, **more) -> list[str]:
 
 
 # ---------------------------------------------------------------- whole plans
-@pytest.mark.parametrize("plan", [
-    permute_sf.build(), permute_sf.build(0), transpose.build(), transpose.build(16380, 16372),
-    transpose.build(4, 132), transpose.build(M, N, SIZES),
+@pytest.mark.parametrize("kind, plan", [
+    *((permute_sf, plan) for plan in (permute_sf.build(), permute_sf.build(0))),
+    *((transpose, transpose.build(*sizes)) for sizes in ((), (16380, 16372), (4, 132), (M, N, SIZES))),
 ])  # fmt: skip
-def test_good_plans_are_proved(plan):
+def test_good_plans_are_proved(kind, plan):
     assert unproven_ranges(plan) == ()
-    assert check_partition(plan) == ()
+    assert check_partition(plan, kind.owned(plan)) == ()
 
 
 @pytest.mark.parametrize("sizes", [{"M": 4, "N": 4}, {"M": 8192, "N": 8000}, {"M": 68, "N": 60}])
 def test_partition_of_runtime_sizes(sizes):
-    assert check_partition(transpose.build(M, N, SIZES), sizes) == ()
+    plan = transpose.build(M, N, SIZES)
+    assert check_partition(plan, transpose.owned(plan), sizes) == ()
 
 
 def test_a_missing_guard_is_found_at_the_first_cta_where_it_matters():
@@ -370,8 +370,13 @@ ops:
 Y = Memory("Y", "float32", (100, 60), (60, 1), "global", "out")
 
 
-def grid_plan(*owns: Owned, grid=(4, 3, 1), **more) -> Plan:
-    return kernel(memories=(Y,), owns=owns, grid=grid, **more)
+def grid_plan(grid=(4, 3, 1), **more) -> Plan:
+    return kernel(memories=(Y,), grid=grid, **more)
+
+
+def judge(*owns: Owned, **more) -> tuple[Finding, ...]:
+    """What is said of those who own parts of Y."""
+    return check_partition(grid_plan(**more), owns)
 
 
 def tiles(start=None, box=(32, 16), **more) -> Owned:
@@ -379,38 +384,38 @@ def tiles(start=None, box=(32, 16), **more) -> Owned:
 
 
 def test_tiles_clipped_at_the_edges_are_a_partition():
-    assert check_partition(grid_plan(tiles(), grid=(4, 4, 1))) == ()
+    assert judge(tiles(), grid=(4, 4, 1)) == ()
 
 
 def test_elements_without_owner_are_counted():
-    (note,) = check_partition(grid_plan(tiles()))
+    (note,) = judge(tiles())
     assert (note.code, note.severity) == ("TG418", "note")
     assert note.message == "240 of 6000 elements of Y have no owner"
-    assert find_unowned(grid_plan(tiles()), "Y", {}) == [96, 0]
+    assert find_unowned(grid_plan(), [tiles()], "Y", {}) == [96, 0]
 
 
 def test_two_owners_are_named():
-    (found,) = check_partition(grid_plan(tiles(box=(32, 17)), grid=(4, 4, 1)))
+    (found,) = judge(tiles(box=(32, 17)), grid=(4, 4, 1))
     assert (found.code, found.severity) == ("TG417", "error")
     assert found.message == "Y[0, 16] is owned by CTA (0, 0, 0) and by CTA (1, 0, 0)"
 
 
 def test_one_cta_may_own_an_element_twice():
-    assert check_partition(grid_plan(tiles(), tiles(), grid=(4, 4, 1))) == ()
-    (found,) = check_partition(grid_plan(tiles(), tiles(start=(0, 0), box=(1, 1)), grid=(4, 4, 1)))
+    assert judge(tiles(), tiles(), grid=(4, 4, 1)) == ()
+    (found,) = judge(tiles(), tiles(start=(0, 0), box=(1, 1)), grid=(4, 4, 1))
     assert found.code == "TG417"
 
 
 def test_loops_threads_and_conditions():
     i, t = Var("i", 25), Var("tx", 32)
     rows = tiles(start=(i * 4 + Var("by", 4), Var("bx", 4) * 16), box=(1, 16), loops=((i, 25),))
-    assert check_partition(grid_plan(rows, grid=(4, 4, 1))) == ()
+    assert judge(rows, grid=(4, 4, 1)) == ()
     by_lane = tiles(start=(Var("by", 100), t * 2), box=(1, 2), condition=less(t, 30))
-    assert check_partition(grid_plan(by_lane, grid=(1, 100, 1))) == ()
+    assert judge(by_lane, grid=(1, 100, 1)) == ()
     by_warp = tiles(start=(Var("by", 100), Var("warpid", 2) * 30), box=(1, 30))
-    assert check_partition(grid_plan(by_warp, grid=(1, 100, 1), threads=64)) == ()
+    assert judge(by_warp, grid=(1, 100, 1), threads=64) == ()
     other = tiles(start=(Var("by", 100), Var("bx", 2) * 30), box=(1, 30), condition=less(Var("bx", 2), 1))
-    (note,) = check_partition(grid_plan(other, grid=(2, 100, 1)))
+    (note,) = judge(other, grid=(2, 100, 1))
     assert note.message.startswith("3000 of")
 
 
@@ -418,34 +423,31 @@ def test_views_are_compared_by_flat_offset():
     flat = Memory("Y", "float32", (6000,), (1,), "global", "out")
     top = Owned(flat, (Var("bx", 4) * 750,), (750,))  # rows 0..49
     rest = lambda row: Owned(Y, (Var("bx", 4) * 12 + row, 0), (12, 60), condition=less(Var("bx", 4), 5))  # noqa: E731
-    short = kernel(memories=(flat, Y), owns=(top, rest(50)), grid=(4, 1, 1))
-    (note,) = check_partition(short)
+    plan, short = kernel(memories=(flat, Y), grid=(4, 1, 1)), (top, rest(50))
+    (note,) = check_partition(plan, short)
     assert note.message == "120 of 6000 elements of Y have no owner"  # rows 98 and 99
-    assert find_unowned(short, "Y", {}) == [5880]
-    (found,) = check_partition(kernel(memories=(flat, Y), owns=(top, rest(49)), grid=(4, 1, 1)))
+    assert find_unowned(plan, short, "Y", {}) == [5880]
+    (found,) = check_partition(plan, (top, rest(49)))
     assert found.message == "Y[2940] is owned by CTA (0, 0, 0) and by CTA (3, 0, 0)"
-
-
-def views_of_padded_rows(*owned: Owned) -> Plan:
-    """Those who own parts of a 4x32 array whose rows lie 40 elements apart, and of its transpose."""
-    return kernel(memories=(PADDED, PADDED_TURNED), owns=owned, grid=(2, 1, 1))
 
 
 PADDED = Memory("Y", "float32", (4, 32), (40, 1), "global", "out")
 PADDED_TURNED = Memory("Y", "float32", (32, 4), (1, 40), "global", "out")
+# Two CTAs that own parts of a 4x32 array whose rows lie 40 elements apart, and of its transpose.
+PADDED_ROWS = kernel(memories=(PADDED, PADDED_TURNED), grid=(2, 1, 1))
 
 
 def test_gaps_between_rows_are_no_elements_that_views_leave_out():
     bx = Var("bx", 2)
     top, rest = Owned(PADDED, (bx, 0), (1, 32)), Owned(PADDED_TURNED, (0, bx + 2), (32, 1))
-    assert check_partition(views_of_padded_rows(top, rest)) == ()
-    short = views_of_padded_rows(top, replace(rest, box=(20, 1)))
-    (note,) = check_partition(short)
+    assert check_partition(PADDED_ROWS, (top, rest)) == ()
+    short = (top, replace(rest, box=(20, 1)))
+    (note,) = check_partition(PADDED_ROWS, short)
     assert note.message == "24 of 128 elements of Y have no owner"
-    assert find_unowned(short, "Y", {}) == [2, 20]  # as Y's coordinates, whatever the view's are
-    alone = views_of_padded_rows(Owned(PADDED_TURNED, (bx * 16, 0), (15, 4)))
-    assert find_unowned(alone, "Y", {}) == [0, 15]
-    (found,) = check_partition(views_of_padded_rows(top, replace(rest, start=(0, bx + 1))))
+    assert find_unowned(PADDED_ROWS, short, "Y", {}) == [2, 20]  # as Y's coordinates, whatever the view's are
+    alone = [Owned(PADDED_TURNED, (bx * 16, 0), (15, 4))]
+    assert find_unowned(PADDED_ROWS, alone, "Y", {}) == [0, 15]
+    (found,) = check_partition(PADDED_ROWS, (top, replace(rest, start=(0, bx + 1))))
     assert found.message == "Y at element offset 40 is owned by CTA (0, 0, 0) and by CTA (1, 0, 0)"
 
 
@@ -456,7 +458,7 @@ def test_a_memory_that_the_plan_does_not_have():
 
 def test_too_many_boxes_are_not_compared():
     crossed = tiles(start=(Var("by", 1 << 10) * Var("bx", 1 << 20), 0))  # it moves by another step along each row
-    (note,) = check_partition(grid_plan(crossed, grid=(1 << 20, 1 << 10, 1)))
+    (note,) = judge(crossed, grid=(1 << 20, 1 << 10, 1))
     assert (note.code, note.severity) == ("TG419", "note")
     assert note.message == f"not proven: {1 << 30} boxes of Y"
 
@@ -469,7 +471,7 @@ def test_partition_equals_painting(gx: int, gy: int, step_x: int, step_y: int, b
     owners = np.zeros((13, 11), int)
     for by, bx_ in product(range(gy), range(gx)):
         owners[by * step_y : by * step_y + box_y, bx_ * step_x : bx_ * step_x + box_x] += 1
-    found = check_partition(kernel(memories=(y,), owns=(owned,), grid=(gx, gy, 1)))
+    found = check_partition(kernel(memories=(y,), grid=(gx, gy, 1)), [owned])
     if owners.max() > 1:
         assert [f.code for f in found] == ["TG417"]
     elif owners.min() == 0:

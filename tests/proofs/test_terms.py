@@ -1,4 +1,4 @@
-"""What no run of a plan shows: another grid, other params, other roles than the spec's; boxes that it does not own."""
+"""What no run of a plan shows: another grid, other params, other roles than the spec's; what others own."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tilegen
 from tilegen.errors import ProofError
 from tilegen.index import Var, less
 from tilegen.pipeline import load
-from tilegen.plan import Plan
+from tilegen.plan import Plan, When
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
 
@@ -29,12 +29,6 @@ ops:
 """.replace("max: 100000}}", "max: 100000}, scale: {dtype: float32, default: 2}}")
 
 
-def shorter(plan: Plan) -> Plan:
-    (n, *_), (first, *more) = plan.grid, plan.owns
-    assert more == []
-    return replace(plan, owns=(replace(first, condition=less(Var("bx", 1 << 20), n - 1)),))
-
-
 CHANGES: dict[str, Callable[[Plan], Plan]] = {
     "a CTA fewer": lambda p: replace(p, grid=(p.grid[0] // 2, 1, 1)),
     "clusters": lambda p: replace(p, cluster=(2, 1, 1)),
@@ -43,8 +37,6 @@ CHANGES: dict[str, Callable[[Plan], Plan]] = {
     ),
     "an int for a float": lambda p: replace(p, params=(p.params[0], replace(p.params[1], dtype="int32"))),
     "registers of a role": lambda p: replace(p, roles=(replace(p.roles[0], registers=248),)),
-    "nobody owns anything": lambda p: replace(p, owns=()),
-    "the last owns nothing": shorter,
     "an array that is aligned further": lambda p: replace(
         p, memories=tuple(replace(m, align_bytes=64) if m.space == "global" else m for m in p.memories)
     ),
@@ -65,8 +57,22 @@ def test_a_term_that_is_not_the_specs_is_found(what):
     assert "TG416" in {d.code for d in error.value.diagnostics}
 
 
+@pytest.mark.parametrize("who", ["nobody", "all but the last CTA", "the first CTA"])
+def test_a_plan_that_leaves_out_what_the_spec_writes_is_refused(who):
+    """Who owns what is taken from the spec; that a plan writes all of it, and nothing else, its runs show."""
+    spec = load(IN_PLACE)
+    plan = plan_spec(spec)
+    bx, (n, *_), (role,) = Var("bx", 1 << 20), plan.grid, plan.roles
+    asked = {"all but the last CTA": less(bx, n - 1), "the first CTA": less(bx, 1)}
+    steps = (When(asked[who], role.steps),) if who != "nobody" else ()
+    changed = replace(plan, roles=(replace(role, steps=steps),))
+    with pytest.raises(ProofError) as error:
+        prove(spec, changed)
+    assert {d.code for d in error.value.diagnostics} == {"TG420"}
+
+
 def test_roles_may_stand_in_another_order_than_they_are_declared():
-    """Their boxes are in the order of the ops, wherever that is."""
+    """Each writes what is its own, wherever the ops that do stand."""
     array = "{scope: global, dtype: float32, shape: [4, 128]}"
     blocks = [f'  - role: {role}\n    do:\n      - copy: {{src: "X[bx]", dst: "{dst}[bx]"}}\n' for role, dst in ROLES]
     for order in (blocks, blocks[::-1]):

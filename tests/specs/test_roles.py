@@ -8,9 +8,10 @@ import pytest
 
 from tilegen.errors import SpecError, TilegenError
 from tilegen.pipeline import build, load
+from tilegen.plan import begin, plain_name, walk
 from tilegen.planner import plan_spec
 from tilegen.render import render
-from tilegen.spec.outline import parts_of_cta
+from tilegen.spec.outline import outline, parts_of_cta
 
 ORDERS = ("load move", "move load")
 THREADS = {"load": 32, "move": 64}
@@ -44,6 +45,26 @@ def codes(text: str) -> set[str]:
 
 
 every_order = pytest.mark.parametrize("order", ORDERS)
+
+
+@every_order
+def test_a_plan_says_which_loop_of_the_spec_each_of_its_loops_is(order: str) -> None:
+    """Both roles loop over k and over i; loops are numbered by the text, whichever role is planned first."""
+    inner = "          - for: {i: [k, k + 6, 3]}\n            do:\n              - sync: role\n"
+    spec = load(ring(order, load=inner + WAIT_FREE + FILL, move=WAIT_FULL + READ + MET + RELEASE + inner))
+    loops, met = outline(spec).loops, dict[int, str]()
+    assert [one.number for one in loops] == [0, 1, 2, 3]
+    for role in plan_spec(spec).roles:
+        for visit in walk(role.steps, begin(role.threads)):
+            at = visit.position
+            assert len(at.spec_loops) == len(at.loops)
+            for number, (v, count) in zip(at.spec_loops, at.loops, strict=True):
+                if number >= 0:
+                    assert (plain_name(v.name), count) == (loops[number].trip.name, loops[number].count)
+                    assert met.setdefault(number, role.name) == role.name
+    assert met == {0: "load", 1: "load", 2: "move", 3: "move"}
+    placed = [p for p in outline(spec).placed if p.statement in outline(spec).calls]
+    assert [(p.number, p.role, len(p.meant.loops)) for p in placed] == [(0, "load", 1), (1, "move", 1)]
 
 
 @every_order

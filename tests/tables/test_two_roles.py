@@ -22,7 +22,6 @@ from tilegen.plan import (
     Launch,
     Memory,
     Move,
-    Owned,
     Plan,
     Role,
     Slot,
@@ -34,7 +33,7 @@ from tilegen.plan import (
     flat_memory,
     tensor_maps,
 )
-from tilegen.proofs import check_partition, find_unowned, unproven_ranges
+from tilegen.proofs import Owned, check_partition, find_unowned, unproven_ranges
 from tilegen.proofs.needless_syncs import drop_sync
 from tilegen.render import launch_info, render, render_launcher
 from tilegen.report import explain_plan
@@ -60,12 +59,12 @@ EXPECTED = INPUT.reshape(2, COLUMNS)[:, ::-1]
 
 def two_roles(load: tuple[Step, ...] = (BRING,), work: tuple[Step, ...] = (LANDED, *TURN, SEND)) -> Plan:
     """One warp brings a row; two warps turn it round and send it."""
-    owns = (Owned(Y, (bx, tx), (1, 1), threads=WORKERS),)
     roles = (Role("load", LOADERS, load), Role("work", WORKERS, work))
-    return Plan("turn", "sm_90", (2, 1, 1), (X, Y, S, T, r), roles, owns=owns, barriers=(FULL,))
+    return Plan("turn", "sm_90", (2, 1, 1), (X, Y, S, T, r), roles, barriers=(FULL,))
 
 
 PLAN = two_roles()
+OWNED = Owned(Y, (bx, tx), (1, 1), threads=WORKERS)
 
 
 def run(plan: Plan) -> np.ndarray:
@@ -86,16 +85,16 @@ def code_of(plan: Plan) -> str:
 
 def test_its_proofs_agree_and_its_values_are_right() -> None:
     assert not unproven_ranges(PLAN)
-    assert not check_partition(PLAN)
+    assert not check_partition(PLAN, [OWNED])
     assert np.array_equal(run(PLAN), EXPECTED)
 
 
 def test_partition_counts_the_threads_of_the_role() -> None:
-    few = replace(PLAN, owns=(replace(PLAN.owns[0], threads=LOADERS),))
-    assert [f.message for f in check_partition(few)] == ["64 of 128 elements of Y have no owner"]
-    assert find_unowned(few, "Y", {}) == [0, 32]
-    twice = replace(PLAN, owns=(replace(PLAN.owns[0], start=(0, tx)),))
-    assert [f.code for f in check_partition(twice)] == ["TG417"]
+    few = [replace(OWNED, threads=LOADERS)]
+    assert [f.message for f in check_partition(PLAN, few)] == ["64 of 128 elements of Y have no owner"]
+    assert find_unowned(PLAN, few, "Y", {}) == [0, 32]
+    twice = [replace(OWNED, start=(0, tx))]
+    assert [f.code for f in check_partition(PLAN, twice)] == ["TG417"]
 
 
 def test_a_role_of_fewer_threads_has_fewer_indices() -> None:

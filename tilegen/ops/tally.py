@@ -33,7 +33,7 @@ from tilegen.spec.data import (
     Spec,
     Waiting,
 )
-from tilegen.spec.outline import Placed, launch_of, outline, write_out
+from tilegen.spec.outline import Placed, launch_of, outline
 
 _KINDS = {MBARRIER: BY_TMA, CP_ASYNC.queue: BY_CP_ASYNC, "": BY_THREADS}
 
@@ -47,28 +47,28 @@ def tally_spec(spec: Spec, params: Mapping[str, int] | None = None) -> Tally:
     for placed in outline(spec).placed:
         s = placed.statement
         if isinstance(s, Call):
-            found += _tally_call(spec, s, _count_runs(spec, placed, launch, s.when))
+            found += _tally_call(spec, s, _count_runs(placed, launch, s.when))
         elif isinstance(s, Waiting) and s.barrier is not None:
-            found += Tally(waits=_count_runs(spec, placed, launch, s.when))
+            found += Tally(waits=_count_runs(placed, launch, s.when))
         elif isinstance(s, Arriving):
             each = _count_instances(spec, s.scope, placed.role) * (_count_peers(launch, s.to))
-            found += Tally(arrivals=each * _count_runs(spec, placed, launch, s.when))
+            found += Tally(arrivals=each * _count_runs(placed, launch, s.when))
         elif not isinstance(s, (Nest, Naming, Waiting, Meeting, Closing, Following)):
             raise TypeError(f"ops/tally.py does not know {type(s).__name__}")
     return found
 
 
 # ---------------------------------------------------------------- how often
-def _count_runs(spec: Spec, placed: Placed, launch: Launch, when: Index) -> int:
+def _count_runs(placed: Placed, launch: Launch, when: Index) -> int:
     """How often a statement runs, summed over CTAs: trips of the loops around for which all conditions hold.
 
     Loops whose variable nothing asks for are counted by their trips; others, and CTAs where it is they, are gone
     through.
     """
-    meant = write_out(placed, outline(spec).names)
-    own = {less(trip, count) for _, trip, count in meant.trips if not isinstance(count, int)}
+    meant = placed.meant
+    own = {less(one.trip, one.count) for one in meant.loops if not isinstance(one.count, int)}
     conditions = [c for c in (*meant.guards, substitute(when, meant.values)) if c is not True and c not in own]
-    asked = {v.name for x in (*conditions, *(count for _, _, count in meant.trips)) for v in variables(x)}
+    asked = {v.name for x in (*conditions, *(one.count for one in meant.loops)) for v in variables(x)}
     env: dict[str, Any] = dict(launch.params)
     ctas = np.indices(launch.grid).reshape(3, -1)
     is_split = bool(asked & {*CTA_AXES, *CLUSTER_AXES})
@@ -77,15 +77,15 @@ def _count_runs(spec: Spec, placed: Placed, launch: Launch, when: Index) -> int:
         for name, axis, n in zip(CLUSTER_AXES, CTA_AXES, launch.cluster, strict=True):
             env[name] = env[axis] % n
     weights: Any = np.ones(ctas.shape[1], np.int64) if is_split else np.array([prod(launch.grid)], np.int64)
-    for _, trip, count in meant.trips:
-        trips = np.broadcast_to(np.asarray(evaluate(count, env), np.int64), weights.shape)
-        if trip.name not in asked:
+    for one in meant.loops:
+        trips = np.broadcast_to(np.asarray(evaluate(one.count, env), np.int64), weights.shape)
+        if one.trip.name not in asked:
             weights = weights * trips
             continue
         again = np.repeat(np.arange(len(weights)), trips)
         env = {n: x[again] if isinstance(x, np.ndarray) else x for n, x in env.items()}
         first = np.repeat(np.cumsum(trips) - trips, trips)
-        env[trip.name] = np.arange(len(again)) - first
+        env[one.trip.name] = np.arange(len(again)) - first
         weights = weights[again]
     holds = np.ones(len(weights), bool)
     for condition in conditions:

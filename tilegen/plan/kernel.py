@@ -23,23 +23,6 @@ class Role:
 
 
 @dataclass(frozen=True)
-class Owned:
-    """A box of a global array that this CTA alone writes: start and extent per dimension of the memory.
-
-    ``loops`` are the variables other than the CTA's that the start ranges over, each with its count; ``threads``
-    those of the role that writes it, whose thread axes the start may name.
-    """
-
-    memory: Memory
-    start: tuple[Index, ...]
-    box: tuple[int, ...]
-    loops: tuple[tuple[Var, Index], ...] = ()
-    condition: Index = True
-    op: int = -1  # which of the plan's operations writes it
-    threads: int = 1024
-
-
-@dataclass(frozen=True)
 class Param:
     """A runtime parameter of the kernel: an int (``var``), passed by value after the pointers.
 
@@ -83,7 +66,6 @@ class Plan:
     roles: tuple[Role, ...]
     params: tuple[Param, ...] = ()
     cluster: tuple[int, int, int] = (1, 1, 1)
-    owns: tuple[Owned, ...] = ()
     operations: tuple[Operation, ...] = ()
     notes: tuple[str, ...] = field(default=())
     choices: tuple[Choice, ...] = ()  # for the kernel as a whole, such as the layouts of shared buffers

@@ -28,12 +28,16 @@ class Let:
 
 @dataclass(frozen=True)
 class Repeat:
-    """for (int var = 0; var < count; ++var) { body }"""
+    """for (int var = 0; var < count; ++var) { body }
+
+    ``loop``: the number of the spec's loop that it is, -1 for one that an op adds.
+    """
 
     var: Var
     count: Index
     body: tuple[Step, ...]
     unroll: bool = False
+    loop: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True)

@@ -34,6 +34,7 @@ class Position:
 
     ``values``: names that stand for expressions. ``known``: each name's definition, whose range the text relies on.
     ``spots``: of formals, and of the registers of functions. ``loops``: a variable and a count for each loop around.
+    ``spec_loops``: the number of the spec's loop that each of those is, -1 for none.
     """
 
     threads: int
@@ -43,6 +44,7 @@ class Position:
     guards: tuple[Index, ...] = ()
     loops: tuple[tuple[Var, Index], ...] = ()
     op: int = -1
+    spec_loops: tuple[int, ...] = ()
 
     def expand(self, x: Index) -> Index:
         """``x`` in base variables."""
@@ -116,7 +118,7 @@ def enter_repeat(step: Repeat, position: Position) -> Position:
     count = position.expand(step.count)
     trip = Var(trip_name(step.var, len(position.loops)), max(1, bound(count) - 1))
     inside = position.define(step.var, trip)
-    inside = replace(inside, loops=(*position.loops, (trip, count)))
+    inside = replace(inside, loops=(*position.loops, (trip, count)), spec_loops=(*position.spec_loops, step.loop))
     return inside if isinstance(count, int) else inside.under(less(trip, count))
 
 

@@ -1,5 +1,6 @@
 """Proofs: every access in range and aligned, no element with two owners, what is written is what the spec means."""
 
+from tilegen.proofs.boxes import Owned
 from tilegen.proofs.finding import Finding
 from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.partition import check_partition, find_unowned
@@ -7,6 +8,6 @@ from tilegen.proofs.prove import Proof, may_take_long, prove
 from tilegen.proofs.ranges import unproven_ranges
 
 __all__ = [
-    "Finding", "Proof", "check_partition", "find_unowned", "may_take_long", "prove", "unproven_meetings",
+    "Finding", "Owned", "Proof", "check_partition", "find_unowned", "may_take_long", "prove", "unproven_meetings",
     "unproven_ranges",
 ]  # fmt: skip

@@ -15,7 +15,8 @@ from tilegen.access import distinct
 from tilegen.index import Index, Var, add, bound, evaluate, less, mod, substitute, variables
 from tilegen.index.bounds import highest
 from tilegen.index.courses import course, join_courses, pick_values
-from tilegen.plan import Memory, Owned, Plan
+from tilegen.plan import Memory, Plan
+from tilegen.proofs.boxes import Owned
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
 Array = np.ndarray[Any, Any]

@@ -3,25 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from tilegen.index import Index, conjuncts, every, less, substitute, variables
+from tilegen.index import Index, Var, conjuncts, every, less, substitute, variables
+from tilegen.kept import keep
 from tilegen.ops.placement import logical_memory, place_memories
-from tilegen.plan import Owned
+from tilegen.plan import Memory
 from tilegen.scopes import thread_variables
 from tilegen.spec.data import Call, Region, Spec
-from tilegen.spec.outline import Meant, outline, write_out, written_roots
+from tilegen.spec.outline import Meant, outline, written_roots
 
 
+@dataclass(frozen=True)
+class Owned:
+    """A box of a global array that a CTA writes, or reads: start and extent per dimension of the memory.
+
+    ``loops`` are the variables other than the CTA's that the start ranges over, each with its count; ``threads``
+    those of the role that does, whose thread axes the start may name.
+    """
+
+    memory: Memory
+    start: tuple[Index, ...]
+    box: tuple[int, ...]
+    loops: tuple[tuple[Var, Index], ...] = ()
+    condition: Index = True
+    op: int = -1  # the number of the call, and of the plan's operation
+    threads: int = 1024
+
+
+@keep
 def written_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that the spec writes, in the order of its ops."""
     return _list_boxes(spec, lambda call: call.written)
 
 
+@keep
 def touched_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads or writes."""
     return _list_boxes(spec, lambda call: [*call.read, *call.written])
 
 
+@keep
 def read_boxes(spec: Spec) -> tuple[Owned, ...]:
     """Every box that it reads of an array that it writes too: nobody but the CTA that reads one may own it."""
     return _list_boxes(spec, lambda call: [r for r in call.read if r.buffer.root in written_roots(spec)])
@@ -29,26 +51,25 @@ def read_boxes(spec: Spec) -> tuple[Owned, ...]:
 
 def _list_boxes(spec: Spec, regions_of: Callable[[Call], Sequence[Region]]) -> tuple[Owned, ...]:
     found: list[Owned] = []
-    memories, names = place_memories(spec), outline(spec).names
-    placed_calls = (placed for placed in outline(spec).placed if isinstance(placed.statement, Call))
-    for number, placed in enumerate(placed_calls):  # plans number their operations so
-        call, meant = placed.statement, write_out(placed, names)
-        assert isinstance(call, Call)
-        for region in regions_of(call):
+    memories = place_memories(spec)
+    for placed in outline(spec).placed:
+        call, meant = placed.statement, placed.meant
+        for region in regions_of(call) if isinstance(call, Call) else ():
+            assert isinstance(call, Call)
             if region.buffer.scope == "global":
                 memory = logical_memory(region.buffer, memories[region.buffer.name])
                 start = tuple(substitute(x, meant.values) for x in region.begins)
                 threads = spec.threads_of(call.role)
                 named = {v for x in start for v in variables(x) if v.name in thread_variables(threads)}
-                loops = tuple((trip, count) for _, trip, count in meant.trips)
+                loops = tuple((one.trip, one.count) for one in meant.loops)
                 loops += tuple((v, v.bound) for v in sorted(named, key=lambda v: v.name))
                 condition = _condition_of(call, meant)
-                found.append(Owned(memory, start, region.lengths, loops, condition, number, threads))
+                found.append(Owned(memory, start, region.lengths, loops, condition, placed.number, threads))
     return tuple(found)
 
 
 def _condition_of(call: Call, meant: Meant) -> Index:
     """When the call runs, without what its loops ask of their trips: a box says that itself."""
-    of_loops = [less(trip, count) for _, trip, count in meant.trips if not isinstance(count, int)]
+    of_loops = [less(one.trip, one.count) for one in meant.loops if not isinstance(one.count, int)]
     asked = [*meant.guards, substitute(call.when, meant.values)]
     return every(*(part for x in asked for part in conjuncts(x) if part not in of_loops))

@@ -17,7 +17,7 @@ from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.plan import Plan, begin, walk
-from tilegen.proofs.boxes import read_boxes
+from tilegen.proofs.boxes import read_boxes, written_boxes
 from tilegen.proofs.partition import are_own
 from tilegen.proofs.questions import decisions_of
 from tilegen.proofs.residues import MOST_RESIDUES, Residues, find_ends
@@ -66,12 +66,12 @@ def exchanges(spec: Spec, plan: Plan) -> bool:
     with the spec's places, and is run there.
     """
     names = {m.name for m in plan.memories if m.space == "global" and _is_read_and_written(plan, m.name)}
-    return any(not _reads_own(spec, plan, name) for name in names)
+    return any(not _reads_own(spec, name) for name in names)
 
 
-def _reads_own(spec: Spec, plan: Plan, name: str) -> bool:
+def _reads_own(spec: Spec, name: str) -> bool:
     """Is every box that the spec reads of an array one that the CTA owns? False where it reads none."""
-    owns = [o for o in plan.owns if o.memory.name == name]
+    owns = [o for o in written_boxes(spec) if o.memory.name == name]
     reads = [r for r in read_boxes(spec) if r.memory.name == name]
     return bool(reads) and are_own(reads, owns)
 

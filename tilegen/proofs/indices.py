@@ -11,7 +11,7 @@ from tilegen.plan import Plan
 from tilegen.proofs.finding import UNPROVEN_RANGE
 from tilegen.proofs.ranges import ProofPlace, begin_role, say
 from tilegen.spec.data import Call, Naming, Nest, Spec
-from tilegen.spec.outline import Placed, deciding, outline, write_out
+from tilegen.spec.outline import Placed, deciding, outline
 
 
 def unproven_indices(spec: Spec, plan: Plan) -> tuple[Diagnostic, ...]:
@@ -21,12 +21,12 @@ def unproven_indices(spec: Spec, plan: Plan) -> tuple[Diagnostic, ...]:
     """
     starts = {role.name: begin_role(plan, role) for role in plan.roles}
     first = starts[plan.roles[0].name]
-    found = (d for placed in outline(spec).placed for d in _check(spec, placed, starts.get(placed.role, first)))
+    found = (d for placed in outline(spec).placed for d in _check(placed, starts.get(placed.role, first)))
     return tuple(dict.fromkeys(found))
 
 
-def _check(spec: Spec, placed: Placed, start: ProofPlace) -> Iterator[Diagnostic]:
-    s, meant = placed.statement, write_out(placed, outline(spec).names)
+def _check(placed: Placed, start: ProofPlace) -> Iterator[Diagnostic]:
+    s, meant = placed.statement, placed.meant
     mark: Mark | None = getattr(s, "mark", None)
     place = start.at(start.position.under(*meant.guards))
     values = dict(meant.values)

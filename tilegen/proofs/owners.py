@@ -6,7 +6,7 @@ divided: a size is taken for each.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import gcd, prod
 
@@ -17,7 +17,7 @@ from tilegen.index import Index, Var, evaluate, to_c, variables
 from tilegen.index.courses import course, join_courses
 from tilegen.plan import Plan
 from tilegen.proofs.bids import MOST_BOXES
-from tilegen.proofs.boxes import read_boxes
+from tilegen.proofs.boxes import Owned, read_boxes, written_boxes
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, Finding
 from tilegen.proofs.meaning import few_counts, parameter_cases
 from tilegen.proofs.partition import check_partition, check_reads
@@ -49,14 +49,14 @@ class CountedOwners:
 
 def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
     """Count the owners of all elements: at the usual sizes, the largest, and wherever owners may change."""
-    usual, reads = parameter_cases(spec), read_boxes(spec)
+    usual, owns, reads = parameter_cases(spec), written_boxes(spec), read_boxes(spec)
     usual += [case for case in launch_cases(spec, usual[0]) if case not in usual]
-    sizes = owner_sizes(spec, plan, usual[0])
+    sizes = owner_sizes(spec, owns, usual[0])
     found: list[tuple[Case, Finding]] = []
     unlooked, notes = list[Finding](), list(sizes.notes)
 
     def count(case: Case, most: int) -> list[Finding]:
-        own = [*check_partition(plan, case, most), *check_reads(plan, reads, case, most)]
+        own = [*check_partition(plan, owns, case, most), *check_reads(plan, owns, reads, case, most)]
         found.extend((case, f) for f in own if f.code != NOT_PARTITIONED)
         return [f for f in own if f.code == NOT_PARTITIONED]
 
@@ -92,17 +92,17 @@ class OwnerSizes:
     notes: tuple[str, ...]
 
 
-def owner_sizes(spec: Spec, plan: Plan, default: Case) -> OwnerSizes:
+def owner_sizes(spec: Spec, owns: Sequence[Owned], default: Case) -> OwnerSizes:
     """A size for each outcome of the conditions on owned boxes, and for each residue that a parameter has a say by.
 
     Where no rule is known along a parameter, each of its values, or where these are many a few, with a note.
     """
-    boundaries = boundary_sizes(spec, group_questions(spec, _ask_owners(plan)), default, [default])
+    boundaries = boundary_sizes(spec, group_questions(spec, _ask_owners(owns)), default, [default])
     cases, notes = [*boundaries.cases], []
     said = "not proven: who owns what at every size, {} of the {} values of {} were looked at"
     for name, var in ((p.name, p.var) for p in spec.params if p.var is not None):
         every = range(-(-max(1, var.least) // var.step) * var.step, var.bound, var.step)
-        values = _residues_of(plan, var, default)
+        values = _residues_of(owns, var, default)
         if values is None and len(every) <= _MOST_VALUES:
             values = [*every]
         elif values is None or len(values) > _MOST_RESIDUES:
@@ -114,16 +114,16 @@ def owner_sizes(spec: Spec, plan: Plan, default: Case) -> OwnerSizes:
     return OwnerSizes(tuple(case for case in cases if is_sized(spec, case)), tuple(notes))
 
 
-def _ask_owners(plan: Plan) -> Iterator[Question]:
+def _ask_owners(owns: Sequence[Owned]) -> Iterator[Question]:
     """Where each owned box lies, and when it is written."""
-    return (Question(x, o.loops, (o.condition,)) for o in plan.owns for x in o.start)
+    return (Question(x, o.loops, (o.condition,)) for o in owns for x in o.start)
 
 
-def _residues_of(plan: Plan, var: Var, default: Case) -> list[int] | None:
+def _residues_of(owns: Sequence[Owned], var: Var, default: Case) -> list[int] | None:
     """Values of a parameter behind its default at which what the owned boxes depend on changes, within a period after
     which it repeats; None where no rule is known.
     """
-    asked = dict.fromkeys(x for o in plan.owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
+    asked = dict.fromkeys(x for o in owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
     named = [x for x in asked if not isinstance(x, int) and var in variables(x)]
     courses = [course(x, replace(var, step=1)) for x in named]
     common = join_courses(courses)

@@ -13,7 +13,7 @@ import numpy as np
 
 from tilegen.index import evaluate
 from tilegen.interpret.fault import TWO_CTAS
-from tilegen.plan import Memory, Owned, Plan, default_values
+from tilegen.plan import Memory, Plan, default_values
 from tilegen.proofs.bids import (
     MOST_BOXES,
     Bid,
@@ -28,6 +28,7 @@ from tilegen.proofs.bids import (
     name_cta,
     thin,
 )
+from tilegen.proofs.boxes import Owned
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
 from tilegen.scopes import CTA_AXES
 
@@ -35,7 +36,7 @@ _CHUNK = 1 << 18  # elements looked at together
 
 
 def check_partition(
-    plan: Plan, params: Mapping[str, int] | None = None, most_boxes: int = MOST_BOXES
+    plan: Plan, owns: Sequence[Owned], params: Mapping[str, int] | None = None, most_boxes: int = MOST_BOXES
 ) -> tuple[Finding, ...]:
     """Elements that two CTAs own (errors), how many nobody owns, and what was too large to compare (notes).
 
@@ -45,8 +46,8 @@ def check_partition(
     """
     values = default_values(plan.params) | dict(params or {})
     found: list[Finding] = []
-    for name in dict.fromkeys(owned.memory.name for owned in plan.owns):
-        found += _check_memory(plan, [o for o in plan.owns if o.memory.name == name], values, most_boxes)
+    for name in dict.fromkeys(owned.memory.name for owned in owns):
+        found += _check_memory(plan, [o for o in owns if o.memory.name == name], values, most_boxes)
     return tuple(found)
 
 
@@ -96,17 +97,18 @@ def _say_element(name: str, element: Sequence[int], owned: Owned) -> str:
 
 
 def check_reads(
-    plan: Plan, reads: Sequence[Owned], params: Mapping[str, int] | None = None, most_boxes: int = MOST_BOXES
-) -> tuple[Finding, ...]:
+    plan: Plan, owns: Sequence[Owned], reads: Sequence[Owned], params: Mapping[str, int] | None = None,
+    most_boxes: int = MOST_BOXES,
+) -> tuple[Finding, ...]:  # fmt: skip
     """Elements that a CTA reads and another one owns (errors), and what was too large to compare (notes).
 
-    ``reads``: boxes of arrays that the plan writes too. That no element has two owners is proved.
+    ``reads``: boxes of arrays that are written too. That no element has two owners is proved.
     """
     values = default_values(plan.params) | dict(params or {})
     found: list[Finding] = []
     for name in dict.fromkeys(r.memory.name for r in reads):
-        owns = [o for o in plan.owns if o.memory.name == name]
-        found += _check_reads(plan, owns, [r for r in reads if r.memory.name == name], values, most_boxes)
+        own = [o for o in owns if o.memory.name == name]
+        found += _check_reads(plan, own, [r for r in reads if r.memory.name == name], values, most_boxes)
     return tuple(found)
 
 
@@ -164,16 +166,16 @@ def _count_owned(bids: Sequence[Bid], thinned: Mapping[str, Thinned]) -> int:
     return owned
 
 
-def find_unowned(plan: Plan, name: str, params: Mapping[str, int]) -> list[int] | None:
+def find_unowned(plan: Plan, owns: Sequence[Owned], name: str, params: Mapping[str, int]) -> list[int] | None:
     """The first element of an array, in row-major order, that no CTA owns; None where that is not known.
 
     Dimension by dimension, halving: up to where does every element have an owner? Where views are written, whose
     dimensions are not the array's, element by element.
     """
     values = default_values(plan.params) | dict(params)
-    bids = [make_bid(plan, owned, values) for owned in plan.owns if owned.memory.name == name]
+    bids = [make_bid(plan, owned, values) for owned in owns if owned.memory.name == name]
     array, *views = (m for m in plan.memories if m.name == name)
-    written = [o.memory for o in plan.owns if o.memory.name == name]
+    written = [o.memory for o in owns if o.memory.name == name]
     if any(is_same_form(m, view) and not is_same_form(m, array) for m in written for view in views):
         return _find_unowned_of_views(array, bids, values)
     if not all(is_same_form(m, array) for m in written):

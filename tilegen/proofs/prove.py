@@ -13,6 +13,7 @@ from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
+from tilegen.proofs.boxes import written_boxes
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions
 from tilegen.proofs.indices import unproven_indices
@@ -67,7 +68,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     if negative := unproven_indices(spec, plan):
         raise ProofError(negative)
     unproven = (*check_terms(spec, plan), *unproven_ranges(plan), *unproven_meetings(plan), *untaken_steps(plan))
-    errors = [_finding(spec, plan, f) for f in unproven if f.severity == "error"]
+    errors = [_finding(spec, f) for f in unproven if f.severity == "error"]
     notes = [f.message for f in unproven if f.severity != "error"]
     owners = check_owners(spec, plan)
     warnings = [_unlooked(spec, f) for f in owners.unlooked]
@@ -76,7 +77,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
         if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
             errors.append(_unowned(spec, plan, f, case))
         elif f.severity == "error":
-            errors.append(_finding(spec, plan, f))
+            errors.append(_finding(spec, f))
         elif case in owners.usual:
             notes.append(f.message)
     if errors:
@@ -175,7 +176,7 @@ def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
 
 
 def _unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) -> Diagnostic:
-    first = find_unowned(plan, finding.memory, case)
+    first = find_unowned(plan, written_boxes(spec), finding.memory, case)
     named = f", the first is {finding.memory}{first}" if first is not None else ""
     used = say_case(case)
     hint = "write every element, or say 'partial: true' on the buffer"
@@ -189,16 +190,16 @@ def _unlooked(spec: Spec, finding: Finding) -> Diagnostic:
     return Diagnostic(finding.code, finding.message, spec.buffer(finding.memory).mark, hint, severity="warning")
 
 
-def _finding(spec: Spec, plan: Plan, finding: Finding) -> Diagnostic:
-    hint = _say_owners(plan, finding.memory) if finding.code == TWO_OWNERS else ""
+def _finding(spec: Spec, finding: Finding) -> Diagnostic:
+    hint = _say_owners(spec, finding.memory) if finding.code == TWO_OWNERS else ""
     return Diagnostic(finding.code, finding.message, mark_of(spec, finding.op), hint)
 
 
-def _say_owners(plan: Plan, name: str) -> str:
+def _say_owners(spec: Spec, name: str) -> str:
     """What may be meant where CTAs write the same elements of an array: an axis that no place in it depends on."""
-    owns = [o for o in plan.owns if o.memory.name == name]
+    owns = [o for o in written_boxes(spec) if o.memory.name == name]
     used = {v.name for o in owns for x in (*o.start, o.condition) for v in variables(x)}
-    for axis, inside, count in zip(CTA_AXES, CLUSTER_AXES, plan.grid, strict=True):
+    for axis, inside, count in zip(CTA_AXES, CLUSTER_AXES, spec.grid, strict=True):
         if count != 1 and not used & {axis, inside}:
             return f"no place in {name} depends on {axis}, so all CTAs along it write the same elements"
     return f"let each CTA write elements of its own: compare what a CTA writes of {name} with how far the next one is"

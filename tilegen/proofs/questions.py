@@ -34,7 +34,7 @@ from tilegen.index.bounds import narrow
 from tilegen.plan import Block, Compute, Let, Plan, Step, Tma, Touch, Visit, begin, plain_name, walk
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Spec, Statement
-from tilegen.spec.outline import Placed, deciding, outline, trip_of, write_out
+from tilegen.spec.outline import Placed, deciding, outline
 
 ALIGNED = 16  # elements after which places are as aligned as before
 NEVER = -1 << 62  # an outcome of what is never asked
@@ -74,9 +74,10 @@ def decisions_of(spec: Spec, placed: Placed) -> list[Index]:
 
     Of a loop it is the count: where it begins, and its step, are in what its body does with its variable.
     """
-    s, values = placed.statement, write_out(placed, outline(spec).names).values
-    decides = (trip_of(s, outline(spec).names)[1],) if isinstance(s, Loop) else (*deciding(s), *wholes_of(s))
-    return [substitute(x, values) for x in decides]
+    s = placed.statement
+    if isinstance(s, Loop):
+        return [outline(spec).loops[placed.number].count]
+    return [substitute(x, placed.meant.values) for x in (*deciding(s), *wholes_of(s))]
 
 
 def wholes_of(s: Statement) -> tuple[Index, ...]:
@@ -248,8 +249,8 @@ def sides_of(visit: Visit, touch: Touch) -> Iterator[tuple[Index, int, Index]]:
 
 def _asked_by_spec(spec: Spec) -> Iterator[Question]:
     for placed in outline(spec).placed:
-        meant, s = write_out(placed, outline(spec).names), placed.statement
-        loops = tuple((trip, count) for _, trip, count in meant.trips)
+        meant, s = placed.meant, placed.statement
+        loops = tuple((one.trip, one.count) for one in meant.loops)
         slots = (substitute(x, meant.values) for x in slots_of(s))
         yield from (Question(x, loops, meant.guards) for x in (*decisions_of(spec, placed), *slots))
         if not isinstance(s, Call):

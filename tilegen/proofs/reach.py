@@ -16,12 +16,17 @@ Places = Sequence[Mapping[str, Index]]  # of each CTA that runs: its axes and th
 
 @dataclass(frozen=True)
 class Around:
-    """A loop around a step: which Repeat it is, the name of its trips ("": unrolled), its variable and its count."""
+    """A loop around a step or a statement.
+
+    ``repeat``: which Repeat it is, or of a statement its number. ``loop``: the name of its trips, "" where unrolled.
+    ``v`` and ``count``: its variable and how many trips it has. ``number``: of the spec's loop that it is, -1 for none.
+    """
 
     repeat: int
     loop: str
     v: Var
     count: Index
+    number: int = -1
 
 
 @dataclass(frozen=True)

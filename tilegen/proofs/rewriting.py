@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
-from tilegen.plan import Owned, Plan, default_values
+from tilegen.plan import Plan, default_values
 from tilegen.proofs.bids import CoveredCells, name_cta
-from tilegen.proofs.boxes import touched_boxes
+from tilegen.proofs.boxes import Owned, touched_boxes, written_boxes
 from tilegen.proofs.partition import LinedUp, line_up
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
@@ -80,7 +80,7 @@ def find_rewriting(spec: Spec, plan: Plan, case: Mapping[str, int]) -> tuple[Rew
     """How CTAs touch elements twice, of each array of which some do, or may do: what is too large to compare counts as
     different in each.
     """
-    boxes = tuple(dict.fromkeys((*plan.owns, *touched_boxes(spec))))
+    boxes = tuple(dict.fromkeys((*written_boxes(spec), *touched_boxes(spec))))
     return _find_rewriting(plan, boxes, tuple(case.items()))
 
 

@@ -15,7 +15,7 @@ from tilegen.proofs.meaning import mark_of
 from tilegen.proofs.questions import peers_of, sides_of, slots_of, wholes_of
 from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
 from tilegen.spec.data import Call, Region, Spec
-from tilegen.spec.outline import Placed, deciding, outline, write_out
+from tilegen.spec.outline import Placed, deciding
 
 
 @dataclass(frozen=True)
@@ -225,13 +225,14 @@ class Study:
         return found
 
 
-def study_statement(study: Study, spec: Spec, placed: Placed) -> None:
+def study_statement(study: Study, placed: Placed) -> None:
     """What the spec's own statement says of the loops around it."""
-    meant = write_out(placed, outline(spec).names)
-    values = meant.values
-    loops = (Around(id(loop), "" if loop.unroll else trip.name, trip, count) for loop, trip, count in meant.trips)
-    within = Within(tuple(loops), meant.guards)
-    s = placed.statement
+    s, values = placed.statement, placed.meant.values
+    loops = (
+        Around(one.number, "" if one.loop.unroll else one.trip.name, one.trip, one.count, one.number)
+        for one in placed.meant.loops
+    )
+    within = Within(tuple(loops), placed.meant.guards)
     mark = getattr(s, "mark", None)
     for x in (*deciding(s), *wholes_of(s), *slots_of(s)):
         study.look(substitute(x, values), within, str(x), mark)
@@ -276,7 +277,9 @@ def study_plan(study: Study, spec: Spec, plan: Plan) -> None:
         for visit in walk(role.steps, begin(role.threads)):
             loops = visit.position.loops
             del repeats[len(loops) :]
-            around = (Around(id(r), "" if r.unroll else r.var.name, *n) for r, n in zip(repeats, loops, strict=True))
+            around = (
+                Around(id(r), "" if r.unroll else r.var.name, *n, r.loop) for r, n in zip(repeats, loops, strict=True)
+            )
             within = Within(tuple(around), visit.position.guards)
             _study_step(study, visit, within, mark_of(spec, visit.position.op), spots)
             repeats += [visit.step] if isinstance(visit.step, Repeat) else []

@@ -1,4 +1,4 @@
-"""What a plan says of its launch is what the spec says: grid, params, roles, barriers, arrays, who writes what."""
+"""What a plan says of its launch is what the spec says: grid, params, roles, barriers, arrays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import Any
 
 from tilegen.ops.placement import place_memories
 from tilegen.plan import Plan
-from tilegen.proofs.boxes import written_boxes
 from tilegen.proofs.finding import UNPROVEN_CLAIM, Finding
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import outline, parts_of_cta
@@ -44,4 +43,3 @@ def _list_terms(spec: Spec, plan: Plan) -> Iterator[tuple[str, Any, Any]]:
     yield "roles", tuple(parts), tuple((r.name, r.threads, r.registers) for r in plan.roles)
     arrays = [m for m in place_memories(spec).values() if m.space == "global"]
     yield "arrays", tuple(dict.fromkeys(arrays)), tuple(m for m in plan.memories if m.space == "global")
-    yield "owned boxes", written_boxes(spec), plan.owns

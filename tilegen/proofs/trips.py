@@ -48,7 +48,7 @@ from tilegen.proofs.sizes import largest_cases
 from tilegen.proofs.study import Study, Uncut, plain, study_plan, study_statement
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Loop, Region, Spec
-from tilegen.spec.outline import is_possible, launch_of, outline, trip_of, write_out
+from tilegen.spec.outline import is_possible, launch_of, outline
 
 TOO_LONG = "TG426"
 
@@ -80,7 +80,7 @@ def choose_trips(
     trips that there are with these parameters are looked at.
     """
     places = [numbers_of(cta, plan.cluster, case) for cta in whole_clusters(ctas, plan.cluster)]
-    counts = [(s, trip.name, _counts(count, places)) for s, trip, count in counted_loops(spec)]
+    counts = [(one.loop, one.trip.name, _counts(one.count, places)) for one in outline(spec).loops]
     most: dict[str, int] = {}
     for _, name, found in counts:
         most[name] = max([most.get(name, 0), *(bound(n) - 1 for n in found)])
@@ -100,7 +100,7 @@ def choose_trips(
     for name, own in ends.items():  # where the loop ends for some CTAs, or roles, and goes on for others
         study.courses.setdefault(name, []).append(Course(turns=tuple((n, n) for n in sorted(own) if len(own) > 1)))
     for placed in outline(spec).placed:
-        study_statement(study, spec, placed)
+        study_statement(study, placed)
     study_plan(study, spec, plan)
     pending = max((s.pending for s in all_steps(plan) if isinstance(s, Wait)), default=0)
     chosen: dict[str, tuple[Course, int]] = {}
@@ -120,21 +120,10 @@ def choose_trips(
 
 def _around(spec: Spec, inner: str) -> set[str]:
     """The loops that hold one, by the names of their trips."""
-    taken = outline(spec).names
-    holding = (p.around for p in outline(spec).placed
-               if isinstance(p.statement, Loop) and trip_of(p.statement, taken)[0].name == inner)  # fmt: skip
-    return {trip_of(nest, taken)[0].name for around in holding for nest in around if isinstance(nest, Loop)}
-
-
-def counted_loops(spec: Spec) -> list[tuple[Loop, Var, Index]]:
-    """Every loop with its counted variable and its count, written out in axes, params and outer counted variables."""
-    found = []
-    for placed in outline(spec).placed:
-        if isinstance(placed.statement, Loop):
-            trip, count, _ = trip_of(placed.statement, outline(spec).names)
-            values = write_out(placed, outline(spec).names).values
-            found.append((placed.statement, trip, substitute(count, values)))
-    return found
+    loops = outline(spec).loops
+    holding = (p.meant.loops for p in outline(spec).placed
+               if isinstance(p.statement, Loop) and loops[p.number].trip.name == inner)  # fmt: skip
+    return {one.trip.name for around in holding for one in around}
 
 
 def _counts(count: Index, places: Places) -> list[Index]:
@@ -159,9 +148,7 @@ def trip_cases(spec: Spec, plan: Plan, ctas: Sequence[Cta], default: Mapping[str
     Of a loop whose trips differ between CTAs, the longest has so many. A longer loop begins and ends as one of these,
     and goes on in between as with the defaults, which the other parameters have; or their largest or least.
     """
-    counted = dict.fromkeys(
-        (loop.var.name, trip, count) for loop, trip, count in counted_loops(spec)
-    )  # roles share some
+    counted = dict.fromkeys((one.loop.var.name, one.trip, one.count) for one in outline(spec).loops)  # roles share some
     if all(isinstance(count, int) for _, _, count in counted):
         return Lengths()
     cases, notes = [], []
@@ -250,15 +237,15 @@ def _most_trips(spec: Spec, count: Index, case: Mapping[str, int]) -> int:
 def describe_trips(spec: Spec, case: Mapping[str, int], trips: Trips) -> tuple[str, ...]:
     """Of each loop that was cut, how many of its trips ran."""
     notes = []
-    for loop, trip, count in counted_loops(spec):
-        known = substitute(count, case)
+    for one in outline(spec).loops:
+        known = substitute(one.count, case)
         most = bound(known) - 1
-        few = trips.count(trip.name, most)
+        few = trips.count(one.trip.name, most)
         if few < most:
-            period = trips.period(trip.name)
+            period = trips.period(one.trip.name)
             ran = f"{few} of {most} trips" if isinstance(known, int) else f"{few} of up to {most} trips"
             what = "every trip goes as the last" if period == 1 else f"every {period} trips go as the last {period}"
-            notes.append(f"of the loop over {loop.var.name}, {ran} were run: in between, {what}")
+            notes.append(f"of the loop over {one.loop.var.name}, {ran} were run: in between, {what}")
     return tuple(notes)
 
 

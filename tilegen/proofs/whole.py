@@ -24,7 +24,7 @@ from tilegen.proofs.runs import ProofRun
 from tilegen.reference import Array, run_reference
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Region, Spec
-from tilegen.spec.outline import Placed, launch_of, outline, trip_of, write_out
+from tilegen.spec.outline import Placed, launch_of, outline
 
 _FEW = 16  # coordinates of each dimension that are compared in tiles that are not looked into
 _MOST_MORE = 8  # CTAs whose first tiles are compared beside those
@@ -59,13 +59,11 @@ def _ends_of(spec: Spec, case: Mapping[str, int]) -> tuple[Cta, ...]:
 @keep
 def _tile_loops(spec: Spec) -> dict[str, Index]:
     """Loops over tiles, which begin where the CTA says: the count of each by the name of its counted variable."""
-    found: dict[str, Index] = {}
-    for placed in outline(spec).placed:
-        s = placed.statement
-        if isinstance(s, Loop) and not isinstance(s.start, int) and {v.name for v in variables(s.start)} & {*CTA_AXES}:
-            trip, count, _ = trip_of(s, outline(spec).names)
-            found[trip.name] = substitute(count, write_out(placed, outline(spec).names).values)
-    return found
+    return {one.trip.name: one.count for one in outline(spec).loops if _begins_by_cta(one.loop)}
+
+
+def _begins_by_cta(loop: Loop) -> bool:
+    return not isinstance(loop.start, int) and bool({v.name for v in variables(loop.start)} & {*CTA_AXES})
 
 
 def _sample(
@@ -128,9 +126,8 @@ def _global_regions(
     """Regions of global arrays, with the calls that name them and where they begin, written out."""
     for placed in outline(spec).placed:
         if isinstance(call := placed.statement, Call):
-            values = write_out(placed, outline(spec).names).values
             for region in (r for r in regions(call) if r.buffer.scope == "global"):
-                yield call, region, [substitute(x, values) for x in region.begins]
+                yield call, region, [substitute(x, placed.meant.values) for x in region.begins]
 
 
 def _list_tiles(spec: Spec, case: Mapping[str, int]) -> dict[str, Array] | None:
@@ -269,7 +266,7 @@ def _tell_places(spec: Spec, tiles: Mapping[str, Array]) -> list[Array]:
 
 def _asked_of(spec: Spec, placed: Placed) -> list[Index]:
     """What a statement asks, beside places in global arrays."""
-    s, values = placed.statement, write_out(placed, outline(spec).names).values
+    s, values = placed.statement, placed.meant.values
     regions = s.regions.values() if isinstance(s, Call) else ()
     begins = [x for r in regions if r.buffer.scope != "global" for x in r.begins]
     return [*decisions_of(spec, placed), *(substitute(x, values) for x in (*begins, *slots_of(s)))]

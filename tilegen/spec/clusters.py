@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from tilegen.index import Index, Var, add, bound, mul, substitute, variables
 from tilegen.plan import Peers
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Arriving, Call, Loop, Meeting, Naming, Spec
+from tilegen.spec.data import Arriving, Call, Meeting, Spec, Statement
 from tilegen.spec.findings import Findings
-from tilegen.spec.outline import Placed, walk_statements, write_out
+from tilegen.spec.outline import Placed, names_of_integers, place_statements, walk_statements
 
 Cluster = tuple[int, int, int]
 
@@ -40,7 +38,7 @@ def count_peers(cluster: Cluster, axis: str) -> int:
 
 def check_clusters(spec: Spec, findings: Findings) -> None:
     """Reports TG120 where CTAs would not do alike what they do together, and TG121 where one may end too early."""
-    reaching = list(_find_reaching(spec))
+    reaching = _find_reaching(spec)
     for placed in reaching:
         if isinstance(placed.statement, Call):
             with findings.collect():
@@ -51,22 +49,27 @@ def check_clusters(spec: Spec, findings: Findings) -> None:
         findings.report("TG121", message, reaching[-1].statement.mark, "end 'ops' with '- sync: cluster'")
 
 
-def _find_reaching(spec: Spec) -> Iterator[Placed]:
+def _find_reaching(spec: Spec) -> list[Placed]:
     """The statements that reach other CTAs."""
-    for placed in walk_statements(spec.ops):
-        s = placed.statement
-        if (isinstance(s, Call) and s.peers) or (isinstance(s, Arriving) and s.to):
-            yield placed
+    statements = tuple(walk_statements(spec.ops))
+    if not any(map(_reaches, statements)):
+        return []
+    names = {p.name for p in spec.params} | names_of_integers(statements)  # a counted variable takes none of them
+    return [placed for placed in place_statements(spec.ops, frozenset(names))[0] if _reaches(placed.statement)]
+
+
+def _reaches(s: Statement) -> bool:
+    return bool((isinstance(s, Call) and s.peers) or (isinstance(s, Arriving) and s.to))
 
 
 def _check_alike(spec: Spec, placed: Placed, findings: Findings) -> None:
     """A copy to all CTAs along an axis is of one region, and is made equally often by each of them."""
     call = placed.statement
     assert isinstance(call, Call)
-    meant, axis = write_out(placed, _names_of(spec)), call.peers
+    meant, axis = placed.meant, call.peers
     array = next(r for r in call.regions.values() if r.buffer.scope == "global")
     begins = [(x, f"the source begins at {x}") for x in array.begins]
-    asked = [(count, f"the trips of '{loop.var.name}' are {count}") for loop, _, count in meant.trips]
+    asked = [(one.count, f"the trips of '{one.loop.var.name}' are {one.count}") for one in meant.loops]
     asked += [(guard, f"it is run where {guard}") for guard in (*meant.guards, call.when)]
     for x, said in (*begins, *asked):
         if _depends(substitute(x, meant.values), axis, spec):
@@ -84,13 +87,3 @@ def _depends(x: Index, axis: str, spec: Spec) -> bool:
     if whole is not None:
         x = substitute(x, {cta: add(mul(Var(f"{cta}_of_cluster", -(-bound(whole) // count) + 1), count), own)})
     return any(v.name == axis for v in variables(x))
-
-
-def _names_of(spec: Spec) -> frozenset[str]:
-    """The names that stand for integers, so that a counted variable takes none of them."""
-    names = {p.name for p in spec.params}
-    for placed in walk_statements(spec.ops):
-        s = placed.statement
-        names |= {s.var.name} if isinstance(s, Loop) else set()
-        names |= {var.name for var, _ in s.entries} if isinstance(s, Naming) else set()
-    return frozenset(names)

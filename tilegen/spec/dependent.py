@@ -10,7 +10,7 @@ from tilegen.spec.outline import walk_statements
 
 def check_overlap(spec: Spec, findings: Findings) -> None:
     """Reports TG122 where 'overlap: previous' and 'wait: previous' are not both there, or cannot be."""
-    waits = [placed.statement for placed in walk_statements(spec.ops) if isinstance(placed.statement, Following)]
+    waits = [s for s in walk_statements(spec.ops) if isinstance(s, Following)]
     if not spec.overlaps:
         for wait in waits:
             message = "'wait: previous' in a kernel that starts when the one before it has ended"
@@ -22,8 +22,7 @@ def check_overlap(spec: Spec, findings: Findings) -> None:
     if not waits:
         message = "'overlap: previous', and nothing waits for the kernels before"
         findings.report("TG122", message, spec.overlaps_mark, "write '- wait: previous' before what touches arrays")
-    for placed in walk_statements(spec.ops):
-        call = placed.statement
+    for call in walk_statements(spec.ops):
         if isinstance(call, Call) and _reads_by_stream(call):
             message = "'cache: stream' reads what nobody writes meanwhile, and this kernel overlaps the one before"
             findings.report("TG122", message, call.mark, "leave it out")

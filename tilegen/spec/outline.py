@@ -33,12 +33,40 @@ KINDS = (Call, Loop, Guarded, RoleBlock, Naming, Meeting, Closing, Waiting, Foll
 
 
 @dataclass(frozen=True)
+class CountedLoop:
+    """A loop of a spec: its number among all of them, its counted variable, and written out its count and variable."""
+
+    number: int
+    loop: Loop
+    trip: Var
+    count: Index
+    value: Index
+
+
+@dataclass(frozen=True)
+class Meant:
+    """What holds where a statement stands, written out in axes, params and counted variables of the loops around.
+
+    ``values``: loop variables and lets. ``loops``: those around, outermost first. ``guards``: the conditions around,
+    and that each counted variable is below its count.
+    """
+
+    values: Mapping[str, Index]
+    loops: tuple[CountedLoop, ...]
+    guards: tuple[Index, ...]
+
+
+@dataclass(frozen=True)
 class Placed:
-    """A statement and the nests that it stands in, outermost first; ``before``: those, and the lets that it sees."""
+    """A statement, the nests that it stands in, outermost first, and what holds there.
+
+    ``number``: of a loop among all loops, of a call among all calls, in the order of the text; -1 for the rest.
+    """
 
     statement: Statement
     around: tuple[Nest, ...]
-    before: tuple[Nest | Naming, ...] = ()
+    meant: Meant
+    number: int = -1
 
     @property
     def role(self) -> str:
@@ -47,29 +75,17 @@ class Placed:
 
 
 @dataclass(frozen=True)
-class Meant:
-    """What holds where a statement stands, written out in axes, params and counted variables of the loops around.
-
-    ``values``: loop variables and lets. ``trips``: of each loop its counted variable and its count. ``guards``: the
-    conditions around, and that each counted variable is below its count.
-    """
-
-    values: Mapping[str, Index]
-    trips: tuple[tuple[Loop, Var, Index], ...]
-    guards: tuple[Index, ...]
-
-
-@dataclass(frozen=True)
 class Outline:
     """What is asked of a spec again and again.
 
-    ``calls`` are in the order in which plans number operations. ``queues``: those that copies are waited for in, by
-    groups, of each role. ``names``: every name that it gives. ``read`` and ``written`` are names of buffers,
-    ``streamed`` of the roots of those that copies work on while the threads go on. ``announced_bytes``: by the id of
-    each TMA copy, those of the copies that it announces at its mbarrier; 0 where one before it does.
+    ``loops`` and ``calls`` are by their numbers; plans number operations as calls are. ``queues``: those that copies
+    are waited for in, by groups, of each role. ``names``: every name that it gives. ``read`` and ``written`` are names
+    of buffers, ``streamed`` of the roots of those that copies work on while the threads go on. ``announced_bytes``: by
+    the id of each TMA copy, those of the copies that it announces at its mbarrier; 0 where one before it does.
     """
 
     placed: tuple[Placed, ...]
+    loops: tuple[CountedLoop, ...]
     calls: tuple[Call, ...]
     barriers: Mapping[str, Barrier]
     queues: Mapping[str, tuple[str, ...]]
@@ -87,57 +103,99 @@ class Outline:
 @keep
 def outline(spec: Spec) -> Outline:
     """The outline of a checked spec. Raises SpecError TG305 where the phases of an mbarrier differ."""
-    placed = tuple(walk_statements(spec.ops))
-    calls = tuple(p.statement for p in placed if isinstance(p.statement, Call))
+    statements = tuple(walk_statements(spec.ops))
+    calls = tuple(s for s in statements if isinstance(s, Call))
     barriers = barriers_of(spec)
     names = {spec.kernel, *barriers, *(b.name for b in spec.buffers), *(p.name for p in spec.params)}
     names |= {r.name for r in spec.roles}
-    names |= {p.statement.var.name for p in placed if isinstance(p.statement, Loop)}
-    names |= {var.name for p in placed if isinstance(p.statement, Naming) for var, _ in p.statement.entries}
+    names |= names_of_integers(statements)
     streams = [call for call in calls if call.queue in (MBARRIER, TMA_STORE.queue, CP_ASYNC.queue)]
     queues: dict[str, dict[str, None]] = {}
     for call in calls:
         queues.setdefault(call.role, {}).update({call.queue: None} if call.queue in QUEUES else {})
+    placed, loops = place_statements(spec.ops, frozenset(names))
     return Outline(
-        placed, calls, barriers, {role: tuple(own) for role, own in queues.items()}, frozenset(names),
+        placed, loops, calls, barriers, {role: tuple(own) for role, own in queues.items()}, frozenset(names),
         frozenset(r.buffer.name for call in calls for r in call.read),
         frozenset(r.buffer.name for call in calls for r in call.written),
         frozenset(r.buffer.root for call in streams for r in call.regions.values()), announced_bytes_of(spec.ops),
     )  # fmt: skip
 
 
-def walk_statements(
-    statements: Sequence[Statement], around: tuple[Nest, ...] = (), before: tuple[Nest | Naming, ...] = ()
-) -> Iterator[Placed]:
+def walk_statements(statements: Sequence[Statement]) -> Iterator[Statement]:
     """Every statement, each before its body. Raises TypeError for a kind of statement that nobody knows."""
     for s in statements:
         if not isinstance(s, KINDS):
             raise TypeError(f"spec/outline.py does not know {type(s).__name__}")
-        yield Placed(s, around, before)
+        yield s
         if isinstance(s, Nest):
-            yield from walk_statements(s.body, (*around, s), (*before, s))
-        before = (*before, s) if isinstance(s, Naming) else before
+            yield from walk_statements(s.body)
 
 
-def write_out(placed: Placed, taken: frozenset[str]) -> Meant:
-    """What the names at a statement stand for; ``taken``: the names of the spec. Raises TypeError as above."""
-    values: dict[str, Index] = {}
-    trips: list[tuple[Loop, Var, Index]] = []
-    guards: list[Index] = []
-    for one in placed.before:
-        if isinstance(one, Loop):
-            trip, count, value = trip_of(one, taken)
-            count, values[one.var.name] = substitute(count, values), substitute(value, values)
-            trips.append((one, trip, count))
-            guards += [] if isinstance(count, int) else [less(trip, count)]
-        elif isinstance(one, Naming):
-            for var, value in one.entries:
-                values[var.name] = substitute(value, values)
-        elif isinstance(one, Guarded):
-            guards.append(substitute(one.when, values))
-        elif not isinstance(one, RoleBlock):
-            raise TypeError(f"spec/outline.py does not know {type(one).__name__}")
-    return Meant(values, tuple(trips), tuple(guards))
+def names_of_integers(statements: Sequence[Statement]) -> set[str]:
+    """The names that these statements give to integers: loop variables and lets."""
+    loops = {s.var.name for s in statements if isinstance(s, Loop)}
+    return loops | {var.name for s in statements if isinstance(s, Naming) for var, _ in s.entries}
+
+
+def place_statements(
+    statements: Sequence[Statement], taken: frozenset[str]
+) -> tuple[tuple[Placed, ...], tuple[CountedLoop, ...]]:
+    """Every statement with what is around it, and the loops by their numbers; ``taken``: the names of the spec.
+
+    Raises TypeError as above.
+    """
+    placing = _Placing(taken)
+    placed = tuple(placing.place(statements, (), Meant({}, (), ())))
+    return placed, tuple(placing.loops)
+
+
+class _Placing:
+    """Walks statements and numbers their loops and calls."""
+
+    def __init__(self, taken: frozenset[str]):
+        self.taken, self.calls = taken, 0
+        self.loops: list[CountedLoop] = []
+
+    def place(self, statements: Sequence[Statement], around: tuple[Nest, ...], meant: Meant) -> Iterator[Placed]:
+        for s in statements:
+            number = self.number(s, meant)
+            yield Placed(s, around, meant, number)
+            if isinstance(s, Nest):
+                yield from self.place(s.body, (*around, s), self.enter(s, number, meant))
+            elif isinstance(s, Naming):
+                meant = _define(s, meant)
+
+    def number(self, s: Statement, meant: Meant) -> int:
+        if isinstance(s, Call):
+            self.calls += 1
+            return self.calls - 1
+        if not isinstance(s, Loop):
+            return -1
+        trip, count, value = trip_of(s, self.taken)
+        number, values = len(self.loops), meant.values
+        self.loops.append(CountedLoop(number, s, trip, substitute(count, values), substitute(value, values)))
+        return number
+
+    def enter(self, nest: Nest, number: int, meant: Meant) -> Meant:
+        """What holds inside of a nest. Raises TypeError as above."""
+        if isinstance(nest, RoleBlock):
+            return meant
+        if isinstance(nest, Guarded):
+            return replace(meant, guards=(*meant.guards, substitute(nest.when, meant.values)))
+        if not isinstance(nest, Loop):
+            raise TypeError(f"spec/outline.py does not know {type(nest).__name__}")
+        one = self.loops[number]
+        below = () if isinstance(one.count, int) else (less(one.trip, one.count),)
+        return Meant({**meant.values, nest.var.name: one.value}, (*meant.loops, one), (*meant.guards, *below))
+
+
+def _define(naming: Naming, meant: Meant) -> Meant:
+    """What holds after names were given."""
+    values = dict(meant.values)
+    for var, value in naming.entries:
+        values[var.name] = substitute(value, values)
+    return replace(meant, values=values)
 
 
 def map_calls(statements: Sequence[Statement], change: Callable[[Call], Call]) -> tuple[Statement, ...]:
@@ -230,14 +288,9 @@ def _shared_loops(spec: Spec) -> tuple[Index, ...]:
     """The counts of loops that CTAs share among them: functions of params and of which CTA it is, of nothing else."""
     places = {*CTA_AXES, *CLUSTER_AXES}
     known = places | {p.name for p in spec.params}
-    taken, found = outline(spec).names, dict[Index, None]()
-    for placed in outline(spec).placed:
-        if isinstance(placed.statement, Loop):
-            count = substitute(trip_of(placed.statement, taken)[1], write_out(placed, taken).values)
-            names = {v.name for v in variables(count)}
-            if names & places and names <= known:
-                found[count] = None
-    return tuple(found)
+    counts = dict.fromkeys(one.count for one in outline(spec).loops)
+    named = {count: {v.name for v in variables(count)} for count in counts}
+    return tuple(count for count, names in named.items() if names & places and names <= known)
 
 
 @keep
