@@ -207,12 +207,11 @@ ops:
 
 
 def run_all(spec: Spec, plan: Plan) -> str:
-    """What is found where every CTA runs: nothing if two have exchanged all that they do, and no array shows it."""
+    """What is found where every CTA runs."""
     (n, *_) = launch_of(spec).grid
     return proof_code(partial(check_meaning, spec, plan, [(k, 0, 0) for k in range(n)], {}))
 
 
-@pytest.mark.xfail(strict=True, reason="what the CTAs of a run wrote is compared together, not that each wrote its own")
 def test_two_that_exchange_their_rows_speak_for_no_other() -> None:
     """CTAs 70 and 71 do, and those that run; 60 and 51 take a row that is another's."""
     order = "bx + where(bx == 70 or bx == 60, 1, 0) - where(bx == 71 or bx == 51, 1, 0)"
@@ -228,10 +227,7 @@ def test_rows_that_are_changed_in_place_are_found_where_one_cta_takes_another(or
     assert len(run.ctas) == 4  # each reads what it writes itself
     for read, written in ((order, "bx"), ("bx", order), (order, order)):
         other = plan_spec(tilegen.load(IN_PLACE % (read, written)))
-        found = proof_code(partial(prove, spec, other))
-        if order == "bx" or found == "":
-            assert found == run_all(spec, other) == "", (read, written)
-            assert read == written
+        assert (proof_code(partial(prove, spec, other)) == "") == (order == "bx"), (read, written)
 
 
 def test_a_row_that_all_ctas_read_is_found() -> None:
@@ -278,10 +274,7 @@ def test_a_loop_that_begins_elsewhere_in_one_cta_is_found(meant: str, planned: s
     """All begin alike in the corners; where a loop begins is told by the places and conditions inside alone."""
     places = "t % 5", "t % 5", "200"
     spec, other = (tilegen.load(TILES % (start, *places)) for start in (meant, planned))
-    found = proof_code(lambda: prove(spec, plan_spec(other)))
-    if meant == planned or found == "":
-        assert found == run_all(spec, plan_spec(other)) == ""
-        assert STARTS[2] not in {meant, planned} or meant == planned
+    assert (proof_code(lambda: prove(spec, plan_spec(other))) == "") == (meant == planned)
 
 
 @pytest.mark.parametrize("places", [("t % 5", "(t + where(bx == 6, 1, 0)) % 5", "200"), ("t % 5", "t % 5", "54")])

@@ -376,13 +376,14 @@ class Paged:
         self.write(flat, bits, group, site)
         self.shadow.start_write(self._place(flat, bits.shape[1])[1])
 
-    def written(self) -> tuple[Array, Array]:
-        """(sorted flat offsets, values) of every element that was written."""
+    def written(self) -> tuple[Array, Array, Array]:
+        """(sorted flat offsets, values, CTAs by number) of every element that was written, by whom last."""
         used = self.slots[:, None] * _PAGE + np.arange(_PAGE)
         keep = np.repeat(~self.shadow.is_unwritten(used), self.grain, axis=1)
         flat = self.pages[:, None] * self.page_elems + np.arange(self.page_elems)
         bits = self.bits.reshape(-1, self.page_elems)[self.slots]
-        return flat[keep], bits[keep].view(self.domain.stored(self.memory.dtype))
+        writer = np.repeat(self.shadow.writer[used], self.grain, axis=1)[keep]
+        return flat[keep], bits[keep].view(self.domain.stored(self.memory.dtype)), self.shadow.crew.cta_of[writer]
 
 
 def fetch(memory: Memory, values: Input, index: Array, domain: Domain) -> Array:

@@ -27,10 +27,11 @@ class Outcome:
     """What the simulated CTAs did.
 
     ``written``: for every global array that the plan writes, the sorted flat offsets that were written (elements, as
-    they lie in memory) and their values.
+    they lie in memory) and their values. ``writers``: which of ``ctas`` wrote each of them last, by its number.
     """
 
     written: Mapping[str, tuple[Array, Array]]
+    writers: Mapping[str, Array]
     ctas: tuple[Cta, ...]
     steps: int
 
@@ -68,8 +69,9 @@ def interpret(
     machine.phases.refuse_leftovers()
     if plan.overlaps:
         refuse_unfollowed(machine)
-    written = {name: store.written() for name, store in machine.outputs.items()}
-    return Outcome(written, crew.ctas, machine.steps)
+    found = {name: store.written() for name, store in machine.outputs.items()}
+    written = {name: (at, values) for name, (at, values, _) in found.items()}
+    return Outcome(written, {name: cta for name, (_, _, cta) in found.items()}, crew.ctas, machine.steps)
 
 
 def record(

@@ -121,6 +121,11 @@ class Crew:
         return self.all_warps + cta * self.agents + number
 
     @cached_property
+    def cta_of(self) -> Array:
+        """The simulated CTA, by its number, of each warp and each agent."""
+        return np.concatenate([np.repeat(np.arange(len(self.ctas)), n) for n in (self.warps, self.agents)])
+
+    @cached_property
     def cluster_of_cta(self) -> Array:
         names = [tuple(c // n for c, n in zip(cta, self.cluster, strict=True)) for cta in self.ctas]
         numbers = {name: i for i, name in enumerate(dict.fromkeys(names))}

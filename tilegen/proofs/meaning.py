@@ -16,12 +16,13 @@ from tilegen.index import evaluate, sub
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import NEVER_AWAITED, PHASE_UNKNOWN, REGISTER_INDEX, SAME_STEP, UNFENCED, UNWRITTEN, Fault
+from tilegen.interpret.run import Outcome
 from tilegen.interpret.threads import whole_clusters
 from tilegen.ops import OPS, WHOLE_OPS
 from tilegen.ops.op import CONVERTS, MOVES, WholeHere
 from tilegen.plan import Param, Plan, arrays, default_values
 from tilegen.proofs.barrier_hints import say_arrival, say_stuck, say_unwaited, spell_slots
-from tilegen.reference import Array, Input, run_reference
+from tilegen.reference import Array, Input, Writes, run_with_writers
 from tilegen.spec.data import Call, Loop, Region, Spec, Waiting, WholeCall
 from tilegen.spec.outline import is_possible, outline
 
@@ -147,9 +148,11 @@ def check_meaning(
             outcome = interpret(plan, ctas, inputs, params, trips, domain)
         except FaultFound as found:
             raise ProofError(describe_fault(spec, found)) from None
-        wanted = run_reference(spec, outcome.ctas, inputs, params, trips, domain)
+        wanted = run_with_writers(spec, outcome.ctas, inputs, params, trips, domain)
         for name in sorted(set(wanted) | set(outcome.written)):
-            compare_images(spec, name, outcome.written.get(name), wanted.get(name), domain)
+            meant = wanted.get(name)
+            compare_images(spec, name, outcome.written.get(name), meant and (meant.at, meant.bits), domain)
+            _compare_writers(name, outcome, meant)
         if spec.whole is not None and not isinstance(domain, Modular):  # else ``check_whole`` looks at all of a sum
             compare_whole(spec, spec.whole, outcome.written, inputs, params, domain)
         steps = outcome.steps
@@ -169,7 +172,8 @@ def digest_outcome(
         outcome = interpret(plan, ctas, inputs, params, trips, domain)
     except FaultFound as found:
         raise ProofError(describe_fault(spec, found)) from None
-    return outcome.steps, _digest(spec, outcome.written, domain)
+    written = {name: Writes(*found, outcome.writers[name]) for name, found in outcome.written.items()}
+    return outcome.steps, _digest(spec, written, domain)
 
 
 def digest_meaning(
@@ -177,19 +181,35 @@ def digest_meaning(
 ) -> bytes:
     """A digest of what the spec means by the CTAs with their clusters."""
     (inputs,), domain = proving_inputs(spec, plan, params), proving_domain(spec)
-    return _digest(spec, run_reference(spec, whole_clusters(ctas, plan.cluster), inputs, params, trips, domain), domain)
+    together = whole_clusters(ctas, plan.cluster)
+    return _digest(spec, run_with_writers(spec, together, inputs, params, trips, domain), domain)
 
 
-def _digest(spec: Spec, written: Mapping[str, tuple[Array, Array]], domain: Domain) -> bytes:
-    """Of every element that was written: its array, its offset and its bits."""
+def _digest(spec: Spec, written: Mapping[str, Writes], domain: Domain) -> bytes:
+    """Of every element that was written: its array, its offset, its bits, and the CTA that wrote it."""
     found = hashlib.sha256()
-    for name, (at, values) in sorted(written.items()):
+    for name, (at, values, cta) in sorted(written.items()):
         if len(at):
             raw = domain.bits(DTYPES[spec.buffer(name).dtype].bytes)
             found.update(f"{name} {len(at)} ".encode())
             found.update(np.ascontiguousarray(at, np.int64).tobytes())
+            found.update(np.ascontiguousarray(cta, np.int64).tobytes())
             found.update(np.ascontiguousarray(values).view(raw).tobytes())
     return found.digest()
+
+
+def _compare_writers(name: str, outcome: Outcome, meant: Writes | None) -> None:
+    """Raise ProofError TG420 at the first element that another CTA writes than the spec has it."""
+    if meant is None:
+        return
+    writers = outcome.writers[name]
+    if (wrong := np.flatnonzero(writers != meant.cta)).size:
+        k = int(wrong[0])
+        planned, wanted = (outcome.ctas[int(cta[k])] for cta in (writers, meant.cta))
+        message = (
+            f"{name} is written by CTA {planned} at element offset {int(meant.at[k])}, where CTA {wanted} writes it"
+        )
+        raise ProofError(Diagnostic("TG420", f"{message} by the spec ({len(wrong)} elements)"))
 
 
 def compare_whole(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,14 @@ from tilegen.spec.data import Spec
 
 Array = NDArray[Any]
 Input = Callable[[Array], Array]
+
+
+class Writes(NamedTuple):
+    """What an op writes of a global array: flat offsets, raw bits, and which of the CTAs that run writes each."""
+
+    at: Array
+    bits: Array
+    cta: Array
 
 
 class NotUniform(Exception):
@@ -44,7 +52,7 @@ class CtaBatch:
     shared: dict[str, Array] = field(default_factory=dict)
     registers: dict[str, Array] = field(default_factory=dict)
     owed: dict[str, Any] = field(default_factory=dict)  # by root, the sums that nobody has looked at
-    written: dict[str, list[tuple[Array, Array]]] = field(default_factory=dict)
+    written: dict[str, list[Writes]] = field(default_factory=dict)
 
     @property
     def threads(self) -> int:

@@ -13,7 +13,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.index import Index, evaluate
 from tilegen.kept import keep
 from tilegen.ops.op import Factors
-from tilegen.reference.machine import Array, CtaBatch
+from tilegen.reference.machine import Array, CtaBatch, Writes
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import Buffer, Region, Spec
 
@@ -140,7 +140,8 @@ def scatter(machine: CtaBatch, region: Region, env: Mapping[str, Any], values: A
         _elements_of(machine, buffer).view(bits)[found.at] = raw
         return
     inside = ... if found.inside is None else found.inside
-    machine.written.setdefault(buffer.root, []).append((found.at[inside].ravel(), raw[inside].ravel()))
+    parts = (x[inside].ravel() for x in (found.at, raw, _block_of(env, found.at)))
+    machine.written.setdefault(buffer.root, []).append(Writes(*parts))
 
 
 # ---------------------------------------------------------------- sums that are made when somebody looks
@@ -237,7 +238,7 @@ def _read_global(machine: CtaBatch, buffer: Buffer, offsets: Array) -> Array:
     )
     values = np.array(values, dtype)
     raw = values.view(machine.domain.bits(DTYPES[buffer.dtype].bytes))
-    for at, written in (one for one in machine.written.get(buffer.root, ()) if one[0].size):
+    for at, written, _ in (one for one in machine.written.get(buffer.root, ()) if one.at.size):
         order = np.argsort(at, kind="stable")
         where = np.searchsorted(at[order], offsets, side="right") - 1
         hit = (where >= 0) & (at[order][np.maximum(where, 0)] == offsets)

@@ -21,7 +21,7 @@ from tilegen.index import Formula, Index, evaluate, variables
 from tilegen.index.courses import ALL_TRIPS, Trips
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
-from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, forget_names, numbers_in_sight
+from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, Writes, forget_names, numbers_in_sight
 from tilegen.reference.places import gather, owe, scatter
 from tilegen.reference.signals import Blocks, Signals
 from tilegen.scopes import SCOPES
@@ -51,7 +51,16 @@ def run_reference(
     ``inputs``: per global array, a function from flat offsets to elements as ``domain`` stores them. ``trips``: those
     that run.
     """
-    parts: dict[str, list[tuple[Array, Array]]] = {}
+    found = run_with_writers(spec, ctas, inputs, params, trips, domain)
+    return {name: (writes.at, writes.bits) for name, writes in found.items()}
+
+
+def run_with_writers(
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
+    trips: Trips = ALL_TRIPS, domain: Domain = TYPED,
+) -> dict[str, Writes]:  # fmt: skip
+    """The same, and which of the CTAs writes each element last."""
+    parts: dict[str, list[Writes]] = {}
     for written in run_batches(spec, ctas, inputs, params, trips, domain):
         for name, writes in written.items():
             parts.setdefault(name, []).extend(writes)
@@ -65,11 +74,11 @@ def run_batches(
     params: Mapping[str, int],
     trips: Trips = ALL_TRIPS,
     domain: Domain = TYPED,
-) -> Iterator[dict[str, list[tuple[Array, Array]]]]:
-    """The writes of the CTAs, some CTAs at a time: per global array (offsets, raw bits) in the order of the ops."""
+) -> Iterator[dict[str, list[Writes]]]:
+    """The writes of the CTAs, some CTAs at a time: per global array in the order of the ops."""
     size = max(1, _BATCH_ELEMS // (_widest(spec) * domain.scale))
     for first in range(0, len(ctas), size):
-        yield _run_batch(spec, ctas[first : first + size], inputs, params, trips, domain)
+        yield _run_batch(spec, ctas, range(first, min(first + size, len(ctas))), inputs, params, trips, domain)
 
 
 def _widest(spec: Spec) -> int:
@@ -83,10 +92,11 @@ def _widest(spec: Spec) -> int:
 
 
 def _run_batch(
-    spec: Spec, ctas: Sequence[tuple[int, int, int]], inputs: Mapping[str, Input], params: Mapping[str, int],
-    trips: Trips, domain: Domain,
-) -> dict[str, list[tuple[Array, Array]]]:  # fmt: skip
-    machine = CtaBatch(spec, ctas, inputs, dict(params), trips, domain)
+    spec: Spec, ctas: Sequence[tuple[int, int, int]], own: range, inputs: Mapping[str, Input],
+    params: Mapping[str, int], trips: Trips, domain: Domain,
+) -> dict[str, list[Writes]]:  # fmt: skip
+    """The writes of those CTAs that have numbers in ``own``."""
+    machine = CtaBatch(spec, [ctas[k] for k in own], inputs, dict(params), trips, domain)
     try:
         if spec.roles:
             _run_roles(machine)
@@ -94,19 +104,19 @@ def _run_batch(
             for _ in _run(machine, spec.ops):
                 pass
     except NotUniform:
-        out: dict[str, list[tuple[Array, Array]]] = {}
-        for cta in ctas:
-            for name, writes in _run_batch(spec, [cta], inputs, params, trips, domain).items():
+        out: dict[str, list[Writes]] = {}
+        for k in own:
+            for name, writes in _run_batch(spec, ctas, range(k, k + 1), inputs, params, trips, domain).items():
                 out.setdefault(name, []).extend(writes)
         return out
-    return machine.written
+    written = machine.written
+    return {name: [one._replace(cta=one.cta + own.start) for one in writes] for name, writes in written.items()}
 
 
-def _last_write(writes: Sequence[tuple[Array, Array]]) -> tuple[Array, Array]:
-    offsets = np.concatenate([w[0] for w in writes])[::-1]
-    values = np.concatenate([w[1] for w in writes])[::-1]
-    unique, first = np.unique(offsets, return_index=True)
-    return unique, values[first]
+def _last_write(writes: Sequence[Writes]) -> Writes:
+    at, bits, cta = (np.concatenate(parts)[::-1] for parts in zip(*writes, strict=True))
+    unique, first = np.unique(at, return_index=True)
+    return Writes(unique, bits[first], cta[first])
 
 
 # ---------------------------------------------------------------- statements
