@@ -119,7 +119,7 @@ def test_a_loop_as_long_as_the_cta_says_runs_with_a_few_ctas() -> None:
     assert max(len(ctas) for _, ctas in runs) <= 8
     ran = [(dict(case)["N"], bx) for case, ctas in runs for bx, _, _ in ctas]
     trips = {(min(-(-n // 32), 2 * bx + 2), n % 32 > 0) for n, bx in ran}
-    assert {count for count, _ in trips} >= set(range(1, 10))
+    assert {count for count, _ in trips} >= set(range(1, 7))  # a head of 3, then by a period of 2
     assert {(1, True), (2, True), (3, True), (4, True)} <= trips
     assert {by for _, ctas in runs for _, by, _ in ctas} >= {0, 1, 6, 7}
 

@@ -31,7 +31,8 @@ from tilegen.index import (
     variables,
 )
 from tilegen.index.bounds import narrow
-from tilegen.plan import Block, Compute, Let, Plan, Step, Tma, Touch, Visit, begin, plain_name, walk
+from tilegen.plan import Block, Compute, Let, Plan, Repeat, Step, Tma, Touch, Visit, begin, plain_name, walk
+from tilegen.plan.walk import enter_repeat
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Call, Loop, Spec, Statement
 from tilegen.spec.outline import Placed, deciding, outline
@@ -140,6 +141,7 @@ class Question:
 
     ``array``: it is a place in this global array, as the plan has it, or the spec, if ``is_meant``. ``is_named``: it is
     a value that others name, and these are asked themselves. ``is_of_spec``: the spec asks it; the plan may ask it too.
+    ``is_count``: of the trips of a loop, the innermost of ``loops``.
     """
 
     x: Index
@@ -150,6 +152,7 @@ class Question:
     array: str = ""
     is_meant: bool = False
     is_of_spec: bool = field(default=False, compare=False)
+    is_count: bool = False
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -214,6 +217,10 @@ def _asked_by_plan(plan: Plan) -> Iterator[Question]:
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
             at = visit.position
+            if isinstance(visit.step, Repeat):
+                inside = enter_repeat(visit.step, at)
+                yield Question(inside.loops[-1][1], inside.loops, at.guards, is_count=True)
+                continue
             names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is asked again where it is used
             for x in visit.effects.expressions:
                 yield Question(at.expand(x), at.loops, at.guards, names_only, names_only)
@@ -251,6 +258,10 @@ def _asked_by_spec(spec: Spec) -> Iterator[Question]:
     for placed in outline(spec).placed:
         meant, s = placed.meant, placed.statement
         loops = tuple((one.trip, one.count) for one in meant.loops)
+        if isinstance(s, Loop):
+            own = outline(spec).loops[placed.number]
+            yield Question(own.count, (*loops, (own.trip, own.count)), meant.guards, is_count=True)
+            continue
         slots = (substitute(x, meant.values) for x in slots_of(s))
         yield from (Question(x, loops, meant.guards) for x in (*decisions_of(spec, placed), *slots))
         if not isinstance(s, Call):

@@ -19,10 +19,11 @@ from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.plan import Plan, default_values
 from tilegen.proofs.bids import CoveredCells, name_cta
-from tilegen.proofs.boxes import Owned, touched_boxes, written_boxes
+from tilegen.proofs.boxes import Owned, touched_boxes
 from tilegen.proofs.partition import LinedUp, line_up
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
+from tilegen.spec.outline import written_roots
 
 _MOST_BOXES = 1 << 21
 _SOME_VALUES = 8  # of a loop or an axis, beyond which it is asked which are enough
@@ -77,10 +78,10 @@ class Rewriting:
 
 
 def find_rewriting(spec: Spec, plan: Plan, case: Mapping[str, int]) -> tuple[Rewriting, ...]:
-    """How CTAs touch elements twice, of each array of which some do, or may do: what is too large to compare counts as
-    different in each.
+    """How CTAs touch elements twice, of each array that is written of which some do, or may do: what is too large to
+    compare counts as different in each.
     """
-    boxes = tuple(dict.fromkeys((*written_boxes(spec), *touched_boxes(spec))))
+    boxes = tuple(box for box in touched_boxes(spec) if box.memory.name in written_roots(spec))
     return _find_rewriting(plan, boxes, tuple(case.items()))
 
 

@@ -11,24 +11,21 @@ from tilegen.interpret import Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep_of_two
 from tilegen.plan import Plan
-from tilegen.proofs.alike import drop_alike
-from tilegen.proofs.ctas import MOST_LOOKED_AT, choose_ctas, exchanges, shows_all
+from tilegen.proofs.cta_classes import CtaClasses, Namer, cover_classes, find_cta_classes
+from tilegen.proofs.ctas import exchanges
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
-from tilegen.proofs.residues import Residues, find_periods
-from tilegen.proofs.rewriting import find_rewriting
 from tilegen.proofs.sizes import boundary_sizes, group_questions, largest_cases, list_untold, say_case
 from tilegen.proofs.trips import Cut, choose_trips, count_work, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
-Wanted = tuple[Mapping[str, int], Sequence[Cta]]  # a case, and CTAs that may show something in it
+Wanted = tuple[Mapping[str, int], CtaClasses]  # a case, and what its CTAs do
 _MOST_SPARE_WORK = 1 << 25  # threads that carry out steps in a run beyond the usual: a second
 _MOST_WORK = 1 << 29  # in all runs behind the first, but for those: a minute
 _MOST_RUN = 256  # CTAs that differ, of the default sizes
 _OTHER_CTAS = "not proven: that the CTAs which did not run do as those that did"
-_FEW_CTAS = 16  # of the largest sizes; where more would show something, the corners run
 
 
 @dataclass(frozen=True)
@@ -61,36 +58,27 @@ def list_runs(spec: Spec, plan: Plan) -> tuple[ProofRun, ...]:
 def choose_runs(spec: Spec, plan: Plan) -> Runs:
     """Every run, with what none shows: of the usual sizes, counts of trips, the largest sizes, and ends of arrays."""
     asked, usual = list_questions(spec, plan), parameter_cases(spec)
-    default = usual[0]
-    grid = launch_of(spec, default).grid
-    trips = choose_trips(spec, plan, corners(grid), default, few=0, looks=False).trips
+    default, namer = usual[0], Namer()
+    trips = choose_trips(spec, plan, corners(launch_of(spec, default).grid), default, few=0, looks=False).trips
 
-    def with_ctas(cases: Iterable[Mapping[str, int]]) -> list[Wanted]:
-        launched = ((case, launch_of(spec, case).grid) for case in cases)
-        return [(case, choose_ctas(spec, plan, periods_of(case, own), own, case)) for case, own in launched]
+    def classify(cases: Iterable[Mapping[str, int]]) -> list[Wanted]:
+        return [(case, find_cta_classes(spec, plan, case, trips, namer)) for case in cases]
 
-    def periods_of(case: Mapping[str, int], own: Cta) -> tuple[Residues, ...]:
-        return find_periods(asked, own, case, trips, find_rewriting(spec, plan, case))
-
-    periods = periods_of(default, grid)
-    ctas = choose_ctas(spec, plan, periods, grid, default)
-    wanted = [(default, ctas), *with_ctas(usual[1:])]
-    lengths = trip_cases(spec, plan, ctas, default)
-    notes = list(lengths.notes)
-    if not shows_all(periods, grid):
-        most = 0 if exchanges(spec, plan) else MOST_LOOKED_AT
-        wanted[0] = default, choose_ctas(spec, plan, periods, grid, default, most) if most else ctas
-        notes += [] if most and shows_all(periods, grid, most) else [_OTHER_CTAS]
-    wanted += with_ctas(_new(lengths.cases, wanted))
+    wanted = classify(usual)
+    lengths = trip_cases(spec, plan, cover_classes([own for _, own in wanted[:1]], 1, 1)[0], default)
+    notes = [*lengths.notes, *([] if wanted[0][1].are_all else [_OTHER_CTAS])]
+    wanted += classify(_new(lengths.cases, wanted))
     boundaries = boundary_sizes(spec, group_questions(spec, asked), default, [case for case, _ in wanted])
-    wanted += with_ctas(_new(boundaries.cases, wanted))
-    edges = _new(edge_cases(spec, asked, default), wanted)
-    wanted += [(case, corners(launch_of(spec, case).grid)) for case in edges]
+    wanted += classify(_new(boundaries.cases, wanted))
+    wanted += classify(_new(edge_cases(spec, asked, default), wanted))
     firm = len(wanted)
     large = _new(largest_cases(spec, default), wanted)
-    wanted += [(case, ctas if len(ctas) <= _FEW_CTAS else corners(launch_of(spec, case).grid))
-               for case, ctas in with_ctas(large)]  # fmt: skip
-    left = drop_alike(spec, plan, asked, wanted, grid, len(usual), firm)
+    wanted += [(case, find_cta_classes(spec, plan, case, trips, namer, corners(launch_of(spec, case).grid)))
+               for case in large]  # fmt: skip
+    if exchanges(spec, plan):
+        left = [list(own.ctas) for _, own in wanted]
+    else:
+        left = cover_classes([own for _, own in wanted], len(usual), firm)
     if len(left[0]) > _MOST_RUN:
         left[0], notes = left[0][:: -(-len(left[0]) // _MOST_RUN)], [*notes, _OTHER_CTAS]
     runs = []
