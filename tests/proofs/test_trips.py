@@ -121,7 +121,7 @@ def test_a_loop_that_a_parameter_bounds_runs_with_every_count_that_can_differ() 
     source = text(trips="N").replace("threads: 32", "threads: 32\nparams: {N: {default: 1000, max: 10000}}")
     runs = tilegen.build(source).proof.runs
     counts = {dict(case)["N"] for case, _ in runs}
-    assert counts == {*range(1, 7), 11, 1000, 10000}
+    assert counts == {*range(1, 7), 11, 1000}  # 10000 trips go as 1000 do
 
 
 def test_parameters_of_the_lengths_that_are_tried_are_multiples() -> None:

@@ -81,7 +81,8 @@ def find_outcomes(
     ends = _ends_of(seen, names)
     asked = [substitute(x, at) for at in ends for x in seen] + [less(v, n) for v, n in inner]
     search = _Search.of(asked, [v for v, _ in inner], outer)
-    points = search.find_points({v.name: np.array([case[v.name] for case in tried], np.int64) for v in outer})
+    with np.errstate(divide="ignore", invalid="ignore"):
+        points = search.find_points({v.name: np.array([case[v.name] for case in tried], np.int64) for v in outer})
     if points is None:
         return Outcomes(np.zeros((0, len(seen)), np.int64), (), np.zeros(0, np.bool_), (), False)
     for v, count in inner:
@@ -167,7 +168,10 @@ def _slope(x: Index, v: Var) -> int | None:
         if None in slopes or {1, -1} <= {*slopes}:
             return None
         return next((own for own in slopes if own), 0)
-    if x.symbol in ("*", "/") and isinstance(x.args[1], int) and x.args[1] > 0:
+    if x.symbol == "*" and all(least(a) >= 0 for a in x.args):
+        slopes = [_slope(a, v) for a in x.args]
+        return None if None in slopes or {1, -1} <= {*slopes} else next((own for own in slopes if own), 0)
+    if x.symbol in ("*", "/") and least(x.args[1]) >= 0 and _slope(x.args[1], v) == 0:
         return _slope(x.args[0], v)
     return None
 
@@ -197,6 +201,16 @@ def _divisibility(x: Index, names: set[str]) -> list[Index]:
                     rest = total((k, g) for g, k in merged.items() if g != f and k)
                     found.append(mod(add(rest, -(min(0, least(rest)) // abs(c)) * abs(c)), abs(c)))
     return [x for x in found if isinstance(x, Formula)]
+
+
+@lru_cache(maxsize=1 << 12)
+def _factors_in(x: Index) -> frozenset[str]:
+    """Variables that are multiplied with others: with each of their values these have other thresholds."""
+    if not isinstance(x, Formula):
+        return frozenset()
+    names = [frozenset(v.name for v in variables(a)) for a in x.args] if x.symbol == "*" else []
+    own = frozenset[str]().union(*names) if sum(map(bool, names)) > 1 else frozenset[str]()
+    return own.union(*map(_factors_in, x.args))
 
 
 @dataclass(frozen=True)
@@ -278,6 +292,8 @@ class _Search:
         known, many = {*points, v.name}, len(next(iter(points.values()), [0]))
         ends = -(-v.least // v.step), (v.bound - 1) // v.step
         bases = [np.full(many, end) for end in ends]
+        if ends[1] - ends[0] < _MOST_CLASSES and any(v.name in _factors_in(x) for x in self.differences):
+            bases = [np.full(many, step) for step in range(ends[0], ends[1] + 1)]
         rests: list[tuple[Index, bool]] = []
         for is_difference, own in ((True, self.differences), (False, self.rests)):
             for x in own:

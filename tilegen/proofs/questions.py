@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 
@@ -82,9 +82,9 @@ def decisions_of(spec: Spec, placed: Placed) -> list[Index]:
 
 
 def wholes_of(s: Statement) -> tuple[Index, ...]:
-    """The integers that a statement computes with, and what it asks of them."""
+    """The integers that a statement computes with, as far as it goes without anything else."""
     own = s.expression if isinstance(s, Call) else None
-    return () if own is None else (*own.wholes, *asked_by_tree(own.tree, own.wholes))
+    return () if own is None else tuple(asked_by_tree(own.tree, own.wholes))
 
 
 def asked_by_tree(tree: Node, wholes: Sequence[Index]) -> Iterator[Index]:
@@ -94,7 +94,9 @@ def asked_by_tree(tree: Node, wholes: Sequence[Index]) -> Iterator[Index]:
     >>> [*map(str, asked_by_tree(Apply("+", (n, Apply("<=", (n, three), "bool")), "int32"), [Var("bx", 9)]))]
     ['bx + (bx < 4)']
     """
-    if isinstance(tree, Apply):
+    if isinstance(tree, Whole):
+        yield wholes[tree.number]
+    elif isinstance(tree, Apply):
         found = _as_index(tree, wholes)
         if found is not None:
             yield found
@@ -222,11 +224,10 @@ def _asked_by_plan(plan: Plan) -> Iterator[Question]:
                 yield Question(inside.loops[-1][1], inside.loops, at.guards, is_count=True)
                 continue
             names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is asked again where it is used
-            for x in visit.effects.expressions:
-                yield Question(at.expand(x), at.loops, at.guards, names_only, names_only)
+            asked: Iterable[Index] = visit.effects.expressions
             if isinstance(visit.step, Compute):
                 asked = asked_by_tree(visit.step.tree, visit.step.wholes)
-                yield from (Question(at.expand(x), at.loops, at.guards) for x in asked)
+            yield from (Question(at.expand(x), at.loops, at.guards, names_only, names_only) for x in asked)
             yield from (Question(at.expand(x), at.loops, at.guards) for x in peers_of(visit.step))
             for slot in visit.effects.slots:
                 yield Question(at.expand(slot.at), at.loops, at.guards)
