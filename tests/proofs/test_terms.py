@@ -159,7 +159,7 @@ def test_of_many_such_sizes_it_is_said_how_many_were_looked_at():
 
 
 def test_boxes_that_are_too_many_to_compare_are_a_warning(monkeypatch):
-    monkeypatch.setattr(sys.modules["tilegen.proofs.prove"], "MOST_BOXES", 1 << 12)
+    monkeypatch.setattr(sys.modules["tilegen.proofs.owners"], "MOST_BOXES", 1 << 12)
     built = tilegen.build(
         "kernel: spread\nthreads: 32\ngrid: {bx: 512}\nbuffers:\n"
         "  X: {scope: global, dtype: float32, shape: [16384]}\n"

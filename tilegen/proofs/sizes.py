@@ -12,7 +12,7 @@ from math import prod
 from tilegen.index import Formula, Index, Var, bound, evaluate, less, mod, substitute, to_c, variables
 from tilegen.index.outcomes import find_outcomes
 from tilegen.proofs.questions import COMPARING, Question, parts_with
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible
 
@@ -118,7 +118,8 @@ def group_questions(spec: Spec, asked: Iterable[Question]) -> Iterator[Joined]:
     """What each question asks that may come out otherwise for other sizes, then what all ask of sizes alone."""
     own = {p.name for p in spec.params if p.var is not None}
     ranks = {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, spec.cluster, strict=True)}
-    axes = [(Var(axis, bound(n) - 1), n) for axis, n in zip(CTA_AXES, spec.grid, strict=True)]
+    ends = [min(bound(n) - 1, most) for n, most in zip(spec.grid, GRID_LIMITS, strict=True)]
+    axes = [(Var(axis, end), n) for axis, end, n in zip(CTA_AXES, ends, spec.grid, strict=True)]
     alone: dict[Index, None] = {}
     for q in asked:
         compared = dict.fromkeys(c for x in (q.x, *q.guards, *(n for _, n in q.loops)) for c in compared_in(x))
