@@ -334,6 +334,10 @@ NEW_OF_ONE = [
     "N // 4096 == 100 and N % 4096 == 4095 - bx",
     "max(N - 500000, 500000 - N) == 17",
     "N - N // 1000 * 1000 == 999 and N // 1000 == 777",
+    "N % 143 < 11 and N == 1003",
+    "N % 101 > 40 and N > 2071 and N < 2080",
+    "N % 100 // 10 == 5 and N > 2055 and N < 2100",
+    "N - bx == 408 and N % 8 == 1",
 ]
 NEW_OF_TWO = [
     "min(M, N) == 1000 and max(M, N) == 1003",
@@ -347,6 +351,9 @@ NEW_OF_TWO = [
     "M % 16 == 3 and N % 16 == 5 and M // 16 == N // 16 + 7",
     "M * 100 + N == 123456",
     "M - N == 100 and N % 3 + M % 8 == 6",
+    "N % 32 + M % 32 == 60",
+    "M % 128 + N % 128 == 250",
+    "M + bx == 3450 and M % 64 % 7 == 0",
 ]
 NEW_OF_THREE = [
     "M == 100 + K and N == 200 + K and K % 64 == 61",
@@ -355,6 +362,7 @@ NEW_OF_THREE = [
     "M + N + K == 6000 and M == N and bx == 1",
     "M == 2*N and K == 3*N and N == 123",
     "M < K and N == M + 5 and K % 100 == 77 and M > K - 2",
+    "M + N == K and M == 2*N and K > 1000",
 ]
 NEW_OF_GRIDS = [
     "bx * 6 == N // 64 - 4 and bx > 100",
@@ -379,6 +387,10 @@ NEW_OF_GRIDS_OF_TWO = [
     "min(bx, by) == 200 and M > 3000",
     "bx * 6 + 4 == N // 64 and by == 3 and bx > 50",
     "by * 7 + 5 == M and by % 3 == 1 and by > 40",
+    "N + M == 19562",
+    "5*N - by == 175883",
+    "5*by - bx == 142 and by % 5 == 0",
+    "N - M == 3207 and bx == by",
 ]
 NEW_OF_LENGTHS = [
     "K // 64 == k + 2 and k == 701",
@@ -395,6 +407,7 @@ NEW_OF_LENGTHS_AND_SIZE = [
     "M * 64 == K + 128 and k == 17 and M > 90",
     "K // 64 % 7 == 3 and M % 11 == 5 and k % 13 == 9 and k > 200",
     "min(M, K // 64) == 345 and k == 344",
+    "bx + 3*(K // 64) == 1165 and k == 7",
 ]
 NEW_OF_STAGES = ["K // 64 == k + 1 and k == 300", "K // 64 - 1 == k and k > 200 and k < 220 and bx == 1"]
 NEW_OF_OWNERS = [
@@ -446,3 +459,10 @@ def test_new_kinds_of_owners(few: str) -> None:
     assert_spec_refused(OVERLAPPING_AT_TWO % ("bx", f', when: "not ({few})"'), OWNERS)
     other = "where(bx > 0, bx - 1, bx + 1)"
     assert_spec_refused(OVERLAPPING_AT_TWO % (f"where({few} and N > 1, {other}, bx)", ""), OWNERS)
+
+
+@pytest.mark.parametrize("few", ["N == 5000", "N % 97 == 5"])
+def test_elements_that_nobody_owns_hide_no_second_owner(few: str) -> None:
+    """A row of a partial array has no owner at the usual sizes."""
+    row = f"bx - where({few} and bx == 7, 1, 0)"
+    assert_spec_refused(OVERLAPPING_AT % (PARTIAL, row, ', when: "bx > 0"'), OWNERS)

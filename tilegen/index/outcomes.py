@@ -42,6 +42,7 @@ COMPARING = ("<", "==", "!=")
 _MOST_PERIOD = 1 << 13  # of the remainders along one variable
 _MOST_CLASSES = 128  # of residues that outcomes tell apart
 _MOST_POINTS = 1 << 18
+_MOST_REPEATED = 1 << 21  # some of them more than once
 _MOST_CELLS = 1 << 24  # points, times residues
 _MOST_ARMS = 16  # of the selections within one comparison
 _MOST_PAIRS = 64  # of comparisons that are taken together
@@ -197,9 +198,10 @@ def _divisibility(x: Index, names: set[str]) -> list[Index]:
         if part.symbol in ("==", "!="):
             merged = linear(sub(*part.args))
             for f, c in merged.items():
-                if isinstance(f, Var) and f.name in names and abs(c) > 1:
+                by = abs(c) * (f.step if isinstance(f, Var) else 1)
+                if by > 1 and not names.isdisjoint(u.name for u in variables(f)):
                     rest = total((k, g) for g, k in merged.items() if g != f and k)
-                    found.append(mod(add(rest, -(min(0, least(rest)) // abs(c)) * abs(c)), abs(c)))
+                    found.append(mod(add(rest, -(min(0, least(rest)) // by) * by), by))
     return [x for x in found if isinstance(x, Formula)]
 
 
@@ -211,6 +213,14 @@ def _factors_in(x: Index) -> frozenset[str]:
     names = [frozenset(v.name for v in variables(a)) for a in x.args] if x.symbol == "*" else []
     own = frozenset[str]().union(*names) if sum(map(bool, names)) > 1 else frozenset[str]()
     return own.union(*map(_factors_in, x.args))
+
+
+def _small_remainders(x: Index) -> list[Index]:
+    """Remainders of one variable that are added up with others: together they come out as no end of a range shows."""
+    if len(variables(x)) < 2:
+        return []
+    parts = [f for f in linear(x) if isinstance(f, Formula) and f.symbol in ("%", "&")]
+    return [f for f in parts if len(variables(f)) == 1 and f.bound <= _MOST_CLASSES]
 
 
 @dataclass(frozen=True)
@@ -263,11 +273,17 @@ class _Search:
 
         found: dict[Index, None] = dict.fromkeys(d for x in asked for d in _differences(x) if not isinstance(d, int))
         known = [x for x in found if is_known(x)]
-        whole = dict.fromkeys(r for x in asked for r in _divisibility(x, {v.name for v in own}))
-        rests = dict.fromkeys(x for x in asked if isinstance(x, Formula) and x.symbol not in (*COMPARING, "&&", "||"))
+        names = {v.name for v in own}
+        joined = _combine(known, names)
+        equations: list[Index] = [*asked, *(Formula("==", (x, 0), 2) for x in joined)]
+        whole = dict.fromkeys(r for x in equations for r in _divisibility(x, names))
+        rests: dict[Index, None] = dict.fromkeys(
+            x for x in asked if isinstance(x, Formula) and x.symbol not in (*COMPARING, "&&", "||")
+        )
+        rests |= dict.fromkeys(r for x in known for r in _small_remainders(x))
         return _Search(
             own, tuple(v.name for v in outer),
-            (*known, *filter(is_known, (*_combine(known, {v.name for v in own}), *whole))),
+            (*known, *filter(is_known, (*joined, *whole))),
             tuple(x for x in rests if is_known(x)), tuple(x for x in found if x not in known),
         )  # fmt: skip
 
@@ -285,7 +301,20 @@ class _Search:
                 found[names] = _merge_points([part for part in parts if part])
                 if len(next(iter(found[names].values()))) > _MOST_POINTS:
                     return None
-        return found[frozenset(v.name for v in self.variables)]
+        return self._turn_once_more(found[frozenset(v.name for v in self.variables)])
+
+    def _turn_once_more(self, points: Points) -> Points | None:
+        """The points, and what each variable may be beside the others' values in them: in small ranges an equation may
+        have none of the values that a variable has alone.
+        """
+        parts: list[Points | None] = [points]
+        for v in self.variables if len(self.variables) > 1 else ():
+            others = _merge_points([{name: x for name, x in points.items() if name != v.name}])
+            parts.append(self._extend(others, v))
+        if any(part is None for part in parts):
+            return None
+        merged = _merge_points([{name: part[name] for name in points} for part in parts if part is not None])
+        return merged if len(next(iter(merged.values()))) <= _MOST_POINTS else None
 
     def _extend(self, points: Points, v: Var) -> Points | None:
         """Each point with the values of one more variable that lie beside a threshold, in each class of residues."""
@@ -307,6 +336,8 @@ class _Search:
                         bases += [at - 1, at]
         near = _list_residues(rests, v, points, np.stack(bases, axis=1))
         if near is None:
+            return None
+        if near.size > _MOST_REPEATED:
             return None
         values = np.clip(near, *ends).reshape(many, -1)
         spread = {name: np.repeat(x, values.shape[1]) for name, x in points.items()}
@@ -340,7 +371,8 @@ def _find_first(
 def _list_residues(
     rests: Sequence[tuple[Index, bool]], v: Var, points: Points, base: Ints
 ) -> Ints | None:  # fmt: skip
-    """(points, bases, classes): beside each base a value of each class of residues, below and above; None for too many.
+    """(points, bases, values): of each class of residues the value next to each base, from it on and down from it;
+    None for too many.
 
     ``rests``: what repeats; of what is compared with 0 the sign.
     """
@@ -353,12 +385,27 @@ def _list_residues(
     at = {name: x[:, None] for name, x in points.items()} | {v.name: np.arange(period)[None] * v.step}
     found = [np.broadcast_to(np.asarray(evaluate(x, at), np.int64), (many, period)) for x, _ in rests]
     rows = np.stack([np.sign(x) if signs else x for x, (_, signs) in zip(found, rests, strict=True)], axis=2)
-    distinct = np.unique(rows.reshape(many, -1), axis=0).reshape(-1, period, len(rests))
-    told = {int(k) for own in distinct for k in np.unique(own, axis=0, return_index=True)[1]}
-    if len(told) > _MOST_CLASSES:
+    distinct, which = np.unique(rows.reshape(many, -1), axis=0, return_inverse=True)
+    classes = [np.unique(own, axis=0, return_inverse=True)[1] for own in distinct.reshape(-1, period, len(rests))]
+    most = max(int(own.max()) + 1 for own in classes)
+    if most > _MOST_CLASSES or base.size * most > _MOST_CELLS:
         return None
-    near = [base + (k - base) % period for k in sorted(told)] + [base - (base - k) % period for k in sorted(told)]
-    return np.stack(near, axis=2)
+    near = np.repeat(base[:, :, None], 2 * most, axis=2)
+    for k, own in enumerate(classes):
+        here = np.flatnonzero(which.reshape(-1) == k)
+        for c in range(int(own.max()) + 1):
+            up, down = _next_in_class(np.flatnonzero(own.reshape(-1) == c), period)
+            near[here, :, c] += up[base[here] % period]
+            near[here, :, most + c] -= down[base[here] % period]
+    return near
+
+
+def _next_in_class(members: Ints, period: int) -> tuple[Ints, Ints]:
+    """From each residue how far the next member of a class is, up and down."""
+    every = np.arange(period)
+    up = np.append(members, members[0] + period)[np.searchsorted(members, every)] - every
+    down = every - np.insert(members, 0, members[-1] - period)[np.searchsorted(members, every, side="right")]
+    return up, down
 
 
 def _merge_points(parts: Iterable[Points]) -> Points:
@@ -366,7 +413,9 @@ def _merge_points(parts: Iterable[Points]) -> Points:
     parts = [part for part in parts if part]
     names = [*parts[0]]
     columns = np.concatenate([np.stack([part[name] for name in names]) for part in parts], axis=1)
-    return dict(zip(names, np.unique(columns, axis=1), strict=True))
+    columns = columns[:, np.lexsort(columns[::-1])]
+    is_new = np.append(True, (columns[:, 1:] != columns[:, :-1]).any(axis=0))
+    return dict(zip(names, columns[:, is_new[: columns.shape[1]]], strict=True))
 
 
 def _keep(points: Points, which: NDArray[np.bool_]) -> Points:

@@ -60,17 +60,26 @@ def check_owners(spec: Spec, plan: Plan) -> CountedOwners:
         found.extend((case, f) for f in own if f.code != NOT_PARTITIONED)
         return [f for f in own if f.code == NOT_PARTITIONED]
 
+    def is_wrong() -> bool:
+        return any(
+            f.severity == "error" or (f.code == NO_OWNER and not may_be_partial(spec, plan, f.memory)) for _, f in found
+        )
+
     for case in usual:
-        unlooked += count(case, MOST_BOXES)
+        unlooked += [] if is_wrong() else count(case, MOST_BOXES)
     for case in (case for case in sizes.cases if case not in usual):
-        if any(f.severity == "error" or f.code == NO_OWNER for _, f in found):
-            break
-        notes += [f"{f.message}, with {say_case(case)}" for f in count(case, _FEW_BOXES)]
+        notes += [] if is_wrong() else [f"{f.message}, with {say_case(case)}" for f in count(case, _FEW_BOXES)]
     for largest in largest_cases(spec, usual[0], with_counts=True):
-        size: Case | None = largest
+        size: Case | None = None if is_wrong() else largest
         while size is not None and size not in usual and count(size, _FEW_BOXES):
             size = halve_sizes(spec, usual[0], size)
     return CountedOwners(tuple(usual), tuple(found), tuple(dict.fromkeys(unlooked)), tuple(dict.fromkeys(notes)))
+
+
+def may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
+    """Elements of an array that is also read keep what they are; of an output, only where the spec says so."""
+    is_output = any(m.name == name and m.access == "out" for m in plan.memories)
+    return spec.whole is None and (spec.buffer(name).partial or not is_output)
 
 
 def launch_cases(spec: Spec, default: Case) -> list[dict[str, int]]:

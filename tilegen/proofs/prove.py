@@ -27,7 +27,7 @@ from tilegen.proofs.meaning import (
 )
 from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.needless_syncs import find_needless_syncs
-from tilegen.proofs.owners import check_owners
+from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, choose_runs, say_untried
@@ -74,7 +74,7 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     warnings = [_unlooked(spec, f) for f in owners.unlooked]
     notes += owners.notes
     for case, f in owners.found:
-        if f.code == NO_OWNER and not _may_be_partial(spec, plan, f.memory):
+        if f.code == NO_OWNER and not may_be_partial(spec, plan, f.memory):
             errors.append(_unowned(spec, plan, f, case))
         elif f.severity == "error":
             errors.append(_finding(spec, f))
@@ -167,12 +167,6 @@ def _try_floats(spec: Spec, plan: Plan, run: ProofRun, trips: Trips) -> list[str
         return ProofError(describe_fault(spec, found))
     except (ProofError, Unsteady, AssertionError) as wrong:
         return wrong
-
-
-def _may_be_partial(spec: Spec, plan: Plan, name: str) -> bool:
-    """Elements of an array that is also read keep what they are; of an output, only where the spec says so."""
-    is_output = any(m.name == name and m.access == "out" for m in plan.memories)
-    return spec.whole is None and (spec.buffer(name).partial or not is_output)
 
 
 def _unowned(spec: Spec, plan: Plan, finding: Finding, case: Mapping[str, int]) -> Diagnostic:
