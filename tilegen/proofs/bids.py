@@ -82,6 +82,11 @@ class Thinned:
     moves: tuple[int, ...]
     gaps: tuple[tuple[int, int], ...]
 
+    def stand_in(self, value: int) -> int:
+        """The value that shows what this one does: itself, or in a gap one of the period before."""
+        last = int(self.values[np.searchsorted(self.values, value, side="right") - 1])
+        return value - -(-(value - last) // self.period) * self.period
+
 
 def thin(bids: Sequence[Bid], some: int | None = None) -> dict[str, Thinned]:
     """The axes of which some values are enough, of those that have more than ``some`` (64 if that is not said).

@@ -40,10 +40,11 @@ from tilegen.index.courses import Course, Trips, course, join_courses, pick_valu
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.kept import keep_of_two
-from tilegen.plan import Plan, plain_name
+from tilegen.plan import Plan, begin, plain_name, walk
 from tilegen.proofs.along import Apart, stays_within, take_apart
+from tilegen.proofs.boxes import read_boxes, written_boxes
+from tilegen.proofs.partition import are_own
 from tilegen.proofs.questions import (
-    ALIGNED,
     NEVER,
     Loops,
     Question,
@@ -52,7 +53,7 @@ from tilegen.proofs.questions import (
     part_naming,
     places_beside,
 )
-from tilegen.proofs.rewriting import Rewriting, find_rewriting
+from tilegen.proofs.rewriting import find_rewriting
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
@@ -156,12 +157,13 @@ def _settle(c: Column, ranks: Mapping[str, Index], told: set[str]) -> Column:
     """
     loops = tuple((trip, substitute(n, ranks)) for trip, n in c.loops)
     outer = told | {trip.name for trip, _ in _uneven_loops(loops)}
+    near = outer | {trip.name for trip, _ in loops}
     seen = [substitute(x, ranks) for x in c.seen]
     parts = seen[: c.apart is not None]
-    parts += [part for x in seen[c.apart is not None :] for part in _observe(x, outer)]
+    parts += [part for x in seen[c.apart is not None :] for part in _observe(x, outer, near)]
     guards = []
     for guard in (substitute(g, ranks) for g in c.guards):
-        limits = _observe(guard, outer)
+        limits = _observe(guard, outer, near)
         if limits == [guard]:
             guards.append(guard)
         else:
@@ -179,8 +181,8 @@ def _uneven_loops(loops: Loops) -> Loops:
     return tuple(reversed(found))
 
 
-def _observe(x: Index, outer: set[str]) -> list[Index]:
-    """Expressions over the outer variables that tell as much of one over others too; itself where none are known.
+def _observe(x: Index, outer: set[str], near: set[str]) -> list[Index]:
+    """Expressions over loops and the outer variables that tell as much as one over threads; itself where none do.
 
     Where the sides of a comparison are sums, its outcomes for all threads depend on one number: by how much the outer
     parts differ, as far as the others reach.
@@ -188,9 +190,9 @@ def _observe(x: Index, outer: set[str]) -> list[Index]:
     if not isinstance(x, Formula) or _names_in([x]) <= outer:
         return [x]
     if x.symbol in ("&&", "||"):
-        return [part for a in x.args for part in _observe(a, outer)]
+        return [part for a in x.args for part in _observe(a, outer, near)]
     is_comparison = x.symbol in ("<", "==", "!=")
-    split = _split_sum(sub(*x.args) if is_comparison else x, outer)
+    split = _split_sum(sub(*x.args) if is_comparison else x, outer, near)
     if split is None:
         return [x]
     own, rest = split
@@ -199,15 +201,15 @@ def _observe(x: Index, outer: set[str]) -> list[Index]:
     return [minimum(maximum(own, -highest((rest, 1)) - 1), highest((rest, -1)) + 1)]
 
 
-def _split_sum(x: Index, outer: set[str]) -> tuple[Index, Index] | None:
-    """A sum in two, of the outer variables and of the others; None where a term names both."""
+def _split_sum(x: Index, outer: set[str], near: set[str]) -> tuple[Index, Index] | None:
+    """A sum in two: terms that name outer variables, and the others; None where threads have a say in the former."""
     own: list[tuple[int, Any]] = []
     rest: list[tuple[int, Any]] = []
     for f, c in linear(x).items():
         names = set() if f == 1 and isinstance(f, int) else _names_in([f])
-        if names & outer and not names <= outer:
+        if names & outer and not names <= near:
             return None
-        (own if names <= outer else rest).append((c, f))
+        (own if names & outer else rest).append((c, f))
     return total(own), total(rest)
 
 
@@ -218,7 +220,7 @@ def _columns_of_place(
     for place in places_beside(q, meant):
         apart = take_apart(q, place, params)
         if apart is not None:
-            yield Column((apart.differing, mod(apart.own, ALIGNED)), loops, guards, (apart.rest,), apart)
+            yield Column((apart.differing, mod(apart.own, q.aligned)), loops, guards, (apart.rest,), apart)
 
 
 def _column_by_distance(
@@ -230,7 +232,7 @@ def _column_by_distance(
         return Column((q.x,), loops, guards)
     told = {*CTA_AXES, *CLUSTER_AXES, *params}
     begin = substitute(first.x, {v.name: 0 for v in variables(first.x) if v.name not in told})
-    return Column((sub(q.x, begin), mod(q.x, ALIGNED)), loops, guards)
+    return Column((sub(q.x, begin), mod(q.x, q.aligned)), loops, guards)
 
 
 def _depends(c: Column, told: set[str]) -> bool:
@@ -287,12 +289,7 @@ def find_cta_classes(
     does = {cta: (int(n), *(x.name(cta) for x in twice)) for cta, n in zip(together, own.tolist(), strict=True)}
     ranks = {cta: tuple(x % n for x, n in zip(cta, plan.cluster, strict=True)) for cta in ctas}
     named = [namer.number((ranks[cta], *(does[c] for c in whole_clusters([cta], plan.cluster)))) for cta in ctas]
-    are_known = all(_looks_at_all(x) for x in twice)
-    return CtaClasses(tuple(ctas), tuple(named), are_all and are_known)
-
-
-def _looks_at_all(x: Rewriting) -> bool:
-    return all(len(values) > 0 for values in x.known.values())
+    return CtaClasses(tuple(ctas), tuple(named), are_all and not any(x.is_large for x in twice))
 
 
 def _pick_axis(observed: Sequence[Observation], axis: int, extent: int, grid: Cta, case: Case) -> tuple[Ints, bool]:
@@ -526,3 +523,28 @@ def _cover(shows: Mapping[Cta, set[Any]]) -> list[Cta]:
         kept.add(best)
         wanted -= shows[best]
     return [cta for cta in shows if cta in kept]
+
+
+# ---------------------------------------------------------------- CTAs that depend on one another
+def exchanges(spec: Spec, plan: Plan) -> bool:
+    """Do CTAs read of an array what others may write?
+
+    Not where the spec has each read what it writes itself, the same box. A plan that reads elsewhere does not go along
+    with the spec's places, and is run there.
+    """
+    names = {m.name for m in plan.memories if m.space == "global" and _is_read_and_written(plan, m.name)}
+    return any(not _reads_own(spec, name) for name in names)
+
+
+def _reads_own(spec: Spec, name: str) -> bool:
+    """Is every box that the spec reads of an array one that the CTA owns? False where it reads none."""
+    owns = [o for o in written_boxes(spec) if o.memory.name == name]
+    reads = [r for r in read_boxes(spec) if r.memory.name == name]
+    return bool(reads) and are_own(reads, owns)
+
+
+def _is_read_and_written(plan: Plan, name: str) -> bool:
+    """Does the plan read and write an array?"""
+    found = [t for role in plan.roles for v in walk(role.steps, begin(role.threads)) for t in v.effects.touches
+             if v.position.flat(t.ref)[0].name == name]  # fmt: skip
+    return any(t.reads for t in found) and any(t.writes for t in found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from functools import reduce
 
 from tilegen.arithmetic import Apply, Literal, Node, Whole
 from tilegen.arithmetic.functions import INTS
@@ -15,9 +15,7 @@ from tilegen.index import (
     Var,
     add,
     any_of,
-    bound,
     div,
-    evaluate,
     every,
     less,
     maximum,
@@ -30,7 +28,6 @@ from tilegen.index import (
     substitute,
     variables,
 )
-from tilegen.index.bounds import narrow
 from tilegen.plan import Block, Compute, Let, Plan, Repeat, Step, Tma, Touch, Visit, begin, plain_name, walk
 from tilegen.plan.walk import enter_repeat
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -143,7 +140,8 @@ class Question:
 
     ``array``: it is a place in this global array, as the plan has it, or the spec, if ``is_meant``. ``is_named``: it is
     a value that others name, and these are asked themselves. ``is_of_spec``: the spec asks it; the plan may ask it too.
-    ``is_count``: of the trips of a loop, the innermost of ``loops``.
+    ``is_count``: of the trips of a loop, the innermost of ``loops``. ``aligned``: after how many elements a place in an
+    array is as aligned as before, for who accesses it.
     """
 
     x: Index
@@ -155,45 +153,13 @@ class Question:
     is_meant: bool = False
     is_of_spec: bool = field(default=False, compare=False)
     is_count: bool = False
+    aligned: int = 1
 
-    @cached_property
-    def names(self) -> tuple[str, ...]:
+    @property
+    def names(self) -> frozenset[str]:
         """The variables that it depends on."""
         parts = (self.x, *(count for _, count in self.loops), *self.guards)
-        return tuple(sorted({v.name for part in parts for v in variables(part)}))
-
-    def answer(self, numbers: Mapping[str, int], meant: Question | None) -> object:
-        """The expression with the numbers of a CTA, over the trips that it makes; a place as far as it is from
-        ``meant``.
-        """
-        values: dict[str, Index] = dict(numbers)
-        for trip, count in self.loops:
-            left = substitute(count, values)
-            most = left if isinstance(left, int) else bound(left) - 1
-            if most < 1:
-                return None  # never asked
-            values[trip.name] = Var(trip.name, most) if most > 1 else 0
-        guards = [substitute(g, values) for g in self.guards]
-        if False in guards:
-            return None
-        for name, var in narrow(guards).items():
-            values[name] = var.least if isinstance(var, Var) and var.bound == var.least + 1 else var
-        found = substitute(self.x, values)
-        if not self.moves:
-            return found
-        zero = int(evaluate(found, {v.name: 0 for v in variables(found)}))
-        if self.is_named:
-            return sub(found, zero)  # whoever names it asks
-        trips = {plain_name(trip.name): values[trip.name] for trip, _ in self.loops}
-        return sub(found, zero), zero % ALIGNED, zero - meant.begin({**values, **trips}) if meant else 0
-
-    def begin(self, values: Mapping[str, Index]) -> int:
-        """The expression with these values, and 0 for every other variable."""
-        found = substitute(self.x, values)
-        try:
-            return int(evaluate(found, {v.name: 0 for v in variables(found)}))
-        except ZeroDivisionError:
-            return 0
+        return frozenset(v.name for part in parts for v in variables(part))
 
 
 def parts_with(x: Index, symbols: Sequence[str]) -> list[Formula]:
@@ -234,9 +200,15 @@ def _asked_by_plan(plan: Plan) -> Iterator[Question]:
             for touch in visit.effects.touches:
                 memory, flat = at.flat(touch.ref)
                 is_global = memory.space == "global"
-                yield Question(flat, at.loops, at.guards, is_global, array=memory.name if is_global else "")
+                array, aligned = (memory.name, _alignment_of(touch)) if is_global else ("", 1)
+                yield Question(flat, at.loops, at.guards, is_global, array=array, aligned=aligned)
                 yield Question(at.expand(touch.where), at.loops, at.guards)
                 yield from (Question(x, at.loops, at.guards) for x in edges_of(visit, touch))
+
+
+def _alignment_of(touch: Touch) -> int:
+    """A thread accesses so many elements at once; what copies boxes asks for 16 bytes."""
+    return touch.elems if touch.map is None and touch.elems < ALIGNED else ALIGNED
 
 
 def edges_of(visit: Visit, touch: Touch) -> Iterator[Index]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.plan import Plan, default_values
-from tilegen.proofs.bids import CoveredCells, name_cta
+from tilegen.proofs.bids import CoveredCells, Thinned, name_cta
 from tilegen.proofs.boxes import Owned, touched_boxes
 from tilegen.proofs.partition import LinedUp, line_up
 from tilegen.scopes import CTA_AXES
@@ -33,42 +33,21 @@ _SOME_VALUES = 8  # of a loop or an axis, beyond which it is asked which are eno
 class Rewriting:
     """Of each CTA that touches an element of an array twice a name for how it does: the same for the same.
 
-    ``known``: of an axis the values that were looked at, of all if it is not there.
+    ``thinned``: of an axis the values that were looked at, of all if it is not there. ``is_large``: none was.
     """
 
     array: str
     names: Mapping[Cta, bytes]
-    known: Mapping[str, frozenset[int]]
+    thinned: Mapping[str, Thinned] = field(default_factory=dict)
+    is_large: bool = False
 
     def name(self, cta: Cta) -> object:
-        """The same for CTAs that do the same to the array; one that was not looked at is like no other."""
-        is_known = all(x in self.known[axis] for axis, x in zip(CTA_AXES, cta, strict=True) if axis in self.known)
-        return self.array, self.names.get(cta, b"") if is_known else cta
-
-    def number(self, axis: int, extent: int) -> NDArray[np.intp] | None:
-        """For each value of an axis a number for how its CTAs do, the same for the same; none if all are the same.
-
-        A value that was left out goes as the one before it. None if it was not looked at.
-        """
-        known = self.known.get(CTA_AXES[axis])
-        if known is not None and not known:
-            return None
-        at: dict[int, list[tuple[Cta, bytes]]] = {}
-        for cta, name in self.names.items():
-            at.setdefault(cta[axis], []).append(((*cta[:axis], 0, *cta[axis + 1 :]), name))  # type: ignore[arg-type]
-        ways: dict[tuple[tuple[Cta, bytes], ...], int] = {(): 0}
-        numbered = {x: ways.setdefault(tuple(sorted(named)), len(ways)) for x, named in at.items()}
-        if len({numbered.get(x, 0) for x in (range(extent) if known is None else known)}) == 1:
-            return np.zeros(0, np.intp)
-        if extent > _MOST_BOXES:
-            return None
-        found = np.zeros(extent, np.intp)
-        found[[*numbered]] = [*numbered.values()]
-        if known is None:
-            return found
-        looked_at = np.array(sorted(known))
-        before = np.searchsorted(looked_at, np.arange(extent), side="right") - 1
-        return np.asarray(found[looked_at[np.maximum(before, 0)]])
+        """The same for CTAs that do the same to the array; of what is too large to compare each is like no other."""
+        if self.is_large:
+            return self.array, cta
+        x, y, z = (self.thinned[axis].stand_in(n) if axis in self.thinned else n
+                   for axis, n in zip(CTA_AXES, cta, strict=True))  # fmt: skip
+        return self.array, self.names.get((x, y, z), b"")
 
     def ends(self) -> list[Cta]:
         """The first and the last CTA of each name."""
@@ -96,10 +75,10 @@ def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str
         lined = line_up(plan, own, values, _MOST_BOXES, _SOME_VALUES)
         if isinstance(lined, LinedUp):
             names = _name_ctas(lined, plan.cluster)
-            known = {axis: frozenset(t.values.tolist()) for axis, t in lined.thinned.items() if axis in CTA_AXES}
-            found += [Rewriting(name, names, known)] if names else []
-        else:  # each CTA is like no other
-            found.append(Rewriting(name, {}, {axis: frozenset() for axis in CTA_AXES}))
+            thinned = {axis: t for axis, t in lined.thinned.items() if axis in CTA_AXES}
+            found += [Rewriting(name, names, thinned)] if names else []
+        else:
+            found.append(Rewriting(name, {}, is_large=True))
     return tuple(found)
 
 

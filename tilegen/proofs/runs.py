@@ -11,8 +11,7 @@ from tilegen.interpret import Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep_of_two
 from tilegen.plan import Plan
-from tilegen.proofs.cta_classes import CtaClasses, Namer, cover_classes, find_cta_classes
-from tilegen.proofs.ctas import exchanges
+from tilegen.proofs.cta_classes import CtaClasses, Namer, cover_classes, exchanges, find_cta_classes
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.questions import list_questions
