@@ -98,7 +98,7 @@ def list_observations(spec: Spec, plan: Plan) -> tuple[Observation, ...]:
     asked = list_questions(spec, plan)
     meant, params = meant_places(asked), {p.name for p in spec.params}
     told, found = {*CTA_AXES, *params}, dict[Observation, None]()
-    ranks = {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
+    ranks = _ranks_of(plan)
     for q in asked:
         ways = [(q.array, list(_columns_of(q, meant, params)))]
         ways += [("", [c]) for c in (*_columns_of_moves(q, asked), *_columns_of_ranks(q, plan))]
@@ -139,6 +139,11 @@ def _columns_of_ranks(q: Question, plan: Plan) -> Iterable[Column]:
         firsts = {b: Var(b, 1 << 31) // n * n for b, n in zip(CTA_AXES, plan.cluster, strict=True)}
         first = substitute(own, {**firsts, **dict.fromkeys(CLUSTER_AXES, 0)})
         yield Column((own - first,), q.loops, q.guards)
+
+
+def _ranks_of(plan: Plan) -> dict[str, Index]:
+    """The rank of a CTA in its cluster, by its axes."""
+    return {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
 
 
 def _columns_of(q: Question, meant: Mapping[str, Sequence[Question]], params: set[str]) -> Iterable[Column]:
@@ -523,6 +528,27 @@ def _cover(shows: Mapping[Cta, set[Any]]) -> list[Cta]:
         kept.add(best)
         wanted -= shows[best]
     return [cta for cta in shows if cta in kept]
+
+
+def cover_outcomes(plan: Plan, columns: Sequence[Column], case: Case, ctas: Sequence[Cta]) -> list[Cta]:
+    """A few of the CTAs in which each of the columns has every outcome that it has in any, in some trip."""
+    ranks = _ranks_of(plan)
+    told = {*CTA_AXES, *case}
+    table = _Table(case, {axis: np.array(x) for axis, x in zip(CTA_AXES, zip(*ctas, strict=True), strict=True)})
+    shows: list[set[object]] = [set() for _ in ctas]
+    work = np.zeros(len(ctas), np.int64)
+    for n, c in enumerate(columns):
+        filled = table.fill(_settle(c, ranks, told))
+        if filled is None:
+            return list(ctas)
+        rows = np.zeros(len(ctas), np.intp) if filled.row is None else filled.row
+        cells = filled.values.reshape(len(filled.values), -1, filled.values.shape[-1])
+        work += cells[..., -1].sum(axis=1)[rows]
+        outcomes = [{(n, row.tobytes()) for row in np.unique(own, axis=0)} for own in cells]
+        for shown, row in zip(shows, rows.tolist(), strict=True):
+            shown |= outcomes[row]
+    order = np.argsort(-work, kind="stable").tolist()  # of those that show as much the one with the fewest trips
+    return _cover({ctas[k]: shows[k] for k in order}) or [ctas[-1]]
 
 
 # ---------------------------------------------------------------- CTAs that depend on one another

@@ -21,6 +21,7 @@ from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import COMPUTES
 from tilegen.plan import Compute, Map, Mma, Plan, Wgmma, When, arrays, begin, flatten, walk
+from tilegen.proofs.cta_classes import Column
 from tilegen.proofs.questions import asked_by_tree
 from tilegen.reference import Array, Input, run_reference
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES
@@ -60,21 +61,27 @@ def computes(spec: Spec) -> bool:
 
 
 @keep
-def list_conditions(plan: Plan) -> tuple[frozenset[str], ...]:
-    """The names of each condition that says whether, or how, something is computed: what an exact run has found right
-    may lose digits in one case, and not in another.
+def list_conditions(plan: Plan) -> tuple[Column, ...]:
+    """Each condition that says whether, or how, something is computed.
+
+    What an exact run has found right may lose digits in one case, and not in another.
     """
-    found: list[frozenset[str]] = []
+    found: list[Column] = []
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
-            step, expand = visit.step, visit.position.expand
+            step, at = visit.step, visit.position
             asked: Iterable[Index] = ()
             if isinstance(step, When) and any(isinstance(inner, _COMPUTING) for inner in flatten(step.body)):
                 asked = (step.condition,)
             elif isinstance(step, Compute):
                 asked = asked_by_tree(step.tree, step.wholes)
-            found += [frozenset(v.name for v in variables(expand(x))) for x in asked]
+            found += [Column((at.expand(x),), at.loops, at.guards) for x in asked if not isinstance(x, int)]
     return tuple(dict.fromkeys(found))
+
+
+def names_in_conditions(plan: Plan) -> tuple[frozenset[str], ...]:
+    """The variables of each condition."""
+    return tuple(dict.fromkeys(frozenset(v.name for x in c.seen for v in variables(x)) for c in list_conditions(plan)))
 
 
 _COMPUTING = (Compute, Map, Mma, Wgmma)
@@ -170,7 +177,7 @@ def check_floats(
     """
     inputs = float_inputs(plan, seed)
     others = {*CTA_AXES, *CLUSTER_AXES, *THREAD_AXES, *params}
-    is_steady = all(names <= others for names in list_conditions(plan))
+    is_steady = all(names <= others for names in names_in_conditions(plan))
     try:
         outcome = interpret(plan, ctas, inputs, params, few := trips.fewest() if is_steady else trips)
         trips = few

@@ -14,8 +14,9 @@ from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
 from tilegen.proofs.boxes import written_boxes
+from tilegen.proofs.cta_classes import cover_outcomes
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
-from tilegen.proofs.floats import check_floats, computes, list_conditions
+from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
 from tilegen.proofs.indices import unproven_indices
 from tilegen.proofs.limits import untaken_steps
 from tilegen.proofs.meaning import (
@@ -123,7 +124,7 @@ def _carry_out_all(
     if first[1] != runs[0].cut.trips:
         floats = _try_floats(spec, plan, runs[0], first[1])
     tried, sizes = [floats], runs[0].case.keys()
-    is_of_sizes = any(names and names <= sizes for names in list_conditions(plan))
+    is_of_sizes = any(names and names <= sizes for names in names_in_conditions(plan))
     for run, (_, made) in zip(runs[1:], others, strict=True) if is_of_sizes else ():
         tried += [] if run.is_spare else [_try_floats(spec, plan, run, made)]
     for wrong in tried:
@@ -155,12 +156,13 @@ def _carry_out_in_parts(
 
 
 def _try_floats(spec: Spec, plan: Plan, run: ProofRun, trips: Trips) -> list[str] | Exception:
-    """What is said of the floats of the last CTA, or what is wrong with them; of all that run, where what is computed
-    depends on the CTA.
+    """What is said of the floats of the last CTA, or what is wrong with them.
+
+    Where what is computed depends on the CTA, a few run that show every condition both ways.
     """
     ctas: Sequence[Cta] = corners(launch_of(spec, run.case).grid)[-1:]
-    if not all(names.isdisjoint((*CTA_AXES, *CLUSTER_AXES)) for names in list_conditions(plan)):
-        ctas = run.ctas
+    if not all(names.isdisjoint((*CTA_AXES, *CLUSTER_AXES)) for names in names_in_conditions(plan)):
+        ctas = cover_outcomes(plan, list_conditions(plan), run.case, run.ctas)
     try:
         return [str(found) for found in check_floats(spec, plan, ctas, run.case, trips=trips)]
     except FaultFound as found:

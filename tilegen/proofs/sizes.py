@@ -11,10 +11,11 @@ from math import prod
 
 from tilegen.index import Formula, Index, Var, bound, evaluate, less, mod, substitute, to_c, variables
 from tilegen.index.outcomes import find_outcomes
+from tilegen.plan import plain_name
 from tilegen.proofs.questions import COMPARING, Question, parts_with
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS
 from tilegen.spec.data import Spec
-from tilegen.spec.outline import is_possible
+from tilegen.spec.outline import is_possible, outline
 
 _MOST_ELEMENTS = 1 << 45  # of an array that is counted; no GPU holds more
 _MOST_OUTCOMES = 128  # of a remainder, or of a part of it
@@ -120,11 +121,13 @@ def group_questions(spec: Spec, asked: Iterable[Question]) -> Iterator[Joined]:
     ranks = {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, spec.cluster, strict=True)}
     ends = [min(bound(n) - 1, most) for n, most in zip(spec.grid, GRID_LIMITS, strict=True)]
     axes = [(Var(axis, end), n) for axis, end, n in zip(CTA_AXES, ends, spec.grid, strict=True)]
+    trips = {one.trip.name for one in outline(spec).loops}  # what a plan unrolls beside them is taken as threads are
     alone: dict[Index, None] = {}
     for q in asked:
         compared = dict.fromkeys(c for x in (q.x, *q.guards, *(n for _, n in q.loops)) for c in compared_in(x))
         alone |= dict.fromkeys(c for c in compared if {v.name for v in variables(c)} <= own)
-        inner = [*((v, substitute(n, ranks)) for v, n in reversed(q.loops)), *axes]
+        loops = ((v, substitute(n, ranks)) for v, n in reversed(q.loops))
+        inner = [*((v, n) for v, n in loops if plain_name(v.name) in trips or not isinstance(n, int)), *axes]
         group = _connect([substitute(c, ranks) for c in compared], inner, own)
         if group is not None:
             yield group
