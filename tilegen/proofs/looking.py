@@ -25,7 +25,7 @@ from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
 Ints = NDArray[np.int64]
 
-MOST_SEEN = 1 << 21  # outcomes of one expression
+MOST_SEEN = 1 << 23  # outcomes of one expression
 _MOST_TURNS = 4  # a loop of which more than one trip in so many turns is as well run in full
 
 

@@ -48,6 +48,7 @@ class Within:
 
 
 _MANY = 8  # one trip in so many is worth being looked for
+_LONG = 32  # a period of so many trips is, too
 
 
 def plain(x: object) -> str:
@@ -131,7 +132,9 @@ class Study:
 
     def is_late(self, common: Course | None, loop: str) -> bool:
         """Is no rule known, or one by which many trips would run?"""
-        return common is None or (common.period > 1 and _MANY * common.period >= self.most[loop])
+        if common is None or common.period > _LONG:
+            return True
+        return common.period > 1 and _MANY * common.period >= self.most[loop]
 
     def find_turns(self, x: Index, a: Around, within: Within) -> tuple[int, ...] | None:
         """The trips in which it is not what it was a trip before; None where that is not known."""

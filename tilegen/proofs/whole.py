@@ -11,7 +11,7 @@ import numpy as np
 
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Index, Var, evaluate, sub, substitute, variables
-from tilegen.index.courses import ALL_TRIPS, Course, Trips
+from tilegen.index.courses import ALL_TRIPS, Course, Trips, course
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.kept import keep
@@ -247,7 +247,7 @@ def _tell_apart(spec: Spec, tiles: Mapping[str, Array]) -> list[Array] | None:
     """
     does = [np.zeros(len(tiles["bx"]), np.int64)]
     for placed in outline(spec).placed:
-        for x in dict.fromkeys(_asked_of(spec, placed)):
+        for x in dict.fromkeys(_drop_still(x, tiles) for x in _asked_of(spec, placed)):
             if {*tiles} & {v.name for v in variables(x)}:
                 ways = _ways_of(x, tiles)
                 if ways is None:
@@ -270,6 +270,13 @@ def _asked_of(spec: Spec, placed: Placed) -> list[Index]:
     regions = s.regions.values() if isinstance(s, Call) else ()
     begins = [x for r in regions if r.buffer.scope != "global" for x in r.begins]
     return [*decisions_of(spec, placed), *(substitute(x, values) for x in (*begins, *slots_of(s)))]
+
+
+def _drop_still(x: Index, tiles: Mapping[str, Array]) -> Index:
+    """The expression without those axes and trips of tiles along which it stays what it is."""
+    for v in [v for v in variables(x) if v.name in tiles]:
+        x = substitute(x, {v.name: v.least}) if course(x, v) == Course() else x
+    return x
 
 
 def _ways_of(x: Index, tiles: Mapping[str, Array]) -> Array | None:
