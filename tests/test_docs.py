@@ -30,7 +30,7 @@ from tilegen.dtypes import DTYPES
 from tilegen.errors import TilegenError
 from tilegen.ops import ALL_OPS, OPS
 from tilegen.pipeline import build
-from tilegen.proofs.boxes import written_boxes
+from tilegen.proofs.owned_boxes import written_boxes
 from tilegen.scopes import OP_SCOPES
 
 README, HOW = ROOT / "README.md", ROOT / "docs" / "how-it-works.md"

@@ -17,7 +17,7 @@ from tilegen.decisions import count_words
 from tilegen.dtypes import bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, EnvironmentLack, ProofError
 from tilegen.index import evaluate
-from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import corners, interpret
 from tilegen.ops import OPS
 from tilegen.ops.op import MOVES

@@ -13,7 +13,7 @@ from tests.interpret.edits import ONE_CTA, kernel
 from tilegen.arithmetic import TYPED, Apply, Element, Whole
 from tilegen.arithmetic.modular import make_modular
 from tilegen.index import Index, Var, add, less, mod, mul
-from tilegen.index.courses import ALL_TRIPS
+from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import FaultFound, interpret, steps
 from tilegen.plan import CAST, FILL, Compute, Map, Move, Plan, Repeat, Step, When, flat_memory
 from tilegen.proofs.meaning import parameter_cases, proving_domain, proving_inputs

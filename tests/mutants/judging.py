@@ -13,7 +13,7 @@ import pytest
 from tests.mutants.plant import Mutant
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.errors import ProofError
-from tilegen.index.courses import ALL_TRIPS
+from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import FaultFound, corners, interpret
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan

@@ -18,7 +18,7 @@ from tilegen.layouts import row_major
 from tilegen.ops import ALL_OPS
 from tilegen.ops.expand import expand_spec
 from tilegen.plan import Param
-from tilegen.proofs.boxes import Owned, written_boxes
+from tilegen.proofs.owned_boxes import Owned, written_boxes
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 from tilegen.spec import load
 from tilegen.spec.data import AUTO, Spec

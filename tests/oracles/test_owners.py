@@ -18,8 +18,8 @@ from tilegen.errors import ProofError
 from tilegen.plan import Plan
 from tilegen.planner import plan_spec
 from tilegen.proofs import prove
-from tilegen.proofs.boxes import written_boxes
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS
+from tilegen.proofs.owned_boxes import written_boxes
 from tilegen.proofs.owners import check_owners
 from tilegen.spec.data import Spec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.index import Index, Var
 from tilegen.plan import Block, Memory, Move, Plan, Repeat, Role, Step, Sync, flat_memory
-from tilegen.proofs.boxes import Owned
+from tilegen.proofs.owned_boxes import Owned
 
 lane, r, s, i = Var("laneid", 32), Var("r", 4), Var("s", 2), Var("i", 2)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilegen.index import Index, Var, ceil_div, every, less, multiple, xor
 from tilegen.plan import Block, Memory, Move, Param, Plan, Repeat, Role, Step, Sync, flat_memory, let, when
-from tilegen.proofs.boxes import Owned
+from tilegen.proofs.owned_boxes import Owned
 
 
 def build(rows: Index = 16384, columns: Index = 16384, params: tuple[Param, ...] = ()) -> Plan:

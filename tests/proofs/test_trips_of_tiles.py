@@ -14,7 +14,7 @@ import tilegen
 from tests.interpret.edits import mutate
 from tests.mutants.judging import proof_code
 from tilegen.index import Index, Var, add, equal, mod
-from tilegen.index.courses import ALL_TRIPS
+from tilegen.index.recurrences import ALL_TRIPS
 from tilegen.interpret import Unsteady
 from tilegen.plan import Await, Plan, Step
 from tilegen.planner import plan_spec

@@ -31,7 +31,7 @@ from tilegen.index import (
     variables,
     xor,
 )
-from tilegen.index.courses import Course, course, join_courses, pick_values
+from tilegen.index.recurrences import Recurrence, join_recurrences, pick_values, recurrence
 from tilegen.plan import plain_name
 
 Ints = NDArray[np.int64]
@@ -117,21 +117,21 @@ def _pick(
     sides: Sequence[tuple[Access, Mapping[str, object]]], name: str, extent: int, period: int | None, joint: bool
 ) -> _Picked:
     v = Var(name, extent)
-    courses: list[Course | None] = []
+    courses: list[Recurrence | None] = []
     rises = set()
     for a, known in sides if extent > _ALL else ():
         numbers = {n: int(x) for n, x in known.items() if isinstance(x, int)}
-        moved = course(substitute(a.byte, numbers), v)
+        moved = recurrence(substitute(a.byte, numbers), v)
         if moved is not None:
             rises.add((moved.period, moved.rise))
         if moved is not None and period is not None:
             moved = moved.repeat(period)
         courses.append(None if moved is None or (period is None and moved.rise) else moved)
-        courses += [course(substitute(c, numbers), v) for c in a.conditions]
+        courses += [recurrence(substitute(c, numbers), v) for c in a.conditions]
     if joint and len(rises) > 1:  # they move apart
         courses.append(None)
-    common = join_courses(courses) if courses else None
-    if common is None or sum(stop - first for first, stop in common.turns) > _MOST:
+    common = join_recurrences(courses) if courses else None
+    if common is None or sum(stop - first for first, stop in common.breakpoints) > _MOST:
         return _all_of(name, extent)
     return _Picked(*pick_values(extent, common), common.period)
 

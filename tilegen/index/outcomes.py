@@ -7,9 +7,8 @@ of a range, in each class of residues.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import combinations
 from math import lcm
 
@@ -20,32 +19,30 @@ from tilegen.index import (
     Formula,
     Index,
     Var,
-    add,
     evaluate,
-    least,
     less,
-    mod,
-    mul,
-    replace_part,
-    sub,
     substitute,
-    total,
     variables,
 )
-from tilegen.index.bounds import linear
-from tilegen.index.courses import course
+from tilegen.index.comparisons import (
+    COMPARING,
+    MOST_CLASSES,
+    MOST_PERIOD,
+    Rule,
+    combine,
+    differences,
+    divisibility,
+    factors_in,
+    rule_of,
+    small_remainders,
+)
 
 Ints = NDArray[np.int64]
 Points = dict[str, Ints]  # of each variable its value in every point
 
-COMPARING = ("<", "==", "!=")
-_MOST_PERIOD = 1 << 13  # of the remainders along one variable
-_MOST_CLASSES = 128  # of residues that outcomes tell apart
 _MOST_POINTS = 1 << 18
 _MOST_REPEATED = 1 << 21  # some of them more than once
 _MOST_CELLS = 1 << 24  # points, times residues
-_MOST_ARMS = 16  # of the selections within one comparison
-_MOST_PAIRS = 64  # of comparisons that are taken together
 
 
 @dataclass(frozen=True)
@@ -99,7 +96,7 @@ def find_outcomes(
     known = {tuple(case[v.name] for v in outer) for case in tried}
     is_tried = [any(tuple(values) in known for values in own.tolist()) for own in shown]
     unknown = {*search.undecided}
-    undecided = tuple(x for x in seen if any(not unknown.isdisjoint(_differences(substitute(x, one))) for one in ends))
+    undecided = tuple(x for x in seen if any(not unknown.isdisjoint(differences(substitute(x, one))) for one in ends))
     return Outcomes(rows, shown, np.array(is_tried, bool), undecided)
 
 
@@ -109,144 +106,6 @@ def _ends_of(seen: Sequence[Index], names: set[str]) -> list[dict[str, int]]:
     low = {v.name: v.least for v in others}
     high = {v.name: (v.bound - 1) // v.step * v.step for v in others}
     return [low, high] if others else [{}]
-
-
-# ---------------------------------------------------------------- what is compared
-def _comparisons(x: Index) -> Iterator[Formula]:
-    """Every comparison in an expression."""
-    if isinstance(x, Formula):
-        for part in x.args:
-            yield from _comparisons(part)
-        if x.symbol in COMPARING:
-            yield x
-
-
-def _differences(x: Index) -> Iterator[Index]:
-    """What is compared with 0 in an expression: sides of comparisons, and of the smaller or larger of two."""
-    if not isinstance(x, Formula):
-        return
-    for part in x.args:
-        yield from _differences(part)
-    if x.symbol in (*COMPARING, "min", "max"):
-        for a, b in zip(x.args, x.args[1:], strict=False):
-            yield from _without_selections(sub(a, b))
-
-
-def _without_selections(x: Index) -> list[Index]:
-    """The expression with each arm of what a condition, a minimum or a maximum picks, but for those in divisors."""
-    found: list[Index] = []
-    left = [x]
-    while left and len(found) + len(left) <= _MOST_ARMS:
-        one = left.pop()
-        part = _find_selection(one)
-        if part is None:
-            found.append(one)
-        else:
-            left += [replace_part(one, part, arm) for arm in (part.args[1:] if part.symbol == "?" else part.args)]
-    return [*found, *left]
-
-
-def _find_selection(x: Index) -> Formula | None:
-    """A selection that holds no other."""
-    if not isinstance(x, Formula):
-        return None
-    inside = x.args[:1] if x.symbol in ("/", "%") else x.args
-    inner = next((found for a in inside if (found := _find_selection(a)) is not None), None)
-    return inner or (x if x.symbol in ("min", "max", "?") else None)
-
-
-@lru_cache(maxsize=1 << 12)
-def _slope(x: Index, v: Var) -> int | None:
-    """1 if an expression never falls along a variable, -1 if it never rises, 0 if it stays; None if that is unknown."""
-    if v.name not in {u.name for u in variables(x)}:
-        return 0
-    if isinstance(x, Var):
-        return 1
-    assert isinstance(x, Formula)
-    if x.symbol in ("+", "-"):
-        signs = [1, -1] if x.symbol == "-" else [1] * len(x.args)
-        slopes = [None if (own := _slope(a, v)) is None else own * sign for a, sign in zip(x.args, signs, strict=True)]
-        if None in slopes or {1, -1} <= {*slopes}:
-            return None
-        return next((own for own in slopes if own), 0)
-    if x.symbol == "*" and all(least(a) >= 0 for a in x.args):
-        slopes = [_slope(a, v) for a in x.args]
-        return None if None in slopes or {1, -1} <= {*slopes} else next((own for own in slopes if own), 0)
-    if x.symbol in ("*", "/") and least(x.args[1]) >= 0 and _slope(x.args[1], v) == 0:
-        return _slope(x.args[0], v)
-    return None
-
-
-def _combine(differences: Sequence[Index], names: set[str]) -> list[Index]:
-    """Of pairs that share two variables what is compared once one of them is eliminated."""
-    taken = [(x, linear(x)) for x in differences]
-    found: dict[Index, None] = {}
-    for (_, a), (_, b) in combinations(taken, 2):
-        shared = [f for f in a.keys() & b.keys() if isinstance(f, Var) and f.name in names]
-        for f in shared if len(shared) > 1 else ():
-            merged = {g: a.get(g, 0) * b[f] - b.get(g, 0) * a[f] for g in a.keys() | b.keys()}
-            x = total((c, g) for g, c in merged.items() if c)
-            if variables(x) and len(found) < _MOST_PAIRS:
-                found[x] = None
-    return [x for x in found if x not in differences]
-
-
-def _divisibility(x: Index, names: set[str]) -> list[Index]:
-    """What must be 0 for the sides of an equation to meet: for each variable the rest of all others by its factor."""
-    found: list[Index] = []
-    for part in _comparisons(x):
-        if part.symbol in ("==", "!="):
-            merged = linear(sub(*part.args))
-            for f, c in merged.items():
-                by = abs(c) * (f.step if isinstance(f, Var) else 1)
-                if by > 1 and not names.isdisjoint(u.name for u in variables(f)):
-                    rest = total((k, g) for g, k in merged.items() if g != f and k)
-                    found.append(mod(add(rest, -(min(0, least(rest)) // by) * by), by))
-    return [x for x in found if isinstance(x, Formula)]
-
-
-@lru_cache(maxsize=1 << 12)
-def _factors_in(x: Index) -> frozenset[str]:
-    """Variables that are multiplied with others: with each of their values these have other thresholds."""
-    if not isinstance(x, Formula):
-        return frozenset()
-    names = [frozenset(v.name for v in variables(a)) for a in x.args] if x.symbol == "*" else []
-    own = frozenset[str]().union(*names) if sum(map(bool, names)) > 1 else frozenset[str]()
-    return own.union(*map(_factors_in, x.args))
-
-
-def _small_remainders(x: Index) -> list[Index]:
-    """Remainders of one variable that are added up with others: together they come out as no end of a range shows."""
-    if len(variables(x)) < 2:
-        return []
-    parts = [f for f in linear(x) if isinstance(f, Formula) and f.symbol in ("%", "&")]
-    return [f for f in parts if len(variables(f)) == 1 and f.bound <= _MOST_CLASSES]
-
-
-@dataclass(frozen=True)
-class _Rule:
-    """How an expression goes on along a variable, in its steps: it rises or falls (``slope``), or repeats (``period``).
-
-    ``rise``: from each value to the next one, None where that differs.
-    """
-
-    slope: int = 0
-    period: int = 0
-    rise: int | None = None
-
-
-@lru_cache(maxsize=1 << 12)
-def _rule_of(x: Index, v: Var) -> _Rule | None:
-    """None where neither is known."""
-    steps = Var(v.name, (v.bound - 1) // v.step + 1)
-    found = course(substitute(x, {v.name: mul(steps, v.step)}), steps)
-    is_even = found is not None and found.period == 1 and not found.turns
-    slope = _slope(x, v)
-    if slope is not None:
-        return _Rule(slope, rise=found.rise if found is not None and is_even else None)
-    if found is None or found.rise or found.turns or found.period > _MOST_PERIOD:
-        return _Rule(period=steps.bound) if steps.bound <= _MOST_CLASSES else None
-    return _Rule(period=found.period)
 
 
 # ---------------------------------------------------------------- points
@@ -269,18 +128,18 @@ class _Search:
 
         def is_known(x: Index) -> bool:
             named = {u.name for u in variables(x)}
-            return all(_rule_of(x, v) is not None for v in own if v.name in named)
+            return all(rule_of(x, v) is not None for v in own if v.name in named)
 
-        found: dict[Index, None] = dict.fromkeys(d for x in asked for d in _differences(x) if not isinstance(d, int))
+        found: dict[Index, None] = dict.fromkeys(d for x in asked for d in differences(x) if not isinstance(d, int))
         known = [x for x in found if is_known(x)]
         names = {v.name for v in own}
-        joined = _combine(known, names)
+        joined = combine(known, names)
         equations: list[Index] = [*asked, *(Formula("==", (x, 0), 2) for x in joined)]
-        whole = dict.fromkeys(r for x in equations for r in _divisibility(x, names))
+        whole = dict.fromkeys(r for x in equations for r in divisibility(x, names))
         rests: dict[Index, None] = dict.fromkeys(
             x for x in asked if isinstance(x, Formula) and x.symbol not in (*COMPARING, "&&", "||")
         )
-        rests |= dict.fromkeys(r for x in known for r in _small_remainders(x))
+        rests |= dict.fromkeys(r for x in known for r in small_remainders(x))
         return _Search(
             own, tuple(v.name for v in outer),
             (*known, *filter(is_known, (*joined, *whole))),
@@ -321,13 +180,13 @@ class _Search:
         known, many = {*points, v.name}, len(next(iter(points.values()), [0]))
         ends = -(-v.least // v.step), (v.bound - 1) // v.step
         bases = [np.full(many, end) for end in ends]
-        if ends[1] - ends[0] < _MOST_CLASSES and any(v.name in _factors_in(x) for x in self.differences):
+        if ends[1] - ends[0] < MOST_CLASSES and any(v.name in factors_in(x) for x in self.differences):
             bases = [np.full(many, step) for step in range(ends[0], ends[1] + 1)]
         rests: list[tuple[Index, bool]] = []
         for is_difference, own in ((True, self.differences), (False, self.rests)):
             for x in own:
                 named = {u.name for u in variables(x)}
-                rule = _rule_of(x, v) if v.name in named <= known else None
+                rule = rule_of(x, v) if v.name in named <= known else None
                 if rule is not None and rule.period:
                     rests.append((x, is_difference))
                 elif rule is not None and is_difference:
@@ -345,7 +204,7 @@ class _Search:
 
 
 def _find_first(
-    x: Index, v: Var, rule: _Rule, points: Points, many: int, ends: tuple[int, int], limit: int
+    x: Index, v: Var, rule: Rule, points: Points, many: int, ends: tuple[int, int], limit: int
 ) -> Ints:  # fmt: skip
     """Of each point the first step of a variable with which an expression has passed a limit; behind the last, if none.
 
@@ -379,8 +238,8 @@ def _list_residues(
     if not rests:
         return np.asarray(base[:, :, None])
     many = len(base)
-    period = lcm(*(rule.period for x, _ in rests if (rule := _rule_of(x, v)) is not None))
-    if period > _MOST_PERIOD or period * many * len(rests) > _MOST_CELLS:
+    period = lcm(*(rule.period for x, _ in rests if (rule := rule_of(x, v)) is not None))
+    if period > MOST_PERIOD or period * many * len(rests) > _MOST_CELLS:
         return None
     at = {name: x[:, None] for name, x in points.items()} | {v.name: np.arange(period)[None] * v.step}
     found = [np.broadcast_to(np.asarray(evaluate(x, at), np.int64), (many, period)) for x, _ in rests]
@@ -388,7 +247,7 @@ def _list_residues(
     distinct, which = np.unique(rows.reshape(many, -1), axis=0, return_inverse=True)
     classes = [np.unique(own, axis=0, return_inverse=True)[1] for own in distinct.reshape(-1, period, len(rests))]
     most = max(int(own.max()) + 1 for own in classes)
-    if most > _MOST_CLASSES or base.size * most > _MOST_CELLS:
+    if most > MOST_CLASSES or base.size * most > _MOST_CELLS:
         return None
     near = np.repeat(base[:, :, None], 2 * most, axis=2)
     for k, own in enumerate(classes):

@@ -9,7 +9,7 @@ from typing import Any
 
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Index, evaluate
-from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret.events import Log
 from tilegen.interpret.flights import Flights
 from tilegen.interpret.memory import Input, Paged, Pool, Registers, Shared, Virtual

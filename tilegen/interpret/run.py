@@ -10,7 +10,7 @@ import numpy as np
 
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Var, bound
-from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret.events import Enough, Log, Record
 from tilegen.interpret.fault import BEFORE_PREVIOUS, DEADLOCK, Fault, FaultFound, Unsteady
 from tilegen.interpret.machine import Machine

@@ -1,8 +1,8 @@
 """Proofs: every access in range and aligned, no element with two owners, what is written is what the spec means."""
 
-from tilegen.proofs.boxes import Owned
 from tilegen.proofs.finding import Finding
 from tilegen.proofs.meetings import unproven_meetings
+from tilegen.proofs.owned_boxes import Owned
 from tilegen.proofs.partition import check_partition, find_unowned
 from tilegen.proofs.prove import Proof, may_take_long, prove
 from tilegen.proofs.ranges import unproven_ranges

@@ -14,9 +14,9 @@ import numpy as np
 from tilegen.access import distinct
 from tilegen.index import Index, Var, add, bound, evaluate, less, mod, substitute, variables
 from tilegen.index.bounds import highest
-from tilegen.index.courses import course, join_courses, pick_values
+from tilegen.index.recurrences import join_recurrences, pick_values, recurrence
 from tilegen.plan import Memory, Plan
-from tilegen.proofs.boxes import Owned
+from tilegen.proofs.owned_boxes import Owned
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
 
 Array = np.ndarray[Any, Any]
@@ -109,15 +109,15 @@ def thin(bids: Sequence[Bid], some: int | None = None) -> dict[str, Thinned]:
 
 def _thin_axis(bids: Sequence[Bid], name: str, extent: int) -> Thinned | None:
     v = Var(name, extent)
-    starts = [[course(x, v) for x in b.start] for b in bids]
-    guards = [course(c, v) for b in bids for c in b.conditions]
+    starts = [[recurrence(x, v) for x in b.start] for b in bids]
+    guards = [recurrence(c, v) for b in bids for c in b.conditions]
     edges = [
-        course(less(passed, edge + 1), v)
+        recurrence(less(passed, edge + 1), v)
         for b in bids for x, size, ends in zip(b.start, b.box, zip(b.least, b.shape, strict=True), strict=True)
         for edge in ends if edge for passed in (x, add(x, size))
     ]  # fmt: skip
-    common = join_courses([*(c for row in starts for c in row), *guards, *edges])
-    if common is None or any(c.turns for row in starts for c in row if c):  # boxes meet across a turn, however far
+    common = join_recurrences([*(c for row in starts for c in row), *guards, *edges])
+    if common is None or any(c.breakpoints for row in starts for c in row if c):  # boxes meet across one
         return None
     moves = {tuple(c.over(common.period) for c in row if c) for row in starts}
     if len(moves) > 1:

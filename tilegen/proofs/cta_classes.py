@@ -11,7 +11,7 @@ a proof runs and by the period after it (``trips``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
 
@@ -19,42 +19,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.index import (
-    Formula,
     Index,
     Var,
     bound,
-    differ,
     evaluate,
-    less,
-    maximum,
-    minimum,
-    mod,
-    select,
-    sub,
     substitute,
-    total,
     variables,
 )
-from tilegen.index.bounds import highest, linear
-from tilegen.index.courses import Course, Trips, course, join_courses, pick_values
+from tilegen.index.recurrences import Recurrence, Trips, join_recurrences, pick_values, recurrence
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
-from tilegen.kept import keep_of_two
 from tilegen.plan import Plan, begin, plain_name, walk
-from tilegen.proofs.along import Apart, stays_within, take_apart
-from tilegen.proofs.boxes import read_boxes, written_boxes
-from tilegen.proofs.partition import are_own
-from tilegen.proofs.questions import (
+from tilegen.proofs.columns import Column, Observation, list_observations, names_in, ranks_of, settle, uneven_loops
+from tilegen.proofs.observed import (
     NEVER,
-    Loops,
-    Question,
-    list_questions,
-    meant_places,
-    part_naming,
-    places_beside,
 )
-from tilegen.proofs.rewriting import find_rewriting
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
+from tilegen.proofs.owned_boxes import read_boxes, written_boxes
+from tilegen.proofs.partition import are_own
+from tilegen.proofs.relative_places import stays_within
+from tilegen.proofs.self_overlap import find_self_overlap
+from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
@@ -66,186 +50,6 @@ _MOST_CELLS = 1 << 22  # of one column
 _MOST_SEQUENCES = 1 << 14  # of trips of one loop, each different
 _FEW = 64  # values of an axis that are all taken
 _MOST_SLOTS = 8  # trips after which places in shared memory repeat
-
-
-# ---------------------------------------------------------------- columns
-@dataclass(frozen=True)
-class Column:
-    """What is observed inside of ``loops`` where ``guards`` hold, in the axes of a CTA, sizes, and others.
-
-    ``same``: what is the same in all CTAs of one size, as it is written. ``apart``: of a place in a global array, which
-    must lie in the spec's region: its first observation is 0 wherever it is made.
-    """
-
-    seen: tuple[Index, ...]
-    loops: Loops
-    guards: tuple[Index, ...] = ()
-    same: tuple[Index, ...] = ()
-    apart: Apart | None = None
-
-
-@dataclass(frozen=True)
-class Observation:
-    """One observation, by the ways to see it, the best first: beside each of the spec's regions of an array."""
-
-    options: tuple[Column, ...]
-    array: str = ""
-
-
-@keep_of_two
-def list_observations(spec: Spec, plan: Plan) -> tuple[Observation, ...]:
-    """All that a run of a CTA is a function of, each once, as far as it depends on the CTA or on sizes."""
-    asked = list_questions(spec, plan)
-    meant, params = meant_places(asked), {p.name for p in spec.params}
-    told, found = {*CTA_AXES, *params}, dict[Observation, None]()
-    ranks = _ranks_of(plan)
-    for q in asked:
-        ways = [(q.array, list(_columns_of(q, meant, params)))]
-        ways += [("", [c]) for c in (*_columns_of_moves(q, asked), *_columns_of_ranks(q, plan))]
-        for array, columns in ways:
-            settled = dict.fromkeys(_settle(c, ranks, told) for c in columns)
-            if array or any(_depends(c, told) for c in settled):  # a place may be none of the spec's region
-                found[Observation(tuple(settled), array)] = None
-    return tuple(found)
-
-
-def _columns_of_moves(q: Question, asked: Sequence[Question]) -> Iterable[Column]:
-    """In which trips the spec's place is not what it was some trips before: there data of an earlier trip show to be
-    none of this one's. A buffer holds data of so many trips as it takes until places in it repeat.
-    """
-    for v, _ in q.loops if q.is_meant else ():
-        moved = part_naming(q.x, {v.name})
-        rule = course(moved, v) if moved != 0 else Course()
-        if rule is None or rule.period > 1 or rule.turns:
-            for apart in range(1, 1 + _slots_along(v.name, asked)):
-                before = substitute(moved, {v.name: v - apart})
-                yield Column((select(less(v, apart), 0, differ(moved, before)),), q.loops, q.guards)
-
-
-def _slots_along(name: str, asked: Sequence[Question]) -> int:
-    """After how many trips of a loop places in shared memory and slots repeat, as far as that is soon."""
-    periods = [1]
-    for q in asked:
-        for v in (v for v, _ in q.loops if plain_name(v.name) == name and not q.moves and v in variables(q.x)):
-            rule = course(q.x, v)
-            periods += [rule.period] if rule is not None and rule.period <= _MOST_SLOTS else []
-    return max(periods)
-
-
-def _columns_of_ranks(q: Question, plan: Plan) -> Iterable[Column]:
-    """How far the spec's place is from that of the first CTA of the cluster, which may load it for all."""
-    if q.is_meant and plan.cluster != (1, 1, 1):
-        own = part_naming(q.x, {*CTA_AXES, *CLUSTER_AXES})
-        firsts = {b: Var(b, 1 << 31) // n * n for b, n in zip(CTA_AXES, plan.cluster, strict=True)}
-        first = substitute(own, {**firsts, **dict.fromkeys(CLUSTER_AXES, 0)})
-        yield Column((own - first,), q.loops, q.guards)
-
-
-def _ranks_of(plan: Plan) -> dict[str, Index]:
-    """The rank of a CTA in its cluster, by its axes."""
-    return {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
-
-
-def _columns_of(q: Question, meant: Mapping[str, Sequence[Question]], params: set[str]) -> Iterable[Column]:
-    if q.is_named or q.is_count:
-        yield Column((), q.loops, q.guards)
-    elif q.moves:
-        yield from _columns_of_place(q, meant, params, q.loops, q.guards)
-        yield _column_by_distance(q, meant, params, q.loops, q.guards)
-    else:
-        yield Column((q.x,), q.loops, q.guards)
-
-
-def _settle(c: Column, ranks: Mapping[str, Index], told: set[str]) -> Column:
-    """The column without what is the same in every CTA of every size, as a function of the trip, and with threads and
-    unrolled loops out of what can do without; ranks of a cluster by the axes of the grid.
-    """
-    loops = tuple((trip, substitute(n, ranks)) for trip, n in c.loops)
-    outer = told | {trip.name for trip, _ in _uneven_loops(loops)}
-    near = outer | {trip.name for trip, _ in loops}
-    seen = [substitute(x, ranks) for x in c.seen]
-    parts = seen[: c.apart is not None]
-    parts += [part for x in seen[c.apart is not None :] for part in _observe(x, outer, near)]
-    guards = []
-    for guard in (substitute(g, ranks) for g in c.guards):
-        limits = _observe(guard, outer, near)
-        if limits == [guard]:
-            guards.append(guard)
-        else:
-            parts += limits
-    kept = [x for k, x in enumerate(parts) if (c.apart is not None and k == 0) or told & _names_in([x])]
-    return replace(c, seen=tuple(kept), loops=loops, guards=tuple(g for g in guards if told & _names_in([g])))
-
-
-def _uneven_loops(loops: Loops) -> Loops:
-    """Loops whose counts may differ between CTAs or sizes, and those that have a say in these."""
-    found: list[tuple[Var, Index]] = []
-    for trip, n in reversed(loops):
-        if not isinstance(n, int) or trip.name in _names_in(m for _, m in found):
-            found.append((trip, n))
-    return tuple(reversed(found))
-
-
-def _observe(x: Index, outer: set[str], near: set[str]) -> list[Index]:
-    """Expressions over loops and the outer variables that tell as much as one over threads; itself where none do.
-
-    Where the sides of a comparison are sums, its outcomes for all threads depend on one number: by how much the outer
-    parts differ, as far as the others reach.
-    """
-    if not isinstance(x, Formula) or _names_in([x]) <= outer:
-        return [x]
-    if x.symbol in ("&&", "||"):
-        return [part for a in x.args for part in _observe(a, outer, near)]
-    is_comparison = x.symbol in ("<", "==", "!=")
-    split = _split_sum(sub(*x.args) if is_comparison else x, outer, near)
-    if split is None:
-        return [x]
-    own, rest = split
-    if not is_comparison:
-        return [own]
-    return [minimum(maximum(own, -highest((rest, 1)) - 1), highest((rest, -1)) + 1)]
-
-
-def _split_sum(x: Index, outer: set[str], near: set[str]) -> tuple[Index, Index] | None:
-    """A sum in two: terms that name outer variables, and the others; None where threads have a say in the former."""
-    own: list[tuple[int, Any]] = []
-    rest: list[tuple[int, Any]] = []
-    for f, c in linear(x).items():
-        names = set() if f == 1 and isinstance(f, int) else _names_in([f])
-        if names & outer and not names <= near:
-            return None
-        (own if names & outer else rest).append((c, f))
-    return total(own), total(rest)
-
-
-def _columns_of_place(
-    q: Question, meant: Mapping[str, Sequence[Question]], params: set[str], loops: Loops, guards: tuple[Index, ...]
-) -> Iterable[Column]:
-    """How far a place is from where each of the spec's regions begins, and how it is aligned."""
-    for place in places_beside(q, meant):
-        apart = take_apart(q, place, params)
-        if apart is not None:
-            yield Column((apart.differing, mod(apart.own, q.aligned)), loops, guards, (apart.rest,), apart)
-
-
-def _column_by_distance(
-    q: Question, meant: Mapping[str, Sequence[Question]], params: set[str], loops: Loops, guards: tuple[Index, ...]
-) -> Column:  # fmt: skip
-    """How far a place is from where the first region that the spec names of its array begins in the first trips."""
-    first = next(iter(meant.get(q.array, ())), None)
-    if first is None:
-        return Column((q.x,), loops, guards)
-    told = {*CTA_AXES, *CLUSTER_AXES, *params}
-    begin = substitute(first.x, {v.name: 0 for v in variables(first.x) if v.name not in told})
-    return Column((sub(q.x, begin), mod(q.x, q.aligned)), loops, guards)
-
-
-def _depends(c: Column, told: set[str]) -> bool:
-    return not told.isdisjoint(_names_in([*c.seen, *c.guards, *c.same, *(n for _, n in c.loops)]))
-
-
-def _names_in(parts: Iterable[Index]) -> set[str]:
-    return {v.name for x in parts for v in variables(x)}
 
 
 # ---------------------------------------------------------------- classes
@@ -280,7 +84,7 @@ def find_cta_classes(
     """
     grid = launch_of(spec, case).grid
     observed = list_observations(spec, plan)
-    twice = find_rewriting(spec, plan, case)
+    twice = find_self_overlap(spec, plan, case)
     ctas, are_all = list(some), False
     if not some:
         ctas, are_all = _combine_axes([_pick_axis(observed, d, n, grid, case) for d, n in enumerate(grid)], grid)
@@ -303,15 +107,15 @@ def _pick_axis(observed: Sequence[Observation], axis: int, extent: int, grid: Ct
         return np.arange(extent), True
     v = Var(CTA_AXES[axis], extent)
     fixed: dict[str, Index] = {**case, **{a: Var(a, n) if n > 1 else 0 for a, n in zip(CTA_AXES, grid, strict=True)}}
-    courses: list[Course | None] = []
+    courses: list[Recurrence | None] = []
     for o in observed:
         best = next((c for c in o.options if _is_beside(c, fixed)), o.options[-1])
         parts = (*best.seen, *best.guards, *(n for _, n in best.loops))
         for x in dict.fromkeys(substitute(x, fixed) for x in parts):
             if v in variables(x):
-                found = course(x, v)
+                found = recurrence(x, v)
                 courses.append(found if found is None or not found.rise else None)
-    common = join_courses(courses)
+    common = join_recurrences(courses)
     if common is not None:
         values, _ = pick_values(extent, common)
         if len(values) <= _MOST_CTAS:
@@ -366,9 +170,9 @@ class _Table:
             return None
         seen = [substitute(x, self.case) for x in c.seen]
         guards = [substitute(g, self.case) for g in c.guards]
-        outer = [(trip, substitute(n, self.case)) for trip, n in _uneven_loops(c.loops)]
+        outer = [(trip, substitute(n, self.case)) for trip, n in uneven_loops(c.loops)]
         extents = {trip.name: max(1, bound(n) - 1) for trip, n in outer}
-        named = _names_in([*seen, *guards, *(n for _, n in outer)])
+        named = names_in([*seen, *guards, *(n for _, n in outer)])
         others = {v.name: v.bound for x in (*seen, *guards) for v in variables(x)
                   if v.name not in extents and v.name not in self.axes}  # fmt: skip
         axes = {name: x for name, x in self.axes.items() if name in named}
@@ -532,13 +336,13 @@ def _cover(shows: Mapping[Cta, set[Any]]) -> list[Cta]:
 
 def cover_outcomes(plan: Plan, columns: Sequence[Column], case: Case, ctas: Sequence[Cta]) -> list[Cta]:
     """A few of the CTAs in which each of the columns has every outcome that it has in any, in some trip."""
-    ranks = _ranks_of(plan)
+    ranks = ranks_of(plan)
     told = {*CTA_AXES, *case}
     table = _Table(case, {axis: np.array(x) for axis, x in zip(CTA_AXES, zip(*ctas, strict=True), strict=True)})
     shows: list[set[object]] = [set() for _ in ctas]
     work = np.zeros(len(ctas), np.int64)
     for n, c in enumerate(columns):
-        filled = table.fill(_settle(c, ranks, told))
+        filled = table.fill(settle(c, ranks, told))
         if filled is None:
             return list(ctas)
         rows = np.zeros(len(ctas), np.intp) if filled.row is None else filled.row

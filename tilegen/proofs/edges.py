@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Formula, Index, Var, conjuncts, evaluate, multiple, substitute, total, variables
 from tilegen.index.bounds import highest, linear
-from tilegen.proofs.questions import Question
+from tilegen.proofs.observed import Observed
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible
@@ -41,7 +41,7 @@ class Edge:
         return self.apart <= MOST_ELEMENTS
 
 
-def edge_cases(spec: Spec, asked: Sequence[Question], default: Mapping[str, int]) -> Iterator[dict[str, int]]:
+def edge_cases(spec: Spec, asked: Sequence[Observed], default: Mapping[str, int]) -> Iterator[dict[str, int]]:
     """For each parameter small values that put an array's end at each place within a vector, one with which a CTA's
     whole tile lies before the end, and those at which a condition on whole tiles turns; the other parameters have their
     defaults.

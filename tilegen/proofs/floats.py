@@ -14,15 +14,15 @@ from tilegen.arithmetic.hashes import mix, salt
 from tilegen.dtypes import DTYPES, numpy_dtype
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Index, variables
-from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import Unsteady, interpret
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.ops import OPS
 from tilegen.ops.op import COMPUTES
 from tilegen.plan import Compute, Map, Mma, Plan, Wgmma, When, arrays, begin, flatten, walk
-from tilegen.proofs.cta_classes import Column
-from tilegen.proofs.questions import asked_by_tree
+from tilegen.proofs.columns import Column
+from tilegen.proofs.observed import asked_by_tree
 from tilegen.reference import Array, Input, run_reference
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, THREAD_AXES
 from tilegen.spec.data import Spec

@@ -19,8 +19,8 @@ from tilegen.index import Index, Var, bound, evaluate, mod, sub, substitute, var
 from tilegen.index.bounds import highest
 from tilegen.interpret.threads import Cta
 from tilegen.plan import plain_name
-from tilegen.proofs.questions import ALIGNED, NEVER, Loops, part_naming
-from tilegen.proofs.reach import ArrayTouch
+from tilegen.proofs.dependence_distance import ArrayTouch
+from tilegen.proofs.observed import ALIGNED, NEVER, Loops, part_naming
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
 Ints = NDArray[np.int64]

@@ -13,7 +13,7 @@ from tilegen.arithmetic.modular import Modular, make_modular
 from tilegen.dtypes import DTYPES, bits_dtype, numpy_dtype
 from tilegen.errors import Diagnostic, Mark, ProofError
 from tilegen.index import evaluate, sub
-from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, interpret
 from tilegen.interpret.fault import NEVER_AWAITED, PHASE_UNKNOWN, REGISTER_INDEX, SAME_STEP, UNFENCED, UNWRITTEN, Fault
 from tilegen.interpret.run import Outcome

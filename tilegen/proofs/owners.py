@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.index import Index, Var, evaluate, to_c, variables
-from tilegen.index.courses import course, join_courses
+from tilegen.index.recurrences import join_recurrences, recurrence
 from tilegen.plan import Plan
 from tilegen.proofs.bids import MOST_BOXES
-from tilegen.proofs.boxes import Owned, read_boxes, written_boxes
+from tilegen.proofs.boundary_sizes import boundary_sizes, group_observed, halve_sizes, is_sized, largest_cases, say_case
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, Finding
 from tilegen.proofs.meaning import few_counts, parameter_cases
+from tilegen.proofs.observed import Observed
+from tilegen.proofs.owned_boxes import Owned, read_boxes, written_boxes
 from tilegen.proofs.partition import check_partition, check_reads
-from tilegen.proofs.questions import Question
-from tilegen.proofs.sizes import boundary_sizes, group_questions, halve_sizes, is_sized, largest_cases, say_case
 from tilegen.spec.data import Spec
 
 _FEW_RESIDUES = 8  # of a parameter of more values than these, where no rule is known
@@ -106,7 +106,7 @@ def owner_sizes(spec: Spec, owns: Sequence[Owned], default: Case) -> OwnerSizes:
 
     Where no rule is known along a parameter, each of its values, or where these are many a few, with a note.
     """
-    boundaries = boundary_sizes(spec, group_questions(spec, _ask_owners(owns)), default, [default])
+    boundaries = boundary_sizes(spec, group_observed(spec, _ask_owners(owns)), default, [default])
     cases, notes = [*boundaries.cases], []
     said = "not proven: who owns what at every size, {} of the {} values of {} were looked at"
     for name, var in ((p.name, p.var) for p in spec.params if p.var is not None):
@@ -123,9 +123,9 @@ def owner_sizes(spec: Spec, owns: Sequence[Owned], default: Case) -> OwnerSizes:
     return OwnerSizes(tuple(case for case in cases if is_sized(spec, case)), tuple(notes))
 
 
-def _ask_owners(owns: Sequence[Owned]) -> Iterator[Question]:
+def _ask_owners(owns: Sequence[Owned]) -> Iterator[Observed]:
     """Where each owned box lies, and when it is written."""
-    return (Question(x, o.loops, (o.condition,)) for o in owns for x in o.start)
+    return (Observed(x, o.loops, (o.condition,)) for o in owns for x in o.start)
 
 
 def _residues_of(owns: Sequence[Owned], var: Var, default: Case) -> list[int] | None:
@@ -134,8 +134,8 @@ def _residues_of(owns: Sequence[Owned], var: Var, default: Case) -> list[int] | 
     """
     asked = dict.fromkeys(x for o in owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
     named = [x for x in asked if not isinstance(x, int) and var in variables(x)]
-    courses = [course(x, replace(var, step=1)) for x in named]
-    common = join_courses(courses)
+    courses = [recurrence(x, replace(var, step=1)) for x in named]
+    common = join_recurrences(courses)
     if common is None:
         return None
     period = common.period // gcd(common.period, var.step)

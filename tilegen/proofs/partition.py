@@ -28,8 +28,8 @@ from tilegen.proofs.bids import (
     name_cta,
     thin,
 )
-from tilegen.proofs.boxes import Owned
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, TWO_OWNERS, Finding
+from tilegen.proofs.owned_boxes import Owned
 from tilegen.scopes import CTA_AXES
 
 _CHUNK = 1 << 18  # elements looked at together

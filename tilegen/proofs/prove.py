@@ -9,11 +9,11 @@ from typing import Any
 
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import variables
-from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import FaultFound, Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.plan import Plan, default_values
-from tilegen.proofs.boxes import written_boxes
+from tilegen.proofs.boundary_sizes import say_case
 from tilegen.proofs.cta_classes import cover_outcomes
 from tilegen.proofs.finding import NO_OWNER, TWO_OWNERS, Finding
 from tilegen.proofs.floats import check_floats, computes, list_conditions, names_in_conditions
@@ -28,11 +28,11 @@ from tilegen.proofs.meaning import (
 )
 from tilegen.proofs.meetings import unproven_meetings
 from tilegen.proofs.needless_syncs import find_needless_syncs
+from tilegen.proofs.owned_boxes import written_boxes
 from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, choose_runs, say_untried
-from tilegen.proofs.sizes import say_case
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole

@@ -6,16 +6,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tilegen.errors import ProofError
-from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.interpret import Unsteady, corners
 from tilegen.interpret.threads import Cta
 from tilegen.kept import keep_of_two
 from tilegen.plan import Plan
+from tilegen.proofs.boundary_sizes import boundary_sizes, group_observed, largest_cases, list_untold, say_case
 from tilegen.proofs.cta_classes import CtaClasses, Namer, cover_classes, exchanges, find_cta_classes
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
-from tilegen.proofs.questions import list_questions
-from tilegen.proofs.sizes import boundary_sizes, group_questions, largest_cases, list_untold, say_case
+from tilegen.proofs.observed import list_observed
 from tilegen.proofs.trips import Cut, choose_trips, count_work, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
@@ -56,7 +56,7 @@ def list_runs(spec: Spec, plan: Plan) -> tuple[ProofRun, ...]:
 @keep_of_two
 def choose_runs(spec: Spec, plan: Plan) -> Runs:
     """Every run, with what none shows: of the usual sizes, counts of trips, the largest sizes, and ends of arrays."""
-    asked, usual = list_questions(spec, plan), parameter_cases(spec)
+    asked, usual = list_observed(spec, plan), parameter_cases(spec)
     default, namer = usual[0], Namer()
     trips = choose_trips(spec, plan, corners(launch_of(spec, default).grid), default, few=0, looks=False).trips
 
@@ -67,7 +67,7 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     lengths = trip_cases(spec, plan, cover_classes([own for _, own in wanted[:1]], 1, 1)[0], default)
     notes = [*lengths.notes, *([] if wanted[0][1].are_all else [_OTHER_CTAS])]
     wanted += classify(_new(lengths.cases, wanted))
-    boundaries = boundary_sizes(spec, group_questions(spec, asked), default, [case for case, _ in wanted])
+    boundaries = boundary_sizes(spec, group_observed(spec, asked), default, [case for case, _ in wanted])
     wanted += classify(_new(boundaries.cases, wanted))
     wanted += classify(_new(edge_cases(spec, asked, default), wanted))
     firm = len(wanted)

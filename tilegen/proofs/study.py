@@ -7,13 +7,13 @@ from dataclasses import dataclass, field, replace
 
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, add, least, less, minimum, sub, substitute, variables
-from tilegen.index.courses import Course, course, join_courses
+from tilegen.index.recurrences import Recurrence, join_recurrences, recurrence
 from tilegen.plan import Block, Let, Plan, Repeat, Step, Sync, Tma, Visit, begin, effects, flatten, walk
-from tilegen.proofs.exposing import Late, find_exposed
+from tilegen.proofs.dependence_distance import Around, ArrayTouch, Places, find_distance, spot_of_touch
 from tilegen.proofs.looking import Crowd, Place, are_apart, find_turns, goes_along
 from tilegen.proofs.meaning import mark_of
-from tilegen.proofs.questions import peers_of, sides_of, slots_of, wholes_of
-from tilegen.proofs.reach import Around, ArrayTouch, Places, find_reach, spot_of_touch
+from tilegen.proofs.observed import peers_of, sides_of, slots_of, wholes_of
+from tilegen.proofs.stale_data import Late, find_exposed
 from tilegen.spec.data import Call, Region, Spec
 from tilegen.spec.outline import Placed, deciding
 
@@ -72,7 +72,7 @@ class Study:
     most: Mapping[str, int]
     crowd: Crowd | None
     grid: Crowd | None
-    courses: dict[str, list[Course]] = field(default_factory=dict)
+    courses: dict[str, list[Recurrence]] = field(default_factory=dict)
     reach: dict[str, int] = field(default_factory=dict)  # periods within which two trips can touch one place
     uncut: dict[str, Uncut] = field(default_factory=dict)
     seen: set[object] = field(default_factory=set)
@@ -99,7 +99,7 @@ class Study:
             self.seen.add(key)
             found = self.courses_of((x,), a.v)
             is_known = None not in found and (names_only or not any(c.rise for c in found if c))
-            common = join_courses(found) if is_known else None
+            common = join_recurrences(found) if is_known else None
             turns: Iterable[int] | None = None
             if self.is_late(common, a.loop):
                 turns = () if names_only and self.crowd else self.find_turns(x if finer is None else finer, a, within)
@@ -107,11 +107,11 @@ class Study:
                 self.refuse_for(found, a.loop, text or plain(x), mark)
 
     def take(
-        self, loop: str, common: Course | None, found: Iterable[Course | None], turns: Iterable[int] | None
+        self, loop: str, common: Recurrence | None, found: Iterable[Recurrence | None], turns: Iterable[int] | None
     ) -> bool:  # fmt: skip
         """Take the better of a rule and of what was seen into account; False if there is neither."""
-        seen = None if turns is None else Course(turns=tuple((n, n) for n in sorted(turns)))
-        if seen is not None and (common is None or len(seen.turns) <= len(common.turns)):
+        seen = None if turns is None else Recurrence(breakpoints=tuple((n, n) for n in sorted(turns)))
+        if seen is not None and (common is None or len(seen.breakpoints) <= len(common.breakpoints)):
             self.courses.setdefault(loop, []).append(seen)
         elif common is not None:
             self.courses.setdefault(loop, []).extend(c for c in found if c)
@@ -123,14 +123,14 @@ class Study:
         """Of a loop of one trip nothing is left out."""
         return a.loop in self.long and a.v.bound - a.v.least > 1
 
-    def courses_of(self, expressions: Iterable[Index], v: Var) -> set[Course | None]:
+    def courses_of(self, expressions: Iterable[Index], v: Var) -> set[Recurrence | None]:
         """How they go on in each of the CTAs."""
         return {
-            course(substitute(x, numbers), v)
+            recurrence(substitute(x, numbers), v)
             for x in expressions for numbers in self.numbers_for({u.name for u in variables(x)})
         }  # fmt: skip
 
-    def is_late(self, common: Course | None, loop: str) -> bool:
+    def is_late(self, common: Recurrence | None, loop: str) -> bool:
         """Is no rule known, or one by which many trips would run?"""
         if common is None or common.period > _LONG:
             return True
@@ -148,7 +148,7 @@ class Study:
         """The loop runs in full."""
         self.uncut.setdefault(name, Uncut(name, what, mark))
 
-    def refuse_for(self, found: set[Course | None], name: str, text: str, mark: Mark | None) -> None:
+    def refuse_for(self, found: set[Recurrence | None], name: str, text: str, mark: Mark | None) -> None:
         way = "follows no rule that the proof knows" if None in found else "does not repeat as it runs"
         self.refuse(name, f"'{plain(text)}' {way}", mark)
 
@@ -172,8 +172,8 @@ class Study:
         """
         for (array, loop), spots in self.spots.items():
             courses = {p: self.courses_of([x for x in p.begins if p.v in variables(x)], p.v) for p in spots}
-            known: set[Course | None] = set().union(*courses.values())
-            common = join_courses(known)
+            known: set[Recurrence | None] = set().union(*courses.values())
+            common = join_recurrences(known)
             turns, why = None, ""
             if self.is_late(common, loop):
                 turns, why = self._goes_along(list(spots)), self._meets(touches.get(array, ()), loop)
@@ -195,7 +195,7 @@ class Study:
         meant, meant_outside = self.meant_loops[array, loop], (array, loop) in self.meant_outside
         return len(inside) < len(meant) or (is_outside and not meant_outside)
 
-    def find_exposed(self, loop: str, common: Course, head: int) -> Course | None:
+    def find_exposed(self, loop: str, common: Recurrence, head: int) -> Recurrence | None:
         """What the trips that show data of another trip add to how a loop goes on; None for too much to look at."""
         found: set[int] = set()
         for late in self.late.get(loop, ()):
@@ -203,7 +203,7 @@ class Study:
             if exposed is None:
                 return None
             found |= exposed
-        return Course(turns=tuple((n, n) for n in sorted(found)))
+        return Recurrence(breakpoints=tuple((n, n) for n in sorted(found)))
 
     def _meets(self, touches: Sequence[ArrayTouch], loop: str) -> str:
         """Why two trips may do something to each other in an array '{}'; "" if they cannot."""
@@ -342,7 +342,7 @@ def _study_array(study: Study, name: str, touches: Sequence[ArrayTouch]) -> None
     for a in dict.fromkeys(around for t in touches for around in t.loops if around.loop in study.long):
         if (name, a.loop) in study.apart:
             continue
-        found = find_reach(touches, a.repeat, a.v, study.places)
+        found = find_distance(touches, a.repeat, a.v, study.places)
         if isinstance(found, str):
             study.refuse(a.loop, found.format(name), None)
         else:

@@ -38,13 +38,13 @@ import numpy as np
 
 from tilegen.errors import Diagnostic
 from tilegen.index import Index, Var, bound, evaluate, substitute, variables
-from tilegen.index.courses import ALL_TRIPS, Course, Trips, join_courses
+from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, join_recurrences
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Let, Plan, Repeat, Step, Wait, all_steps, default_values, effects
+from tilegen.proofs.boundary_sizes import largest_cases
+from tilegen.proofs.dependence_distance import Places
 from tilegen.proofs.looking import crowd_of, numbers_of, whole_grid
-from tilegen.proofs.reach import Places
-from tilegen.proofs.sizes import largest_cases
 from tilegen.proofs.study import Study, Uncut, plain, study_plan, study_statement
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Loop, Region, Spec
@@ -98,19 +98,20 @@ def choose_trips(
         for unknown in [n for n in of_ctas if not isinstance(n, int)][:1]:
             study.uncut.setdefault(name, Uncut(name, f"it has {plain(unknown)} of them", s.mark, _INNER))
     for name, own in ends.items():  # where the loop ends for some CTAs, or roles, and goes on for others
-        study.courses.setdefault(name, []).append(Course(turns=tuple((n, n) for n in sorted(own) if len(own) > 1)))
+        stops = tuple((n, n) for n in sorted(own) if len(own) > 1)
+        study.courses.setdefault(name, []).append(Recurrence(breakpoints=stops))
     for placed in outline(spec).placed:
         study_statement(study, placed)
     study_plan(study, spec, plan)
     pending = max((s.pending for s in all_steps(plan) if isinstance(s, Wait)), default=0)
-    chosen: dict[str, tuple[Course, int]] = {}
+    chosen: dict[str, tuple[Recurrence, int]] = {}
     for name in sorted(long - study.uncut.keys()):
-        common = join_courses(study.courses.get(name, []))
+        common = join_recurrences(study.courses.get(name, []))
         assert common is not None
         reach = max(1, study.reach.get(name, 0))  # periods within which two trips can meet
         head = common.period * reach + pending + 1
         exposed = study.find_exposed(name, common, head)
-        both = join_courses([common, exposed])
+        both = join_recurrences([common, exposed])
         if both is None:
             study.refuse(name, "its places follow no rule, and are too many to look at", None)
         else:

@@ -11,7 +11,7 @@ import numpy as np
 
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Index, Var, evaluate, sub, substitute, variables
-from tilegen.index.courses import ALL_TRIPS, Course, Trips, course
+from tilegen.index.recurrences import ALL_TRIPS, Recurrence, Trips, recurrence
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.kept import keep
@@ -19,7 +19,7 @@ from tilegen.ops.strided import find_coordinates, find_offsets
 from tilegen.plan import Plan
 from tilegen.proofs.looking import MOST_SEEN, whole_grid
 from tilegen.proofs.meaning import compare_whole, proving_domain, proving_inputs
-from tilegen.proofs.questions import decisions_of, slots_of
+from tilegen.proofs.observed import decisions_of, slots_of
 from tilegen.proofs.runs import ProofRun
 from tilegen.reference import Array, run_reference
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -182,7 +182,7 @@ def choose_tiles(spec: Spec, run: ProofRun) -> ShownTiles:
         first = dict.fromkeys((*CTA_AXES, *CLUSTER_AXES, *loops), np.zeros(1, np.int64))
         return ShownTiles(ends, ALL_TRIPS, first | {name: np.array(n) for name, n in run.case.items()}, False)
     period = _find_period(tiles, told[0], list(loops))
-    trips = Trips({name: (Course(period), period) for name in loops}) if period else ALL_TRIPS
+    trips = Trips({name: (Recurrence(period), period) for name in loops}) if period else ALL_TRIPS
     more = _find_more(tiles, told, loops, _are_run(tiles, loops, ends, trips))
     ctas = tuple(dict.fromkeys((*ends, *whole_clusters(more, spec.cluster))))
     runs = _are_run(tiles, loops, ctas, trips)
@@ -275,7 +275,7 @@ def _asked_of(spec: Spec, placed: Placed) -> list[Index]:
 def _drop_still(x: Index, tiles: Mapping[str, Array]) -> Index:
     """The expression without those axes and trips of tiles along which it stays what it is."""
     for v in [v for v in variables(x) if v.name in tiles]:
-        x = substitute(x, {v.name: v.least}) if course(x, v) == Course() else x
+        x = substitute(x, {v.name: v.least}) if recurrence(x, v) == Recurrence() else x
     return x
 
 

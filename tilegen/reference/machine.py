@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.index import Index, evaluate, variables
-from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.scopes import SCOPES, thread_variables
 from tilegen.spec.data import Spec
 

@@ -18,7 +18,7 @@ import numpy as np
 from tilegen.arithmetic import TYPED, Domain
 from tilegen.errors import Diagnostic, ProofError
 from tilegen.index import Formula, Index, evaluate, variables
-from tilegen.index.courses import ALL_TRIPS, Trips
+from tilegen.index.recurrences import ALL_TRIPS, Trips
 from tilegen.ops import OPS
 from tilegen.ops.op import Here
 from tilegen.reference.machine import Array, CtaBatch, Input, NotUniform, Writes, forget_names, numbers_in_sight

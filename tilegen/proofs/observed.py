@@ -36,28 +36,27 @@ from tilegen.spec.outline import Placed, deciding, outline
 
 ALIGNED = 16  # elements after which places are as aligned as before
 NEVER = -1 << 62  # an outcome of what is never asked
-COMPARING = ("<", "==", "!=")
 
 Loops = tuple[tuple[Var, Index], ...]  # the variable and the count of each loop around
 
 
-def list_questions(spec: Spec, plan: Plan) -> list[Question]:
+def list_observed(spec: Spec, plan: Plan) -> list[Observed]:
     """All that the plan does and the spec says that depends on CTAs or parameters, each once, and places in arrays."""
     told = {*CTA_AXES, *CLUSTER_AXES, *(p.name for p in spec.params)}
     found = dict.fromkeys((*(replace(q, is_of_spec=True) for q in _asked_by_spec(spec)), *_asked_by_plan(plan)))
     return [q for q in found if q.array or told & {*q.names}]
 
 
-def meant_places(asked: Sequence[Question]) -> dict[str, list[Question]]:
+def meant_places(asked: Sequence[Observed]) -> dict[str, list[Observed]]:
     """Of each global array the places that the spec names."""
-    found: dict[str, list[Question]] = {}
+    found: dict[str, list[Observed]] = {}
     for q in asked:
         if q.is_meant:
             found.setdefault(q.array, []).append(q)
     return found
 
 
-def places_beside(q: Question, meant: Mapping[str, Sequence[Question]]) -> list[Question]:
+def places_beside(q: Observed, meant: Mapping[str, Sequence[Observed]]) -> list[Observed]:
     """The places that the spec names in the array that a question is about: itself if it is one, and those in the same
     loops first.
     """
@@ -135,7 +134,7 @@ def peers_of(step: Step) -> tuple[Index, ...]:
 
 
 @dataclass(frozen=True)
-class Question:
+class Observed:
     """An expression that a run depends on, where ``guards`` hold; of one that ``moves`` only how it goes on counts.
 
     ``array``: it is a place in this global array, as the plan has it, or the spec, if ``is_meant``. ``is_named``: it is
@@ -181,29 +180,29 @@ def part_naming(x: Index, names: set[str]) -> Index:
     return x
 
 
-def _asked_by_plan(plan: Plan) -> Iterator[Question]:
+def _asked_by_plan(plan: Plan) -> Iterator[Observed]:
     for role in plan.roles:
         for visit in walk(role.steps, begin(role.threads)):
             at = visit.position
             if isinstance(visit.step, Repeat):
                 inside = enter_repeat(visit.step, at)
-                yield Question(inside.loops[-1][1], inside.loops, at.guards, is_count=True)
+                yield Observed(inside.loops[-1][1], inside.loops, at.guards, is_count=True)
                 continue
             names_only = isinstance(visit.step, Let | Block | Tma)  # what they name is asked again where it is used
             asked: Iterable[Index] = visit.effects.expressions
             if isinstance(visit.step, Compute):
                 asked = asked_by_tree(visit.step.tree, visit.step.wholes)
-            yield from (Question(at.expand(x), at.loops, at.guards, names_only, names_only) for x in asked)
-            yield from (Question(at.expand(x), at.loops, at.guards) for x in peers_of(visit.step))
+            yield from (Observed(at.expand(x), at.loops, at.guards, names_only, names_only) for x in asked)
+            yield from (Observed(at.expand(x), at.loops, at.guards) for x in peers_of(visit.step))
             for slot in visit.effects.slots:
-                yield Question(at.expand(slot.at), at.loops, at.guards)
+                yield Observed(at.expand(slot.at), at.loops, at.guards)
             for touch in visit.effects.touches:
                 memory, flat = at.flat(touch.ref)
                 is_global = memory.space == "global"
                 array, aligned = (memory.name, _alignment_of(touch)) if is_global else ("", 1)
-                yield Question(flat, at.loops, at.guards, is_global, array=array, aligned=aligned)
-                yield Question(at.expand(touch.where), at.loops, at.guards)
-                yield from (Question(x, at.loops, at.guards) for x in edges_of(visit, touch))
+                yield Observed(flat, at.loops, at.guards, is_global, array=array, aligned=aligned)
+                yield Observed(at.expand(touch.where), at.loops, at.guards)
+                yield from (Observed(x, at.loops, at.guards) for x in edges_of(visit, touch))
 
 
 def _alignment_of(touch: Touch) -> int:
@@ -227,16 +226,16 @@ def sides_of(visit: Visit, touch: Touch) -> Iterator[tuple[Index, int, Index]]:
         yield visit.position.expand(at), size, touch.map.memory.shape[d]
 
 
-def _asked_by_spec(spec: Spec) -> Iterator[Question]:
+def _asked_by_spec(spec: Spec) -> Iterator[Observed]:
     for placed in outline(spec).placed:
         meant, s = placed.meant, placed.statement
         loops = tuple((one.trip, one.count) for one in meant.loops)
         if isinstance(s, Loop):
             own = outline(spec).loops[placed.number]
-            yield Question(own.count, (*loops, (own.trip, own.count)), meant.guards, is_count=True)
+            yield Observed(own.count, (*loops, (own.trip, own.count)), meant.guards, is_count=True)
             continue
         slots = (substitute(x, meant.values) for x in slots_of(s))
-        yield from (Question(x, loops, meant.guards) for x in (*decisions_of(spec, placed), *slots))
+        yield from (Observed(x, loops, meant.guards) for x in (*decisions_of(spec, placed), *slots))
         if not isinstance(s, Call):
             continue
         guards = (*meant.guards, substitute(s.when, meant.values))
@@ -244,8 +243,8 @@ def _asked_by_spec(spec: Spec) -> Iterator[Question]:
             elements = [Var(f"element{d}", n) if n > 1 else 0 for d, n in enumerate(region.lengths)]
             at = [add(substitute(x, meant.values), e) for x, e in zip(region.begins, elements, strict=True)]
             for x, n in zip(at, region.buffer.shape, strict=True):
-                yield Question(less(x, n), loops, guards)
+                yield Observed(less(x, n), loops, guards)
             for x in region.buffer.layout.place(at, region.buffer.shape).values():
                 is_global = region.buffer.scope == "global"
                 array = region.buffer.root if is_global else ""
-                yield Question(x, loops, guards, is_global, array=array, is_meant=is_global)
+                yield Observed(x, loops, guards, is_global, array=array, is_meant=is_global)

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilegen.index import Index, substitute, variables
-from tilegen.index.courses import Course, pick_values
+from tilegen.index.recurrences import Recurrence, pick_values
 from tilegen.plan import plain_name
 from tilegen.proofs.looking import Crowd, Ints, Place, SeenValues
-from tilegen.proofs.questions import part_naming
+from tilegen.proofs.observed import part_naming
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
 _MOST_TOUCHED = 1 << 22  # outcomes of an expression that says which threads touch an array
@@ -34,7 +34,7 @@ class Late:
     is_hoisted: bool
 
 
-def find_exposed(late: Late, common: Course, head: int, crowd: Crowd) -> set[int] | None:
+def find_exposed(late: Late, common: Recurrence, head: int, crowd: Crowd) -> set[int] | None:
     """Trips that show data of an earlier trip to be taken for their own: where the spec's place is another one.
 
     A plan that loads in some trips alone, or reads the wrong slot, is right as long as the place is the same. So in
@@ -115,10 +115,10 @@ def _is_another(at: Ints, apart: int) -> NDArray[np.bool_]:
 
 
 def _find_unshown(
-    exposed: NDArray[np.bool_], shown: NDArray[np.bool_], run: NDArray[np.intp], common: Course
+    exposed: NDArray[np.bool_], shown: NDArray[np.bool_], run: NDArray[np.intp], common: Recurrence
 ) -> set[int]:  # fmt: skip
     """Of each CTA the first exposed trip of each stretch and residue of which none that runs is exposed."""
-    starts = np.array([0, *sorted(n for _, n in common.turns)])
+    starts = np.array([0, *sorted(n for _, n in common.breakpoints)])
 
     def ways_of(cta: NDArray[np.intp], trip: NDArray[np.intp]) -> list[tuple[int, ...]]:
         stretch = np.searchsorted(starts, trip, side="right")

@@ -12,7 +12,7 @@ import tilegen
 from tilegen.interpret.threads import Cta
 from tilegen.planner import plan_spec
 from tilegen.proofs import rewriting
-from tilegen.proofs.rewriting import Rewriting, find_rewriting
+from tilegen.proofs.self_overlap import SelfOverlap, find_self_overlap
 from tilegen.scopes import CTA_AXES
 
 SPECS = Path(__file__).resolve().parents[2] / "specs"
@@ -44,7 +44,7 @@ PLACES = [
 ]
 
 
-def group(found: tuple[Rewriting, ...], looked_at: Mapping[str, Mapping[str, frozenset[int]]]) -> dict[str, object]:
+def group(found: tuple[SelfOverlap, ...], looked_at: Mapping[str, Mapping[str, frozenset[int]]]) -> dict[str, object]:
     """Of each array the CTAs of each name, of those that were looked at; of an array that is touched once none."""
     groups: dict[str, object] = {}
     for one in found:
@@ -60,10 +60,10 @@ def group(found: tuple[Rewriting, ...], looked_at: Mapping[str, Mapping[str, fro
 def compare_with_all(source: str | Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = tilegen.load(source)
     plan = plan_spec(spec)
-    few = find_rewriting(spec, plan, {})
+    few = find_self_overlap(spec, plan, {})
     monkeypatch.setattr(rewriting, "_SOME_VALUES", 1 << 40)
     looked_at = {one.array: one.known for one in few}
-    assert group(few, looked_at) == group(find_rewriting(spec, replace(plan), {}), looked_at)
+    assert group(few, looked_at) == group(find_self_overlap(spec, replace(plan), {}), looked_at)
 
 
 @pytest.mark.parametrize(("first", "then"), PLACES)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from tilegen.index import Index, add, evaluate, sub, substitute, variables
 from tilegen.plan import plain_name
-from tilegen.proofs.questions import Question, part_naming
+from tilegen.proofs.observed import Observed, part_naming
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
 AXES = frozenset((*CTA_AXES, *CLUSTER_AXES))
@@ -36,7 +36,7 @@ class Apart:
     box: Index
 
 
-def take_apart(q: Question, meant: Question, params: Collection[str]) -> Apart | None:
+def take_apart(q: Observed, meant: Observed, params: Collection[str]) -> Apart | None:
     """None where the parts cannot be told apart, or where the rest depends on trips of the spec's loops."""
     trips = {plain_name(trip.name): trip for trip, _ in q.loops}
     loops = {trip.name for trip, _ in meant.loops}

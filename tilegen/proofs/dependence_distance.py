@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tilegen.index import Index, Var, add, mul, substitute
 from tilegen.index.bounds import highest
-from tilegen.index.courses import course, join_courses
+from tilegen.index.recurrences import join_recurrences, recurrence
 from tilegen.plan import Touch, Visit
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 
@@ -67,7 +67,7 @@ def _flat_spot(flat: Index, touch: Touch, loops: tuple[Around, ...], is_read: bo
     return ArrayTouch((), (flat,), (span,), loops, is_read, is_written)
 
 
-def find_reach(touches: Sequence[ArrayTouch], which: int, v: Var, places: Places) -> int | str:
+def find_distance(touches: Sequence[ArrayTouch], which: int, v: Var, places: Places) -> int | str:
     """The periods of a loop (``which`` Repeat, its variable ``v``) within which two trips can touch one element.
 
     All places that the loop moves must move alike, and what stands outside of the loop must stay clear of them; if not,
@@ -99,11 +99,11 @@ def _reach(
     """The periods; or, of the array '{}', why they are not known."""
     if len({t.form for t in (*inside, *outside)}) > 1:
         return "{} is touched as arrays of several shapes"
-    courses = [[course(substitute(x, numbers), v) for x in t.at] for t in inside]
-    common = join_courses(c for row in courses for c in row)
+    courses = [[recurrence(substitute(x, numbers), v) for x in t.at] for t in inside]
+    common = join_recurrences(c for row in courses for c in row)
     if common is None:
         return "the places in {} follow no rule that the proof knows"
-    if common.turns:  # two trips may touch one element from either side of a turn, however far apart they are
+    if common.breakpoints:  # two trips may touch one element from either side of a turn, however far apart they are
         return "the places in {} turn as the loop runs"
     moves = {tuple(c.over(common.period) for c in row if c) for row in courses}
     if len(moves) > 1:
@@ -127,8 +127,8 @@ def _fix_outer(inside: Sequence[ArrayTouch], which: int, numbers: Mapping[str, I
     (outer,) = {t.loops[: [a.repeat for a in t.loops].index(which)] for t in inside}
     fixed: dict[str, Index] = {}
     for v in [a.v for a in outer]:
-        courses = [[course(substitute(x, {**numbers, **fixed}), v) for x in t.at] for t in inside]
-        if any(c is None or c.period > 1 or c.turns for row in courses for c in row):
+        courses = [[recurrence(substitute(x, {**numbers, **fixed}), v) for x in t.at] for t in inside]
+        if any(c is None or c.period > 1 or c.breakpoints for row in courses for c in row):
             break
         moves = {tuple(c.rise for c in row if c) for row in courses}
         ends = [_range(inside, d, {**numbers, **fixed, v.name: 0}) for d in range(len(inside[0].at))]

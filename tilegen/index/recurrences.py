@@ -1,4 +1,4 @@
-"""How an expression goes on along one variable, so that a few values of the variable speak for all of them.
+"""Recurrences: how an expression goes on along one variable, so that a few values of the variable show all of them.
 
 An address or a condition over loops and CTAs repeats: after so many values it is what it was, plus a constant. Where
 that is so, the values in the middle of a long range show nothing that their neighbours have not shown.
@@ -23,41 +23,41 @@ _MOST_STRETCHES = 16  # of one comparison that are looked at
 
 
 @dataclass(frozen=True)
-class Course:
+class Recurrence:
     """x(v + period) == x(v) + rise, whatever the other variables are, unless a turn lies between v and v + period.
 
-    ``turns``: stretches (first, stop) of values within which, and across which, nothing is said.
+    ``breakpoints``: stretches (first, stop) of values within which, and across which, nothing is said.
     """
 
     period: int = 1
     rise: int = 0
-    turns: tuple[tuple[int, int], ...] = ()
+    breakpoints: tuple[tuple[int, int], ...] = ()
 
     def over(self, period: int) -> int:
         """The rise over a multiple of the period."""
         return self.rise * (period // self.period)
 
-    def repeat(self, n: int) -> Course:
+    def repeat(self, n: int) -> Recurrence:
         """The same over the least period in which it rises by a multiple of ``n``."""
         times = n // gcd(self.rise, n)
         return replace(self, period=self.period * times, rise=self.rise * times)
 
 
-def course(x: Index, v: Var) -> Course | None:
+def recurrence(x: Index, v: Var) -> Recurrence | None:
     """How ``x`` goes on along ``v``, a variable that counts from 0; None where no such rule is known.
 
     >>> k, tx = Var("k", 1000), Var("tx", 32)
-    >>> course(k // 2 % 3 * 128 + tx, k), course(k * 64 + tx, k)
-    (Course(period=6, rise=0, turns=()), Course(period=1, rise=64, turns=()))
-    >>> course(k * 4 + tx < 400, k)
-    Course(period=1, rise=0, turns=((93, 100),))
+    >>> recurrence(k // 2 % 3 * 128 + tx, k), recurrence(k * 64 + tx, k)
+    (Recurrence(period=6, rise=0, breakpoints=()), Recurrence(period=1, rise=64, breakpoints=()))
+    >>> recurrence(k * 4 + tx < 400, k)
+    Recurrence(period=1, rise=0, breakpoints=((93, 100),))
     """
     if all(own.name != v.name for own in variables(x)):
-        return Course()
+        return Recurrence()
     if isinstance(x, Var):
-        return Course(1, 1)
+        return Recurrence(1, 1)
     assert isinstance(x, Formula)
-    parts = [course(a, v) for a in x.args]
+    parts = [recurrence(a, v) for a in x.args]
     rule = _RULES.get(x.symbol)
     if rule is None or any(p is None for p in parts):
         return None
@@ -65,22 +65,22 @@ def course(x: Index, v: Var) -> Course | None:
 
 
 # ---------------------------------------------------------------- one rule for each operator
-def _join(courses: Iterable[Course], rises: Sequence[int] = ()) -> Course:
-    """Several at once: the common period, all turns, and the rises times their signs (none: 0) added up."""
+def _join(courses: Iterable[Recurrence], rises: Sequence[int] = ()) -> Recurrence:
+    """Several at once: the common period, all breakpoints, and the rises times their signs (none: 0) added up."""
     courses = list(courses)
     period = lcm(*(c.period for c in courses))
     rise = sum(sign * c.over(period) for sign, c in zip(rises, courses, strict=False))
-    return Course(period, rise, tuple(sorted({turn for c in courses for turn in c.turns})))
+    return Recurrence(period, rise, tuple(sorted({turn for c in courses for turn in c.breakpoints})))
 
 
-def _product(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+def _product(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
     if not any(p.rise for p in parts):
         return _join(parts)
     scale = next((a for a in x.args if isinstance(a, int)), None)
     return None if scale is None else _join(parts, [0 if isinstance(a, int) else scale for a in x.args])
 
 
-def _quotient(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+def _quotient(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
     n = x.args[1]
     if not isinstance(n, int):
         return None if any(p.rise for p in parts) else _join(parts)
@@ -88,14 +88,14 @@ def _quotient(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
     return replace(whole, rise=whole.rise // n)
 
 
-def _rest(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+def _rest(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
     n = x.args[1]
     if not isinstance(n, int):
         return None if any(p.rise for p in parts) else _join(parts)
     return replace(parts[0].repeat(n), rise=0)
 
 
-def _exclusive(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+def _exclusive(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
     """A rise by a multiple of 2 ** k leaves the k low bits, which are all that the other side has, as they are."""
     rising = [n for n, p in enumerate(parts) if p.rise]
     if not rising:
@@ -107,25 +107,25 @@ def _exclusive(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
     return _join([whole, parts[1 - side]], [1, 0])
 
 
-def _masked(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+def _masked(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
     return replace(parts[0].repeat(1 << int(x.args[1]).bit_length()), rise=0)
 
 
-def _comparison(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
-    """What is compared moves across 0 once in each stretch between turns of its sides; elsewhere the outcome stands."""
+def _comparison(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
+    """The outcome changes once in each stretch between breakpoints of the sides: where these meet."""
     moved = _join(parts, [1, -1])
     if not moved.rise:
         return moved
-    turns = _merge(moved.turns, v.bound)
-    if len(turns) > _MOST_STRETCHES:
+    breakpoints = _merge(moved.breakpoints, v.bound)
+    if len(breakpoints) > _MOST_STRETCHES:
         return None
-    starts, ends = [0, *(stop for _, stop in turns)], [*(first for first, _ in turns), v.bound]
+    starts, ends = [0, *(stop for _, stop in breakpoints)], [*(first for first, _ in breakpoints), v.bound]
     crossed = [_crossing(x, v, moved, start, end) for start, end in zip(starts, ends, strict=True) if start < end]
-    return Course(moved.period, 0, tuple(sorted({*moved.turns, *crossed})))
+    return Recurrence(moved.period, 0, tuple(sorted({*moved.breakpoints, *crossed})))
 
 
-def _crossing(x: Formula, v: Var, moved: Course, start: int, end: int) -> tuple[int, int]:
-    """The values of ``v`` in a stretch without turns within which the sides of a comparison may change places.
+def _crossing(x: Formula, v: Var, moved: Recurrence, start: int, end: int) -> tuple[int, int]:
+    """The values of ``v`` in a stretch without breakpoints within which the sides of a comparison may change places.
 
     After t periods from ``start`` the difference of the sides lies in low + t * rise .. high + t * rise.
     """
@@ -141,21 +141,21 @@ def _crossing(x: Formula, v: Var, moved: Course, start: int, end: int) -> tuple[
     return min(start + turn[0], end), min(start + turn[1], end)
 
 
-def _smaller_or_larger(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+def _smaller_or_larger(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
     """What moves alike stays as far apart as it is; of what does not, no rule is known."""
     joined = _join(parts)
     rises = {p.over(joined.period) for p in parts}
     return replace(joined, rise=rises.pop()) if len(rises) == 1 else None
 
 
-def _pick(x: Formula, parts: Sequence[Course], v: Var) -> Course | None:
+def _pick(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
     condition, *arms = parts
     joined = _join(parts)
     rises = {p.over(joined.period) for p in arms}
     return None if condition.rise or len(rises) > 1 else replace(joined, rise=rises.pop())
 
 
-_RULES: Mapping[str, Callable[[Any, Any, Var], Course | None]] = {
+_RULES: Mapping[str, Callable[[Any, Any, Var], Recurrence | None]] = {
     "+": lambda x, parts, v: _join(parts, [1] * len(parts)),
     "-": lambda x, parts, v: _join(parts, [1, -1]),
     "*": _product, "/": _quotient, "%": _rest, "^": _exclusive, "&": _masked,
@@ -165,20 +165,20 @@ _RULES: Mapping[str, Callable[[Any, Any, Var], Course | None]] = {
 }  # fmt: skip
 
 
-def join_courses(courses: Iterable[Course | None]) -> Course | None:
+def join_recurrences(courses: Iterable[Recurrence | None]) -> Recurrence | None:
     """One period after which all of them have repeated, with every turn (and no rise); None if one is unknown."""
     known = list(courses)
     return None if None in known else _join([c for c in known if c is not None])
 
 
 # ---------------------------------------------------------------- the values that are enough
-def pick_values(extent: int, common: Course, head: int = 0, tail: int = 0) -> tuple[Ints, Ints]:
+def pick_values(extent: int, common: Recurrence, head: int = 0, tail: int = 0) -> tuple[Ints, Ints]:
     """Values of a variable that show all that ``0 .. extent - 1`` do, in rising order; how many values each stands for.
 
-    Of each stretch between ends and turns the first ``head`` and the last ``tail`` are there (at least a period each);
-    of those between, whole periods are left out, and the period before the gap stands for them.
+    Of each stretch between ends and breakpoints the first ``head`` and the last ``tail`` are there, at least a period
+    each; of those between, whole periods are left out, and the period before the gap stands for them.
 
-    >>> values, weights = pick_values(1000, Course(3, 0, ((500, 501),)))
+    >>> values, weights = pick_values(1000, Recurrence(3, 0, ((500, 501),)))
     >>> values.tolist()
     [0, 1, 2, 495, 496, 497, 498, 499, 500, 501, 502, 503, 996, 997, 998, 999]
     >>> int(weights.sum()), weights[:3].tolist()
@@ -188,7 +188,7 @@ def pick_values(extent: int, common: Course, head: int = 0, tail: int = 0) -> tu
     parts: list[Ints] = []
     weights: list[Ints] = []
     begin = 0
-    for first, stop in [*_merge(common.turns, extent), (extent, extent)]:
+    for first, stop in [*_merge(common.breakpoints, extent), (extent, extent)]:
         gap = max(0, (first - begin - head - tail) // common.period) * common.period
         kept = [np.arange(begin, begin + head), np.arange(begin + head + gap, stop)]
         parts += kept if gap else [np.arange(begin, stop)]
@@ -199,10 +199,10 @@ def pick_values(extent: int, common: Course, head: int = 0, tail: int = 0) -> tu
     return np.concatenate(parts), np.concatenate(weights)
 
 
-def _merge(turns: Iterable[tuple[int, int]], extent: int) -> list[tuple[int, int]]:
+def _merge(breakpoints: Iterable[tuple[int, int]], extent: int) -> list[tuple[int, int]]:
     """Turns within the extent, those that meet as one."""
     merged: list[tuple[int, int]] = []
-    for first, stop in sorted(turns):
+    for first, stop in sorted(breakpoints):
         first, stop = min(first, extent), min(stop, extent)
         if merged and first <= merged[-1][1]:
             merged[-1] = merged[-1][0], max(merged[-1][1], stop)
@@ -216,15 +216,15 @@ class Trips:
     """Which trips of its loops a run makes: of each loop named, those that are enough; of every other, all.
 
     ``loops``: how everything inside goes on along the loop's variable, and how many trips run at the head of each
-    stretch between its ends and turns; at its tail a period of them runs.
+    stretch between its ends and breakpoints; at its tail a period of them runs.
     """
 
-    loops: Mapping[str, tuple[Course, int]] = field(default_factory=dict)
+    loops: Mapping[str, tuple[Recurrence, int]] = field(default_factory=dict)
 
     def stretches(self, name: str, count: int) -> list[range]:
         """The trips of a loop, in order; between two stretches whole periods are left out.
 
-        >>> Trips({"k": (Course(2), 4)}).stretches("k", 1001)
+        >>> Trips({"k": (Recurrence(2), 4)}).stretches("k", 1001)
         [range(0, 4), range(998, 1001)]
         """
         if name not in self.loops or count < 1:
@@ -239,15 +239,15 @@ class Trips:
         return sum(map(len, self.stretches(name, count))) if name in self.loops else count
 
     def fewest(self) -> Trips:
-        """Of each loop a period at its start, and one at its end, whatever turns in between.
+        """Of each loop a period at its start, and one at its end, whatever breakpoints lie between.
 
         A trip more at the start where something stays in flight, of which the first trip finds nothing.
 
-        >>> Trips({"k": (Course(2, 0, ((40, 41),)), 4)}).fewest().stretches("k", 1001)
+        >>> Trips({"k": (Recurrence(2, 0, ((40, 41),)), 4)}).fewest().stretches("k", 1001)
         [range(0, 3), range(999, 1001)]
         """
-        heads = {name: min(course.period + 1, head - 1) for name, (course, head) in self.loops.items()}
-        return Trips({name: (replace(course, turns=()), heads[name]) for name, (course, _) in self.loops.items()})
+        heads = {name: min(rule.period + 1, head - 1) for name, (rule, head) in self.loops.items()}
+        return Trips({name: (replace(rule, breakpoints=()), heads[name]) for name, (rule, _) in self.loops.items()})
 
     def most(self, name: str, count: int) -> int:
         """With how many trips, at most, a loop shows what it does not show with ``count`` trips, however many it has.
@@ -255,12 +255,12 @@ class Trips:
         Near the ends of a stretch a longer one goes on as one of these: of a head, and of each rest by the period. Its
         middle one stretch must show that has a head and a period.
 
-        >>> Trips({"k": (Course(2, 0, ((1000, 1000),)), 3)}).most("k", 1001)
+        >>> Trips({"k": (Recurrence(2, 0, ((1000, 1000),)), 3)}).most("k", 1001)
         5
         """
         common, head = self.loops[name]
         begin, total, is_shown = 0, 0, False
-        for first, stop in [*_merge(common.turns, count), (count, count)]:
+        for first, stop in [*_merge(common.breakpoints, count), (count, count)]:
             total += min(first - begin, head + common.period - 1) + stop - first
             is_shown |= first - begin >= head + common.period
             begin = stop

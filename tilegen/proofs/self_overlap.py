@@ -19,7 +19,7 @@ from tilegen.interpret.threads import Cta
 from tilegen.kept import keep
 from tilegen.plan import Plan, default_values
 from tilegen.proofs.bids import CoveredCells, Thinned, name_cta
-from tilegen.proofs.boxes import Owned, touched_boxes
+from tilegen.proofs.owned_boxes import Owned, touched_boxes
 from tilegen.proofs.partition import LinedUp, line_up
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
@@ -30,7 +30,7 @@ _SOME_VALUES = 8  # of a loop or an axis, beyond which it is asked which are eno
 
 
 @dataclass(frozen=True)
-class Rewriting:
+class SelfOverlap:
     """Of each CTA that touches an element of an array twice a name for how it does: the same for the same.
 
     ``thinned``: of an axis the values that were looked at, of all if it is not there. ``is_large``: none was.
@@ -56,7 +56,7 @@ class Rewriting:
         return [*first.values(), *last.values()]
 
 
-def find_rewriting(spec: Spec, plan: Plan, case: Mapping[str, int]) -> tuple[Rewriting, ...]:
+def find_self_overlap(spec: Spec, plan: Plan, case: Mapping[str, int]) -> tuple[SelfOverlap, ...]:
     """How CTAs touch elements twice, of each array that is written of which some do, or may do: what is too large to
     compare counts as different in each.
     """
@@ -65,7 +65,7 @@ def find_rewriting(spec: Spec, plan: Plan, case: Mapping[str, int]) -> tuple[Rew
 
 
 @keep
-def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str, int]]) -> tuple[Rewriting, ...]:
+def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str, int]]) -> tuple[SelfOverlap, ...]:
     values = default_values(plan.params) | dict(case)
     found = []
     for name in dict.fromkeys(box.memory.name for box in boxes):
@@ -76,9 +76,9 @@ def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str
         if isinstance(lined, LinedUp):
             names = _name_ctas(lined, plan.cluster)
             thinned = {axis: t for axis, t in lined.thinned.items() if axis in CTA_AXES}
-            found += [Rewriting(name, names, thinned)] if names else []
+            found += [SelfOverlap(name, names, thinned)] if names else []
         else:
-            found.append(Rewriting(name, {}, is_large=True))
+            found.append(SelfOverlap(name, {}, is_large=True))
     return tuple(found)
 
 

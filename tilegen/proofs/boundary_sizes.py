@@ -10,9 +10,10 @@ from itertools import pairwise
 from math import prod
 
 from tilegen.index import Formula, Index, Var, bound, evaluate, less, mod, substitute, to_c, variables
+from tilegen.index.comparisons import COMPARING
 from tilegen.index.outcomes import find_outcomes
 from tilegen.plan import plain_name
-from tilegen.proofs.questions import COMPARING, Question, parts_with
+from tilegen.proofs.observed import Observed, parts_with
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, outline
@@ -100,7 +101,7 @@ def boundary_sizes(
 
 
 def list_untold(
-    spec: Spec, asked: Sequence[Question], found: BoundarySizes, cases: Sequence[Mapping[str, int]]
+    spec: Spec, asked: Sequence[Observed], found: BoundarySizes, cases: Sequence[Mapping[str, int]]
 ) -> list[str]:  # fmt: skip
     """A note for each comparison of which not every outcome is known to be shown.
 
@@ -115,7 +116,7 @@ def list_untold(
     return [f"not proven: what sizes do of which '{to_c(x)}' comes out otherwise, if there are any" for x in said]
 
 
-def group_questions(spec: Spec, asked: Iterable[Question]) -> Iterator[Joined]:
+def group_observed(spec: Spec, asked: Iterable[Observed]) -> Iterator[Joined]:
     """What each question asks that may come out otherwise for other sizes, then what all ask of sizes alone."""
     own = {p.name for p in spec.params if p.var is not None}
     ranks = {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, spec.cluster, strict=True)}

@@ -10,7 +10,7 @@ import pytest
 
 from tests.drawn_indices import draw_condition, draw_value
 from tilegen.index import Index, Var, add, evaluate, less, select
-from tilegen.index.courses import Course, course, join_courses, pick_values
+from tilegen.index.recurrences import Recurrence, join_recurrences, pick_values, recurrence
 
 N = 300
 V, A, B = Var("v", N), Var("a", 5, 1, 1), Var("b", 8)
@@ -30,12 +30,12 @@ def draw(rng: random.Random) -> Index:
 
 def check_course(x: Index) -> bool:
     """Each value is that of a period before, plus the rise, where no turn lies between; False if no rule is known."""
-    found = course(x, V)
+    found = recurrence(x, V)
     if found is None:
         return False
     now, low = values_of(x), np.arange(max(0, N - found.period))
     holds = (now[low + found.period] == now[low] + found.rise).all((1, 2))
-    for first, stop in found.turns:
+    for first, stop in found.breakpoints:
         holds |= ~((low + found.period < first) | (low >= stop))
     assert holds.all(), f"{x} along v: {found}, not from v = {low[~holds][0]} on"
     return True
@@ -43,8 +43,8 @@ def check_course(x: Index) -> bool:
 
 def check_picked(xs: Sequence[Index], head: int, tail: int) -> bool:
     """Each value that is left out is one of the period that stands for it, plus the rises between them."""
-    courses = [course(x, V) for x in xs]
-    common = join_courses(courses)
+    courses = [recurrence(x, V) for x in xs]
+    common = join_recurrences(courses)
     if common is None:
         return False
     picked, weights = pick_values(N, common, head, tail)
@@ -83,21 +83,21 @@ def test_picked_values_speak_for_all(seed):
 
 
 def test_a_comparison_turns_where_its_sides_do():
-    """It is looked at behind their turns too: at 45 the sum passes 55, at 50 it falls back, at 55 it passes again."""
+    """At 45 the sum passes 55, at 50 it falls back, at 55 it passes again."""
     x = less(add(V, select(less(V, 50), 10, 0)), 55)
     check_course(x)
     check_picked([x], 0, 0)
 
 
 def test_long_ranges_take_few_values():
-    picked, weights = pick_values((1 << 31) - 1, Course(12, 0, ((1000, 1001), (1 << 30, (1 << 30) + 7))), 30)
+    picked, weights = pick_values((1 << 31) - 1, Recurrence(12, 0, ((1000, 1001), (1 << 30, (1 << 30) + 7))), 30)
     assert len(picked) < 400
     assert weights.sum() == (1 << 31) - 1
 
 
 def test_what_has_no_course():
     k = Var("k", 9)
-    assert course(V * V, V) is None
-    assert course(V * k, V) is None  # the rise would depend on k
-    assert course(V * k % 8, V) is None
-    assert course(V % k, V) is None
+    assert recurrence(V * V, V) is None
+    assert recurrence(V * k, V) is None  # the rise would depend on k
+    assert recurrence(V * k % 8, V) is None
+    assert recurrence(V % k, V) is None
