@@ -11,7 +11,7 @@ import pytest
 import tilegen
 from tilegen.interpret.threads import Cta
 from tilegen.planner import plan_spec
-from tilegen.proofs import rewriting
+from tilegen.proofs import self_overlap
 from tilegen.proofs.self_overlap import SelfOverlap, find_self_overlap
 from tilegen.scopes import CTA_AXES
 
