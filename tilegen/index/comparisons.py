@@ -143,7 +143,7 @@ def small_remainders(x: Index) -> list[Index]:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Slope:
     """How an expression goes on along a variable, in its steps: it rises or falls (``slope``), or repeats (``period``).
 
     ``rise``: from each value to the next one, None where that differs.
@@ -155,14 +155,14 @@ class Rule:
 
 
 @lru_cache(maxsize=1 << 12)
-def rule_of(x: Index, v: Var) -> Rule | None:
+def rule_of(x: Index, v: Var) -> Slope | None:
     """None where neither is known."""
     steps = Var(v.name, (v.bound - 1) // v.step + 1)
     found = recurrence(substitute(x, {v.name: mul(steps, v.step)}), steps)
     is_even = found is not None and found.period == 1 and not found.breakpoints
     way = slope(x, v)
     if way is not None:
-        return Rule(way, rise=found.rise if found is not None and is_even else None)
+        return Slope(way, rise=found.rise if found is not None and is_even else None)
     if found is None or found.rise or found.breakpoints or found.period > MOST_PERIOD:
-        return Rule(period=steps.bound) if steps.bound <= MOST_CLASSES else None
-    return Rule(period=found.period)
+        return Slope(period=steps.bound) if steps.bound <= MOST_CLASSES else None
+    return Slope(period=found.period)

@@ -28,7 +28,7 @@ from tilegen.index.comparisons import (
     COMPARING,
     MOST_CLASSES,
     MOST_PERIOD,
-    Rule,
+    Slope,
     combine,
     differences,
     divisibility,
@@ -204,7 +204,7 @@ class _Search:
 
 
 def _find_first(
-    x: Index, v: Var, rule: Rule, points: Points, many: int, ends: tuple[int, int], limit: int
+    x: Index, v: Var, rule: Slope, points: Points, many: int, ends: tuple[int, int], limit: int
 ) -> Ints:  # fmt: skip
     """Of each point the first step of a variable with which an expression has passed a limit; behind the last, if none.
 

@@ -61,11 +61,11 @@ def find_self_overlap(spec: Spec, plan: Plan, case: Mapping[str, int]) -> tuple[
     compare counts as different in each.
     """
     boxes = tuple(box for box in touched_boxes(spec) if box.memory.name in written_roots(spec))
-    return _find_rewriting(plan, boxes, tuple(case.items()))
+    return _find_self_overlap(plan, boxes, tuple(case.items()))
 
 
 @keep
-def _find_rewriting(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str, int]]) -> tuple[SelfOverlap, ...]:
+def _find_self_overlap(plan: Plan, boxes: Sequence[Owned], case: Sequence[tuple[str, int]]) -> tuple[SelfOverlap, ...]:
     values = default_values(plan.params) | dict(case)
     found = []
     for name in dict.fromkeys(box.memory.name for box in boxes):
