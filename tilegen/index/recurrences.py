@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, add, bound, substitute, variables
+from tilegen.index import Formula, Index, Var, add, bound, less, substitute, variables
 from tilegen.index.bounds import highest
 
 Ints = NDArray[np.int64]
@@ -60,7 +60,7 @@ def recurrence(x: Index, v: Var) -> Recurrence | None:
     parts = [recurrence(a, v) for a in x.args]
     rule = _RULES.get(x.symbol)
     if rule is None or any(p is None for p in parts):
-        return None
+        return _clip(x, v) if x.symbol in ("min", "max") else None
     return rule(x, [p for p in parts if p is not None], v)
 
 
@@ -145,7 +145,30 @@ def _smaller_or_larger(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recur
     """What moves alike stays as far apart as it is; of what does not, no rule is known."""
     joined = _join(parts)
     rises = {p.over(joined.period) for p in parts}
-    return replace(joined, rise=rises.pop()) if len(rises) == 1 else None
+    return replace(joined, rise=rises.pop()) if len(rises) == 1 else _clip(x, v)
+
+
+def _clip(x: Formula, v: Var) -> Recurrence | None:
+    """Of what moves up to a number, or from one on, the values stand but where it moves: nothing is said of these.
+
+    >>> from tilegen.index import maximum, minimum
+    >>> k = Var("k", 1000)
+    >>> recurrence(minimum(maximum(k * 64 - 6400, -200), 1), k)
+    Recurrence(period=1, rise=0, breakpoints=((97, 101),))
+    """
+    inner, end = x.args
+    if not isinstance(end, int):
+        return None
+    ends, moving = [end], inner
+    if isinstance(inner, Formula) and inner.symbol in ("min", "max") and isinstance(inner.args[1], int):
+        ends, moving = [end, inner.args[1]], inner.args[0]
+    own, *crossings = (recurrence(y, v) for y in (moving, *(less(moving, n + k) for n in ends for k in (0, 1))))
+    known = [c for c in crossings if c is not None]
+    if own is None or len(known) < len(crossings):
+        return None
+    places = [place for c in known for turn in c.breakpoints for place in turn]
+    places += [] if len(ends) > 1 else [0 if (own.rise < 0) == (x.symbol == "max") else v.bound]
+    return Recurrence(own.period, 0, ((min(places), max(places)),) if places else ())
 
 
 def _pick(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:
