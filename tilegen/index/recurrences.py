@@ -145,7 +145,14 @@ def _smaller_or_larger(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recur
     """What moves alike stays as far apart as it is; of what does not, no rule is known."""
     joined = _join(parts)
     rises = {p.over(joined.period) for p in parts}
-    return replace(joined, rise=rises.pop()) if len(rises) == 1 else _clip(x, v)
+    alike = replace(joined, rise=rises.pop()) if len(rises) == 1 else None
+    found = [r for r in (alike, _clip(x, v)) if r is not None]
+    return min(found, key=_count_within, default=None)
+
+
+def _count_within(r: Recurrence) -> int:
+    """The values within breakpoints, of which nothing is said."""
+    return sum(stop - first for first, stop in r.breakpoints)
 
 
 def _clip(x: Formula, v: Var) -> Recurrence | None:
