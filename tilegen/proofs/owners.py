@@ -20,7 +20,7 @@ from tilegen.proofs.bids import MOST_BOXES
 from tilegen.proofs.boundary_sizes import boundary_sizes, group_observed, halve_sizes, is_sized, largest_cases, say_case
 from tilegen.proofs.finding import NO_OWNER, NOT_PARTITIONED, Finding
 from tilegen.proofs.meaning import few_counts, parameter_cases
-from tilegen.proofs.observed import Observed
+from tilegen.proofs.observed import Observed, parts_with
 from tilegen.proofs.owned_boxes import Owned, read_boxes, written_boxes
 from tilegen.proofs.partition import check_partition, check_reads
 from tilegen.spec.data import Spec
@@ -134,7 +134,7 @@ def _residues_of(owns: Sequence[Owned], var: Var, default: Case) -> list[int] | 
     """
     asked = dict.fromkeys(x for o in owns for x in (*o.start, o.condition, *(count for _, count in o.loops)))
     named = [x for x in asked if not isinstance(x, int) and var in variables(x)]
-    courses = [recurrence(x, replace(var, step=1)) for x in named]
+    courses = [None if _moves_apart(x, var) else recurrence(x, replace(var, step=1)) for x in named]
     common = join_recurrences(courses)
     if common is None:
         return None
@@ -146,6 +146,18 @@ def _residues_of(owns: Sequence[Owned], var: Var, default: Case) -> list[int] | 
         changes |= _find_changes(x, var, default, default[var.name] + steps * var.step)
     changes[:-1] |= changes[1:].copy()
     return [default[var.name] + int(k) * var.step for k in np.flatnonzero(changes) if k]
+
+
+def _moves_apart(x: Index, var: Var) -> bool:
+    """Do the sides of a minimum or a maximum in an expression rise by different steps along a parameter?
+
+    Then it moves with some values and not with others, so no residue shows all of them.
+    """
+    for part in parts_with(x, ("min", "max")):
+        rules = [recurrence(a, replace(var, step=1)) for a in part.args]
+        if None in rules or len({rule.over(join_recurrences(rules).period) for rule in rules}) > 1:  # type: ignore[union-attr]
+            return True
+    return False
 
 
 def _find_changes(x: Index, var: Var, default: Case, values: NDArray[np.int64]) -> NDArray[np.bool_]:
