@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.drawn_indices import draw_condition, draw_value
-from tilegen.index import Index, Var, add, evaluate, less, select
+from tilegen.index import Index, Var, add, equal, evaluate, less, maximum, minimum, select
 from tilegen.index.recurrences import Recurrence, join_recurrences, pick_values, recurrence
 
 N = 300
@@ -87,6 +87,24 @@ def test_a_comparison_turns_where_its_sides_do():
     x = less(add(V, select(less(V, 50), 10, 0)), 55)
     check_course(x)
     check_picked([x], 0, 0)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_clipped_stands_outside_of_where_it_moves(seed):
+    rng, known = random.Random(seed), 0
+    for _ in range(150):
+        step, away = rng.randint(1, 9), rng.randint(0, 900)
+        moving = rng.choice([
+            V * step - away, away - V * step, V // rng.randint(2, 5) * step - away,
+            V * step - away + select(less(V, rng.randrange(1, N)), away, 0), V * 64 + select(equal(V, step), 64, 0) - away,
+        ])  # fmt: skip
+        low = rng.randint(-300, 100)
+        high = low + rng.randint(1, 300)
+        known += check_course(rng.choice([
+            minimum(maximum(moving, low), high), maximum(minimum(moving, high), low), maximum(moving, low),
+            minimum(moving, high) + V,
+        ]))  # fmt: skip
+    assert known > 100
 
 
 def test_long_ranges_take_few_values():

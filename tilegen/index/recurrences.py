@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, add, bound, less, substitute, variables
+from tilegen.index import Formula, Index, Var, add, bound, substitute, variables
 from tilegen.index.bounds import highest
 
 Ints = NDArray[np.int64]
@@ -116,12 +116,17 @@ def _comparison(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence |
     moved = _join(parts, [1, -1])
     if not moved.rise:
         return moved
-    breakpoints = _merge(moved.breakpoints, v.bound)
-    if len(breakpoints) > _MOST_STRETCHES:
+    if len(moved.breakpoints) > _MOST_STRETCHES:
         return None
-    starts, ends = [0, *(stop for _, stop in breakpoints)], [*(first for first, _ in breakpoints), v.bound]
-    crossed = [_crossing(x, v, moved, start, end) for start, end in zip(starts, ends, strict=True) if start < end]
+    crossed = [_crossing(x, v, moved, start, end) for start, end in _stretches(moved, v)]
     return Recurrence(moved.period, 0, tuple(sorted({*moved.breakpoints, *crossed})))
+
+
+def _stretches(rule: Recurrence, v: Var) -> list[tuple[int, int]]:
+    """The values of ``v`` between breakpoints: the first of each stretch, and the one behind its last."""
+    within = _merge(rule.breakpoints, v.bound)
+    starts, ends = [0, *(stop for _, stop in within)], [*(first for first, _ in within), v.bound]
+    return [(start, end) for start, end in zip(starts, ends, strict=True) if start < end]
 
 
 def _crossing(x: Formula, v: Var, moved: Recurrence, start: int, end: int) -> tuple[int, int]:
@@ -169,13 +174,17 @@ def _clip(x: Formula, v: Var) -> Recurrence | None:
     ends, moving = [end], inner
     if isinstance(inner, Formula) and inner.symbol in ("min", "max") and isinstance(inner.args[1], int):
         ends, moving = [end, inner.args[1]], inner.args[0]
-    own, *crossings = (recurrence(y, v) for y in (moving, *(less(moving, n + k) for n in ends for k in (0, 1))))
-    known = [c for c in crossings if c is not None]
-    if own is None or len(known) < len(crossings):
+    own = recurrence(moving, v)
+    if own is None or not own.rise or len(own.breakpoints) > _MOST_STRETCHES:
         return None
-    places = [place for c in known for turn in c.breakpoints for place in turn]
-    places += [] if len(ends) > 1 else [0 if (own.rise < 0) == (x.symbol == "max") else v.bound]
-    return Recurrence(own.period, 0, ((min(places), max(places)),) if places else ())
+    places = list(own.breakpoints)
+    for start, stop in _stretches(own, v):
+        turns = [_crossing(Formula("<", (moving, n + k), 2), v, own, start, stop) for n in ends for k in (0, 1)]
+        first, last = min(first for first, _ in turns), max(last for _, last in turns)
+        if len(ends) == 1:  # it moves on one side of where it meets the number
+            first, last = (start, last) if (own.rise < 0) == (x.symbol == "max") else (first, stop)
+        places.append((first, last))
+    return Recurrence(own.period, 0, tuple(sorted(places)))
 
 
 def _pick(x: Formula, parts: Sequence[Recurrence], v: Var) -> Recurrence | None:

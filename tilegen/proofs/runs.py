@@ -65,12 +65,13 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
 
     wanted = classify(usual)
     lengths = trip_cases(spec, plan, cover_classes([own for _, own in wanted[:1]], 1, 1)[0], default)
-    notes = [*lengths.notes, *([] if wanted[0][1].are_all else [_OTHER_CTAS])]
+    notes = [*lengths.notes]
     wanted += classify(_new(lengths.cases, wanted))
     boundaries = boundary_sizes(spec, group_observed(spec, asked), default, [case for case, _ in wanted])
     wanted += classify(_new(boundaries.cases, wanted))
     wanted += classify(_new(edge_cases(spec, asked, default), wanted))
     firm = len(wanted)
+    notes += [] if all(own.are_all for _, own in wanted) else [_OTHER_CTAS]
     large = _new(largest_cases(spec, default), wanted)
     wanted += [(case, find_cta_classes(spec, plan, case, trips, namer, corners(launch_of(spec, case).grid)))
                for case in large]  # fmt: skip
