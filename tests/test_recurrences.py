@@ -96,7 +96,8 @@ def test_what_is_clipped_stands_outside_of_where_it_moves(seed):
         step, away = rng.randint(1, 9), rng.randint(0, 900)
         moving = rng.choice([
             V * step - away, away - V * step, V // rng.randint(2, 5) * step - away,
-            V * step - away + select(less(V, rng.randrange(1, N)), away, 0), V * 64 + select(equal(V, step), 64, 0) - away,
+            V * step - away + select(less(V, rng.randrange(1, N)), away, 0),
+            V * 64 + select(equal(V, step), 64, 0) - away,
         ])  # fmt: skip
         low = rng.randint(-300, 100)
         high = low + rng.randint(1, 300)
