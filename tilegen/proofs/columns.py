@@ -132,8 +132,10 @@ def _columns_of(q: Observed, meant: Mapping[str, Sequence[Observed]], params: se
 
 
 def settle(c: Column, ranks: Mapping[str, Index], told: set[str]) -> Column:
-    """The column without what is the same in every CTA of every size, as a function of the trip, and with threads and
-    unrolled loops out of what can do without; ranks of a cluster by the axes of the grid.
+    """The column without what is the same in every CTA of every size, and with threads and unrolled loops out of what
+    can do without; ranks of a cluster by the axes of the grid.
+
+    What the trip alone decides stays where not all CTAs get there.
     """
     loops = tuple((trip, substitute(n, ranks)) for trip, n in c.loops)
     outer = told | {trip.name for trip, _ in uneven_loops(loops)}
@@ -148,8 +150,8 @@ def settle(c: Column, ranks: Mapping[str, Index], told: set[str]) -> Column:
             guards.append(guard)
         else:
             parts += limits
-    kept = [x for k, x in enumerate(parts) if (c.apart is not None and k == 0) or told & names_in([x])]
-    return replace(c, seen=tuple(kept), loops=loops, guards=tuple(g for g in guards if told & names_in([g])))
+    kept = [x for k, x in enumerate(parts) if (c.apart is not None and k == 0) or outer & names_in([x])]
+    return replace(c, seen=tuple(kept), loops=loops, guards=tuple(g for g in guards if outer & names_in([g])))
 
 
 def uneven_loops(loops: Loops) -> Loops:
