@@ -37,6 +37,7 @@ from tilegen.proofs.observed import (
     part_naming,
     places_beside,
 )
+from tilegen.proofs.read_overlap import list_read_overlaps
 from tilegen.proofs.relative_places import Apart, take_apart
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
@@ -75,12 +76,15 @@ def list_observations(spec: Spec, plan: Plan) -> tuple[Observation, ...]:
     told, found = {*CTA_AXES, *params}, dict[Observation, None]()
     ranks = ranks_of(plan)
     for q in asked:
-        ways = [(q.array, list(_columns_of(q, meant, params)))]
-        ways += [("", [c]) for c in (*_columns_of_moves(q, asked), *_columns_of_ranks(q, plan))]
-        for array, columns in ways:
+        columns_of = [(q.array, list(_columns_of(q, meant, params)))]
+        columns_of += [("", [c]) for c in (*_columns_of_moves(q, asked), *_columns_of_ranks(q, plan))]
+        for array, columns in columns_of:
             settled = dict.fromkeys(settle(c, ranks, told) for c in columns)
             if array or any(_depends(c, told) for c in settled):  # a place may be none of the spec's region
                 found[Observation(tuple(settled), array)] = None
+    slots = max([1, *(_slots_along(v.name, asked) for q in asked if q.is_meant for v, _ in q.loops)])
+    for ways in list_read_overlaps(spec, plan, told | {*CLUSTER_AXES}, slots):
+        found[Observation(tuple(dict.fromkeys(settle(Column(*way), ranks, told) for way in ways)))] = None
     return tuple(found)
 
 
