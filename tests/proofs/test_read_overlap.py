@@ -1,4 +1,4 @@
-"""Loads that are left out: what was read before is the same, but for a few CTAs, where the spec reads something else."""
+"""Loads that are left out: what was read before is the same, but for a few CTAs."""
 
 from __future__ import annotations
 
