@@ -39,3 +39,11 @@ def test_a_trip_that_one_cta_alone_gets_to_is_looked_at(count: str, few: str) ->
     for wrong in (("t", f"where({few}, (t + 1) % 2, t % 2)", "bx >= 0"), ("t", "t % 2", f"not ({few})"),
                   (f"t + where({few}, 1, 0)", *right[1:])):  # fmt: skip
         assert not takes_for(meant, LOOP % (count, *wrong))
+
+
+@pytest.mark.parametrize("few", ["where(bx == 5, 1, 0)", "bx * bx % 11 // 9"])
+def test_a_trip_more_that_the_spec_makes_in_a_cta_is_not_left_out(few: str) -> None:
+    """The plan's loop of that name has as many trips in all."""
+    nest = LOOP.replace('- for: {t: "%s"}', '- for: {o: 5, t: "%s"}').replace("Y[bx*80 + t]", "Y[bx*80 + o*7 + t]")
+    rest = "o*7 + t", "t % 2", "bx >= 0"
+    assert not takes_for(nest % (f"6 + {few}", *rest), nest % ("6", *rest))

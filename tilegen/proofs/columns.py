@@ -32,6 +32,7 @@ from tilegen.plan import Plan, plain_name
 from tilegen.proofs.observed import (
     Loops,
     Observed,
+    list_counts,
     list_observed,
     meant_places,
     part_naming,
@@ -82,10 +83,23 @@ def list_observations(spec: Spec, plan: Plan) -> tuple[Observation, ...]:
             settled = dict.fromkeys(settle(c, ranks, told) for c in columns)
             if array or any(_depends(c, told) for c in settled):  # a place may be none of the spec's region
                 found[Observation(tuple(settled), array)] = None
+    for c in _columns_of_counts(spec, plan):
+        found[Observation((settle(c, ranks, told),))] = None
     slots = max([1, *(_slots_along(v.name, asked) for q in asked if q.is_meant for v, _ in q.loops)])
     for ways in list_read_overlaps(spec, plan, told | {*CLUSTER_AXES}, slots):
         found[Observation(tuple(dict.fromkeys(settle(Column(*way), ranks, told) for way in ways)))] = None
     return tuple(found)
+
+
+def _columns_of_counts(spec: Spec, plan: Plan) -> Iterable[Column]:
+    """By how many trips a loop of the plan that is none of the spec's differs from those of that name."""
+    meant, planned = list_counts(spec, plan)
+    for q in planned:
+        same = [m for m in meant if m.loops[-1][0].name == plain_name(q.loops[-1][0].name)]
+        outer = {plain_name(trip.name): trip for trip, _ in q.loops[:-1]}
+        counts = [substitute(m.x, outer) for m in same]
+        if q.x not in counts:
+            yield from (Column((sub(q.x, n),), q.loops[:-1], q.guards) for n in counts)
 
 
 def _columns_of_moves(q: Observed, asked: Sequence[Observed]) -> Iterable[Column]:
