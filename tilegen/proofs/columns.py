@@ -32,11 +32,13 @@ from tilegen.plan import Plan, plain_name
 from tilegen.proofs.observed import (
     Loops,
     Observed,
+    list_counts,
     list_observed,
     meant_places,
     part_naming,
     places_beside,
 )
+from tilegen.proofs.read_overlap import list_read_overlaps
 from tilegen.proofs.relative_places import Apart, take_apart
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
@@ -75,13 +77,29 @@ def list_observations(spec: Spec, plan: Plan) -> tuple[Observation, ...]:
     told, found = {*CTA_AXES, *params}, dict[Observation, None]()
     ranks = ranks_of(plan)
     for q in asked:
-        ways = [(q.array, list(_columns_of(q, meant, params)))]
-        ways += [("", [c]) for c in (*_columns_of_moves(q, asked), *_columns_of_ranks(q, plan))]
-        for array, columns in ways:
+        columns_of = [(q.array, list(_columns_of(q, meant, params)))]
+        columns_of += [("", [c]) for c in (*_columns_of_moves(q, asked), *_columns_of_ranks(q, plan))]
+        for array, columns in columns_of:
             settled = dict.fromkeys(settle(c, ranks, told) for c in columns)
             if array or any(_depends(c, told) for c in settled):  # a place may be none of the spec's region
                 found[Observation(tuple(settled), array)] = None
+    for c in _columns_of_counts(spec, plan):
+        found[Observation((settle(c, ranks, told),))] = None
+    slots = max([1, *(_slots_along(v.name, asked) for q in asked if q.is_meant for v, _ in q.loops)])
+    for ways in list_read_overlaps(spec, plan, told | {*CLUSTER_AXES}, slots):
+        found[Observation(tuple(dict.fromkeys(settle(Column(*way), ranks, told) for way in ways)))] = None
     return tuple(found)
+
+
+def _columns_of_counts(spec: Spec, plan: Plan) -> Iterable[Column]:
+    """By how many trips a loop of the plan that is none of the spec's differs from those of that name."""
+    meant, planned = list_counts(spec, plan)
+    for q in planned:
+        same = [m for m in meant if m.loops[-1][0].name == plain_name(q.loops[-1][0].name)]
+        outer = {plain_name(trip.name): trip for trip, _ in q.loops[:-1]}
+        counts = [substitute(m.x, outer) for m in same]
+        if q.x not in counts:
+            yield from (Column((sub(q.x, n),), q.loops[:-1], q.guards) for n in counts)
 
 
 def _columns_of_moves(q: Observed, asked: Sequence[Observed]) -> Iterable[Column]:
@@ -132,8 +150,10 @@ def _columns_of(q: Observed, meant: Mapping[str, Sequence[Observed]], params: se
 
 
 def settle(c: Column, ranks: Mapping[str, Index], told: set[str]) -> Column:
-    """The column without what is the same in every CTA of every size, as a function of the trip, and with threads and
-    unrolled loops out of what can do without; ranks of a cluster by the axes of the grid.
+    """The column without what is the same in every CTA of every size, and with threads and unrolled loops out of what
+    can do without; ranks of a cluster by the axes of the grid.
+
+    What the trip alone decides stays where not all CTAs get there.
     """
     loops = tuple((trip, substitute(n, ranks)) for trip, n in c.loops)
     outer = told | {trip.name for trip, _ in uneven_loops(loops)}
@@ -148,8 +168,8 @@ def settle(c: Column, ranks: Mapping[str, Index], told: set[str]) -> Column:
             guards.append(guard)
         else:
             parts += limits
-    kept = [x for k, x in enumerate(parts) if (c.apart is not None and k == 0) or told & names_in([x])]
-    return replace(c, seen=tuple(kept), loops=loops, guards=tuple(g for g in guards if told & names_in([g])))
+    kept = [x for k, x in enumerate(parts) if (c.apart is not None and k == 0) or outer & names_in([x])]
+    return replace(c, seen=tuple(kept), loops=loops, guards=tuple(g for g in guards if outer & names_in([g])))
 
 
 def uneven_loops(loops: Loops) -> Loops:

@@ -56,6 +56,11 @@ def meant_places(asked: Sequence[Observed]) -> dict[str, list[Observed]]:
     return found
 
 
+def list_counts(spec: Spec, plan: Plan) -> tuple[list[Observed], list[Observed]]:
+    """The counts of all loops, of the spec and of the plan."""
+    return [q for q in _asked_by_spec(spec) if q.is_count], [q for q in _asked_by_plan(plan) if q.is_count]
+
+
 def places_beside(q: Observed, meant: Mapping[str, Sequence[Observed]]) -> list[Observed]:
     """The places that the spec names in the array that a question is about: itself if it is one, and those in the same
     loops first.
