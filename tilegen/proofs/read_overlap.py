@@ -74,7 +74,10 @@ def _see(box: Owned, other: Owned, numbers: Mapping[str, Index], told: set[str],
     if is_same_loop:
         trip = box.loops[0][0]
         made.append(not_(less(trip, at[trip.name])))
-    return tuple(_within(every(*made), apart, box.box, other.box, told)), box.loops, (box.condition,)
+    loops = box.loops
+    if near is None:  # all trips of the other box's loops, of which there may be fewer than at other sizes
+        loops += tuple((before[v.name], substitute(n, at)) for v, n in other.loops if not isinstance(n, int))
+    return tuple(_within(every(*made), apart, box.box, other.box, told)), loops, (box.condition,)
 
 
 def _see_ends(
