@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
 
-from tilegen.index import Formula, Index, Var, bound, evaluate, less, mod, substitute, to_c, variables
+from tilegen.index import Formula, Index, Var, bound, evaluate, less, substitute, to_c, variables
 from tilegen.index.comparisons import COMPARING
 from tilegen.index.outcomes import find_outcomes
 from tilegen.plan import plain_name
-from tilegen.proofs.observed import Observed, parts_with
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES, GRID_LIMITS
+from tilegen.proofs.observed import Observed, parts_with, ranks_of
+from tilegen.scopes import CTA_AXES, GRID_LIMITS
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import is_possible, outline
 
@@ -119,7 +119,7 @@ def list_untold(
 def group_observed(spec: Spec, asked: Iterable[Observed]) -> Iterator[Joined]:
     """What each question asks that may come out otherwise for other sizes, then what all ask of sizes alone."""
     own = {p.name for p in spec.params if p.var is not None}
-    ranks = {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, spec.cluster, strict=True)}
+    ranks = ranks_of(spec.cluster)
     ends = [min(bound(n) - 1, most) for n, most in zip(spec.grid, GRID_LIMITS, strict=True)]
     axes = [(Var(axis, end), n) for axis, end, n in zip(CTA_AXES, ends, spec.grid, strict=True)]
     trips = {one.trip.name for one in outline(spec).loops}  # what a plan unrolls beside them is taken as threads are

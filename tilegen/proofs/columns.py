@@ -37,6 +37,7 @@ from tilegen.proofs.observed import (
     meant_places,
     part_naming,
     places_beside,
+    ranks_of,
 )
 from tilegen.proofs.read_overlap import list_read_overlaps
 from tilegen.proofs.relative_places import Apart, take_apart
@@ -75,18 +76,18 @@ def list_observations(spec: Spec, plan: Plan) -> tuple[Observation, ...]:
     asked = list_observed(spec, plan)
     meant, params = meant_places(asked), {p.name for p in spec.params}
     told, found = {*CTA_AXES, *params}, dict[Observation, None]()
-    ranks = ranks_of(plan)
+    ranks = ranks_of(plan.cluster)
+    slots = {v.name: _slots_along(v.name, asked) for q in asked if q.is_meant for v, _ in q.loops}
     for q in asked:
         columns_of = [(q.array, list(_columns_of(q, meant, params)))]
-        columns_of += [("", [c]) for c in (*_columns_of_moves(q, asked), *_columns_of_ranks(q, plan))]
+        columns_of += [("", [c]) for c in (*_columns_of_moves(q, slots), *_columns_of_ranks(q, plan))]
         for array, columns in columns_of:
             settled = dict.fromkeys(settle(c, ranks, told) for c in columns)
             if array or any(_depends(c, told) for c in settled):  # a place may be none of the spec's region
                 found[Observation(tuple(settled), array)] = None
     for c in _columns_of_counts(spec, plan):
         found[Observation((settle(c, ranks, told),))] = None
-    slots = max([1, *(_slots_along(v.name, asked) for q in asked if q.is_meant for v, _ in q.loops)])
-    for ways in list_read_overlaps(spec, plan, told | {*CLUSTER_AXES}, slots):
+    for ways in list_read_overlaps(spec, plan, told | {*CLUSTER_AXES}, max([1, *slots.values()])):
         found[Observation(tuple(dict.fromkeys(settle(Column(*way), ranks, told) for way in ways)))] = None
     return tuple(found)
 
@@ -102,7 +103,7 @@ def _columns_of_counts(spec: Spec, plan: Plan) -> Iterable[Column]:
             yield from (Column((sub(q.x, n),), q.loops[:-1], q.guards) for n in counts)
 
 
-def _columns_of_moves(q: Observed, asked: Sequence[Observed]) -> Iterable[Column]:
+def _columns_of_moves(q: Observed, slots: Mapping[str, int]) -> Iterable[Column]:
     """In which trips the spec's place is not what it was some trips before: there data of an earlier trip show to be
     none of this one's. A buffer holds data of so many trips as it takes until places in it repeat.
     """
@@ -110,7 +111,7 @@ def _columns_of_moves(q: Observed, asked: Sequence[Observed]) -> Iterable[Column
         moved = part_naming(q.x, {v.name})
         rule = recurrence(moved, v) if moved != 0 else Recurrence()
         if rule is None or rule.period > 1 or rule.breakpoints:
-            for apart in range(1, 1 + _slots_along(v.name, asked)):
+            for apart in range(1, 1 + slots[v.name]):
                 before = substitute(moved, {v.name: v - apart})
                 yield Column((select(less(v, apart), 0, differ(moved, before)),), q.loops, q.guards)
 
@@ -132,11 +133,6 @@ def _columns_of_ranks(q: Observed, plan: Plan) -> Iterable[Column]:
         firsts = {b: Var(b, 1 << 31) // n * n for b, n in zip(CTA_AXES, plan.cluster, strict=True)}
         first = substitute(own, {**firsts, **dict.fromkeys(CLUSTER_AXES, 0)})
         yield Column((own - first,), q.loops, q.guards)
-
-
-def ranks_of(plan: Plan) -> dict[str, Index]:
-    """The rank of a CTA in its cluster, by its axes."""
-    return {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, plan.cluster, strict=True)}
 
 
 def _columns_of(q: Observed, meant: Mapping[str, Sequence[Observed]], params: set[str]) -> Iterable[Column]:

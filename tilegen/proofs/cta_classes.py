@@ -30,10 +30,8 @@ from tilegen.index.recurrences import Recurrence, Trips, join_recurrences, pick_
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
 from tilegen.plan import Plan, begin, plain_name, walk
-from tilegen.proofs.columns import Column, Observation, list_observations, names_in, ranks_of, settle, uneven_loops
-from tilegen.proofs.observed import (
-    NEVER,
-)
+from tilegen.proofs.columns import Column, Observation, list_observations, names_in, settle, uneven_loops
+from tilegen.proofs.observed import NEVER, ranks_of
 from tilegen.proofs.owned_boxes import read_boxes, written_boxes
 from tilegen.proofs.partition import are_own
 from tilegen.proofs.relative_places import stays_within
@@ -47,7 +45,6 @@ Case = Mapping[str, int]
 
 _MOST_CTAS = 1 << 13  # that are compared with one another
 _MOST_CELLS = 1 << 22  # of one column
-_MOST_SEQUENCES = 1 << 14  # of trips of one loop, each different
 _FEW = 64  # values of an axis that are all taken
 _MOST_SLOTS = 8  # trips after which places in shared memory repeat
 
@@ -336,7 +333,7 @@ def _cover(shows: Mapping[Cta, set[Any]]) -> list[Cta]:
 
 def cover_outcomes(plan: Plan, columns: Sequence[Column], case: Case, ctas: Sequence[Cta]) -> list[Cta]:
     """A few of the CTAs in which each of the columns has every outcome that it has in any, in some trip."""
-    ranks = ranks_of(plan)
+    ranks = ranks_of(plan.cluster)
     told = {*CTA_AXES, *case}
     table = _Table(case, {axis: np.array(x) for axis, x in zip(CTA_AXES, zip(*ctas, strict=True), strict=True)})
     shows: list[set[object]] = [set() for _ in ctas]

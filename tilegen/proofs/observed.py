@@ -166,6 +166,11 @@ class Observed:
         return frozenset(v.name for part in parts for v in variables(part))
 
 
+def ranks_of(cluster: Sequence[int]) -> dict[str, Index]:
+    """The rank of a CTA in its cluster, by its axes."""
+    return {c: mod(Var(b, 1 << 31), n) for c, b, n in zip(CLUSTER_AXES, CTA_AXES, cluster, strict=True)}
+
+
 def parts_with(x: Index, symbols: Sequence[str]) -> list[Formula]:
     """Each part of an expression with one of these operators, once; parts of parts before them."""
     if not isinstance(x, Formula):
