@@ -9,6 +9,7 @@ from tests.proofs.test_few_ctas import refuses, takes_for
 from tests.proofs.test_old_data import PAIRS, send_to_both
 from tests.proofs.test_trips_of_few_ctas import HEAD
 from tilegen.planner import plan_spec
+from tilegen.proofs import prove
 
 FEW = ["where(bx == 5, 1, 0)", "bx * bx % 11 // 9"]  # 1 in a CTA or two, elsewhere 0
 TRIP = """      - copy: {src: "X[%s]", dst: "A[%s]"%s}
@@ -84,3 +85,33 @@ def test_what_the_other_cta_of_a_cluster_had_a_trip_before_is_told_apart(few: st
         text.replace("src: A,", 'src: "A[where(cbx == 1, 0, t)]",'),
     )
     assert refuses(tilegen.load(meant), send_to_both(plan_spec(tilegen.load(planned))))
+
+
+SIZED = """kernel: sized
+threads: 64
+params: {N: {default: 40, max: 5000}}
+buffers:
+  X: {scope: global, dtype: float32, shape: [64, 64]}
+  Y: {scope: global, dtype: float32, shape: [2, 64]}
+  A: {scope: shared, dtype: float32, shape: [64]}
+ops:
+  - copy: {src: "X[0]", dst: "A"}
+  - sync: cta
+  - copy: {src: "A", dst: "Y[0]"}
+  - sync: cta
+  - copy: {src: "X[%s]", dst: "A"%s}
+  - sync: cta
+  - copy: {src: "A", dst: "Y[1]"}
+"""
+
+
+@pytest.mark.parametrize("row", ["N % 97 // 96", "where(N > 4321, 1, 0)", "N // 4321", "min(max(N, 4320) - 4320, 3)"])
+def test_a_load_of_what_most_sizes_have_already_is_not_left_out(row: str) -> None:
+    assert not takes_for(SIZED % (row, ""), SIZED % (row, ", when: N < 0"))
+
+
+def test_a_row_of_which_no_rule_tells_at_which_size_it_is_another_leaves_a_note() -> None:
+    row = "N * N % 1009 // 1000"
+    meant, planned = (tilegen.load(SIZED % (row, when)) for when in ("", ", when: N < 0"))
+    plan = plan_spec(planned)
+    assert refuses(meant, plan) or any("1009" in note for note in prove(meant, plan).notes)

@@ -14,6 +14,8 @@ from tilegen.index import (
     Formula,
     Index,
     Var,
+    bound,
+    consequences,
     differ,
     less,
     maximum,
@@ -26,7 +28,7 @@ from tilegen.index import (
     variables,
 )
 from tilegen.index.bounds import highest, linear
-from tilegen.index.recurrences import Recurrence, recurrence
+from tilegen.index.recurrences import Recurrence, join_recurrences, recurrence
 from tilegen.kept import keep_of_two
 from tilegen.plan import Plan, plain_name
 from tilegen.proofs.observed import (
@@ -39,12 +41,12 @@ from tilegen.proofs.observed import (
     places_beside,
     ranks_of,
 )
-from tilegen.proofs.read_overlap import list_read_overlaps
+from tilegen.proofs.read_overlap import APART, list_read_overlaps
 from tilegen.proofs.relative_places import Apart, take_apart
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
 from tilegen.spec.data import Spec
 
-_MOST_SLOTS = 8  # trips after which places in shared memory repeat
+_MOST_PERIOD = 16  # trips after which places in shared memory repeat
 
 
 @dataclass(frozen=True)
@@ -64,32 +66,76 @@ class Column:
 
 @dataclass(frozen=True)
 class Observation:
-    """One observation, by the ways to see it, the best first: beside each of the spec's regions of an array."""
+    """One observation, by the ways to see it, the best first: beside each of the spec's regions of an array.
+
+    ``is_overlap``: of how regions lie on one another, which no plan can tell (``read_overlap``).
+    """
 
     options: tuple[Column, ...]
     array: str = ""
+    is_overlap: bool = False
+
+
+@dataclass(frozen=True)
+class Observations:
+    """``steady``: how each of the spec's loops goes on, but for places in global arrays and what CTAs have a say in;
+    None where that is not known, or not soon.
+    """
+
+    each: tuple[Observation, ...]
+    steady: Mapping[str, Recurrence | None]
 
 
 @keep_of_two
-def list_observations(spec: Spec, plan: Plan) -> tuple[Observation, ...]:
+def list_observations(spec: Spec, plan: Plan) -> Observations:
     """All that a run of a CTA is a function of, each once, as far as it depends on the CTA or on sizes."""
     asked = list_observed(spec, plan)
     meant, params = meant_places(asked), {p.name for p in spec.params}
     told, found = {*CTA_AXES, *params}, dict[Observation, None]()
-    ranks = ranks_of(plan.cluster)
-    slots = {v.name: _slots_along(v.name, asked) for q in asked if q.is_meant for v, _ in q.loops}
+    ranks, steady = ranks_of(plan.cluster), _find_steady(asked, told | {*CLUSTER_AXES})
+    periods = find_periods(steady)
     for q in asked:
         columns_of = [(q.array, list(_columns_of(q, meant, params)))]
-        columns_of += [("", [c]) for c in (*_columns_of_moves(q, slots), *_columns_of_ranks(q, plan))]
+        columns_of += [("", [c]) for c in _columns_of_ranks(q, plan)]
         for array, columns in columns_of:
             settled = dict.fromkeys(settle(c, ranks, told) for c in columns)
             if array or any(_depends(c, told) for c in settled):  # a place may be none of the spec's region
                 found[Observation(tuple(settled), array)] = None
+        for c in _columns_of_moves(q, periods):
+            settled_move = settle(c, ranks, told)
+            if _depends(settled_move, told):
+                found[Observation((settled_move,), is_overlap=True)] = None
     for c in _columns_of_counts(spec, plan):
         found[Observation((settle(c, ranks, told),))] = None
-    for ways in list_read_overlaps(spec, plan, told | {*CLUSTER_AXES}, max([1, *slots.values()])):
-        found[Observation(tuple(dict.fromkeys(settle(Column(*way), ranks, told) for way in ways)))] = None
-    return tuple(found)
+    for overlap in list_read_overlaps(spec, plan, frozenset({*told, *CLUSTER_AXES}), periods):
+        c = settle(Column((overlap.x,), overlap.loops, overlap.guards), ranks, told)
+        found[Observation((c,), is_overlap=overlap.is_near)] = None
+    return Observations(tuple(found), steady)
+
+
+def list_sized_overlaps(spec: Spec, plan: Plan) -> list[Observed]:
+    """How boxes that are read lie on one another, as far as sizes have a say in it: no comparison of the plan says so."""
+    steady, params = list_observations(spec, plan).steady, frozenset(p.name for p in spec.params)
+    overlaps = list_read_overlaps(spec, plan, params, find_periods(steady)) if params else ()
+    return [Observed(overlap.x, overlap.loops, overlap.guards) for overlap in overlaps]
+
+
+def find_periods(steady: Mapping[str, Recurrence | None]) -> dict[str, int]:
+    """After how many trips of each loop places in shared memory repeat, 0 where that is not known."""
+    return {name: 0 if rule is None else rule.period for name, rule in steady.items()}
+
+
+def _find_steady(asked: Sequence[Observed], told: set[str]) -> dict[str, Recurrence | None]:
+    found: dict[str, list[Recurrence | None]] = {v.name: [] for q in asked if q.is_of_spec for v, _ in q.loops}
+    for q in asked:
+        for v, _ in q.loops if not q.moves else ():
+            if v in variables(q.x) and plain_name(v.name) in found:
+                rule = recurrence(q.x, v)
+                if told & names_in([q.x]):  # a column of its own says where it changes
+                    rule = Recurrence() if bound(q.x) <= 2 else rule and replace(rule, breakpoints=())
+                found[plain_name(v.name)].append(rule)
+    common = {name: join_recurrences(each) for name, each in found.items()}
+    return {name: rule if rule and rule.period <= _MOST_PERIOD else None for name, rule in common.items()}
 
 
 def _columns_of_counts(spec: Spec, plan: Plan) -> Iterable[Column]:
@@ -103,27 +149,17 @@ def _columns_of_counts(spec: Spec, plan: Plan) -> Iterable[Column]:
             yield from (Column((sub(q.x, n),), q.loops[:-1], q.guards) for n in counts)
 
 
-def _columns_of_moves(q: Observed, slots: Mapping[str, int]) -> Iterable[Column]:
-    """In which trips the spec's place is not what it was some trips before: there data of an earlier trip show to be
-    none of this one's. A buffer holds data of so many trips as it takes until places in it repeat.
+def _columns_of_moves(q: Observed, periods: Mapping[str, int]) -> Iterable[Column]:
+    """In which trips the spec's place is not what it was some trips before (-1): there data of an earlier trip show to
+    be none of this one's. A buffer holds data of so many trips as it takes until places in it repeat.
     """
     for v, _ in q.loops if q.is_meant else ():
         moved = part_naming(q.x, {v.name})
         rule = recurrence(moved, v) if moved != 0 else Recurrence()
         if rule is None or rule.period > 1 or rule.breakpoints:
-            for apart in range(1, 1 + slots[v.name]):
+            for apart in range(1, 1 + (periods[v.name] or _MOST_PERIOD)):
                 before = substitute(moved, {v.name: v - apart})
-                yield Column((select(less(v, apart), 0, differ(moved, before)),), q.loops, q.guards)
-
-
-def _slots_along(name: str, asked: Sequence[Observed]) -> int:
-    """After how many trips of a loop places in shared memory and slots repeat, as far as that is soon."""
-    periods = [1]
-    for q in asked:
-        for v in (v for v, _ in q.loops if plain_name(v.name) == name and not q.moves and v in variables(q.x)):
-            rule = recurrence(q.x, v)
-            periods += [rule.period] if rule is not None and rule.period <= _MOST_SLOTS else []
-    return max(periods)
+                yield Column((select(less(v, apart), 0, select(differ(moved, before), APART, 0)),), q.loops, q.guards)
 
 
 def _columns_of_ranks(q: Observed, plan: Plan) -> Iterable[Column]:
@@ -157,8 +193,9 @@ def settle(c: Column, ranks: Mapping[str, Index], told: set[str]) -> Column:
     seen = [substitute(x, ranks) for x in c.seen]
     parts = seen[: c.apart is not None]
     parts += [part for x in seen[c.apart is not None :] for part in _observe(x, outer, near)]
+    of_loops = {x for trip, n in loops if not isinstance(n, int) for x in consequences(less(trip, n))}
     guards = []
-    for guard in (substitute(g, ranks) for g in c.guards):
+    for guard in (g for g in (substitute(g, ranks) for g in c.guards) if g not in of_loops):
         limits = _observe(guard, outer, near)
         if limits == [guard]:
             guards.append(guard)

@@ -11,7 +11,7 @@ a proof runs and by the period after it (``trips``).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
@@ -21,55 +21,46 @@ from numpy.typing import NDArray
 from tilegen.index import (
     Index,
     Var,
-    bound,
-    evaluate,
     substitute,
     variables,
 )
 from tilegen.index.recurrences import Recurrence, Trips, join_recurrences, pick_values, recurrence
 from tilegen.interpret import corners
 from tilegen.interpret.threads import Cta, whole_clusters
-from tilegen.plan import Plan, begin, plain_name, walk
-from tilegen.proofs.columns import Column, Observation, list_observations, names_in, settle, uneven_loops
-from tilegen.proofs.observed import NEVER, ranks_of
+from tilegen.plan import Plan, begin, walk
+from tilegen.proofs.columns import Column, Observation, list_observations, settle
+from tilegen.proofs.observed import Loops, ranks_of
 from tilegen.proofs.owned_boxes import read_boxes, written_boxes
 from tilegen.proofs.partition import are_own
-from tilegen.proofs.relative_places import stays_within
+from tilegen.proofs.read_overlap import APART
 from tilegen.proofs.self_overlap import find_self_overlap
+from tilegen.proofs.shown_overlaps import ShownOverlap, find_shown_overlaps
+from tilegen.proofs.table import Case, Filled, Ints, Namer, Table, distinct_rows, number_rows, spread
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
-Ints = NDArray[np.int64]
-Case = Mapping[str, int]
-
 _MOST_CTAS = 1 << 13  # that are compared with one another
-_MOST_CELLS = 1 << 22  # of one column
 _FEW = 64  # values of an axis that are all taken
-_MOST_SLOTS = 8  # trips after which places in shared memory repeat
 
 
 # ---------------------------------------------------------------- classes
-@dataclass
-class Namer:
-    """Numbers for what is met, the same for equal things, over all sizes."""
-
-    numbers: dict[object, int] = field(default_factory=dict)
-
-    def number(self, thing: object) -> int:
-        return self.numbers.setdefault(thing, len(self.numbers))
-
-
 @dataclass(frozen=True)
 class CtaClasses:
     """CTAs that were compared, and a number for what each does, the same for the same at any size.
 
+    ``overlaps``: of each CTA how boxes that it reads lie on one another, as far as others of its class do not show it.
     ``are_all``: every CTA of the grid does as one of them.
     """
 
     ctas: tuple[Cta, ...]
     classes: tuple[int, ...]
+    overlaps: tuple[frozenset[ShownOverlap], ...]
     are_all: bool
+
+    def list_shown(self) -> dict[Cta, set[object]]:
+        """What each CTA shows: its class, and how boxes lie."""
+        return {cta: {n, *own} for cta, n, own in zip(self.ctas, self.classes, self.overlaps, strict=True)}
 
 
 def find_cta_classes(
@@ -84,18 +75,27 @@ def find_cta_classes(
     twice = find_self_overlap(spec, plan, case)
     ctas, are_all = list(some), False
     if not some:
-        ctas, are_all = _combine_axes([_pick_axis(observed, d, n, grid, case) for d, n in enumerate(grid)], grid)
+        ctas, are_all = _combine_axes([_pick_axis(observed.each, d, n, grid, case) for d, n in enumerate(grid)], grid)
         ctas = [*dict.fromkeys([*ctas, *(cta for x in twice for cta in x.ends())])]
     together = whole_clusters(ctas, plan.cluster)
-    table = _Table(case, {axis: np.array(x) for axis, x in zip(CTA_AXES, zip(*together, strict=True), strict=True)})
-    known = _find_known(table, observed, namer)
-    if known is None:
-        return CtaClasses(tuple(ctas), tuple(namer.number((tuple(case.items()), cta)) for cta in ctas), False)
-    own = _fold_loops(known, trips, len(together), namer)
-    does = {cta: (int(n), *(x.name(cta) for x in twice)) for cta, n in zip(together, own.tolist(), strict=True)}
-    ranks = {cta: tuple(x % n for x, n in zip(cta, plan.cluster, strict=True)) for cta in ctas}
-    named = [namer.number((ranks[cta], *(does[c] for c in whole_clusters([cta], plan.cluster)))) for cta in ctas]
-    return CtaClasses(tuple(ctas), tuple(named), are_all and not any(x.is_large for x in twice))
+    table = Table(case, {axis: np.array(x) for axis, x in zip(CTA_AXES, zip(*together, strict=True), strict=True)})
+    known = _find_known(table, observed.each, namer)
+    shown: Sequence[set[ShownOverlap]] | None = None
+    if known is not None:
+        own, levels = _fold_loops(known, trips, len(together), namer)
+        does = {cta: (int(n), *(x.name(cta) for x in twice)) for cta, n in zip(together, own.tolist(), strict=True)}
+        clusters = {cta: whole_clusters([cta], plan.cluster) for cta in together}
+        ranks = {cta: tuple(x % n for x, n in zip(cta, plan.cluster, strict=True)) for cta in together}
+        named = {cta: namer.number((ranks[cta], *(does[c] for c in clusters[cta]))) for cta in together}
+        shown = find_shown_overlaps(table, observed, np.array([*named.values()]), levels, namer)
+    if shown is None:  # each is like no other
+        named = {cta: namer.number((tuple(case.items()), cta)) for cta in ctas}
+        each = frozenset[ShownOverlap]()
+        return CtaClasses(tuple(ctas), tuple(named.values()), (each,) * len(ctas), len({*ctas}) == prod(grid))
+    of = dict(zip(together, shown, strict=True))
+    overlaps = (frozenset[ShownOverlap]().union(*(of[c] for c in clusters[cta])) for cta in ctas)
+    are_all = are_all and not any(x.is_large for x in twice)
+    return CtaClasses(tuple(ctas), tuple(named[cta] for cta in ctas), tuple(overlaps), are_all)
 
 
 def _pick_axis(observed: Sequence[Observation], axis: int, extent: int, grid: Cta, case: Case) -> tuple[Ints, bool]:
@@ -139,73 +139,18 @@ def _combine_axes(axes: Sequence[tuple[Ints, bool]], grid: Cta) -> tuple[list[Ct
     return [*ends, *more], False
 
 
-# ---------------------------------------------------------------- the table
-_ONE_ROW = np.zeros((1, 0), np.int64), np.zeros(0, np.int64)
+# ---------------------------------------------------------------- one number for what a CTA does
+# By the loops around: numbers over CTAs and trips, -1 where none is made.
+_Known = dict[tuple[str, ...], list[Ints]]
+_Levels = dict[tuple[str, ...], Ints]
 
 
-@dataclass(frozen=True)
-class Filled:
-    """A column's values: over CTAs that differ in it, the trips of loops of these names, and all else; whether the trip
-    is made stands last. ``row``: of each CTA which of the former it is, None where all are one.
-    """
-
-    loops: tuple[str, ...]
-    values: Ints
-    row: Ints | None
-
-
-@dataclass(frozen=True)
-class _Table:
-    """CTAs, of one size: the axes of each."""
-
-    case: Case
-    axes: Mapping[str, Ints]
-
-    def fill(self, c: Column) -> Filled | None:
-        """None for too much, and for a place that leaves the spec's region."""
-        if c.apart is not None and not stays_within(c.apart, self.case):
-            return None
-        seen = [substitute(x, self.case) for x in c.seen]
-        guards = [substitute(g, self.case) for g in c.guards]
-        outer = [(trip, substitute(n, self.case)) for trip, n in uneven_loops(c.loops)]
-        extents = {trip.name: max(1, bound(n) - 1) for trip, n in outer}
-        named = names_in([*seen, *guards, *(n for _, n in outer)])
-        others = {v.name: v.bound for x in (*seen, *guards) for v in variables(x)
-                  if v.name not in extents and v.name not in self.axes}  # fmt: skip
-        axes = {name: x for name, x in self.axes.items() if name in named}
-        rows, which = np.unique(np.stack([*axes.values()], axis=1), axis=0, return_inverse=True) if axes else _ONE_ROW
-        many = len(rows)
-        shape = (many, *extents.values(), *others.values())
-        if prod(shape) * max(1, len(seen)) > _MOST_CELLS:
-            return None
-        at: dict[str, Any] = dict(zip(axes, (x.reshape(-1, *[1] * (len(shape) - 1)) for x in rows.T), strict=True))
-        for k, name in enumerate((*extents, *others), 1):
-            at[name] = np.arange(shape[k]).reshape([-1 if d == k else 1 for d in range(len(shape))])
-        with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
-            is_made = np.ones(shape, bool)
-            for trip, n in outer:
-                is_made &= at[trip.name] < evaluate(n, at)
-            is_asked = is_made.copy()
-            for guard in guards:
-                is_asked &= np.asarray(evaluate(guard, at), bool)
-            found = [np.where(is_asked, evaluate(x, at), NEVER) for x in seen] or [np.where(is_asked, 1, NEVER)]
-        if c.apart is not None and bool(np.logical_and(np.not_equal(found[0], 0), is_asked).any()):
-            return None
-        by_trip = shape[: 1 + len(outer)]
-        values = np.stack(found, axis=-1).astype(np.int64).reshape(*by_trip, -1)
-        made = np.asarray(is_made.reshape(*by_trip, -1).any(axis=-1))
-        table = np.concatenate([values, made[..., None]], axis=-1)
-        return Filled(tuple(plain_name(trip.name) for trip, _ in outer), table, which.reshape(-1) if axes else None)
-
-
-_Known = dict[tuple[str, ...], list[Ints]]  # by the loops around: numbers over CTAs and trips, -1 where none is made
-
-
-def _find_known(table: _Table, observed: Sequence[Observation], namer: Namer) -> _Known | None:
+def _find_known(table: Table, observed: Sequence[Observation], namer: Namer) -> _Known | None:
     """Of every observation a number in each CTA and trip, the same for the same; None for too much to look at.
 
     Where one place in an array leaves the spec's regions, all of them are seen by their distance from the first.
     """
+    observed = [o for o in observed if not o.is_overlap]
     firsts: list[tuple[int, Filled] | None] = []
     for o in observed:
         ways = ((k, filled) for k, c in enumerate(o.options) if (filled := table.fill(c)) is not None)
@@ -213,56 +158,47 @@ def _find_known(table: _Table, observed: Sequence[Observation], namer: Namer) ->
     away = {o.array for o, found in zip(observed, firsts, strict=True)
             if o.array and (found is None or found[0] == len(o.options) - 1)}  # fmt: skip
     known: _Known = {}
+    made: dict[Loops, NDArray[np.bool_] | None] = {}
     many = len(table.axes[CTA_AXES[0]])
     for n, (o, found) in enumerate(zip(observed, firsts, strict=True)):
         if o.array in away:
             last = table.fill(o.options[-1])
             found = None if last is None else (len(o.options) - 1, last)
-        if found is None:
+        loops = o.options[0 if found is None else found[0]].loops
+        if loops not in made:
+            made[loops] = table.find_made(loops)
+        is_made = made[loops]
+        if found is None or is_made is None:
             return None
         option, filled = found
         same, values = tuple(substitute(x, table.case) for x in o.options[option].same), filled.values
-        ids = _number_rows(values.reshape(prod(values.shape[:-1]), -1), (n, option, same), namer)
-        ids = np.where(values[..., -1].astype(bool), ids.reshape(values.shape[:-1]), -1)
+        ids = number_rows(values.reshape(prod(values.shape[:-1]), -1), (n, option, same), namer)
+        ids = ids.reshape(values.shape[:-1])
         own = np.broadcast_to(ids, (many, *ids.shape[1:])) if filled.row is None else ids[filled.row]
-        known.setdefault(filled.loops, []).append(own)
+        known.setdefault(filled.loops, []).append(np.where(is_made, own, -1))
     return known
 
 
-def _number_rows(rows: Ints, key: object, namer: Namer) -> Ints:
-    """A number for each row, the same for the same rows under one key."""
-    rows = np.ascontiguousarray(rows)
-    if (rows == rows[0]).all():
-        return np.full(len(rows), namer.number((key, rows[0].tobytes())))
-    flat = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
-    distinct, which = np.unique(flat, return_inverse=True)
-    numbers = np.array([namer.number((key, one.tobytes())) for one in distinct])
-    return numbers[which.reshape(-1)]
-
-
-def _fold_loops(known: _Known, trips: Trips, many: int, namer: Namer) -> Ints:
-    """A number for each CTA: what it does outside of loops, and in each loop, trip by trip, as far as that counts."""
+def _fold_loops(known: _Known, trips: Trips, many: int, namer: Namer) -> tuple[Ints, _Levels]:
+    """A number for each CTA: what it does outside of loops, and in each loop, trip by trip, as far as that counts; and
+    the numbers of all trips.
+    """
     known = {(): [np.zeros(many, np.int64)], **known}
+    levels: _Levels = {}
     for loops in sorted(_prefixes(known), key=len, reverse=True):
         columns = known.pop(loops)
         shape = tuple(max(x.shape[d] for x in columns) for d in range(columns[0].ndim))
-        ids = _number_rows(np.stack([_spread(x, shape).ravel() for x in columns], axis=1), loops, namer).reshape(shape)
+        ids = number_rows(np.stack([spread(x, shape).ravel() for x in columns], axis=1), loops, namer).reshape(shape)
         if not loops:
-            return ids
-        is_made = np.any([_spread(x, shape) >= 0 for x in columns], axis=0)
-        inner = _fold_trips(np.where(is_made, ids, -1), _steady(trips, loops[-1]), loops, namer)
-        known.setdefault(loops[:-1], []).append(inner)
+            return ids, levels
+        is_made = np.any([spread(x, shape) >= 0 for x in columns], axis=0)
+        levels[loops] = np.where(is_made, ids, -1)
+        known.setdefault(loops[:-1], []).append(_fold_trips(levels[loops], _steady(trips, loops[-1]), loops, namer))
     raise AssertionError("unreachable")
 
 
 def _prefixes(known: Iterable[tuple[str, ...]]) -> set[tuple[str, ...]]:
     return {loops[:k] for loops in known for k in range(len(loops) + 1)}
-
-
-def _spread(x: Ints, shape: tuple[int, ...]) -> Ints:
-    """The array with -1 for trips that it does not have."""
-    pads = [(0, n - size) for size, n in zip(x.shape, shape, strict=True)]
-    return np.pad(x, pads, constant_values=-1) if any(pad for _, pad in pads) else x
 
 
 def _steady(trips: Trips, name: str) -> tuple[int, int] | None:
@@ -276,9 +212,9 @@ def _steady(trips: Trips, name: str) -> tuple[int, int] | None:
 def _fold_trips(ids: Ints, steady: tuple[int, int] | None, loops: tuple[str, ...], namer: Namer) -> Ints:
     """A number for each sequence of trips: the last dimension of ``ids`` is folded."""
     rows = np.ascontiguousarray(ids.reshape(-1, ids.shape[-1]))
-    distinct, which = np.unique(rows, axis=0, return_inverse=True)
-    numbers = [namer.number((loops, _cut_stretches(row[row >= 0], steady))) for row in distinct]
-    return np.array(numbers)[which.reshape(-1)].reshape(ids.shape[:-1])
+    firsts, which = distinct_rows(rows)
+    numbers = [namer.number((loops, _cut_stretches(row[row >= 0], steady))) for row in rows[firsts]]
+    return np.array(numbers)[which].reshape(ids.shape[:-1])
 
 
 def _cut_stretches(ids: Ints, steady: tuple[int, int] | None) -> tuple[object, ...]:
@@ -298,21 +234,25 @@ def _cut_stretches(ids: Ints, steady: tuple[int, int] | None) -> tuple[object, .
 
 
 # ---------------------------------------------------------------- one of each class
-def cover_classes(found: Sequence[CtaClasses], usual: int, firm: int) -> list[list[Cta]]:
+def cover_classes(found: Sequence[CtaClasses], usual: int) -> list[list[Cta]]:
     """Of the CTAs compared at each size a few that do together all that any does.
 
-    The first size keeps both ends of each axis, and each of the ``usual`` sizes, which come first, a CTA. Sizes behind
-    the first ``firm`` may not run in the end, so what they show others show too.
+    The first size keeps both ends of each axis, and each of the ``usual`` sizes, which come first, a CTA.
     """
-    shown: set[int] = set()
+    shown: set[object] = set()
     left = []
     for number, own in enumerate(found):
-        new = {cta: {name} - shown for cta, name in zip(own.ctas, own.classes, strict=True)}
+        new = {cta: {x for x in found if not _is_shown(x, shown)} for cta, found in own.list_shown().items()}
         ends = _ends_of(own.ctas) if number == 0 else set()
         few = _cover({cta: classes | (ends & {*enumerate(cta)}) for cta, classes in new.items()})
         left.append(few or list(own.ctas)[-1:] * (number < usual))
-        shown |= {*own.classes} if number < firm else set()
+        shown |= set().union(*own.list_shown().values())
     return left
+
+
+def _is_shown(thing: object, shown: set[object]) -> bool:
+    """Boxes that lie apart show all that others do."""
+    return thing in shown or (isinstance(thing, tuple) and (*thing[:-1], APART) in shown)
 
 
 def _ends_of(ctas: Sequence[Cta]) -> set[tuple[int, int]]:
@@ -335,19 +275,19 @@ def cover_outcomes(plan: Plan, columns: Sequence[Column], case: Case, ctas: Sequ
     """A few of the CTAs in which each of the columns has every outcome that it has in any, in some trip."""
     ranks = ranks_of(plan.cluster)
     told = {*CTA_AXES, *case}
-    table = _Table(case, {axis: np.array(x) for axis, x in zip(CTA_AXES, zip(*ctas, strict=True), strict=True)})
+    table = Table(case, {axis: np.array(x) for axis, x in zip(CTA_AXES, zip(*ctas, strict=True), strict=True)})
     shows: list[set[object]] = [set() for _ in ctas]
     work = np.zeros(len(ctas), np.int64)
-    for n, c in enumerate(columns):
-        filled = table.fill(settle(c, ranks, told))
-        if filled is None:
+    for n, c in enumerate(settle(c, ranks, told) for c in columns):
+        filled, is_made = table.fill(c), table.find_made(c.loops)
+        if filled is None or is_made is None:
             return list(ctas)
-        rows = np.zeros(len(ctas), np.intp) if filled.row is None else filled.row
-        cells = filled.values.reshape(len(filled.values), -1, filled.values.shape[-1])
-        work += cells[..., -1].sum(axis=1)[rows]
-        outcomes = [{(n, row.tobytes()) for row in np.unique(own, axis=0)} for own in cells]
-        for shown, row in zip(shows, rows.tolist(), strict=True):
-            shown |= outcomes[row]
+        work += is_made.reshape(len(ctas), -1).sum(axis=1)
+        values = filled.values
+        ids = distinct_rows(values.reshape(-1, values.shape[-1]))[1].reshape(values.shape[:-1])
+        own = np.broadcast_to(ids, is_made.shape) if filled.row is None else ids[filled.row]
+        for k, shown in enumerate(shows):
+            shown |= {(n, x) for x in np.unique(own[k][is_made[k]]).tolist()}
     order = np.argsort(-work, kind="stable").tolist()  # of those that show as much the one with the fewest trips
     return _cover({ctas[k]: shows[k] for k in order}) or [ctas[-1]]
 

@@ -89,8 +89,8 @@ class Place:
 def find_turns(
     seen: Sequence[Index], v: Var, loops: Loops, guards: Sequence[Index], crowd: Crowd
 ) -> tuple[int, ...] | None:  # fmt: skip
-    """The trips in which an expression is not what it was a trip before, in any CTA, where the guards hold; None for
-    too much to look at, or for so many turns that it may as well not be known.
+    """The trips in which an expression is not what it was before, in any CTA, where the guards hold; None for too much
+    to look at, or for so many turns that it may as well not be known. Guards are looked at themselves.
     """
     values = SeenValues(v, loops, crowd, [substitute(x, crowd.case) for x in seen])
     if values.size * len(seen) > MOST_SEEN:
@@ -100,8 +100,9 @@ def find_turns(
     for guard in (substitute(g, crowd.case) for g in guards):
         if {u.name for u in variables(guard)} <= values.axes.keys():
             is_asked &= values.of(guard).astype(bool)
+    last = np.maximum.accumulate(np.where(is_asked, np.arange(values.trips)[:, None], 0), axis=1)
     for x in values.seen:
-        found = np.where(is_asked, values.of(x), NEVER)
+        found = np.take_along_axis(np.where(is_asked, values.of(x), NEVER), last, axis=1)
         differ = (found[:, 1:] != found[:, :-1]).any(axis=2) & values.is_made[:, 1:]
         turns = np.union1d(turns, np.flatnonzero(differ.any(axis=0)) + 1)
     return tuple(turns.tolist()) if len(turns) <= max(2, values.trips // _MOST_TURNS) else None

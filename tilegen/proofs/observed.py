@@ -15,6 +15,7 @@ from tilegen.index import (
     Var,
     add,
     any_of,
+    conjuncts,
     div,
     every,
     less,
@@ -210,8 +211,10 @@ def _asked_by_plan(plan: Plan) -> Iterator[Observed]:
                 memory, flat = at.flat(touch.ref)
                 is_global = memory.space == "global"
                 array, aligned = (memory.name, _alignment_of(touch)) if is_global else ("", 1)
-                yield Observed(flat, at.loops, at.guards, is_global, array=array, aligned=aligned)
-                yield Observed(at.expand(touch.where), at.loops, at.guards)
+                where = at.expand(touch.where)
+                there = (*at.guards, *(g for g in conjuncts(where) if isinstance(g, Formula | Var)))
+                yield Observed(flat, at.loops, there, is_global, array=array, aligned=aligned)
+                yield Observed(where, at.loops, at.guards)
                 yield from (Observed(x, at.loops, at.guards) for x in edges_of(visit, touch))
 
 

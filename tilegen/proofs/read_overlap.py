@@ -1,43 +1,100 @@
-"""Which boxes that the spec reads of an array lie on one another, and how: there data of one pass for the other's.
+"""How boxes that the spec reads of an array lie on one another: there data of one pass for the other's.
 
-A plan that leaves out a load, or takes another stage, is right where both boxes are the same. So CTAs in which other
-boxes meet are not alike, although each box goes along with the spec.
+A plan that leaves out a load, or takes another stage, is right where both boxes are the same. No plan can tell: so CTAs
+in which other boxes meet behave alike, and some are right by chance.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 
-from tilegen.index import Index, Var, every, less, maximum, minimum, not_, select, sub, substitute, variables
-from tilegen.plan import Plan
+from tilegen.index import (
+    Index,
+    Var,
+    add,
+    conjuncts,
+    consequences,
+    every,
+    less,
+    mul,
+    not_,
+    select,
+    sub,
+    substitute,
+    variables,
+)
+from tilegen.plan import Plan, begin, walk
 from tilegen.proofs.observed import Loops
 from tilegen.proofs.owned_boxes import Owned, touched_boxes
-from tilegen.scopes import CLUSTER_AXES, CTA_AXES
-from tilegen.spec.data import Spec
-from tilegen.spec.outline import written_roots
+from tilegen.scopes import CLUSTER_AXES, CTA_AXES, thread_variables
+from tilegen.spec.data import Call, Spec
+from tilegen.spec.outline import outline, written_roots
 
 _FEW = 32  # trips of a loop that are all looked at
+APART = -1
 
-Overlap = tuple[tuple[Index, ...], Loops, tuple[Index, ...]]  # what is seen, in which loops, and where it holds
 
+@dataclass(frozen=True)
+class Overlap:
+    """A number for how two boxes lie, the same for the same, and -1 where they have no element in common.
 
-def list_read_overlaps(spec: Spec, plan: Plan, told: set[str], near: int) -> Iterator[tuple[Overlap, Overlap]]:
-    """How far apart two boxes begin, as far as they overlap, in each pair of trips; and of trips that are near only,
-    should the former be too many.
-
-    ``told``: names of what differs between runs. ``near``: within so many trips. Of arrays that are only read.
+    ``loops``: those in whose trips it is seen. ``is_near``: of trips between which a buffer is written anew.
     """
+
+    x: Index
+    loops: Loops
+    guards: tuple[Index, ...]
+    is_near: bool
+
+
+def list_read_overlaps(
+    spec: Spec, plan: Plan, told: frozenset[str], periods: Mapping[str, int]
+) -> tuple[Overlap, ...]:  # fmt: skip
+    """How two boxes of an array that is only read lie in each pair of trips.
+
+    Of a box that the plan loads in every trip, trips between which buffers are written anew are enough, and the first
+    ones beside the last of a loop before. ``told``: names of what differs between runs; ``periods``: of each loop after
+    how many trips places in shared memory repeat, 0 where that is not known.
+    """
+    near = max([1, *periods.values()])
     written = written_roots(spec)
     boxes = dict.fromkeys(box for box in touched_boxes(spec) if box.memory.name not in written)
+    found: dict[Overlap, None] = {}
     for box, other in product(boxes, boxes):
         if box.memory == other.memory:
+            is_renewed = box == other and all(periods.get(v.name, 1) for v, _ in box.loops)
+            is_renewed = is_renewed and _is_loaded_in_every_trip(spec, plan, box)
             for numbers in _ranks(plan):
-                for end in _see_ends(box, other, numbers, told, near):
-                    yield end, end
-                whole = _see(box, other, numbers, told, None)
-                if whole is not None:
-                    yield whole, _see(box, other, numbers, told, near) or whole
+                seen = _see(box, other, numbers, told, near if is_renewed else None)
+                found |= {} if seen is None else {seen: None}
+                found |= dict.fromkeys(_see_ends(box, other, numbers, told, near))
+    return tuple(found)
+
+
+def _is_loaded_in_every_trip(spec: Spec, plan: Plan, box: Owned) -> bool:
+    """Does the plan read a box inside of all of the spec's loops, under no condition but the spec's?"""
+    (meant,) = (p.meant for p in outline(spec).placed if isinstance(p.statement, Call) and p.number == box.op)
+    numbers = tuple(one.number for one in meant.loops)
+    threads = {"tx", *thread_variables(box.threads)}
+    asked = (box.condition, *(less(one.trip, one.count) for one in meant.loops))
+    allowed = {c for x in asked for c in consequences(x)}
+    is_loaded = False
+    for visit in (v for role in plan.roles for v in walk(role.steps, begin(role.threads)) if v.position.op == box.op):
+        at = visit.position
+        reads = [t for t in visit.effects.touches if t.reads and at.flat(t.ref)[0].name == box.memory.name]
+        if reads and tuple(n for n in at.spec_loops if n >= 0) != numbers:
+            return False
+        around = [(v.name, n) for (v, _), n in zip(at.loops, at.spec_loops, strict=True)]
+        trips = {name: outline(spec).loops[n].trip for name, n in around if n >= 0}
+        inner = {name for name, n in around if n < 0}
+        for guard in (*at.guards, *(at.expand(t.where) for t in reads)) if reads else ():
+            for part in conjuncts(substitute(guard, trips)):
+                if not _names_of(part) <= threads | inner and part not in allowed:
+                    return False
+        is_loaded |= bool(reads)
+    return is_loaded
 
 
 def _ranks(plan: Plan) -> Iterable[Mapping[str, Index]]:
@@ -52,21 +109,23 @@ def _ranks(plan: Plan) -> Iterable[Mapping[str, Index]]:
     ]
 
 
-def _see(box: Owned, other: Owned, numbers: Mapping[str, Index], told: set[str], near: int | None) -> Overlap | None:
-    """None where it is the same in all runs, or where they never meet."""
+def _see(
+    box: Owned, other: Owned, numbers: Mapping[str, Index], told: frozenset[str], near: int | None
+) -> Overlap | None:  # fmt: skip
+    """None where it is the same in all runs, or where they never meet. ``near``: within so many trips, None for all."""
     before = {v.name: Var(f"{v.name}_before", v.bound, v.step, v.least) for v, _ in other.loops}
     is_same_loop = bool(box.loops) and box.loops[:1] == other.loops[:1]
     back: dict[str, Index] = {}
-    if near is not None:
-        if box.loops != other.loops:
-            return None
-        back = {v.name: sub(v, Var(f"{v.name}_before", near + 1)) for v, _ in box.loops}
+    if near is not None:  # loops that have no say in it have some trip before
+        asked = (box.condition, *(x for x in box.start if told & _names_of(x)), *(n for _, n in box.loops))
+        named = set[str]().union(*map(_names_of, asked))
+        back = {v.name: sub(v, Var(f"{v.name}_before", near + 1)) for v, _ in box.loops if v.name in named}
+        before = {v.name: v for v, _ in other.loops}
     at: dict[str, Index] = {**numbers, **before, **back}
     apart = [sub(x, substitute(y, at)) for x, y in zip(box.start, other.start, strict=True)]
     if any(isinstance(d, int) and not -n < d < m for d, m, n in zip(apart, box.box, other.box, strict=True)):
         return None
-    asked = [x for x in apart if told & {v.name for v in variables(x)}]
-    if not asked:
+    if not any(told & _names_of(x) for x in apart):
         return None
     made = [substitute(other.condition, at)]
     made += [less(at[v.name], substitute(n, at)) for v, n in other.loops if not isinstance(n, int)]
@@ -77,11 +136,11 @@ def _see(box: Owned, other: Owned, numbers: Mapping[str, Index], told: set[str],
     loops = box.loops
     if near is None:  # all trips of the other box's loops, of which there may be fewer than at other sizes
         loops += tuple((before[v.name], substitute(n, at)) for v, n in other.loops if not isinstance(n, int))
-    return tuple(_within(every(*made), apart, box.box, other.box, told)), loops, (box.condition,)
+    return Overlap(_number(made, apart, box, other, told), loops, (box.condition,), near is not None)
 
 
 def _see_ends(
-    box: Owned, other: Owned, numbers: Mapping[str, Index], told: set[str], near: int
+    box: Owned, other: Owned, numbers: Mapping[str, Index], told: frozenset[str], near: int
 ) -> Iterator[Overlap]:  # fmt: skip
     """A box in the first trips of its loops, and another in the last of those before: as many as the CTA says."""
     shared = 0
@@ -105,14 +164,22 @@ def _see_ends(
         made += [substitute(other.condition, last), substitute(box.condition, first)]
         apart = [sub(substitute(x, first), substitute(y, last)) for x, y in zip(box.start, other.start, strict=True)]
         counts = [n for _, n in other.loops[inner:] if not isinstance(n, int)]
-        if counts and any(told & {v.name for v in variables(d)} for d in apart):
-            yield tuple(_within(every(*made), apart, box.box, other.box, told)), around, ()
+        if counts and any(told & _names_of(d) for d in apart):
+            yield Overlap(_number(made, apart, box, other, told), around, (), True)
 
 
-def _within(
-    made: Index, apart: Sequence[Index], box: Sequence[int], other: Sequence[int], told: set[str]
-) -> Iterator[Index]:  # fmt: skip
-    """Along each dimension how far apart they begin, clipped where they no longer meet."""
-    for d, m, n in zip(apart, box, other, strict=True):
-        if told & {v.name for v in variables(d)}:
-            yield select(made, minimum(maximum(d, -n), m), m)
+def _number(made: Sequence[Index], apart: Sequence[Index], box: Owned, other: Owned, told: frozenset[str]) -> Index:
+    """How far apart they begin along each dimension that differs between runs, as one number; -1 where they lie clear
+    of each other, or where the other is not read.
+    """
+    number: Index = 0
+    meet = [*made]
+    for d, m, n in zip(apart, box.box, other.box, strict=True):
+        if told & _names_of(d):
+            meet += [less(-n, d), less(d, m)]
+            number = add(mul(number, m + n - 1), add(d, n - 1))
+    return select(every(*meet), number, APART)
+
+
+def _names_of(x: Index) -> set[str]:
+    return {v.name for v in variables(x)}

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Index, add, evaluate, sub, substitute, variables
+from tilegen.index import Index, add, evaluate, every, sub, substitute, variables
 from tilegen.plan import plain_name
 from tilegen.proofs.observed import Observed, part_naming
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -27,13 +27,15 @@ _MOST_VALUES = 1 << 20
 class Apart:
     """How far a place is from where the spec's box begins in the same trip: what depends on the CTA, and what does not.
 
-    ``own``: the part of the place that names an axis of CTAs; ``box``: the offsets of the box's elements.
+    ``own``: the part of the place that names an axis of CTAs; ``box``: the offsets of the box's elements; ``guards``:
+    which threads are at the place.
     """
 
     own: Index
     differing: Index
     rest: Index
     box: Index
+    guards: tuple[Index, ...] = ()
 
 
 def take_apart(q: Observed, meant: Observed, params: Collection[str]) -> Apart | None:
@@ -48,7 +50,9 @@ def take_apart(q: Observed, meant: Observed, params: Collection[str]) -> Apart |
     differing, same = sub(own, of_begin), sub(rest, of_rest)
     if AXES.isdisjoint(v.name for v in variables(differing)):
         differing, same = 0, add(differing, same)
-    found = Apart(own, differing, same, sub(whole, of_rest))
+    threads = {v.name for v in variables(same)}
+    guards = tuple(g for g in q.guards if {v.name for v in variables(g)} <= threads)
+    found = Apart(own, differing, same, sub(whole, of_rest), guards)
     left = {v.name for x in (rest, of_rest, found.rest, whole, found.box) for v in variables(x)}
     told = {plain_name(v.name) for x in (found.rest, found.box) for v in variables(x)}
     is_moved = not (inside - loops).isdisjoint(v.name for v in variables(of_spec))
@@ -57,20 +61,22 @@ def take_apart(q: Observed, meant: Observed, params: Collection[str]) -> Apart |
 
 def stays_within(apart: Apart, case: Mapping[str, int]) -> bool:
     """Is a place, but for the part that depends on the CTA, always that of an element of the spec's box?"""
-    return _is_within(substitute(apart.rest, case), substitute(apart.box, case))
+    guards = tuple(substitute(g, case) for g in apart.guards)
+    return _is_within(substitute(apart.rest, case), guards, substitute(apart.box, case))
 
 
 @lru_cache(maxsize=1 << 12)
-def _is_within(rest: Index, box: Index) -> bool:
-    offsets, places = _values(box), _values(rest)
+def _is_within(rest: Index, guards: tuple[Index, ...], box: Index) -> bool:
+    offsets, places = _values(box), _values(rest, guards)
     return offsets is not None and places is not None and bool(np.isin(places, offsets).all())
 
 
 @lru_cache(maxsize=1 << 8)
-def _values(x: Index) -> NDArray[np.int64] | None:
-    """All that an expression can be; None for too many."""
+def _values(x: Index, guards: tuple[Index, ...] = ()) -> NDArray[np.int64] | None:
+    """All that an expression can be where the guards hold; None for too many."""
     named = {v.name: v.bound for v in variables(x)}
     if prod(named.values()) > _MOST_VALUES:
         return None
-    axes = np.indices((*named.values(),), np.int64, sparse=True)
-    return np.unique(np.asarray(evaluate(x, dict(zip(named, axes, strict=True)))))
+    axes = dict(zip(named, np.indices((*named.values(),), np.int64, sparse=True), strict=True))
+    found, is_asked = np.asarray(evaluate(x, axes)), every(*guards)
+    return np.unique(found[np.broadcast_to(np.asarray(evaluate(is_asked, axes), bool), found.shape)])

@@ -12,10 +12,12 @@ from tilegen.interpret.threads import Cta
 from tilegen.kept import keep_of_two
 from tilegen.plan import Plan
 from tilegen.proofs.boundary_sizes import boundary_sizes, group_observed, largest_cases, list_untold, say_case
-from tilegen.proofs.cta_classes import CtaClasses, Namer, cover_classes, exchanges, find_cta_classes
+from tilegen.proofs.columns import list_sized_overlaps
+from tilegen.proofs.cta_classes import CtaClasses, cover_classes, exchanges, find_cta_classes
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
 from tilegen.proofs.observed import list_observed
+from tilegen.proofs.table import Namer
 from tilegen.proofs.trips import Cut, choose_trips, count_work, is_affordable, too_long, trip_cases
 from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
@@ -60,51 +62,66 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     default, namer = usual[0], Namer()
     trips = choose_trips(spec, plan, corners(launch_of(spec, default).grid), default, few=0, looks=False).trips
 
-    def classify(cases: Iterable[Mapping[str, int]]) -> list[Wanted]:
-        return [(case, find_cta_classes(spec, plan, case, trips, namer)) for case in cases]
+    def classify(cases: Iterable[Mapping[str, int]], some: Sequence[Cta] = ()) -> list[Wanted]:
+        return [(case, find_cta_classes(spec, plan, case, trips, namer, some)) for case in cases]
 
     wanted = classify(usual)
-    lengths = trip_cases(spec, plan, cover_classes([own for _, own in wanted[:1]], 1, 1)[0], default)
-    notes = [*lengths.notes]
+    lengths = trip_cases(spec, plan, cover_classes([own for _, own in wanted[:1]], 1)[0], default)
     wanted += classify(_new(lengths.cases, wanted))
-    boundaries = boundary_sizes(spec, group_observed(spec, asked), default, [case for case, _ in wanted])
+    sized = [*asked, *list_sized_overlaps(spec, plan)]
+    boundaries = boundary_sizes(spec, group_observed(spec, sized), default, [case for case, _ in wanted])
     wanted += classify(_new(boundaries.cases, wanted))
     wanted += classify(_new(edge_cases(spec, asked, default), wanted))
-    firm = len(wanted)
-    notes += [] if all(own.are_all for _, own in wanted) else [_OTHER_CTAS]
-    large = _new(largest_cases(spec, default), wanted)
-    wanted += [(case, find_cta_classes(spec, plan, case, trips, namer, corners(launch_of(spec, case).grid)))
-               for case in large]  # fmt: skip
+    firm, notes = _list_firm_runs(spec, plan, wanted, len(usual))
+    enough = max([_MOST_SPARE_WORK, *(count_run(plan, run) for run in firm)])
+    spare, long = [], []
+    for case in _new(largest_cases(spec, default), wanted):
+        ends = corners(launch_of(spec, case).grid)
+        few = ProofRun(case, tuple(ends[:1]), choose_trips(spec, plan, ends[:1], case), is_spare=True)
+        if count_run(plan, few) > enough:
+            long.append(say_untried(case))
+            continue
+        more = classify([case], ends)
+        own = ends if exchanges(spec, plan) else cover_classes([own for _, own in (*wanted, *more)], len(usual))[-1]
+        run = replace(few, ctas=tuple(own), cut=choose_trips(spec, plan, own, case)) if own else few
+        if count_run(plan, run) > enough:
+            long.append(say_untried(case))
+        elif own:
+            wanted += more
+            spare.append(run)
+    untold = list_untold(spec, sized, boundaries, [run.case for run in (*firm, *spare)])
+    return Runs((*firm, *spare), tuple(dict.fromkeys([*lengths.notes, *notes, *long, *untold])))
+
+
+def _list_firm_runs(
+    spec: Spec, plan: Plan, wanted: Sequence[Wanted], usual: int
+) -> tuple[list[ProofRun], list[str]]:  # fmt: skip
+    """A run of each size with CTAs that do what none before does, and the note on what is left out."""
+    notes = [] if all(own.are_all for _, own in wanted) else [_OTHER_CTAS]
     if exchanges(spec, plan):
         left = [list(own.ctas) for _, own in wanted]
     else:
-        left = cover_classes([own for _, own in wanted], len(usual), firm)
+        left = cover_classes([own for _, own in wanted], usual)
     if len(left[0]) > _MOST_RUN:
         left[0], notes = left[0][:: -(-len(left[0]) // _MOST_RUN)], [*notes, _OTHER_CTAS]
     runs = []
     for (case, _), own in zip(wanted, left, strict=True):
         if own:
-            cut, is_spare = choose_trips(spec, plan, own, case), case in large
-            some = own if is_spare else _afford(spec, plan, own, case, cut)
+            cut = choose_trips(spec, plan, own, case)
+            some = _afford(spec, plan, own, case, cut)
             notes += [_OTHER_CTAS] if len(some) < len(own) else []
-            runs.append(ProofRun(case, tuple(some), cut, is_spare))
-    some_runs = _share_out(plan, runs)
-    notes += [_OTHER_CTAS] if some_runs != runs else []
-    runs = some_runs
-    enough = max([_MOST_SPARE_WORK, *(count_run(plan, run) for run in runs if not run.is_spare)])
-    brief = [run for run in runs if not run.is_spare or count_run(plan, run) <= enough]
-    long = [say_untried(run.case) for run in runs if run not in brief]
-    untold = list_untold(spec, asked, boundaries, [run.case for run in brief])
-    return Runs(tuple(brief), tuple(dict.fromkeys([*notes, *long, *untold])))
+            runs.append(ProofRun(case, tuple(some), cut))
+    shared = _share_out(plan, runs)
+    return shared, notes if shared == runs else [*notes, _OTHER_CTAS]
 
 
 def _share_out(plan: Plan, runs: Sequence[ProofRun]) -> list[ProofRun]:
     """The runs; where those behind the first would take minutes together, with fewer of their CTAs, from all over."""
-    others = sum(count_run(plan, run) for run in runs[1:] if not run.is_spare)
+    others = sum(count_run(plan, run) for run in runs[1:])
     if others <= _MOST_WORK:
         return list(runs)
     each = [max(1, len(run.ctas) * _MOST_WORK // others) for run in runs]
-    step = [1 if k == 0 or run.is_spare else -(-len(run.ctas) // each[k]) for k, run in enumerate(runs)]
+    step = [1 if k == 0 else -(-len(run.ctas) // each[k]) for k, run in enumerate(runs)]
     return [replace(run, ctas=run.ctas[::n]) for run, n in zip(runs, step, strict=True)]
 
 

@@ -53,9 +53,13 @@ def find_exposed(late: Late, common: Recurrence, head: int, crowd: Crowd) -> set
                 return None
             every = np.arange(moves.values.trips)
             run = pick_values(len(every), common, head)[0]
-            ways = (moves.list_exposed(trips, common.period) for trips in (every, run))
-            for exposed, shown in zip(*ways, strict=True):
-                found |= _find_unshown(exposed, shown, run, common)
+            if moves.is_same or len(run) == len(every):
+                continue
+            shown = [_number_ways(own, run, common) for own in moves.list_exposed(run, common.period)]
+            ways = np.unique(_number_ways(moves.find_meant(every), every, common))
+            if not all(np.isin(ways, own).all() for own in shown):
+                exposed = moves.list_exposed(every, common.period)
+                found |= set().union(*(_find_unshown(x, own, common) for x, own in zip(exposed, shown, strict=True)))
     return found
 
 
@@ -77,14 +81,22 @@ class _Moves:
         self.values = SeenValues(place.v, place.loops, crowd, seen, most=_MOST_TOUCHED)
         self.is_large = not self.is_same and self.values.size > _MOST_TOUCHED
 
+    def find_meant(self, run: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """(CTAs, trips): those in which the spec touches the array, in the CTA or in another of its cluster."""
+        values = self.values
+        holds = np.all([values.whole(1), *map(values.whole, self.guards)], axis=0)[:, run]
+        is_meant = np.asarray(_any_of_rest(holds) & values.is_made[:, run])
+        return np.broadcast_to(is_meant.any(axis=0), is_meant.shape) if self._is_shared() else is_meant
+
+    def _is_shared(self) -> bool:
+        return bool(self.values.axes.keys() & {*CLUSTER_AXES})
+
     def list_exposed(self, run: NDArray[np.intp], period: int) -> Iterator[NDArray[np.bool_]]:
         """(CTAs, trips), of one way after another in which data of an earlier trip are seen not to be a trip's own.
 
         ``run``: the trips that are made, one after another. What a buffer holds that each trip writes is at most a
         period old: then its place is written again.
         """
-        if self.is_same:
-            return
         values = self.values
         at = values.whole(self.moved)[:, run]
         holds = np.all([values.whole(1), *map(values.whole, self.guards)], axis=0)[:, run]
@@ -98,7 +110,7 @@ class _Moves:
         trip = np.arange(len(run)).reshape(-1, *(1,) * (at.ndim - 2))
         last = np.maximum.accumulate(np.where(touches, trip, 0), axis=1)
         yield is_meant & _any_of_rest(misses & (at != np.take_along_axis(at, last, axis=1)))
-        if values.axes.keys() & {*CLUSTER_AXES}:  # another CTA of the cluster may have loaded it
+        if self._is_shared():  # another CTA of the cluster may have loaded it
             yield _any_of_rest(misses) & (is_meant & _any_of_rest(_is_another(at, 1))).any(axis=0)
 
 
@@ -114,18 +126,16 @@ def _is_another(at: Ints, apart: int) -> NDArray[np.bool_]:
     return found
 
 
-def _find_unshown(
-    exposed: NDArray[np.bool_], shown: NDArray[np.bool_], run: NDArray[np.intp], common: Recurrence
-) -> set[int]:  # fmt: skip
+def _find_unshown(exposed: NDArray[np.bool_], shown: NDArray[np.intp], common: Recurrence) -> set[int]:
     """Of each CTA the first exposed trip of each stretch and residue of which none that runs is exposed."""
+    trips = np.arange(exposed.shape[1])
+    ways, firsts = np.unique(_number_ways(exposed, trips, common), return_index=True)  # trips of one CTA ascend
+    return {*np.nonzero(exposed)[1][firsts[~np.isin(ways, shown)]].tolist()}
+
+
+def _number_ways(exposed: NDArray[np.bool_], trips: NDArray[np.intp], common: Recurrence) -> NDArray[np.intp]:
+    """A number for the CTA, the stretch and the residue of each trip that is exposed."""
     starts = np.array([0, *sorted(n for _, n in common.breakpoints)])
-
-    def ways_of(cta: NDArray[np.intp], trip: NDArray[np.intp]) -> list[tuple[int, ...]]:
-        stretch = np.searchsorted(starts, trip, side="right")
-        return list(zip(cta.tolist(), stretch.tolist(), (trip % common.period).tolist(), strict=True))
-
-    cta, trip = np.nonzero(exposed)
-    firsts = dict(zip(reversed(ways_of(cta, trip)), reversed(trip.tolist()), strict=True))
-    cta, at = np.nonzero(shown)
-    known = {*ways_of(cta, run[at])}
-    return {first for way, first in firsts.items() if way not in known}
+    stretch = np.searchsorted(starts, trips, side="right")
+    cta, at = np.nonzero(exposed)
+    return np.asarray((cta * (len(starts) + 1) + stretch[at]) * common.period + trips[at] % common.period)

@@ -1,0 +1,139 @@
+"""Columns laid out over CTAs and trips, and numbers for their rows: the same for the same, over all sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tilegen.index import Index, bound, evaluate, substitute, variables
+from tilegen.plan import plain_name
+from tilegen.proofs.columns import Column, names_in, uneven_loops
+from tilegen.proofs.observed import NEVER, Loops
+from tilegen.proofs.relative_places import stays_within
+from tilegen.scopes import CTA_AXES
+
+Ints = NDArray[np.int64]
+Case = Mapping[str, int]
+
+_MOST_CELLS = 1 << 22  # of one column
+
+
+@dataclass
+class Namer:
+    """Numbers for what is met, the same for equal things, over all sizes."""
+
+    numbers: dict[object, int] = field(default_factory=dict)
+
+    def number(self, thing: object) -> int:
+        return self.numbers.setdefault(thing, len(self.numbers))
+
+
+@dataclass(frozen=True)
+class Filled:
+    """A column's values: over CTAs that differ in it, the trips of loops of these names, and all else.
+
+    ``row``: of each CTA which of the former it is, None where all are one.
+    """
+
+    loops: tuple[str, ...]
+    values: Ints
+    row: Ints | None
+
+
+@dataclass(frozen=True)
+class Table:
+    """CTAs, of one size: the axes of each."""
+
+    case: Case
+    axes: Mapping[str, Ints]
+
+    def fill(self, c: Column) -> Filled | None:
+        """None for too much, and for a place that leaves the spec's region. What stands in trips that a CTA does not
+        make has no meaning (``find_made``).
+        """
+        if c.apart is not None and not stays_within(c.apart, self.case):
+            return None
+        seen = [substitute(x, self.case) for x in c.seen]
+        guards = [substitute(g, self.case) for g in c.guards]
+        outer = self._count_trips(c.loops)
+        extents = {trip.name: max(1, bound(n) - 1) for trip, n in outer}
+        others = {v.name: v.bound for x in (*seen, *guards) for v in variables(x)
+                  if v.name not in extents and v.name not in self.axes}  # fmt: skip
+        counts = [n for _, n in outer] if c.apart is not None else []
+        axes, which = self._distinct_ctas([*seen, *guards, *counts])
+        many = len(next(iter(axes.values()), [0]))
+        shape = (many, *extents.values(), *others.values())
+        if prod(shape) * max(1, len(seen)) > _MOST_CELLS:
+            return None
+        at: dict[str, Any] = {name: x.reshape(-1, *[1] * (len(shape) - 1)) for name, x in axes.items()}
+        for k, name in enumerate((*extents, *others), 1):
+            at[name] = np.arange(shape[k]).reshape([-1 if d == k else 1 for d in range(len(shape))])
+        with np.errstate(divide="ignore", invalid="ignore"):  # where a loop does not get
+            is_asked = np.ones(shape, bool)
+            for guard in guards:
+                is_asked &= np.asarray(evaluate(guard, at), bool)
+            found = [np.where(is_asked, evaluate(x, at), NEVER) for x in seen] or [np.where(is_asked, 1, NEVER)]
+            if c.apart is not None:
+                for trip, n in outer:
+                    is_asked &= at[trip.name] < evaluate(n, at)
+                if np.logical_and(np.not_equal(found[0], 0), is_asked).any():
+                    return None
+        values = np.stack(found, axis=-1).astype(np.int64).reshape(*shape[: 1 + len(outer)], -1)
+        return Filled(tuple(plain_name(trip.name) for trip, _ in outer), values, which)
+
+    def find_made(self, loops: Loops) -> NDArray[np.bool_] | None:
+        """(CTAs, *trips of loops with different counts): which trips are made; None for too many."""
+        outer = self._count_trips(loops)
+        axes, which = self._distinct_ctas([n for _, n in outer])
+        many = len(next(iter(axes.values()), [0]))
+        shape = (many, *(max(1, bound(n) - 1) for _, n in outer))
+        if prod(shape) > _MOST_CELLS:
+            return None
+        at: dict[str, Any] = {name: x.reshape(-1, *[1] * len(outer)) for name, x in axes.items()}
+        for k, (trip, _) in enumerate(outer, 1):
+            at[trip.name] = np.arange(shape[k]).reshape([-1 if d == k else 1 for d in range(len(shape))])
+        is_made = np.ones(shape, bool)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            for trip, n in outer:
+                is_made &= at[trip.name] < evaluate(n, at)
+        whole = is_made if which is None else is_made[which]
+        return np.broadcast_to(whole, (len(self.axes[CTA_AXES[0]]), *whole.shape[1:]))
+
+    def _count_trips(self, loops: Loops) -> Loops:
+        return tuple((trip, substitute(n, self.case)) for trip, n in uneven_loops(loops))
+
+    def _distinct_ctas(self, asked: Sequence[Index]) -> tuple[dict[str, Ints], Ints | None]:
+        """The axes that are asked for, each way in which CTAs have them once; and which way each CTA has."""
+        named = names_in(asked)
+        axes = {name: x for name, x in self.axes.items() if name in named}
+        if not axes:
+            return {}, None
+        rows, which = np.unique(np.stack([*axes.values()], axis=1), axis=0, return_inverse=True)
+        return dict(zip(axes, rows.T, strict=True)), which.reshape(-1)
+
+
+def number_rows(rows: Ints, key: object, namer: Namer) -> Ints:
+    """A number for each row, the same for the same rows under one key."""
+    firsts, which = distinct_rows(rows)
+    return np.array([namer.number((key, rows[k].tobytes())) for k in firsts.tolist()])[which]
+
+
+def distinct_rows(rows: Ints) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Where each different row stands first, and which of these each row is. By their bytes, however wide they are."""
+    rows = np.ascontiguousarray(rows)
+    if (rows == rows[0]).all():
+        return np.zeros(1, np.intp), np.zeros(len(rows), np.intp)
+    flat = rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
+    _, firsts, which = np.unique(flat, return_index=True, return_inverse=True)
+    return firsts, which.reshape(-1)
+
+
+def spread(x: Ints, shape: tuple[int, ...]) -> Ints:
+    """The array with -1 for trips that it does not have."""
+    pads = [(0, n - size) for size, n in zip(x.shape, shape, strict=True)]
+    return np.pad(x, pads, constant_values=-1) if any(pad for _, pad in pads) else x
