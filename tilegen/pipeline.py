@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,7 @@ from tilegen.spec.data import Spec
 from tilegen.spec.outline import launch_of
 
 if TYPE_CHECKING:
-    from tilegen.proofs import Proof
+    from tilegen.proofs import Proof, RanWith
 
 Source = Spec | spec_room.Source
 
@@ -173,8 +173,12 @@ def _describe_unproved(spec: Spec, plan: Plan, source: str) -> dict[str, Any]:
 
 def _describe_proof(proof: Proof) -> dict[str, Any]:
     """What the manifest says of a proof: what ran, and notes."""
-    runs = [{"params": dict(params), "ctas": [list(c) for c in ctas]} for params, ctas in proof.runs]
-    return {"proof": {"runs": runs, "notes": list(proof.notes)}}
+    drawn = [proof.sample] if proof.sample else []
+    return {"proof": {"runs": _list_runs(proof.runs), "sample": _list_runs(drawn), "notes": list(proof.notes)}}
+
+
+def _list_runs(runs: Iterable[RanWith]) -> list[dict[str, Any]]:
+    return [{"params": dict(params), "ctas": [list(c) for c in ctas]} for params, ctas in runs]
 
 
 # ---------------------------------------------------------------- what is written

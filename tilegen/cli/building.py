@@ -152,6 +152,8 @@ def _describe(output: _Output, folder: Path, verbose: bool) -> str:
     if not verbose:
         return line
     found = [f"proved: {_say_run(*run)}" for run in output.built.proof.runs]
+    if output.built.proof.sample:
+        found.append(f"note: drawn at random beside these: {_say_run(*output.built.proof.sample)}")
     found += [f"note: {note}" for note in output.built.proof.notes]
     return "\n  ".join([line, *found, f"in {output.seconds:.2f} s"])
 

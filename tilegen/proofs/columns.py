@@ -114,7 +114,7 @@ def list_observations(spec: Spec, plan: Plan) -> Observations:
 
 
 def list_sized_overlaps(spec: Spec, plan: Plan) -> list[Observed]:
-    """How boxes that are read lie on one another, as far as sizes have a say in it: no comparison of the plan says so."""
+    """How boxes that are read lie on one another, as far as sizes have a say: no comparison of the plan tells."""
     steady, params = list_observations(spec, plan).steady, frozenset(p.name for p in spec.params)
     overlaps = list_read_overlaps(spec, plan, params, find_periods(steady)) if params else ()
     return [Observed(overlap.x, overlap.loops, overlap.guards) for overlap in overlaps]

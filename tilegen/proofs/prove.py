@@ -33,6 +33,7 @@ from tilegen.proofs.owners import check_owners, may_be_partial
 from tilegen.proofs.partition import find_unowned
 from tilegen.proofs.ranges import unproven_ranges
 from tilegen.proofs.runs import ProofRun, check_run, choose_runs, say_untried
+from tilegen.proofs.sample import draw_sample
 from tilegen.proofs.terms import check_terms
 from tilegen.proofs.trips import count_work, describe_trips, is_affordable
 from tilegen.proofs.whole import check_whole
@@ -44,14 +45,21 @@ from tilegen.spec.outline import launch_of
 _SHARED_WORK = 1 << 23  # threads that carry out steps: half a second; less is not worth other processes
 
 
+RanWith = tuple[tuple[tuple[str, int], ...], tuple[Cta, ...]]  # parameters, and CTAs
+
+
 @dataclass(frozen=True)
 class Proof:
-    """What was proved: the CTAs and parameters that ran in NumPy, and notes worth a reader's time."""
+    """What was proved: the CTAs and parameters that ran in NumPy, and notes worth a reader's time.
 
-    runs: tuple[tuple[tuple[tuple[str, int], ...], tuple[tuple[int, int, int], ...]], ...]
+    ``sample``: those that were drawn at random beside them (``sample.py``), None where that would take too long.
+    """
+
+    runs: tuple[RanWith, ...]
     steps: int
     warnings: tuple[Diagnostic, ...] = ()
     notes: tuple[str, ...] = ()
+    sample: RanWith | None = None
 
 
 def may_take_long(plan: Plan) -> bool:
@@ -89,11 +97,15 @@ def prove(spec: Spec, plan: Plan, processes: int = 1) -> Proof:
     notes += of_floats
     for run, (taken, trips) in zip(runs, exact, strict=True):
         notes += describe_trips(spec, run.case, trips) if taken else [say_untried(run.case)]
+    sample = draw_sample(spec, plan, runs)
+    if sample is not None:
+        check_run(spec, plan, sample)
     done = tuple((tuple(run.case.items()), run.ctas) for run in runs)
     steps = [taken for taken, _ in exact]
     first = sum(steps[: len(parameter_cases(spec))])
     warnings += needless_syncs(spec, plan, runs, first)
-    return Proof(done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)))
+    drawn = None if sample is None else (tuple(sample.case.items()), sample.ctas)
+    return Proof(done, sum(steps), tuple(dict.fromkeys(warnings)), tuple(dict.fromkeys(notes)), drawn)
 
 
 def _carry_out_all(
