@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Formula, Index, Var, add, bound, substitute, variables
-from tilegen.index.bounds import highest
+from tilegen.index import Formula, Index, Var, add, bound, div, substitute, total, variables
+from tilegen.index.bounds import highest, linear
 
 Ints = NDArray[np.int64]
 
@@ -57,11 +57,31 @@ def recurrence(x: Index, v: Var) -> Recurrence | None:
     if isinstance(x, Var):
         return Recurrence(1, 1)
     assert isinstance(x, Formula)
+    if x.symbol == "/" and not isinstance(x.args[1], int):
+        x = _divide_out(x)
+        assert isinstance(x, Formula)
     parts = [recurrence(a, v) for a in x.args]
     rule = _RULES.get(x.symbol)
     if rule is None or any(p is None for p in parts):
         return _clip(x, v) if x.symbol in ("min", "max") else None
     return rule(x, [p for p in parts if p is not None], v)
+
+
+def _divide_out(x: Formula) -> Index:
+    """A quotient by what is not known, with the multiples of it in the dividend taken out.
+
+    >>> t, b, n = Var("t", 100), Var("b", 9), Var("n", 10, least=1)
+    >>> str(_divide_out((t * n + b) // n))
+    't + b / n'
+    """
+    whole, rest = [], []
+    for f, c in linear(x.args[0]).items():
+        is_multiple = isinstance(f, Formula) and f.symbol == "*" and x.args[1] in f.args and len(f.args) == 2
+        if is_multiple:
+            whole.append((c, f.args[1 - f.args.index(x.args[1])]))
+        else:
+            rest.append((c, f))
+    return add(total(whole), div(total(rest), x.args[1])) if whole and all(c > 0 for c, _ in whole) else x
 
 
 # ---------------------------------------------------------------- one rule for each operator

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from tilegen.index import (
@@ -113,11 +114,25 @@ def list_observations(spec: Spec, plan: Plan) -> Observations:
     return Observations(tuple(found), steady)
 
 
-def list_sized_overlaps(spec: Spec, plan: Plan) -> list[Observed]:
-    """How boxes that are read lie on one another, as far as sizes have a say: no comparison of the plan tells."""
+def list_sized_places(spec: Spec, plan: Plan) -> list[Observed]:
+    """Where boxes that are read lie on one another, and whether the plan's places are the spec's, as far as sizes have a
+    say: no comparison tells.
+    """
     steady, params = list_observations(spec, plan).steady, frozenset(p.name for p in spec.params)
     overlaps = list_read_overlaps(spec, plan, params, find_periods(steady)) if params else ()
-    return [Observed(overlap.x, overlap.loops, overlap.guards) for overlap in overlaps]
+    found = [Observed(overlap.x, overlap.loops, overlap.guards) for overlap in overlaps]
+    asked = list_observed(spec, plan)
+    meant = meant_places(asked)
+    for q in asked if params else ():
+        beside = [] if q.is_meant or not q.array else [take_apart(q, m, params) for m in places_beside(q, meant)]
+        apart = [(x.differing, part_naming(x.rest, {*params})) for x in beside if x is not None]
+        if not any(both == (0, 0) for both in apart):
+            found += [
+                Observed(differ(x, 0), q.loops, q.guards)
+                for x in dict.fromkeys(chain(*apart))
+                if names_in([x]) & params
+            ]
+    return found
 
 
 def find_periods(steady: Mapping[str, Recurrence | None]) -> dict[str, int]:

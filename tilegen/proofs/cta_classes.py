@@ -33,6 +33,7 @@ from tilegen.proofs.observed import Loops, ranks_of
 from tilegen.proofs.owned_boxes import read_boxes, written_boxes
 from tilegen.proofs.partition import are_own
 from tilegen.proofs.read_overlap import APART
+from tilegen.proofs.relative_places import stays_within
 from tilegen.proofs.self_overlap import find_self_overlap
 from tilegen.proofs.shown_overlaps import ShownOverlap, find_shown_overlaps
 from tilegen.proofs.table import Case, Filled, Ints, Namer, Table, distinct_rows, number_rows, spread
@@ -76,7 +77,7 @@ def find_cta_classes(
     ctas, are_all = list(some), False
     if not some:
         ctas, are_all = _combine_axes([_pick_axis(observed.each, d, n, grid, case) for d, n in enumerate(grid)], grid)
-        ctas = [*dict.fromkeys([*ctas, *(cta for x in twice for cta in x.ends())])]
+        ctas = [*dict.fromkeys([*ctas, *(cta for x in twice for cta in x.ends(grid))])]
     together = whole_clusters(ctas, plan.cluster)
     table = Table(case, {axis: np.array(x) for axis, x in zip(CTA_AXES, zip(*together, strict=True), strict=True)})
     known = _find_known(table, observed.each, namer)
@@ -104,11 +105,14 @@ def _pick_axis(observed: Sequence[Observation], axis: int, extent: int, grid: Ct
         return np.arange(extent), True
     v = Var(CTA_AXES[axis], extent)
     fixed: dict[str, Index] = {**case, **{a: Var(a, n) if n > 1 else 0 for a, n in zip(CTA_AXES, grid, strict=True)}}
+    unsure = {o.array for o in observed if o.array and _find_sure(o, fixed, case) is None}
     courses: list[Recurrence | None] = []
     for o in observed:
-        best = next((c for c in o.options if _is_beside(c, fixed)), o.options[-1])
-        parts = (*best.seen, *best.guards, *(n for _, n in best.loops))
-        for x in dict.fromkeys(substitute(x, fixed) for x in parts):
+        sure = None if o.array in unsure else _find_sure(o, fixed, case)
+        ways = (c for c in o.options[: None if sure is None else sure + 1] if _may_be_within(c, case))
+        for x in dict.fromkeys(
+            substitute(x, fixed) for c in ways for x in (*c.seen, *c.guards, *(n for _, n in c.loops))
+        ):
             if v in variables(x):
                 found = recurrence(x, v)
                 courses.append(found if found is None or not found.rise else None)
@@ -122,9 +126,15 @@ def _pick_axis(observed: Sequence[Observation], axis: int, extent: int, grid: Ct
     return np.unique([*np.linspace(0, extent - 1, _FEW).astype(np.int64).tolist(), 1, extent - 2]), False
 
 
-def _is_beside(c: Column, fixed: Mapping[str, Index]) -> bool:
-    """Does a place keep its distance from the spec's region, as it is written?"""
-    return c.apart is not None and isinstance(substitute(c.seen[0], fixed), int)
+def _find_sure(o: Observation, fixed: Mapping[str, Index], case: Case) -> int | None:
+    """By which option a place is in the spec's region in every CTA, as it is written; None where none says so."""
+    sure = (k for k, c in enumerate(o.options)
+            if c.apart is not None and _may_be_within(c, case) and substitute(c.seen[0], fixed) == 0)  # fmt: skip
+    return next(sure, None)
+
+
+def _may_be_within(c: Column, case: Case) -> bool:
+    return c.apart is None or stays_within(c.apart, case)
 
 
 def _combine_axes(axes: Sequence[tuple[Ints, bool]], grid: Cta) -> tuple[list[Cta], bool]:

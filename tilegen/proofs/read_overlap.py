@@ -7,7 +7,7 @@ in which other boxes meet behave alike, and some are right by chance.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 from tilegen.index import (
@@ -33,6 +33,7 @@ from tilegen.spec.data import Call, Spec
 from tilegen.spec.outline import outline, written_roots
 
 _FEW = 32  # trips of a loop that are all looked at
+_FAR = 1 << 40  # elements, of a row whose length sizes decide
 APART = -1
 
 
@@ -63,7 +64,9 @@ def list_read_overlaps(
     boxes = dict.fromkeys(box for box in touched_boxes(spec) if box.memory.name not in written)
     found: dict[Overlap, None] = {}
     for box, other in product(boxes, boxes):
-        if box.memory == other.memory:
+        if box.memory.name == other.memory.name:
+            if box.memory != other.memory:
+                box, other = _flatten(box), _flatten(other)
             is_renewed = box == other and all(periods.get(v.name, 1) for v, _ in box.loops)
             is_renewed = is_renewed and _is_loaded_in_every_trip(spec, plan, box)
             for numbers in _ranks(plan):
@@ -71,6 +74,16 @@ def list_read_overlaps(
                 found |= {} if seen is None else {seen: None}
                 found |= dict.fromkeys(_see_ends(box, other, numbers, told, near))
     return tuple(found)
+
+
+def _flatten(box: Owned) -> Owned:
+    """The box as a stretch of memory, from its first element to its last."""
+    pitches = box.memory.pitches
+    start = total(((1, mul(x, pitch)) for x, pitch in zip(box.start, pitches, strict=True)))
+    ends = [
+        (n - 1) * pitch if isinstance(pitch, int) else _FAR for n, pitch in zip(box.box, pitches, strict=True) if n > 1
+    ]
+    return replace(box, start=(start,), box=(sum(ends) + 1,))
 
 
 def _is_loaded_in_every_trip(spec: Spec, plan: Plan, box: Owned) -> bool:

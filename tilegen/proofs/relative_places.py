@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, reduce
 from math import prod
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilegen.index import Index, add, evaluate, every, sub, substitute, variables
+from tilegen.index import Formula, Index, add, evaluate, every, mul, sub, substitute, total, variables
+from tilegen.index.bounds import linear
 from tilegen.plan import plain_name
 from tilegen.proofs.observed import Observed, part_naming
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -43,10 +44,13 @@ def take_apart(q: Observed, meant: Observed, params: Collection[str]) -> Apart |
     trips = {plain_name(trip.name): trip for trip, _ in q.loops}
     loops = {trip.name for trip, _ in meant.loops}
     inside = {v.name for v in variables(meant.x)} - AXES - {*params}
-    spec = substitute(meant.x, {name: trips.get(name, 0) for name in inside & loops})
+    place, spec = (
+        distribute(q.x),
+        distribute(substitute(meant.x, {name: trips.get(name, 0) for name in inside & loops})),
+    )
     begin = substitute(spec, {name: 0 for name in inside - loops})
-    own, of_begin, of_spec = (part_naming(x, {*AXES}) for x in (q.x, begin, spec))
-    rest, of_rest, whole = sub(q.x, own), sub(begin, of_begin), sub(spec, of_spec)
+    own, of_begin, of_spec = (part_naming(x, {*AXES}) for x in (place, begin, spec))
+    rest, of_rest, whole = sub(place, own), sub(begin, of_begin), sub(spec, of_spec)
     differing, same = sub(own, of_begin), sub(rest, of_rest)
     if AXES.isdisjoint(v.name for v in variables(differing)):
         differing, same = 0, add(differing, same)
@@ -57,6 +61,28 @@ def take_apart(q: Observed, meant: Observed, params: Collection[str]) -> Apart |
     told = {plain_name(v.name) for x in (found.rest, found.box) for v in variables(x)}
     is_moved = not (inside - loops).isdisjoint(v.name for v in variables(of_spec))
     return None if left & AXES or told & loops or is_moved else found
+
+
+def distribute(x: Index) -> Index:
+    """The same as a sum of products: what is multiplied by a size may be a sum.
+
+    >>> from tilegen.index import Var
+    >>> bx, tx, n = Var("bx", 9), Var("tx", 32), Var("n", 99)
+    >>> str(distribute((bx * 4 + tx) * n))
+    'bx * n * 4 + tx * n'
+    """
+    if not isinstance(x, Formula) or x.symbol not in ("+", "-", "*"):
+        return x
+    parts = [distribute(a) for a in x.args]
+    if x.symbol == "-":
+        return sub(*parts)
+    if x.symbol == "+":
+        return reduce(add, parts)
+    terms: list[Index] = [1]
+    for part in parts:
+        addends = [mul(f, c) for f, c in linear(part).items()]
+        terms = [mul(t, a) for t in terms for a in addends]
+    return total((1, t) for t in terms)
 
 
 def stays_within(apart: Apart, case: Mapping[str, int]) -> bool:

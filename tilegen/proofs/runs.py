@@ -12,7 +12,7 @@ from tilegen.interpret.threads import Cta
 from tilegen.kept import keep_of_two
 from tilegen.plan import Plan
 from tilegen.proofs.boundary_sizes import boundary_sizes, group_observed, largest_cases, list_untold, say_case
-from tilegen.proofs.columns import list_sized_overlaps
+from tilegen.proofs.columns import list_sized_places
 from tilegen.proofs.cta_classes import CtaClasses, cover_classes, exchanges, find_cta_classes
 from tilegen.proofs.edges import edge_cases
 from tilegen.proofs.meaning import check_meaning, parameter_cases
@@ -68,7 +68,7 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     wanted = classify(usual)
     lengths = trip_cases(spec, plan, cover_classes([own for _, own in wanted[:1]], 1)[0], default)
     wanted += classify(_new(lengths.cases, wanted))
-    sized = [*asked, *list_sized_overlaps(spec, plan)]
+    sized = [*asked, *list_sized_places(spec, plan)]
     boundaries = boundary_sizes(spec, group_observed(spec, sized), default, [case for case, _ in wanted])
     wanted += classify(_new(boundaries.cases, wanted))
     wanted += classify(_new(edge_cases(spec, asked, default), wanted))
@@ -77,16 +77,14 @@ def choose_runs(spec: Spec, plan: Plan) -> Runs:
     spare, long = [], []
     for case in _new(largest_cases(spec, default), wanted):
         ends = corners(launch_of(spec, case).grid)
-        few = ProofRun(case, tuple(ends[:1]), choose_trips(spec, plan, ends[:1], case), is_spare=True)
-        if count_run(plan, few) > enough:
-            long.append(say_untried(case))
-            continue
         more = classify([case], ends)
         own = ends if exchanges(spec, plan) else cover_classes([own for _, own in (*wanted, *more)], len(usual))[-1]
-        run = replace(few, ctas=tuple(own), cut=choose_trips(spec, plan, own, case)) if own else few
+        if not own:
+            continue
+        run = ProofRun(case, tuple(own), choose_trips(spec, plan, own, case), is_spare=True)
         if count_run(plan, run) > enough:
             long.append(say_untried(case))
-        elif own:
+        else:
             wanted += more
             spare.append(run)
     untold = list_untold(spec, sized, boundaries, [run.case for run in (*firm, *spare)])

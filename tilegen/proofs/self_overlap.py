@@ -49,11 +49,21 @@ class SelfOverlap:
                    for axis, n in zip(CTA_AXES, cta, strict=True))  # fmt: skip
         return self.array, self.names.get((x, y, z), b"")
 
-    def ends(self) -> list[Cta]:
-        """The first and the last CTA of each name."""
+    def ends(self, grid: Cta) -> list[Cta]:
+        """The first and the last CTA of each name, and of those without one: there nothing is touched twice."""
         first = {name: cta for cta, name in reversed([*self.names.items()])}
         last = {name: cta for cta, name in self.names.items()}
-        return [*first.values(), *last.values()]
+        return [*first.values(), *last.values(), *([] if self.is_large else self._find_free(grid))]
+
+    def _find_free(self, grid: Cta) -> list[Cta]:
+        each = [self.thinned[axis].values if axis in self.thinned else np.arange(n)
+                for axis, n in zip(CTA_AXES, grid, strict=True)]  # fmt: skip
+        numbers = np.ravel_multi_index(np.meshgrid(*each, indexing="ij"), grid).ravel()
+        named = np.ravel_multi_index(np.array([*self.names]).reshape(-1, 3).T, grid)
+        free = (
+            np.sort(numbers[~np.isin(numbers, named)])[[0, -1]] if len(numbers) > len(named) else np.zeros(0, np.intp)
+        )
+        return [(int(x), int(y), int(z)) for x, y, z in zip(*np.unravel_index(free, grid), strict=True)]
 
 
 def find_self_overlap(spec: Spec, plan: Plan, case: Mapping[str, int]) -> tuple[SelfOverlap, ...]:

@@ -22,6 +22,7 @@ ShownOverlap = tuple[
 ]  # number of a window of trips, of an observation, of a pair of boxes; how it lies
 
 _MOST_SHOWN = 1 << 16  # of one observation
+_SOME = 4  # CTAs from either end of those that show one and the same
 _MOST_CELLS = 1 << 24  # of the windows of trips
 
 Levels = Mapping[tuple[str, ...], Ints]  # by the loops around: numbers over CTAs and trips, -1 where none is made
@@ -72,11 +73,16 @@ def _pick_lies(lies: Ints, window: Ints, many: int) -> list[tuple[int, int, int,
     row, cell = np.nonzero(is_picked)
     cta = row * many // len(lies)
     is_largest = lies[row, cell] != least[pair[row, cell]]
-    number = np.unique((cta * len(least) + pair[row, cell]) * 2 + is_largest)
+    number = np.unique((pair[row, cell] * 2 + is_largest) * many + cta)
+    firsts = np.flatnonzero(np.diff(number // many, prepend=-1))
+    each = np.diff([*firsts, len(number)])
+    nth = np.arange(len(number)) - np.repeat(firsts, each)
+    number = number[(nth < _SOME) | (nth >= np.repeat(each, each) - _SOME)]
     if len(number) > _MOST_SHOWN:
         return None
-    cta, own = np.divmod(number // 2, len(least))
-    how = np.where(number % 2, largest[own], least[own])
+    of, cta = np.divmod(number, many)
+    own = of // 2
+    how = np.where(of % 2, largest[own], least[own])
     return list(zip(cta.tolist(), keys[own // cells].tolist(), (own % cells).tolist(), how.tolist(), strict=True))
 
 
