@@ -84,8 +84,10 @@ def all_ctas(spec: Spec, case: Mapping[str, int]) -> list[Cta]:
     return [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]
 
 
-@pytest.mark.parametrize("seeds", [range(12), *(pytest.param(range(n, n + 50), marks=pytest.mark.slow)
-                                                for n in range(1000, 1500, 50))])  # fmt: skip
+SEEDS = [range(12), *(pytest.param(range(n, n + 50), marks=pytest.mark.slow) for n in range(1000, 1500, 50))]
+
+
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
 def test_a_proof_says_what_all_ctas_say(seeds: range) -> None:
     judged = [found for found in map(judge, seeds) if found is not None]
     assert not [j for j in judged if j.is_missed or j.is_false_alarm]
