@@ -84,7 +84,7 @@ def all_ctas(spec: Spec, case: Mapping[str, int]) -> list[Cta]:
     return [(i, j, k) for k in range(z) for j in range(y) for i in range(x)]
 
 
-SEEDS = [range(12), *(pytest.param(range(n, n + 50), marks=pytest.mark.slow) for n in range(1000, 1500, 50))]
+SEEDS = [range(12), *(pytest.param(range(n, n + 20), marks=pytest.mark.slow) for n in range(1000, 1400, 20))]
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)

@@ -205,11 +205,12 @@ def lay_out_before(folder: Path) -> Path:
 
 
 def write_table(now: Path, before: Path) -> None:
-    """The rows of these notes in place of what the table has of the same tests."""
+    """The rows of these notes in place of what the table has of the same tests; of tests that both ran."""
     mine, other = _read(now), _read(before)
+    mine = {test: calls for test, calls in mine.items() if test in other}
     rows = [row for row in read_table() if row["fault"] not in mine] if TABLE.exists() else []
     for test, calls in mine.items():
-        was = other.get(test, [])
+        was = other[test]
         for k, call in enumerate(calls):
             old = was[k] if k < len(was) else {"said": "", "runs": ""}
             values = test, str(k), old["said"], old["runs"], call["said"], call["runs"], call["all"]
