@@ -39,7 +39,7 @@ EQUIVALENT = {
 }  # fmt: skip
 _IN_ANOTHER_ORDER = "adds the same terms in another order"  # the results differ in their rounding alone
 OTHER_ORDER = {"half away": _IN_ANOTHER_ORDER, "one residue": _IN_ANOTHER_ORDER}
-_WHOLE_GRID = {
+WHOLE_GRID = {
     finding.UNPROVEN_MEETING, finding.UNPROVEN_RANGE, finding.UNPROVEN_ALIGNMENT, finding.UNPROVEN_CLAIM,
     finding.TWO_OWNERS, finding.NO_OWNER, finding.NOT_PARTITIONED,
 }  # fmt: skip
@@ -71,7 +71,7 @@ class Verdict:
 def judge(spec: Spec, plan: Plan, mutant: Mutant) -> Verdict:
     """What the proofs say of a mutant, and of one that passes them whether it is the same kernel."""
     found = run = proof_code(lambda: prove(spec, mutant.plan))
-    if found in _WHOLE_GRID or found == floats.BEYOND:  # else the runs said it, and nothing else came before
+    if found in WHOLE_GRID or found == floats.BEYOND:  # else the runs said it, and nothing else came before
         run = proof_code(lambda: [check_run(spec, mutant.plan, run) for run in list_runs(spec, mutant.plan)])
     return Verdict(found, run, "" if found else find_reason(spec, plan, mutant))
 

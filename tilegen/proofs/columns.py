@@ -31,7 +31,7 @@ from tilegen.index import (
 from tilegen.index.bounds import highest, linear
 from tilegen.index.recurrences import Recurrence, join_recurrences, recurrence
 from tilegen.kept import keep_of_two
-from tilegen.plan import Plan, plain_name
+from tilegen.plan import Plan, default_values, plain_name
 from tilegen.proofs.observed import (
     Loops,
     Observed,
@@ -115,12 +115,15 @@ def list_observations(spec: Spec, plan: Plan) -> Observations:
 
 
 def list_sized_places(spec: Spec, plan: Plan) -> list[Observed]:
-    """Where boxes that are read lie on one another, and whether the plan's places are the spec's, as far as sizes have a
-    say: no comparison tells.
+    """How boxes that are read lie, and whether the plan's places are the spec's: sizes decide it by no comparison.
+
+    Boxes of one and the same region are left out, if they lie apart with the usual sizes.
     """
     steady, params = list_observations(spec, plan).steady, frozenset(p.name for p in spec.params)
     overlaps = list_read_overlaps(spec, plan, params, find_periods(steady)) if params else ()
-    found = [Observed(overlap.x, overlap.loops, overlap.guards) for overlap in overlaps]
+    usual = default_values(spec.params)
+    found = [Observed(overlap.x, overlap.loops, overlap.guards) for overlap in overlaps
+             if not overlap.is_near or all(substitute(d, usual) == 0 for d in overlap.apart)]  # fmt: skip
     asked = list_observed(spec, plan)
     meant = meant_places(asked)
     for q in asked if params else ():

@@ -23,6 +23,7 @@ from tilegen.index import (
     select,
     sub,
     substitute,
+    total,
     variables,
 )
 from tilegen.plan import Plan, begin, walk
@@ -41,10 +42,12 @@ APART = -1
 class Overlap:
     """A number for how two boxes lie, the same for the same, and -1 where they have no element in common.
 
-    ``loops``: those in whose trips it is seen. ``is_near``: of trips between which a buffer is written anew.
+    ``apart``: how far apart they begin, along each dimension that differs between runs. ``loops``: those in whose trips
+    it is seen. ``is_near``: of trips between which a buffer is written anew.
     """
 
     x: Index
+    apart: tuple[Index, ...]
     loops: Loops
     guards: tuple[Index, ...]
     is_near: bool
@@ -79,7 +82,7 @@ def list_read_overlaps(
 def _flatten(box: Owned) -> Owned:
     """The box as a stretch of memory, from its first element to its last."""
     pitches = box.memory.pitches
-    start = total(((1, mul(x, pitch)) for x, pitch in zip(box.start, pitches, strict=True)))
+    start = total((1, mul(x, pitch)) for x, pitch in zip(box.start, pitches, strict=True))
     ends = [
         (n - 1) * pitch if isinstance(pitch, int) else _FAR for n, pitch in zip(box.box, pitches, strict=True) if n > 1
     ]
@@ -149,7 +152,7 @@ def _see(
     loops = box.loops
     if near is None:  # all trips of the other box's loops, of which there may be fewer than at other sizes
         loops += tuple((before[v.name], substitute(n, at)) for v, n in other.loops if not isinstance(n, int))
-    return Overlap(_number(made, apart, box, other, told), loops, (box.condition,), near is not None)
+    return _describe(made, apart, box, other, told, loops, (box.condition,), near is not None)
 
 
 def _see_ends(
@@ -178,20 +181,27 @@ def _see_ends(
         apart = [sub(substitute(x, first), substitute(y, last)) for x, y in zip(box.start, other.start, strict=True)]
         counts = [n for _, n in other.loops[inner:] if not isinstance(n, int)]
         if counts and any(told & _names_of(d) for d in apart):
-            yield Overlap(_number(made, apart, box, other, told), around, (), True)
+            yield _describe(made, apart, box, other, told, around, (), True)
 
 
-def _number(made: Sequence[Index], apart: Sequence[Index], box: Owned, other: Owned, told: frozenset[str]) -> Index:
-    """How far apart they begin along each dimension that differs between runs, as one number; -1 where they lie clear
-    of each other, or where the other is not read.
-    """
+def _describe(
+    made: Sequence[Index],
+    apart: Sequence[Index],
+    box: Owned,
+    other: Owned,
+    told: frozenset[str],
+    loops: Loops,
+    guards: tuple[Index, ...],
+    is_near: bool,
+) -> Overlap:
+    """``made``: when both boxes are read."""
     number: Index = 0
     meet = [*made]
-    for d, m, n in zip(apart, box.box, other.box, strict=True):
-        if told & _names_of(d):
-            meet += [less(-n, d), less(d, m)]
-            number = add(mul(number, m + n - 1), add(d, n - 1))
-    return select(every(*meet), number, APART)
+    sizes = [(d, m, n) for d, m, n in zip(apart, box.box, other.box, strict=True) if told & _names_of(d)]
+    for d, m, n in sizes:
+        meet += [less(-n, d), less(d, m)]
+        number = add(mul(number, m + n - 1), add(d, n - 1))
+    return Overlap(select(every(*meet), number, APART), tuple(d for d, _, _ in sizes), loops, guards, is_near)
 
 
 def _names_of(x: Index) -> set[str]:
