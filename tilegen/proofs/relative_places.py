@@ -69,7 +69,7 @@ def distribute(x: Index) -> Index:
     >>> from tilegen.index import Var
     >>> bx, tx, n = Var("bx", 9), Var("tx", 32), Var("n", 99)
     >>> str(distribute((bx * 4 + tx) * n))
-    'bx * n * 4 + tx * n'
+    'tx * n + bx * n * 4'
     """
     if not isinstance(x, Formula) or x.symbol not in ("+", "-", "*"):
         return x
