@@ -19,11 +19,16 @@ from tilegen.index import (
     Var,
     add,
     bound,
+    conjuncts,
+    least,
+    maximum,
     mul,
     terms,
     total,
     variables,
 )
+from tilegen.index.bounds import is_below
+from tilegen.kept import keep
 from tilegen.ops.digits import DigitPart, Iter, split_dimension, split_number
 from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync, flat_memory
 from tilegen.scopes import SCOPES
@@ -102,7 +107,7 @@ class Context:
         memory = self.memories[region.buffer.name]
         streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
         kept = self.kept_elems.get(region.buffer.name)
-        operand = bind(region, memory, self.condition)
+        operand = bind(region, memory, self.condition, call.clips)
         return replace(operand, op_field=name, cache="stream" if streams else "", kept_elems=kept)
 
 
@@ -110,7 +115,7 @@ class Context:
 class Operand:
     """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order.
 
-    ``condition`` holds wherever the region is used. Stretched over a larger region (``stretch``), STRETCHED stands in
+    ``condition`` holds wherever the region is used. ``clips``: it may begin before a global array. Stretched over a larger region (``stretch``), STRETCHED stands in
     ``dims`` for the dimensions along which the element is always the same, and ``extents`` are those of that region.
     """
 
@@ -119,6 +124,7 @@ class Operand:
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
     condition: Index = True
+    clips: bool = False
     op_field: str = ""
     cache: str = ""  # as of the Memory that a function sees
     kept_elems: int | None = field(default=None, compare=False)  # where the layout is being chosen
@@ -143,11 +149,11 @@ class Operand:
         return own if self.kept_elems is None else min(own, self.kept_elems)
 
 
-def bind(region: Region, memory: Memory, condition: Index = True) -> Operand:
+def bind(region: Region, memory: Memory, condition: Index = True, clips: bool = False) -> Operand:
     """The operand of a region."""
     lengths = region.lengths
     dims = tuple(d for d, n in enumerate(lengths) if n > 1)
-    return Operand(region, memory, dimension_iters(region.buffer), dims, condition)
+    return Operand(region, memory, dimension_iters(region.buffer), dims, condition, clips)
 
 
 def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
@@ -192,16 +198,30 @@ def absolute(operand: Operand, relative: Sequence[Index]) -> tuple[Index, ...]:
 
 
 def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
-    """The element at these coordinates of the region."""
+    """The element at these coordinates of the region.
+
+    A coordinate that may lie before the array's beginning is divided as if it were 0: what is divided is never
+    negative, and nothing is accessed there.
+    """
     at = absolute(operand, relative)
+    early = early_dims(operand)
     if operand.memory.space != "global" or is_swizzled(operand.buffer):
-        return operand.memory[offset_at(operand.buffer, at)]
+        inside = [maximum(x, 0) if d in early else x for d, x in enumerate(at)]
+        return operand.memory[offset_at(operand.buffer, inside)]
     digits: list[Index] = []
-    for x, iters in zip(at, operand.iters, strict=True):
-        digits.extend(_split(x, iters))
+    for d, (x, iters) in enumerate(zip(at, operand.iters, strict=True)):
+        digits.extend(_split(maximum(x, 0) if d in early and len(iters) > 1 else x, iters))
     rank = len(operand.memory.shape)
     offset = operand.memory.shape[len(digits) :]  # a layout's own offset is one more dimension, always at its end
     return Ref(operand.memory, tuple(digits) + tuple(add(n, -1) for n in offset if rank > len(digits)))
+
+
+@keep
+def early_dims(operand: Operand) -> frozenset[int]:
+    """The dimensions of the buffer in which the region may begin before a global array does."""
+    held, may_be_early = conjuncts(operand.condition), operand.clips and operand.memory.space == "global"
+    begins = enumerate(operand.region.begins if may_be_early else ())
+    return frozenset(d for d, x in begins if least(x) < 0 and not is_below(-1, x, held))
 
 
 def _split(x: Index, iters: Sequence[Iter]) -> tuple[Index, ...]:

@@ -95,11 +95,11 @@ def _places(
     shape = tuple(_number(n, env) for n in buffer.shape)
     full = (len(env["instance"]), *region.lengths)
     inside = None
-    if any(x.max(initial=-1) >= n for x, n in zip(at, shape, strict=True)):
+    if any(x.max(initial=-1) >= n or x.min(initial=0) < 0 for x, n in zip(at, shape, strict=True)):
         inside = np.ones(full, bool)
         for x, n in zip(at, shape, strict=True):
-            inside &= x < n
-        at = [np.minimum(x, n - 1) for x, n in zip(at, shape, strict=True)]
+            inside &= (x >= 0) & (x < n)
+        at = [np.clip(x, 0, n - 1) for x, n in zip(at, shape, strict=True)]
     numbers = {k: v for k, v in env.items() if not isinstance(v, np.ndarray)}
     layout = layouts.bind(buffer.layout, numbers) if buffer.scope == "global" else buffer.layout
     place = layout.place(at, shape)

@@ -125,7 +125,7 @@ def _moves(
 def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: Index, step: Index) -> Index:
     """The condition that one side's vector number ``step`` lies in its array.
 
-    Where the array's end can only fall between register tiles, that of the last vector says it for all.
+    Where an end of the array can only fall between register tiles, that of the last vector says it for all.
     """
     operand = tile.operands[side]
     if not may_pass_end(operand):
@@ -133,7 +133,8 @@ def _inside(tile: TurnedTile, side: int, shape: Shape, order: TileOrder, group: 
     count, digit = (shape.columns, tile.column) if side else (shape.rows, tile.row)
     if ends_between(operand, tile.digits[digit], count):
         step = count - 1
-    return edge_guard(operand, tile.at(digits_at(tile, shape, order, group, *((0, step) if side else (step, 0)))))
+    at = tile.at(digits_at(tile, shape, order, group, *((0, step) if side else (step, 0))))
+    return edge_guard(operand, at).both
 
 
 def _names(x: Index) -> set[str]:
