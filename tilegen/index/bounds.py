@@ -161,6 +161,10 @@ def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     >>> ctas = Var("ctas", 1 << 16, 2, 2)
     >>> is_below((ctas // 2 * group + 5) // (ctas // 2), 7, (ctas // 2 * group + 5 < 7,))
     True
+    >>> from tilegen.index import select
+    >>> row = select(ctas < 9, group, rows - 1 - group)
+    >>> is_below(row, rows, (less(0, group), less(row, rows)))
+    True
     """
     return _is_below(x, n, guards, _MOST_CASES)
 
@@ -174,6 +178,7 @@ def _is_below(x: Index, n: Index, guards: tuple[Index, ...], cases: int) -> bool
         return True
     picked = sorted(selections(x) | selections(n), key=str)
     if picked and cases > 0:
+        guards = tuple(substitute(g, known) for g in guards)  # else a selection would be another one in them
         return all(
             _is_below(
                 replace_part(x, picked[0], value), replace_part(n, picked[0], value),

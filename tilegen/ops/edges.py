@@ -1,5 +1,5 @@
-"""Where regions may pass either end of global arrays, how wide accesses may be, and accesses that an end may cut: as one
-where all of it is inside, one by one what is left of it.
+"""Where regions may pass either end of global arrays, how wide accesses may be, and accesses that an end may cut: as
+one where all of it is inside, one by one what is left of it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from tilegen.index import Index, Var, add, bound, conjuncts, every, less, multip
 from tilegen.index.bounds import is_below, linear
 from tilegen.kept import keep
 from tilegen.ops.digits import Digit
-from tilegen.ops.operand import Operand, absolute, early_dims
+from tilegen.ops.operand import Operand, absolute
 from tilegen.plan import Move, Ref, Repeat, Step, when
 from tilegen.spec.data import Region
 
 
 @dataclass(frozen=True)
 class Inside:
-    """The condition that an element lies in its array: ``after`` the beginning and ``before`` the end of each dimension.
+    """The condition that an element lies in its array: ``after`` the beginning, ``before`` the end of each dimension.
 
     From one element of an access to the next, ``after`` may come to hold and ``before`` may cease to.
     """
@@ -48,7 +48,7 @@ def edge_guard(operand: Operand, relative: Sequence[Index], but: int = -1) -> In
     if operand.memory.space != "global":
         return Inside()
     places = absolute(operand, relative)
-    after = (is_after(places[d]) for d in sorted(early_dims(operand)) if d != but)
+    after = (is_after(places[d]) for d in sorted(operand.early) if d != but)
     before = (less(places[d], operand.buffer.shape[d]) for d in sorted(late_dims(operand)) if d != but)
     return Inside(every(*after), every(*before))
 
@@ -75,13 +75,13 @@ def guard_at(operand: Operand, relative: Sequence[Index]) -> Inside:
 @keep
 def guarded_dims(operand: Operand) -> frozenset[int]:
     """Positions in ``dims`` of the dimensions whose region may pass an end of a global array."""
-    passing = early_dims(operand) | late_dims(operand)
+    passing = operand.early | late_dims(operand)
     return frozenset(k for k, d in enumerate(operand.dims) if d in passing)
 
 
 def may_pass_end(operand: Operand) -> bool:
     """Whether some dimension of the region, of length 1 too, may pass an end of a global array."""
-    return bool(early_dims(operand) or late_dims(operand))
+    return bool(operand.early or late_dims(operand))
 
 
 @keep
@@ -137,8 +137,7 @@ def may_cut(operand: Operand, elems: int, digit: Digit) -> bool:
 
 
 def _ends_inside(operand: Operand, elems: int, digit: Digit, guarded: frozenset[int]) -> bool:
-    """May a dimension that is guarded begin or end between ``elems`` neighbours? One that encloses others, after a row.
-    """
+    """May a dimension that is guarded begin or end between ``elems`` neighbours? One around others, after a row."""
     row = 1
     for place, _, extent in reversed(digit.places):
         if place in guarded:

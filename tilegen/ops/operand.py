@@ -19,21 +19,20 @@ from tilegen.index import (
     Var,
     add,
     bound,
-    conjuncts,
     least,
     maximum,
     mul,
+    substitute,
     terms,
     total,
     variables,
 )
 from tilegen.index.bounds import is_below
-from tilegen.kept import keep
 from tilegen.ops.digits import DigitPart, Iter, split_dimension, split_number
-from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync, flat_memory
+from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync, begin, flat_memory
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
-from tilegen.spec.outline import fresh_name
+from tilegen.spec.outline import Meant, fresh_name
 
 STRETCHED = -1  # in Operand.dims: no dimension of the operand's own
 Heard = tuple[tuple[Access, Counted], ...]
@@ -50,6 +49,7 @@ class Context:
     ``kept_elems``: for buffers whose layout is being chosen, the elements that it is taken to keep together. ``heard``
     keeps what was counted or costed: each time, every access of the steps with its figures. ``announced_bytes``:
     what a TMA copy announces at its mbarrier, for itself and for those after it; 0 where one before it does.
+    ``meant``: what holds where the call stands.
     """
 
     arch: Arch
@@ -63,6 +63,7 @@ class Context:
     kept_elems: Mapping[str, int] = field(default_factory=dict)
     heard: list[Heard] = field(default_factory=list)
     announced_bytes: int = 0
+    meant: Meant | None = field(default=None, compare=False)
 
     def count(self, steps: Iterable[Step]) -> tuple[Counted, ...]:
         """Every access of the steps, counted over one interior CTA with every loop around the op."""
@@ -77,8 +78,11 @@ class Context:
 
     def seen_by(self, call: Call) -> tuple[object, ...]:
         """All that a variant can see of a call's surroundings, to compare them by."""
-        buffers = [call.regions[name].buffer for name in sorted(call.regions)]
-        operands = tuple((b, self.memories[b.name], self.kept_elems.get(b.name)) for b in buffers)
+        regions = [call.regions[name] for name in sorted(call.regions)]
+        operands = tuple(
+            (r.buffer, self.memories[r.buffer.name], self.kept_elems.get(r.buffer.name), self.early_dims(call, r))
+            for r in regions
+        )
         return operands, self.barriers[call.barrier.name] if call.barrier else None, self.around
 
     @property
@@ -98,6 +102,16 @@ class Context:
         name = self.fresh(f"scratch_{dtype}_{elems}")
         return flat_memory(name, dtype, elems, "shared", offset_bytes=-(-top // 16) * 16)
 
+    def early_dims(self, call: Call, region: Region) -> frozenset[int]:
+        """The dimensions in which a region of a global array, which the call clips, may begin before the array."""
+        may_be_early = call.clips and region.buffer.scope == "global"
+        found = [d for d, x in enumerate(region.begins) if may_be_early and least(x) < 0]
+        if found and self.meant:
+            values = self.meant.values
+            position = begin(self.launch.threads).under(*self.meant.guards, substitute(call.when, values))
+            found = [d for d in found if not is_below(-1, substitute(region.begins[d], values), position.guards)]
+        return frozenset(found)
+
     def operand(self, call: Call, name: str, cache: str = "") -> Operand:
         """The operand in a field of a call.
 
@@ -107,7 +121,7 @@ class Context:
         memory = self.memories[region.buffer.name]
         streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
         kept = self.kept_elems.get(region.buffer.name)
-        operand = bind(region, memory, self.condition, call.clips)
+        operand = bind(region, memory, self.condition, self.early_dims(call, region))
         return replace(operand, op_field=name, cache="stream" if streams else "", kept_elems=kept)
 
 
@@ -115,8 +129,9 @@ class Context:
 class Operand:
     """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order.
 
-    ``condition`` holds wherever the region is used. ``clips``: it may begin before a global array. Stretched over a larger region (``stretch``), STRETCHED stands in
-    ``dims`` for the dimensions along which the element is always the same, and ``extents`` are those of that region.
+    ``condition`` holds wherever the region is used. ``early``: the dimensions of the buffer in which it may begin
+    before a global array. Stretched over a larger region (``stretch``), STRETCHED stands in ``dims`` for the dimensions
+    along which the element is always the same, and ``extents`` are those of that region.
     """
 
     region: Region
@@ -124,7 +139,7 @@ class Operand:
     iters: tuple[tuple[Iter, ...], ...]  # of every dimension of the buffer, outermost first
     dims: tuple[int, ...]
     condition: Index = True
-    clips: bool = False
+    early: frozenset[int] = frozenset()
     op_field: str = ""
     cache: str = ""  # as of the Memory that a function sees
     kept_elems: int | None = field(default=None, compare=False)  # where the layout is being chosen
@@ -149,11 +164,13 @@ class Operand:
         return own if self.kept_elems is None else min(own, self.kept_elems)
 
 
-def bind(region: Region, memory: Memory, condition: Index = True, clips: bool = False) -> Operand:
+def bind(
+    region: Region, memory: Memory, condition: Index = True, early: frozenset[int] = frozenset()
+) -> Operand:  # fmt: skip
     """The operand of a region."""
     lengths = region.lengths
     dims = tuple(d for d, n in enumerate(lengths) if n > 1)
-    return Operand(region, memory, dimension_iters(region.buffer), dims, condition, clips)
+    return Operand(region, memory, dimension_iters(region.buffer), dims, condition, early)
 
 
 def dimension_iters(buffer: Buffer) -> tuple[tuple[Iter, ...], ...]:
@@ -204,7 +221,7 @@ def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
     negative, and nothing is accessed there.
     """
     at = absolute(operand, relative)
-    early = early_dims(operand)
+    early = operand.early
     if operand.memory.space != "global" or is_swizzled(operand.buffer):
         inside = [maximum(x, 0) if d in early else x for d, x in enumerate(at)]
         return operand.memory[offset_at(operand.buffer, inside)]
@@ -214,14 +231,6 @@ def ref_at(operand: Operand, relative: Sequence[Index]) -> Ref:
     rank = len(operand.memory.shape)
     offset = operand.memory.shape[len(digits) :]  # a layout's own offset is one more dimension, always at its end
     return Ref(operand.memory, tuple(digits) + tuple(add(n, -1) for n in offset if rank > len(digits)))
-
-
-@keep
-def early_dims(operand: Operand) -> frozenset[int]:
-    """The dimensions of the buffer in which the region may begin before a global array does."""
-    held, may_be_early = conjuncts(operand.condition), operand.clips and operand.memory.space == "global"
-    begins = enumerate(operand.region.begins if may_be_early else ())
-    return frozenset(d for d, x in begins if least(x) < 0 and not is_below(-1, x, held))
 
 
 def _split(x: Index, iters: Sequence[Iter]) -> tuple[Index, ...]:

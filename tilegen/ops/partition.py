@@ -33,7 +33,7 @@ from tilegen.ops.edges import (
     store_access,
     store_whole,
 )
-from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, early_dims, parts_of, ref_at
+from tilegen.ops.operand import STRETCHED, Context, Formals, Operand, parts_of, ref_at
 from tilegen.ops.thread_loop import UNROLL_LIMIT, ThreadLoop, enter_trip, stage_loop
 from tilegen.plan import (
     FILL,
@@ -338,7 +338,7 @@ def guard_of(tile: OrderedTile, side: int, values: Sequence[Index]) -> Inside:
     begin, end = operand.region.begins[d], operand.buffer.shape[d]
     others = edge_guard(operand, place_of(tile, values), but=d)
     at = add(element, mul(begin, row))
-    after = is_after(at) if d in early_dims(operand) else True
+    after = is_after(at) if d in operand.early else True
     return Inside(every(after, others.after), every(less(at, mul(end, row)), others.before))
 
 

@@ -14,7 +14,7 @@ from math import prod
 from tilegen.index import Index, Var, add, div, least, less, mod, mul, multiple
 from tilegen.ops.digits import fuse, join, split_number
 from tilegen.ops.edges import Inside, guarded_dims, late_dims
-from tilegen.ops.operand import STRETCHED, Operand, absolute, early_dims, parts_of
+from tilegen.ops.operand import STRETCHED, Operand, absolute, parts_of
 from tilegen.ops.partition import OrderedTile, guard_of, has_known_rows, is_flat, is_run, place_of, ref_of
 from tilegen.plan import Ref
 
@@ -199,7 +199,7 @@ class _Reach:
         Where the row itself may begin before the array, each vector is asked for that.
         """
         first = shift.own if shift.takes_next else shift.other
-        is_asked = self._row_is_in(early_dims(self.rows.tile.operands[0]))
+        is_asked = self._row_is_in(self.rows.tile.operands[0].early)
         return first >= 0 or (self.is_free and (is_asked or self.rows.is_there(_any("row", self.rows.count), first)))
 
     def ends(self, shift: Shift) -> bool:
