@@ -5,7 +5,7 @@ one where all of it is inside, one by one what is left of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import gcd
 
 from tilegen.index import Index, Var, add, bound, conjuncts, every, less, multiple, not_, total
@@ -13,7 +13,7 @@ from tilegen.index.bounds import is_below, linear
 from tilegen.kept import keep
 from tilegen.ops.digits import Digit
 from tilegen.ops.operand import Operand, absolute
-from tilegen.plan import Move, Ref, Repeat, Step, when
+from tilegen.plan import FILL, Map, Move, Ref, Repeat, Step, when
 from tilegen.spec.data import Region
 
 
@@ -167,13 +167,17 @@ class Tail:
 
 @dataclass(frozen=True)
 class EdgeAccess:
-    """An access of ``width`` elements: its place, whether some element is inside, and whether all are."""
+    """An access of ``width`` elements: its place, whether some element is inside, and whether all are.
+
+    ``pad``: what is read outside.
+    """
 
     width: int
     ref: Ref
     meets: Index
     whole: Index
     tail: Tail | None = None
+    pad: float = 0
 
     def asks(self, known: Index) -> Index:
         """What all of it being inside asks besides ``known``."""
@@ -185,30 +189,32 @@ class EdgeAccess:
 
 
 def see_access(
-    width: int, guard: Callable[[Index], Inside], see: Callable[[Index], Ref], e: Var | None = None
+    width: int, guard: Callable[[Index], Inside], see: Callable[[Index], Ref], e: Var | None = None, pad: float = 0
 ) -> EdgeAccess:  # fmt: skip
     """The access of ``width`` neighbours: ``guard(k)`` says whether its element k is inside, ``see(k)`` is the
-    reference to it. ``e`` counts them where an edge may cut it; without it none does.
+    reference to it. ``e`` counts them where an edge may cut it; without it none does. ``pad``: what is read outside.
     """
     first = guard(0)
     if e is None:
-        return EdgeAccess(width, see(0), first.both, first.both)
+        return EdgeAccess(width, see(0), first.both, first.both, None, pad)
     last = guard(width - 1)
     meets, whole = first.meets(last), first.to(last)
     if whole is True:
-        return EdgeAccess(width, see(0), meets, whole)
+        return EdgeAccess(width, see(0), meets, whole, None, pad)
     cut = every(meets, not_(drop_known(whole, meets)))
     own = guard(e)
     inside = every(own.before, True if first.after == last.after else own.after)
-    return EdgeAccess(width, see(0), meets, whole, Tail(cut, e, see(e), drop_known(inside, meets)))
+    tail = Tail(cut, e, see(e), drop_known(inside, meets))
+    return EdgeAccess(width, see(0), meets, whole, tail, pad)
 
 
 def load_access(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
-    """The access into registers, where ``asked`` holds; zeros beyond the edge. ``known``: what holds anyway."""
+    """The access into registers, where ``asked`` holds; its pad beyond the edge. ``known``: what holds anyway."""
     whole, tail = load_whole(access, register, asked, known), access.tail
     if tail is None:
         return whole
-    return (*whole, *_one_by_one(tail, asked, known, (Move(register(tail.e), tail.ref, 1, tail.inside),)))
+    one = Move(register(tail.e), tail.ref, 1, tail.inside)
+    return (*whole, *_one_by_one(tail, asked, known, when(one.valid, unguarded(one)) if access.pad else (one,)))
 
 
 def store_access(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
@@ -222,7 +228,19 @@ def store_access(access: EdgeAccess, register: Register, asked: Index = True, kn
 def load_whole(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:
     """``load_access`` but for what an edge cuts."""
     condition = every(access.implied(asked), access.asks(known))
-    return (Move(register(0), access.ref, access.width, condition),)
+    return pad_load(Move(register(0), access.ref, access.width, condition), access.pad)
+
+
+def pad_load(load: Move, pad: float) -> tuple[Step, ...]:
+    """A load that leaves ``pad`` in its registers where nothing is read."""
+    if not pad or load.valid is True:
+        return (load,)
+    return (Map(FILL, load.dst, (), load.elems, pad), *when(load.valid, unguarded(load)))
+
+
+def unguarded(load: Move) -> Move:
+    """The load where it is valid."""
+    return replace(load, valid=True)
 
 
 def store_whole(access: EdgeAccess, register: Register, asked: Index = True, known: Index = True) -> tuple[Step, ...]:

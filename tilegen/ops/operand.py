@@ -122,7 +122,8 @@ class Context:
         streams = cache == "stream" and memory.space == "global" and memory.access != "inout"
         kept = self.kept_elems.get(region.buffer.name)
         operand = bind(region, memory, self.condition, self.early_dims(call, region))
-        return replace(operand, op_field=name, cache="stream" if streams else "", kept_elems=kept)
+        streamed = "stream" if streams else ""
+        return replace(operand, op_field=name, cache=streamed, kept_elems=kept, pad=call.pad)
 
 
 @dataclass(frozen=True)
@@ -130,8 +131,9 @@ class Operand:
     """A region of a shared, global or register buffer. ``dims`` are the dimensions longer than 1, in order.
 
     ``condition`` holds wherever the region is used. ``early``: the dimensions of the buffer in which it may begin
-    before a global array. Stretched over a larger region (``stretch``), STRETCHED stands in ``dims`` for the dimensions
-    along which the element is always the same, and ``extents`` are those of that region.
+    before a global array; ``pad``: what is read there, and past its end. Stretched over a larger region (``stretch``),
+    STRETCHED stands in ``dims`` for the dimensions along which the element is always the same, and ``extents`` are
+    those of that region.
     """
 
     region: Region
@@ -140,6 +142,7 @@ class Operand:
     dims: tuple[int, ...]
     condition: Index = True
     early: frozenset[int] = frozenset()
+    pad: float = 0
     op_field: str = ""
     cache: str = ""  # as of the Memory that a function sees
     kept_elems: int | None = field(default=None, compare=False)  # where the layout is being chosen

@@ -319,7 +319,7 @@ def _see_side(
     def see(first: Index) -> EdgeAccess:
         return see_access(
             width, lambda k: guard_of(tile, side, _values_of(tile, add(first, k))),
-            lambda k: formals.see(side, _ref_of(tile, side, add(first, k))), e,
+            lambda k: formals.see(side, _ref_of(tile, side, add(first, k))), e, tile.operands[side].pad,
         )  # fmt: skip
 
     return _Side(tuple(zip(numbers, map(see, firsts), strict=True)), step)

@@ -49,7 +49,9 @@ def _check(placed: Placed, start: ProofPlace) -> Iterator[Diagnostic]:
         if slot.count is not None:
             what = f"{slot.count}, which counts the phases of '{slot.name}',"
             yield from _index(substitute(slot.count, values), inside, what, slot.mark or mark)
-    for region in s.regions.values() if isinstance(s, Call) else ():
+    if not isinstance(s, Call):
+        return
+    for region in s.regions.values():
         may_be_early = s.clips and region.buffer.scope == "global"
         for d, x in enumerate(region.begins):
             what = f"'{region.text}', which begins at {say(x)} in dimension {d} of '{region.buffer.name}',"

@@ -173,6 +173,11 @@ class Call:
         return bool(self.form.edge) and getattr(self.fields, self.form.edge) == "clip"
 
     @property
+    def pad(self) -> float:
+        """What its reads give past the edge of global arrays."""
+        return (getattr(self.fields, self.form.pad) or 0) if self.form.pad else 0
+
+    @property
     def read(self) -> tuple[Region, ...]:
         """The regions that the call reads."""
         return tuple(self.regions[name] for name in self.fields_read)

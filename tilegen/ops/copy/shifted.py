@@ -22,7 +22,7 @@ from tilegen.ops.copy.shifted_tile import (
     split_end,
     split_vector,
 )
-from tilegen.ops.edges import Inside, drop_known
+from tilegen.ops.edges import Inside, drop_known, pad_load
 from tilegen.ops.op import Planned
 from tilegen.ops.operand import Context, Formals, Operand, Refused
 from tilegen.ops.partition import is_flat
@@ -245,22 +245,23 @@ def _follows(condition: Index, known: Index) -> bool:
 def _move_one(
     shift: Shift, formals: Formals, one: Memory, row: Index, at: Index, offset: int = 0, known: Index = True
 ) -> tuple[Step, ...]:  # fmt: skip
-    """One element through ``one``, zero where it is outside of src, dropped where it is outside of dst.
+    """One element through ``one``, its pad where it is outside of src, dropped where it is outside of dst.
 
     ``known``: what holds anyway.
     """
-    held, *moves = _see_one(shift, formals, one, row, at, offset, known)
-    return when(held, *moves)
+    held, load, store = _see_one(shift, formals, one, row, at, offset, known)
+    return when(held, *load, store)
 
 
 def _see_one(
     shift: Shift, formals: Formals, one: Memory, row: Index, at: Index, offset: int = 0, known: Index = True
-) -> tuple[Index, Move, Move]:
+) -> tuple[Index, tuple[Step, ...], Move]:
     """Whether an element is inside of dst, its load into ``one``, its store."""
     src, dst = (formals.see(side, shift.rows.ref(side, row, at, offset)) for side in (0, 1))
     held = _left_of(shift.rows.inside(1, row, at, offset).both, known)
     valid = _left_of(shift.rows.inside(0, row, at, offset).both, every(held, known))
-    return held, Move(one[0], src, 1, valid), Move(dst, one[0])
+    load = pad_load(Move(one[0], src, 1, valid), shift.rows.tile.operands[0].pad)
+    return held, load, Move(dst, one[0])
 
 
 def _ends(context: Context, shift: Shift, formals: Formals, end: Memory) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
@@ -276,9 +277,9 @@ def _ends(context: Context, shift: Shift, formals: Formals, end: Memory) -> tupl
     inside = replace(trip.inside, bound=min(trip.inside.bound, count)) if isinstance(trip.inside, Var) else trip.inside
     held, load, store = _see_one(shift, formals, end, *split_end(shift, inside))
     if loop.count == 1:
-        loads, stores = (when(trip.held, *when(held, move)) for move in (load, store))
+        loads, stores = (when(trip.held, *when(held, *moves)) for moves in (load, (store,)))
         return (*trip.start, *loads), stores
-    return (), loop.build(trip.start, when(trip.held, *when(held, load, store)))
+    return (), loop.build(trip.start, when(trip.held, *when(held, *load, store)))
 
 
 # ---------------------------------------------------------------- in registers
