@@ -251,6 +251,7 @@ def offset_at(buffer: Buffer, at: Sequence[Index]) -> Index:
 def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> Memory:
     """The memory of a buffer: flat, but for global arrays, which keep the dimensions of their layout."""
     note = f"{buffer.layout_text or 'row'} [{', '.join(map(str, buffer.shape))}]"
+    note += f", PROMISED by the caller: values {buffer.values}" if buffer.values else ""
     if buffer.scope == "global" and not is_swizzled(buffer):
         tile = layouts.tile_of(buffer.layout)
         iters = [i for dimension in dimension_iters(buffer) for i in dimension]
@@ -259,11 +260,15 @@ def memory_of(buffer: Buffer, access: str = "inout", offset_bytes: int = 0) -> M
         if not isinstance(offset, int) or offset:
             shape, pitches = [*shape, add(offset, 1)], [*pitches, 1]
         return Memory(
-            buffer.name, buffer.dtype, tuple(shape), tuple(pitches), "global", access, 0, buffer.align_bytes, note
-        )
+            buffer.name, buffer.dtype, tuple(shape), tuple(pitches), "global", access, 0, buffer.align_bytes, note,
+            values=buffer.values,
+        )  # fmt: skip
     elems = layouts.extent_of(buffer.layout, "m") or 1  # a register layout of thread axes alone holds one element
     if buffer.scope == "global":
-        return Memory(buffer.name, buffer.dtype, (elems,), (1,), "global", access, 0, buffer.align_bytes, note)
+        return Memory(
+            buffer.name, buffer.dtype, (elems,), (1,), "global", access, 0, buffer.align_bytes, note,
+            values=buffer.values,
+        )  # fmt: skip
     return Memory(buffer.name, buffer.dtype, (elems,), (1,), buffer.scope, "inout", offset_bytes, 16, note)
 
 

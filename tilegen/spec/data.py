@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Union
 
 from tilegen.arithmetic import Node
+from tilegen.arithmetic.values import Values
 from tilegen.decisions import Choice
 from tilegen.errors import Diagnostic, Mark
 from tilegen.index import Index, Var
@@ -50,6 +51,7 @@ class Buffer:
     axes: tuple[int, ...] = ()  # of such a view: a transpose, () for none
     partial: bool = False  # of an output: elements may be left unwritten
     over: tuple[str, ...] = ()  # of a shared buffer: those on whose bytes it lies
+    values: Values | None = None  # of a global array: what its caller promises of every element
 
     @property
     def memory(self) -> str:

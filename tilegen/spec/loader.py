@@ -35,6 +35,7 @@ from tilegen.spec.sources import Source, compose_source, read_source
 from tilegen.spec.statements import cta_names, read_statements, written_buffers
 from tilegen.spec.surroundings import Surroundings
 from tilegen.spec.unused import find_unused
+from tilegen.spec.values import check_unwritten
 from tilegen.spec.whole import check_alone
 
 
@@ -85,6 +86,8 @@ def load(
     )  # fmt: skip
     ops = read_statements(root["ops"], around) if "ops" in root else ()
     check_alone(root, ops, findings)
+    with findings.collect():
+        check_unwritten(written_buffers(ops).values(), root.get("buffers"), buffers.found)
     for name, buffer in written_buffers(ops).items():
         with findings.collect():
             _check_no_overlap(name, buffers, buffer.scope)

@@ -62,6 +62,11 @@ class BufferFields(_Fields):
         "written: tmem_datapath_layout(..) or strides on TLane and TCol",
     )
     partial: bool = Field(default=False, description="whether elements of an output may be left unwritten")
+    values: str | None = Field(
+        default=None,
+        description="of a global array that the kernel only reads, the range 'lo : hi' of every element, hi excluded; "
+        "of integers with params, and a step as 'lo : hi : step'. The caller promises it; verify and bench draw it",
+    )
     over: list[str] | None = Field(
         default=None, min_length=1, max_length=64,
         description="shared buffers, neighbours in memory, on whose bytes this one lies once they are not needed",

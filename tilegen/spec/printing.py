@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from tilegen.arithmetic.values import Values
 from tilegen.index import Formula, Index, substitute
 from tilegen.plan import Param, arguments
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES
@@ -153,7 +154,9 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
     layout = {"layout": buffer.layout_text} if buffer.layout_text else {}
     if buffer.root == buffer.name:
         over = list(buffer.over) or None
-        more = _without_defaults({"partial": buffer.partial, "over": over, "align": buffer.align_bytes}, BufferFields)
+        values = _print_values(buffer.values) if buffer.values else None
+        own = {"partial": buffer.partial, "values": values, "over": over, "align": buffer.align_bytes}
+        more = _without_defaults(own, BufferFields)
         return {"scope": buffer.scope, "dtype": buffer.dtype, "shape": shape} | layout | more
     other = known[buffer.parent or buffer.root]
     fields: dict[str, Any] = {"view": other.name}
@@ -164,6 +167,11 @@ def _fields_of_buffer(buffer: Buffer, known: Dict[str, Buffer]) -> dict[str, Any
     if buffer.dtype != other.dtype:
         fields["dtype"] = buffer.dtype
     return fields if buffer.parent else fields | layout
+
+
+def _print_values(values: Values) -> str:
+    ends = [str(x) if isinstance(x, int | float) else spell_index(x) for x in (values.low, values.high)]
+    return " : ".join([*ends, *([str(values.step)] if values.step > 1 else [])])
 
 
 # ---------------------------------------------------------------- statements
