@@ -14,11 +14,11 @@ from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
-from tilegen.spec.header import Params
 from tilegen.spec.later import LATER_SCOPES, refuse_later
 from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.params import Params
 from tilegen.spec.placing import (
     MAX_ELEMS,
     Setting,

@@ -349,10 +349,11 @@ Statement = Union[  # noqa: UP007
 
 @dataclass(frozen=True)
 class Constant:
-    """A compile-time parameter."""
+    """A compile-time parameter. ``choices``: what it may be, the one that is taken first; () where nothing is said."""
 
     name: str
     value: int
+    choices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -387,6 +388,7 @@ class Spec:
     overlaps_mark: Mark | None = field(default=None, compare=False)
     ops_mark: Mark | None = field(default=None, compare=False)
     warnings: tuple[Diagnostic, ...] = field(default=(), compare=False)
+    version: int = field(default=0, compare=False)  # of the language, as the text says; 0 where it does not
 
     def threads_of(self, role: str) -> int:
         """The threads that run what stands in a role ("": outside of all)."""

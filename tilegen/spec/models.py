@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from tilegen.errors import Mark
 from tilegen.spec.findings import Findings, find_near, shorten, suggest
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, say_number, say_parts, to_plain
+from tilegen.spec.version import VERSION
 
 
 class _Fields(BaseModel):
@@ -43,6 +44,14 @@ class ParamFields(_Fields):
         default=1, ge=1, description="every value is a multiple of this; vector widths follow from it"
     )
     max: int = Field(default=2**31 - 1, ge=1, le=2**31 - 1, description="the largest value")
+
+
+class ChoiceFields(_Fields):
+    """A parameter that is known when the kernel is built, and its alternatives."""
+
+    choices: list[int] = Field(
+        min_length=1, max_length=64, description="the values that it may have, the first is taken"
+    )
 
 
 class BufferFields(_Fields):
@@ -228,9 +237,14 @@ class SpecFields(_Fields):
     """A kernel: its launch, its buffers and what it does."""
 
     kernel: str = Field(description="the name of the kernel, a C identifier")
+    version: Annotated[int, Field(ge=1, le=VERSION)] | None = Field(
+        default=None, description="the version of the language that the spec is written in; the newest where not given"
+    )
     arch: str = Field(default="sm_90", description="the GPU generation, e.g. sm_90")
     params: dict[str, Any] = Field(
-        default={}, description="name: integer (compile-time) or {default: ..} (a runtime argument)"
+        default={},
+        description="name: integer, expression of such or {choices: [..]} (compile-time), or {default: ..} (a runtime "
+        "argument)",
     )
     grid: dict[str, Any] = Field(default={}, description="CTAs: {bx, by, bz}")
     cluster: dict[str, Any] = Field(default={}, description="CTAs of a cluster: {cbx, cby, cbz}")

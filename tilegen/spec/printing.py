@@ -72,6 +72,8 @@ def _print_notes(spec: Spec) -> Iterator[str]:
 
 def _print_head(spec: Spec) -> Iterator[str]:
     yield f"kernel: {spell(spec.kernel)}"
+    if spec.version:
+        yield f"version: {spec.version}"
     yield f"arch: {spell(spec.arch)}"
     given = arguments(spec.params)
     launched = {p.name: p.launched for p in spec.params if p.launched is not None}
@@ -98,7 +100,8 @@ def _print_head(spec: Spec) -> Iterator[str]:
 
 def describe_arrays(spec: Spec) -> dict[str, dict[str, Any]]:
     """The sections ``params`` and ``buffers`` of a spec, as a dict holds them."""
-    params = {c.name: c.value for c in spec.constants} | {p.name: _fields_of_param(p) for p in arguments(spec.params)}
+    constants = {c.name: {"choices": [*c.choices]} if c.choices else c.value for c in spec.constants}
+    params = constants | {p.name: _fields_of_param(p) for p in arguments(spec.params)}
     known = {b.name: b for b in spec.buffers}
     return {"params": params, "buffers": {b.name: _fields_of_buffer(b, known) for b in spec.buffers}}
 

@@ -17,6 +17,7 @@ from tilegen.spec.models import (
     AwaitedFields,
     BarrierFields,
     BufferFields,
+    ChoiceFields,
     ClusterFields,
     CommitFields,
     GridFields,
@@ -58,7 +59,9 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
         top["anyOf"] = [{"required": ["threads"]}, {"required": ["roles"]}]
     fields = top["properties"]
     fields["arch"]["enum"] = list(ARCHES)
-    fields["params"]["additionalProperties"] = {"anyOf": [{"type": "integer", "minimum": 0}, _refer("param")]}
+    fields["params"]["additionalProperties"] = {
+        "anyOf": [{"type": "integer", "minimum": 0}, {"type": "string"}, _refer("param"), _refer("choice")]
+    }
     fields["grid"] = _describe(GridFields)
     fields["cluster"] = _describe(ClusterFields)
     fields["buffers"]["additionalProperties"] = {"anyOf": [_refer("buffer"), _refer("view")]}
@@ -69,6 +72,7 @@ def schema(forms: Dict[str, Form]) -> dict[str, Any]:
     statements = [_refer(kind) for kind in (*kinds, *(f"op_{name}" for name in forms))]
     definitions = {
         "param": _describe(ParamFields),
+        "choice": _describe(ChoiceFields),
         "buffer": _with_dtypes(_describe(BufferFields)),
         "view": _with_dtypes(_describe(ViewFields)),
         "sync": _describe(SyncFields),

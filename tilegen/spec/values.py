@@ -15,9 +15,9 @@ from tilegen.index import Index, bound, least, sub
 from tilegen.spec.data import Buffer
 from tilegen.spec.expressions import Parser
 from tilegen.spec.findings import Flaw, Passage, shorten
-from tilegen.spec.header import Params
 from tilegen.spec.names import Names
 from tilegen.spec.nodes import Mapping, Node
+from tilegen.spec.params import Params
 from tilegen.spec.words import split_tokens
 
 _FORM = "write 'lo : hi', as '0 : 10'"
