@@ -21,7 +21,7 @@ from tilegen.spec import models
 
 # What a part of a spec is called on the page, and the model of its keys.
 PARTS: dict[str, type[BaseModel]] = {
-    "spec": models.SpecFields, "param": models.ParamFields, "grid": models.GridFields,
+    "spec": models.SpecFields, "param": models.ParamFields, "choice": models.ChoiceFields, "grid": models.GridFields,
     "cluster": models.ClusterFields, "buffer": models.BufferFields, "padded": models.PaddedFields,
     "view": models.ViewFields, "roles": models.RoleFields, "barriers": models.BarrierFields,
     "for": models.LoopFields, "let": models.LetFields, "when": models.WhenFields, "role": models.RoleBlockFields,
@@ -61,7 +61,9 @@ def _list_mappings(spec: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, 
     for part, key in (("grid", "grid"), ("cluster", "cluster")):
         yield part, spec.get(key, {})
     for part, key in (("param", "params"), ("roles", "roles"), ("barriers", "barriers")):
-        yield from ((part, entry) for entry in spec.get(key, {}).values() if isinstance(entry, Mapping))
+        for entry in spec.get(key, {}).values():
+            if isinstance(entry, Mapping):
+                yield "choice" if "choices" in entry else part, entry
     for buffer in spec.get("buffers", {}).values():
         yield "view" if "view" in buffer else "buffer", buffer
         if isinstance(buffer.get("layout"), Mapping):
