@@ -17,12 +17,12 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from tilegen.ops import ALL_OPS
-from tilegen.spec import models
+from tilegen.spec import launch_models, models
 
 # What a part of a spec is called on the page, and the model of its keys.
 PARTS: dict[str, type[BaseModel]] = {
-    "spec": models.SpecFields, "param": models.ParamFields, "choice": models.ChoiceFields, "grid": models.GridFields,
-    "cluster": models.ClusterFields, "buffer": models.BufferFields, "padded": models.PaddedFields,
+    "spec": models.SpecFields, "param": launch_models.ParamFields, "choice": launch_models.ChoiceFields,
+    "grid": launch_models.GridFields, "cluster": launch_models.ClusterFields, "buffer": models.BufferFields, "padded": models.PaddedFields,
     "view": models.ViewFields, "roles": models.RoleFields, "barriers": models.BarrierFields,
     "for": models.LoopFields, "let": models.LetFields, "when": models.WhenFields, "role": models.RoleBlockFields,
     "sync": models.SyncFields, "commit": models.CommitFields, "wait": models.WaitFields,

@@ -161,10 +161,6 @@ def is_below(x: Index, n: Index, guards: tuple[Index, ...]) -> bool:
     >>> ctas = Var("ctas", 1 << 16, 2, 2)
     >>> is_below((ctas // 2 * group + 5) // (ctas // 2), 7, (ctas // 2 * group + 5 < 7,))
     True
-    >>> from tilegen.index import select
-    >>> row = select(ctas < 9, group, rows - 1 - group)
-    >>> is_below(row, rows, (less(0, group), less(row, rows)))
-    True
     """
     return _is_below(x, n, guards, _MOST_CASES)
 

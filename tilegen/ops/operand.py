@@ -33,6 +33,7 @@ from tilegen.plan import Barrier, Block, Launch, Memory, Ref, Step, Sync, begin,
 from tilegen.scopes import SCOPES
 from tilegen.spec.data import Buffer, Call, Region
 from tilegen.spec.outline import Meant, fresh_name
+from tilegen.spec.pads import is_clipped, pad_of
 
 STRETCHED = -1  # in Operand.dims: no dimension of the operand's own
 Heard = tuple[tuple[Access, Counted], ...]
@@ -104,7 +105,7 @@ class Context:
 
     def early_dims(self, call: Call, region: Region) -> frozenset[int]:
         """The dimensions in which a region of a global array, which the call clips, may begin before the array."""
-        may_be_early = call.clips and region.buffer.scope == "global"
+        may_be_early = is_clipped(call) and region.buffer.scope == "global"
         found = [d for d, x in enumerate(region.begins) if may_be_early and least(x) < 0]
         if found and self.meant:
             values = self.meant.values
@@ -123,7 +124,7 @@ class Context:
         kept = self.kept_elems.get(region.buffer.name)
         operand = bind(region, memory, self.condition, self.early_dims(call, region))
         streamed = "stream" if streams else ""
-        return replace(operand, op_field=name, cache=streamed, kept_elems=kept, pad=call.pad)
+        return replace(operand, op_field=name, cache=streamed, kept_elems=kept, pad=pad_of(call))
 
 
 @dataclass(frozen=True)

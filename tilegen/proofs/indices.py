@@ -15,6 +15,7 @@ from tilegen.proofs.finding import UNPROVEN_RANGE
 from tilegen.proofs.ranges import ProofPlace, begin_role, say
 from tilegen.spec.data import Call, Naming, Nest, Spec
 from tilegen.spec.outline import Placed, deciding, outline
+from tilegen.spec.pads import is_clipped
 
 
 def unproven_indices(spec: Spec, plan: Plan) -> tuple[Diagnostic, ...]:
@@ -52,7 +53,7 @@ def _check(placed: Placed, start: ProofPlace) -> Iterator[Diagnostic]:
     if not isinstance(s, Call):
         return
     for region in s.regions.values():
-        may_be_early = s.clips and region.buffer.scope == "global"
+        may_be_early = is_clipped(s) and region.buffer.scope == "global"
         for d, x in enumerate(region.begins):
             what = f"'{region.text}', which begins at {say(x)} in dimension {d} of '{region.buffer.name}',"
             yield from _index(substitute(x, values), inside, what, region.mark or mark, may_be_early)

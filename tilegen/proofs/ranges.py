@@ -231,8 +231,7 @@ def _say_memory(memory: Memory) -> str:
 def _box(touch: Touch, place: ProofPlace) -> Iterator[Finding]:
     """A box lies inside its shared memory, and begins where TMA can put it; its coordinates in the array are ints.
 
-    TMA asks each dimension itself: outside of the array it reads zeros and writes nothing, though the flat offset may
-    be another row's.
+    Outside of the array TMA reads zeros and writes nothing, though the flat offset may be another row's.
     """
     assert touch.map is not None
     if touch.ref.memory.space == "global":

@@ -170,16 +170,6 @@ class Call:
         return (getattr(self.fields, self.form.peers) or "") if self.form.peers else ""
 
     @property
-    def clips(self) -> bool:
-        """May its regions pass either end of global arrays? Reads give 0 there, and writes are dropped."""
-        return bool(self.form.edge) and getattr(self.fields, self.form.edge) == "clip"
-
-    @property
-    def pad(self) -> float:
-        """What its reads give past the edge of global arrays."""
-        return (getattr(self.fields, self.form.pad) or 0) if self.form.pad else 0
-
-    @property
     def read(self) -> tuple[Region, ...]:
         """The regions that the call reads."""
         return tuple(self.regions[name] for name in self.fields_read)

@@ -14,7 +14,8 @@ from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, GRID_LIMITS, THRE
 from tilegen.spec.expressions import read_constant, read_number
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
 from tilegen.spec.later import refuse_later
-from tilegen.spec.models import ClusterFields, GridFields, report_null
+from tilegen.spec.launch_models import ClusterFields, GridFields
+from tilegen.spec.models import report_null
 from tilegen.spec.names import Names
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
 from tilegen.spec.params import Params

@@ -6,52 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from tilegen.errors import Mark
 from tilegen.spec.findings import Findings, find_near, shorten, suggest
+from tilegen.spec.launch_models import Fields as _Fields
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, say_number, say_parts, to_plain
 from tilegen.spec.version import VERSION
-
-
-class _Fields(BaseModel):
-    # A spec uses a few models: the others are never made ready.
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=False)
-
-
-class GridFields(_Fields):
-    """How many CTAs are launched."""
-
-    bx: int | str = Field(default=1, description="CTAs in x: an integer or an expression over params")
-    by: int | str = Field(default=1, description="CTAs in y")
-    bz: int | str = Field(default=1, description="CTAs in z")
-
-
-class ClusterFields(_Fields):
-    """How many CTAs form a cluster."""
-
-    cbx: int | str = Field(default=1, description="CTAs of a cluster in x")
-    cby: int | str = Field(default=1, description="CTAs of a cluster in y")
-    cbz: int | str = Field(default=1, description="CTAs of a cluster in z")
-
-
-class ParamFields(_Fields):
-    """A parameter whose value is known when the kernel is launched."""
-
-    dtype: Literal["int32", "float32"] = Field(default="int32", description="the type of the kernel's argument")
-    default: int | float = Field(description="the value that verify and bench use")
-    multiple_of: int = Field(
-        default=1, ge=1, description="every value is a multiple of this; vector widths follow from it"
-    )
-    max: int = Field(default=2**31 - 1, ge=1, le=2**31 - 1, description="the largest value")
-
-
-class ChoiceFields(_Fields):
-    """A parameter that is known when the kernel is built, and its alternatives."""
-
-    choices: list[int] = Field(
-        min_length=1, max_length=64, description="the values that it may have, the first is taken"
-    )
 
 
 class BufferFields(_Fields):

@@ -1,4 +1,4 @@
-"""``pad``: what a read gives past the edge of an array that its op clips, in place of 0."""
+"""Ops that clip at the edges of arrays, and ``pad``: what their reads give there in place of 0."""
 
 from __future__ import annotations
 
@@ -11,6 +11,16 @@ from tilegen.spec.findings import Flaw
 _THREADS = "let threads copy, as 'variant: gmem_smem' does: without 'async' and 'barrier'"
 
 
+def is_clipped(call: Call) -> bool:
+    """May its regions pass either end of global arrays? Reads give its pad there, and writes are dropped."""
+    return bool(call.form.edge) and getattr(call.fields, call.form.edge) == "clip"
+
+
+def pad_of(call: Call) -> float:
+    """What the reads of a call give past the edge of global arrays."""
+    return (getattr(call.fields, call.form.pad) or 0) if call.form.pad else 0
+
+
 def check_pad(call: Call) -> None:
     """Raises TG212 where nothing reads past an edge, or an instruction fills with zeros there, and TG214 for a number
     that an element read is not.
@@ -19,7 +29,7 @@ def check_pad(call: Call) -> None:
     if pad is None:
         return
     mark, padded = call.mark_of(call.form.pad), [r for r in call.read if r.buffer.scope == "global"]
-    if not call.clips:
+    if not is_clipped(call):
         message = "'pad' is what reads give past the edge of an array, and nothing is clipped here"
         raise Flaw("TG212", message, mark, "add 'edge: clip'")
     if not padded:

@@ -14,7 +14,8 @@ from tilegen.plan import Param, arguments, default_values
 from tilegen.spec.data import Constant
 from tilegen.spec.expressions import read_constant
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
-from tilegen.spec.models import ChoiceFields, ParamFields, check_fields, report_null
+from tilegen.spec.launch_models import ChoiceFields, ParamFields
+from tilegen.spec.models import check_fields, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, list_words
 

@@ -34,7 +34,8 @@ from tilegen.spec.data import (
     Waiting,
     WholeCall,
 )
-from tilegen.spec.models import BufferFields, ParamFields
+from tilegen.spec.launch_models import ParamFields
+from tilegen.spec.models import BufferFields
 from tilegen.spec.pinning import spell
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.waits import word_of

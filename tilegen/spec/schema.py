@@ -11,19 +11,16 @@ from pydantic import BaseModel
 from tilegen.arch import ARCHES
 from tilegen.dtypes import DTYPES
 from tilegen.spec.form import Form, WholeForm
+from tilegen.spec.launch_models import ChoiceFields, ClusterFields, GridFields, ParamFields
 from tilegen.spec.models import (
     ArrivalFields,
     ArriveFields,
     AwaitedFields,
     BarrierFields,
     BufferFields,
-    ChoiceFields,
-    ClusterFields,
     CommitFields,
-    GridFields,
     LetFields,
     LoopFields,
-    ParamFields,
     PendingFields,
     RoleBlockFields,
     RoleFields,
