@@ -22,7 +22,8 @@ from tilegen.spec import launch_models, models
 # What a part of a spec is called on the page, and the model of its keys.
 PARTS: dict[str, type[BaseModel]] = {
     "spec": models.SpecFields, "param": launch_models.ParamFields, "choice": launch_models.ChoiceFields,
-    "grid": launch_models.GridFields, "cluster": launch_models.ClusterFields, "buffer": models.BufferFields, "padded": models.PaddedFields,
+    "grid": launch_models.GridFields, "cluster": launch_models.ClusterFields,
+    "buffer": models.BufferFields, "padded": models.PaddedFields,
     "view": models.ViewFields, "roles": models.RoleFields, "barriers": models.BarrierFields,
     "for": models.LoopFields, "let": models.LetFields, "when": models.WhenFields, "role": models.RoleBlockFields,
     "sync": models.SyncFields, "commit": models.CommitFields, "wait": models.WaitFields,
