@@ -75,13 +75,18 @@ def guard_at(operand: Operand, relative: Sequence[Index]) -> Inside:
 @keep
 def guarded_dims(operand: Operand) -> frozenset[int]:
     """Positions in ``dims`` of the dimensions whose region may pass an end of a global array."""
-    passing = operand.early | late_dims(operand)
+    passing = passing_dims(operand)
     return frozenset(k for k, d in enumerate(operand.dims) if d in passing)
 
 
 def may_pass_end(operand: Operand) -> bool:
     """Whether some dimension of the region, of length 1 too, may pass an end of a global array."""
-    return bool(operand.early or late_dims(operand))
+    return bool(passing_dims(operand))
+
+
+def passing_dims(operand: Operand) -> frozenset[int]:
+    """The dimensions of the buffer in which the region may pass an end of a global array."""
+    return operand.early | late_dims(operand)
 
 
 @keep
