@@ -322,6 +322,29 @@ def test_mutants_of_early_regions_are_found(what: str, every_one: int) -> None:
     assert list_survivors(spec, plan, list(plant(plan))[::every_one]) == []
 
 
+ANYWHERE = """kernel: anywhere
+threads: 32
+params: {P: {default: 3, max: 20}}
+grid: {bx: 4}
+buffers:
+  X: {scope: global, dtype: float32, shape: [2, 50]}
+  Y: {scope: global, dtype: float32, shape: [4, 2, 24]}
+ops:
+  - copy: {src: "X[0 : +2, bx*16 - P : +24]", dst: "Y[bx]", edge: clip}
+"""
+
+
+@pytest.mark.parametrize("other", [
+    "max(bx*16 - P, 0)", "bx*16 - P + 1", "bx*16 - min(P, 19)", "where(P == 7, bx*16 - 6, bx*16 - P)",
+    "where(bx == 1 and P == 17, 0, bx*16 - P)",
+])  # fmt: skip
+def test_a_beginning_that_a_param_says_is_proved_for_each(other: str) -> None:
+    """A plan that is wrong for one value of it, or in one CTA, is refused."""
+    spec = tilegen.load(ANYWHERE)
+    assert refused(spec, plan_spec(spec)) == ""
+    assert refused(spec, plan_spec(tilegen.load(ANYWHERE.replace("bx*16 - P", other)))) == "TG420"
+
+
 # ---------------------------------------------------------------- how wide
 def test_accesses_are_as_wide_as_beginning_and_end_allow() -> None:
     """16 bytes where four elements divide both; where they do not, an edge cuts the vectors there."""
