@@ -132,6 +132,32 @@ def test_what_lies_before_an_array_reads_as_zeros(how: str, seed: int) -> None:
     verify_built(built, "cpu", (5,), meant)
 
 
+ARRAYS = {
+    "a turned view": ("shape: [50, 2]", "V[0 : +2, bx*16 - 4 : +24]", "axes: [1, 0]"),
+    "dimensions that are split": ('shape: [2, 48], layout: "S[(2,6,8):(8,16,1)]"', "X[0 : +2, bx*16 - 4 : +24]", ""),
+    "a swizzle": ('shape: [2, 64], layout: "Swizzle(2,2,3) o S[(2,64):(64,1)]"', "X[0 : +2, bx*16 - 4 : +24]", ""),
+    "an offset": ('shape: [2, 48], layout: "S[(2,48):(64,1)] + 3@m"', "X[0 : +2, bx*16 - 3 : +24]", ""),
+    "an index": ("shape: [3, 2, 24]", "X[bx - 1, :, :]", ""),
+    "a view of more dimensions": ("shape: [96]", "V[bx - 2 : +2, :]", "shape: [4, 24]"),
+    "rows of three": ("shape: [10, 3]", "V[bx*4 - 3 : +16, :]", "shape: [10, 3]"),
+}
+
+
+@pytest.mark.sweep(3)
+@pytest.mark.parametrize("what", ARRAYS)
+def test_every_kind_of_array_may_begin_late(what: str) -> None:
+    """What is divided for a place in it is never negative: nothing is accessed there."""
+    array, source, view = ARRAYS[what]
+    shape = "[4, 16, 3]" if what == "rows of three" else "[4, 2, 24]"
+    buffers = (
+        f"  X: {{scope: global, dtype: float32, {array}}}\n  Y: {{scope: global, dtype: float32, shape: {shape}}}\n"
+    )
+    buffers += f"  V: {{view: X, {view}}}\n" if view else ""
+    text = HEAD.format(arch="sm_80", threads=32, grid=4) + buffers
+    built = tilegen.build(f'{text}ops:\n  - copy: {{src: "{source}", dst: "Y[bx]", edge: clip}}\n')
+    verify_built(built, "cpu", (3, 4))
+
+
 WRITES = {
     "fill": '  - fill: {dst: "Y[PLACE]", value: 3, edge: clip}\n',
     "copy": '  - copy: {src: "X[bx]", dst: "Y[PLACE]", edge: clip}\n',
