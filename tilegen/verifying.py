@@ -24,7 +24,7 @@ from tilegen.ops.op import MOVES
 from tilegen.pipeline import Built, Source, build, load
 from tilegen.plan import Memory, Plan, arrays
 from tilegen.proofs.against import Meaning, ask_meaning, refuse
-from tilegen.proofs.floats import compare_floats, computes, draw_floats, float_inputs, run_bounded
+from tilegen.proofs.floats import compare_floats, computes, draw_elements, draw_floats, float_inputs, run_bounded
 from tilegen.proofs.meaning import exact_limit, input_pattern, parameter_cases
 from tilegen.proofs.runs import ProofRun, check_run, list_runs
 from tilegen.proofs.trips import is_affordable
@@ -128,7 +128,7 @@ def _verify_floats_on_cpu(built: Built, seeds: Sequence[int], against: Meaning |
     if against is not None and trips != ALL_TRIPS:
         raise refuse("the loops are too long to run all their trips on the CPU", "set smaller params, or --device gpu")
     for seed in seeds:
-        inputs = float_inputs(plan, seed)
+        inputs = float_inputs(plan, seed, run.case)
         outcome = interpret(plan, ctas, inputs, run.case, trips)
         found.append(_compare_floats(built, run.case, inputs, outcome.ctas, outcome.written, against, trips))
     return [f"{_case_text(run.case)}{line}" for line in found[-1]]
@@ -249,7 +249,7 @@ def verify_run(built: Built, case: Mapping[str, int], seed: int, run: Run) -> in
 def verify_floats_run(built: Built, case: Mapping[str, int], seed: int, run: Run, against: Meaning | None) -> list[str]:
     """Run the kernel in any way and compare what it computes within its bounds; the rest of its bytes are untouched."""
     spec, memories = built.spec, {m.name: m for m in arrays(built.plan)}
-    inputs = float_inputs(built.plan, seed)
+    inputs = float_inputs(built.plan, seed, case)
     images = {}
     for name, m in memories.items():
         elems, dtype = int(evaluate(m.span, dict(case))), numpy_dtype(m.dtype)
@@ -285,7 +285,8 @@ def _check_untouched(
 
 
 def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -> Array:
-    """The whole physical image of a global array: random bits, or numbers where the spec converts them.
+    """The whole physical image of a global array: random bits, or numbers where the spec converts them, or says which
+    there are.
 
     Half of these are integers, as many as every type of the spec holds, and half floats, which conversions round.
     """
@@ -293,6 +294,8 @@ def make_image(spec: Spec, memory: Memory, case: Mapping[str, int], seed: int) -
     dtype = numpy_dtype(memory.dtype)
     if memory.access == "out":
         return np.full(elems * dtype.itemsize, gpu.POISON, np.uint8).view(dtype)
+    if memory.values is not None:
+        return draw_elements(memory, case, seed)(np.arange(elems))
     if any(OPS[c.op].exactness_of(c) != MOVES for c in outline(spec).calls):
         index = np.arange(elems)
         whole = input_pattern(memory.name, memory.dtype, seed, exact_limit(spec))(index)

@@ -7,6 +7,7 @@ from typing import Any
 
 from tilegen import layouts
 from tilegen.arch import ARCHES
+from tilegen.arithmetic.values import Values
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
@@ -17,6 +18,7 @@ from tilegen.spec.later import LATER_SCOPES, refuse_later
 from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
 from tilegen.spec.names import Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.params import Params
 from tilegen.spec.placing import (
     MAX_ELEMS,
     Setting,
@@ -28,6 +30,7 @@ from tilegen.spec.placing import (
 from tilegen.spec.regions import show_shape
 from tilegen.spec.same_registers import check_same_registers
 from tilegen.spec.tensor_memory import check_tensor_buffer, check_tensor_total, refuse_tensor_view, require_layout
+from tilegen.spec.values import read_values
 
 
 @dataclass
@@ -108,6 +111,9 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     if fields.partial and fields.scope != "global":
         message = f"'partial' is for arrays that the kernel writes, and {what} is {fields.scope}"
         findings.report("TG106", message, node["partial"].mark, "remove it")
+    if fields.values is not None and fields.scope != "global":
+        message = f"'values' is what a caller promises of a global array, and {what} is {fields.scope}"
+        findings.report("TG106", message, node["values"].mark, "remove it")
     if fields.over and fields.scope != "shared":
         message = f"'over' lays shared buffers on each other, and {what} is {fields.scope}"
         findings.report("TG106", message, node["over"].mark, "remove it")
@@ -131,8 +137,13 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
     text = _text_of(layout_node, layout)
     return Buffer(
         key.text, fields.scope, fields.dtype, shape, layout, key.text, fields.align, text, key.mark,
-        partial=fields.partial, over=tuple(fields.over or ()),
+        partial=fields.partial, over=tuple(fields.over or ()), values=_read_values(node, fields, state.params),
     )  # fmt: skip
+
+
+def _read_values(node: Mapping, fields: BufferFields, params: Params) -> Values | None:
+    text = node["values"] if fields.values is not None else None
+    return read_values(text.passage, fields.dtype, params) if isinstance(text, Scalar) else None
 
 
 def _check_auto(node: Node, scope: str, what: str) -> None:

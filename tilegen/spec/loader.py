@@ -16,25 +16,26 @@ from tilegen.spec.dependent import check_overlap
 from tilegen.spec.findings import Findings, Flaw, find_near, shorten, suggest
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.header import (
-    Params,
     read_arch,
     read_cluster,
     read_ctas_per_sm,
     read_grid,
     read_overlap,
-    read_params,
     read_threads,
 )  # fmt: skip
 from tilegen.spec.later import LATER_KEYS
 from tilegen.spec.models import SpecFields, is_misspelt, report_null
 from tilegen.spec.names import Names, Register
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.params import Params, read_params
 from tilegen.spec.ranges import Cases, Range
 from tilegen.spec.roles import check_registers, read_barriers, read_roles
 from tilegen.spec.sources import Source, compose_source, read_source
 from tilegen.spec.statements import cta_names, read_statements, written_buffers
 from tilegen.spec.surroundings import Surroundings
 from tilegen.spec.unused import find_unused
+from tilegen.spec.values import check_unwritten
+from tilegen.spec.version import read_version
 from tilegen.spec.whole import check_alone
 
 
@@ -60,6 +61,7 @@ def load(
     root = _mend_keys(root)
     register = Register()
     kernel = _read_kernel(root.get("kernel"), register, findings)
+    version = read_version(root.get("version"), findings)
     target = read_arch(root, arch, findings)
     params = read_params(root.get("params"), overrides or {}, register, findings)
     _stop_if_unread(root, "params", findings)
@@ -85,6 +87,8 @@ def load(
     )  # fmt: skip
     ops = read_statements(root["ops"], around) if "ops" in root else ()
     check_alone(root, ops, findings)
+    with findings.collect():
+        check_unwritten(written_buffers(ops).values(), root.get("buffers"), buffers.found)
     for name, buffer in written_buffers(ops).items():
         with findings.collect():
             _check_no_overlap(name, buffers, buffer.scope)
@@ -94,7 +98,7 @@ def load(
         tuple(buffers.found.values()), ops, given.name, given.text,
         ctas_per_sm=resident[0], ctas_per_sm_mark=resident[1], roles=roles, barriers=tuple(terms.values()),
         overlaps=overlap is not None, overlaps_mark=overlap, warnings=find_unused(root, threads),
-        ops_mark=root["ops"].mark if "ops" in root else None,
+        ops_mark=root["ops"].mark if "ops" in root else None, version=version,
     )  # fmt: skip
     check_clusters(spec, findings)
     check_overlap(spec, findings)

@@ -6,43 +6,13 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from tilegen.errors import Mark
 from tilegen.spec.findings import Findings, find_near, shorten, suggest
+from tilegen.spec.launch_models import Fields as _Fields
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node, say_number, say_parts, to_plain
-
-
-class _Fields(BaseModel):
-    # A spec uses a few models: the others are never made ready.
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=False)
-
-
-class GridFields(_Fields):
-    """How many CTAs are launched."""
-
-    bx: int | str = Field(default=1, description="CTAs in x: an integer or an expression over params")
-    by: int | str = Field(default=1, description="CTAs in y")
-    bz: int | str = Field(default=1, description="CTAs in z")
-
-
-class ClusterFields(_Fields):
-    """How many CTAs form a cluster."""
-
-    cbx: int | str = Field(default=1, description="CTAs of a cluster in x")
-    cby: int | str = Field(default=1, description="CTAs of a cluster in y")
-    cbz: int | str = Field(default=1, description="CTAs of a cluster in z")
-
-
-class ParamFields(_Fields):
-    """A parameter whose value is known when the kernel is launched."""
-
-    dtype: Literal["int32", "float32"] = Field(default="int32", description="the type of the kernel's argument")
-    default: int | float = Field(description="the value that verify and bench use")
-    multiple_of: int = Field(
-        default=1, ge=1, description="every value is a multiple of this; vector widths follow from it"
-    )
-    max: int = Field(default=2**31 - 1, ge=1, le=2**31 - 1, description="the largest value")
+from tilegen.spec.version import VERSION
 
 
 class BufferFields(_Fields):
@@ -62,6 +32,11 @@ class BufferFields(_Fields):
         "written: tmem_datapath_layout(..) or strides on TLane and TCol",
     )
     partial: bool = Field(default=False, description="whether elements of an output may be left unwritten")
+    values: str | None = Field(
+        default=None,
+        description="of a global array that the kernel only reads, the range 'lo : hi' of every element, hi excluded; "
+        "of integers with params, and a step as 'lo : hi : step'. The caller promises it; verify and bench draw it",
+    )
     over: list[str] | None = Field(
         default=None, min_length=1, max_length=64,
         description="shared buffers, neighbours in memory, on whose bytes this one lies once they are not needed",
@@ -223,9 +198,14 @@ class SpecFields(_Fields):
     """A kernel: its launch, its buffers and what it does."""
 
     kernel: str = Field(description="the name of the kernel, a C identifier")
+    version: Annotated[int, Field(ge=1, le=VERSION)] | None = Field(
+        default=None, description="the version of the language that the spec is written in; the newest where not given"
+    )
     arch: str = Field(default="sm_90", description="the GPU generation, e.g. sm_90")
     params: dict[str, Any] = Field(
-        default={}, description="name: integer (compile-time) or {default: ..} (a runtime argument)"
+        default={},
+        description="name: integer, expression of such or {choices: [..]} (compile-time), or {default: ..} (a runtime "
+        "argument)",
     )
     grid: dict[str, Any] = Field(default={}, description="CTAs: {bx, by, bz}")
     cluster: dict[str, Any] = Field(default={}, description="CTAs of a cluster: {cbx, cby, cbz}")

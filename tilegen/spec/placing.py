@@ -18,11 +18,11 @@ from tilegen.layouts import AXES, PaddedSharedLayout
 from tilegen.layouts.core.values import with_tile
 from tilegen.scopes import OP_SCOPES, THREAD_AXES
 from tilegen.spec.findings import Findings, Flaw, shorten, suggest
-from tilegen.spec.header import Params
 from tilegen.spec.later import refuse_later_gluon, refuse_later_layout
 from tilegen.spec.models import PaddedFields, check_fields
 from tilegen.spec.names import instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
+from tilegen.spec.params import Params
 from tilegen.spec.regions import show_shape
 from tilegen.spec.tensor_memory import check_apart, check_cells, find_axis, say_placement
 

@@ -15,7 +15,6 @@ from tilegen.plan import Param
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Region
 from tilegen.spec.findings import Flaw, shorten
-from tilegen.spec.spelling import spell_index
 
 MAX_CASES = 3000  # tried for one region
 MAX_CASES_OF_A_SPEC = 60_000  # then regions that no range decides are left to the proofs
@@ -56,15 +55,13 @@ class Cases:
 
 
 def check_region_range(region: Region, cases: Cases, may_clip: bool, hint: str = "") -> None:
-    """Raises TG207, naming the first case where the region leaves its buffer; ``hint`` is for one past the end."""
+    """Raises TG207, naming the first case where the region leaves its buffer; ``hint`` is what would mend that."""
     for dimension, (begin, length) in enumerate(zip(region.begins, region.lengths, strict=True)):
         check_dividends(begin, cases, region.mark, "TG207")
         extent = region.buffer.shape[dimension]
-        starts_inside = least(begin) >= 0
-        ends_inside = may_clip or less(add(begin, length - 1), extent) is True
-        if starts_inside and ends_inside:
+        if may_clip or (least(begin) >= 0 and less(add(begin, length - 1), extent) is True):
             continue
-        case = _find_outside(begin, length, extent, cases, may_clip)
+        case = find_case(any_of(less(begin, 0), less(extent, add(begin, length))), cases)
         if case is not None:
             raise _explain(region, dimension, case, cases, hint)
 
@@ -76,12 +73,6 @@ def check_dividends(x: Index, cases: Cases, mark: Mark | None, code: str = "TG11
         if case is not None:
             message = f"'{shorten(part)}' is {int(evaluate(part, case))}: what is divided is never negative"
             raise Flaw(code, message + _name_case((part, condition), case, cases), mark)
-
-
-def _find_outside(begin: Index, length: int, extent: Index, cases: Cases, may_clip: bool) -> dict[str, int] | None:
-    """A case in which the box leaves the extent."""
-    leaves = [less(begin, 0), *([] if may_clip else [less(extent, add(begin, length))])]
-    return find_case(any_of(*leaves), cases)
 
 
 def find_case(condition: Index, cases: Cases) -> dict[str, int] | None:
@@ -194,8 +185,7 @@ def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases,
         message = f"the region ends at {stop}, past the end of {name}, which has {size}"
     where = _name_case((begin, extent), case, cases)
     cause = where if set(CTA_AXES) & {v.name for v in variables(begin)} else ""  # too many CTAs leave more than one
-    low = f"begin at 'max({spell_index(begin)}, 0)': 'edge: clip' clips past the end alone" if at < 0 else hint
-    return Flaw("TG207", message + where, region.mark, low, cause)
+    return Flaw("TG207", message + where, region.mark, hint, cause)
 
 
 def _name_case(asked: Iterable[Index], case: dict[str, int], cases: Cases) -> str:

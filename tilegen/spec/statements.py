@@ -27,6 +27,7 @@ from tilegen.spec.models import SyncFields, check_fields, field_names
 from tilegen.spec.names import Names, check_name, names_in_scope
 from tilegen.spec.nests import foresee_lets, read_guarded, read_loop, read_naming, read_role_block
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence, describe_node
+from tilegen.spec.pads import check_pad
 from tilegen.spec.placing import last_thread, owner_scope
 from tilegen.spec.ranges import check_region_range
 from tilegen.spec.regions import parse_region
@@ -190,7 +191,9 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if expression is not None:
         regions |= {operand_field(name): region for name, region in expression.operands.items()}
     nodes = {name.text: value for name, value in node.entries}
-    return Call(form, scope, fields, regions, condition, key.mark, barrier, expression, conditions, around.role, nodes)
+    call = Call(form, scope, fields, regions, condition, key.mark, barrier, expression, conditions, around.role, nodes)
+    check_pad(call)
+    return call
 
 
 def _each_region(regions: Dict[str, Region], expression: Expression | None) -> list[Region]:
