@@ -14,10 +14,11 @@ from tilegen.arithmetic import FUNCTIONS, Apply, Element, Literal, Node, Paramet
 from tilegen.arithmetic.functions import FLOATS, INTS, type_of
 from tilegen.dtypes import DTYPES, is_held, say_range
 from tilegen.index import INT_LIMIT, Index, Var, bound, least, not_
+from tilegen.near_words import suggest
 from tilegen.plan import Param
 from tilegen.spec.data import Expression, Region
 from tilegen.spec.expressions import BINDING, Parser, Value
-from tilegen.spec.findings import Passage, shorten, suggest
+from tilegen.spec.findings import Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.words import Token, split_tokens
 
@@ -152,7 +153,8 @@ class FormulaParser(Parser):
         end = self.expect(")").end
         needs = FUNCTIONS[word.text].sources
         if len(args) != needs:
-            raise self.fault(f"{word.text} takes {needs} argument{'s' * (needs > 1)}, not {len(args)}", word)
+            message = f"{word.text} takes {needs} argument{'s' * (needs > 1)}, not {len(args)}"
+            raise self.fault(message, word, hint=self.say_nested(word.text, args))
         return self.apply(word.text, args, word, end)
 
     def say_call(self, word: Token) -> str:
@@ -221,7 +223,7 @@ class FormulaParser(Parser):
         if term.type != "bool":
             text = shorten(self.passage.text[value.start : value.end])
             message = f"'{operator.text}' takes conditions, but '{text}' is a number"
-            raise self.passage.fault("TG111", message, value.start, value.end)
+            raise self.passage.fault("TG111", message, value.start, value.end, f"write '{text} != 0'")
         return term
 
     def node_of(self, term: Term) -> Node:
@@ -300,7 +302,7 @@ def parse_formula(
     value = parser.read()
     if parser.next.kind != "end":
         is_call = parser.next.text == "(" and parser.tokens[parser.at - 1].kind == "name"
-        hint = parser.say_call(parser.tokens[parser.at - 1]) if is_call else ""
+        hint = parser.say_call(parser.tokens[parser.at - 1]) if is_call else parser.say_choice(parser.next)
         raise parser.fault(f"'{parser.next.text}' is not expected here", parser.next, hint=hint)
     tree = parser.node_of(_term(value))
     _refuse_not_held(parser, tree)

@@ -8,12 +8,13 @@ from dataclasses import replace
 from tilegen import layouts
 from tilegen.errors import LayoutError
 from tilegen.index import Index, Var, bound
+from tilegen.near_words import find_near, suggest
 from tilegen.scopes import CLUSTER_AXES, CTA_AXES, cta_variables
 from tilegen.spec.buffers import Buffers, read_buffers
 from tilegen.spec.clusters import check_clusters
 from tilegen.spec.data import Spec
 from tilegen.spec.dependent import check_overlap
-from tilegen.spec.findings import Findings, Flaw, find_near, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten
 from tilegen.spec.form import Form, WholeForm
 from tilegen.spec.header import (
     Params,

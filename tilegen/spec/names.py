@@ -9,8 +9,9 @@ from dataclasses import dataclass, field, replace
 from tilegen.dtypes import DTYPES
 from tilegen.errors import Mark
 from tilegen.index import Index, Var, bound, variables
+from tilegen.near_words import find_near, suggest
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, SCOPES, THREAD_AXES, thread_variables
-from tilegen.spec.findings import Flaw, Passage, find_near, shorten, suggest
+from tilegen.spec.findings import Flaw, Passage, shorten
 
 MAX_NAME = 64
 _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z", re.ASCII)

@@ -10,10 +10,11 @@ from math import gcd
 
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, add, bound, every, least, multiple
+from tilegen.near_words import suggest
 from tilegen.scopes import THREAD_AXES
 from tilegen.spec.data import Guarded, Loop, Naming, RoleBlock, Statement
 from tilegen.spec.expressions import read_number
-from tilegen.spec.findings import Flaw, shorten, suggest
+from tilegen.spec.findings import Flaw, shorten
 from tilegen.spec.models import LetFields, LoopFields, RoleBlockFields, WhenFields, check_fields
 from tilegen.spec.names import Names, instance_variables
 from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping as Dict
 
 from tilegen.index import Index, bound
+from tilegen.near_words import suggest
 from tilegen.spec.data import BarrierTerms, SlotName
 from tilegen.spec.expressions import BINDING, parse_value
-from tilegen.spec.findings import Passage, shorten, suggest
+from tilegen.spec.findings import Passage, shorten
 from tilegen.spec.names import Names, Register
 from tilegen.spec.words import split_tokens
 

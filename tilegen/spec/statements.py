@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from tilegen.index import Index
+from tilegen.near_words import suggest
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, OP_SCOPES, THREAD_AXES
 from tilegen.spec.data import (
     Buffer,
@@ -19,7 +20,7 @@ from tilegen.spec.data import (
     WholeCall,
     operand_field,
 )
-from tilegen.spec.findings import Flaw, Passage, shorten, suggest
+from tilegen.spec.findings import Flaw, Passage, shorten
 from tilegen.spec.form import OpForm, WholeForm
 from tilegen.spec.formulas import parse_formula
 from tilegen.spec.later import refuse_later

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from tilegen.near_words import suggest
 from tilegen.spec.buffers import Buffers
 from tilegen.spec.data import Buffer, Nest, Statement, WholeCall, operand_field
-from tilegen.spec.findings import Findings, Flaw, Passage, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, Passage, shorten
 from tilegen.spec.form import WholeForm
 from tilegen.spec.later import refuse_later
 from tilegen.spec.models import check_fields
