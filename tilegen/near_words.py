@@ -45,7 +45,7 @@ def suggest(word: str, words: Iterable[str], most: int = 16) -> str:
 def find_near(word: str, words: Iterable[str]) -> str:
     """The one of ``words`` that is meant by a word which is none of them; "" if none is near.
 
-    Words with other numbers are other things, and one letter is a slip of no longer word.
+    Words with other digits are other things, and one letter is a slip of no longer word.
 
     >>> find_near("smem", ["shared", "global"]), find_near("sheard", ["shared", "global"]), find_near("q", ["A", "B"])
     ('shared', 'shared', '')
@@ -63,8 +63,8 @@ def find_near(word: str, words: Iterable[str]) -> str:
 
 
 def _is_slip(word: str, known: str) -> bool:
-    """Whether one may be written for the other: with the same numbers, as far as both have any, and the same start."""
-    ours, theirs = ([int(n) for n in re.findall(r"[0-9]+", text[:80])] for text in (word, known))
+    """Whether one may be written for the other: with the same start, and the same digits in numbers that both have."""
+    ours, theirs = ([sorted(n) for n in re.findall(r"[0-9]+", text)] for text in (word, known))
     shared = min(len(ours), len(theirs))
     if ours[:shared] != theirs[:shared]:
         return False

@@ -77,7 +77,7 @@ def _keep_freed_memory() -> None:
     epilog="Exit codes: 0 done; 1 invalid spec, mismatch or stale; 2 usage or files; 3 what was asked is not here.",
 )  # fmt: skip
 @with_color
-@click.version_option(__version__, message="tilegen %(version)s")
+@click.version_option(__version__, "-V", "--version", message="tilegen %(version)s")
 @click.pass_context
 def cli(ctx: click.Context) -> None:
     """Readable CUDA kernels from YAML specs of buffers, layouts and tile operations: chosen, explained, proved.

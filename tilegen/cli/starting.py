@@ -39,15 +39,13 @@ def init_command(name: str) -> int:
 
 
 def _read_kernel(stem: str) -> str:
-    from tilegen.spec.names import MAX_NAME, kernel_reason
+    from tilegen.spec.names import MAX_NAME, kernel_reason, mend_name
 
     is_name = stem.isidentifier() and stem.isascii() and len(stem) <= MAX_NAME
     reason = kernel_reason(stem) if is_name else ""
     if is_name and not reason:
         return stem
-    fixed = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in stem[: MAX_NAME - 2])
-    if not fixed or fixed[0].isdigit() or kernel_reason(fixed):
-        fixed = f"k_{fixed.lstrip('_').replace('__', '_')}"
+    fixed = mend_name(stem, kernel_reason)
     why = f": it is {reason}" if reason else ""
     raise click.BadParameter(f"{stem!r} is no name for a kernel{why}; '{fixed}' is one", param_hint="'NAME'")
 

@@ -170,7 +170,7 @@ def _read_call(key: Scalar, node: Node, form: OpForm, around: Surroundings) -> C
     if clips and regions and are_local and edge is not None:
         message = "'edge: clip' clips at the edge of a global array, but none is used here"
         around.findings.report("TG212", message, edge.mark, "remove it")
-    if fields is None or any(name not in regions for name in needed):
+    if fields is None or not are_there:
         return None
     if form.expression and form.expression in node and expression is None:
         return None

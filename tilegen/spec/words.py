@@ -60,7 +60,7 @@ def _refuse_sign(passage: Passage, at: int) -> Flaw:
     """TG111 for what is no word, with what stands for it here."""
     found = _ODD.match(passage.text, at)
     odd = found[0] if found else passage.text[at]
-    hint = _say_bits(odd, passage.text[at + len(odd) :]) or _say_region(odd, passage.text, at)
+    hint = _say_bits(odd, passage.text[at + len(odd) :])
     hint = hint or (f"write '{_INSTEAD[odd]}'" if odd in _INSTEAD else _say_axis(passage.text, at))
     hint = 'write plain quotes: "' if odd in CURLY else hint
     return passage.fault("TG111", f"{odd!r} is not part of an expression", at, at + len(odd), hint)
@@ -81,15 +81,6 @@ def _say_bits(sign: str, rest: str) -> str:
     if sign == "&" and number is not None and number & (number + 1) == 0:
         return f"write '% {number + 1}'"
     return _NO_BITS if sign in ("&", "|") and number is not None else ""
-
-
-def _say_region(sign: str, text: str, at: int) -> str:
-    """How an element, or a box, of a buffer gets into an expression that takes names: ``x[0, 0]``."""
-    found = re.search(r"([A-Za-z_]\w*)\s*\Z", text[:at], re.ASCII) if sign == "[" else None
-    if found is None:
-        return ""
-    region = text[found.start() : text.find("]", at) + 1 or len(text)]
-    return f"name it: 'with: {{v: \"{region}\"}}', and write 'v'"
 
 
 def _say_axis(text: str, at: int) -> str:
