@@ -220,6 +220,7 @@ buffers:
 ops:
   - copy: {src: A, dst: a}
   - copy: {src: B, dst: b}
+  - sync: async
   - sync: cta
   - mma: {a: a_rows, b: b, c: c, accumulate: false}
   - copy: {src: c, dst: D}

@@ -125,6 +125,7 @@ def _result_data(result: _Result) -> dict[str, Any]:
         "device": verified.device,
         "lines": list(verified.lines),
         "unused": list(result.unused),
+        "notes": list(verified.notes),
         "warnings": [diagnostic_data(warning) for warning in result.built.warnings],
         "seconds": round(result.seconds, 3),
     }
