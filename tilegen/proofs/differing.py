@@ -24,7 +24,7 @@ _FEW = 4  # elements that are named one by one
 
 
 @dataclass(frozen=True)
-class Difference:
+class Mismatch:
     """The first element that differs: in words, the op that wrote it, its CTA, and the pattern of all that differ."""
 
     element: str
@@ -35,7 +35,7 @@ class Difference:
 
 def describe_difference(
     spec: Spec, case: Mapping[str, int], name: str, wrong: Array, compared: Array
-) -> Difference:  # fmt: skip
+) -> Mismatch:  # fmt: skip
     """What is known of elements that differ, by their offsets; ``compared``: those of all that were looked at."""
     buffer = spec.buffer(name)
     shape = tuple(int(evaluate(n, dict(case))) for n in buffer.shape)
@@ -51,7 +51,7 @@ def describe_difference(
         mark = mark_of(spec, op)
         writer = f"op {op + 1}, {outline(spec).calls[op].op}, of CTA {cta}"
     coordinates = np.stack(np.unravel_index(flat, shape)), np.stack(np.unravel_index(every, shape))
-    return Difference(f"{name}{list(first)}", writer, say_pattern(*coordinates), mark)
+    return Mismatch(f"{name}{list(first)}", writer, say_pattern(*coordinates), mark)
 
 
 def places_of(buffer: Buffer, case: Mapping[str, int]) -> Array:

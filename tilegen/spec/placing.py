@@ -28,7 +28,6 @@ from tilegen.spec.nodes import Mapping, Node, Scalar, Sequence
 from tilegen.spec.regions import show_shape
 from tilegen.spec.tensor_memory import check_apart, check_cells, find_axis, say_placement
 
-_CODES = {"TG105": "TG200"}  # what the notation calls unreadable; here TG105 is an unknown name
 MAX_ELEMS = 1 << 36  # of a global array at the defaults of its params; no GPU holds more
 MAX_REPLICAS = 1024  # as many as a CTA has threads
 MAX_REGISTER_BYTES = 255 * 4  # what one thread has
@@ -105,7 +104,7 @@ def repeat_atom(layout: layouts.Layout, shape: tuple[Index, ...]) -> layouts.Lay
 def _place_layout_error(error: LayoutError, node: Scalar, setting: Setting, what: str) -> Flaw:
     is_word = node.text.strip().isidentifier()
     start, end = error.span if error.span and not is_word else (0, len(node.text))
-    code, hint = _CODES.get(error.code, error.code), error.hint
+    code, hint = error.rule, error.hint
     if node.text[start:end] in setting.params.broken:
         return Flaw()
     if str(error).endswith("is not defined"):
