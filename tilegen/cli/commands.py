@@ -172,6 +172,8 @@ def verify(
     help="json prints JSON on stdout, errors too; svg is a picture for documents, html the page of `tilegen view`.",
 )  # fmt: skip
 @click.option("--summary", "is_short", is_flag=True, help="Ten lines.")
+@click.option("--op", "only", type=click.IntRange(1), metavar="N", help="Op N alone.")
+@click.option("--all", "shows_all", is_flag=True, help="Also variants that cannot do an op, and accesses at edges.")
 @click.option("--access", type=click.IntRange(1), metavar="N", help="The lanes, banks and words of access N alone.")
 @click.option("--events", is_flag=True, help="What roles do and wait for in one CTA, or cluster: a drawing, a table.")
 @click.option("--rows", type=click.IntRange(1, 100_000), metavar="N", help="With --events: so many rows (30).")
@@ -182,8 +184,9 @@ def verify(
 @with_jobs
 @with_color
 def explain(
-    spec: str, form: str, access: int | None, events: bool, rows: int | None, arch: str | None,
-    settings: dict[str, int | float], compiles: bool, resolved: bool, expanded: bool, is_short: bool, jobs: int,
+    spec: str, form: str, only: int | None, shows_all: bool, access: int | None, events: bool, rows: int | None,
+    arch: str | None, settings: dict[str, int | float], compiles: bool, resolved: bool, expanded: bool, is_short: bool,
+    jobs: int,
 ) -> int:  # fmt: skip
     """Say what was chosen for SPEC, at what cost, and why nothing else was.
 
@@ -199,6 +202,11 @@ def explain(
 
     if (resolved or expanded or is_short) and not is_typed("form"):
         form = "text"  # whatever the configuration says
+    if (only is not None or shows_all) and (
+        form != "text" or is_short or resolved or expanded or events or access is not None
+    ):
+        option = "--op" if only is not None else "--all"
+        raise click.UsageError(f"{option} is of the page that explain prints, and of no other form of it")
     if is_short or form in ("svg", "html"):
         if access is not None or events or compiles or resolved or expanded or rows or (is_short and form != "text"):
             option = "--summary" if is_short else f"--format {form}"
@@ -221,7 +229,7 @@ def explain(
         return events_command(spec, form, rows or 30, arch, settings, jobs)
     if resolved or expanded:
         return (resolve_command if resolved else expand_command)(spec, arch, settings, jobs)
-    return explain_command(spec, form, access, arch, settings, compiles, jobs)
+    return explain_command(spec, form, access, arch, settings, compiles, jobs, shows_all, only)
 
 
 class BenchCommand(click.Command):
