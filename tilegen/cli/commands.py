@@ -20,6 +20,7 @@ from tilegen import __version__
 from tilegen.cli.configuration import option_defaults, read_configuration
 from tilegen.cli.ending import end_safely
 from tilegen.cli.options import (
+    START_KINDS,
     complete_codes,
     is_typed,
     read_manner,
@@ -94,15 +95,18 @@ _WITHOUT_CONFIGURATION = ("init", "rule", "schema", "completion")
 # ---------------------------------------------------------------- commands
 @cli.command(short_help="A commented spec to begin with.")
 @click.argument("name", default="my_kernel", metavar="[NAME]")
+@click.option(
+    "--from", "kind", type=click.Choice(START_KINDS), default=START_KINDS[0], show_default=True, help="Which one.",
+)  # fmt: skip
 @with_color
-def init(name: str) -> int:
+def init(name: str, kind: str) -> int:
     """Write NAME.yaml, a commented spec that builds, and tilegen.schema.json for editors. Overwrites nothing.
 
     NAME is my_kernel where none is given; it may lie in a folder.
     """
     from tilegen.cli.starting import init_command
 
-    return init_command(name)
+    return init_command(name, kind)
 
 
 @cli.command(short_help="SPEC to CUDA: check, choose, prove, render.")
@@ -348,8 +352,8 @@ def rule(code: str | None) -> int:
 def schema() -> int:
     """Print the JSON Schema of specs, for editors that complete and check YAML.
 
-    With `tilegen schema > tilegen.schema.json` beside a spec, this line anywhere in the spec tells editors that have a
-    YAML language server:
+    With `tilegen schema > tilegen.schema.json` beside a spec, this line, best the first of the spec, tells editors that
+    have a YAML language server:
 
     \b
     # yaml-language-server: $schema=tilegen.schema.json
