@@ -35,7 +35,7 @@ from tilegen.spec.roles import check_registers, read_barriers, read_roles
 from tilegen.spec.sources import Source, compose_source, read_source
 from tilegen.spec.statements import cta_names, read_statements, written_buffers
 from tilegen.spec.surroundings import Surroundings
-from tilegen.spec.unused import find_unused
+from tilegen.spec.unused import find_unused, find_written_back
 from tilegen.spec.whole import check_alone
 
 
@@ -94,7 +94,8 @@ def load(
         kernel, target, threads, grid, cluster, tuple(params.runtime), tuple(params.constants),
         tuple(buffers.found.values()), ops, given.name, given.text,
         ctas_per_sm=resident[0], ctas_per_sm_mark=resident[1], roles=roles, barriers=tuple(terms.values()),
-        overlaps=overlap is not None, overlaps_mark=overlap, warnings=find_unused(root, threads),
+        overlaps=overlap is not None, overlaps_mark=overlap,
+        warnings=(*find_unused(root, threads), *find_written_back(ops)),
         ops_mark=root["ops"].mark if "ops" in root else None,
     )  # fmt: skip
     check_clusters(spec, findings)
