@@ -53,10 +53,9 @@ def layout_command(wishes: LayoutWishes, form: str) -> int:
         raise click.UsageError("--banks needs the size of an element: --dtype float16, for example")
     shape = read_numbers(wishes.shape, "--shape", 1) if wishes.shape else None
     bits = _read_width(wishes.dtype) if wishes.dtype else None
-    given = located(wishes.text, lambda: drawing.read_layout(wishes.text, shape))
+    located(wishes.text, lambda: drawing.read_layout(wishes.text, shape))
     mma = located(wishes.text, lambda: layouts.read_mma(wishes.text))
-    own = shape if mma is None or shape else layouts.covered_shape(*mma)
-    subject = _tried("--shape" if shape else "layout", lambda: take_subject(given, own))
+    subject = _tried("--shape" if shape else "layout", lambda: drawing.read_subject(wishes.text, shape))
     subject, changed = _change(subject, wishes)
     if form == "svg":
         print_data(_svg(subject, bits if wishes.banks else None))

@@ -53,8 +53,11 @@ def read_subject(text: str, shape: Sequence[int] | None = None) -> Subject:
     S[(8, 4, 2):(2, 16, 1)]
     >>> read_subject("S[(8, 4, 2):(4@laneid, 1@laneid, 1)]", (8, 8)).shape
     (8, 8)
+    >>> read_subject("tiled_mma('mma.m16n8k16', (2, 2, 1), None, 'C', (64, 32, 16))").shape
+    (64, 32)
     """
-    return take_subject(read_layout(text, shape), shape)
+    given, mma = read_layout(text, shape), None if shape else layouts.read_mma(text)
+    return take_subject(given, layouts.covered_shape(*mma) if mma else shape)
 
 
 def take_subject(given: Any, shape: Sequence[int] | None = None) -> Subject:
