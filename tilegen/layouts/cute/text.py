@@ -39,8 +39,8 @@ def parse(text: str) -> CuteLayout | Swizzle | ComposedLayout:
     A shape alone is column-major; ``_8`` is 8, as CuTe prints static ints; parentheses always make a tuple; a swizzle
     without unit counts elements; ``o offset`` may be left out. ``S<`` and ``Swizzle<`` stand for ``Sw<``. A pointer as
     CuTe prints one, ``smem_ptr[16b]`` and its address, may stand before the layout: a swizzle before it is one of
-    bytes, and the layout counts its elements of so many bits. Raises LayoutError with ``span`` and ``code`` TG105 for what is none of
-    these, TG201 for values that cannot be.
+    bytes, and the layout counts its elements of so many bits. Raises LayoutError with ``span`` and ``code`` TG105 for
+    what is none of these, TG201 for values that cannot be.
 
     >>> print(parse("(4,(2,3)):(2,(1,8))"), parse("(_4, _2)"), parse("Sw<3,4,3> bytes"))
     (4,(2,3)):(2,(1,8)) (4,2):(1,4) Sw<3,4,3> bytes
