@@ -68,4 +68,5 @@ def _is_slip(word: str, known: str) -> bool:
     shared = min(len(ours), len(theirs))
     if ours[:shared] != theirs[:shared]:
         return False
-    return known[0] == word[0] or word in known or SequenceMatcher(None, known, word).ratio() > 0.7
+    is_turned = sorted(known) == sorted(word)  # letters that changed places
+    return known[0] == word[0] or is_turned or word in known or SequenceMatcher(None, known, word).ratio() > 0.7

@@ -46,11 +46,15 @@ class Findings:
             raise SpecError(_join_equal(ordered))
 
 
+_UNKNOWN = "TG105"
+
+
 def _join_equal(found: list[Diagnostic]) -> list[Diagnostic]:
     """One mistake that shows at several places is one finding, at the first of them, which names the others."""
     alike: dict[tuple[str, str], list[Diagnostic]] = {}
     for one in found:
-        alike.setdefault((one.code, one.cause or f"{one.message} {one.hint}"), []).append(one)
+        unknown = one.message.partition("'")[2] if one.code == _UNKNOWN else ""  # whatever is known at each place
+        alike.setdefault((one.code, one.cause or unknown or f"{one.message} {one.hint}"), []).append(one)
     return [replace(same[0], message=same[0].message + _name_places(same[1:])) for same in alike.values()]
 
 

@@ -334,6 +334,15 @@ def _name(path: tuple[Any, ...], what: str) -> str:
     return f"'{shorten(text)}' of {what}" if text else what
 
 
+def _find_stand_in(node: Mapping, model: type[BaseModel]) -> str:
+    """The only key that is missing, where one unknown key stands that is near to none; "" elsewhere."""
+    known = field_names(model)
+    needed = [field.alias or name for name, field in model.model_fields.items() if field.is_required()]
+    missing = [key for key in needed if key not in node]
+    unknown = [key.text for key, _ in node.entries if key.text not in known]
+    return missing[0] if len(missing) == len(unknown) == 1 and not find_near(unknown[0], known) else ""
+
+
 def _report(
     node: Mapping, path: tuple[Any, ...], faults: list[Any], model: type[BaseModel], what: str,
     findings: Findings, mark: Mark | None,
@@ -341,7 +350,7 @@ def _report(
     kind = faults[0]["type"]
     known = field_names(model)
     if kind == "missing":
-        if not is_misspelt(str(path[-1]), node, known):
+        if not is_misspelt(str(path[-1]), node, known) and not _find_stand_in(node, model):
             findings.report("TG102", f"{what} needs the key '{path[-1]}'", mark or node.mark, f"add '{path[-1]}: ...'")
         return
     if kind == "extra_forbidden":
@@ -349,7 +358,9 @@ def _report(
         assert isinstance(owner, Mapping)
         name = str(path[-1])
         message = f"unknown key '{shorten(name)}' in {what}"
-        findings.report("TG101", message, owner.key(name).mark, suggest(name, known, most=32))
+        due = _find_stand_in(owner, model) if owner is node else ""
+        hint = f"'{due}' is missing: is it meant?" if due else suggest(name, known, most=32)
+        findings.report("TG101", message, owner.key(name).mark, hint)
         return
     found = _find(node, path)
     if isinstance(found, Scalar) and found.value is None:

@@ -110,6 +110,7 @@ class Register:
     """Who has which name: kernel, params, buffers, loop variables and lets share one space."""
 
     owners: dict[str, tuple[str, Mark]] = field(default_factory=dict)
+    unread: set[str] = field(default_factory=set)  # words of statements that were reported: they may declare barriers
 
     def claim(self, passage: Passage, what: str) -> str:
         """A checked, new name; raises TG107 or TG108."""
