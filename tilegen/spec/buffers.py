@@ -11,9 +11,11 @@ from tilegen.arithmetic.values import Values
 from tilegen.dtypes import DTYPES
 from tilegen.errors import LayoutError, Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mul
+from tilegen.near_words import suggest
+from tilegen.spec.absent import refuse_mode_word, suggest_dtype
 from tilegen.spec.data import AUTO, Buffer
 from tilegen.spec.expressions import read_number
-from tilegen.spec.findings import Findings, Flaw, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten
 from tilegen.spec.later import LATER_SCOPES, refuse_later
 from tilegen.spec.models import BufferFields, ViewFields, check_fields, is_misspelt
 from tilegen.spec.names import Register
@@ -132,7 +134,10 @@ def _read_buffer(key: Scalar, node: Node, state: Buffers, findings: Findings) ->
             key.text, fields.scope, fields.dtype, shape, AUTO, key.text, fields.align, "auto", key.mark,
             over=tuple(fields.over or ()),
         )  # fmt: skip
-    layout = read_layout(layout_node, shape, state, what, findings) if layout_node else layouts.row_major(shape)
+    layout = layouts.row_major(shape)
+    if layout_node:
+        refuse_mode_word(layout_node, shape, fields.dtype, fields.scope, what)
+        layout = read_layout(layout_node, shape, state, what, findings)
     check_layout_fits(layout, shape, state, what, fields.scope, fields.dtype, place)
     text = _text_of(layout_node, layout)
     return Buffer(
@@ -162,7 +167,7 @@ def _check_dtype(node: Node, name: str) -> None:
     if name == "float4_e2m1fn":
         raise refuse_later("the dtype float4_e2m1fn in memory", node)
     if name not in DTYPES:
-        raise Flaw("TG109", f"unknown dtype '{shorten(name)}'", node.mark, suggest(name, DTYPES))
+        raise Flaw("TG109", f"unknown dtype '{shorten(name)}'", node.mark, suggest_dtype(name))
 
 
 def _read_shape(node: Node, state: Buffers, what: str, scope: str, findings: Findings) -> tuple[Index, ...] | None:
@@ -291,6 +296,7 @@ def _read_view(key: Scalar, node: Mapping, fields: ViewFields, state: Buffers, f
         return _follow(key, node, other, dtype, shape, state)
     parent, text = "", "row"
     if layout_node is not None:
+        refuse_mode_word(layout_node, shape, dtype, other.scope, what)
         layout = read_layout(layout_node, shape, state, what, findings)
         text = _text_of(layout_node, layout)
     else:

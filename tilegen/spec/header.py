@@ -9,10 +9,12 @@ from math import gcd, prod
 from tilegen.arch import ARCHES
 from tilegen.errors import Mark
 from tilegen.index import Formula, Index, Var, bound, evaluate, least, mod, multiple, variables
+from tilegen.near_words import suggest
 from tilegen.plan import MOST_RESIDENT, RESIDENT_CTAS, Param
 from tilegen.scopes import CLUSTER_AXES, COUNT_AXES, CTA_AXES, GRID_LIMITS, THREAD_AXES
+from tilegen.spec.absent import suggest_arch
 from tilegen.spec.expressions import read_constant, read_number
-from tilegen.spec.findings import Findings, Flaw, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten
 from tilegen.spec.later import refuse_later
 from tilegen.spec.launch_models import ClusterFields, GridFields
 from tilegen.spec.models import report_null
@@ -35,10 +37,10 @@ def read_arch(root: Mapping, override: str | None, findings: Findings) -> str:
             )
         written = ""
     elif node is not None and written not in ARCHES:
-        findings.report("TG109", f"unknown arch '{shorten(written)}'", node.mark, suggest(written, ARCHES))
+        findings.report("TG109", f"unknown arch '{shorten(written)}'", node.mark, suggest_arch(written))
     if override is not None and override not in ARCHES:
         message = f"unknown arch '{shorten(override)}' (--arch, or arch in Python)"
-        findings.report("TG109", message, None, suggest(override, ARCHES))
+        findings.report("TG109", message, None, suggest_arch(override))
     chosen = override or written or "sm_90"
     return chosen if chosen in ARCHES else "sm_90"
 
@@ -219,6 +221,7 @@ def _check_axes(node: Mapping, model: type[GridFields] | type[ClusterFields], wh
     for key, value in node.entries:
         if key.text not in known:
             message = f"unknown key '{shorten(key.text)}' in '{what}'"
-            findings.report("TG101", message, key.mark, suggest(key.text, known))
+            meant = f"{known[0][:-1]}{key.text}"  # x is bx of a grid
+            findings.report("TG101", message, key.mark, suggest(meant if meant in known else key.text, known))
         elif isinstance(value, Scalar) and value.value is None:
             report_null(key, value, findings)

@@ -10,10 +10,11 @@ from numbers import Integral, Real
 
 from tilegen.dtypes import is_held, say_range
 from tilegen.index import INT_LIMIT, Index, Var
+from tilegen.near_words import suggest
 from tilegen.plan import Param, arguments, default_values
 from tilegen.spec.data import Constant
 from tilegen.spec.expressions import read_constant
-from tilegen.spec.findings import Findings, Flaw, shorten, suggest
+from tilegen.spec.findings import Findings, Flaw, shorten
 from tilegen.spec.launch_models import ChoiceFields, ParamFields
 from tilegen.spec.models import check_fields, report_null
 from tilegen.spec.names import Names, Register

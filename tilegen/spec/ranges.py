@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tilegen.errors import Mark
-from tilegen.index import Index, add, any_of, dividends, evaluate, every, least, less, variables
+from tilegen.index import Index, add, any_of, dividends, equal, evaluate, every, least, less, variables
 from tilegen.plan import Param
 from tilegen.scopes import CTA_AXES
 from tilegen.spec.data import Region
 from tilegen.spec.findings import Flaw, shorten
+from tilegen.spec.spelling import spell_index
 
 MAX_CASES = 3000  # tried for one region
 MAX_CASES_OF_A_SPEC = 60_000  # then regions that no range decides are left to the proofs
@@ -184,8 +185,27 @@ def _explain(region: Region, dimension: int, case: dict[str, int], cases: Cases,
     else:
         message = f"the region ends at {stop}, past the end of {name}, which has {size}"
     where = _name_case((begin, extent), case, cases)
+    if at >= 0 and (fits := _find_fitting(region, dimension, cases)) is not None:
+        piece = f"{spell_index(begin)} : +{region.lengths[dimension]}"
+        hint = f"'{piece}' fits dimension {fits} exactly: are the two exchanged?"
     cause = where if set(CTA_AXES) & {v.name for v in variables(begin)} else ""  # too many CTAs leave more than one
     return Flaw("TG207", message + where, region.mark, hint, cause)
+
+
+def _find_fitting(region: Region, dimension: int, cases: Cases) -> int | None:
+    """Another dimension of the buffer at whose end the last box along ``dimension`` ends, where that is no other's."""
+    begin, length = region.begins[dimension], region.lengths[dimension]
+    others = [d for d in range(len(region.begins)) if d != dimension and region.begins[d] != begin]
+    own = _needed((begin,), cases)
+    if not own:
+        return None
+    for d in others:
+        extent = region.buffer.shape[d]
+        end = add(begin, length)
+        leaves = any_of(less(begin, 0), less(extent, end))
+        if find_case(leaves, cases) is None and find_case(equal(end, extent), cases) is not None:
+            return d
+    return None
 
 
 def _name_case(asked: Iterable[Index], case: dict[str, int], cases: Cases) -> str:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tilegen.index import Formula, Index, Var, sub
+from tilegen.near_words import suggest
 from tilegen.spec.data import Buffer, Region
 from tilegen.spec.expressions import Parser, Value
-from tilegen.spec.findings import Flaw, Passage, shorten, suggest
+from tilegen.spec.findings import Flaw, Passage, shorten
 from tilegen.spec.names import Names
 from tilegen.spec.spelling import spell_index
 from tilegen.spec.words import Token, split_tokens
