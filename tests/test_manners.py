@@ -160,7 +160,7 @@ def test_verify_as_json() -> None:
     assert result.exit_code == 0 and kernel.pop("seconds") > 0
     assert kernel == {
         "kernel": "permute_sf", "spec": SF, "arch": "sm_90", "device": "cpu", "lines": ["1 CTA, 3 inputs, 60 steps"],
-        "unused": [], "warnings": [],
+        "unused": [], "warnings": [], "notes": [],
     }  # fmt: skip
 
 
